@@ -19,7 +19,8 @@ type Accounts interface {
 	// Accounts lists all accounts, including closed ones, oldest first.
 	Accounts(ctx context.Context) ([]access.Account, error)
 	// FindAccount returns an account by its id or by a member's e-mail address. If only closed
-	// accounts had the address, it returns the one closed last. It fails with account_not_found.
+	// accounts had the address, it returns the account that was closed last. It fails with
+	// account_not_found.
 	FindAccount(ctx context.Context, idOrEmail string) (access.Account, error)
 	// ChangePlan sets the account's plan and its number of tenant slots. An empty plan leaves the
 	// plan unchanged. If slots is 0, the account gets the plan's number. ChangePlan fails with
@@ -62,7 +63,7 @@ type IssuedKeys interface {
 	// IssuedKey returns a key by its id. It fails with key_not_found.
 	IssuedKey(ctx context.Context, id string) (access.Key, error)
 	// ReplaceKey replaces a key for the operator. The new key keeps the account, the name and the
-	// bounds of the old one. It fails with key_not_found or key_revoked.
+	// bounds of the old key. ReplaceKey fails with key_not_found or key_revoked.
 	ReplaceKey(ctx context.Context, oldID string, newKey access.Key) (access.Key, error)
 	// RevokeKey revokes a key. A second call changes nothing and returns the key with the time of
 	// the first call. RevokeKey fails with key_not_found.

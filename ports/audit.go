@@ -13,7 +13,7 @@ import (
 )
 
 // Audit stores the actions of operators. A store is opened with the name of one operator, and
-// records all actions as those of this operator. A method that acts for the operator stores its
+// records all actions as actions of this operator. A method that acts for the operator stores its
 // change and the record of the action in one transaction.
 type Audit interface {
 	// RecordAction records an action on something outside the database.
@@ -29,10 +29,10 @@ type AuditQuery struct {
 	Limit   int              // maximum number of events
 }
 
-// AuditChains stores the chain of audit entries of each account. A store adds the entries for acts
-// of operators, for acts of administrators on the connect pages, and for the deletion of old
-// entries. It adds each of these entries in the transaction that makes the change. The entry of a
-// request is added when the request ends, see Act.
+// AuditChains stores the chain of audit entries of each account. A store adds the entries for
+// actions of operators, for actions of administrators on the connect pages, and for the deletion of
+// old entries. It adds each of these entries in the transaction that makes the change. The entry of
+// a request is added when the request ends, see Act.
 type AuditChains interface {
 	// EndAct ends the act that ctx carries. It adds the act's entry with the outcome, at most once.
 	// If the outcome is nil, it adds no entry and deletes the stored act.

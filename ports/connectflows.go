@@ -19,8 +19,8 @@ type ConnectFlows interface {
 	// TakeFlow fails with connect_link_invalid, and changes nothing, if the flow belongs to a
 	// different browser, is at a different step or expired at now.
 	TakeFlow(ctx context.Context, stateHash, browserHash [32]byte, from, to ConnectStep, now time.Time) (ConnectFlow, error)
-	// SaveFlow stores the fields that a step has set. f.Step is the flow's current step. It fails
-	// with connect_link_invalid if there is no such flow.
+	// SaveFlow stores the fields that a step has set. f.Step is the flow's current step. SaveFlow
+	// fails with connect_link_invalid if there is no such flow.
 	SaveFlow(ctx context.Context, f ConnectFlow) error
 	// DeleteFlows deletes flows that expired before the given time.
 	DeleteFlows(ctx context.Context, before time.Time) error

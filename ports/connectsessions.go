@@ -11,7 +11,7 @@ import (
 )
 
 // AccountSettings reads the settings that the operator made for the connect pages of an account.
-// Accounts changes them.
+// The port Accounts changes these settings.
 type AccountSettings interface {
 	// Settings returns the settings of an account, the zero value if nothing was set.
 	Settings(ctx context.Context, id access.AccountID) (access.Settings, error)

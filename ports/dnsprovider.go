@@ -25,7 +25,7 @@ type DNSProvider interface {
 	Zone(ctx context.Context, name string) (dns.Zone, error)
 	// Records lists all record sets of a zone that Zone returned, as the provider stores them.
 	// Wildcards are not expanded. The SOA and NS sets of the zone's apex may be missing. The
-	// records that the provider creates for DNSSEC are left out; a DS set is not one of them.
+	// records that the provider creates for DNSSEC are left out, but DS sets are listed.
 	Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error)
 	// Apply makes all changes or none, and returns the changed sets as stored by the provider. It
 	// leaves all other sets of the zone unchanged. A TTL below the provider's minimum is raised to

@@ -27,7 +27,7 @@ type DNSRuns interface {
 	// ActiveJob returns the active job of a domain, if it has one.
 	ActiveJob(ctx context.Context, owner access.AccountID, domainID string) (j provisioning.Job, found bool, err error)
 	// RetryJob queues a job again with provisioning.Retry and commits the completion with it. An
-	// earlier claim of the job becomes invalid. It fails with provisioning_job_not_found or
+	// earlier claim of the job becomes invalid. RetryJob fails with provisioning_job_not_found or
 	// provisioning_job_not_retryable.
 	RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *Completion) (provisioning.Job, error)
 }

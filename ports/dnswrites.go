@@ -19,7 +19,7 @@ type DNSWrites interface {
 	// no longer be in the zone. The list is empty for a domain of a different account.
 	Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error)
 	// IntendWrite stores a write before its request is sent, and returns its id. The values are not
-	// managed yet. It fails with domain_not_found.
+	// managed yet. IntendWrite fails with domain_not_found.
 	IntendWrite(ctx context.Context, owner access.AccountID, w dns.Write) (id string, err error)
 	// OpenWrites lists the writes of a domain that are neither confirmed nor dropped, oldest first.
 	OpenWrites(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Write, error)
@@ -47,6 +47,6 @@ type DNSUndo interface {
 	FinishUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, done UndoCounts) error
 }
 
-// UndoCounts counts the values that an undo put back or removed (Restored), and those that it did
-// not touch because someone has changed them (Kept).
+// UndoCounts counts the values of an undo. Restored counts the values that the undo put back or
+// removed. Kept counts the values that it did not touch, because someone has changed them.
 type UndoCounts struct{ Restored, Kept int }

@@ -30,10 +30,10 @@ type Domains interface {
 	//   - The domain is missing: its row becomes a reservation, and Added is false.
 	//   - The row is a reservation: the reservation is renewed, and PreviousReservedAt is its old time.
 	//
-	// Each time a row is reserved again, its ReservedAt increases. A withdrawn reservation does not
-	// count. ReserveDomain deletes the record of an earlier removal of the domain: discoveries may
-	// then store the domain again, and a later removal does not repeat the earlier one. It runs in
-	// one transaction under a lock on the tenant. It fails with tenant_not_found, or with
+	// Each time a row is reserved again, its ReservedAt increases. WithdrawReservation undoes this
+	// increase. ReserveDomain deletes the record of an earlier removal of the domain: discoveries
+	// may then store the domain again, and a later removal does not repeat the earlier one. It runs
+	// in one transaction under a lock on the tenant. It fails with tenant_not_found, or with
 	// domain_limit_reached if the domain needs a new reservation and the tenant has maxDomains
 	// rows. Reservations count, missing domains do not.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, maxDomains int, now time.Time) (domain.Domain, error)
@@ -73,8 +73,8 @@ type StaleDomain struct {
 // DomainHealth summarizes the verified domains of all active accounts.
 type DomainHealth struct {
 	Verified int
-	// OldestRead is when the domain whose last read is the oldest was read. It is zero if there are
-	// no domains. A domain that was never read counts as read at its creation.
+	// OldestRead is the earliest time of a domain's last read. It is zero if there are no domains.
+	// A domain that was never read counts as read at its creation.
 	OldestRead time.Time
 	// Drifted is the number of domains with drift, by kind.
 	Drifted map[domain.Drift]int

@@ -18,8 +18,9 @@ type Idempotency interface {
 	// Claim inserts an unused key. Only one of several concurrent calls wins, and gets the name of
 	// its attempt.
 	Claim(ctx context.Context, c Claim) (attempt string, won bool, err error)
-	// TakeOver claims a key from the attempt named from. It succeeds only if that attempt's lease
-	// has expired and the key has no answer that is valid at c.Now.
+	// TakeOver claims a key that an earlier attempt has claimed; from is the name of that attempt.
+	// It succeeds only if that attempt's lease has expired and the key has no answer that is valid
+	// at c.Now.
 	TakeOver(ctx context.Context, from string, c Claim) (attempt string, won bool, err error)
 	// RenewKeyLease renews the lease of an attempt. held is false if a different attempt has the
 	// key or the key no longer exists. Finish, Abandon and Release return held in the same way.

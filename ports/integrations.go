@@ -22,7 +22,7 @@ type Integrations interface {
 	// Integration returns an integration with its sealed credential. It fails with
 	// integration_not_found.
 	Integration(ctx context.Context, owner access.AccountID, id string) (integration.Integration, []byte, error)
-	// SaveIntegration merges an observation of an integration into the stored one (see
+	// SaveIntegration merges an observation of an integration into the stored integration (see
 	// integration.Integration.Merge), and commits the completion with it. It fails with
 	// integration_not_found.
 	SaveIntegration(ctx context.Context, i integration.Integration, completion *Completion) error
@@ -73,8 +73,8 @@ type Connections interface {
 	// Only a pending session can change, with one exception: a connected session replaces an
 	// expired session, because the platform may report a success late. The exception does not apply
 	// if the mailbox's connection is disconnecting or disconnected. If the session cannot change,
-	// SaveSession stores nothing and saved is false. If a different integration has the mailbox, it
-	// fails like BeginSession.
+	// SaveSession stores nothing and saved is false. If a different integration has the mailbox,
+	// SaveSession fails like BeginSession.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, completion *Completion) (saved bool, err error)
 	// ClaimSessionCheck records that the caller checks a pending session at the platform at now.
 	// claimed is false if the session has ended or was already checked after the time since. Only

@@ -48,7 +48,8 @@ type AccountKeys interface {
 
 // KeyUses stores when API keys were last used.
 type KeyUses interface {
-	// SaveKeyUses stores the last uses of keys. lastUsed is keyed by the key's id. It never
-	// replaces a later time by an earlier one, so several processes can store the uses of one key.
+	// SaveKeyUses stores the last uses of keys. lastUsed is keyed by the key's id. SaveKeyUses
+	// never replaces a later time by an earlier time, so several processes can store the uses of
+	// one key.
 	SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) error
 }

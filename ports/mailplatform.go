@@ -63,8 +63,8 @@ type Consent interface {
 	// SignInURL returns the URL at which the administrator signs in to exactly the tenant s.Tenant.
 	SignInURL(ctx context.Context, s SignIn) (string, error)
 	// Administrator redeems the code of the sign-in and proves the tenant and the role. It fails
-	// with not_an_administrator. It fails with connect_link_invalid if the tenant or nonce is not
-	// that of s, or if the code was already redeemed.
+	// with not_an_administrator. It fails with connect_link_invalid if the tenant or the nonce
+	// differs from s, or if the code was already redeemed.
 	Administrator(ctx context.Context, s SignIn, code secret.Text) (tenant.Administrator, error)
 }
 
@@ -92,7 +92,8 @@ type TenantDirectory interface {
 	// Service may be incomplete or empty.
 	Records(ctx context.Context, name string) (domain.Records, error)
 	// VerifyDomain asks the platform to check the verification record. A verified domain stays
-	// verified. It fails with verification_failed, domain_unavailable or domain_not_found.
+	// verified. VerifyDomain fails with verification_failed, domain_unavailable or
+	// domain_not_found.
 	VerifyDomain(ctx context.Context, name string) (domain.Platform, error)
 	// EnableMail enables the platform's e-mail service for a verified domain.
 	EnableMail(ctx context.Context, name string) error

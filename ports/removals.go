@@ -16,31 +16,32 @@ import (
 // is one transaction, which also commits the completion.
 type Removals interface {
 	// RemovableDomain returns an added domain by its name. The domain may be marked as missing,
-	// because the answer to an earlier removal may have been lost. It fails with tenant_not_found
-	// or domain_not_found, and with domain_in_use while the account has mailboxes in the domain.
+	// because the answer to an earlier removal may have been lost. RemovableDomain fails with
+	// tenant_not_found or domain_not_found, and with domain_in_use while the account has mailboxes
+	// in the domain.
 	RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
 	// BeginDomainRemoval stores that a removal of the domain at the platform begins at the time at,
 	// and merges d as Domains.ChangeDomain does. If the row of the domain is deleted after that,
-	// discoveries do not store the domain again. It fails with domain_not_found.
+	// discoveries do not store the domain again. BeginDomainRemoval fails with domain_not_found.
 	BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (DomainRemoval, error)
 	// CancelDomainRemoval deletes the record of the removal that began at the time at. It does
 	// nothing if the domain was removed or reserved since.
 	CancelDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) error
 	// RemoveDomain deletes a domain with its provisioning jobs. The policy of the domain is no
 	// longer in force. Discoveries ignore the domain until Domains.ReserveDomain reserves it again.
-	// It fails with domain_not_found or domain_in_use.
+	// RemoveDomain fails with domain_not_found or domain_in_use.
 	RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *Completion) error
 	// RemovableMailbox returns a mailbox, which may be marked as missing. RemovableMailbox fails
 	// with tenant_not_found or mailbox_not_found.
 	RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
 	// RemoveMailbox deletes a mailbox with its limit and connections. A blocked mailbox is
-	// unblocked with an event, as in TenantClaims.SaveChanges, and the tenant becomes due. A mailbox
-	// with an intended block is only hidden, and a later discovery deletes it. Discoveries that
-	// began up to observation.ReplicaLag after now ignore the mailbox. It fails with
-	// mailbox_not_found.
+	// unblocked with an event, as in TenantClaims.SaveChanges, and the tenant becomes due. A
+	// mailbox with an intended block is only hidden, and a later discovery deletes it. Discoveries
+	// that began up to observation.ReplicaLag after now ignore the mailbox. RemoveMailbox fails
+	// with mailbox_not_found.
 	RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, completion *Completion) error
 	// RemovePolicy deletes a policy. It changes nothing, and held is false, if the claim no longer
-	// holds the tenant. It fails with policy_not_found.
+	// holds the tenant. RemovePolicy fails with policy_not_found.
 	RemovePolicy(ctx context.Context, claim TenantClaim, policyID string, completion *Completion) (held bool, err error)
 }
 

@@ -17,7 +17,7 @@ type SendCapacity interface {
 	// later report is already stored. It fails with tenant_not_found.
 	SaveLicenses(ctx context.Context, owner access.AccountID, id tenant.GUID, l tenant.Licenses, at time.Time) error
 	// Sending returns the last licences and the number of messages that the tenant's listed
-	// mailboxes sent on the day that contains now. Counts of other days are ignored. It fails with
-	// tenant_not_found.
+	// mailboxes sent on the day that contains now. Counts of other days are ignored. Sending fails
+	// with tenant_not_found.
 	Sending(ctx context.Context, owner access.AccountID, id tenant.GUID, now time.Time) (tenant.Sending, error)
 }

@@ -23,8 +23,8 @@ type SendWatch interface {
 
 // SendHealth is the state of enforcement for all accounts.
 type SendHealth struct {
-	// OldestDue is when the tenant that has been due for the longest time became due. Tenants with
-	// a lease do not count. OldestDue is zero if no tenant is due.
+	// OldestDue is the earliest due time of all tenants that are due. Tenants with a lease do not
+	// count. OldestDue is zero if no tenant is due.
 	OldestDue time.Time
 	// LimitedTenants is the number of tenants that have an enforced limit, a valid consent and a
 	// prepared mail server. LaggingTenants is the number of these tenants that are lagging.

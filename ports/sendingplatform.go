@@ -16,8 +16,8 @@ import (
 // A call fails with access_denied if the platform rejects the credential. The cause of this error
 // is plan_inactive if the credential's plan has ended. A call fails with capability_not_supported
 // if the platform does not support the operation, and with invalid_request if settings are invalid.
-// All these errors have the kind outcome.Refused. The plugin states how many requests of the
-// platform's rate limits a call uses, by default 1.
+// All these errors have the kind outcome.Refused. The budgets in the plugin's description say how
+// many requests a call costs. The default is 1.
 type SendingPlatform interface {
 	// Check tests the credential and returns the workspaces to which it has access.
 	Check(ctx context.Context) (integration.Reach, error)

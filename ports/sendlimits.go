@@ -26,12 +26,13 @@ type SendPolicies interface {
 	// ReservePolicy fails with tenant_not_found or domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
 	// SavePolicy puts a reserved policy in force, or changes a policy, and commits the completion
-	// with it. If the limit changes, the tenant becomes due at once. It fails with policy_not_found
-	// if the policy was deleted in the meantime.
+	// with it. If the limit changes, the tenant becomes due at once. SavePolicy fails with
+	// policy_not_found if the policy was deleted in the meantime.
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *Completion) error
 	// ScopesWithRules lists the scopes for which the mail platform may have a managed rule. These
 	// are the scopes of policies, of reserved policies, of policies whose domain was deleted, of
-	// orphan rules, and the scopes whose rules block a mailbox. It fails with tenant_not_found.
+	// orphan rules, and the scopes whose rules block a mailbox. ScopesWithRules fails with
+	// tenant_not_found.
 	ScopesWithRules(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
 }
 
@@ -42,8 +43,8 @@ type TenantTimeZones interface {
 	// tenant. It fails with tenant_not_found.
 	TimeZone(ctx context.Context, id tenant.GUID) (timeZone string, holder access.AccountID, err error)
 	// SetTimeZone changes a tenant's time zone and records the change, as described at Audit. It
-	// resets the mark, so that messages are counted again by the new days. It also invalidates the
-	// claim of a running pass. It fails with tenant_not_found.
+	// resets TenantClaim.Mark, so that messages are counted again by the new days. It also
+	// invalidates the claim of a running pass. It fails with tenant_not_found.
 	SetTimeZone(ctx context.Context, id tenant.GUID, timeZone string) (holder access.AccountID, err error)
 }
 
@@ -75,9 +76,10 @@ type TenantClaims interface {
 	// SaveCounts stores counts and the mark up to which the trace is final. It may be repeated.
 	SaveCounts(ctx context.Context, claim TenantClaim, c SendCounts) (held bool, err error)
 	// SaveOrphanRules stores the names of orphan rules. These are managed rules that a pass found
-	// and whose scopes ScopesWithRules did not list. They come from an earlier connection of the
-	// tenant. After this call, ScopesWithRules lists their scopes, until SaveChanges is called with
-	// them in EmptyScopes. SaveOrphanRules may be repeated.
+	// and whose scopes ScopesWithRules did not list. They remain from an earlier connection of the
+	// tenant, or were created while their policy was being deleted. After this call,
+	// ScopesWithRules lists their scopes, until SaveChanges is called with them in EmptyScopes.
+	// SaveOrphanRules may be repeated.
 	SaveOrphanRules(ctx context.Context, claim TenantClaim, ruleNames []string) (held bool, err error)
 	// SaveIntents replaces the stored intents of the tenant with the changes that a pass is about
 	// to make at the platform. Deleted mailboxes are ignored. An intent is deleted with its
@@ -123,13 +125,13 @@ type CountedMailbox struct {
 }
 
 // StateOn returns the state of the mailbox with its count of a day, if there is one.
-func (b CountedMailbox) StateOn(day sendlimit.Day) sendlimit.MailboxState {
-	for _, c := range b.Counts {
+func (m CountedMailbox) StateOn(day sendlimit.Day) sendlimit.MailboxState {
+	for _, c := range m.Counts {
 		if c.Day.Equal(day.Start) {
-			b.Sent, b.Counted = c.Total(), !c.Partial
+			m.Sent, m.Counted = c.Total(), !c.Partial
 		}
 	}
-	return b.MailboxState
+	return m.MailboxState
 }
 
 // SendCounts is the result of reading a tenant's trace.

@@ -19,7 +19,7 @@ type Tenants interface {
 	Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error)
 	// Tenant returns one tenant. It fails with tenant_not_found.
 	Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error)
-	// TenantCount returns how many slots of the account's plan its tenants use.
+	// TenantCount returns how many slots of the plan the account's tenants use.
 	TenantCount(ctx context.Context, owner access.AccountID) (int, error)
 	// Attach makes the account the only holder of the tenant, and marks the connect sessions with
 	// these ids as connected. It does both in one transaction under a lock on the account:
@@ -53,8 +53,8 @@ type Assignments interface {
 	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
 	// Withdraw ends an assignment for the operator and returns the account. It records the change
 	// as described at Audit, with rulesLeft, the managed rules that remain in the tenant. After
-	// that, Withdrawn returns true until the account deletes the tenant or holds it again. It fails
-	// with tenant_not_found.
+	// that, Withdrawn returns true until the account deletes the tenant or holds it again. Withdraw
+	// fails with tenant_not_found.
 	Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error)
 	// Withdrawn reports whether the owner's assignment of this tenant was withdrawn.
 	Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error)
@@ -69,10 +69,10 @@ type Discoveries interface {
 	//
 	// A missed domain or mailbox is marked as missing, and is no longer listed or counted. Its row
 	// is deleted when a discovery at least observation.ReplicaLag later misses it again. Rows
-	// created after Began are not marked as missing. Rows whose creation a request claimed within
-	// the last hour are not marked either. A listed mailbox in stage reserved becomes ready and
-	// foreign. A listed mailbox in stage creating becomes created. The listed sign-in name of a
-	// managed mailbox is stored once it equals the address.
+	// created after Began are not marked as missing. Rows of unfinished creations are not marked
+	// either, if a request reserved them in the hour before Began or later. A listed mailbox in
+	// stage reserved becomes ready and foreign. A listed mailbox in stage creating becomes created.
+	// The listed sign-in name of a managed mailbox is stored once it equals the address.
 	//
 	// A blocked mailbox that is removed is unblocked with an event, as in TenantClaims.SaveChanges,
 	// and is not blocked when it is found again. A mailbox that a pass intends to block is kept

@@ -15,8 +15,8 @@ import (
 // webhook_not_found.
 type Webhooks interface {
 	// AddWebhook stores a new webhook and commits the completion with it. The webhook gets the
-	// events that are logged from now on. It fails with webhook_limit_reached if the account has
-	// webhook.MaxPerAccount.
+	// events that are logged from now on. AddWebhook fails with webhook_limit_reached if the
+	// account already has webhook.MaxPerAccount webhooks.
 	AddWebhook(ctx context.Context, w webhook.Webhook, completion *Completion) error
 	// Webhooks lists at most limit webhooks of the owner, newest first. If before is not empty, it
 	// lists only webhooks that are older than the webhook with this id.
@@ -45,7 +45,7 @@ type Webhooks interface {
 type ReplayFrom struct {
 	// Sequence is the last event that is not repeated.
 	Sequence int64
-	// At is the time from which on events are repeated. If it is not zero, Sequence is ignored.
+	// At is the time from which events are repeated. If At is not zero, Sequence is ignored.
 	At time.Time
 }
 
@@ -57,9 +57,10 @@ type Deliveries interface {
 	// AccountsWithNewEvents lists at most limit active accounts, in random order, whose log has
 	// events after the position of an enabled webhook.
 	AccountsWithNewEvents(ctx context.Context, limit int) ([]access.AccountID, error)
-	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events that follow
-	// their positions, and raises the positions, in one transaction. A webhook gets at most limit
-	// events. FanOut claims the new deliveries as far as Standing.MaxParallel and the slots allow.
+	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events after the
+	// position of each webhook. It raises the positions in the same transaction. A webhook gets at
+	// most limit events. FanOut claims the new deliveries as far as Standing.MaxParallel and the
+	// slots allow.
 	FanOut(ctx context.Context, owners []access.AccountID, limit int, slots Slots, lease time.Duration, now time.Time) (FanOutResult, error)
 
 	// ClaimDeliveries claims due deliveries of the webhooks, as far as Standing.MaxParallel and the
@@ -81,7 +82,7 @@ type Deliveries interface {
 	// delivery belongs to a different webhook.
 	ListDeliveries(ctx context.Context, owner access.AccountID, webhookID string, q DeliveryQuery) ([]webhook.Delivery, error)
 	// Redeliver makes a delivery pending and due at now, with all tries left. The result of a try
-	// in progress counts as one of these tries. It fails with webhook_not_found and
+	// in progress counts as one of these tries. Redeliver fails with webhook_not_found and
 	// webhook_delivery_not_found.
 	Redeliver(ctx context.Context, owner access.AccountID, webhookID, id string, now time.Time) (webhook.Delivery, error)
 
@@ -97,7 +98,7 @@ type Deliveries interface {
 type Slots struct {
 	Total int
 	// Unproven is how many of the free slots unproven and failing webhooks together can take.
-	// Failing is how many of them failing webhooks can take.
+	// Failing is how many of the free slots failing webhooks can take.
 	Unproven, Failing int
 	// Responsiveness returns what the claimer has seen of a webhook's endpoint.
 	Responsiveness func(webhookID string) webhook.Responsiveness

@@ -32,8 +32,8 @@ const (
 	exportPage = 500
 	// dropBatch is the maximum number of entries that one transaction drops.
 	dropBatch = 5000
-	// lostBatch is the maximum number of lost acts that one transaction ends. An act is the audit's
-	// record that a write has begun.
+	// lostBatch is the maximum number of lost acts that one transaction ends. An act is a write
+	// whose audit entry is not written yet (see ports.Act).
 	lostBatch = 500
 	// lostAfter is the age at which an act without an end counts as lost. An act whose request
 	// still holds its Idempotency-Key is not lost. Requests without an Idempotency-Key end sooner

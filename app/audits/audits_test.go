@@ -16,7 +16,7 @@ import (
 )
 
 // fakeChains is a store of audit logs. It returns the configured numbers of old entries and of lost
-// acts, and the configured entries as an export.
+// writes, and the configured entries as an export.
 type fakeChains struct {
 	ports.AuditChains
 	old, lost []int           // the results of the next calls of DropAuditEntries and RecordLostWrites
@@ -77,7 +77,7 @@ func TestEntriesAreKeptForeverWithoutALimit(t *testing.T) {
 func TestRecordLostWritesRecordsAll(t *testing.T) {
 	c := &fakeChains{lost: []int{500, 3}}
 	if err := newService(c, 0).RecordLostWrites(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
-		t.Errorf("ended acts older than %v, %v", c.ages, err)
+		t.Errorf("recorded lost writes older than %v, %v", c.ages, err)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestFailuresOfTheStoreEndTheWork(t *testing.T) {
 	c := &fakeChains{old: []int{1}, lost: []int{1}, err: errStore}
 	service := newService(c, time.Hour)
 	if err := service.DeleteOldEntries(t.Context()); !errors.Is(err, errStore) {
-		t.Errorf("forget: %v", err)
+		t.Errorf("delete old entries: %v", err)
 	}
 	if err := service.RecordLostWrites(t.Context()); !errors.Is(err, errStore) {
 		t.Errorf("record lost writes: %v", err)

@@ -84,8 +84,8 @@ func AtLeastOneFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// mayBeEmpty has the flags whose value may be empty, because the text is optional or an empty value
-// removes it.
+// mayBeEmpty has the flags whose value may be empty. Their text is optional, or an empty value
+// removes the stored text.
 var mayBeEmpty = []string{"name", "display-name", "support-url"}
 
 // RefuseEmpty returns a usage error when a flag has an empty value. A script can pass an empty

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestOneLineKeepsTheFirstOfJoinedErrors(t *testing.T) {
+func TestFirstLineOmitsTheOtherJoinedErrors(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	for want, err := range map[string]error{
 		"single":      errors.New("single"),

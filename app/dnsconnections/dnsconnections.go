@@ -105,8 +105,8 @@ func (s *Service) Remove(ctx context.Context, id string) (dnsconnection.Connecti
 }
 
 // Open returns a connection and its provider, ready for calls with the stored credential. An empty
-// owner matches any account. It fails with dns_connection_not_found. When the credential cannot be
-// read, it returns the connection together with the error.
+// owner matches any account. Open fails with dns_connection_not_found. When the credential cannot
+// be read, Open returns the connection together with the error.
 func (s *Service) Open(ctx context.Context, owner access.AccountID, id string) (dnsconnection.Connection, ports.DNSProvider, error) {
 	c, sealed, err := s.Connections.DNSConnection(ctx, owner, id)
 	if err != nil {

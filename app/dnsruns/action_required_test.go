@@ -205,7 +205,7 @@ func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 }
 
 // TestPlanAndWriteShareARead checks that a plan and the write of the plan share one read of the
-// public DNS. Each of them reads the records at the provider.
+// public DNS. The plan and the write each read the records at the provider.
 func TestPlanAndWriteShareARead(t *testing.T) {
 	fx := newFixture(t)
 	provider := &readCountingProvider{publishingProvider: fx.provider, onRead: func(int) {}}

@@ -167,7 +167,7 @@ func (r *zoneRace) publishTexts(ctx context.Context) error {
 	return nil
 }
 
-// addAndPublish adds a text and then replaces the texts by the planned ones, as the owner does.
+// addAndPublish adds a text and then replaces all texts by the planned texts, as the owner does.
 func (r *zoneRace) addAndPublish(ctx context.Context) error {
 	interleaving.Step(ctx)
 	recordSets, err := r.zone.publishingProvider.Records(ctx, dns.Zone{ID: zone, Name: zone})

@@ -48,9 +48,9 @@ func (fx *fixture) requireManaged(t *testing.T, want ...string) {
 	}
 }
 
-// TestRefusedWriteOwnsNothing checks a job whose writes the provider refuses because the zone
+// TestRecordsAfterARefusedWriteAreForeign checks a job whose writes the provider refuses because the zone
 // changed. If the customer then publishes the planned records, tenantry does not manage them.
-func TestRefusedWriteOwnsNothing(t *testing.T) {
+func TestRecordsAfterARefusedWriteAreForeign(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, changingZoneProvider{fx.provider})
 	j := fx.run(t, fx.Worker, fx.createJob(t).ID)

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestJobGoesAllTheWay(t *testing.T) {
+func TestJobCompletesAllStages(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
 	j := fx.run(t, fx.Worker, fx.createJob(t).ID)

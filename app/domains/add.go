@@ -125,8 +125,8 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added A
 	})
 }
 
-// releaseReservation releases the reservation of a failed Add, and returns the error for the
-// caller:
+// releaseReservation decides on the reservation of a failed Add, and returns the error for the
+// caller. The decision depends on what the request may have changed:
 //
 //   - The platform refused the domain: the reservation ends.
 //   - The request changed nothing, and no earlier request had reserved the row: the reservation

@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestAddNewAndAgain(t *testing.T) {
+func TestRepeatedAddReturnsTheSameDomain(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.DNS.Publish(zone, dns.Record{Type: dns.MX, Name: zone, Content: "mx.other.test", Preference: 10})
 	first, err := fx.Add(t.Context(), fx.account, guid, "Example.TEST.", nil)
@@ -114,7 +114,7 @@ func TestAddReturnsAnExistingDomainAtTheLimit(t *testing.T) {
 	}
 }
 
-func TestOthersDomainsAreNotFound(t *testing.T) {
+func TestDomainsOfOtherAccountsAreNotFound(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.addDomain(t).Domain.ID
 	otherAccount, err := fx.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, fx.Now())
@@ -261,7 +261,7 @@ func TestAddFindsWhatThePlatformShowsLate(t *testing.T) {
 	}
 }
 
-func TestConsentGoneIsStored(t *testing.T) {
+func TestAddStoresALostConsent(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Revoke(guid, "consent")
 	_, err := fx.Add(t.Context(), fx.account, guid, zone, nil)
@@ -271,9 +271,9 @@ func TestConsentGoneIsStored(t *testing.T) {
 	}
 }
 
-// TestAfterTheConsentWasLost checks which errors requests get once the stored consent is revoked.
+// TestRequestsAfterTheConsentWasLost checks which errors requests get once the stored consent is revoked.
 // No call reaches the platform.
-func TestAfterTheConsentWasLost(t *testing.T) {
+func TestRequestsAfterTheConsentWasLost(t *testing.T) {
 	fx := newFixture(t)
 	fx.addDomain(t)
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
@@ -337,7 +337,7 @@ func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
 	}
 }
 
-func TestTheSameDomainManyTimesAtOnce(t *testing.T) {
+func TestManyConcurrentAddsOfOneDomain(t *testing.T) {
 	fx := newFixture(t)
 	errs := make([]error, 50)
 	var requests sync.WaitGroup

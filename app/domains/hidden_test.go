@@ -87,10 +87,10 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 	}
 }
 
-// TestRefusalOfAHiddenDomainBecomesFinal checks that Add returns the platform's refusal only
-// ReplicaLag after the first miss. Before that, a lagging replica may hide a domain of this tenant.
-// After the refusal the row is still missing: it does not count towards the limit of the tenant,
-// and only a sync deletes it.
+// TestRefusalOfAHiddenDomainBecomesFinal checks that Add does not return the platform's refusal
+// until ReplicaLag after the first miss. Before that, a lagging replica may hide a domain of this
+// tenant. After the refusal, the domain is still stored as missing. It does not count towards the
+// limit of the tenant, and only a sync deletes its row.
 func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 	inFakeTime(t, "a different tenant has the domain", func(t *testing.T) {
 		fx := newFixture(t)

@@ -67,12 +67,12 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 
 // removeFromPlatform removes the domain from the tenant at the platform. The platform identifies a
 // domain only by its name. A verified domain never becomes unverified again. If the stored domain
-// is verified and the platform's domain is not, someone has added the domain again.
-// removeFromPlatform then does not remove the new domain.
+// is verified and the platform's domain is not, someone has removed the domain and added a new
+// domain with this name. removeFromPlatform then does not remove the new domain.
 //
 // The beginning of the removal is stored before the first call that can remove the domain. If an
 // earlier removal had begun, and a later read showed that the domain has changed, the platform's
-// domain may be a new one. removeFromPlatform does not remove it either.
+// domain may be new. removeFromPlatform does not remove this domain either.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (mayBeNew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	var found domain.Platform

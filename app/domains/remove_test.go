@@ -119,8 +119,8 @@ func TestRemoveRefusesADomainInUse(t *testing.T) {
 }
 
 // TestRepeatedRemovalKeepsANewDomain adds the domain again at the platform after a removal lost its
-// answer. The repeated removal must not remove the new domain if a sync, a request or its own read
-// shows that the domain has changed.
+// answer. The repeated removal must not remove the new domain if a sync, a request or the removal
+// itself reads that the domain has changed.
 func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 	addNew, verifyNew, discover := (*fixture).addAtPlatform, (*fixture).verifyAtPlatform, (*fixture).discover
 	storeMiss := func(fx *fixture, t *testing.T) { t.Helper(); fx.storeMissAt(t, time.Now()) }
@@ -222,11 +222,11 @@ func TestNewRemovalRemovesANewDomain(t *testing.T) {
 		fx := newFixture(t)
 		fx.addAndVerify(t)
 		time.Sleep(observation.ReplicaLag)
-		box, err := fx.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "A", Address: "a@" + zone})
+		created, err := fx.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "A", Address: "a@" + zone})
 		must(t, err)
 		_, err = fx.remove(t, true)
 		requireRefusal(t, err, fault.DomainInUse)
-		must(t, fx.fake.For(guid).RemoveMailbox(t.Context(), box.ObjectID))
+		must(t, fx.fake.For(guid).RemoveMailbox(t.Context(), created.ObjectID))
 		must(t, fx.fake.For(guid).RemoveDomain(t.Context(), zone))
 		fx.addAtPlatform(t)
 		fx.discover(t)

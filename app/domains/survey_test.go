@@ -52,9 +52,9 @@ func TestSurveyOfAZoneWithForeignRecords(t *testing.T) {
 	}
 }
 
-// TestSurveyTakesTheProvidersOwnList checks that a survey uses the records of the provider that
+// TestSurveyUsesTheRecordsOfTheProvider checks that a survey uses the records of the provider that
 // serves the zone instead of the answers of the name servers.
-func TestSurveyTakesTheProvidersOwnList(t *testing.T) {
+func TestSurveyUsesTheRecordsOfTheProvider(t *testing.T) {
 	fx := newFixture(t)
 	fx.providers.AddProvider(detectedProvider)
 	d := fx.addAndVerify(t)

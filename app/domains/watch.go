@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// CheckKind is the job kind of a Watch's domain checks.
+// CheckKind is the Kind of the wake-up that starts the check of one domain.
 const CheckKind = "domain_check"
 
 // Watch rereads the DNS of verified domains, each about once a day. It keeps the stored state
@@ -53,7 +53,7 @@ const (
 var CheckResults = []CheckResult{CheckReliable, CheckUnreliable, CheckSilent}
 
 // Sweep returns the periodic job that schedules domain checks. Each run schedules its share of a
-// day's checks. It starts with the domain whose last read is oldest.
+// day's checks, and starts with the domain whose last read is oldest.
 func (w *Watch) Sweep(every time.Duration) ports.Periodic {
 	return ports.Periodic{Kind: "domain_checks", Every: every, Do: func(ctx context.Context) error { return w.schedule(ctx, every, every) }}
 }
@@ -152,7 +152,7 @@ type resolverBackoff struct {
 	// to different accounts, so that one account with dead name servers cannot stop the reads of
 	// all others.
 	answering   []answeringDomain
-	end         time.Time
+	end         time.Time        // when the reads continue
 	onlyAccount access.AccountID // the account whose reads stop; empty if the reads of all accounts stop
 }
 
@@ -203,9 +203,9 @@ func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) 
 
 // start stops reads for backoffTime. It is called when neither the latest reads nor the probes had
 // an answer. If the domains of these reads and probes belong to several accounts, start stops the
-// reads of all accounts. Otherwise it stops the reads of owner. It returns the account whose reads
-// stop, or "" for all accounts. After backoffTime, the resolver is suspected again after a single
-// read without an answer.
+// reads of all accounts. Otherwise it stops the reads of owner. start returns the account whose
+// reads stop, or "" for all accounts. After backoffTime, the resolver is suspected again after a
+// single read without an answer.
 func (b *resolverBackoff) start(owner access.AccountID, now time.Time) access.AccountID {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -38,7 +38,8 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 // readBeforeVerification reads a domain that is stored as verified. The platform may have a new,
 // unverified domain with the same name. Only a read before the verification shows this, because the
 // verification verifies the new domain too. If the read does not find the domain, a lagging replica
-// hides it, or someone has removed it.
+// hides it, or someone has removed it. In all of these cases readBeforeVerification sets
+// Observed.Change.
 func (s *Steps) readBeforeVerification(ctx context.Context, d domain.Domain) (domain.Domain, error) {
 	if !d.Verified {
 		return d, nil

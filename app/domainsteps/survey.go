@@ -55,8 +55,8 @@ func (survey Survey) Automation() dns.Automation {
 
 // Survey reads a domain's DNS live and plans the changes that it needs.
 //
-// It fails with domain_not_found, with provider_timeout when the DNS cannot be read, and with an
-// error of the mail platform if no records of the domain are known yet.
+// It fails with domain_not_found, or with provider_timeout when the DNS cannot be read. If no
+// records of the domain are known yet, it can also fail with an error of the mail platform.
 func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID string) (Survey, error) {
 	d, err := s.Domains.DomainByID(ctx, owner, domainID)
 	if err != nil {
@@ -83,8 +83,8 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 }
 
 // Replan returns a recent survey with a new plan, made from the records that the provider stores
-// now. It does not read the public DNS again, unless the account has no access to the zone. It
-// fails as Survey does.
+// now. It reads the public DNS again only if the account has no access to the zone. It fails as
+// Survey does.
 func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Survey) (Survey, error) {
 	if survey.zoneProvider == nil {
 		return s.Survey(ctx, owner, survey.Domain.ID)

@@ -23,7 +23,7 @@ const maxRead = 25 * time.Second
 // or from the start of the current day if that is earlier, until now. The mark is a time. Earlier
 // passes have counted all messages that were sent before the mark, and no more of them can appear
 // in the trace. A long trace is read in several readings. Each reading is stored before the next
-// one begins, so a later pass can continue where this pass stopped.
+// reading begins, so a later pass can continue where this pass stopped.
 func (p *pass) count(ctx context.Context) error {
 	readCtx, cancel := p.readContext(ctx)
 	defer cancel()
@@ -37,7 +37,7 @@ func (p *pass) count(ctx context.Context) error {
 
 // readContext returns the context for reading the trace, and sets p.readBudget. Trace calls get at
 // most half of the remaining time. Trace calls and waits for call slots together get at most three
-// quarters. The rest is reserved for the transport rules.
+// quarters of the remaining time. The last quarter is reserved for the transport rules.
 func (p *pass) readContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	p.readBudget = maxRead
 	deadline, hasDeadline := ctx.Deadline()
@@ -52,14 +52,14 @@ func (p *pass) readContext(ctx context.Context) (context.Context, context.Cancel
 // countReading reads the trace of one reading's period and stores the counts. If it cannot read the
 // whole period, it stores partial counts and returns the error.
 func (p *pass) countReading(ctx, readCtx context.Context, r sendlimit.Reading) error {
-	boxes, err := p.Claims.CountedMailboxes(ctx, p.TenantClaim, r.Days[0].Start)
+	mailboxes, err := p.Claims.CountedMailboxes(ctx, p.TenantClaim, r.Days[0].Start)
 	if err != nil {
 		return err
 	}
-	if r.Sent, err = p.readSent(readCtx, r, rotateRandomly(boxes)); err != nil {
-		return errors.Join(fmt.Errorf("read trace: %w", err), p.savePartial(ctx, r, boxes))
+	if r.Sent, err = p.readSent(readCtx, r, rotateRandomly(mailboxes)); err != nil {
+		return errors.Join(fmt.Errorf("read trace: %w", err), p.savePartial(ctx, r, mailboxes))
 	}
-	if err := p.saveReading(ctx, r, boxes); err != nil {
+	if err := p.saveReading(ctx, r, mailboxes); err != nil {
 		return err
 	}
 	if r.To.Equal(p.now) {
@@ -70,25 +70,25 @@ func (p *pass) countReading(ctx, readCtx context.Context, r sendlimit.Reading) e
 
 // rotateRandomly returns the mailboxes rotated by a random offset. The trace is read in this order
 // of mailboxes. Passes that run out of time therefore usually miss different mailboxes.
-func rotateRandomly(boxes []ports.CountedMailbox) []ports.CountedMailbox {
-	if len(boxes) == 0 {
+func rotateRandomly(mailboxes []ports.CountedMailbox) []ports.CountedMailbox {
+	if len(mailboxes) == 0 {
 		return nil
 	}
-	first := rand.IntN(len(boxes))
-	return slices.Concat(boxes[first:], boxes[:first])
+	first := rand.IntN(len(mailboxes))
+	return slices.Concat(mailboxes[first:], mailboxes[:first])
 }
 
 // readSent returns the messages that managed mailboxes sent. If a call fails, it returns the
 // messages read so far and the error. It drops the messages of other senders after each page, to
 // bound memory.
-func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, boxes []ports.CountedMailbox) (sent []sendlimit.Sent, err error) {
+func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, mailboxes []ports.CountedMailbox) (sent []sendlimit.Sent, err error) {
 	query := sendlimit.TraceQuery{From: r.From, To: r.To}
-	managed := make(map[string]bool, len(boxes))
-	for _, b := range boxes {
-		query.Senders = append(query.Senders, b.Address)
-		managed[strings.ToLower(b.Address)] = true
+	managed := make(map[string]bool, len(mailboxes))
+	for _, m := range mailboxes {
+		query.Senders = append(query.Senders, m.Address)
+		managed[strings.ToLower(m.Address)] = true
 	}
-	for more := len(boxes) > 0 && r.To.After(r.From); more; more = query.Cursor != "" {
+	for more := len(mailboxes) > 0 && r.To.After(r.From); more; more = query.Cursor != "" {
 		var page sendlimit.Trace
 		if err := p.callReadOnly(ctx, func(ctx context.Context) (err error) {
 			defer func(began time.Time) { p.readBudget -= time.Since(began) }(time.Now())
@@ -112,16 +112,16 @@ func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, boxes []ports.
 // saveReading stores the counts of a complete reading. If the reading starts after the start of a
 // day, saveReading updates only mailboxes that already have a count for that day. The count of any
 // other mailbox stays unknown, because a missing count is not zero.
-func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []ports.CountedMailbox) error {
+func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, mailboxes []ports.CountedMailbox) error {
 	tally := r.Tally()
-	counts := ports.SendCounts{At: p.now, Mark: r.Mark, ByMailbox: make(map[string][]sendlimit.Count, len(boxes))}
+	counts := ports.SendCounts{At: p.now, Mark: r.Mark, ByMailbox: make(map[string][]sendlimit.Count, len(mailboxes))}
 	for _, day := range r.Days {
 		if day.Start.Equal(p.day.Start) {
 			counts.Today = day.Start
 		}
-		for _, b := range boxes {
-			if stored, counted := countOn(b, day.Start); counted || !day.Start.Before(r.From) {
-				counts.ByMailbox[b.ID] = append(counts.ByMailbox[b.ID], tally.CountAfter(stored, b.Address))
+		for _, m := range mailboxes {
+			if stored, counted := countOn(m, day.Start); counted || !day.Start.Before(r.From) {
+				counts.ByMailbox[m.ID] = append(counts.ByMailbox[m.ID], tally.CountAfter(stored, m.Address))
 			}
 		}
 	}
@@ -131,19 +131,19 @@ func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []por
 // savePartial stores what an incomplete reading counted. A partial count is a lower bound: it can
 // block a mailbox but cannot unblock one. The stored mark does not change, so the next pass reads
 // the same period again.
-func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []ports.CountedMailbox) error {
+func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, mailboxes []ports.CountedMailbox) error {
 	r.Mark = r.From // the next pass reads the messages of this reading again
 	tally := r.Tally()
 	counts := ports.SendCounts{At: p.now, ByMailbox: map[string][]sendlimit.Count{}}
 	for _, day := range r.Days {
-		for _, b := range boxes {
-			stored, counted := countOn(b, day.Start)
+		for _, m := range mailboxes {
+			stored, counted := countOn(m, day.Start)
 			if !counted && day.Start.Before(r.From) {
 				continue
 			}
-			atLeast := tally.CountAfter(stored, b.Address)
+			atLeast := tally.CountAfter(stored, m.Address)
 			if atLeast.Partial = true; atLeast.Total() > stored.Total() {
-				counts.ByMailbox[b.ID] = append(counts.ByMailbox[b.ID], atLeast)
+				counts.ByMailbox[m.ID] = append(counts.ByMailbox[m.ID], atLeast)
 			}
 		}
 	}
@@ -158,9 +158,9 @@ func (p *pass) saveCounts(ctx context.Context, counts ports.SendCounts) error {
 }
 
 // countOn returns the stored count of a mailbox on a day, or a zero count and false.
-func countOn(b ports.CountedMailbox, day time.Time) (sendlimit.Count, bool) {
-	if i := slices.IndexFunc(b.Counts, func(c sendlimit.Count) bool { return c.Day.Equal(day) }); i >= 0 {
-		return b.Counts[i], true
+func countOn(m ports.CountedMailbox, day time.Time) (sendlimit.Count, bool) {
+	if i := slices.IndexFunc(m.Counts, func(c sendlimit.Count) bool { return c.Day.Equal(day) }); i >= 0 {
+		return m.Counts[i], true
 	}
 	return sendlimit.Count{Day: day}, false
 }

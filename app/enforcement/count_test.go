@@ -47,11 +47,11 @@ func (fx *fixture) replaceTrace(sent func(context.Context, ports.MailTenant, sen
 // dayTotals returns the stored number of messages of a mailbox for each day, oldest day first.
 func (fx *fixture) dayTotals(t *testing.T, id string) (totals []int) {
 	t.Helper()
-	boxes, err := fx.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: fx.owner, Tenant: fx.id}, time.Time{})
+	mailboxes, err := fx.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: fx.owner, Tenant: fx.id}, time.Time{})
 	must(t, err)
-	for _, b := range boxes {
-		for _, c := range b.Counts {
-			if b.ID == id {
+	for _, m := range mailboxes {
+		for _, c := range m.Counts {
+			if m.ID == id {
 				totals = append(totals, c.Total())
 			}
 		}
@@ -65,7 +65,7 @@ func (fx *fixture) dayTotals(t *testing.T, id string) (totals []int) {
 func TestLongTraceIsReadByManyPasses(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
-	ada, bob := fx.boxes[0], fx.boxes[1]
+	ada, bob := fx.mailboxes[0], fx.mailboxes[1]
 	fx.fake.Send(fx.id, ada.Address, 20)
 	must(t, fx.run(t))
 	for range 3 {
@@ -113,7 +113,7 @@ func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		fx.limit(t, sendlimit.TenantWide, 5)
-		fx.fake.Send(fx.id, fx.boxes[0].Address, 20)
+		fx.fake.Send(fx.id, fx.mailboxes[0].Address, 20)
 		must(t, fx.run(t))
 		fx.advance(24 * time.Hour)
 		end := fx.replaceTrace(func(ctx context.Context, _ ports.MailTenant, _ sendlimit.TraceQuery) (sendlimit.Trace, error) {
@@ -153,7 +153,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 		countedAt = fx.now
 	}
 	var allAddresses []string
-	for _, m := range fx.boxes {
+	for _, m := range fx.mailboxes {
 		fx.fake.Send(fx.id, m.Address, 20)
 		allAddresses = append(allAddresses, m.Address)
 	}
@@ -182,7 +182,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 		}
 		fx.checkConsistent(t)
 	}
-	for _, m := range fx.boxes { // no partial count exceeds the new limit, but the true count may exceed it
+	for _, m := range fx.mailboxes { // no partial count exceeds the new limit, but the true count may exceed it
 		must(t, fx.store.SetSendLimit(t.Context(), fx.owner, m.ID, 20, fx.now))
 	}
 	if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), allAddresses) {
@@ -220,7 +220,7 @@ func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 		}
 		return m.Sent(ctx, q)
 	})()
-	ada := fx.boxes[0]
+	ada := fx.mailboxes[0]
 	for n := range 4 {
 		timeOfDay := []time.Duration{15 * time.Minute, 7 * time.Hour}[n%2]
 		fx.advance(today.End.Add(time.Duration(n)*24*time.Hour + timeOfDay).Sub(fx.now))
@@ -242,7 +242,7 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	var managed []string
-	for _, m := range fx.boxes {
+	for _, m := range fx.mailboxes {
 		managed = append(managed, m.Address)
 	}
 	rows := make([]sendlimit.Sent, 5000)
@@ -273,7 +273,7 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 		return sendlimit.Trace{Sent: rows, Next: strconv.Itoa(page + 1)}, nil
 	})()
 	must(t, fx.run(t))
-	if n := fx.shownSends(t, fx.boxes[0].Address); n != 1 {
+	if n := fx.shownSends(t, fx.mailboxes[0].Address); n != 1 {
 		t.Errorf("%d are counted", n)
 	}
 	if heapAfter > heapBefore+8<<20 {
@@ -299,12 +299,12 @@ func TestLateRowsCountOnTheCurrentDay(t *testing.T) {
 	fx.limit(t, sendlimit.TenantWide, 5)
 	must(t, fx.run(t))
 	fx.fake.SetLag(fx.id, fake.Lag{Trace: 13 * time.Hour})
-	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	for range 27 {
 		must(t, fx.run(t))
 	}
 	fx.checkConsistent(t)
-	if n := fx.shownSends(t, fx.boxes[0].Address); n != 6 || len(fx.storedBlocked(t)) != 1 {
+	if n := fx.shownSends(t, fx.mailboxes[0].Address); n != 6 || len(fx.storedBlocked(t)) != 1 {
 		t.Fatalf("%d are counted, the blocked mailboxes are %q", n, fx.storedBlocked(t))
 	}
 }
@@ -351,7 +351,7 @@ func TestAFastClockDoesNoLastingHarm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.limit(t, sendlimit.TenantWide, 5)
-			ada, bob := fx.boxes[0], fx.boxes[1]
+			ada, bob := fx.mailboxes[0], fx.mailboxes[1]
 			fx.fake.Send(fx.id, ada.Address, 20)
 			must(t, fx.run(t))
 			fx.now = fx.now.Add(skew)
@@ -390,7 +390,7 @@ func TestDayWithoutMidnight(t *testing.T) {
 	fx.limit(t, sendlimit.TenantWide, 5)
 	_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Atlantic/Azores")
 	must(t, err)
-	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	for range 2 * 48 {
 		must(t, fx.run(t))
 		fx.checkConsistent(t)

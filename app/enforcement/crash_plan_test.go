@@ -35,9 +35,9 @@ type crashPlan struct {
 }
 
 // step executes do, unless the process has crashed. If this is the step of the plan, the process
-// crashes or pauses before or after do. callsPlatform is true if do calls the platform. step
-// renames a SaveChanges that follows a read of the rules to ReconcileIntents: that SaveChanges stores the
-// outcomes of an earlier pass's intents.
+// crashes or pauses before or after do. callsPlatform is true if do calls the platform. If
+// SaveChanges follows a read of the rules, step calls it ReconcileIntents, because it then stores
+// the outcomes of an earlier pass's intents.
 func (p *crashPlan) step(name string, callsPlatform bool, do func() error) error {
 	if p.crashed {
 		return errCrashed
@@ -147,9 +147,9 @@ func (c crashingTenant) Block(ctx context.Context, scope string, mailboxes []str
 	return r, err
 }
 
-func (c crashingTenant) Mailboxes(ctx context.Context) (boxes []mailbox.Platform, err error) {
-	err = c.step("Mailboxes", true, func() error { boxes, err = c.MailTenant.Mailboxes(ctx); return err })
-	return boxes, err
+func (c crashingTenant) Mailboxes(ctx context.Context) (mailboxes []mailbox.Platform, err error) {
+	err = c.step("Mailboxes", true, func() error { mailboxes, err = c.MailTenant.Mailboxes(ctx); return err })
+	return mailboxes, err
 }
 
 // runWithPlan runs a pass that crashes or pauses as the plan says.

@@ -43,7 +43,7 @@ func newWithPendingChanges(t *testing.T) (fx *fixture, ada, bob string) {
 func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fixture, ada, bob string) {
 	t.Helper()
 	fx = newNumberedFixture(t, store, n)
-	ada, bob = fx.boxes[0].Address, fx.boxes[2].Address
+	ada, bob = fx.mailboxes[0].Address, fx.mailboxes[2].Address
 	fx.limit(t, domainOne, 5)
 	fx.limit(t, domainTwo, 5)
 	fx.fake.Send(fx.id, bob, 6)
@@ -97,7 +97,7 @@ var crashSteps = []string{"SaveCounts", "ReconcileIntents", "SaveIntents", "Bloc
 // cannot read the rules. The intents stay open. Counts are still stored.
 func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	fx := newFixture(t)
-	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
+	ada, bob := fx.mailboxes[0].Address, fx.mailboxes[1].Address
 	fx.limit(t, domainOne, 5)
 	fx.fake.Send(fx.id, ada, 6)
 	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
@@ -131,7 +131,7 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			ada, otherBox := fx.boxes[0].Address, fx.boxes[2].Address
+			ada, bob := fx.mailboxes[0].Address, fx.mailboxes[2].Address
 			from, to := sendlimit.TenantWide, domainOne
 			fx.limit(t, sendlimit.TenantWide, 5)
 			if name == "to the rule of the tenant" {
@@ -139,7 +139,7 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 				fx.limit(t, domainOne, 5)
 			}
 			fx.fake.Send(fx.id, ada, 6)
-			fx.fake.Send(fx.id, otherBox, 6)
+			fx.fake.Send(fx.id, bob, 6)
 			must(t, fx.run(t))
 			move(fx)
 			for range 2 {
@@ -154,7 +154,7 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 			}
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
-			if events := fx.events(t); len(events[ada]) != 1 || len(events[otherBox]) != 1 {
+			if events := fx.events(t); len(events[ada]) != 1 || len(events[bob]) != 1 {
 				t.Fatalf("events %+v", events)
 			}
 		})

@@ -55,7 +55,7 @@ func TestDeleteDuringCall(t *testing.T) {
 			fx := newFixture(t)
 			fx.limit(t, sendlimit.TenantWide, 5)
 			must(t, fx.run(t))
-			fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+			fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 			fx.advance(sendlimit.MaxInterval)
 			s, claims := fx.deletionService(), seizingClaims{fx.store, make(chan struct{}), make(chan struct{})}
 			s.Claims = claims
@@ -71,7 +71,7 @@ func TestDeleteDuringCall(t *testing.T) {
 			must(t, fx.runWithPlan(t, plan))
 			close(claims.ended)
 			<-done
-			if eventChanges := fx.eventTransitions(t)[fx.boxes[0].Address]; len(eventChanges) != 2 || !eventChanges[0] || eventChanges[1] {
+			if eventChanges := fx.eventTransitions(t)[fx.mailboxes[0].Address]; len(eventChanges) != 2 || !eventChanges[0] || eventChanges[1] {
 				t.Fatalf("events %+v", fx.events(t))
 			}
 			fx.checkEvents(t)
@@ -95,7 +95,7 @@ func (fx *fixture) checkEvents(t *testing.T) {
 func TestDeleteUnblocksMailboxes(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)
-	ada := fx.boxes[0].Address
+	ada := fx.mailboxes[0].Address
 	fx.fake.Send(fx.id, ada, 6)
 	must(t, fx.run(t))
 	fx.deleteTenant(t, fx.deletionService())
@@ -122,7 +122,7 @@ func TestFailedDeleteResumesEnforcement(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.limit(t, domainOne, 5)
-			ada := fx.boxes[0].Address
+			ada := fx.mailboxes[0].Address
 			fx.fake.Send(fx.id, ada, 6)
 			if fx.advance(time.Hour); hadPass {
 				must(t, fx.Run(t.Context(), fx.owner, fx.id))

@@ -40,7 +40,7 @@ func (fx *fixture) sendUnderLimits(t *testing.T, limits map[string]int, sent ...
 	}
 	must(t, fx.run(t))
 	for i, n := range sent {
-		fx.fake.Send(fx.id, fx.boxes[i].Address, n)
+		fx.fake.Send(fx.id, fx.mailboxes[i].Address, n)
 	}
 	must(t, fx.run(t))
 }
@@ -50,7 +50,7 @@ func TestEndUnblocksOnlyTheMailboxesOfThePolicy(t *testing.T) {
 	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 6, 11, 12) // the first two mailboxes belong to domain one, the third to domain two
 	ended, err := fx.endPolicy(t, domainOne)
 	must(t, err)
-	wantBlocked := []string{fx.boxes[2].Address, fx.boxes[1].Address} // sorted
+	wantBlocked := []string{fx.mailboxes[2].Address, fx.mailboxes[1].Address} // sorted
 	if ended.Unblocked != 1 || ended.Policy.PerDay != 5 || !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
 		t.Fatalf("%+v; the rules block %v, the store %v, want %v", ended, fx.blockedByRules(t), fx.storedBlocked(t), wantBlocked)
 	}
@@ -80,7 +80,7 @@ func TestEndTenantWideKeepsDomains(t *testing.T) {
 	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 6, 1, 12)
 	ended, err := fx.endPolicy(t, sendlimit.TenantWide)
 	must(t, err)
-	wantBlocked := []string{fx.boxes[0].Address}
+	wantBlocked := []string{fx.mailboxes[0].Address}
 	if ended.Unblocked != 1 || !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
 		t.Fatalf("%+v; the rules block %v, the store %v", ended, fx.blockedByRules(t), fx.storedBlocked(t))
 	}
@@ -104,14 +104,14 @@ func TestEndConvergesAfterAFailure(t *testing.T) {
 				}
 				if withPass {
 					must(t, fx.run(t))
-					both := []string{fx.boxes[0].Address, fx.boxes[1].Address}
+					both := []string{fx.mailboxes[0].Address, fx.mailboxes[1].Address}
 					if !slices.Equal(fx.blockedByRules(t), both) || !slices.Equal(fx.storedBlocked(t), both) {
 						t.Fatalf("%s, after %v: a pass leaves %v blocked, and stored %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
 					}
 				}
 				_, err = fx.endPolicy(t, domainOne)
 				must(t, err)
-				wantBlocked := []string{fx.boxes[1].Address}
+				wantBlocked := []string{fx.mailboxes[1].Address}
 				if !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
 					t.Errorf("%s, after %v: the rules block %v, the store %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
 				}

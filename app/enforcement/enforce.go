@@ -33,12 +33,12 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if a.ruledScopes, err = p.scopesWithRules(ctx); err != nil {
 		return due, err
 	}
-	if a.boxes, err = p.countedBoxes(ctx); err != nil {
+	if a.mailboxes, err = p.countedMailboxes(ctx); err != nil {
 		return due, err
 	}
-	a.boxes = p.missing.exclude(p.Tenant, a.boxes, p.now)
+	a.mailboxes = p.missing.exclude(p.Tenant, a.mailboxes, p.now)
 	a.limits = sendlimit.ByScope(policies)
-	a.Decision = sendlimit.Decide(p.Tenant, a.limits, a.boxes, p.day, p.now)
+	a.Decision = sendlimit.Decide(p.Tenant, a.limits, a.mailboxes, p.day, p.now)
 	if err := a.saveIntents(ctx); err != nil {
 		return due, err
 	}
@@ -49,7 +49,7 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err := a.saveChanges(ctx); err != nil {
 		return due, err
 	}
-	return sendlimit.NextEvaluation(p.Tenant, a.limits, a.boxes, p.day, p.now), err
+	return sendlimit.NextEvaluation(p.Tenant, a.limits, a.mailboxes, p.day, p.now), err
 }
 
 // reconcileIntents finds out which intents of an interrupted pass took effect, and records them. It
@@ -65,15 +65,15 @@ func (p *pass) reconcileIntents(ctx context.Context) error {
 	return nil
 }
 
-// countedBoxes returns the tenant's mailboxes, each with its count of the current day if there is
-// one.
-func (p *pass) countedBoxes(ctx context.Context) ([]sendlimit.MailboxState, error) {
-	mailboxes, err := p.Claims.CountedMailboxes(ctx, p.TenantClaim, p.day.Start)
-	boxes := make([]sendlimit.MailboxState, 0, len(mailboxes))
-	for _, b := range mailboxes {
-		boxes = append(boxes, b.StateOn(p.day))
+// countedMailboxes returns the tenant's mailboxes, each with its count of the current day if there
+// is one.
+func (p *pass) countedMailboxes(ctx context.Context) ([]sendlimit.MailboxState, error) {
+	counted, err := p.Claims.CountedMailboxes(ctx, p.TenantClaim, p.day.Start)
+	mailboxes := make([]sendlimit.MailboxState, 0, len(counted))
+	for _, m := range counted {
+		mailboxes = append(mailboxes, m.StateOn(p.day))
 	}
-	return boxes, err
+	return mailboxes, err
 }
 
 // saveIntents stores the changes of the decision as intents, before the rules are set.
@@ -123,7 +123,7 @@ func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 	return slices.Contains(a.failedScopes, c.Scope)
 }
 
-// isListed reports whether the pass put the mailbox on the list of the rule of its scope. It
+// isListed reports whether the pass put the mailbox on the block list of its scope's rule. It
 // returns false if the platform does not list the mailbox, or if the scope had no rule when this
 // pass read the scopes.
 func (a *applier) isListed(c sendlimit.Change) bool {

@@ -113,7 +113,7 @@ func (h *history) playStep(t *testing.T) {
 // later.
 func (h *history) sendMail(t *testing.T) {
 	t.Helper()
-	m, n := h.boxes[h.IntN(len(h.boxes))], 1+h.IntN(9)
+	m, n := h.mailboxes[h.IntN(len(h.mailboxes))], 1+h.IntN(9)
 	blocked := slices.Contains(h.blockedByRules(t), m.Address)
 	h.fake.SetLag(h.id, fake.Lag{Trace: time.Duration(h.IntN(int(maxTraceLag)))})
 	sent := h.fake.Send(h.id, m.Address, n)
@@ -145,7 +145,7 @@ func (h *history) setLimit(t *testing.T) {
 // setMailboxLimit sets the limit of a random mailbox.
 func (h *history) setMailboxLimit(t *testing.T) {
 	t.Helper()
-	m := h.boxes[h.IntN(len(h.boxes))]
+	m := h.mailboxes[h.IntN(len(h.mailboxes))]
 	h.want.own[m.Address] = 1 + h.IntN(sendlimit.MaxLimit)
 	h.note("the limit of %s is %d", m.Address, h.want.own[m.Address])
 	must(t, h.store.SetSendLimit(t.Context(), h.owner, m.ID, h.want.own[m.Address], h.now))
@@ -359,10 +359,10 @@ func (h *history) runFourTimes(t *testing.T) {
 // pass with a fast clock may have set it.
 func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 	t.Helper()
-	boxes, err := h.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id}, time.Time{})
+	mailboxes, err := h.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id}, time.Time{})
 	must(t, err)
-	for _, b := range boxes {
-		last = laterOf(last, b.MailboxState.BlockedAt)
+	for _, m := range mailboxes {
+		last = laterOf(last, m.MailboxState.BlockedAt)
 	}
 	return last
 }
@@ -370,13 +370,13 @@ func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 // checkCountsGrow fails the test if the count of a day decreased.
 func (h *history) checkCountsGrow(t *testing.T) {
 	t.Helper()
-	boxes, err := h.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id}, time.Time{})
+	mailboxes, err := h.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id}, time.Time{})
 	must(t, err)
-	for _, b := range boxes {
-		for _, c := range b.Counts {
-			key := fmt.Sprint(h.timeZoneChanges, b.Address, c.Day)
+	for _, m := range mailboxes {
+		for _, c := range m.Counts {
+			key := fmt.Sprint(h.timeZoneChanges, m.Address, c.Day)
 			if c.Total() < h.counts[key] {
-				t.Fatalf("%s on %s: %d after %d", b.Address, c.Day, c.Total(), h.counts[key])
+				t.Fatalf("%s on %s: %d after %d", m.Address, c.Day, c.Total(), h.counts[key])
 			}
 			h.counts[key] = c.Total()
 		}

@@ -25,7 +25,7 @@ func (fx *fixture) syncMailboxes(t *testing.T, present []string) {
 	for _, address := range present {
 		found.Mailboxes = append(found.Mailboxes, mailbox.Platform{Address: address})
 	}
-	for _, m := range fx.boxes {
+	for _, m := range fx.mailboxes {
 		found.MissedMailboxes[m.Address] = !slices.Contains(present, m.Address)
 	}
 	found.Began, found.At = fx.now, fx.now
@@ -39,8 +39,8 @@ func (fx *fixture) syncMailboxes(t *testing.T, present []string) {
 // unblocked, and the events of the block and the unblock are kept.
 func TestSyncDropsBlockedMailbox(t *testing.T) {
 	fx := newFixture(t)
-	ada := fx.boxes[0].Address
-	present := addresses(fx.boxes)
+	ada := fx.mailboxes[0].Address
+	present := addresses(fx.mailboxes)
 	fx.Platform = partialPlatform{fx.fake, &present}
 	fx.limit(t, sendlimit.TenantWide, 5)
 	fx.fake.Send(fx.id, ada, 6)
@@ -61,7 +61,7 @@ func TestSyncDropsBlockedMailbox(t *testing.T) {
 // names the limit for which the mailbox was blocked.
 func TestUnblockWithoutLimit(t *testing.T) {
 	fx := newFixture(t)
-	ada := fx.boxes[0].Address
+	ada := fx.mailboxes[0].Address
 	fx.limit(t, domainOne, 5)
 	fx.fake.Send(fx.id, ada, 6)
 	must(t, fx.run(t))
@@ -74,8 +74,8 @@ func TestUnblockWithoutLimit(t *testing.T) {
 }
 
 // addresses returns the addresses of the mailboxes.
-func addresses(boxes []mailbox.Mailbox) (list []string) {
-	for _, m := range boxes {
+func addresses(mailboxes []mailbox.Mailbox) (list []string) {
+	for _, m := range mailboxes {
 		list = append(list, m.Address)
 	}
 	return list
@@ -120,7 +120,7 @@ type mailboxChurn struct {
 func newMailboxChurn(t *testing.T, store *bunstore.Store, seed int) *mailboxChurn {
 	t.Helper()
 	c := &mailboxChurn{fixture: newNumberedFixture(t, store, seed), Rand: rand.New(rand.NewPCG(uint64(seed), 11))}
-	c.everyAddress = addresses(c.boxes)
+	c.everyAddress = addresses(c.mailboxes)
 	c.present = slices.Clone(c.everyAddress)
 	c.Platform = partialPlatform{c.fake, &c.present}
 	c.limit(t, sendlimit.TenantWide, 5)

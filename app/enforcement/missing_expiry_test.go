@@ -17,8 +17,8 @@ func TestEachMissingMailboxExpires(t *testing.T) {
 	missing.add("t", []string{"early"}, start)
 	missing.add("t", []string{"late"}, start.Add(sendlimit.MaxInterval/2))
 	for elapsed, want := range map[time.Duration]int{0: 1, sendlimit.MaxInterval / 2: 0, sendlimit.MaxInterval: 1, 2 * sendlimit.MaxInterval: 2} {
-		boxes := []sendlimit.MailboxState{{ID: "early"}, {ID: "late"}}
-		if got := missing.exclude("t", boxes, start.Add(elapsed)); len(got) != want {
+		mailboxes := []sendlimit.MailboxState{{ID: "early"}, {ID: "late"}}
+		if got := missing.exclude("t", mailboxes, start.Add(elapsed)); len(got) != want {
 			t.Errorf("%s after the first: %d mailboxes are not excluded, want %d", elapsed, len(got), want)
 		}
 	}

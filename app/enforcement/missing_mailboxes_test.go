@@ -33,11 +33,11 @@ type partialTenant struct {
 	present []string
 }
 
-func (p partialTenant) Mailboxes(context.Context) (boxes []mailbox.Platform, err error) {
+func (p partialTenant) Mailboxes(context.Context) (mailboxes []mailbox.Platform, err error) {
 	for _, address := range p.present {
-		boxes = append(boxes, mailbox.Platform{Address: address})
+		mailboxes = append(mailboxes, mailbox.Platform{Address: address})
 	}
-	return boxes, nil
+	return mailboxes, nil
 }
 
 func (p partialTenant) Block(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
@@ -54,7 +54,7 @@ func (p partialTenant) Block(ctx context.Context, scope string, list []string) (
 // blocked.
 func TestAMissingMailboxDoesNotPreventOtherBlocks(t *testing.T) {
 	fx := newFixture(t)
-	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
+	ada, bob := fx.mailboxes[0].Address, fx.mailboxes[1].Address
 	present := []string{bob}
 	fx.Platform = partialPlatform{fx.fake, &present}
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -95,19 +95,19 @@ func TestMissingMailboxAndCrash(t *testing.T) {
 			for _, returns := range []bool{false, true} {
 				fx := newNumberedFixture(t, store, n)
 				n++
-				ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
-				thirdBox := fx.boxes[2].Address
-				present := []string{ada, bob, thirdBox}
+				ada, bob := fx.mailboxes[0].Address, fx.mailboxes[1].Address
+				carol := fx.mailboxes[2].Address
+				present := []string{ada, bob, carol}
 				fx.Platform = partialPlatform{fx.fake, &present}
 				fx.limit(t, sendlimit.TenantWide, 5)
 				fx.fake.Send(fx.id, ada, 6)
 				fx.fake.Send(fx.id, bob, 6)
 				must(t, fx.run(t))
-				present = []string{bob, thirdBox}
-				fx.fake.Send(fx.id, thirdBox, 6) // so that a pass sets the rule
+				present = []string{bob, carol}
+				fx.fake.Send(fx.id, carol, 6) // so that a pass sets the rule
 				crashed = fx.runCrashing(t, step, afterEffect).crashed
 				if returns {
-					present = []string{ada, bob, thirdBox}
+					present = []string{ada, bob, carol}
 				}
 				must(t, fx.run(t))
 				fx.checkConsistent(t)
@@ -123,7 +123,7 @@ func TestMissingMailboxAndCrash(t *testing.T) {
 // pass found missing.
 func TestMissingMailboxIsRemembered(t *testing.T) {
 	fx := newFixture(t)
-	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
+	ada, bob := fx.mailboxes[0].Address, fx.mailboxes[1].Address
 	present := []string{bob}
 	fx.Platform = partialPlatform{fx.fake, &present}
 	fx.limit(t, domainOne, 5)
@@ -147,7 +147,7 @@ func TestMissingMailboxIsRemembered(t *testing.T) {
 // not prevent the blocks of other mailboxes.
 func TestMailboxWithChangedAddress(t *testing.T) {
 	fx := newFixture(t)
-	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
+	ada, bob := fx.mailboxes[0].Address, fx.mailboxes[1].Address
 	present := []string{bob, "ada.k@" + domainOne}
 	fx.Platform = renamedPlatform{partialPlatform{fx.fake, &present}}
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -180,9 +180,9 @@ func (r renamedTenant) Block(ctx context.Context, scope string, list []string) (
 // but refuses to block it.
 func TestListedMailboxIsRefused(t *testing.T) {
 	fx := newFixture(t)
-	fx.Platform = refusingPlatform{fx.fake, fx.boxes[0].Address}
+	fx.Platform = refusingPlatform{fx.fake, fx.mailboxes[0].Address}
 	fx.limit(t, sendlimit.TenantWide, 5)
-	fx.fake.Send(guid, fx.boxes[0].Address, 6)
+	fx.fake.Send(guid, fx.mailboxes[0].Address, 6)
 	if err := fx.run(t); !errors.Is(err, fault.MailboxNotFound) || len(fx.storedBlocked(t)) != 0 {
 		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 	}

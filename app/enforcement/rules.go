@@ -24,8 +24,8 @@ type applier struct {
 	*pass
 	sendlimit.Decision
 
-	limits sendlimit.Policies
-	boxes  []sendlimit.MailboxState
+	limits    sendlimit.Policies
+	mailboxes []sendlimit.MailboxState
 	// ruledScopes are the scopes that may have a managed rule.
 	ruledScopes []string
 	// failedScopes are the scopes whose rule could not be set. A failed call may still have changed
@@ -167,9 +167,9 @@ func (a *applier) blockExisting(ctx context.Context, scope string, cause error) 
 // address is in requested but not in found.
 func (a *applier) rememberMissing(requested, found []string) {
 	var ids []string
-	for _, b := range a.boxes {
-		if slices.Contains(requested, b.Address) && !slices.Contains(found, b.Address) {
-			ids = append(ids, b.ID)
+	for _, m := range a.mailboxes {
+		if slices.Contains(requested, m.Address) && !slices.Contains(found, m.Address) {
+			ids = append(ids, m.ID)
 		}
 	}
 	a.missing.add(a.Tenant, ids, a.now)
@@ -179,9 +179,9 @@ func (a *applier) rememberMissing(requested, found []string) {
 // as an intent before the rule is set without the mailbox.
 func (a *applier) unblockMissing(ctx context.Context, requested, found []string) error {
 	countBefore := len(a.Changes)
-	for _, b := range a.boxes {
-		if !b.BlockedAt.IsZero() && slices.Contains(requested, b.Address) && !slices.Contains(found, b.Address) {
-			a.Changes = append(a.Changes, b.ChangeTo(sendlimit.Unblocked, a.Tenant, a.limits, a.now))
+	for _, m := range a.mailboxes {
+		if !m.BlockedAt.IsZero() && slices.Contains(requested, m.Address) && !slices.Contains(found, m.Address) {
+			a.Changes = append(a.Changes, m.ChangeTo(sendlimit.Unblocked, a.Tenant, a.limits, a.now))
 		}
 	}
 	if len(a.Changes) == countBefore {
@@ -199,32 +199,32 @@ type missingMailboxes struct {
 }
 
 // add records missing mailboxes of a tenant and deletes the expired ids of all tenants.
-func (m *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.byTenant == nil {
-		m.byTenant = map[tenant.GUID]map[string]time.Time{}
+func (missing *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time) {
+	missing.mu.Lock()
+	defer missing.mu.Unlock()
+	if missing.byTenant == nil {
+		missing.byTenant = map[tenant.GUID]map[string]time.Time{}
 	}
-	maps.DeleteFunc(m.byTenant, func(_ tenant.GUID, expiry map[string]time.Time) bool {
+	maps.DeleteFunc(missing.byTenant, func(_ tenant.GUID, expiry map[string]time.Time) bool {
 		maps.DeleteFunc(expiry, func(_ string, until time.Time) bool { return !now.Before(until) })
 		return len(expiry) == 0
 	})
-	if m.byTenant[id] == nil {
-		m.byTenant[id] = map[string]time.Time{}
+	if missing.byTenant[id] == nil {
+		missing.byTenant[id] = map[string]time.Time{}
 	}
 	for _, mailbox := range ids {
-		m.byTenant[id][mailbox] = now.Add(sendlimit.MaxInterval)
+		missing.byTenant[id][mailbox] = now.Add(sendlimit.MaxInterval)
 	}
 }
 
-// exclude returns the mailboxes without the missing ones. It keeps a missing mailbox that is
+// exclude returns the mailboxes without the missing mailboxes. It keeps a missing mailbox that is
 // blocked, because that mailbox still needs an unblock. It also keeps a mailbox whose id expires
 // later than sendlimit.MaxInterval from now. Such an expiry can only come from clock skew.
-func (m *missingMailboxes) exclude(id tenant.GUID, boxes []sendlimit.MailboxState, now time.Time) []sendlimit.MailboxState {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.DeleteFunc(boxes, func(b sendlimit.MailboxState) bool {
-		until := m.byTenant[id][b.ID]
-		return b.BlockedAt.IsZero() && now.Before(until) && until.Sub(now) <= sendlimit.MaxInterval
+func (missing *missingMailboxes) exclude(id tenant.GUID, mailboxes []sendlimit.MailboxState, now time.Time) []sendlimit.MailboxState {
+	missing.mu.Lock()
+	defer missing.mu.Unlock()
+	return slices.DeleteFunc(mailboxes, func(m sendlimit.MailboxState) bool {
+		until := missing.byTenant[id][m.ID]
+		return m.BlockedAt.IsZero() && now.Before(until) && until.Sub(now) <= sendlimit.MaxInterval
 	})
 }

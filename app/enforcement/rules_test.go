@@ -22,7 +22,7 @@ func TestUnchangedRulesCostOneRead(t *testing.T) {
 	if fx.fake.Calls("Rules") != 1 || fx.fake.Calls("Block") != 0 {
 		t.Fatalf("%d reads, %d other calls", fx.fake.Calls("Rules"), fx.fake.Calls("Block"))
 	}
-	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	for range 3 {
 		must(t, fx.run(t))
 	}
@@ -36,7 +36,7 @@ func TestUnchangedRulesCostOneRead(t *testing.T) {
 func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)
-	ada := fx.boxes[0].Address
+	ada := fx.mailboxes[0].Address
 	check := func(when string, blocked bool) {
 		t.Helper()
 		must(t, fx.run(t))
@@ -70,7 +70,7 @@ func TestOldRuleListDoesNotHideAnUnknownOutcome(t *testing.T) {
 	fx.limit(t, domainOne, 5)
 	must(t, fx.run(t))
 	fx.fake.FreezeRuleList(fx.id)
-	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	if err := fx.run(t); err == nil || len(fx.ruleList(t, domainOne)) != 1 {
 		t.Fatalf("%v: the rule blocks %q", err, fx.ruleList(t, domainOne))
@@ -86,16 +86,16 @@ func TestOldRuleListDoesNotHideAnUnknownOutcome(t *testing.T) {
 func TestManualRuleChangeIsCorrected(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)
-	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
+	ada, bob := fx.mailboxes[0].Address, fx.mailboxes[1].Address
 	fx.fake.Send(fx.id, ada, 6)
 	must(t, fx.run(t))
 	name := sendlimit.RuleName(domainOne)
 	for situation, changedRule := range map[string]sendlimit.Rule{
-		"switched off":    {Lists: []string{ada}},
-		"another list":    {Enabled: true, Lists: []string{ada, bob}},
-		"everybody's":     {Enabled: true},
-		"something else":  {Enabled: true, Lists: []string{ada}, Altered: true},
-		"off and another": {Lists: []string{bob}, Altered: true},
+		"switched off":            {Lists: []string{ada}},
+		"another list":            {Enabled: true, Lists: []string{ada, bob}},
+		"a rule for every sender": {Enabled: true},
+		"altered otherwise":       {Enabled: true, Lists: []string{ada}, Altered: true},
+		"switched off, with another list and an altered text": {Lists: []string{bob}, Altered: true},
 	} {
 		changedRule.Name = name
 		fx.fake.SetRule(fx.id, changedRule)
@@ -119,7 +119,7 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 	for name, limited := range map[string]bool{"limited": true, "without a limit": false} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			ada := fx.boxes[0].Address
+			ada := fx.mailboxes[0].Address
 			for _, scope := range []string{domainOne, long, sendlimit.TenantWide} {
 				fx.fake.SetRule(fx.id, sendlimit.Rule{Name: sendlimit.RuleName(scope), Enabled: true, Lists: []string{ada}})
 			}
@@ -165,7 +165,7 @@ func TestOrphanRuleIsEmptiedAfterAFailedFirstPass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.fake.SetRule(fx.id, sendlimit.Rule{Name: sendlimit.RuleName(domainOne), Enabled: true, Lists: []string{fx.boxes[0].Address}})
+			fx.fake.SetRule(fx.id, sendlimit.Rule{Name: sendlimit.RuleName(domainOne), Enabled: true, Lists: []string{fx.mailboxes[0].Address}})
 			fail(fx, t)
 			if len(fx.ruleList(t, domainOne)) == 0 {
 				t.Fatal("the first pass emptied the rule")

@@ -33,8 +33,9 @@ type Runner struct {
 	Platform ports.MailPlatform
 	Now      func() time.Time
 	Lease    time.Duration // defaults to 30 s
-	// OnBlockDelay, if set, is called for each block, if the trace shows when the mailbox exceeded
-	// its limit. delay is the time from the message that exceeded the limit to the block.
+	// OnBlockDelay, if set, is called for each block of a mailbox if the trace shows when the
+	// mailbox exceeded its limit. delay is the time from the message that exceeded the limit to the
+	// block.
 	OnBlockDelay func(ctx context.Context, delay time.Duration)
 	// OnChange, if set, is called for each mailbox that was blocked or unblocked.
 	OnChange func(ctx context.Context, a sendlimit.Action)

@@ -43,12 +43,12 @@ const (
 // two mailboxes each.
 type fixture struct {
 	*enforcement.Runner
-	store *bunstore.Store
-	fake  *fake.Platform
-	owner access.AccountID
-	id    tenant.GUID
-	now   time.Time
-	boxes []mailbox.Mailbox
+	store     *bunstore.Store
+	fake      *fake.Platform
+	owner     access.AccountID
+	id        tenant.GUID
+	now       time.Time
+	mailboxes []mailbox.Mailbox
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -83,7 +83,7 @@ func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.G
 			must(t, err)
 			rows[0].Stage = mailbox.Ready
 			must(t, store.SaveMailbox(t.Context(), fx.owner, rows[0]))
-			fx.boxes = append(fx.boxes, rows[0])
+			fx.mailboxes = append(fx.mailboxes, rows[0])
 		}
 	}
 	return fx
@@ -133,9 +133,9 @@ func (fx *fixture) run(t *testing.T) error {
 // storedMailboxes returns the mailboxes in the store.
 func (fx *fixture) storedMailboxes(t *testing.T) []mailbox.Mailbox {
 	t.Helper()
-	boxes, err := fx.store.Mailboxes(t.Context(), fx.owner, fx.id)
+	mailboxes, err := fx.store.Mailboxes(t.Context(), fx.owner, fx.id)
 	must(t, err)
-	return boxes
+	return mailboxes
 }
 
 // shownSends returns the stored number of messages that a mailbox sent today.
@@ -237,7 +237,7 @@ func (fx *fixture) eventTransitions(t *testing.T) map[string][]bool {
 func TestBlockAndUnblock(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
-	ada := fx.boxes[0].Address
+	ada := fx.mailboxes[0].Address
 	fx.fake.Send(fx.id, ada, 5)
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
@@ -281,7 +281,7 @@ func TestAFailedBlockIsNotShownAndIsTriedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.limit(t, sendlimit.TenantWide, 5)
-			fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+			fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 			fx.fake.Fail(f)
 			if err := fx.run(t); err == nil {
 				t.Fatal("the fault was not reported")
@@ -303,7 +303,7 @@ func TestAFailedBlockIsNotShownAndIsTriedAgain(t *testing.T) {
 func TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)
-	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	must(t, fx.run(t))
 	endFault := fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled})
 	if err := fx.run(t); err == nil || len(fx.storedBlocked(t)) != 1 {
@@ -322,7 +322,7 @@ func TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary(t *testing.T) {
 func TestRuleOfDeletedDomain(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)
-	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	must(t, fx.run(t))
 	fx.dropDomain(t, domainOne)
 	must(t, fx.run(t))
@@ -335,7 +335,7 @@ func TestRuleOfDeletedDomain(t *testing.T) {
 func TestConcurrentRunsMakeOnePass(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
-	for _, m := range fx.boxes {
+	for _, m := range fx.mailboxes {
 		fx.fake.Send(fx.id, m.Address, 6)
 	}
 	fx.advance(sendlimit.MaxInterval)
@@ -349,7 +349,7 @@ func TestConcurrentRunsMakeOnePass(t *testing.T) {
 	}
 	runs.Wait()
 	fx.checkConsistent(t)
-	if fx.fake.Effects("Block") != 1 || len(fx.storedBlocked(t)) != len(fx.boxes) {
+	if fx.fake.Effects("Block") != 1 || len(fx.storedBlocked(t)) != len(fx.mailboxes) {
 		t.Fatalf("%d writes, the blocked mailboxes are %q", fx.fake.Effects("Block"), fx.storedBlocked(t))
 	}
 }
@@ -359,7 +359,7 @@ func TestConcurrentRunsMakeOnePass(t *testing.T) {
 func TestPausedPassLosesLease(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
-	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	fx.advance(sendlimit.MaxInterval)
 	gate := fx.fake.Hold("Sent")
 	done := make(chan error)
@@ -387,7 +387,7 @@ func TestClockStepsBack(t *testing.T) {
 	}{"a day": {24 * time.Hour, false, 1}, "an hour": {time.Hour, false, 2}, "an hour, after a pass that crashed": {time.Hour, true, 2}} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			ada := fx.boxes[0].Address
+			ada := fx.mailboxes[0].Address
 			fx.limit(t, sendlimit.TenantWide, 5)
 			fx.fake.Send(fx.id, ada, 6)
 			if tt.crashes {
@@ -421,7 +421,7 @@ func TestAFailedUnblockIsNotShown(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)
 	fx.limit(t, domainTwo, 5)
-	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	must(t, fx.run(t))
 	fx.limit(t, domainOne, 6)
 	fx.fake.Fail(fake.Fault{Method: "Block", Object: domainOne, Kind: outcome.Down, Times: 1})

@@ -42,7 +42,7 @@ func TestASweepWakesDueTenants(t *testing.T) {
 	if n := fx.sweep(t); n != 1 {
 		t.Fatalf("the first sweep wakes %d", n)
 	}
-	fx.fake.Send(guid, fx.boxes[0].Address, 6)
+	fx.fake.Send(guid, fx.mailboxes[0].Address, 6)
 	fx.advance(time.Minute)
 	if n := fx.sweep(t); n != 0 {
 		t.Fatalf("a minute later %d are woken", n)
@@ -66,7 +66,7 @@ func TestRunAllPassesOverEveryTenant(t *testing.T) {
 	for range 2 {
 		must(t, fx.RunAll(t.Context()))
 	}
-	fx.fake.Send(guid, fx.boxes[0].Address, 6)
+	fx.fake.Send(guid, fx.mailboxes[0].Address, 6)
 	fx.advance(time.Second)
 	must(t, fx.RunAll(t.Context()))
 	fx.checkConsistent(t)

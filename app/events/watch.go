@@ -17,7 +17,7 @@ import (
 const watchEvery = 250 * time.Millisecond
 
 // watch holds the callers that wait for events. One goroutine reads the ends of the logs for all of
-// them. It runs only while a caller waits.
+// them. The goroutine runs only while a caller waits.
 type watch struct {
 	mu sync.Mutex
 	// waiters are the callers that the current goroutine serves. Each new goroutine gets a new map.

@@ -129,7 +129,7 @@ func TestStopEndsWaits(t *testing.T) {
 	})
 }
 
-func TestWaitOutlastsDatabase(t *testing.T) {
+func TestWaitContinuesWhileTheLogFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log := newService()
 		log.failing = true

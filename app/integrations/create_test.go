@@ -166,9 +166,9 @@ func TestTestStoresItsResult(t *testing.T) {
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 
-// TestACredentialIsOfItsIntegrationAccountAndProvider checks that a sealed credential can be
+// TestCredentialOpensOnlyForItsIntegration checks that a sealed credential can be
 // decrypted only in the row for which it was encrypted.
-func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
+func TestCredentialOpensOnlyForItsIntegration(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	i, sealedCredential, err := fx.store.Integration(t.Context(), fx.ann.ID, id)
@@ -210,7 +210,7 @@ func TestDeleteLetsOtherIntegrationsConnect(t *testing.T) {
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 
-func TestGetCountsWhatIsStored(t *testing.T) {
+func TestGetCountsStoredConnections(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)

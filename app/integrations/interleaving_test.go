@@ -287,7 +287,7 @@ func (p timedPlatform) Accounts(ctx context.Context, cursor string) (integration
 	return page, err
 }
 
-// recordAnswer records an answer, if its call is the newest one.
+// recordAnswer records an answer, if its call is the newest call.
 func (r *credentialRace) recordAnswer(calledAt time.Time, err error) {
 	if !calledAt.Before(r.calledAt) {
 		r.calledAt, r.rejected = calledAt, err != nil

@@ -65,9 +65,9 @@ func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform
 	return fx, id, r
 }
 
-// TestScheduledRefreshReadsOn checks that scheduled refreshes continue a throttled list until it is
+// TestScheduledRefreshesContinueAThrottledList checks that scheduled refreshes continue a throttled list until it is
 // complete.
-func TestScheduledRefreshReadsOn(t *testing.T) {
+func TestScheduledRefreshesContinueAThrottledList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, id, r := newLimitedFixture(t)
 		for part := range 3 {
@@ -98,9 +98,9 @@ func TestScheduledRefreshReadsOn(t *testing.T) {
 	})
 }
 
-// TestRefreshOnRequestDoesNotReadOn checks that a requested refresh ends at a throttled page. It
+// TestRequestedRefreshEndsAtAThrottledPage checks that a requested refresh ends at a throttled page. It
 // schedules no refresh that would continue the list.
-func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
+func TestRequestedRefreshEndsAtAThrottledPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, id, r := newLimitedFixture(t)
 		fx.wakeups.Take()

@@ -212,8 +212,8 @@ func (p heldPlatform) Accounts(ctx context.Context, cursor string) (integration.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
-	box := fx.createMailbox(t, fx.ann, tenantGUID, "gone")
-	fx.connect(t, id, box)
+	m := fx.createMailbox(t, fx.ann, tenantGUID, "gone")
+	fx.connect(t, id, m)
 	fx.advance(time.Minute)
 	held := heldPlatforms{fx.Platforms, make(chan struct{}), make(chan struct{})}
 	older := make(chan error)
@@ -222,11 +222,11 @@ func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 		older <- err
 	}()
 	<-held.created
-	fx.instantly.DropAccount(box.Address)
+	fx.instantly.DropAccount(m.Address)
 	fx.advance(time.Minute)
 	fx.refresh(t, id)
-	fx.requireStatus(t, id, box, integration.ConnectionDisconnected)
+	fx.requireStatus(t, id, m, integration.ConnectionDisconnected)
 	close(held.release)
 	must(t, <-older)
-	fx.requireStatus(t, id, box, integration.ConnectionDisconnected)
+	fx.requireStatus(t, id, m, integration.ConnectionDisconnected)
 }

@@ -20,9 +20,9 @@ import (
 )
 
 // openTimeout is how long a session without a link blocks other sessions of the mailbox. It is
-// shorter than the lease of an Idempotency-Key, so that a retry after a crash is not blocked. A
-// different request can replace the session of a request that takes longer than openTimeout. The
-// slow request then fails and returns no link.
+// shorter than the lease of an Idempotency-Key, so that a retry after a crash is not blocked. If a
+// request takes longer than openTimeout, a different request can replace its session. The slow
+// request then fails and returns no link.
 const openTimeout = 10 * time.Second
 
 // BeginSignIn starts the sign-in of a mailbox at the platform and returns the link. It stores the

@@ -26,8 +26,8 @@ func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx := newFixture(t)
 	fx.addPlatform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
 	id, secondID, bison := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe"), fx.createIntegration(t, "emailbison")
-	boxOfBob := fx.createMailbox(t, fx.bob, "33333333-2222-4333-8444-555555555555", "bob")
-	foreignBox := fx.createForeignMailbox(t)
+	mailboxOfBob := fx.createMailbox(t, fx.bob, "33333333-2222-4333-8444-555555555555", "bob")
+	foreignMailbox := fx.createForeignMailbox(t)
 	fx.connect(t, secondID, fx.ben)
 	calls := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn")
 	limited := fx.ann
@@ -41,8 +41,8 @@ func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 		{"an unknown integration and mailbox", unknownID, unknownID, 0, fault.IntegrationNotFound},
 		{"an unknown mailbox", id, unknownID, 0, fault.MailboxNotFound},
 		{"a malformed mailbox id", id, "anna", 0, fault.MailboxNotFound},
-		{"a mailbox of another account", id, boxOfBob.ID, 0, fault.MailboxNotFound},
-		{"a mailbox that the service did not create", id, foreignBox.ID, 0, fault.MailboxNotFound},
+		{"a mailbox of another account", id, mailboxOfBob.ID, 0, fault.MailboxNotFound},
+		{"a mailbox that the service did not create", id, foreignMailbox.ID, 0, fault.MailboxNotFound},
 		{"more tenants than the plan allows", id, fx.ben.ID, 0, fault.TenantLimitReached},
 		{"a mailbox that another integration has connected", id, fx.ben.ID, 1, fault.ConnectedElsewhere},
 		{"a missing capability is checked before the other integration", bison, fx.ben.ID, 1, fault.CapabilityMissing},
@@ -79,9 +79,9 @@ func (fx *fixture) createForeignMailbox(t *testing.T) mailbox.Mailbox {
 	return m
 }
 
-// TestOneOfFiftyBegins checks that exactly one of 50 concurrent requests for two integrations gets
+// TestOneOfManyConcurrentRequestsBegins checks that exactly one of 50 concurrent requests for two integrations gets
 // a session.
-func TestOneOfFiftyBegins(t *testing.T) {
+func TestOneOfManyConcurrentRequestsBegins(t *testing.T) {
 	fx := newFixture(t)
 	ids := []string{fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")}
 	var mu sync.Mutex
@@ -120,10 +120,10 @@ func (s slowSessions) BeginSession(ctx context.Context, owner access.AccountID, 
 	return s.Connections.BeginSession(ctx, owner, begun, id, stale)
 }
 
-// TestOneRequestAtTheStore checks that only one request at a time asks the store to begin a session
+// TestOneRequestAtATimeBeginsASession checks that only one request at a time asks the store to begin a session
 // of a mailbox. Other requests for the mailbox are refused before they call BeginSession. Requests
 // for other mailboxes are not refused.
-func TestOneRequestAtTheStore(t *testing.T) {
+func TestOneRequestAtATimeBeginsASession(t *testing.T) {
 	fx := newFixture(t)
 	id, slow := fx.createIntegration(t, "instantly"), slowSessions{fx.store, make(chan struct{}), make(chan struct{})}
 	s := fx.service(fx.store, slow, fx.platforms)

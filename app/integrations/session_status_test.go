@@ -210,7 +210,7 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 	}
 }
 
-func TestSignInElsewhereMeanwhile(t *testing.T) {
+func TestSignInAfterADisconnectAndAnotherConnection(t *testing.T) {
 	fx := newFixture(t)
 	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	b := fx.beginSession(t, id, fx.anna)
@@ -226,9 +226,9 @@ func TestSignInElsewhereMeanwhile(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
-// TestSignInAfterAnotherHasTheMailbox checks that a sign-in fails if another integration has
+// TestSignInAfterAnotherIntegrationConnected checks that a sign-in fails if another integration has
 // connected the mailbox meanwhile.
-func TestSignInAfterAnotherHasTheMailbox(t *testing.T) {
+func TestSignInAfterAnotherIntegrationConnected(t *testing.T) {
 	fx := newFixture(t)
 	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	b := fx.beginSession(t, id, fx.anna)

@@ -113,7 +113,7 @@ func TestExpiredLeaseStartsNoCall(t *testing.T) {
 	})
 }
 
-func TestKeptLeaseIsRenewed(t *testing.T) {
+func TestRenewInBackgroundKeepsTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
 		l := New(time.Now(), duration, store.hold)
@@ -129,7 +129,7 @@ func TestKeptLeaseIsRenewed(t *testing.T) {
 	})
 }
 
-func TestKeptLeaseEndsTheContextWhenLost(t *testing.T) {
+func TestLostLeaseEndsTheContext(t *testing.T) {
 	for name, tt := range map[string]struct {
 		store *fakeStore
 		after time.Duration
@@ -153,15 +153,15 @@ func TestKeptLeaseEndsTheContextWhenLost(t *testing.T) {
 	}
 }
 
-// TestPanicOfARenewalReachesTheWork checks that a panic in the background renewal ends the kept
-// context, and continues in the goroutine that calls stop.
+// TestPanicOfARenewalReachesTheWork checks that a panic in the background renewal ends the context
+// of RenewInBackground, and continues in the goroutine that calls stop.
 func TestPanicOfARenewalReachesTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now(), time.Minute, func(context.Context, time.Duration) (bool, error) { panic("a fault in the store") })
-		kept, stop := l.RenewInBackground(t.Context(), func(error) {})
-		<-kept.Done()
-		if !errors.Is(context.Cause(kept), ErrLost) {
-			t.Errorf("the cause is %v", context.Cause(kept))
+		ctx, stop := l.RenewInBackground(t.Context(), func(error) {})
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), ErrLost) {
+			t.Errorf("the cause is %v", context.Cause(ctx))
 		}
 		var p *panics.Error
 		if err := panics.Catch(func() error { stop(); return nil }); !errors.As(err, &p) {

@@ -39,8 +39,8 @@ type SetResult struct {
 // Set enforces a daily limit in a scope. It returns the limit that is now in force.
 //
 // Set reserves the policy first, so that a deletion of the tenant also removes a rule that Set may
-// have created. The policy comes into force last, so that no policy is in force whose rule the
-// platform refused. A failed Set can be repeated.
+// have created. The policy comes into force last. If the platform refuses the rule, no policy comes
+// into force. A failed Set can be repeated.
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
 // exchange_bootstrap_not_ready, and with the errors of the platform and the store.

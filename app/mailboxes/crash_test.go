@@ -63,14 +63,14 @@ type crashingTenant struct {
 	*crashPoint
 }
 
-func (m crashingTenant) Mailbox(ctx context.Context, address string) (box mailbox.Platform, err error) {
-	err = m.step(func() error { box, err = m.MailTenant.Mailbox(ctx, address); return err })
-	return box, err
+func (m crashingTenant) Mailbox(ctx context.Context, address string) (found mailbox.Platform, err error) {
+	err = m.step(func() error { found, err = m.MailTenant.Mailbox(ctx, address); return err })
+	return found, err
 }
 
-func (m crashingTenant) CreateMailbox(ctx context.Context, s mailbox.Spec) (box mailbox.Platform, err error) {
-	err = m.step(func() error { box, err = m.MailTenant.CreateMailbox(ctx, s); return err })
-	return box, err
+func (m crashingTenant) CreateMailbox(ctx context.Context, s mailbox.Spec) (found mailbox.Platform, err error) {
+	err = m.step(func() error { found, err = m.MailTenant.CreateMailbox(ctx, s); return err })
+	return found, err
 }
 
 func (m crashingTenant) OpenSignIn(ctx context.Context, id, address string, p secret.Text) error {

@@ -48,8 +48,8 @@ func TestProvisionRecordsExistingMailboxes(t *testing.T) {
 	if got[0].Status != "exists" || got[0].Mailbox.DisplayName != "Old" {
 		t.Fatalf("got %+v", got[0])
 	}
-	if box := fx.fake.SnapshotOf(guid).Mailboxes[0]; box.PasswordSet || box.AccountEnabled {
-		t.Fatalf("a mailbox that tenantry did not create was changed: %+v", box)
+	if stored := fx.fake.SnapshotOf(guid).Mailboxes[0]; stored.PasswordSet || stored.AccountEnabled {
+		t.Fatalf("a mailbox that tenantry did not create was changed: %+v", stored)
 	}
 	if s := fx.storedMailboxes(t); len(s) != 1 || s[0].Provisioned || s[0].Stage != mailbox.Ready {
 		t.Fatalf("stored %+v", s)
@@ -132,7 +132,7 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 	}
 }
 
-func TestProvisionOfOthersIsNotFound(t *testing.T) {
+func TestProvisionForATenantOfAnotherAccount(t *testing.T) {
 	fx := newFixture(t)
 	otherAccount, err := fx.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, fx.Now())
 	must(t, err)

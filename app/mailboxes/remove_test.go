@@ -130,15 +130,15 @@ func TestRepeatedRemovalKeepsANewMailbox(t *testing.T) {
 	cancel()
 	requireRefusal(t, err, fault.ProviderUnavailable)
 	fx.discover(t, time.Now(), fx.platformMailboxes()...)
-	newBox, err := fx.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "New", Address: m.Address})
+	newMailbox, err := fx.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "New", Address: m.Address})
 	must(t, err)
 	_, err = fx.remove(t, m)
 	must(t, err)
-	if !slices.ContainsFunc(fx.platformMailboxes(), func(p mailbox.Platform) bool { return p.ObjectID == newBox.ObjectID }) {
+	if !slices.ContainsFunc(fx.platformMailboxes(), func(p mailbox.Platform) bool { return p.ObjectID == newMailbox.ObjectID }) {
 		t.Fatal("the new mailbox was removed")
 	}
 	fx.discover(t, time.Now(), fx.platformMailboxes()...)
-	if stored := fx.storedMailboxes(t); len(stored) != 2 || stored[0].ObjectID != newBox.ObjectID {
+	if stored := fx.storedMailboxes(t); len(stored) != 2 || stored[0].ObjectID != newMailbox.ObjectID {
 		t.Errorf("stored %+v", stored)
 	}
 }

@@ -106,8 +106,8 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	return m, s.save(ctx, owner, m)
 }
 
-// renameAtPlatform changes the name. renamedAt is a time at which the platform had the new name. It
-// resolves an unknown outcome by reading the mailbox.
+// renameAtPlatform changes the name. It resolves an unknown outcome by reading the mailbox.
+// renamedAt is a time at which the platform had the new name.
 func (s *Service) renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) (renamedAt time.Time, err error) {
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		err := platform.Rename(ctx, address, name)

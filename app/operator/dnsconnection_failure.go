@@ -25,7 +25,7 @@ const (
 )
 
 // explainAddError returns the error of a connection that was not added, with a fix. If the plugin
-// rejects a field without a call to the provider, it returns a usage error.
+// rejects a field without a call to the provider, explainAddError returns a usage error.
 func explainAddError(provider string, err error) error {
 	var providerErr *outcome.Error
 	if errors.As(err, &providerErr) && providerErr.Kind == outcome.Refused && strings.HasPrefix(providerErr.Cause, outcome.CauseSetting) {

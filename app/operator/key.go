@@ -172,7 +172,7 @@ func (r createdKeyRow) Columns() [][2]string {
 	}
 }
 
-// rotatedKeyRow shows the API key that replaces a rotated one.
+// rotatedKeyRow shows the API key that replaces a rotated key.
 type rotatedKeyRow struct {
 	createdKeyRow
 

@@ -76,8 +76,8 @@ func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 	return Run(ctx, s, api, admin, tlsConfig, func() {})
 }
 
-// Listen returns a listener on a TCP address. It fails when the address is invalid or in use; the
-// error carries a fix for the user.
+// Listen returns a listener on a TCP address. It fails when the address is invalid or in use. The
+// error tells the operator how to fix it.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -110,8 +110,8 @@ func maxConnections(s *wiring.Service) int {
 // ready once both servers accept requests. If tlsConfig is nil, the API is served over plain HTTP.
 //
 // Run returns an error when the jobs do not start, when a listener fails, or when the service does
-// not close cleanly. It also returns an error when requests were cancelled because drain_time was
-// over.
+// not close cleanly. It also returns an error when requests were cancelled because they did not
+// finish in time.
 func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsConfig *tls.Config, ready func()) error {
 	if s.RunsJobs {
 		if err := s.Queue.Start(ctx, s.QueueWork()); err != nil {

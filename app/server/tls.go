@@ -16,8 +16,8 @@ import (
 )
 
 // newTLSConfig returns the TLS configuration of the API's listener. It returns nil when no
-// certificate is configured. In this case a proxy terminates TLS. It fails when the certificate
-// cannot be loaded.
+// certificate is configured. In this case a proxy terminates TLS. newTLSConfig fails when the
+// certificate cannot be loaded.
 //
 // The cipher suites are Go's defaults. Package httpapi switches HTTP/2 off.
 func newTLSConfig(c settings.Config, log *slog.Logger) (*tls.Config, error) {

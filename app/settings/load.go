@@ -46,8 +46,9 @@ func Load(flags *pflag.FlagSet, preset map[string]any) (Config, error) {
 	return r.Config, r.Config.Check()
 }
 
-// Read reads all sources. It fails when a variable is misspelt, or when a value does not have the
-// type of its setting. It does not check anything else.
+// Read reads all sources. It fails when the settings file cannot be read or names an unknown
+// setting, when a variable is misspelt, or when a value does not have the type of its setting. It
+// does not check anything else.
 func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
 	reading, merged := Reading{Sources: map[string]string{}}, koanf.New(".")
 	for _, source := range []struct {

@@ -51,7 +51,8 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 }
 
 // syncSMTPAuth reads the state of SMTP AUTH, and enables SMTP AUTH for the whole organization if it
-// is disabled. It does neither while the mail server is not ready.
+// is disabled. Until the mail server is ready,
+// it only reports SMTP AUTH as skipped.
 func (r *syncRun) syncSMTPAuth(ctx context.Context) {
 	if r.bootstrap.Status != tenant.BootstrapReady {
 		r.result.SMTPAuth = tenant.SMTPAuthSkippedPart()

@@ -96,8 +96,8 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account, request Li
 	return link, s.Sessions.StartConnectSession(ctx, session, flow)
 }
 
-// newLink returns a new link of a session and the flow of the link. It stores neither. It fails
-// with tenant_limit_reached, or with service_unavailable when no mail platform is configured.
+// newLink returns a new link of a session and the flow of the link. It does not store them. It
+// fails with tenant_limit_reached, or with service_unavailable when no mail platform is configured.
 func (s *Service) newLink(ctx context.Context, acc access.Account, session tenant.ConnectSession) (Link, ports.ConnectFlow, error) {
 	tenants, err := s.Tenants.Tenants(ctx, acc.ID)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *Service) signInRequest(flow ports.ConnectFlow, cookie, verifier secret.
 	}
 }
 
-// verifierAssociatedData returns the associated data that binds a sealed verifier to its flow.
+// verifierAssociatedData returns the associated data that binds a sealed PKCE verifier to its flow.
 func verifierAssociatedData(flow ports.ConnectFlow) string {
 	return "connect/verifier/" + hex.EncodeToString(flow.StateHash[:])
 }

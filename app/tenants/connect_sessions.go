@@ -24,7 +24,7 @@ func (s *Service) ConnectSession(ctx context.Context, owner access.AccountID, id
 
 // RenewLink returns a new link of a session, with the lifetime and the return URL of the session's
 // first link. The earlier link stops working, even for a browser that has already opened that link.
-// It fails with connect_session_not_found, connect_session_connected, invalid_return_url,
+// RenewLink fails with connect_session_not_found, connect_session_connected, invalid_return_url,
 // tenant_limit_reached, or with service_unavailable when no mail platform is configured.
 func (s *Service) RenewLink(ctx context.Context, acc access.Account, id string, answer ports.Answer[Link]) (Link, error) {
 	session, err := s.Sessions.ConnectSession(ctx, acc.ID, id)

@@ -21,9 +21,9 @@ import (
 //
 // The state is part of the link. It is sealed and contains the account and the expiry. The cookie
 // binds one browser to the flow: it contains the flow's hash and a random part. The sign-in's state
-// and the CSRF token are one-way hashes of the cookie. Before it reads the store, the service
-// checks the seal of the state. It also checks the sign-in's state and the CSRF token against the
-// cookie.
+// and the CSRF token are one-way hashes of the cookie. Before the service reads the store, it
+// checks the seal of the state. It also compares the sign-in's state and the CSRF token with the
+// cookie before that read.
 //
 // stateAssociatedData is the associated data of a sealed state.
 const stateAssociatedData = "connect/state"

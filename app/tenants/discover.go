@@ -116,10 +116,10 @@ func mailboxError(err error) string {
 	return "the mailboxes could not be listed: " + fault.ErrorOf(err).Detail
 }
 
-// checkDomains reads the records and DNS of each domain and advances the verified domains. It
-// starts with the domains whose last check is oldest. If the time ends before all domains are
-// checked, the next sync starts with the unchecked domains. If the platform fails for a domain,
-// checkDomains continues with the other domains. It returns only errors of the store.
+// checkDomains reads the records and DNS of each domain, and continues the setup of verified
+// domains. It starts with the domains whose last check is oldest. If the time ends before all
+// domains are checked, the next sync starts with the unchecked domains. If the platform fails for a
+// domain, checkDomains continues with the other domains. It returns only errors of the store.
 func (r *syncRun) checkDomains(ctx context.Context) error {
 	stored, err := r.Domains.Domains(ctx, r.owner, r.tenant.GUID)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 // r.before. It gives the mailbox anna a send limit and a connection.
 func storeObjectsWithRows(r *race) {
 	storeObjects(r)
-	anna := r.box("anna@one.test")
+	anna := r.mailbox("anna@one.test")
 	anna.Provisioned, anna.Observed.Stage = true, r.now // only a mailbox that the service created can have connections
 	must(r.t, r.store.SaveMailbox(r.t.Context(), r.ann.ID, anna))
 	must(r.t, r.store.SetSendLimit(r.t.Context(), r.ann.ID, anna.ID, 9, r.now))
@@ -48,8 +48,8 @@ func storeObjectsWithRows(r *race) {
 func missObjectsOnce(r *race) {
 	storeObjectsWithRows(r)
 	must(r.t, onReplica(r.sync)(r.t.Context()))
-	if domains, boxes := r.storedObjects(r.t); len(domains)+len(boxes) != 0 {
-		r.t.Fatalf("listed are %+v and %+v", domains, boxes)
+	if domains, mailboxes := r.storedObjects(r.t); len(domains)+len(mailboxes) != 0 {
+		r.t.Fatalf("listed are %+v and %+v", domains, mailboxes)
 	}
 }
 
@@ -89,7 +89,7 @@ func requireSameRows(r *race) error {
 	if rows := r.rows(); !maps.Equal(rows, r.before) {
 		return fmt.Errorf("the rows are %v, before %v", rows, r.before)
 	}
-	anna := r.box("anna@one.test")
+	anna := r.mailbox("anna@one.test")
 	if anna.DailySendLimit != 9 {
 		return fmt.Errorf("the mailbox is %+v", anna)
 	}
@@ -102,12 +102,12 @@ func requireSameRows(r *race) error {
 
 // rows returns the ids of the listed objects by name.
 func (r *race) rows() map[string]string {
-	domains, boxes := r.storedObjects(r.t)
+	domains, mailboxes := r.storedObjects(r.t)
 	rows := map[string]string{}
 	for _, d := range domains {
 		rows[d.Name] = d.ID
 	}
-	for _, m := range boxes {
+	for _, m := range mailboxes {
 		rows[m.Address] = m.ID
 	}
 	return rows
@@ -139,7 +139,7 @@ var missingRaces = []struct {
 			return []useCase{onReplica(r.sync), r.tolerateHidden(r.rename(r.before["anna@one.test"], "New")), r.endLag}
 		},
 		func(r *race) error {
-			if m := r.box("anna@one.test"); !r.hidden && m.DisplayName != "New" {
+			if m := r.mailbox("anna@one.test"); !r.hidden && m.DisplayName != "New" {
 				return fmt.Errorf("the mailbox is %+v", m)
 			}
 			return requireSameRows(r)
@@ -155,7 +155,7 @@ var missingRaces = []struct {
 			if r.hidden {
 				return requireSameRows(r)
 			}
-			m := r.box("bea@one.test")
+			m := r.mailbox("bea@one.test")
 			if m.Stage != mailbox.Ready || !m.Provisioned || r.platform.Effects("CreateMailbox") != 2 {
 				return fmt.Errorf("the mailbox is %+v", m)
 			}

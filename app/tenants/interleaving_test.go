@@ -127,14 +127,14 @@ func (r *race) noticeRevocation(ctx context.Context) error {
 	return nil
 }
 
-// box returns a stored mailbox.
-func (r *race) box(address string) mailbox.Mailbox {
-	_, boxes := r.storedObjects(r.t)
-	i := slices.IndexFunc(boxes, func(m mailbox.Mailbox) bool { return m.Address == address })
+// mailbox returns a stored mailbox.
+func (r *race) mailbox(address string) mailbox.Mailbox {
+	_, mailboxes := r.storedObjects(r.t)
+	i := slices.IndexFunc(mailboxes, func(m mailbox.Mailbox) bool { return m.Address == address })
 	if i < 0 {
 		r.t.Fatalf("%s is not listed", address)
 	}
-	return boxes[i]
+	return mailboxes[i]
 }
 
 // domain returns a stored domain.
@@ -184,7 +184,7 @@ var races = []struct {
 			return []useCase{r.sync, r.rename(r.before["anna@one.test"], "New")}
 		},
 		func(r *race) error {
-			if m := r.box("anna@one.test"); m.DisplayName != "New" || m.Stage != mailbox.Ready {
+			if m := r.mailbox("anna@one.test"); m.DisplayName != "New" || m.Stage != mailbox.Ready {
 				return fmt.Errorf("the mailbox is %+v", m)
 			}
 			return nil
@@ -195,7 +195,7 @@ var races = []struct {
 		storeObjects,
 		func(r *race) []useCase { return []useCase{r.sync, r.provision("bea@one.test")} },
 		func(r *race) error {
-			if m := r.box("bea@one.test"); m.Stage != mailbox.Ready || !m.Provisioned || !m.AccountEnabled {
+			if m := r.mailbox("bea@one.test"); m.Stage != mailbox.Ready || !m.Provisioned || !m.AccountEnabled {
 				return fmt.Errorf("the mailbox is %+v", m)
 			}
 			return nil
@@ -214,7 +214,7 @@ var races = []struct {
 			return []useCase{r.provision("bea@one.test"), r.rename(r.before["bea@one.test"], "New")}
 		},
 		func(r *race) error {
-			if m := r.box("bea@one.test"); m.Stage != mailbox.Ready || m.DisplayName != "New" || !m.AccountEnabled {
+			if m := r.mailbox("bea@one.test"); m.Stage != mailbox.Ready || m.DisplayName != "New" || !m.AccountEnabled {
 				return fmt.Errorf("the mailbox is %+v", m)
 			}
 			return nil

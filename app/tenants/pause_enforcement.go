@@ -19,7 +19,7 @@ const (
 	// Together they leave enough of deleteLimit to remove the rules.
 	passWait = 5 * time.Second
 	callWait = 20 * time.Second
-	// reconcileLimit is the timeout for reconciling the intents of an interrupted pass.
+	// reconcileLimit is the timeout of reconcileIntents.
 	reconcileLimit = 5 * time.Second
 )
 

@@ -99,12 +99,12 @@ func ruleNames(scopes []string) (names []string) {
 	return names
 }
 
-// removeTries is the maximum number of tries of each call of removeRules.
+// removeTries is the maximum number of tries for each platform call in removeRules.
 const removeTries = 3
 
 // removeRules first removes the managed rules that the platform lists. The list of a lagging
-// replica can lack a new rule, so removeRules then removes the rule of each scope by its name. It
-// returns the names of the rules that may still exist, and the first error.
+// replica can lack a new rule, so removeRules then removes the rule of each scope by its name.
+// removeRules returns the names of the rules that may still exist, and the first error.
 func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []string) (remaining []string, firstErr error) {
 	platform, retry := s.Platform.For(id), reconcile.RetryPolicy{Tries: removeTries, Pause: s.Pause}
 	if err := reconcile.Run(ctx, retry, platform.RemoveRules, nil); err != nil {
@@ -141,14 +141,14 @@ func (s *Service) recordUnblocks(ctx context.Context, claim ports.TenantClaim) e
 	if err != nil {
 		return err
 	}
-	boxes, err := s.Claims.CountedMailboxes(ctx, claim, day.Start)
+	mailboxes, err := s.Claims.CountedMailboxes(ctx, claim, day.Start)
 	if err != nil {
 		return err
 	}
 	changes := ports.SendChanges{At: now}
-	for _, b := range boxes {
-		if !b.BlockedAt.IsZero() {
-			changes.Done = append(changes.Done, b.StateOn(day).ChangeTo(sendlimit.Unblocked, claim.Tenant, sendlimit.ByScope(policies), now))
+	for _, m := range mailboxes {
+		if !m.BlockedAt.IsZero() {
+			changes.Done = append(changes.Done, m.StateOn(day).ChangeTo(sendlimit.Unblocked, claim.Tenant, sendlimit.ByScope(policies), now))
 		}
 	}
 	if len(changes.Done) == 0 {

@@ -31,7 +31,7 @@ type ConfirmationPage struct {
 
 // FinishSignIn handles the redirect after the sign-in and returns the content of the confirmation
 // page. It proves that the user is an administrator of the tenant. cookie is the cookie that
-// Callback set in the browser. It fails with connect_link_invalid, consent_declined,
+// Callback set in the browser. FinishSignIn fails with connect_link_invalid, consent_declined,
 // not_an_administrator, no_api_plan or tenant_limit_reached.
 func (s *Service) FinishSignIn(ctx context.Context, rawQuery string, cookie secret.Text) (ConfirmationPage, error) {
 	code, declined, err := signInAnswer(rawQuery, cookie)

@@ -60,8 +60,8 @@ func TestListThatLacksAnObjectDoesNotRemoveIt(t *testing.T) {
 		fx.sync(t)
 		fx.now = fx.now.Add(observation.ReplicaLag)
 	}
-	if domains, boxes := fx.storedObjects(t); len(domains) != 2 || len(boxes) != 1 || !domains[0].Verified {
-		t.Fatalf("stored are %+v and %+v", domains, boxes)
+	if domains, mailboxes := fx.storedObjects(t); len(domains) != 2 || len(mailboxes) != 1 || !domains[0].Verified {
+		t.Fatalf("stored are %+v and %+v", domains, mailboxes)
 	}
 }
 
@@ -74,15 +74,15 @@ func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
 			fx := newConnectedFixture(t, fake.Setup{})
 			fx.addPlatformObjects(t)
 			fx.sync(t)
-			_, boxes := fx.storedObjects(t)
-			must(t, fx.store.SetSendLimit(t.Context(), fx.ann.ID, boxes[0].ID, 9, fx.now))
+			_, mailboxes := fx.storedObjects(t)
+			must(t, fx.store.SetSendLimit(t.Context(), fx.ann.ID, mailboxes[0].ID, 9, fx.now))
 			fx.Platform = laggingPlatform{fx.platform, true}
 			for range 3 {
 				fx.now = fx.now.Add(time.Minute)
 				fx.sync(t)
 			}
-			if domains, boxes := fx.storedObjects(t); len(domains)+len(boxes) != 0 {
-				t.Fatalf("listed are %+v and %+v", domains, boxes)
+			if domains, mailboxes := fx.storedObjects(t); len(domains)+len(mailboxes) != 0 {
+				t.Fatalf("listed are %+v and %+v", domains, mailboxes)
 			}
 			names, addresses, err := fx.store.KnownNames(t.Context(), fx.ann.ID, guid)
 			must(t, err)
@@ -94,9 +94,9 @@ func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
 				fx.Platform = fx.platform
 			}
 			fx.sync(t)
-			domains, boxesAfter := fx.storedObjects(t)
-			if returns && (len(domains) != 2 || len(boxesAfter) != 1 || boxesAfter[0].ID != boxes[0].ID || boxesAfter[0].DailySendLimit != 9) {
-				t.Fatalf("listed are %+v and %+v", domains, boxesAfter)
+			domains, mailboxesAfter := fx.storedObjects(t)
+			if returns && (len(domains) != 2 || len(mailboxesAfter) != 1 || mailboxesAfter[0].ID != mailboxes[0].ID || mailboxesAfter[0].DailySendLimit != 9) {
+				t.Fatalf("listed are %+v and %+v", domains, mailboxesAfter)
 			}
 			names, addresses, err = fx.store.KnownNames(t.Context(), fx.ann.ID, guid)
 			must(t, err)

@@ -75,8 +75,8 @@ func TestPanicInASyncEndsTheRequest(t *testing.T) {
 			if synced := fx.sync(t); synced.Partial {
 				t.Errorf("the next sync: %+v", synced)
 			}
-			if domains, boxes := fx.storedObjects(t); len(domains) != 2 || len(boxes) != 1 {
-				t.Errorf("stored are %+v and %+v", domains, boxes)
+			if domains, mailboxes := fx.storedObjects(t); len(domains) != 2 || len(mailboxes) != 1 {
+				t.Errorf("stored are %+v and %+v", domains, mailboxes)
 			}
 		})
 	}

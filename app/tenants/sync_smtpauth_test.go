@@ -77,11 +77,11 @@ func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
 		refuses bool // whether the platform refuses to enable SMTP AUTH
 		want    tenant.SMTPAuth
 	}{
-		{"a sync soon after a sync enabled it", enableBySync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
-		{"a sync later", enableBySync, observation.ReplicaLag + time.Minute, false, tenant.SMTPAuthDisabled},
-		{"a sync soon after a read showed it", enableBeforeSync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
-		{"a sync soon after, and the platform refuses", enableBySync, time.Minute, true, tenant.SMTPAuthRefused},
-		{"a sync soon after it was enabled after a refusal", enableAfterRefusal, time.Minute, false, tenant.SMTPAuthEnabled},
+		{"a sync soon after a sync enabled SMTP AUTH", enableBySync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
+		{"a sync long after a sync enabled SMTP AUTH", enableBySync, observation.ReplicaLag + time.Minute, false, tenant.SMTPAuthDisabled},
+		{"a sync soon after a read showed SMTP AUTH as enabled", enableBeforeSync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
+		{"a sync soon after a sync enabled SMTP AUTH, and the platform refuses", enableBySync, time.Minute, true, tenant.SMTPAuthRefused},
+		{"a sync soon after SMTP AUTH was enabled after a refusal", enableAfterRefusal, time.Minute, false, tenant.SMTPAuthEnabled},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newConnectedFixture(t, fake.Setup{})

@@ -68,13 +68,13 @@ func (fx *fixture) addPlatformObjects(t *testing.T) {
 }
 
 // storedObjects returns the domains and mailboxes of the tenant in the store.
-func (fx *fixture) storedObjects(t *testing.T) (domains []domain.Domain, boxes []mailbox.Mailbox) {
+func (fx *fixture) storedObjects(t *testing.T) (domains []domain.Domain, mailboxes []mailbox.Mailbox) {
 	t.Helper()
 	domains, err := fx.store.Domains(t.Context(), fx.ann.ID, guid)
 	apptest.Must(t, err)
-	boxes, err = fx.store.Mailboxes(t.Context(), fx.ann.ID, guid)
+	mailboxes, err = fx.store.Mailboxes(t.Context(), fx.ann.ID, guid)
 	apptest.Must(t, err)
-	return domains, boxes
+	return domains, mailboxes
 }
 
 func TestSyncStoresWhatThePlatformReports(t *testing.T) {
@@ -92,7 +92,7 @@ func TestSyncStoresWhatThePlatformReports(t *testing.T) {
 	if r := fx.readiness(t); !r.ReadyToProvision || r.NextStep != tenant.NextPublishDNS || r.Discovery != tenant.DiscoveryCompleted {
 		t.Fatalf("readiness %+v", r)
 	}
-	domains, boxes := fx.storedObjects(t)
+	domains, mailboxes := fx.storedObjects(t)
 	verifiedDomain, unverifiedDomain := domains[0], domains[1]
 	if !verifiedDomain.Verified || !verifiedDomain.MailReady || verifiedDomain.Status.SPF != "v=spf1 -all" || verifiedDomain.Status.DMARC != "v=DMARC1; p=none" ||
 		verifiedDomain.Signing.Selector1.Content == "" || len(verifiedDomain.Service) == 0 || verifiedDomain.CheckedAt.IsZero() {
@@ -101,8 +101,8 @@ func TestSyncStoresWhatThePlatformReports(t *testing.T) {
 	if unverifiedDomain.Verified || len(unverifiedDomain.Verification) != 1 || unverifiedDomain.Status.MX != "missing" || unverifiedDomain.Status.VerificationSeen || unverifiedDomain.CheckedAt.IsZero() {
 		t.Errorf("two is %+v", unverifiedDomain)
 	}
-	if boxes[0].Address != "anna@one.test" || boxes[0].Provisioned {
-		t.Errorf("mailboxes %+v", boxes)
+	if mailboxes[0].Address != "anna@one.test" || mailboxes[0].Provisioned {
+		t.Errorf("mailboxes %+v", mailboxes)
 	}
 }
 
@@ -127,9 +127,9 @@ func TestSyncRemovesMissingObjects(t *testing.T) {
 	fx.connect(t, fx.ann, admin)
 	fx.now = fx.now.Add(time.Minute)
 	synced := fx.sync(t)
-	domains, boxes := fx.storedObjects(t)
-	if len(domains) != 0 || len(boxes) != 0 || synced.Tenant.Name != "One renamed" {
-		t.Fatalf("still stored: %v %v, tenant %v", domains, boxes, synced.Tenant)
+	domains, mailboxes := fx.storedObjects(t)
+	if len(domains) != 0 || len(mailboxes) != 0 || synced.Tenant.Name != "One renamed" {
+		t.Fatalf("still stored: %v %v, tenant %v", domains, mailboxes, synced.Tenant)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestSyncOfPendingTenant(t *testing.T) {
 	}
 }
 
-func TestSyncWaitsForABootstrapThatIsAlmostThere(t *testing.T) {
+func TestSyncWaitsForABootstrapThatIsAlmostReady(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{Dehydrated: true})
 	gate := fx.platform.Hold("Bootstrap")
 	done := make(chan tenants.SyncResult)
@@ -240,8 +240,8 @@ func TestSyncOfAPartlyBrokenPlatform(t *testing.T) {
 			if !synced.Partial && tt.fault.Object == "" {
 				t.Errorf("not partial: %+v", synced)
 			}
-			if domains, boxes := fx.storedObjects(t); len(domains) != 2 || len(boxes) != 1 {
-				t.Errorf("objects that could not be listed were removed: %v %v", domains, boxes)
+			if domains, mailboxes := fx.storedObjects(t); len(domains) != 2 || len(mailboxes) != 1 {
+				t.Errorf("objects that could not be listed were removed: %v %v", domains, mailboxes)
 			}
 			tt.check(t, fx, synced)
 		})

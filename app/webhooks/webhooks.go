@@ -56,7 +56,8 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (w
 }
 
 // ListDeliveries returns deliveries of a webhook, newest first, at most q.Limit. more is true if
-// older deliveries follow. It fails with webhook_not_found, cursor_expired or invalid_request.
+// older deliveries follow. ListDeliveries fails with webhook_not_found, cursor_expired or
+// invalid_request.
 func (s *Service) ListDeliveries(ctx context.Context, owner access.AccountID, id string, q ports.DeliveryQuery) (list []webhook.Delivery, more bool, err error) {
 	limit := q.Limit
 	q.Limit++

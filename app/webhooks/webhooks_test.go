@@ -304,10 +304,10 @@ func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	}
 }
 
-// TestATestWakesWhatWaitedForIt sends a test message to a failing endpoint, which gets one message
+// TestATestWakesTheDeliveryThatWaitedForIt sends a test message to a failing endpoint, which gets one message
 // at a time. A delivery that becomes due meanwhile is sent right after the test message, without a
 // sweep.
-func TestATestWakesWhatWaitedForIt(t *testing.T) {
+func TestATestWakesTheDeliveryThatWaitedForIt(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")

@@ -67,8 +67,8 @@ func (b budgets) bucketKey(budget wire.Budget, owner string) string {
 // key is the kind of owner: "tenant", "credential" or "egress" (the service's own address).
 // faultDomain is a kind, or a kind and an id, such as `tenant/<id>` or `credential/<fingerprint>`.
 // If faultDomain has this kind and an id, the id is the owner. Otherwise a budget by tenant does
-// not cover the call, and a budget by credential or egress address has one bucket for all such
-// calls, with an empty owner.
+// not cover the call. A budget by credential or egress has one bucket with an empty owner, which
+// all such calls share.
 func (b budgets) owner(key, faultDomain string) (owner string, covered bool) {
 	if kind, id, ok := strings.Cut(faultDomain, "/"); ok && kind == key {
 		return id, true

@@ -13,7 +13,7 @@ import (
 )
 
 // TestUnknownProviderSettingsAreNamedWithTheNearest checks the errors about misspelt providers and
-// settings, and that a plugin without a description causes none.
+// settings, and that a plugin without a description causes no error.
 func TestUnknownProviderSettingsAreNamedWithTheNearest(t *testing.T) {
 	description := wire.Description{Name: "microsoft365", Title: "Microsoft 365", Fields: []wire.Field{
 		{Name: "client_id"}, {Name: "client_secret", Secret: true}, {Name: "tenant", Account: true},

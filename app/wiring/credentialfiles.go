@@ -66,7 +66,7 @@ func (f *CredentialFiles) read(ctx context.Context, provider, setting, path stri
 	case file.lastValid.Empty():
 		return secret.Text{}, err
 	}
-	// An error is logged and counted only when it differs from the last one, and not at each call.
+	// An error is logged and counted only when it differs from the previous error of the file.
 	if file.loggedError != err.Error() {
 		file.loggedError = err.Error()
 		f.log.ErrorContext(ctx, "the changed credential file cannot be used; its earlier content stays in use",

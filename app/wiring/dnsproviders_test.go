@@ -56,8 +56,8 @@ func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limite
 	return fingerprinter, counters
 }
 
-// TestProvidersListsTheDNSPlugins checks that Providers lists the DNS plugins, leaves out one that
-// fails to start, and starts no plugin of another kind. Calls of a missing plugin fail as
+// TestProvidersListsTheDNSPlugins checks that Providers lists the DNS plugins, except a plugin that
+// fails to start. Providers starts no plugin of another kind. Calls of a missing plugin fail as
 // outcome.Down.
 func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	t.Parallel()
@@ -80,8 +80,8 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 }
 
 // TestSandboxServersDetectAProvider checks that the sandbox's name servers also identify a
-// provider, in addition to the patterns of its plugin. A provider whose plugin has no patterns gets
-// none, because its customers choose the names of the servers.
+// provider, in addition to the patterns of its plugin. A provider whose plugin has no patterns is
+// identified by no name server, because its customers choose the names of the servers.
 func TestSandboxServersDetectAProvider(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)

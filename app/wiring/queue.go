@@ -149,7 +149,7 @@ func (s *Service) QueueWork() ports.Work {
 
 // WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks,
 // expired sessions and deliveries. It also deletes old events, audit entries and deliveries. The
-// sandbox calls WakeDueJobs after its clock was moved, so that it does not have to wait for the
+// sandbox calls WakeDueJobs after its clock was moved, so that due jobs do not wait for the
 // periodic sweeps.
 func (s *Service) WakeDueJobs(ctx context.Context) error {
 	return errors.Join(

@@ -24,16 +24,16 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// startInstantly starts a server that answers like Instantly. It accepts keys that begin with key,
-// and counts the requests.
-func startInstantly(t *testing.T, key string) (url string, calls *atomic.Int64) {
+// startInstantly starts a server that answers like Instantly. It accepts API keys that begin with
+// keyPrefix, and counts the requests.
+func startInstantly(t *testing.T, keyPrefix string) (url string, calls *atomic.Int64) {
 	t.Helper()
 	calls = &atomic.Int64{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		switch {
-		case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "+key):
+		case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "+keyPrefix):
 			w.WriteHeader(http.StatusUnauthorized)
 			_ = json.NewEncoder(w).Encode(map[string]any{"statusCode": 401, "error": "Unauthorized", "message": "Invalid API key"})
 		case strings.HasSuffix(r.URL.Path, "/workspaces/current"):
@@ -291,8 +291,6 @@ func TestOperatorSettingReplacesAuthHosts(t *testing.T) {
 	}
 }
 
-// TestFaultDomainComesFromThePlugin checks that the fault domain comes from the plugin's
-// description.
 func TestFaultDomainComesFromThePlugin(t *testing.T) {
 	perCredential := partnerPlatform
 	perCredential.Name, perCredential.FaultDomain = "instances", wire.FaultCredential

@@ -28,8 +28,8 @@ type Account struct {
 	// suspended. Callers cannot tell these cases apart.
 	Active    bool
 	CreatedAt time.Time
-	// OwnSlots is the number of tenant slots that was set for this account. It is 0 if the number
-	// of the plan applies.
+	// OwnSlots is the number of tenant slots that an operator has set for this account. It is 0 if
+	// the number of the plan applies.
 	OwnSlots int
 
 	// ClosedAt and TenantCount are set only for operators. API requests cannot reach a closed
@@ -38,12 +38,12 @@ type Account struct {
 	TenantCount int
 }
 
-// Plan holds the name and the limits of an account's plan. The limits of one account may differ
-// from those that Plans returns.
+// Plan holds the name and the limits of an account's plan. In an account with OwnSlots, TenantSlots
+// is OwnSlots and not the number of the plan.
 type Plan struct {
 	Name         string
-	TenantSlots  int
-	AutomaticDNS bool
+	TenantSlots  int  // the maximum number of tenants of the account
+	AutomaticDNS bool // tenantry may write the DNS records of the account's domains
 }
 
 // Caller is the account and the key of an authenticated request.
@@ -117,10 +117,10 @@ func (a Account) CheckActive() error {
 	return nil
 }
 
-// CheckMayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link.
-// connected is the number of tenants with a valid consent. Tenants with a revoked consent are not
-// counted, because connecting one of them again needs no new slot. CheckMayAttach checks the slots
-// again when the administrator confirms.
+// CheckMayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link,
+// with which an administrator connects a tenant. connected is the number of tenants with a valid
+// consent. Tenants with a revoked consent are not counted, because connecting one of them again
+// needs no new slot. CheckMayAttach checks the slots again when the administrator confirms.
 func (a Account) CheckMayConnect(connected int) error {
 	if connected >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)

@@ -29,8 +29,8 @@ func Unbounded() Bounds { return Bounds{Scopes: []Scope{AnyScope}} }
 // maxBounds is the largest number of entries in one list of Bounds.
 const maxBounds = 100
 
-// maxYear is the last year that RFC 3339 can express. A time of this year with an offset can be in
-// the next year in UTC.
+// maxYear is the last year that RFC 3339 can express. NewBounds checks the year after the
+// conversion to UTC, because an offset can move a time into the next year.
 const maxYear = 9999
 
 // NewBounds returns bounds without repetitions, in the given order. A nil list of tenants or
@@ -111,8 +111,8 @@ func (b Bounds) CheckScope(required Scope) error {
 }
 
 // CheckAllTenants fails with insufficient_scope if the key is limited to some tenants. Operations
-// that can concern any tenant of the account call CheckAllTenants. The error names required, the
-// scope of the operation.
+// that can concern any tenant of the account call CheckAllTenants. The caller passes the scope of
+// the operation as required, and the error contains this scope.
 func (b Bounds) CheckAllTenants(required Scope) error {
 	if b.Tenants == nil {
 		return nil
@@ -138,8 +138,8 @@ func (b Bounds) CheckUse(from netip.Addr, now time.Time) error {
 }
 
 // CheckCovers fails with insufficient_scope if other allows a scope, a tenant or an address that b
-// does not allow, or if other expires later than b. If b lacks a scope of other, the error names
-// that scope. Otherwise the error names required, the scope of the operation.
+// does not allow, or if other expires later than b. If b lacks a scope of other, the error contains
+// that scope. Otherwise it contains required, which is the scope of the operation.
 func (b Bounds) CheckCovers(other Bounds, required Scope) error {
 	for _, s := range other.Scopes {
 		if !b.Allows(s) {

@@ -81,8 +81,8 @@ func NewKey(random io.Reader, prefix string, form KeyForm, owner AccountID, name
 	}, text, nil
 }
 
-// ParseKey returns the form of a well-formed key. For a malformed key it returns the same error as
-// for an unknown key, without a query of the store.
+// ParseKey returns the form of a well-formed key. For a malformed key it returns UnknownKey, so
+// that the caller need not query the store.
 func ParseKey(prefix string, key secret.Text) (KeyForm, error) {
 	rest, prefixed := strings.CutPrefix(key.Reveal(), prefix+"_")
 	form, digits, split := strings.Cut(rest, "_")
@@ -128,8 +128,8 @@ func lowerHex(s string) bool {
 }
 
 // BearerToken returns the token from the values of the Authorization header. It fails with
-// invalid_auth_header or missing_api_key. Several headers are refused even if they are equal,
-// because a proxy and this service could each use a different one.
+// invalid_auth_header or missing_api_key. Several headers are refused, because a proxy could check
+// a different header than this service.
 func BearerToken(headers []string) (string, error) {
 	if len(headers) != 1 {
 		return "", fault.InvalidAuthHeader.With("the request has no Authorization header, or several")

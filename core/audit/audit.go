@@ -2,11 +2,11 @@
 
 // Package audit records who did what.
 //
-// Start reading at Entry in entry.go. An entry is one act in the audit chain of an account, which
-// the customer can read. Each entry has the hash of the previous entry. verify.go checks that an
-// export is an unbroken chain. canonical.go encodes the JSON that the hashes cover. Event in
-// audit.go is an action of an operator. Events are in a separate log, which also has actions that
-// concern no account.
+// Start reading at Entry in entry.go. An entry records one action in the audit chain of an account.
+// The customer can read this chain. Each entry has the hash of the previous entry. verify.go checks
+// that an export is an unbroken chain. canonical.go encodes the JSON that the hashes cover. Event
+// in audit.go is an action of an operator. Events are in a separate log, which also has actions
+// that concern no account.
 package audit
 
 import (
@@ -32,7 +32,7 @@ const (
 	AssignTenant        Action = "tenant.assign"
 	WithdrawTenant      Action = "tenant.withdraw"
 	ReleaseTenant       Action = "tenant.release" // when the tenant's account is closed
-	SetTenantDay        Action = "tenant.day"
+	SetTenantDay        Action = "tenant.day"     // a new time zone, which determines when the tenant's days begin
 	AddDNSConnection    Action = "dns_connection.add"
 	RemoveDNSConnection Action = "dns_connection.remove" // also when the connection's account is closed
 	UndoDNS             Action = "dns.undo"

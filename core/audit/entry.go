@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Entry is one act in the chain of an account. The chain has the acts of callers, of
+// Entry records one action in the chain of an account. The chain has the actions of callers, of
 // administrators on the connect pages, of operators and of the service itself. An entry is never
 // changed after it was stored.
 type Entry struct {
@@ -23,15 +23,15 @@ type Entry struct {
 	Sequence int64
 	At       time.Time // when the entry was written
 	Actor    Actor
-	// Action is the id of the API operation for a request with an API key. For all other acts it is
-	// one of the constants of type Action.
+	// Action is the id of the API operation for a request with an API key. For all other actions it
+	// is one of the constants of type Action.
 	Action  Action
-	Tenant  tenant.GUID // empty if the act concerns no tenant
-	Subject Subject     // zero if the act has no single object
+	Tenant  tenant.GUID // empty if the action concerns no tenant
+	Subject Subject     // zero if the action has no single object
 	Outcome Outcome
-	// RequestID and ClientIP are empty for an act that is not a request.
+	// RequestID and ClientIP are empty for an action that is not a request.
 	RequestID, ClientIP string
-	// PreviousHash is the Hash of the previous entry, Anchor for the first entry.
+	// PreviousHash is the Hash of the previous entry, or Anchor for the first entry.
 	PreviousHash, Hash string
 }
 
@@ -49,26 +49,26 @@ const (
 	Service  ActorType = "service"
 )
 
-// Actor is who did an act.
+// Actor is who did an action.
 type Actor struct {
 	Type     ActorType
 	ID, Name string
 }
 
-// Subject is the object of an act.
+// Subject is the object of an action.
 type Subject struct {
 	Type, ID string
 }
 
-// Outcome is the result of an act.
+// Outcome is the result of an action.
 type Outcome struct {
-	// Status is the HTTP status of the answer. For an act that is not a request it is 200, because
-	// such an act is recorded only when it succeeded. It is 0 for Unknown.
+	// Status is the HTTP status of the answer. For an action that is not a request it is 200,
+	// because such an action is recorded only when it succeeded. Status is 0 for Unknown.
 	Status int
 	Code   string // the error code of the answer, or the code of Unknown; empty for a success
 }
 
-// Succeeded is the outcome of an act that is not a request.
+// Succeeded is the outcome of an action that is not a request.
 var Succeeded = Outcome{Status: 200}
 
 // Unknown is the outcome of a request that changed something and then ended without an answer,
@@ -87,8 +87,8 @@ const (
 // EntryHash is the type of the subject of DropEntries.
 const EntryHash = "audit_entry"
 
-// Link returns e as the entry after the entry with this sequence and hash. It sets Sequence,
-// PreviousHash and Hash. It fails if a text of e is not UTF-8.
+// Link returns e as the entry that follows the entry with the given sequence and hash. It sets
+// Sequence, PreviousHash and Hash. It fails if a text of e is not UTF-8.
 func (e Entry) Link(sequence int64, hash string) (Entry, error) {
 	e.Sequence, e.PreviousHash = sequence+1, hash
 	text, err := appendCanonical(nil, e.members())

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// chain returns the lines of n entries that continue a chain. sequence and hash are those of the
-// entry before them.
+// chain returns the lines of n entries that continue a chain. sequence and hash belong to the entry
+// before these lines.
 func chain(t testing.TB, n int, sequence int64, hash string) []string {
 	t.Helper()
 	var lines []string

@@ -22,17 +22,17 @@ const (
 
 // Automation says whether the service can write a domain's records.
 type Automation struct {
-	Provider  Provider // its ID is empty without a plugin
+	Provider  Provider // its ID is empty if no plugin serves the provider
 	Connected bool     // whether the account has a connection to Provider
 	Safe      bool     // whether the plan may be written
 	Required  ActionRequired
-	Message   string // for the domain's owner: the required action, or that none is required
+	Message   string // tells the domain's owner what to do, or that nothing is required
 }
 
 // Automate returns whether the plan can be written through the account's connection to the
-// provider. If a person must act first, the result has the first required action. Problems with the
-// provider come first, because they prevent every write. Conflicts come last, because an unreliable
-// read may report conflicts that do not exist.
+// provider. If a person must act before the write, the result has one required action. Problems
+// with the provider have priority, because they prevent every write. Conflicts have the lowest
+// priority, because an unreliable read may report conflicts that do not exist.
 func (h Holder) Automate(read ZoneRead, p Plan) Automation {
 	a := Automation{
 		Provider: h.Provider, Safe: p.SafeToApply(),
@@ -129,7 +129,8 @@ func (h Holder) unreliableMessage(reason string) string {
 	return fmt.Sprintf("The DNS of the domain could not be read reliably (%s). Try again in a few minutes. If the problem persists, check the domain's name servers.", reason)
 }
 
-// incompleteMessage returns the sentences that end the message about a plan that is not complete.
+// incompleteMessage returns the sentences that end the message about a plan for which Incomplete
+// returns true, otherwise "".
 func incompleteMessage(p Plan) string {
 	if !p.Incomplete() {
 		return ""

@@ -35,8 +35,9 @@ func (z zoneView) decideSelector(want Desired) verdict {
 	}
 }
 
-// replaceSelector decides on a selector with a different target. A target that tenantry wrote for
-// an earlier tenant is no longer in use, because a domain belongs to one tenant at a time.
+// replaceSelector decides on a selector whose CNAME has a different target. It replaces a target
+// that tenantry wrote for an earlier tenant. Such a target is no longer in use, because a domain
+// belongs to one tenant at a time.
 func (z zoneView) replaceSelector(want Desired, targets []string) verdict {
 	if len(targets) > 1 {
 		return blockingConflict(ReasonDKIMTaken)
@@ -70,9 +71,9 @@ func earlySelectors(domain string, signing Signing) (selectors []Desired) {
 
 // decideEarlySelector decides on one DKIM selector while its target is not known. It returns a
 // conflict only if the conflict would remain with any target. Otherwise it returns the zero
-// verdict. A TXT record is a conflict only in the provider's own list of records. A server's answer
-// may have a TXT record in place of the CNAME. A delegation is not a conflict yet, because the
-// right CNAME may be published there later.
+// verdict. Records of other types are a conflict only in the provider's own list of records. The
+// answer of a name server may have a TXT record in place of a CNAME. A delegation is not a conflict
+// yet, because the right CNAME may be published there later.
 func (z zoneView) decideEarlySelector(want Desired) verdict {
 	targets, others := z.setAt(want.Name, CNAME).Values, z.nonCNAMEValues(want.Name)
 	foreign := func(target string) bool { return z.hosts.signingTenant(target) == "" }

@@ -136,9 +136,9 @@ const (
 // rejected the connection.
 func (s Standing) RecordsUnknown() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
-// standingPriority lists the standings that do not allow a write. FindHolder reports the first of
-// them that a connection has. The first two leave unknown whether the connection has access to the
-// zone.
+// standingPriority orders the standings of connections that cannot write. FindHolder reports the
+// first of these standings that a relevant connection has. With the first two standings, it is
+// unknown whether the connection has access to the zone.
 var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ZoneIdle, ZoneDelegatedElsewhere, ZoneInaccessible}
 
 // Holder is the DNS provider that serves a zone, and the account's access to the zone there.
@@ -179,8 +179,8 @@ func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
 // connections matter:
 //
 //   - a connection that has access to the zone, although its provider does not publish the zone
-//   - a connection to a provider without name server patterns, unless its credential has no access
-//     to the zone, because this provider may serve the zone
+//   - a connection to a provider without name server patterns, because this provider may serve the
+//     zone. The connection's standing must not be ZoneInaccessible.
 func (h Holder) isRelevant(a Access, providers []Provider) bool {
 	if h.Provider.ID != "" {
 		return a.Provider == h.Provider.ID

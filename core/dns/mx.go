@@ -54,8 +54,8 @@ func (z zoneView) groupExchanges(values []string, want Record) exchanges {
 	return groups
 }
 
-// isVerificationHost reports whether an MX host only proves ownership, to this tenant or to an
-// earlier tenant. An MX record with such a host receives no mail.
+// isVerificationHost reports whether an MX host only proves that this tenant or an earlier tenant
+// owns the domain. An MX record with such a host receives no mail.
 func (z zoneView) isVerificationHost(host string) bool {
 	return endsWithAny(host, z.hosts.Verification) ||
 		slices.ContainsFunc(z.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })

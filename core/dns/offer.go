@@ -28,8 +28,8 @@ type Desired struct {
 	Record
 }
 
-// DefaultPolicy is the DMARC record for a domain without one. It does not affect mail delivery. The
-// platform does not specify a DMARC record.
+// DefaultPolicy is the DMARC record for a domain that has no DMARC record. It does not affect mail
+// delivery. The platform does not specify a DMARC record.
 const DefaultPolicy = "v=DMARC1; p=none"
 
 const defaultTTL = 3600
@@ -48,8 +48,8 @@ type Offer struct {
 // that names such a host was specified by the platform, now or earlier. tenantry derives no record
 // from these domains.
 type PlatformHosts struct {
-	Exchanges []string // of MX records
-	Signers   []string // of the targets of DKIM records
+	Exchanges []string // domains of the hosts of MX records
+	Signers   []string // domains of the targets of DKIM records
 	// Verification are domains of MX hosts that only prove ownership. They receive no mail.
 	Verification []string
 }
@@ -63,8 +63,8 @@ type Signing struct {
 }
 
 // Wanted returns the records of the DKIM selectors. A caller that reads a domain's DNS passes these
-// records to the reader. The reader can then check whether a provider returns the records of a
-// target in place of the CNAME.
+// records to the reader. The reader can then check whether a DNS provider answers with the TXT
+// records of a CNAME's target in place of the CNAME.
 func (s Signing) Wanted() []Desired {
 	var records []Desired
 	for _, d := range []Desired{{Selector1, s.Selector1}, {Selector2, s.Selector2}} {

@@ -49,7 +49,7 @@ type Written struct {
 	Name    string
 	Type    Type
 	Value   string
-	// Replaced is the value that Value replaced, "" if Value replaced none.
+	// Replaced is the value that Value replaced, "" if Value replaced no other value.
 	Replaced string
 }
 
@@ -112,8 +112,8 @@ func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 
 // Incomplete reports whether the platform has not specified the domain's SPF and MX records yet.
 // The platform specifies them after it has verified the domain. Until then the plan has no SPF, MX
-// and DKIM records. It reports a conflict with such a record only if the conflict remains whatever
-// the platform specifies.
+// and DKIM records. The plan has a conflict about one of these records only if the conflict remains
+// whatever the platform specifies.
 func (p Plan) Incomplete() bool {
 	return !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Sending })
 }
@@ -299,7 +299,7 @@ func (p Plan) Hash() string {
 			normalName(c.After.Name), c.After.Type, sortedValues(c.Before.Values), sortedValues(c.After.Values),
 		})
 	}
-	encoded, _ := json.Marshal(content) // this type always encodes
+	encoded, _ := json.Marshal(content) // never fails for this type
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:])
 }

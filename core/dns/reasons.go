@@ -10,8 +10,8 @@ import (
 // Reason is a stable word for the reason of a plan's decision on an item.
 type Reason string
 
-// The reasons for values that are written or preserved. ReasonAutodiscoverTaken is the reason for a
-// conflict that never blocks the plan.
+// The reasons for values that are written or preserved. The exception is ReasonAutodiscoverTaken,
+// the reason for a conflict that never blocks the plan.
 const (
 	ReasonMissing           Reason = "missing"
 	ReasonPresent           Reason = "present"

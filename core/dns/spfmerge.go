@@ -136,7 +136,7 @@ func missingTerms(existing, desired spfRecord) (missing []string, negated bool) 
 			continue
 		}
 		reachableTerms := existing.reachableTerms()
-		i := slices.IndexFunc(reachableTerms, func(h spfTerm) bool { return !h.isModifier && h.key() == t.key() })
+		i := slices.IndexFunc(reachableTerms, func(present spfTerm) bool { return !present.isModifier && present.key() == t.key() })
 		switch {
 		case i < 0:
 			missing = append(missing, t.name+termArgument(t))
@@ -163,7 +163,7 @@ func (z zoneView) coveredIndirectly(existing spfRecord, missing []string) bool {
 }
 
 // withTerms returns the record's text with terms inserted before "all" or the redirect. A record
-// without either gets the terms and "~all" at its end. All other bytes are unchanged.
+// that has neither gets the terms and "~all" at its end. All other bytes are unchanged.
 func (r spfRecord) withTerms(terms []string) string {
 	if len(terms) == 0 {
 		return r.text

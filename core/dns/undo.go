@@ -11,8 +11,8 @@ type UndoAction string
 const (
 	// UndoRemove removes a value that the run added.
 	UndoRemove UndoAction = "remove"
-	// UndoRestore restores a value that the run removed. If the run wrote a value in its place, the
-	// undo removes that value.
+	// UndoRestore restores a value that the run removed. If the run wrote a new value in its place,
+	// the undo removes the new value.
 	UndoRestore UndoAction = "restore"
 	// UndoNothing means that the zone already has the state from before the run.
 	UndoNothing UndoAction = "nothing_to_do"
@@ -25,9 +25,9 @@ type UndoItem struct {
 	Action UndoAction
 	Type   Type
 	Name   string
-	// Written is the value that the run wrote, "" if it only removed one.
+	// Written is the value that the run wrote, "" if the run only removed a value.
 	Written string
-	// Previous is the value that the run replaced or removed, "" if it only added one.
+	// Previous is the value that the run replaced or removed, "" if the run only added a value.
 	Previous string
 }
 
@@ -41,9 +41,9 @@ type Undo struct {
 
 // NewUndo plans to undo the confirmed writes of a run in a zone. writes begins with the oldest
 // write. NewUndo undoes the newest write first. current has the zone's current record sets. If the
-// zone still has a written value, the undo removes this value and restores the value that it
-// replaced. Otherwise someone else has changed the value, and the undo does not touch it. The undo
-// keeps values that other people added.
+// zone still has a written value, the undo removes this value and restores the replaced value.
+// Otherwise someone else has changed the value, and the undo does not touch it. The undo keeps
+// values that other people added.
 func NewUndo(current []RRSet, writes []Write) Undo {
 	u := undoPlanner{sets: slices.Clone(current)}
 	for _, w := range slices.Backward(writes) {

@@ -32,10 +32,10 @@ const attributionLimit = time.Hour
 type Resolution struct{ Made, Unmade []Write }
 
 // ResolveWrites decides from the provider's record sets whether writes with an unknown outcome were
-// made. A write counts as made if it is confirmed. It also counts as made if it is at most
-// attributionLimit old, and the zone has exactly its record sets, with their values and TTLs.
-// Otherwise the values count as foreign, so that tenantry does not replace a record that someone
-// else may have published.
+// made. A write counts as made if it is confirmed. A write that is at most attributionLimit old
+// also counts as made if the zone has exactly the record sets of the write, with their values and
+// TTLs. Otherwise the values count as foreign, so that tenantry does not replace a record that
+// someone else may have published.
 func ResolveWrites(openWrites []Write, current []RRSet, now time.Time) Resolution {
 	var r Resolution
 	for _, w := range openWrites {
@@ -48,7 +48,7 @@ func ResolveWrites(openWrites []Write, current []RRSet, now time.Time) Resolutio
 	return r
 }
 
-// isIn reports whether the record sets of a zone are exactly those that the write wanted.
+// isIn reports whether the zone has exactly the record sets that the write wanted.
 func (w Write) isIn(current []RRSet) bool {
 	return len(w.Changes) > 0 && !slices.ContainsFunc(w.Changes, func(c Change) bool {
 		set := Find(current, c.After.Name, c.After.Type)

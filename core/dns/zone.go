@@ -51,8 +51,8 @@ const (
 	causeOverlapped = "zone_changed_during_write"
 )
 
-// ChangedError returns the error of a write that was refused because the zone has changed since it
-// was planned. Nothing was written.
+// ChangedError returns the error of a write that was refused because the zone has changed since the
+// write was planned. Nothing was written.
 func ChangedError() error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: causeChanged,
 		Detail: "the zone changed since it was planned; nothing was written"}

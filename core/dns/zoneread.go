@@ -131,7 +131,7 @@ type Referenced struct {
 	// ParentDMARC holds the TXT values at the names that ParentDMARCNames returns. It is read only
 	// for a domain without a DMARC record of its own.
 	ParentDMARC map[string][]string
-	// Exchanges has an entry for each MX host of the domain that cannot receive mail: its problem.
+	// Exchanges maps each MX host of the domain that cannot receive mail to its problem.
 	Exchanges map[string]MXProblem
 	// Keys holds the TXT values of the targets of wanted DKIM CNAMEs. It has an entry only if the
 	// selector has a TXT record in place of the CNAME: some providers return the target's records.
@@ -150,7 +150,7 @@ const (
 // Needs lists the names outside the domain that must be read before its records can be planned.
 // Each list corresponds to a field of Referenced.
 type Needs struct {
-	// SPF holds the first names to read. Each record may reference more names.
+	// SPF holds the first names to read. The SPF record at each name may reference more names.
 	SPF         []string
 	ParentDMARC []string
 	Exchanges   []string

@@ -57,18 +57,19 @@ func (v verdict) withNoteIf(condition bool, note Note) verdict {
 }
 
 // exists reports whether a set counts as existing. Below the domain, a set that a wildcard produced
-// does not count, because a record that is written there overrides it. At the domain itself such a
-// set counts: the first record written there would override the wildcard and could break existing
-// mail.
+// does not count, because a record that is written at its name overrides the wildcard. At the
+// domain itself, such a set counts: the first record written there would override the wildcard and
+// could break existing mail.
 func (z zoneView) exists(s RRSet) bool {
 	return len(s.Values) > 0 && (!s.Synthesised || sameName(s.Name, z.Domain))
 }
 
-// fromWildcard reports whether a wildcard synthesised the set. The apex of a zone always has its
-// own records, so a set there is never synthesised.
+// fromWildcard reports whether a wildcard synthesised the set. It ignores the field Synthesised of
+// a set at the apex, because the apex of a zone always has its own records.
 func (z zoneView) fromWildcard(s RRSet) bool { return s.Synthesised && !sameName(s.Name, z.Zone) }
 
-// setAt returns the existing set of a name and type, without values if there is none.
+// setAt returns the existing set of a name and type. If there is no such set, the result has no
+// values.
 func (z zoneView) setAt(name string, recordType Type) RRSet {
 	for _, s := range z.Sets {
 		if s.Type == recordType && sameName(s.Name, name) && z.exists(s) {
@@ -147,7 +148,7 @@ func (read ZoneRead) WithProviderRecords(stored []RRSet) ZoneRead {
 		return flattened || set.Type != NS && redirectedElsewhere(stored, read.Zone, set.Name)
 	})
 	for _, set := range public.Sets {
-		explicit := slices.ContainsFunc(stored, func(h RRSet) bool { return sameName(h.Name, set.Name) })
+		explicit := slices.ContainsFunc(stored, func(s RRSet) bool { return sameName(s.Name, set.Name) })
 		if public.fromWildcard(set) && !explicit || set.Type != NS && redirectedElsewhere(stored, read.Zone, set.Name) {
 			read.Sets = append(read.Sets, set)
 		}

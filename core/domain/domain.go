@@ -30,7 +30,7 @@ type Domain struct {
 	TenantGUID tenant.GUID
 	Name       string // lower-case A-labels, no final dot
 	// Added is false until the platform has confirmed that the domain was added. Until then the row
-	// only reserves a slot of the tenant and is not listed.
+	// only counts towards MaxPerTenant, and the API does not list the domain.
 	Added bool
 	// JustReserved is not stored. It is true when a reservation has just created the row.
 	JustReserved bool
@@ -55,8 +55,9 @@ type Domain struct {
 	Health    Health
 	CheckedAt time.Time
 	CreatedAt time.Time
-	// MissingSince is the time of the first discovery that did not find the domain. It is zero if a
-	// later discovery found the domain. A missing domain is not listed.
+	// MissingSince is the time of the first discovery that did not find the domain. A discovery
+	// lists the domains of a tenant at the platform. MissingSince is zero if a later discovery
+	// found the domain. The API does not list a missing domain.
 	MissingSince time.Time
 	// Observed says when each part of the domain was observed at the platform. It is zero in a
 	// domain that was just loaded from the store.

@@ -31,7 +31,7 @@ func verifiedDomain() domain.Domain {
 }
 
 // readWith returns a reliable read of a zone. Each argument says whether the zone has the correct
-// records of that kind.
+// SPF, DKIM or MX records.
 func readWith(spf, dkim, mx bool) dns.ZoneRead {
 	read := dns.ZoneRead{Domain: "a.test", Zone: "a.test", Complete: true}
 	add := func(name string, recordType dns.Type, value string) {

@@ -22,8 +22,8 @@ func CheckDomainLimit(count, limit int) error {
 }
 
 // Observed holds the times at which the parts of a domain were observed at the platform, zero for
-// never. Package observation defines which time counts. The time of the DNS read is in
-// Domain.CheckedAt.
+// never. The comment of a time lists the fields of its part. Package observation defines the time
+// of an observation. The time of the DNS read is in Domain.CheckedAt.
 type Observed struct {
 	State     time.Time // Added, MissingSince and PreviousMissingSince
 	Verified  time.Time // Verified and Default; see observation.HeldUntil
@@ -31,9 +31,9 @@ type Observed struct {
 	Signing   time.Time // DKIMEnabled and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
-	// Change is the time of the newest change that can mean a new domain with the same name. Such a
-	// change is a different value of Verified, or a missing domain that was found. A removal sets
-	// Change to zero, unless it repeats an earlier removal.
+	// Change is the time of the newest change that can mean that a new domain with the same name
+	// replaced the domain. Such a change is a different value of Verified, or a missing domain that
+	// was found. A removal sets Change to zero, unless it repeats an earlier removal.
 	Change time.Time
 	// PreviousMissingSince is the MissingSince that the domain had before it became a reservation
 	// again.
@@ -84,8 +84,8 @@ func WithCanonicalNames(list []Platform) []Platform {
 	return canonical
 }
 
-// WithoutMail returns the domain without MailReady and DKIMEnabled, because it was not verified at
-// the time at. Only a verified domain can accept mail or be signed.
+// WithoutMail returns a domain that was not verified at the time at, without MailReady and
+// DKIMEnabled. Only a verified domain can accept mail or be signed.
 func (d Domain) WithoutMail(at time.Time) Domain {
 	if observation.Advance(&d.Observed.Mail, at) {
 		d.MailReady = false
@@ -140,10 +140,9 @@ func (d Domain) MayBeHidden(now time.Time) bool {
 	return now.Sub(d.Observed.PreviousMissingSince) < observation.ReplicaLag || now.Sub(d.PreviousReservedAt) < observation.ReplicaLag
 }
 
-// AfterMiss returns the stored domain after a discovery that did not find it, neither in the
-// platform's list nor by its name. The discovery began at the time at. gone reports whether the
-// domain no longer exists. If the stored observation is newer than the discovery, AfterMiss changes
-// nothing.
+// AfterMiss returns the stored domain after a discovery that found it neither in the platform's
+// list nor by its name. The discovery began at the time at. gone reports whether the domain no
+// longer exists. If the stored observation is newer than the discovery, AfterMiss changes nothing.
 func (d Domain) AfterMiss(at time.Time) (missed Domain, gone bool) {
 	since := cmp.Or(d.MissingSince, d.Observed.PreviousMissingSince)
 	if !observation.Advance(&d.Observed.State, at) {

@@ -111,8 +111,8 @@ func ofJob(eventType Type, j provisioning.Job) Event {
 }
 
 // OfRun returns the event DNSRunCompleted if the change ended the last active job of the run.
-// Otherwise it returns none. before and after are all jobs of the run. The event names a tenant if
-// all jobs have the same tenant.
+// Otherwise it returns no event. before and after hold all jobs of the run. The event names a
+// tenant if all jobs have the same tenant.
 func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 	runBefore, runAfter := run.With(before), run.With(after)
 	if len(after) == 0 || !runBefore.Status.IsActive() || runAfter.Status.IsActive() {

@@ -45,7 +45,7 @@ type Code struct {
 	About string
 }
 
-// Error makes a Code usable with errors.Is.
+// Error implements error, so that a Code can be the target of errors.Is.
 func (c Code) Error() string { return c.Name }
 
 // With returns an Error with code c. The detail must be safe to show to the caller.
@@ -160,7 +160,7 @@ func (k Kind) retryAdvice() string {
 		return "Yes: wait for the number of seconds in the `Retry-After` header, then use the same Idempotency-Key."
 	case Timeout:
 		return "Yes, with the same Idempotency-Key, after a few seconds. Completed work is detected and not repeated."
-	default: // Gone, RateLimited, Internal and BadGateway
+	default: // Internal and BadGateway
 		return "Yes, with the same Idempotency-Key, a few times and with increasing delays. Completed work is detected and not repeated."
 	}
 }

@@ -109,7 +109,7 @@ const (
 )
 
 // Decide returns the verdict on a request whose key has the record r. sameRequest is true when the
-// request is the request of the record.
+// record belongs to the same request.
 func Decide(r Record, sameRequest bool, now time.Time) Verdict {
 	switch {
 	case r.isExpired(now):
@@ -163,10 +163,10 @@ var statusesNotKept = []int{401, 402, 404, 429}
 // on the effects of the request:
 //
 //   - The answer to a successful request is kept.
-//   - A refusal (4xx) is kept if a provider or a DNS server was asked and answered, because the next
-//     answer may differ. There are two exceptions: statuses in statusesNotKept, and refusals for
-//     which fromStore is true. Such a refusal depends only on stored data, which a concurrent
-//     request can change.
+//   - A refusal (4xx) is kept if a provider or a DNS server was asked and answered, because the
+//     answer to a repeated request might differ. There are two exceptions: statuses in
+//     statusesNotKept, and refusals for which fromStore is true. Such a refusal depends only on
+//     stored data, which a concurrent request can change.
 //   - For any other request, only the key is kept if the request asked a provider or the DNS, or
 //     changed data. Otherwise the key is released.
 func DecideEnd(status int, fromStore bool, e Effects) Result {

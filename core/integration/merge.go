@@ -9,7 +9,7 @@ import (
 )
 
 // Observed holds the times at which the parts of an integration were observed at the platform, zero
-// for never. Package observation defines which time counts.
+// for never. Package observation defines the time of an observation.
 type Observed struct {
 	Status    time.Time // Status
 	Error     time.Time // HasError

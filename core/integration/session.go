@@ -53,8 +53,8 @@ type SignIn struct {
 	// ID is the session's id at the platform. It is empty for a platform without sessions. At such
 	// a platform, the account shows whether the sign-in succeeded.
 	ID string
-	// URL is the page on which a person signs in. Anyone with the URL can use it. It is returned
-	// once and never logged or stored.
+	// URL is the page on which a person signs in. Anyone with the URL can use the page. The URL is
+	// returned once and never logged or stored.
 	URL       string
 	ExpiresAt time.Time
 }
@@ -91,7 +91,7 @@ const (
 )
 
 const (
-	// SessionTime is the lifetime of a session for which the platform does not specify one.
+	// SessionTime is the lifetime of a session for which the platform does not specify a lifetime.
 	SessionTime = 10 * time.Minute
 	// maxSessionTime limits the lifetime that a platform specifies.
 	maxSessionTime = time.Hour

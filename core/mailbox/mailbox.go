@@ -26,7 +26,8 @@ type Stage string
 
 const (
 	// Reserved means that the row counts towards the domain's limit, and that the platform has not
-	// been called. A mailbox that already has the address at the platform is foreign.
+	// been called. A mailbox that already has the address at the platform is foreign: tenantry did
+	// not create it.
 	Reserved Stage = "reserved"
 	// Creating means that tenantry has asked the platform to create the mailbox, or is about to
 	// ask. If the platform now has a mailbox with the address, that mailbox is managed by tenantry,
@@ -58,7 +59,7 @@ type Mailbox struct {
 	ObjectID       string // the platform's id of its account
 	DisplayName    string
 	Address        string // lower case
-	PrincipalName  string
+	PrincipalName  string // the name with which the mailbox signs in
 	Alias          string
 	AccountEnabled bool
 	// DailySendLimit is the mailbox's own limit, 0 for none.
@@ -69,8 +70,9 @@ type Mailbox struct {
 	CreatedAt      time.Time
 	DomainName     string
 	TenantName     string
-	// MissingSince is when a discovery did not find the mailbox for the first time. It is zero if a
-	// later discovery found the mailbox. A missing mailbox is not listed.
+	// MissingSince is when a discovery did not find the mailbox for the first time. A discovery
+	// lists the mailboxes of a tenant at the platform. MissingSince is zero if a later discovery
+	// found the mailbox. The API does not list a missing mailbox.
 	MissingSince time.Time
 	// Observed says when each part of the mailbox was observed at the platform. It is zero in a
 	// mailbox that was just loaded from the store.

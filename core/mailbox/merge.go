@@ -10,7 +10,8 @@ import (
 )
 
 // Observed holds the times at which the parts of a mailbox were observed at the platform, zero for
-// never. Package observation defines which time counts.
+// never. The comment of a time lists the fields of its part. Package observation defines the time
+// of an observation.
 type Observed struct {
 	Stage   time.Time // Stage and Provisioned
 	Account time.Time // ObjectID, PrincipalName, Alias, AccountEnabled and MissingSince
@@ -71,10 +72,9 @@ func (m Mailbox) ReservedAgain(at time.Time) Mailbox {
 	return m
 }
 
-// AfterMiss returns the stored mailbox after a discovery that did not find it, neither in the
-// platform's list nor by its address. The discovery began at the time at. gone reports whether the
-// mailbox no longer exists. If the stored observation is newer than the discovery, AfterMiss
-// changes nothing.
+// AfterMiss returns the stored mailbox after a discovery that found it neither in the platform's
+// list nor by its address. The discovery began at the time at. gone reports whether the mailbox no
+// longer exists. If the stored observation is newer than the discovery, AfterMiss changes nothing.
 func (m Mailbox) AfterMiss(at time.Time) (missed Mailbox, gone bool) {
 	since := m.MissingSince
 	if !observation.Advance(&m.Observed.Account, at) {

@@ -99,8 +99,8 @@ func CheckNames(specs []Spec) ([]Spec, error) {
 	return named, nil
 }
 
-// DisplayName returns the canonical form of one display name. It fails with invalid_request. The
-// error names field, the request field that has the name.
+// DisplayName returns the canonical form of one display name. It fails with invalid_request. field
+// is the name of the request field that has the display name, for the error.
 func DisplayName(raw, field string) (string, error) {
 	name, problem := displayName(raw)
 	if problem != "" {

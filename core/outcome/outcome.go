@@ -28,8 +28,8 @@ const (
 	NotReady
 	// Throttled means that the provider limits the rate of calls. Nothing changed there.
 	Throttled
-	// Down means that the provider could not be reached, its circuit breaker is open, or it reports
-	// that it is out of service. Nothing changed there.
+	// Down means that the provider could not be reached, that its circuit breaker is open, or that
+	// the provider reports an outage. Nothing changed there.
 	Down
 	// Broken means that the provider returned an internal error or an invalid answer. A read
 	// changed nothing. After a write it must be treated like Unknown.

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// unguarded maps each file and folder that starts goroutines without this package to the reason.
+// The keys of unguarded are the files and folders that start goroutines without this package. Each
+// value is the reason.
 var unguarded = map[string]string{
 	".ci/":                 "tools of developers: a panic ends them with its stack",
 	"adapters/sandbox/":    "the sandbox of developers: a panic ends it with its stack",

@@ -220,8 +220,8 @@ func (d *decision) waitForPlatform(z Zone, minWait time.Duration) {
 	d.wait(minWait)
 }
 
-// waitForProvider waits for the time that the unavailable provider demands or for the backoff,
-// whichever is longer.
+// waitForProvider waits for the time that the unavailable provider demands, up to MaxWait, or for
+// the backoff, whichever is longer.
 func (d *decision) waitForProvider(minWait time.Duration) {
 	d.wait(minWait)
 	if d.Status == Waiting {

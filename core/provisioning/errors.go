@@ -13,17 +13,17 @@ import (
 type errorClass int
 
 const (
-	answered       errorClass = iota
-	notYet                    // the platform has not finished the step
-	unavailable               // a provider does not answer, or throttles
-	outcomeUnknown            // the outcome is unknown; the step is repeated, because steps are idempotent
-	accessDenied              // the service may not manage the tenant
-	domainTaken               // the domain belongs to a different tenant
-	domainMissing             // the mail platform or a sync does not find the domain
-	domainGone                // the tenant no longer exists, or the account is closed
-	unexplained               // a provider refuses for a reason that has no error code of its own
-	refused                   // a retry cannot succeed
-	internalFault             // an internal error of the service
+	answered       errorClass = iota // no error, or an error that writeFailed handles by itself
+	notYet                           // the platform has not finished the step
+	unavailable                      // a provider does not answer, or throttles
+	outcomeUnknown                   // the outcome is unknown; the step is repeated, because steps are idempotent
+	accessDenied                     // the service may not manage the tenant
+	domainTaken                      // the domain belongs to a different tenant
+	domainMissing                    // the mail platform or a sync does not find the domain
+	domainGone                       // the tenant no longer exists, or the account is closed
+	unexplained                      // a provider refuses for a reason that has no error code of its own
+	refused                          // a retry cannot succeed
+	internalFault                    // an internal error of the service
 )
 
 // classByCode maps error codes to classes. The class of any other error depends on its kind.

@@ -15,7 +15,7 @@ type Observation struct {
 	// platform or another component. Any other error counts as an internal fault.
 	Err error
 	// WriteErr is the error of Apply's write at the DNS provider. It is nil when the write
-	// succeeded or none was made.
+	// succeeded or Apply wrote nothing.
 	WriteErr error
 	// Zone summarizes what the zone needs. It is set after Plan, Apply, ReadDNS and Validate. It is
 	// also set after a Verify or EnableDKIM for which the platform was not ready. After a failed
@@ -41,7 +41,7 @@ type Zone struct {
 	// Conflict is true when a conflict blocks the plan, Changes when the domain needs a write.
 	Conflict, Changes bool
 	Hash              string
-	// Required and Message are those of dns.Automation.
+	// Required and Message are the fields of dns.Automation with these names.
 	Required dns.ActionRequired
 	Message  string
 }

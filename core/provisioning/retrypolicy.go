@@ -19,8 +19,8 @@ type RetryPolicy struct {
 	UnreliableLimit time.Duration
 	// MaxWait is the longest wait that a provider or a cached negative answer can impose.
 	MaxWait time.Duration
-	// StageLimit is the time limit of a stage. Up to StageLimit of the time during which a provider
-	// was unavailable does not count.
+	// StageLimit is the time limit of a stage. The time during which a provider was unavailable
+	// does not count, up to a total of StageLimit.
 	StageLimit time.Duration
 }
 

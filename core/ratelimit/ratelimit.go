@@ -39,9 +39,9 @@ type Log struct {
 	expired  int // number of entries at the front of accepted that have left the window
 }
 
-// Take decides on a request at the time now. An allowed request counts from the time since, which
-// is earlier than now if a different counter accepted the request before. The caller passes token
-// to GiveBack to undo the request.
+// Take decides on a request at the time now. The window of an allowed request begins at the time
+// since. This time is earlier than now if a different counter has already accepted the request. The
+// caller passes token to GiveBack to undo the request.
 func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Duration) {
 	l.dropUntil(now - b.Window)
 	inWindow := l.accepted[l.expired:]

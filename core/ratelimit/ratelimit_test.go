@@ -111,8 +111,8 @@ func TestLogDoesNotGrow(t *testing.T) {
 	}
 }
 
-// TestTakeCountsFromSince checks a request that a different counter accepted earlier. It counts
-// from the time of that acceptance.
+// TestTakeCountsFromSince checks a request that a different counter accepted earlier. The request
+// counts from the time of that acceptance.
 func TestTakeCountsFromSince(t *testing.T) {
 	b := Bucket{Limit: 1, Window: 10}
 	var l Log

@@ -38,10 +38,10 @@ func (decision Decision) WriteOrder(scopes []string) []string {
 	return ordered
 }
 
-// BlocksForFailed reports whether the rule of scope may have to keep mailboxes blocked for the
-// scopes in failed. The rules of these scopes could not be written. The rule of scope may still
+// BlocksForFailed reports whether a scope's rule may have to keep mailboxes blocked for other
+// scopes. failed holds the scopes whose rules could not be written. The scope's rule may still
 // block mailboxes that the decision moves to the rules of failed scopes. If BlocksForFailed returns
-// true, the rule of scope must be written with the addresses that AddressesWithFailed returns.
+// true, the caller writes the scope's rule with the addresses that AddressesWithFailed returns.
 func (decision Decision) BlocksForFailed(scope string, failed []string) bool {
 	if scope != TenantWide && decision.HasPolicy(scope) {
 		return false
@@ -49,9 +49,9 @@ func (decision Decision) BlocksForFailed(scope string, failed []string) bool {
 	return slices.ContainsFunc(failed, func(other string) bool { return len(decision.BlockLists[other]) > 0 })
 }
 
-// AddressesWithFailed returns the sorted addresses that the rule of scope must block while the
-// rules of the scopes in failed could not be written. These are the addresses of scope itself, and
-// the addresses of failed scopes that the rule of scope blocks at present.
+// AddressesWithFailed returns the sorted addresses that a scope's rule must block if the rules of
+// the scopes in failed could not be written. These are the addresses of the scope itself, and the
+// addresses of failed scopes that the scope's rule blocks at present.
 func (decision Decision) AddressesWithFailed(scope string, failed []string, rules []Rule) []string {
 	list := slices.Clone(decision.BlockLists[scope])
 	for _, rule := range rules {

@@ -180,9 +180,9 @@ func (t Tally) CountAfter(before Count, address string) Count {
 }
 
 // ExceededAt returns the time at which a sender sent the first message beyond limit on a day. The
-// reading must cover the day from its start. known is false when the sender did not exceed the
+// reading must cover the day from its start. exceeded is false when the sender did not exceed the
 // limit.
-func (r Reading) ExceededAt(address string, limit int, day Day) (at time.Time, known bool) {
+func (r Reading) ExceededAt(address string, limit int, day Day) (at time.Time, exceeded bool) {
 	firstTimes := map[string]time.Time{} // a message's rows may have different times
 	for _, s := range r.Sent {
 		if s.Refused || !strings.EqualFold(s.Sender, address) || !day.Contains(s.At) || s.At.Before(r.From) {

@@ -179,9 +179,9 @@ func TestExceededAtIsTheTimeOfTheFirstExcessMessage(t *testing.T) {
 		{"limit 2", 2, at(30)},
 		{"not exceeded", 3, time.Time{}},
 	} {
-		got, known := r.ExceededAt("ada@a.test", tt.limit, today)
-		if !got.Equal(tt.want) || known == tt.want.IsZero() {
-			t.Errorf("%s: %s, %v", tt.name, got, known)
+		got, exceeded := r.ExceededAt("ada@a.test", tt.limit, today)
+		if !got.Equal(tt.want) || exceeded == tt.want.IsZero() {
+			t.Errorf("%s: %s, %v", tt.name, got, exceeded)
 		}
 	}
 }

@@ -26,8 +26,8 @@ func DayOf(at time.Time, location *time.Location) Day {
 	return Day{end, startOfDate(year, month, date+2, location)}
 }
 
-// startOfDate returns the first moment at which a time zone reaches a date, in UTC. If midnight is
-// skipped or occurs twice, time.Date may return a different moment.
+// startOfDate returns the first moment at which a time zone reaches a date, in UTC. time.Date with
+// the location may return a different moment if midnight is skipped or occurs twice.
 func startOfDate(year int, month time.Month, date int, location *time.Location) time.Time {
 	midnight := time.Date(year, month, date, 0, 0, 0, 0, time.UTC)
 	for at := midnight.Add(-48 * time.Hour).In(location); ; {
@@ -47,7 +47,7 @@ func startOfDate(year int, month time.Month, date int, location *time.Location) 
 // Contains reports whether the day contains a moment.
 func (d Day) Contains(at time.Time) bool { return !at.Before(d.Start) && at.Before(d.End) }
 
-// DefaultTimeZone is the time zone of a tenant without a configured one.
+// DefaultTimeZone is the time zone of a tenant for which the operator has set no time zone.
 const DefaultTimeZone = "UTC"
 
 // TimeZone returns the time zone with an IANA name. It fails with invalid_request for an unknown or

@@ -40,7 +40,7 @@ type MailboxState struct {
 	ExceededLimit int
 }
 
-func (b MailboxState) isBlocked() bool { return !b.BlockedAt.IsZero() }
+func (m MailboxState) isBlocked() bool { return !m.BlockedAt.IsZero() }
 
 // Decision is the decision for a tenant: the addresses that each rule must block, and the changes.
 type Decision struct {
@@ -104,20 +104,20 @@ func Decide(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day
 	for scope := range policies {
 		decision.BlockLists[scope] = []string{}
 	}
-	for _, b := range mailboxes {
-		scope, covered := policies.Covering(b.Domain)
-		over := covered && mustBlock(b, policies.Effective(b.OwnLimit, b.Domain), day)
+	for _, m := range mailboxes {
+		scope, covered := policies.Covering(m.Domain)
+		over := covered && mustBlock(m, policies.Effective(m.OwnLimit, m.Domain), day)
 		if over {
-			decision.BlockLists[scope] = append(decision.BlockLists[scope], b.Address)
+			decision.BlockLists[scope] = append(decision.BlockLists[scope], m.Address)
 		}
-		if over == b.isBlocked() {
+		if over == m.isBlocked() {
 			continue
 		}
 		action := Unblocked
 		if over {
 			action = Blocked
 		}
-		decision.Changes = append(decision.Changes, b.ChangeTo(action, id, policies, now))
+		decision.Changes = append(decision.Changes, m.ChangeTo(action, id, policies, now))
 	}
 	for _, scope := range slices.Collect(maps.Keys(decision.BlockLists)) {
 		slices.Sort(decision.BlockLists[scope])
@@ -129,28 +129,28 @@ func Decide(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day
 // ChangeTo returns the change that blocks or unblocks the mailbox. The event of the change has the
 // limit that applies now. If no policy covers the mailbox any more, the event has the limit that
 // caused the block.
-func (b MailboxState) ChangeTo(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
-	limit := policies.Effective(b.OwnLimit, b.Domain)
-	scope, covered := policies.Covering(b.Domain)
-	if !covered && b.ExceededLimit > 0 {
-		limit = b.ExceededLimit
+func (m MailboxState) ChangeTo(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
+	limit := policies.Effective(m.OwnLimit, m.Domain)
+	scope, covered := policies.Covering(m.Domain)
+	if !covered && m.ExceededLimit > 0 {
+		limit = m.ExceededLimit
 	}
-	return Change{MailboxID: b.ID, Scope: scope, Action: action, At: now, Event: Event{
-		Tenant: id, Address: b.Address, Action: action, Sent: b.Sent, Limit: limit,
+	return Change{MailboxID: m.ID, Scope: scope, Action: action, At: now, Event: Event{
+		Tenant: id, Address: m.Address, Action: action, Sent: m.Sent, Limit: limit,
 	}}
 }
 
 // mustBlock reports whether a mailbox that a policy covers must be blocked.
-func mustBlock(b MailboxState, limit int, day Day) bool {
-	if b.Sent > limit {
+func mustBlock(m MailboxState, limit int, day Day) bool {
+	if m.Sent > limit {
 		return true
 	}
-	if b.Counted {
+	if m.Counted {
 		// A block after the end of day means that the clock went back. The count of this earlier
 		// day must not unblock the mailbox.
-		return b.isBlocked() && !b.BlockedAt.Before(day.End)
+		return m.isBlocked() && !m.BlockedAt.Before(day.End)
 	}
-	return b.isBlocked() && !b.BlockedAt.Before(day.Start)
+	return m.isBlocked() && !m.BlockedAt.Before(day.Start)
 }
 
 // MinInterval and MaxInterval bound the interval between two evaluations of a tenant, before
@@ -167,13 +167,13 @@ const (
 // makes the interval shorter.
 func NextEvaluation(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day, now time.Time) time.Time {
 	highestUse, anyBlocked := 0.0, false
-	for _, b := range mailboxes {
-		if _, covered := policies.Covering(b.Domain); !covered {
+	for _, m := range mailboxes {
+		if _, covered := policies.Covering(m.Domain); !covered {
 			continue
 		}
-		anyBlocked = anyBlocked || b.isBlocked()
-		if limit := policies.Effective(b.OwnLimit, b.Domain); !b.isBlocked() && limit > 0 {
-			highestUse = max(highestUse, min(1, float64(b.Sent)/float64(limit)))
+		anyBlocked = anyBlocked || m.isBlocked()
+		if limit := policies.Effective(m.OwnLimit, m.Domain); !m.isBlocked() && limit > 0 {
+			highestUse = max(highestUse, min(1, float64(m.Sent)/float64(limit)))
 		}
 	}
 	wait := MaxInterval - time.Duration(highestUse*float64(MaxInterval-MinInterval))

@@ -117,7 +117,7 @@ func TestDecideIsConsistent(t *testing.T) {
 			}
 		}
 		var mailboxes []sendlimit.MailboxState
-		for n := range rapid.IntRange(0, 12).Draw(t, "boxes") {
+		for n := range rapid.IntRange(0, 12).Draw(t, "mailboxes") {
 			mailbox := sendlimit.MailboxState{ID: string(rune('a' + n)), Domain: rapid.SampledFrom(domains).Draw(t, "domain"),
 				OwnLimit: rapid.IntRange(0, 25).Draw(t, "own"), Sent: rapid.IntRange(0, 40).Draw(t, "sent"), Counted: rapid.Bool().Draw(t, "counted")}
 			mailbox.Address = mailbox.ID + "@" + mailbox.Domain
@@ -160,7 +160,7 @@ func TestDecideIsConsistent(t *testing.T) {
 func applyChanges(t *rapid.T, mailboxes []sendlimit.MailboxState, decision sendlimit.Decision) []sendlimit.MailboxState {
 	mailboxesAfter := slices.Clone(mailboxes)
 	for _, c := range decision.Changes {
-		index := slices.IndexFunc(mailboxesAfter, func(b sendlimit.MailboxState) bool { return b.ID == c.MailboxID })
+		index := slices.IndexFunc(mailboxesAfter, func(m sendlimit.MailboxState) bool { return m.ID == c.MailboxID })
 		if blocked := !mailboxesAfter[index].BlockedAt.IsZero(); blocked == (c.Action == sendlimit.Blocked) {
 			t.Fatalf("%s: %s, but it already is", c.MailboxID, c.Action)
 		}

@@ -77,8 +77,8 @@ func RuleName(scope string) string {
 }
 
 // ScopeOfRule returns the scope of a rule name for which IsRuleName is true. If the name contains a
-// truncated domain, the scope is the name without the prefix, for which RuleName returns the same
-// rule name.
+// truncated domain, the scope is the name without the prefix. RuleName returns the same name for
+// this scope.
 func ScopeOfRule(name string) string {
 	name = strings.ToLower(name)
 	if name == tenantRule {

@@ -12,8 +12,8 @@ type Licenses struct {
 	Paid  int
 	Trial int // licences of trial subscriptions
 	// RecipientLimit is the limit that the platform publishes for these licences: the maximum
-	// number of external recipients of all mail of the tenant in 24 hours. It is 0 if the platform
-	// publishes no limit.
+	// number of external recipients to whom the tenant may send in 24 hours. It is 0 if the
+	// platform publishes no limit.
 	RecipientLimit int
 }
 
@@ -24,8 +24,8 @@ type Sending struct {
 	// SentToday is the number of messages that the tenant's mailboxes sent on the current day, in
 	// the tenant's time zone. Callers see this number.
 	SentToday int
-	// CountedAt is when the oldest of the mailboxes' counts of this day was taken, zero if there is
-	// no such count.
+	// CountedAt is the time of the oldest mailbox count of this day, zero if no mailbox has a count
+	// of this day.
 	CountedAt time.Time
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Observed holds the times at which the parts of a tenant were observed at the platform, zero for
-// never. Package observation defines which time counts.
+// never. Package observation defines the time of an observation.
 type Observed struct {
 	Profile   time.Time // Name, BuiltinDomain and DefaultDomain
 	Consent   time.Time

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tenant defines a tenant of the mail platform, the progress of its setup and the next
-// step.
+// step. A tenant is one organization with its domains and mailboxes. A sync reads the tenant's
+// current state from the platform.
 //
 // Tenant in tenant.go is the main type; start reading there. readiness.go derives the progress and
 // the status of a tenant. merge.go merges a stored tenant with an observation of it. sync.go

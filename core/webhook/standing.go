@@ -52,10 +52,10 @@ func (s Standing) MaxParallel() int {
 	return 1
 }
 
-// MaxSlots returns how many of a sender's slots all endpoints with this standing or a lower one can
-// use together. Failing endpoints can use half of the slots. Failing and unproven endpoints
-// together can use three quarters. The other slots stay free for endpoints that are more likely to
-// answer.
+// MaxSlots returns how many of a sender's slots the endpoints with this standing or a lower
+// standing can use together. Failing endpoints can use half of the slots. Failing and unproven
+// endpoints together can use three quarters. The other slots stay free for endpoints that are more
+// likely to answer.
 func (s Standing) MaxSlots(slots int) int {
 	switch s {
 	case Failing:

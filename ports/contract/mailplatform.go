@@ -20,8 +20,8 @@ import (
 )
 
 // MailPlatformEnv is a test environment of a mail platform: the platform, its DNS and its clock.
-// The tests of the fake, of each adapter, and of each plugin's binary with its simulator implement
-// it.
+// Its implementations are in the tests of the fake, of each adapter, and of each plugin's binary
+// with its simulator.
 type MailPlatformEnv interface {
 	// Platform returns the adapter under test.
 	Platform() ports.MailPlatform
@@ -75,7 +75,7 @@ type Setup struct {
 	// Licenses are the tenant's e-mail licences. Zero means one paid licence. The platform itself
 	// sets the RecipientLimit.
 	Licenses tenant.Licenses
-	// TracePage is the number of rows of a page of the message trace. Zero means any number.
+	// TracePage is the number of rows on each page of the message trace. Zero means any number.
 	TracePage int
 }
 

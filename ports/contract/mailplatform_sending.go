@@ -293,8 +293,8 @@ func (s sendingTenant) requireBlocked(t T, env MailPlatformEnv, want ...string) 
 	for _, m := range s.readTrace(t, env) {
 		earlierMessages[m.Message] = true
 	}
-	for _, box := range s.mailboxes {
-		env.Send(t, s.testTenant.GUID, box, 1)
+	for _, address := range s.mailboxes {
+		env.Send(t, s.testTenant.GUID, address, 1)
 	}
 	delivered := map[string]bool{}
 	for _, m := range s.readTrace(t, env) {
@@ -303,11 +303,11 @@ func (s sendingTenant) requireBlocked(t T, env MailPlatformEnv, want ...string) 
 		}
 	}
 	var blocked []string
-	for _, box := range s.mailboxes {
-		if wasDelivered, found := delivered[box]; !found {
-			t.Fatalf("the trace does not show what %s sent", box)
+	for _, address := range s.mailboxes {
+		if wasDelivered, found := delivered[address]; !found {
+			t.Fatalf("the trace does not show what %s sent", address)
 		} else if !wasDelivered {
-			blocked = append(blocked, box)
+			blocked = append(blocked, address)
 		}
 	}
 	if !slices.Equal(blocked, want) {

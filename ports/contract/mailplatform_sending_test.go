@@ -240,8 +240,8 @@ var brokenTraces = map[string]brokenRulesOrTrace{
 			return sendlimit.Trace{}, err
 		}
 		q.Senders = nil
-		for _, box := range listed {
-			q.Senders = append(q.Senders, box.Address)
+		for _, m := range listed {
+			q.Senders = append(q.Senders, m.Address)
 		}
 		return m.Sent(ctx, q)
 	}},

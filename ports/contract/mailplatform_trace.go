@@ -15,13 +15,13 @@ import (
 var traceChecks = []mailCheck{
 	{"mail/trace/every-message", "every message is returned, whatever the page size", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{TracePage: 7})
-		for i, box := range s.mailboxes {
-			env.Send(t, s.testTenant.GUID, box, 5+i)
+		for i, address := range s.mailboxes {
+			env.Send(t, s.testTenant.GUID, address, 5+i)
 		}
 		got := countBySender(s.readTrace(t, env))
-		for i, box := range s.mailboxes {
-			if got[box] != 5+i {
-				t.Fatalf("%s sent %d, want %d", box, got[box], 5+i)
+		for i, address := range s.mailboxes {
+			if got[address] != 5+i {
+				t.Fatalf("%s sent %d, want %d", address, got[address], 5+i)
 			}
 		}
 	}},
@@ -33,8 +33,8 @@ var traceChecks = []mailCheck{
 	}},
 	{"mail/trace/senders", "messages of other senders are not returned", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{TracePage: 7})
-		for i, box := range s.mailboxes {
-			env.Send(t, s.testTenant.GUID, box, 5+i)
+		for i, address := range s.mailboxes {
+			env.Send(t, s.testTenant.GUID, address, 5+i)
 		}
 		allMailboxes := s.mailboxes
 		for what, senders := range map[string][]string{
@@ -43,17 +43,17 @@ var traceChecks = []mailCheck{
 			s.mailboxes = senders
 			sent := s.readTrace(t, env)
 			for _, m := range sent {
-				if !slices.ContainsFunc(senders, func(box string) bool { return strings.EqualFold(box, m.Sender) }) {
+				if !slices.ContainsFunc(senders, func(address string) bool { return strings.EqualFold(address, m.Sender) }) {
 					t.Fatalf("queried %s, got %+v", what, m)
 				}
 			}
-			for i, box := range allMailboxes {
+			for i, address := range allMailboxes {
 				want := 0
-				if slices.ContainsFunc(senders, func(sender string) bool { return strings.EqualFold(sender, box) }) {
+				if slices.ContainsFunc(senders, func(sender string) bool { return strings.EqualFold(sender, address) }) {
 					want = 5 + i
 				}
-				if got := countBySender(sent)[box]; got != want {
-					t.Fatalf("queried %s: %s sent %d, want %d", what, box, got, want)
+				if got := countBySender(sent)[address]; got != want {
+					t.Fatalf("queried %s: %s sent %d, want %d", what, address, got, want)
 				}
 			}
 		}
@@ -99,8 +99,8 @@ var traceChecks = []mailCheck{
 	{"mail/trace/blocked", "a message that a rule blocked counts as refused", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		s.block(t, s.domain, true, s.mailboxes[0])
-		for _, box := range s.mailboxes {
-			env.Send(t, s.testTenant.GUID, box, 2)
+		for _, address := range s.mailboxes {
+			env.Send(t, s.testTenant.GUID, address, 2)
 		}
 		if got := countBySender(s.readTrace(t, env)); got[s.mailboxes[0]] != 0 || got[s.mailboxes[1]] != 2 || got[s.mailboxes[2]] != 2 {
 			t.Fatalf("sent %v", got)

@@ -81,7 +81,7 @@ var plantedSendingBugs = map[string]plantedSendingBug{
 			p.Accounts = p.Accounts[:99]
 		}
 	}),
-	"sending/list/many":          sendingBug("accounts", "lists the last of a page twice"),
+	"sending/list/many":          sendingBug("accounts", "lists the last account of a page twice"),
 	"sending/list/repeated-page": sendingBug("accounts", "takes a repeated page for the end"),
 	"sending/sign-in/link":       sendingBug("start_sign_in", "sessions have no expiry"),
 	"sending/sign-in/foreign-host": customSendingBug("start_sign_in", brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {

@@ -45,9 +45,9 @@ type SendingPlatformEnv struct {
 	// operator allows for sign-in links.
 	Sessions  bool
 	AuthHosts []string
-	// SignIn simulates a person who opens a link and signs in with this address; nil if Platform
-	// cannot sign in. Decline and Expire end a session without a sign-in; nil if the platform
-	// cannot report this.
+	// SignIn simulates a person who opens a link and signs in with this address. SignIn is nil if
+	// Platform cannot sign in. Decline and Expire end a session without a sign-in. They are nil if
+	// the platform cannot report this.
 	SignIn          func(t T, at integration.SignIn, address string)
 	Decline, Expire func(t T, at integration.SignIn)
 	// Unpaid ends the plan of the credential's account. It is nil if the platform does not report

@@ -296,7 +296,7 @@ func brokenSendings() map[string]func(*fake.SendingPlatform) ports.SendingPlatfo
 			p.Next = ""
 			return p, err
 		}}),
-		"lists the last of a page twice": wrap(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
+		"lists the last account of a page twice": wrap(brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
 			if p.Next != "" {
 				p.Accounts = append(p.Accounts, p.Accounts[len(p.Accounts)-1])
 			}
