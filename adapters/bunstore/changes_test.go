@@ -349,7 +349,7 @@ func TestRemovedTenantRemovesAllInIt(t *testing.T) {
 	})
 }
 
-// errorOtherThan returns an error unless err has the text of expected.
+// errorOtherThan returns nil if err has the text of expected, and an error otherwise.
 func errorOtherThan(err, expected error) error {
 	if err != nil && err.Error() == expected.Error() {
 		return nil

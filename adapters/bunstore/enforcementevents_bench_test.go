@@ -201,7 +201,7 @@ type eventLog struct {
 }
 
 const (
-	logBegins    = 1_699_920_000_000 // a midnight, Unix time in ms
+	logBegins    = 1_699_920_000_000 // the Unix time of a midnight, in milliseconds
 	logDays      = 730
 	benchTenants = 100
 )

@@ -136,8 +136,8 @@ func (l *logSoak) killConnections(t *testing.T) {
 }
 
 // requireSameEvents requires that all readers got the same events, without a gap. They must have
-// got each event of a committed attempt once. Of an uncertain attempt they must have got all events
-// or none.
+// got each event of a committed attempt once. If it is uncertain whether an attempt was committed,
+// they must have got all of its events or no event.
 func (l *logSoak) requireSameEvents(t *testing.T, eventsOfReaders [][]event.Event) {
 	eventCounts := map[string]int{} // keyed by attempt
 	for i, e := range eventsOfReaders[0] {

@@ -50,7 +50,7 @@ func eachStore(t *testing.T, run func(t *testing.T, s *Store)) {
 	}
 }
 
-// emptyStore deletes what the last test left in the shared store, and returns the store.
+// emptyStore deletes the rows that the last test left in the shared store, and returns the store.
 func (d *sharedStore) emptyStore(t testing.TB) *Store {
 	t.Helper()
 	if d.store == nil {

@@ -226,8 +226,9 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 	return reserved, err
 }
 
-// lockDomain locks a domain. On PostgreSQL it locks the domain's tenant first, because the insert
-// of a mailbox and the deletion of a tenant both lock the tenant too.
+// lockDomain locks a domain. On PostgreSQL it locks the domain's tenant first. The deletion of a
+// tenant uses the same order. Without this order, the caller would lock the tenant later, when it
+// inserts a mailbox, and could deadlock with a deletion.
 func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (domainRow, error) {
 	var d domainRow
 	if database.IsPostgres(s.db) {

@@ -151,7 +151,7 @@ func updateClaimedTenant(db bun.IDB, claim ports.TenantClaim) *bun.UpdateQuery {
 
 // inTenantClaim runs work in one transaction if the claim still holds the lease of the tenant. held
 // reports whether the claim holds the lease. inTenantClaim locks the row of the tenant, so that
-// nothing else claims the tenant before the transaction ends.
+// the tenant is not claimed again before the transaction ends.
 func (s *Store) inTenantClaim(ctx context.Context, operation string, claim ports.TenantClaim, work tenantClaimFunc) (held bool, err error) {
 	return s.inTenantClaimLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		return s.lockTenantClaim(ctx, tx, claim, state)

@@ -115,7 +115,7 @@ func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 }
 
 // connectedFixture creates an account with two tenants. Each tenant has a mailbox with a
-// connection: one is connected, and the other has failed.
+// connection. One connection is connected, and the other connection has failed.
 func connectedFixture(t testing.TB, s *Store) integrationFixture {
 	t.Helper()
 	fixture := newIntegrationFixture(t, s, "ann", 1)

@@ -19,8 +19,8 @@ import (
 )
 
 // AccountsWithNewEvents implements ports.Deliveries. The order is random. If the accounts were in
-// the order of their ids, the last ones would wait as long as the first ones have new events. Also,
-// all processes would lock the same accounts.
+// the order of their ids, the last accounts would wait as long as the first accounts have new
+// events. Also, all processes would lock the same accounts.
 func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.AccountID, error) {
 	var ids []string
 	err := s.db.RunRead(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {
@@ -101,7 +101,7 @@ type logSpan struct {
 // spansOf returns the spans of events that the webhooks get next, and the webhooks' new positions.
 // A span has at most limit events. The first span of an account begins at the account's lowest
 // position. A webhook whose position is after the current span begins the next span. A webhook that
-// lags far behind therefore does not delay the others.
+// lags far behind therefore does not delay the account's other webhooks.
 func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan, positions []webhookPosition) {
 	logByAccount := map[string]eventLogRow{}
 	for _, log := range logs {

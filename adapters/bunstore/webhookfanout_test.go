@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestFanOutGivesEachEventOnce checks that each webhook gets each event that it wants once,
+// TestFanOutAddsEachEventOnce checks that each webhook gets each event that it wants once,
 // although concurrent calls fan out while events are written.
-func TestFanOutGivesEachEventOnce(t *testing.T) {
+func TestFanOutAddsEachEventOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
 		emitEvents(t, s, owner, domainEvent(guid(1), "before", event.DomainAdded))

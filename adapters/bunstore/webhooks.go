@@ -63,7 +63,7 @@ func (r webhookRow) webhook() webhook.Webhook {
 }
 
 // isVisible reports whether the webhook sends events of visible tenants only. A key that is limited
-// to some tenants does not see the other webhooks.
+// to some tenants does not see webhooks that send events of other tenants.
 func (r webhookRow) isVisible(ctx context.Context) bool {
 	tenants, limited := ports.VisibleTenants(ctx)
 	return !limited || len(r.Tenants) > 0 && !slices.ContainsFunc(r.webhook().Tenants, func(id tenant.GUID) bool { return !slices.Contains(tenants, id) })
@@ -198,7 +198,7 @@ func (s *Store) ChangeWebhook(ctx context.Context, owner access.AccountID, id st
 			return err
 		}
 		if row.URL != stored.URL {
-			stored.FailingSince = time.Time{} // the failures were those of the old endpoint
+			stored.FailingSince = time.Time{} // the failures were failures of the old endpoint
 			if err := dropClaims(ctx, tx, row.AccountID, row.ID); err != nil {
 				return err
 			}

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestChangesOfSecretsAreEntries makes every change of keys and webhooks with the same API key.
+// TestSecretChangesGetAuditEntries makes every kind of change to keys and webhooks with one API key.
 // Each change has one entry, which names this key and the changed object. The chain shows no
 // secret.
-func TestChangesOfSecretsAreEntries(t *testing.T) {
+func TestSecretChangesGetAuditEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	manager := createKey(client, env.accountA.key, `{"name":"manager","scopes":["keys:*","webhooks:*","audit:read"]}`)

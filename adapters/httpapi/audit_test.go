@@ -81,9 +81,9 @@ func requireEntries(t *testing.T, client *apiClient, env *testEnv, want ...strin
 	}
 }
 
-// TestEveryWriteIsOneEntry sends all kinds of requests. Of these, only the writes that succeed get
+// TestEveryWriteGetsOneAuditEntry sends all kinds of requests. Of these, only the writes that succeed get
 // an entry.
-func TestEveryWriteIsOneEntry(t *testing.T) {
+func TestEveryWriteGetsOneAuditEntry(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	base := "/v1/tenants/" + string(env.accountA.tenant)
@@ -147,9 +147,9 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 	}
 }
 
-// TestEntryTellsTheRequest checks the members of an entry. It also checks that the listed entries
+// TestAuditEntryDescribesTheRequest checks the members of an entry. It also checks that the listed entries
 // form a valid chain, as the lines of the export do.
-func TestEntryTellsTheRequest(t *testing.T) {
+func TestAuditEntryDescribesTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	client.expect(call{method: "POST", path: "/v1/tenants/" + strings.ToUpper(string(env.accountA.tenant)) + "/sync", key: env.accountA.key,
@@ -173,8 +173,8 @@ func TestEntryTellsTheRequest(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfKnownKeysAreEntries checks reads and writes that are answered with 401 or 403.
-func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
+// TestRefusalsOfKnownKeysGetAuditEntries checks reads and writes that are answered with 401 or 403.
+func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	revokedKey := env.addKey(t, env.accountA.account.ID)
@@ -246,8 +246,8 @@ func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 	}
 }
 
-// TestFailedWriteIsAnEntryIfItMayHaveChangedSomething checks writes that are answered with a 5xx.
-func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
+// TestFailedWriteGetsEntryIfItMayHaveChangedSomething checks writes that are answered with a 5xx.
+func TestFailedWriteGetsEntryIfItMayHaveChangedSomething(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	lift := env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Down})
@@ -260,9 +260,9 @@ func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
 	)
 }
 
-// TestKilledWriteIsAnEntry simulates a crash between the change and the answer: no step after the
+// TestKilledWriteGetsAuditEntry simulates a crash between the change and the answer: no step after the
 // change runs.
-func TestKilledWriteIsAnEntry(t *testing.T) {
+func TestKilledWriteGetsAuditEntry(t *testing.T) {
 	env := newTestEnv(t)
 	errKilled := errors.New("the process was killed")
 	keys := &hookedKeys{Idempotency: env.store, finish: func() error { return errKilled }}
@@ -311,8 +311,8 @@ func TestRefusalsAreLimited(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
 
-// TestAuditIsOfTheAccount checks that no entry of a different account is returned.
-func TestAuditIsOfTheAccount(t *testing.T) {
+// TestAuditIsLimitedToTheAccount checks that no entry of a different account is returned.
+func TestAuditIsLimitedToTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	client.expect(call{method: "POST", path: "/v1/tenants/" + string(env.accountB.tenant) + "/sync", key: env.accountB.key}, 200, "")

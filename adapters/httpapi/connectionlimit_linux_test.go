@@ -210,7 +210,7 @@ func TestConnectionsWithRequestsStay(t *testing.T) {
 
 // TestSlowClientsLeaveConnections opens all connections for clients that send bodies slowly or do
 // not read their answers. Other callers must still be able to connect, from the same addresses and
-// from a different one.
+// from a different address.
 func TestSlowClientsLeaveConnections(t *testing.T) {
 	const limitOfAll = 8
 	env := newTestEnv(t)

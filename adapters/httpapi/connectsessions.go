@@ -26,7 +26,8 @@ const (
 	maxStateLength     = 256
 )
 
-// connectLinkInput declares ttl_minutes as text, for the reason in the comment of runsInput.
+// connectLinkInput declares ttl_minutes as text, because huma parses numbers too leniently (see
+// runsInput).
 type connectLinkInput struct {
 	ReturnURL  string `query:"return_url"`
 	State      string `query:"state" maxLength:"256"`

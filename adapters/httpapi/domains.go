@@ -26,7 +26,8 @@ type domainPath struct {
 	DomainName string `path:"domain_name"`
 }
 
-// removeDomainInput declares its parameter as text, for the reason in the comment of runsInput.
+// removeDomainInput declares from_platform as text, because huma parses booleans too leniently (see
+// runsInput).
 type removeDomainInput struct {
 	TenantID     string `path:"tenant_id"`
 	DomainName   string `path:"domain_name"`

@@ -32,7 +32,7 @@ func (env *testEnv) attachTenantWithoutPlatform(t *testing.T, a testAccount, id 
 	must(t, err)
 }
 
-func TestEventsAreThoseOfTheAccount(t *testing.T) {
+func TestEventsAreLimitedToTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	ownershipCases(env, t) // events of most subjects
 	client := serve(t, env.handler(t))

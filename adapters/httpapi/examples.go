@@ -134,7 +134,7 @@ var examplePlanItems = []dns.Item{
 		Observed: []string{"v=spf1 ip4:192.0.2.7 ~all"}, Reason: dns.ReasonSPFMerged},
 }
 
-// exampleValues has the value of fault.Error.Values for the example of each error, keyed by code.
+// exampleValues maps an error code to the fault.Error.Values that the example of this error shows.
 var exampleValues = map[fault.Code]any{
 	fault.DNSConflict:         examplePlanItems[:1],
 	fault.PlusVibeWorkspace:   exampleWorkspaces,

@@ -165,7 +165,7 @@ func TestRequestsWithOneFault(t *testing.T) {
 	statuses := map[int]int{}
 	for _, op := range allOperations() {
 		if op.method == "delete" || op.path == "/api-key/rotate" {
-			continue // see TestFinalRequestsWithOneFault
+			continue // see TestDestructiveRequestsWithOneFault
 		}
 		requests := m.faultyRequests(op, random)
 		if len(requests) < 80 {
@@ -182,10 +182,10 @@ func TestRequestsWithOneFault(t *testing.T) {
 	m.client.expect(call{method: "GET", path: "/v1/tenants", key: m.env.accountA.key}, 200, "")
 }
 
-// TestFinalRequestsWithOneFault sends requests with one fault to the operations that delete an
+// TestDestructiveRequestsWithOneFault sends requests with one fault to the operations that delete an
 // object or invalidate the API key. The tenant id in the requests is unknown, so that no request
 // deletes a tenant.
-func TestFinalRequestsWithOneFault(t *testing.T) {
+func TestDestructiveRequestsWithOneFault(t *testing.T) {
 	env := newTestEnv(t)
 	m := &requestMutator{client: serve(t, env.handler(t)), env: env, ids: map[string]string{"tenant_id": "eeeeeeee-0000-4000-8000-000000000009"}}
 	random := soak.Rand(t)

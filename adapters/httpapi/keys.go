@@ -38,7 +38,7 @@ func registerKeyOperations(api huma.API, service *keys.Service) {
 	registerRotateOwnKey(api, service)
 }
 
-// keyListName is the name of the list of keys in its cursors.
+// keyListName is the name that the cursors of the key list contain.
 const keyListName = "keys"
 
 func registerListKeys(api huma.API, service *keys.Service) {

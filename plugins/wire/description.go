@@ -74,8 +74,9 @@ type Description struct {
 	MailPlatform platform.Facts
 	// Hosts are the hosts to which the HTTP clients and dialers of the SDK may connect during a
 	// call. An entry is a host such as api.acme.com, a pattern such as *.acme.com, or a field in
-	// braces such as {api_url}, which stands for the host in the field's value. The value of a
-	// secret field contains a host only if it is a URL. If Hosts is empty, all hosts are allowed.
+	// braces such as {api_url}. A field in braces stands for the host in the field's value. The
+	// value of a secret field contains a host only if it is a URL. If Hosts is empty, all hosts are
+	// allowed.
 	Hosts []string
 }
 
@@ -88,17 +89,17 @@ const FaultCredential = "credential"
 const AuthHosts = "auth_hosts"
 
 // Field is a setting or a field of a credential. The host reads an operator's field from the
-// environment: the setting `login_url` of provider microsoft365 from
-// TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL, and the secret `client_secret` from the file named by
-// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE.
+// environment. For example, it reads the setting `login_url` of provider microsoft365 from
+// TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL. It reads the secret `client_secret` from the file that
+// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE names.
 type Field struct {
 	Name     string
 	Secret   bool
 	Required bool
 	Default  string
 	Help     string
-	// Account is true if an account sets the field in its connection. The operator sets the other
-	// fields, and accounts cannot set them.
+	// Account is true if an account sets the field in its connection. Only the operator sets the
+	// other fields.
 	Account bool
 }
 
@@ -131,7 +132,7 @@ type Connection struct {
 	Secrets  map[string]secret.Text
 }
 
-// The arguments of Description.FieldsOf.
+// OfAccount and OfOperator are the possible arguments of Description.FieldsOf.
 const (
 	OfAccount  = true
 	OfOperator = false

@@ -21,9 +21,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// The drivers' errors are translated into these errors, the same for both databases. ErrDuplicate
-// and ErrMissingParent are retried like errConflict. The second attempt sees what a concurrent
-// transaction has added or deleted.
+// Translate replaces the drivers' errors by these errors, which are the same for both databases.
+// ErrDuplicate and ErrMissingParent are retried like errConflict. The second attempt sees what a
+// concurrent transaction has added or deleted.
 var (
 	ErrDuplicate     = errors.New("the row exists")
 	errConflict      = errors.New("conflict with another transaction")

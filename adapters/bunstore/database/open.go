@@ -47,7 +47,8 @@ const Memory = "sqlite::memory:"
 type Options struct {
 	Log *slog.Logger
 	// MaxConns limits the number of connections. The default is 20 on PostgreSQL and 4 on SQLite.
-	// PostgreSQL needs at least 2, because the migration lock holds one. Memory always has one.
+	// PostgreSQL needs at least 2, because the migration lock holds a connection. A Memory database
+	// always has 1.
 	MaxConns int
 	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits in
 	// a power failure, but not in a crash of the process. FULL loses none.
@@ -218,9 +219,9 @@ const defaultPostgresConns = 20
 // errUnreadableURL replaces the driver's own error, which could quote the password.
 var errUnreadableURL = errors.New("open database: the postgres URL cannot be read")
 
-// connectPostgres returns a pool that has no connection yet. It uses the simple protocol: bun
-// writes values into the SQL text, so a prepared statement would never be reused. The settings of
-// the connection make PostgreSQL read quoted values as bun writes them.
+// connectPostgres returns a pool that has no connection yet. It uses PostgreSQL's simple protocol.
+// Bun writes values into the SQL text, so a prepared statement would never be reused. The settings
+// of the connection make PostgreSQL read quoted values as bun writes them.
 func connectPostgres(url string, o Options) (*bun.DB, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {

@@ -25,7 +25,7 @@ type tracing struct {
 	measurementOptions map[string]metric.MeasurementOption // keyed by operation
 }
 
-// otherOperation is the label of all statements that have no series of their own.
+// otherOperation is the label of all statements that have no metric series of their own.
 const otherOperation = "OTHER"
 
 func newTracing(system string, o Options) (tracing, error) {

@@ -134,8 +134,8 @@ type Migrations struct {
 	InUse bool
 }
 
-// Migrations returns which migrations the database has, which it lacks, and which only a newer
-// release has.
+// Migrations returns the migrations that the database has, the migrations that it lacks, and the
+// migrations that only a newer release has.
 func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	var m Migrations
 	set := migrate.NewMigrations()

@@ -31,10 +31,10 @@ func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 	return refusal.ProblemOf(f, e.id)
 }
 
-// timeoutRefusal returns the error for an operation that ended with err and would otherwise be
-// answered with f, which is internal_error. For a timeout it returns provider_timeout, or
-// service_unavailable if the operation does not declare provider_timeout. For a cancellation it
-// returns service_unavailable. For any other err it returns f.
+// timeoutRefusal returns the error that answers an operation that ended with err. f is the
+// internal_error for err. For a timeout it returns provider_timeout, or service_unavailable if the
+// operation does not declare provider_timeout. For a cancellation it returns service_unavailable.
+// For any other err it returns f.
 func timeoutRefusal(f *fault.Error, err error, rules OperationRules) *fault.Error {
 	switch expired := errors.Is(err, context.DeadlineExceeded); {
 	case expired && rules.mayRefuse(fault.ProviderTimeout):
@@ -195,9 +195,9 @@ func closeConnection(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // the response recorders of tests have no deadlines
 }
 
-// A client must receive each sendChunk bytes of an answer within sendTimeout. Otherwise its
-// connection is closed. The write timeout of the server cannot be that short, because operations
-// take longer.
+// A client must receive each chunk of sendChunk bytes of an answer within sendTimeout. Otherwise
+// its connection is closed. The write timeout of the server cannot be that short, because
+// operations take longer.
 const (
 	sendChunk   = 16 << 10
 	sendTimeout = 15 * time.Second

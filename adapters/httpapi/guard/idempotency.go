@@ -79,10 +79,10 @@ func keyedWriteOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 // API keys with different bounds. An answer may be replayed only to an API key that could have
 // received it.
 //
-// If the write manages API keys, the suffix contains all bounds of the API key. For other writes,
-// the suffix contains the tenants to which the API key is limited. It is empty if the API key is
-// not limited to some tenants. A suffix begins with a space, which an Idempotency-Key cannot
-// contain.
+// If the write manages API keys, the suffix contains all bounds of the caller's key. For other
+// writes, the suffix contains the tenants to which the caller's key is limited. It is empty if the
+// caller's key is not limited to some tenants. A suffix begins with a space, which an
+// Idempotency-Key cannot contain.
 func boundsSuffix(e *exchange) string {
 	switch bounds := e.caller.Bounds; {
 	case e.route.rules.ManagesKeys:

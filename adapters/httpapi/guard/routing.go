@@ -141,8 +141,8 @@ func (g *guard) checkAccept(next http.Handler) http.Handler {
 	})
 }
 
-// specificity ranks the media ranges that match a JSON answer. The most specific range of an Accept
-// header decides.
+// specificity ranks the media ranges that match a JSON answer. The weight of the most specific
+// range in an Accept header decides.
 var specificity = map[string]int{"*/*": 1, "application/*": 2, "application/problem+json": 3, "application/json": 4}
 
 // acceptsAnswer reports whether the values of an Accept header allow a JSON answer, or an answer in

@@ -15,8 +15,8 @@ type Kind string
 
 // The kinds of faults.
 const (
-	// Status answers with Fault.Status. It does not execute the request, unless Call.WorkAt
-	// contains the status.
+	// Status answers with Fault.Status. It executes the request only if Call.WorkAt contains the
+	// status.
 	Status Kind = "status"
 	// Delay waits, then executes the request.
 	Delay Kind = "delay"
@@ -51,7 +51,7 @@ type Fault struct {
 	WritesOnly bool   `json:"writes_only,omitempty"`
 }
 
-// validate returns an error that describes what is invalid in a fault.
+// validate returns an error if the fault is invalid.
 func (f Fault) validate() error {
 	kinds := []Kind{Status, Delay, DelayAfter, DropBefore, DropAfter, HTML, WrongShape, Truncate}
 	method, prefix, hasPrefix := strings.Cut(f.Match, " ")

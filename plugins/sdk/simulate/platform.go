@@ -76,7 +76,8 @@ type Platform[K, A, V any] struct {
 type Route[K, A, V any] struct {
 	// On is a method and a path below Platform.Prefix, as in http.ServeMux. The required query
 	// parameters may follow, as in "GET /accounts?search". If several routes have the same method
-	// and path, a request is served by the first one whose query parameters are all in the request.
+	// and path, a request is served by the first route whose query parameters are all in the
+	// request.
 	On string
 	// Name is the name of the operation in the journal and in planned faults.
 	Name string
@@ -219,7 +220,7 @@ func (s *server[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// withoutSlash returns r without the slash at the end of its path, if the platform ignores such a
+// withoutSlash returns r without the slash at the end of its path, if the platform ignores this
 // slash.
 func (s *server[K, A, V]) withoutSlash(r *http.Request) *http.Request {
 	path := strings.TrimSuffix(r.URL.Path, "/")

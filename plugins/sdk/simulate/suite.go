@@ -22,7 +22,8 @@ type Suite struct {
 	// members that set the account's display name.
 	Address string         `json:"address"`
 	Name    map[string]any `json:"name"`
-	// States are all states that an account can have, each with the members of such an account.
+	// States are all states that an account can have. Each has the members of an account in this
+	// state.
 	States []SuiteState `json:"states"`
 	// Sessions is true if the platform has sign-in sessions. Declines is true if the platform
 	// reports when a person has declined. Expire makes a session expire.
