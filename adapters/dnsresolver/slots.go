@@ -13,9 +13,9 @@ import (
 
 // Limits on concurrent questions. They protect this process and the servers from overload.
 //
-// The owners of domains choose the servers of their domains, and these can be slow. Each read also
-// needs the resolvers and the registries' servers. Questions to the resolvers and the registries
-// have separate slots, so that slow servers of domains cannot use up all slots.
+// The owners of domains choose the servers of their domains, and these servers can be slow. Each
+// read also needs the resolvers and the registries' servers. Questions to the resolvers and the
+// registries have separate slots, so that slow servers of domains cannot use up all slots.
 const (
 	maxServerQuestions  = 128
 	maxTrustedQuestions = 64

@@ -60,8 +60,8 @@ func (p *Platform) BlockChanges(id tenant.GUID) []BlockChange {
 	return slices.Clone(p.tenants[id].blockChanges)
 }
 
-// recordBlockChanges compares the blocked senders with those at its last call, and records the
-// changes.
+// recordBlockChanges compares the blocked senders with the blocked senders at its last call, and
+// records the changes.
 func (t *tenantState) recordBlockChanges() {
 	blocked := map[string]bool{}
 	for name, r := range t.rules {

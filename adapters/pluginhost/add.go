@@ -281,7 +281,7 @@ func describe(ctx context.Context, source, sum, name string, limits wire.Limits)
 	return e, nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that were written to it.
 type tail struct{ text []byte }
 
 // Write implements io.Writer.

@@ -54,7 +54,7 @@ type Options struct {
 	// Waits stores the waits that providers demand with Retry-After. All processes of a plugin, in
 	// all replicas, share its waits. If Waits is nil, each process knows only its own waits.
 	Waits ports.Waits
-	// Limits limit what each plugin process can use.
+	// Limits limit the resources of each plugin process.
 	Limits wire.Limits
 	// Supervision has the timeouts and restart limits. Zero values mean the defaults.
 	Supervision SupervisionPolicy

@@ -80,7 +80,7 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 // files.
 func (i *instance) release(grace time.Duration) {
 	i.process.Stop(grace)
-	_ = i.files.Close() // if this fails, a folder with copies of files remains; they are not secret
+	_ = i.files.Close() // if this fails, a folder with copies of files remains, which are not secret
 }
 
 // pluginWaits is the part of a store of waits that belongs to one plugin.

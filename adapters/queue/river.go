@@ -64,8 +64,8 @@ func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 	return r, nil
 }
 
-// maxConns is the size of the connection pool. One connection listens for notifications. The others
-// add, admit, fetch and complete wake-ups.
+// maxConns is the size of the connection pool. One connection listens for notifications. The other
+// connections add, admit, fetch and complete wake-ups.
 const maxConns = 5
 
 // schema is the PostgreSQL schema of the table wakeup and of River's tables. Backups do not include

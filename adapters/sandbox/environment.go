@@ -52,7 +52,7 @@ type Options struct {
 	// PluginDir is the directory of the plugin binaries and their catalog.
 	PluginDir string
 	// MailPlatform is the name of the mail platform's plugin. The simulators of other mail
-	// platforms do not run. If it is empty, all run.
+	// platforms do not run. If MailPlatform is empty, all simulators run.
 	MailPlatform string
 	// Plugin is the name of the plugin under development, or empty. If it is a DNS provider, Seed
 	// also creates zones at this provider, and a connection to it.

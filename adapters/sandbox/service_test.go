@@ -25,7 +25,7 @@ import (
 func childContext() context.Context { return context.Background() }
 
 // service is a fake of the service. It has accounts in memory, and the pages of the connect flow.
-// The pages check what a browser must send.
+// The pages check the values that a browser must send.
 type service struct {
 	settings      map[access.AccountID]access.Settings
 	ports.Consent // only ConsentURL is called

@@ -257,8 +257,8 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	}
 }
 
-// TestSentQueriesTheWholeTimeRange checks that times are UTC without a zone, that they cover at
-// least the range, and that the next page begins exactly where the last one ended.
+// TestSentQueriesTheWholeTimeRange checks that times are UTC without a zone, and that they cover at
+// least the range. The next page must begin exactly where the last page ended.
 func TestSentQueriesTheWholeTimeRange(t *testing.T) {
 	fake := newFakePlatform(t)
 	zone := time.FixedZone("", 3600)

@@ -37,7 +37,7 @@ func checksumOf(t *testing.T, path string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// runPlugin executes an opened plugin and returns what it prints.
+// runPlugin executes an opened plugin and returns its output.
 func runPlugin(t *testing.T, p *verified.Plugin) string {
 	t.Helper()
 	output, err := exec.Command(p.Path()).CombinedOutput()

@@ -80,8 +80,8 @@ func runOneOrder(t *testing.T, o *Order, runTest func(*testing.T, *Order)) {
 }
 
 // enumerate calls runTest once for each order. To get the next order, it finds the last choice of
-// the previous order that has another alternative. It repeats the choices before that one, and
-// takes the next alternative.
+// the previous order that has another alternative. It repeats the choices before that choice, and
+// then takes the next alternative.
 func enumerate(t *testing.T, maxInterruptions int, runTest func(*testing.T, *Order)) {
 	t.Helper()
 	type choice struct{ taken, alternatives int }

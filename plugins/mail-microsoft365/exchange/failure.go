@@ -23,7 +23,7 @@ type Failure struct {
 	Class   Class
 	Status  int
 	Type    string // the .NET type without its namespace
-	text    string // in lower case; may quote customer data, so it is only searched and never logged
+	text    string // the message in lower case. It may quote customer data, so it is only searched and never logged.
 }
 
 func (f *Failure) Error() string { return f.Outcome.Error() }
@@ -135,8 +135,7 @@ func failureFromResponse(resp call.Response) error {
 }
 
 // reportedFailure returns the Failure of a cmdlet that failed with status 200. raw is a list of
-// texts, or any other value that is not empty. If raw is empty, the cmdlet did not fail and the
-// result is nil.
+// texts or any other value. If raw is empty, the cmdlet did not fail and the result is nil.
 func reportedFailure(raw json.RawMessage) error {
 	text := strings.TrimSpace(string(raw))
 	var lines []json.RawMessage

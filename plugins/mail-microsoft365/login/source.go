@@ -55,9 +55,8 @@ func (s TokenSource) fetch(ctx context.Context, request *tokenRequest) {
 	s.Tokens.finish(s.key(), request, t, err)
 }
 
-// Renew marks the cached token for renewal if it is at least age old. The token of the next call
-// then contains what was granted or revoked in the meantime. See TokenCache.requestRenewal for the
-// exceptions.
+// Renew marks the cached token for renewal if it is at least age old. The next call then gets a
+// token that contains the current grants. See TokenCache.requestRenewal for the exceptions.
 func (s TokenSource) Renew(age time.Duration) { s.Tokens.requestRenewal(s.key(), age) }
 
 // RenewOld is Renew(MaxTokenAge), for use before a write and at the beginning of a sync. A token

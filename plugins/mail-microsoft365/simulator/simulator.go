@@ -149,7 +149,8 @@ func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 }
 
 // exchangeOperation returns the name of the cmdlet, and whether the call can change something.
-// Cmdlets that begin with "Get-" change nothing, and neither do calls other than InvokeCommand.
+// Cmdlets that begin with "Get-" change nothing. Calls other than InvokeCommand also change
+// nothing.
 func exchangeOperation(path string, body []byte) (string, bool) {
 	if !strings.HasSuffix(path, "/InvokeCommand") {
 		return path[strings.LastIndex(path, "/")+1:], false
