@@ -124,8 +124,8 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 	}
 }
 
-// TestSuiteNeedsNoControlCalls runs the whole suite over a plugin whose simulator serves nothing
-// but the provider's API.
+// TestSuiteNeedsNoControlCalls runs the whole suite over a plugin whose simulator serves only the
+// provider's API.
 func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "simulator-without-control-calls")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {

@@ -31,7 +31,7 @@ type zoneServer struct {
 	zones []*zoneDoc
 }
 
-// The JSON documents of the HTTP interface, as docs/plugins.md describes them.
+// The JSON documents of the HTTP interface. docs/plugins.md describes them.
 type (
 	zoneDoc struct {
 		Name        string          `json:"name"`

@@ -27,9 +27,9 @@ const jsonErrorPrefix = "error unmarshalling the JSON response"
 var errRecordExists = errors.New("a conflicting record exists")
 
 // call makes one API request with in as its JSON body, and decodes the result into out. If the
-// answer is a page of a list, total is the number of objects on all pages, otherwise 0. call fails
-// with errRecordExists for the error codes in existsCodes, and with an outcome of package sdk for
-// all others.
+// answer is a page of a list, total is the number of objects on all pages, otherwise 0. For the
+// error codes in existsCodes, call fails with errRecordExists. For all other errors, it fails with
+// an outcome of package sdk.
 func (p *provider) call(ctx context.Context, method, path string, in, out any) (total int, err error) {
 	resp, err := p.api.Raw(ctx, method, path, in, nil)
 	if err != nil {

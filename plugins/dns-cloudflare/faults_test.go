@@ -39,7 +39,7 @@ func newFaultyFixture(t *testing.T) *faultyFixture {
 
 func (f *faultyFixture) now() time.Time { return time.Now().Add(time.Duration(f.clockOffset.Load())) }
 
-// advanceTo sets both clocks to until, unless they are already later.
+// advanceTo sets both clocks to until. It does nothing if they are already later.
 func (f *faultyFixture) advanceTo(until time.Time) {
 	f.clock.Lock()
 	defer f.clock.Unlock()

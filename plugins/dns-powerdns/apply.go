@@ -17,7 +17,7 @@ const defaultTTL = 3600
 // unchanged zone. Therefore Apply holds the lock of the zone and reads the zone right before the
 // PATCH. If the serial shows that somebody changed the zone in between, Apply fails with
 // sdk.Overlapped. Apply does not write to a zone with a SOA-EDIT-API mode by which the serial would
-// not show such a change.
+// not show a change.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err

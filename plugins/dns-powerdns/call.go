@@ -48,8 +48,8 @@ func (p *provider) patch(ctx context.Context, path string, body any) (serial str
 	return header.Get(newSerialHeader), err
 }
 
-// call makes one API request and returns the header of its answer. It calls read with the body of a
-// successful answer, unless read is nil.
+// call makes one API request and returns the header of its answer. If read is not nil, call calls
+// it with the body of a successful answer.
 func (p *provider) call(ctx context.Context, method, path string, body io.Reader, read func(io.Reader) error) (http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, method, p.base+path, body)
 	if err != nil {

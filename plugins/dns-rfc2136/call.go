@@ -113,8 +113,8 @@ func isTSIGError(err error) bool {
 	return false
 }
 
-// update sends an update message and returns the error for the answer. The answer must be signed,
-// except for NOTAUTH.
+// update sends an update message and returns the error for the answer. Every answer other than
+// NOTAUTH must be signed.
 func (p *provider) update(ctx context.Context, msg *wire.Msg) error {
 	conn, closeConn, err := p.dial(ctx)
 	if err != nil {

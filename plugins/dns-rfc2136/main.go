@@ -10,7 +10,7 @@
 //   - apply.go: writing records in one update message.
 //   - call.go: sending a transfer or an update, and the meaning of the response codes.
 //
-// Package simulator simulates such a server for tests and for `tenantry dev`.
+// Package simulator simulates a server for tests and for `tenantry dev`.
 package main
 
 import (

@@ -66,8 +66,8 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 }
 
 // list returns one page. The cursor has three parts, separated by spaces: the value of skip, the
-// hash of the first account of the previous page, and the hashes of the accounts in the overlap.
-// list fails with Broken if the page is the previous page again. It also fails if the page contains
+// hash of the first account of the previous page, and the hashes of the accounts in the overlap. If
+// the page is the previous page again, list fails with Broken. It also fails if the page contains
 // none of the accounts in the overlap, because the listing could then skip accounts.
 func (p *platform) list(ctx context.Context, search, cursor string) (sdk.Page, error) {
 	if p.workspace == "" {

@@ -203,8 +203,9 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 }
 
 // TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Each page repeats the
-// last accounts of the page before it, as many as the constant overlap says. With fewer removals
-// than that, each remaining account is listed once. Otherwise the listing must fail.
+// last accounts of the page before it. The constant overlap is the number of these accounts. With
+// fewer removals than overlap, each remaining account is listed once. Otherwise the listing must
+// fail.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	removals := []int{4, 5}
 	if soak.Enabled() {

@@ -137,8 +137,8 @@ func TestAScriptRunsAlone(t *testing.T) {
 	}
 }
 
-// TestAChangedFileIsRefused changes, deletes or adds files of a plugin. The plugin is refused,
-// unless the manifest does not list the file.
+// TestAChangedFileIsRefused changes, deletes or adds files of a plugin. Files that the manifest
+// does not list have no effect. After any other change, Open and Check refuse the plugin.
 func TestAChangedFileIsRefused(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, change := range map[string]struct {

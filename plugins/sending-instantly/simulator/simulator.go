@@ -140,7 +140,7 @@ type behaviour struct {
 	ListLagMS  int    `json:"list_lag_ms"` // how many milliseconds an account is invisible after its first sign-in
 	NoCursor   bool   `json:"no_cursor"`   // the last page with accounts has no cursor
 	RepeatPage bool   `json:"repeat_page"` // every request for a page gets the first page
-	AuthHost   string `json:"auth_host"`   // the host of the sign-in links; empty for the simulator's own host
+	AuthHost   string `json:"auth_host"`   // the host of the sign-in links, empty for the simulator's own host
 }
 
 // workspaceOf returns the workspace with an id. It creates the workspace if it does not exist.
