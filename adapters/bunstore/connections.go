@@ -189,8 +189,8 @@ func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connection
 }
 
 // checkNotHeld returns fault.ConnectedElsewhere if a different integration holds the mailbox. If
-// transactions connect the mailbox concurrently, the unique index admits one of them. The others
-// retry, and then get this error.
+// transactions connect the mailbox concurrently, the unique index admits one of them. The other
+// transactions retry, and then get this error.
 func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	if !integration.ConnectionStatus(row.Status).HoldsMailbox() {
 		return nil

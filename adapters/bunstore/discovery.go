@@ -261,8 +261,8 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 // unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to
 // delete, and an unblock event for each blocked mailbox. It makes the tenant due, so that the next
 // enforcement pass removes these mailboxes from the transport rule. It does not return the row of a
-// mailbox with an intended block (see SaveIntents), because only an enforcement pass can find out
-// whether that mailbox is blocked.
+// mailbox with an intended block (see SaveIntents). Only an enforcement pass can find out whether
+// that mailbox is blocked.
 func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.DiscoveryResult) (deletable []mailboxRow, released []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil

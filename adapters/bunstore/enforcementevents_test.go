@@ -294,7 +294,7 @@ func TestHealthReportsLongestWaitingTenant(t *testing.T) {
 	})
 }
 
-func TestTenantThatSetDayMadeDueHasWaitedSinceItsConnection(t *testing.T) {
+func TestTenantThatSetTimeZoneMadeDueHasWaitedSinceItsConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")

@@ -285,7 +285,7 @@ func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, obse
 }
 
 // newConnectionRows returns the rows sorted by mailbox, so that two concurrent refreshes do not
-// deadlock. If a mailbox has several connections, the last one is kept.
+// deadlock. If a mailbox has several connections, the last connection is kept.
 func newConnectionRows(parent integrationRow, connections []integration.Connection) []connectionRow {
 	lastOfMailbox := make(map[string]connectionRow, len(connections))
 	for _, c := range connections {

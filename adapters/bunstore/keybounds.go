@@ -143,7 +143,7 @@ func insertKey(ctx context.Context, tx bun.IDB, row keyRow, b access.Bounds, cre
 }
 
 // copyBounds copies the bounds and the creator of one key to another. If the first key has no
-// bounds row, the second gets none.
+// bounds row, the second key gets no row.
 func copyBounds(ctx context.Context, tx bun.IDB, from, to string) error {
 	_, err := tx.NewRaw("INSERT INTO api_key_bounds (key_id, scopes, tenants, networks, expires_at, created_by) "+
 		"SELECT ?, scopes, tenants, networks, expires_at, created_by FROM api_key_bounds WHERE key_id = ?", to, from).Exec(ctx)

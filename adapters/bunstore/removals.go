@@ -186,8 +186,8 @@ func (s *Store) CancelDomainRemoval(ctx context.Context, owner access.AccountID,
 	})
 }
 
-// RemoveDomain implements ports.Removals. It locks the domain as a reservation of mailboxes does,
-// so that no mailbox is reserved during the removal. Foreign keys delete the domain's jobs.
+// RemoveDomain implements ports.Removals. Like a reservation of mailboxes, it locks the domain, so
+// that no mailbox is reserved during the removal. Foreign keys delete the domain's jobs.
 func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "remove domain", func(ctx context.Context, tx bun.IDB) error {
 		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.ParseOrZero(d.ID))

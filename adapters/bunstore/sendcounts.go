@@ -106,8 +106,8 @@ func (s *Store) SaveCounts(ctx context.Context, claim ports.TenantClaim, c ports
 }
 
 // retiredMark returns the mark before which counts are obsolete (see ports.TenantClaim). It is the
-// earlier mark of two successive passes, because the clock of one of them may be fast. newDay is
-// true if the marks are on different days in UTC. Deleting counts once a day is often enough.
+// earlier mark of two successive passes, because the clock of one pass may be fast. newDay is true
+// if the marks are on different days in UTC. Deleting counts once a day is often enough.
 func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
 		return mark, false

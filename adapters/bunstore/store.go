@@ -214,9 +214,9 @@ type changeHook struct{}
 
 func (changeHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 
-// AfterQuery records a change for each INSERT, UPDATE and DELETE, except if the database reports
-// that the statement changed no row. A statement without a result counts as a change: it returned
-// rows, or its answer was lost.
+// AfterQuery records a change for each INSERT, UPDATE and DELETE. It records nothing if the
+// database reports that the statement changed no row. A statement without a result counts as a
+// change: it returned rows, or its answer was lost.
 func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	if !slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, event.Operation()) || errors.Is(event.Err, sql.ErrNoRows) {
 		return

@@ -210,9 +210,9 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	}
 }
 
-// TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh of only some tenants does
+// TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh checks that a refresh of only some tenants does
 // not delay a scheduled refresh, and does not replace a complete list that began earlier.
-func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
+func TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)
 		began := now.Add(time.Hour)

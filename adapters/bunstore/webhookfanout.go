@@ -33,7 +33,7 @@ func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.
 }
 
 // FanOut implements ports.Deliveries. It locks the webhooks, so only one of several concurrent
-// calls reads the events. The others then find higher positions.
+// calls reads the events. The other calls then find higher positions.
 func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int, slots ports.Slots, lease time.Duration, now time.Time) (ports.FanOutResult, error) {
 	var result ports.FanOutResult
 	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {
@@ -152,7 +152,7 @@ type addedDeliveries struct {
 }
 
 // add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at
-// once. The others are claimed when a delivery to that endpoint has finished.
+// once. The other deliveries are claimed when a delivery to that endpoint has finished.
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false

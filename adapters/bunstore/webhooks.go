@@ -30,8 +30,8 @@ type webhookRow struct {
 	Tenants        []string `bun:"type:jsonb"`
 	Description    string
 	Status         string
-	Secret         []byte    // sealed
-	PreviousSecret []byte    `bun:",nullzero"` // sealed
+	Secret         []byte    // encrypted
+	PreviousSecret []byte    `bun:",nullzero"` // encrypted
 	PreviousUntil  time.Time `bun:",nullzero"`
 	Position       int64
 	FailingSince   time.Time `bun:",nullzero"`

@@ -19,7 +19,7 @@ import (
 const (
 	maxServerQuestions  = 128
 	maxTrustedQuestions = 64
-	maxPerAddress       = 4 // to one server; the operator's resolvers have no such limit
+	maxPerAddress       = 4 // to one server, without a limit for the operator's resolvers
 	minShares           = 4 // the minimum number of shares into which the slots are divided
 )
 

@@ -164,7 +164,7 @@ func (p *Platform) AddTenant(id tenant.GUID, s Setup) {
 }
 
 // Connect adds a tenant that is connected and ready: consent is granted, the mail server is
-// prepared, and SMTP AUTH is enabled unless s.SMTPAuthRefused.
+// prepared, and SMTP AUTH is enabled if s.SMTPAuthRefused is false.
 func (p *Platform) Connect(id tenant.GUID, s Setup) {
 	p.AddTenant(id, s)
 	p.mu.Lock()

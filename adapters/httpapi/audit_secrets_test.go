@@ -62,8 +62,7 @@ func TestSecretChangesGetAuditEntries(t *testing.T) {
 	}
 	chain := client.expect(call{method: "GET", path: "/v1/audit/export", key: memberText(manager, "api_key")}, 200, "").raw
 	for _, secret := range append(secrets, "in-the-url") {
-		// The text after the prefix is the secret part.
-		if bare := secret[strings.LastIndex(secret, "_")+1:]; strings.Contains(chain, bare) {
+		if secretPart := secret[strings.LastIndex(secret, "_")+1:]; strings.Contains(chain, secretPart) {
 			t.Errorf("the chain shows %s", secret)
 		}
 	}

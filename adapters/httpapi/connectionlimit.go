@@ -29,8 +29,8 @@ const connectionWarning = time.Minute
 //
 //   - If one client exceeds its limit, the limit chooses among the connections of this client.
 //   - If the total is exceeded, the limit chooses among the connections of the client that has the
-//     most. If that client has no waiting connection, the limit chooses among the connections of
-//     the client that opened the new connection.
+//     most connections. If that client has no waiting connection, the limit chooses among the
+//     connections of the client that opened the new connection.
 //
 // A connection waits for its client until the head of a request is complete, while the body
 // arrives, and while the answer is sent. A new connection therefore waits, too. The limit never

@@ -176,9 +176,9 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 	}
 }
 
-// TestAllClientsTogetherGetMax checks that new clients are served when the limit is reached. The
-// server then closes a connection of the client that has the most.
-func TestAllClientsTogetherGetMax(t *testing.T) {
+// TestAllClientsTogetherGetMaxConnections checks that new clients are served when the limit is
+// reached. The server then closes a connection of the client that has the most connections.
+func TestAllClientsTogetherGetMaxConnections(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 8}
 	s := newLimitedServer(t, limit, false)
 	var silentConns []net.Conn
@@ -192,9 +192,9 @@ func TestAllClientsTogetherGetMax(t *testing.T) {
 	requireCounts(t, limit, 8, httpapi.ClosedConnections{ByTotalLimit: 1})
 }
 
-// TestConnectionsWithRequestsStay checks that a new connection beyond a limit is closed when all
+// TestConnectionsWithRequestsStayOpen checks that a new connection beyond a limit is closed when all
 // other connections that count for the limit have a request in progress.
-func TestConnectionsWithRequestsStay(t *testing.T) {
+func TestConnectionsWithRequestsStayOpen(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 4}
 	s := newLimitedServer(t, limit, false)
 	for range 2 {

@@ -36,7 +36,7 @@ type connectLinkInput struct {
 	returnURL *string // nil if the parameter is missing
 }
 
-// Resolve distinguishes an empty return_url from a missing one.
+// Resolve distinguishes an empty return_url from a missing return_url.
 func (in *connectLinkInput) Resolve(ctx huma.Context) []error {
 	if address := ctx.URL(); address.Query().Has("return_url") {
 		in.returnURL = &in.ReturnURL

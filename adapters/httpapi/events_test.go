@@ -179,9 +179,9 @@ func TestStoppingServiceAnswersWaitingRequests(t *testing.T) {
 	}
 }
 
-// TestFewRequestsOfAccountWait checks that five requests of an account can wait. A sixth request of
+// TestWaitingRequestsOfAnAccountAreLimited checks that five requests of an account can wait. A sixth request of
 // the account is refused, but a request of a different account is not.
-func TestFewRequestsOfAccountWait(t *testing.T) {
+func TestWaitingRequestsOfAnAccountAreLimited(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits.Off = false
 	client := serve(t, env.handler(t))

@@ -83,7 +83,7 @@ func New(o Options) http.Handler {
 // parts (see guard.Stream).
 const (
 	headTimeout   = 5 * time.Second
-	readTimeout   = 15 * time.Second // head and body together
+	readTimeout   = 15 * time.Second // for the head and the body together
 	writeTimeout  = 130 * time.Second
 	idleTimeout   = 60 * time.Second
 	maxHeadBytes  = 16 << 10

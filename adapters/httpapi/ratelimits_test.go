@@ -285,8 +285,8 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	}
 }
 
-// TestLimitsOffRefusesNothing checks that nothing is refused and that the headers are still set.
-func TestLimitsOffRefusesNothing(t *testing.T) {
+// TestDisabledLimitsRefuseNothing checks that nothing is refused and that the headers are still set.
+func TestDisabledLimitsRefuseNothing(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	dkimCall := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}

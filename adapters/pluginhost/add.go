@@ -155,7 +155,7 @@ func filesOf(entries []Entry) (files []string) {
 	return files
 }
 
-// deleteVersions deletes the files and folders of all versions of a plugin, except the files and
+// deleteVersions deletes the files and folders of all versions of a plugin. It keeps the files and
 // folders in keep.
 func deleteVersions(dir, base string, keep []string) error {
 	files, err := os.ReadDir(dir)

@@ -15,7 +15,7 @@
 //   - catalog.go: the catalog, the list of plugins that may run.
 //   - add.go, inspect.go: the operator's commands on the catalog. lock_unix.go and lock_other.go:
 //     the lock that serializes their changes.
-//   - overlay.go: Overlay, which makes a plugin folder with links to the files of a different one.
+//   - overlay.go: Overlay, which makes a plugin folder with links to the files of a different folder.
 //
 // Package verified checks the files of a plugin.
 package pluginhost

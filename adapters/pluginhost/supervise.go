@@ -34,7 +34,7 @@ type supervisor struct {
 	rejected   Entry  // the last entry of the catalog whose process was not healthy
 	wasRemoved bool   // the catalog no longer has the plugin
 	running    *instance
-	starting   chan struct{} // nil when no start is in progress; closed when the start ends
+	starting   chan struct{} // nil when no start is in progress, closed when the start ends
 	isClosed   bool
 	starts     int
 	hangs      int

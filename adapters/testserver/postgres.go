@@ -129,7 +129,7 @@ func (p *Postgres) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// Crash ends the server without a checkpoint, as `pg_ctl restart -m immediate` does, and starts it
+// Crash ends the server without a checkpoint, like `pg_ctl restart -m immediate`, and starts it
 // again. It returns when the server has recovered and answers.
 func (p *Postgres) Crash(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)

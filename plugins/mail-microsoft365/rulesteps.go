@@ -54,7 +54,7 @@ func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	case len(senders) == 0:
 		return stepDone
 	case row.hasForeignParts():
-		return stepRemove // a person has changed this rule; only a new rule is without these changes
+		return stepRemove // a person has changed this rule, and only a new rule is without these changes
 	case !slices.Equal(row.senders(), senders) || !row.hasManagedSettings():
 		return stepSetSenders
 	case !row.isEnabled():

@@ -130,7 +130,8 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.remaining < 0 {
 		return 0, ErrAnswerTooLarge
 	}
-	// One byte more than allowed is read, to distinguish an answer at the limit from a larger one.
+	// One byte more than allowed is read, to distinguish an answer at the limit from a larger
+	// answer.
 	if int64(len(p)) > b.remaining+1 {
 		p = p[:b.remaining+1]
 	}

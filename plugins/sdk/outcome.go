@@ -16,8 +16,8 @@ import (
 )
 
 // Outcome is the error of a failed call to a provider. It says whether the call had an effect and
-// whether to retry it. The error of a call can be an Outcome or wrap one. The functions of this
-// package create the common outcomes.
+// whether to retry it. The error of a call can be an Outcome or wrap an Outcome. The functions of
+// this package create the common outcomes.
 type Outcome = outcome.Error
 
 // OutcomeKind says why a call failed, and whether it had an effect.

@@ -37,7 +37,7 @@ func Serve(p Plugin) {
 	os.Exit(runCommand(p, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// serveHost answers the host until the host asks the plugin to stop or exits. It returns the exit
+// serveHost answers the host until the host exits or asks the plugin to stop. It returns the exit
 // code.
 func serveHost(plugin Plugin) int {
 	// Service managers often signal all processes of a service. The plugin ignores these signals,

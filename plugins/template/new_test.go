@@ -144,10 +144,10 @@ func TestRenameReplacesOnlyTheWordOfTheTemplate(t *testing.T) {
 	}
 }
 
-// TestModulesAreThoseOfTheRepository checks that modules.sh ran after the last change of go.mod.
+// TestModuleVersionsMatchTheRepository checks that modules.sh ran after the last change of go.mod.
 // Each required version must be the version in this repository's go.mod, and each checksum must be
 // in its go.sum.
-func TestModulesAreThoseOfTheRepository(t *testing.T) {
+func TestModuleVersionsMatchTheRepository(t *testing.T) {
 	for templateFile, repositoryFile := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
 		text, err := modules.ReadFile(templateFile)
 		if err != nil {

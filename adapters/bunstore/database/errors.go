@@ -122,7 +122,7 @@ func sqliteKind(code int) error {
 func Unreachable(err error) bool {
 	var network net.Error
 	var refused *pgconn.ConnectError
-	// pgconn.SafeToRetry covers the driver's "conn closed", which has no type of its own.
+	// pgconn.SafeToRetry covers the driver's error "conn closed", which has no type of its own.
 	if errors.As(err, &network) || errors.As(err, &refused) || pgconn.SafeToRetry(err) {
 		return true
 	}

@@ -51,14 +51,14 @@ type Options struct {
 	// always has 1.
 	MaxConns int
 	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits in
-	// a power failure, but not in a crash of the process. FULL loses none.
+	// a power failure, but not in a crash of the process. FULL does not lose commits.
 	Synchronous    string
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 	Timeouts       Timeouts
 }
 
-// Timeouts limit how long a DB waits. A zero stands for the default.
+// Timeouts limit how long a DB waits. A zero field stands for its default.
 type Timeouts struct {
 	// Open is the time limit of the first statement, which waits for the first connection. The
 	// default is 45 seconds.
@@ -145,7 +145,7 @@ func OpenPool(url string, o Options) (*bun.DB, error) {
 	case "postgres", "postgresql":
 		return connectPostgres(url, o)
 	default:
-		// The URL is not quoted: it may hold a password.
+		// The error does not quote the URL, which may contain a password.
 		return nil, fault.InvalidRequest.With("a database URL is sqlite:///path or postgres://user:password@host/name")
 	}
 }
@@ -188,8 +188,8 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 }
 
 // sqliteDSN returns the address of a database file for the driver. Transactions take the write lock
-// when they begin, because SQLite cannot turn a reading transaction into a writing one while a
-// different transaction writes.
+// when they begin, because SQLite cannot turn a reading transaction into a writing transaction
+// while a different transaction writes.
 func sqliteDSN(path string, inMemory bool, synchronous string) string {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(" + synchronous + ")",

@@ -34,7 +34,7 @@ type Inspection struct {
 	Version string
 	File    string      // SQLite: its path
 	Mode    fs.FileMode // SQLite: the file's permissions
-	Journal string      // SQLite: the journal mode; database.Open sets wal
+	Journal string      // SQLite: the journal mode, which database.Open sets to wal
 	db      *bun.DB
 }
 

@@ -23,7 +23,7 @@ import (
 
 const (
 	sampleOrders = 6   // random orders in `make test`
-	soakOrders   = 200 // random orders in `make soak`, in addition to the enumerated ones
+	soakOrders   = 200 // random orders in `make soak`, in addition to the enumerated orders
 )
 
 // Order decides what happens next at each point at which a test has a choice.

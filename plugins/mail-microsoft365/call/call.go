@@ -67,7 +67,7 @@ type Response struct {
 	Body   []byte
 }
 
-// UserAgent names tenantry in each request, as Microsoft asks of applications.
+// UserAgent names tenantry in each request. Microsoft asks applications to send such a name.
 const UserAgent = "tenantry-mail-microsoft365/" + Version
 
 // Version is the version of the plugin.

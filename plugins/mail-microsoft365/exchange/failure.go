@@ -54,7 +54,7 @@ func MessageContains(err error, words string) bool {
 	return errors.As(err, &f) && f.MessageContains(words)
 }
 
-// Status returns the HTTP status of the Failure in err, or 0 if err contains none.
+// Status returns the HTTP status of the Failure in err, or 0 if err contains no Failure.
 func Status(err error) int {
 	var f *Failure
 	if errors.As(err, &f) {

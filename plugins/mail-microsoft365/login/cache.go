@@ -44,8 +44,8 @@ type refusals struct {
 }
 
 // tokenRequest is one request for a token. All callers that need the token wait for the same
-// request, and all get its error if it fails. Without this, each caller would send its own request
-// to a host that does not answer, and wait for the full timeout.
+// request, and all get its error if it fails. Otherwise, each caller would send its own request to
+// a host that does not answer, and wait for the full timeout.
 type tokenRequest struct {
 	done  chan struct{}
 	token Token

@@ -130,7 +130,7 @@ func enumParam(values ...string) paramType {
 	}}
 }
 
-// params is the parameters of one call, keyed by lower-case name.
+// params are the parameters of one call, keyed by lower-case name.
 type params map[string]any
 
 // has reports whether a parameter is present.

@@ -120,7 +120,7 @@ func (s *simulator) submitConsent(w http.ResponseWriter, r *http.Request, query 
 }
 
 // tenantForUser returns the tenant in the path. For a shared authority it returns the tenant that
-// has the domain of the user name. It returns nil if there is none.
+// has the domain of the user name. It returns nil if there is no such tenant.
 func (s *simulator) tenantForUser(name, username string) *simulate.File[tenant] {
 	if !isSharedAuthority(name) {
 		return s.store.find(name)

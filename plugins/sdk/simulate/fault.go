@@ -26,8 +26,8 @@ const (
 	DropBefore Kind = "drop_before"
 	// DropAfter executes the request, then closes the connection without an answer.
 	DropAfter Kind = "drop_after"
-	// HTML answers with an HTML page, as a proxy would do, and does not execute the request. The
-	// status is Fault.Status, or 200.
+	// HTML answers with an HTML page, like a proxy, and does not execute the request. The status is
+	// Fault.Status, or 200.
 	HTML Kind = "html"
 	// WrongShape answers 200 with JSON of a wrong structure, and does not execute the request.
 	WrongShape Kind = "misshape"

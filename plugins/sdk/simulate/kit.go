@@ -42,7 +42,7 @@ type Provider interface {
 	// Call describes a request. body is the complete body of the request.
 	Call(r *http.Request, body []byte) Call
 	// Fail answers with a planned status in the provider's error format. retryAfter is the value of
-	// Retry-After in seconds, or 0 for no such header.
+	// Retry-After in seconds, or 0 for no header.
 	Fail(w http.ResponseWriter, r *http.Request, status, retryAfter int)
 	// ServeHTTP executes the request.
 	http.Handler

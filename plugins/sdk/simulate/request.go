@@ -64,7 +64,8 @@ func (a *Account[A]) matches(workspace, address string) bool {
 	return (workspace == "" || a.Workspace == workspace) && strings.EqualFold(a.Address, address)
 }
 
-// Remove removes the accounts of an address in a workspace, and reports whether there were any.
+// Remove removes the accounts of an address in a workspace, and reports whether it removed an
+// account.
 func (s *State[K, A, V]) Remove(workspace, address string) bool {
 	before := len(s.Accounts)
 	s.Accounts = slices.DeleteFunc(s.Accounts, func(a *Account[A]) bool { return a.matches(workspace, address) })
@@ -108,7 +109,7 @@ func (q *Request[K, A, V]) Decode(into any) error {
 	return json.NewDecoder(q.HTTP.Body).Decode(into)
 }
 
-// Read decodes the body of a control call, as ReadBody does.
+// Read decodes the body of a control call like ReadBody.
 func (q *Request[K, A, V]) Read(into any) error { return ReadBody(q.HTTP, into) }
 
 // Count counts one call at the time now. It does not count a call that exceeds a rate. Calls with
@@ -176,7 +177,7 @@ func (q *Request[K, A, V]) DeleteKey() (any, error) {
 	return nil, nil
 }
 
-// workspace returns the workspace that a control call sees, or "" for all.
+// workspace returns the workspace that a control call sees, or "" for all workspaces.
 func (q *Request[K, A, V]) workspace() string {
 	if q.server.platform.WorkspaceOf != nil {
 		return ""

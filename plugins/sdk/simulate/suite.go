@@ -7,7 +7,7 @@ package simulate
 // a Suite. The conformance suite replaces these words in its texts:
 //
 //   - $url: the URL of the simulator
-//   - $name, $first and $last: the display name of an account, and its two words
+//   - $name, $first and $last: the display name of an account, and the first and the second word of this name
 //   - $third: the number of the account modulo 3
 //   - $session: the id of a sign-in session
 //   - $workspaces, as a whole value: a list of workspaces, see SuiteWorkspaces
@@ -71,8 +71,8 @@ type SuiteWorkspaces struct {
 }
 
 // MailSuite tells the conformance suite how to use the simulator of a mail platform. The simulator
-// answers GET /_control/suite with it. $domain in its texts is the domain of the administrator's
-// username.
+// answers GET /_control/suite with a MailSuite. $domain in its texts is the domain of the
+// administrator's username.
 type MailSuite struct {
 	// Settings replace values of Ready, for example to disable pauses between calls.
 	Settings map[string]string `json:"settings,omitempty"`
