@@ -57,7 +57,7 @@ func benchEvents(b *testing.B, url string, eventCount int) {
 }
 
 // benchmarkPages reads pages at the beginning, in the middle, at the end and at random offsets of
-// the log. It alternates between these, because the machine's speed varies.
+// the log. It alternates between these pages, because the machine's speed varies.
 func (l eventLog) benchmarkPages(b *testing.B, query ports.EventQuery) {
 	query.Limit = largestPage
 	total := l.count(b, query)

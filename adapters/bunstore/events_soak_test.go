@@ -117,7 +117,7 @@ func (l *logSoak) readToEnd(t *testing.T, s *Store, limit int) (events []event.E
 			return events
 		}
 		if len(page.Events) == 0 {
-			time.Sleep(time.Millisecond) // leaves the processor to the writers; no result depends on it
+			time.Sleep(time.Millisecond) // leaves the processor to the writers. No result depends on this pause.
 		}
 	}
 }
@@ -131,7 +131,7 @@ func (l *logSoak) killConnections(t *testing.T) {
 		if err != nil && t.Context().Err() != nil {
 			return
 		}
-		time.Sleep(20 * time.Millisecond) // the pace of the kills; no result depends on it
+		time.Sleep(20 * time.Millisecond) // the pace of the kills. No result depends on this pause.
 	}
 }
 

@@ -85,7 +85,7 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 			t.Errorf("accounts with unread events: %v, want %v", got, want)
 		}
 		first := map[access.AccountID]bool{}
-		for range 200 { // each account must come first sometimes, so that none waits for all others
+		for range 200 { // each account must come first sometimes, so that no account waits for all other accounts
 			listed, err := s.AccountsWithNewEvents(t.Context(), 1)
 			must(t, "list one", err)
 			if len(listed) != 1 {

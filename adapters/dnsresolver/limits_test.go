@@ -90,10 +90,10 @@ func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 	}
 }
 
-// TestFreedSlotGoesToTheAccountWithTheFewest checks that a free slot goes to the first question of
+// TestFreedSlotGoesToTheAccountWithTheFewestSlots checks that a free slot goes to the first question of
 // a new account, not to an account that already uses many slots. It also checks that a cancelled
 // question holds no slot.
-func TestFreedSlotGoesToTheAccountWithTheFewest(t *testing.T) {
+func TestFreedSlotGoesToTheAccountWithTheFewestSlots(t *testing.T) {
 	s := newSlots(8)
 	releases := occupy(t, s, "ann")
 	annWaiter := s.enqueue("ann", testAddress(98), maxPerAddress)

@@ -48,7 +48,7 @@ func (e receivedEntry) summary() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s: %d %s", e.Action, subject, e.Outcome.Status, e.Outcome.Code))
 }
 
-// exportedEntries returns the entries of an export, except the entries that the fixture added. It
+// exportedEntries returns the entries of an export, without the entries that the fixture added. It
 // checks that the export is an unbroken chain.
 func exportedEntries(client *apiClient, key string) (entries []receivedEntry) {
 	client.t.Helper()
@@ -81,8 +81,8 @@ func requireEntries(t *testing.T, client *apiClient, env *testEnv, want ...strin
 	}
 }
 
-// TestEveryWriteGetsOneAuditEntry sends all kinds of requests. Of these, only the writes that succeed get
-// an entry.
+// TestEveryWriteGetsOneAuditEntry sends all kinds of requests. Only the writes that succeed get an
+// entry.
 func TestEveryWriteGetsOneAuditEntry(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -147,8 +147,8 @@ func TestEveryWriteGetsOneAuditEntry(t *testing.T) {
 	}
 }
 
-// TestAuditEntryDescribesTheRequest checks the members of an entry. It also checks that the listed entries
-// form a valid chain, as the lines of the export do.
+// TestAuditEntryDescribesTheRequest checks the members of an entry. It also checks that the listed
+// entries form a valid chain, like the lines of the export.
 func TestAuditEntryDescribesTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -227,8 +227,8 @@ func (c failingChains) EndAct(ctx context.Context, o *audit.Outcome) error {
 }
 
 // TestRefusalWithoutAnEntryIsNotSent checks that a refusal is sent only if its entry could be
-// stored. The answer to a successful change is sent even so, because the act was stored together
-// with the change.
+// stored. The answer to a successful change is sent even if its entry could not be stored, because
+// the act was stored together with the change.
 func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Audit = failingChains{env.store, func(o *audit.Outcome) bool { return o != nil }}
@@ -283,7 +283,7 @@ func TestKilledWriteGetsAuditEntry(t *testing.T) {
 	requireEntries(t, client, env, "sync-tenant tenant "+string(env.accountA.tenant)+": 200")
 }
 
-// TestRefusalsAreLimited checks that a key cannot fill the audit with refusals.
+// TestRefusalsAreLimited checks that a key cannot fill the audit chain with refusals.
 func TestRefusalsAreLimited(t *testing.T) {
 	env := newTestEnv(t)
 	counters := newCounters(t)

@@ -152,8 +152,8 @@ func waitFor(t *testing.T, failure string, done func() bool) {
 }
 
 // TestOneClientGetsHalfOfTheConnections opens more connections from one address than are allowed.
-// The server closes the one that has waited longest for a request, so a new caller with the same
-// address is served.
+// The server closes the connection that has waited longest for a request, so a new caller with the
+// same address is served.
 func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %v", encrypted), func(t *testing.T) {
@@ -287,12 +287,12 @@ func (c *addressedConn) Close() error {
 
 // TestNetworkOfIPv6IsOneClient checks that all addresses of an IPv6 /64 share half of the
 // connections, and that an IPv4 address is the same client in both notations. A trusted proxy can
-// have more than half, but the other addresses in the proxy's /64 cannot.
+// have more than half of the connections, but the other addresses in the proxy's /64 cannot.
 func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		from   []string
-		closed int // the index of the connection that is closed, -1 if none is
+		closed int // the index of the connection that is closed, -1 if no connection is closed
 	}{
 		{"one /64", []string{"2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:1::3"}, 0},
 		{"two networks", []string{"2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:2::1", "2001:db8:0:2::2"}, -1},

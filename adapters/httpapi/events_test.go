@@ -203,7 +203,7 @@ func TestWaitingRequestsOfAnAccountAreLimited(t *testing.T) {
 	}
 	got := waitBriefly()
 	for deadline := time.Now().Add(testTimeout); got.status == http.StatusOK && time.Now().Before(deadline); {
-		got = waitBriefly() // until five requests wait and the next one is refused
+		got = waitBriefly() // until five requests wait and the next request is refused
 	}
 	if got.status != http.StatusTooManyRequests || got.code() != "rate_limit_exceeded" || got.header.Get("X-RateLimit-Bucket") != "event_waiters" ||
 		got.header.Get("X-RateLimit-Limit") != "5" || got.header.Get("Retry-After") == "" {

@@ -52,8 +52,8 @@ const (
 	tenantOfB = tenant.GUID("bbbbbbbb-0000-4000-8000-000000000002")
 )
 
-// testEnv has the services behind the API and two accounts with a tenant each. Its store is SQLite
-// in memory unless a test chooses a different database, and its providers are fakes.
+// testEnv has the services behind the API and two accounts with a tenant each. By default its store
+// is SQLite in memory. Its providers are fakes.
 type testEnv struct {
 	store              *bunstore.Store
 	platform           *fake.Platform

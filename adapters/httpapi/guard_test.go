@@ -221,7 +221,7 @@ func TestHostHeaderIsNotReflected(t *testing.T) {
 }
 
 // TestPanicDoesNotAffectOtherOperations calls an operation that panics because its service has no
-// store, and then a different one.
+// store, and then a different operation.
 func TestPanicDoesNotAffectOtherOperations(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Tenants = &tenants.Service{}

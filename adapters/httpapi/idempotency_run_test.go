@@ -34,7 +34,7 @@ func (f finishHook) Finish(ctx context.Context, c ports.Completion) (bool, error
 
 // TestAnswerIsCommittedWithItsChange covers writes for which a second run would return a different
 // answer. Their answers are stored in the same transaction as the change, so that a crash cannot
-// happen between the two. A replay must equal the first answer.
+// separate the answer from the change. A replay must equal the first answer.
 func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	env := newTestEnv(t)
 	finished := map[idempotency.KeyID]bool{}

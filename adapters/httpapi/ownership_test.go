@@ -173,7 +173,7 @@ func comparableText(r reply) string {
 }
 
 // TestForeignDomainInBodyIsNotFound checks that a foreign domain in a body gets the same answer as
-// an unknown or invalid one.
+// an unknown or invalid domain.
 func TestForeignDomainInBodyIsNotFound(t *testing.T) {
 	env := newTestEnv(t)
 	owned, foreign := ownershipCases(env, t)

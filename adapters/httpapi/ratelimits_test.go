@@ -188,7 +188,7 @@ func (r slotRecorder) Enter(ctx context.Context, name string, slots int) (func()
 }
 
 // TestFifthConcurrentProviderOperationIsRefused checks that the fifth concurrent provider operation
-// is refused and not counted. A rename needs a slot; a new send limit alone does not.
+// is refused and not counted. A rename needs a slot. A new send limit alone needs no slot.
 func TestFifthConcurrentProviderOperationIsRefused(t *testing.T) {
 	env := newTestEnv(t)
 	recorder := slotRecorder{newCounters(t), make(chan struct{}, 100)}

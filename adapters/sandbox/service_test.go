@@ -38,7 +38,7 @@ type service struct {
 	enforceCalls       int
 	wakeCalls          int
 	dnsConnections     []dnsConnection
-	confirmStatus      int // status of the confirmation; 0 means success
+	confirmStatus      int // status of the confirmation, 0 for success
 	refusedAssignments int // number of the next assignments that are refused
 	site               *httptest.Server
 	login              func() string

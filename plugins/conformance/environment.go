@@ -55,8 +55,8 @@ func (e *environment) startSimulator(t T, zonesURL string) {
 	}
 }
 
-// isAddress reports whether the value of a setting contains a host and port. It accepts the
-// simulator's host and port, and those of the proxy in front of the simulator.
+// isAddress reports whether the value of a setting contains the address of the simulator, or the
+// address of the proxy in front of the simulator. An address is a host and port.
 func (s *Simulator) isAddress(value string) bool {
 	hosts := []string{s.Ready.Address}
 	for _, raw := range []string{s.URL, s.Ready.URL} {

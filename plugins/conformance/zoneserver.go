@@ -118,7 +118,7 @@ func (w *zoneServer) add() string {
 }
 
 // replace removes the records of a zone for which remove returns true, and adds the records in
-// added. A check calls it to edit a zone as its owner would.
+// added. A check calls it to edit a zone like the zone's owner.
 func (w *zoneServer) replace(zone string, remove func(recordDoc) bool, added []recordDoc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -49,9 +49,9 @@ func (f *faultyFixture) advanceTo(until time.Time) {
 	}
 }
 
-// retry repeats a call until it succeeds, as callers of the port must do. It repeats a throttled
-// call after the wait, and any other failed call at once. It stops after a refusal, and after more
-// than 20 failures. A throttled call does not count as a failure. tries is the number of calls.
+// retry repeats a call until it succeeds, like the callers of the port. It repeats a throttled call
+// after the wait, and any other failed call at once. It stops after a refusal, and after more than
+// 20 failures. A throttled call does not count as a failure. tries is the number of calls.
 func (f *faultyFixture) retry(call func() error) (tries int, err error) {
 	failures := 0
 	for tries = 1; ; tries++ {

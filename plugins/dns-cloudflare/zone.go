@@ -14,7 +14,7 @@ import (
 const (
 	perPage  = 1000
 	maxPages = 20
-	// maxPageOctets is more than the JSON of perPage records with the longest texts has.
+	// maxPageOctets is larger than the JSON of perPage records with the longest texts.
 	maxPageOctets = 4 << 20
 	// automatic is the TTL value of the API for an automatic TTL. Such a record is served with a
 	// TTL of automaticTTL seconds.

@@ -17,7 +17,7 @@ import (
 )
 
 // The maximum sizes of answers in bytes. The answer with a zone is kept in memory. The answer with
-// a list of zones is not, because the zones are counted while it is read.
+// a list of zones is not kept in memory, because the zones are counted while the answer is read.
 const (
 	maxZoneList  = 32 << 20
 	maxZone      = 8 << 20

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// defaultTTL is the TTL in seconds of a new set for which none is specified.
+// defaultTTL is the TTL in seconds of a new set for which no TTL is specified.
 const defaultTTL = 3600
 
 // Apply implements sdk.DNSProvider. Apply sends all changes in one message, which is one

@@ -71,9 +71,9 @@ func messagesPerSender(sent []sendlimit.Sent) map[string]int {
 	return counts
 }
 
-// TestSentReadsEveryMessageOfTheTimeRange checks that every message of the time range is read and
-// none from outside of it. Pages have any size and may repeat rows. Many messages may have the same
-// time and several recipients.
+// TestSentReadsEveryMessageOfTheTimeRange checks that every message of the time range is read, and
+// no other message. Pages have any size and may repeat rows. Many messages may have the same time
+// and several recipients.
 func TestSentReadsEveryMessageOfTheTimeRange(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)

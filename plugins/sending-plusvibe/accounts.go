@@ -65,10 +65,11 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	return p.list(ctx, "", cursor)
 }
 
-// list returns one page. The cursor has three parts, separated by spaces: the value of skip, the
-// hash of the first account of the previous page, and the hashes of the accounts in the overlap. If
-// the page is the previous page again, list fails with Broken. It also fails if the page contains
-// none of the accounts in the overlap, because the listing could then skip accounts.
+// list returns one page. The cursor has three parts, separated by spaces. The first part is the
+// value of skip. The second part is the hash of the first account of the previous page. The third
+// part contains the hashes of the accounts in the overlap. If the page is the previous page again,
+// list fails with Broken. It also fails if the page contains none of the accounts in the overlap,
+// because the listing could then skip accounts.
 func (p *platform) list(ctx context.Context, search, cursor string) (sdk.Page, error) {
 	if p.workspace == "" {
 		return sdk.Page{}, sdk.Misconfigured(fieldWorkspace, "it is missing")

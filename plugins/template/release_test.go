@@ -38,8 +38,9 @@ func TestNewPluginBuildsWithARelease(t *testing.T) {
 	}
 }
 
-// writeModuleProxy writes a folder that serves this repository as a module of this version. Its
-// format is described at https://go.dev/ref/mod#goproxy-protocol. It returns its path.
+// writeModuleProxy writes a folder that serves this repository as a module of this version. The
+// format of the folder is described at https://go.dev/ref/mod#goproxy-protocol. writeModuleProxy
+// returns the path of the folder.
 func writeModuleProxy(t *testing.T, version string) string {
 	t.Helper()
 	repository := filepath.Join("..", "..")

@@ -145,7 +145,7 @@ const readmeHeading = "## What `tenantry plugin test` prints\n"
 
 // TestPluginTestPasses runs `tenantry plugin test` over each template. Each check of its kind must
 // pass, and the README must end with the output. Without TENANTRY_SOAK it tests both templates of
-// DNS providers and one other.
+// DNS providers and one other template.
 func TestPluginTestPasses(t *testing.T) {
 	folders := allKinds
 	if !*update {

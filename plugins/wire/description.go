@@ -2,7 +2,7 @@
 
 // Package wire is the protocol between the host and a plugin process: gRPC messages, the handshake,
 // and the conversions between messages and the types of the ports. Only this package, the generated
-// code in plugins/proto, and tests import gRPC or protobuf.
+// code in plugins/proto and tests import gRPC or protobuf.
 //
 // On the host's side Start returns a Process, and MailClient, DNSClient and SendingClient return
 // ports whose methods call such a process. On the plugin's side Serve answers those calls with the

@@ -65,8 +65,8 @@ func newPlugin(t *testing.T) string {
 	return entry
 }
 
-// TestCheckedBinaryIsTheOneExecuted replaces a binary after the check and before the execution.
-func TestCheckedBinaryIsTheOneExecuted(t *testing.T) {
+// TestExecutedBinaryIsTheCheckedBinary replaces a binary after the check and before the execution.
+func TestExecutedBinaryIsTheCheckedBinary(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Fatal("only Linux can execute an open file; on other systems the permissions of the folder must prevent the replacement")
 	}
