@@ -416,7 +416,8 @@ func TestReadinessFollowsDomains(t *testing.T) {
 }
 
 // TestReadsOfTheDNSTakeFewStatements counts the statements of the two most frequent changes during
-// provisioning: saving a domain after its DNS was read, and saving a job after a step.
+// provisioning. One change saves a domain after its DNS was read. The other change saves a job
+// after a step.
 func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
 	var counter statementCounter
 	s := migratedStore(t, Memory, &counter)

@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestObjectMissedOnceIsHiddenAndKept checks a domain and a mailbox that discoveries do not find for less
-// than observation.ReplicaLag. They are not listed and not counted, but their rows are kept. They
-// are listed again when a discovery finds them.
+// TestObjectMissedOnceIsHiddenAndKept checks a domain and a mailbox that discoveries do not find
+// for less than observation.ReplicaLag. They are not listed and not counted, but their rows are
+// kept. They are listed again when a discovery finds them.
 func TestObjectMissedOnceIsHiddenAndKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -73,8 +73,8 @@ func TestObjectMissedTwiceIsRemoved(t *testing.T) {
 	})
 }
 
-// TestUnlistedObjectIsNotMissedUntilReadByName checks that an object is not missing only because the list
-// does not contain it. MissedDomains or MissedMailboxes must also contain its name.
+// TestUnlistedObjectIsNotMissedUntilReadByName checks that an object is not missing only because
+// the list does not contain it. MissedDomains or MissedMailboxes must also contain its name.
 func TestUnlistedObjectIsNotMissedUntilReadByName(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -89,8 +89,8 @@ func TestUnlistedObjectIsNotMissedUntilReadByName(t *testing.T) {
 	})
 }
 
-// TestMissingObjectIsReservedAgain checks a request for a missing domain or mailbox. The row becomes a
-// reservation again, and counts against the limit.
+// TestMissingObjectIsReservedAgain checks a request for a missing domain or mailbox. The row
+// becomes a reservation again, and counts against the limit.
 func TestMissingObjectIsReservedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)

@@ -21,9 +21,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// site is a part of this package's source that is replaced: an expression that has mutants, or the
-// keyword const of a declaration that must become a variable. A mutant is a wrong expression that a
-// programmer could have written instead of the original.
+// site is a part of this package's source that is replaced. It is an expression that has mutants,
+// or the keyword const of a declaration that must become a variable. A mutant is a wrong expression
+// that a programmer could have written instead of the original.
 type site struct {
 	file     string
 	pos, end int

@@ -181,7 +181,7 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session
 }
 
 // savePendingSession stores a session that is still pending. A success also replaces an expiry that
-// a concurrent request stored, unless the mailbox was disconnected in the meantime.
+// a concurrent request stored. If the mailbox was disconnected in the meantime, the expiry stays.
 // savePendingSession returns the number of changed rows.
 func savePendingSession(ctx context.Context, tx bun.IDB, row sessionRow) (int64, error) {
 	disconnected := tx.NewSelect().Model((*connectionRow)(nil)).ColumnExpr("1").Where("mc.account_id = ?", row.AccountID).

@@ -35,7 +35,7 @@
 //	sendblocks.go         blocked mailboxes, block reasons, intents
 //	enforcementevents.go  enforcement events, and their numbers per hour and day
 //	events.go             the event log of each account
-//	changes.go            events of changed objects and readiness; deleting domains and mailboxes
+//	changes.go            events of changed objects and readiness, and deleting domains and mailboxes
 //	webhooks.go           webhooks and their positions in the event log
 //	webhookfanout.go      adding deliveries for new events, claiming due deliveries
 //	webhookdeliveries.go  deliveries of events to webhooks: rows, results, lists

@@ -210,8 +210,8 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	}
 }
 
-// TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh checks that a refresh of only some tenants does
-// not delay a scheduled refresh, and does not replace a complete list that began earlier.
+// TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh checks that a refresh of only some tenants
+// does not delay a scheduled refresh, and does not replace a complete list that began earlier.
 func TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)

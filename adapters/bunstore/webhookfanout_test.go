@@ -134,7 +134,7 @@ func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 }
 
 // TestFanOutClaimsWhatItAdds checks how many deliveries are claimed at once: at most four of a
-// webhook, one of a failing webhook, and no more than there are slots.
+// webhook, and one of a failing webhook. There are never more claims than slots.
 func TestFanOutClaimsWhatItAdds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")

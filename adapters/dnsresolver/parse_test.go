@@ -74,8 +74,8 @@ func TestTXTEscapesAreDecoded(t *testing.T) {
 	}
 }
 
-// TestDifferentlySplitTXTRecordsStaySeparate checks that two TXT records with the same text, split into
-// strings in two ways, stay two records. An exact duplicate is dropped.
+// TestDifferentlySplitTXTRecordsStaySeparate checks that two TXT records with the same text, split
+// into strings in two ways, stay two records. An exact duplicate is dropped.
 func TestDifferentlySplitTXTRecordsStaySeparate(t *testing.T) {
 	msg := new(wire.Msg)
 	for _, cut := range [][]string{{"v=spf1 -all"}, {"v=spf1 ", "-all"}, {"v=spf1 -all"}} {

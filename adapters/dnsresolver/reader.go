@@ -183,8 +183,8 @@ func (rd *domainRead) askServers(ctx context.Context, z zone) comparison {
 }
 
 // forgetUnhealthy removes the zone of a domain from the cache if the read was not reliable or a
-// server failed, because the delegation may have changed. It also removes the addresses of failed
-// servers.
+// server failed. The delegation may then have changed. forgetUnhealthy also removes the addresses
+// of failed servers.
 func (r *Reader) forgetUnhealthy(name string, zoneRead dns.ZoneRead) {
 	healthy := zoneRead.Complete
 	for _, server := range zoneRead.Servers {

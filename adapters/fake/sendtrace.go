@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// tracePage is the number of rows of a page of the message trace if Setup sets none.
+// tracePage is the number of rows on a page of the message trace if Setup.TracePage is not set.
 const tracePage = 1000
 
 // traceRow is one row of the message trace. The trace shows it from visibleAt on.

@@ -260,8 +260,8 @@ func TestFailedWriteGetsEntryIfItMayHaveChangedSomething(t *testing.T) {
 	)
 }
 
-// TestKilledWriteGetsAuditEntry simulates a crash between the change and the answer: no step after the
-// change runs.
+// TestKilledWriteGetsAuditEntry simulates a crash between the change and the answer: no step after
+// the change runs.
 func TestKilledWriteGetsAuditEntry(t *testing.T) {
 	env := newTestEnv(t)
 	errKilled := errors.New("the process was killed")

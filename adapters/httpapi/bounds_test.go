@@ -109,9 +109,9 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 	}
 }
 
-// TestNetworksOfKeyMustContainTheClient sends requests with keys that are limited to a network. A trusted
-// proxy names the client's address. Without a trusted proxy, the client's address is the address of
-// the peer. All requests come from 127.0.0.1.
+// TestNetworksOfKeyMustContainTheClient sends requests with keys that are limited to a network. A
+// trusted proxy names the client's address. Without a trusted proxy, the client's address is the
+// address of the peer. All requests come from 127.0.0.1.
 func TestNetworksOfKeyMustContainTheClient(t *testing.T) {
 	for _, tt := range []struct {
 		name, trusted, network, forwarded string

@@ -192,8 +192,8 @@ func TestAllClientsTogetherGetMaxConnections(t *testing.T) {
 	requireCounts(t, limit, 8, httpapi.ClosedConnections{ByTotalLimit: 1})
 }
 
-// TestConnectionsWithRequestsStayOpen checks that a new connection beyond a limit is closed when all
-// other connections that count for the limit have a request in progress.
+// TestConnectionsWithRequestsStayOpen checks that a new connection beyond a limit is closed when
+// all other connections that count for the limit have a request in progress.
 func TestConnectionsWithRequestsStayOpen(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 4}
 	s := newLimitedServer(t, limit, false)
@@ -286,8 +286,8 @@ func (c *addressedConn) Close() error {
 }
 
 // TestNetworkOfIPv6IsOneClient checks that all addresses of an IPv6 /64 share half of the
-// connections, and that an IPv4 address is the same client in both notations. A trusted proxy can
-// have more than half of the connections, but the other addresses in the proxy's /64 cannot.
+// connections. An IPv4 address must be the same client in both notations. A trusted proxy can have
+// more than half of the connections, but the other addresses in the proxy's /64 cannot.
 func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -93,7 +93,7 @@ func TestEventsArePagedInOneOrder(t *testing.T) {
 	}
 }
 
-// cursorAfterEnd is a cursor of the list of events that is after the end of every log of the tests.
+// cursorAfterEnd is a cursor of the event list. It is after the end of every log of the tests.
 var cursorAfterEnd = page.Cursor("999999").Encode("events")
 
 func TestQueriesOfEventsAreChecked(t *testing.T) {
@@ -179,8 +179,8 @@ func TestStoppingServiceAnswersWaitingRequests(t *testing.T) {
 	}
 }
 
-// TestWaitingRequestsOfAnAccountAreLimited checks that five requests of an account can wait. A sixth request of
-// the account is refused, but a request of a different account is not.
+// TestWaitingRequestsOfAnAccountAreLimited checks that five requests of an account can wait. A
+// sixth request of the account is refused, but a request of a different account is not.
 func TestWaitingRequestsOfAnAccountAreLimited(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits.Off = false

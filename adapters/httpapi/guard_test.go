@@ -232,8 +232,8 @@ func TestPanicDoesNotAffectOtherOperations(t *testing.T) {
 
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Guard") }
 
-// TestForwardedHeadersDoNotChangeTheRequest checks that forwarded headers do not change which host, scheme
-// or method a request has.
+// TestForwardedHeadersDoNotChangeTheRequest checks that forwarded headers do not change which host,
+// scheme or method a request has.
 func TestForwardedHeadersDoNotChangeTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}

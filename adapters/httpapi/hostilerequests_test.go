@@ -182,8 +182,8 @@ func TestRequestsWithOneFault(t *testing.T) {
 	m.client.expect(call{method: "GET", path: "/v1/tenants", key: m.env.accountA.key}, 200, "")
 }
 
-// TestDestructiveRequestsWithOneFault sends requests with one fault to the operations that delete an
-// object or invalidate the API key. The tenant id in the requests is unknown, so that no request
+// TestDestructiveRequestsWithOneFault sends requests with one fault to the operations that delete
+// an object or invalidate the API key. The tenant id in the requests is unknown, so that no request
 // deletes a tenant.
 func TestDestructiveRequestsWithOneFault(t *testing.T) {
 	env := newTestEnv(t)

@@ -285,7 +285,8 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	}
 }
 
-// TestDisabledLimitsRefuseNothing checks that nothing is refused and that the headers are still set.
+// TestDisabledLimitsRefuseNothing checks that nothing is refused and that the headers are still
+// set.
 func TestDisabledLimitsRefuseNothing(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -57,7 +57,8 @@ const (
 // Add runs the plugin within o.Limits to read its description and to check that it works with this
 // host. Call Add only for files that the operator trusts. If the catalog already has the same
 // plugin with the same content, Add changes nothing. Add fails if the file is not a working plugin,
-// if a different plugin of the catalog has the same file name, or if the catalog is invalid.
+// or if the catalog is invalid. It also fails if a different plugin of the catalog has the same
+// file name.
 func Add(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, Added)
 }

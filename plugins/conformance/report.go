@@ -30,8 +30,8 @@ type Result struct {
 	Reason string
 	// Messages describe the failures of the check.
 	Messages []string
-	// Calls are the calls of a failed check, oldest first: the calls from the host to the plugin,
-	// the calls from the plugin to its provider, and the lines that the plugin printed.
+	// Calls are the calls of a failed check, oldest first. They are the calls from the host to the
+	// plugin and from the plugin to its provider, and the lines that the plugin printed.
 	Calls    []string
 	Duration time.Duration
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// existsCodes are the error codes for a write that conflicts with an existing record: a record of a
-// different type with the same name (81053, 81054), or the same record (81057, 81058).
+// existsCodes are the error codes for a write that conflicts with an existing record. 81053 and
+// 81054 mean that a record of a different type has the name. 81057 and 81058 mean that the same
+// record exists.
 var existsCodes = []int{81053, 81054, 81057, 81058}
 
 // jsonErrorPrefix is the beginning of the library's error for an answer that it cannot parse. The

@@ -34,7 +34,8 @@ func (p *provider) get(ctx context.Context, path string, read func(io.Reader) er
 	return err
 }
 
-// newSerialHeader is a header in the answer to a PATCH. It contains the zone's serial after the PATCH.
+// newSerialHeader is a header in the answer to a PATCH. It contains the zone's serial after the
+// PATCH.
 const newSerialHeader = "X-PDNS-New-Serial"
 
 // patch sends body as JSON in a PATCH to a path below p.base. It returns the value of

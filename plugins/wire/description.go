@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire is the protocol between the host and a plugin process: gRPC messages, the handshake,
-// and the conversions between messages and the types of the ports. Only this package, the generated
-// code in plugins/proto and tests import gRPC or protobuf.
+// Package wire is the protocol between the host and a plugin process. It has the gRPC messages, the
+// handshake, and the conversions between messages and the types of the ports. Only this package,
+// the generated code in plugins/proto and tests import gRPC or protobuf.
 //
 // On the host's side Start returns a Process, and MailClient, DNSClient and SendingClient return
 // ports whose methods call such a process. On the plugin's side Serve answers those calls with the
 // author's code.
 //
-//   - description.go: Description, Field and Budget, which a plugin sends to the host; Connection,
-//     which the host sends with each call.
+//   - description.go: Description, Field and Budget, which a plugin sends to the host, and
+//     Connection, which the host sends with each call.
 //   - handshake.go: the protocol version and the gRPC options that both sides share.
 //   - serve.go: Serve, the plugin's side. Read this file or process.go first.
 //   - process.go: Process, a running plugin. runner.go: how its process is started and killed.

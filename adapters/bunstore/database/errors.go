@@ -83,7 +83,7 @@ func postgresKind(code string) error {
 	case "23503":
 		return ErrMissingParent
 	case "40001", "40P01", "55P03", // serialization failure, deadlock, lock not available
-		"0A000": // a statement prepared before a migration; the driver discards it
+		"0A000": // a statement prepared before a migration, which the driver discards
 		return errConflict
 	case "57P01", "57P02", "57P03", // the server stops, crashed or starts
 		"53300", "25006", // too many connections, or the server is a standby

@@ -132,8 +132,8 @@ func ClientNetwork(a netip.Addr) string {
 	return a.String()
 }
 
-// limitInFlight answers 503 if all slots of the process or of the request's group are taken, or if
-// the client has used up its share of the group.
+// limitInFlight answers 503 if all slots of the process or of the request's group are taken. It
+// also answers 503 if the client has used up its share of the group.
 func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

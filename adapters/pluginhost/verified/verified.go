@@ -196,9 +196,9 @@ func copyTo(folder, path, sum string) (entry string, err error) {
 	return entry, err
 }
 
-// eachFile calls visit for each file of the plugin at path, with the name relative to the folder of
-// the plugin and the checksum that the file must have. The first file is the file to execute. The
-// last file of a folder is the manifest.
+// eachFile calls visit for each file of the plugin at path. It passes the name relative to the
+// folder of the plugin, and the checksum that the file must have. The first file is the file to
+// execute. The last file of a folder is the manifest.
 func eachFile(path, sum string, visit func(name string, file io.Reader, sum string) error) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -43,8 +43,9 @@ func (o *Order) Choose(n int) int {
 }
 
 // Explore calls runTest for some random orders. In a soak test it calls runTest for more random
-// orders, and also for each order in which a running actor is interrupted at most maxInterruptions
-// times. It stops after the first order in which runTest fails, and logs the steps of that order.
+// orders. It also calls runTest for each order in which a running actor is interrupted at most
+// maxInterruptions times. It stops after the first order in which runTest fails, and logs the steps
+// of that order.
 func Explore(t *testing.T, maxInterruptions int, runTest func(t *testing.T, o *Order)) {
 	t.Helper()
 	orders := sampleOrders

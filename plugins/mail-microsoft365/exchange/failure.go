@@ -158,7 +158,7 @@ func newFailure(status int, e exception) *Failure {
 	f.text = strings.ReplaceAll(strings.ToLower(e.Message), "\u2019", "'")
 	f.Class = classify(f.Type, f.text)
 	if status == http.StatusNotFound && f.Class == NotFound && !strings.HasSuffix(f.Type, objectNotFound) {
-		f.Class = Unknown // for a missing object the status would be 400; here the tenant in the path does not exist
+		f.Class = Unknown // for a missing object the status would be 400, so the tenant in the path does not exist
 	}
 	return f
 }

@@ -171,8 +171,8 @@ func (s *server[K, A, V]) attach(state *State[K, A, V], workspace, address strin
 }
 
 // Call implements Provider. A planned 504 stands for the answer of a gateway, so the request is
-// executed. A request for the page of a sign-in link does not count as a write, because it comes
-// from a person and not from the plugin.
+// executed. A request for the page of a sign-in link does not count as a write. It comes from a
+// person and not from the plugin.
 func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 	c := Call{Write: r.Method != http.MethodGet, Host: s.platform.Prefix, Scope: credential(r), WorkAt: []int{http.StatusGatewayTimeout}}
 	if r.URL.Path == s.platform.Page.Path {

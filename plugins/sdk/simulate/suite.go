@@ -7,7 +7,8 @@ package simulate
 // a Suite. The conformance suite replaces these words in its texts:
 //
 //   - $url: the URL of the simulator
-//   - $name, $first and $last: the display name of an account, and the first and the second word of this name
+//   - $name, $first and $last: the display name of an account, and the first and the second word of
+//     this name
 //   - $third: the number of the account modulo 3
 //   - $session: the id of a sign-in session
 //   - $workspaces, as a whole value: a list of workspaces, see SuiteWorkspaces

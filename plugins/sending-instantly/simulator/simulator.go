@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the part of Instantly's API v2 that concerns mailboxes: API keys with
-// scopes, the workspace, accounts, Microsoft OAuth sessions, rate limits and error envelopes. New
-// is the entry point. The variable platform is a simulate.Platform, which lists the routes and the
-// other properties of the API.
+// Package simulator simulates the part of Instantly's API v2 that concerns mailboxes. It has API
+// keys with scopes, the workspace, accounts, Microsoft OAuth sessions, rate limits and error
+// envelopes. New is the entry point. The variable platform is a simulate.Platform, which lists the
+// routes and the other properties of the API.
 //
 //   - simulator.go: the variable platform, the state, and the check of keys and rate limits.
 //   - accounts.go: the accounts and their list.
