@@ -225,7 +225,8 @@ func (p *Platform) Revoke(id tenant.GUID, grant string) {
 	p.tenants[id].hasRole = false
 }
 
-// Snapshot is what the platform stores for a tenant, independent of what tenantry stores.
+// Snapshot has the data that the platform stores for a tenant. The data does not depend on
+// tenantry's database.
 type Snapshot struct {
 	Consent   string
 	Domains   []HeldDomain

@@ -68,8 +68,8 @@ func serveDocument(contentType string, notation func(openapi.Documents) []byte) 
 	}
 }
 
-// hasTag reports whether an If-None-Match header names the tag. Weak and strong tags match, as RFC
-// 9110 says for this header.
+// hasTag reports whether an If-None-Match header names the tag. Weak and strong tags match, because
+// RFC 9110 requires this for the header.
 func hasTag(header []string, tag string) bool {
 	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		entry = strings.TrimSpace(entry)

@@ -203,7 +203,7 @@ func TestDestructiveRequestsWithOneFault(t *testing.T) {
 
 // checkRequest sends a request and returns the status of its answer, or 0 when an HTTP client
 // cannot send the request. It reports an error for an answer with a secret. It also reports an
-// error for a status of 500 or more, unless the code is provider_unavailable.
+// error for a status of 500 or more with a code other than provider_unavailable.
 func (m *requestMutator) checkRequest(f faultyRequest, key string) int {
 	m.client.t.Helper()
 	if _, set := f.headers["Idempotency-Key"]; !set {

@@ -66,8 +66,8 @@ func TestTooLargeAnswerIsNotCommitted(t *testing.T) {
 	}
 }
 
-// serveWithKeyset opens the keyset file, as a new process does, and returns a client of a server
-// that uses the keyset.
+// serveWithKeyset opens the keyset file, like a new process, and returns a client of a server that
+// uses the keyset.
 func (env *testEnv) serveWithKeyset(t *testing.T, path string) *apiClient {
 	t.Helper()
 	keyset, err := secrets.OpenKeyset(path, secrets.CreateMissing)

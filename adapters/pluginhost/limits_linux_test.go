@@ -143,7 +143,7 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, pid := range processesOf(t, testUser) { // none, unless the test fails
+		for _, pid := range processesOf(t, testUser) { // none if the test succeeds
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	clockSkew = 300 // in seconds, as RFC 8945 recommends
+	clockSkew = 300 // in seconds, the value that RFC 8945 recommends
 	// The limits of a zone transfer. They are needed because a customer chooses the server, which
 	// may send any amount of data.
 	maxRecords = 20_000

@@ -123,7 +123,7 @@ func checkMayCreate(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-// Migrations compares the migrations of a database with those of this binary.
+// Migrations compares the migrations of a database with the migrations of this binary.
 type Migrations struct {
 	Applied        int
 	Pending, Newer []string

@@ -60,7 +60,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = encoder.Encode(p) // writes to memory, cannot fail
 }
 
-// recoverPanics buffers the answer until the handler returns, unless the answer is a stream. If the
+// recoverPanics buffers the answer until the handler returns. It does not buffer a stream. If the
 // handler panics, it sends a 500 answer instead. Before the answer is sent, recoverPanics writes
 // the audit entry of the request.
 func (g *guard) recoverPanics(next http.Handler) http.Handler {

@@ -156,8 +156,9 @@ func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
 	return &o
 }
 
-// endAct writes the audit entry of a request before its answer is sent, unless the entry was
-// committed with the answer. A read gets an entry only if a known key was refused with 401 or 403.
+// endAct writes the audit entry of a request before its answer is sent. It writes nothing if the
+// entry was committed with the answer. A read gets an entry only if a known key was refused with
+// 401 or 403.
 //
 // If the entry cannot be stored, endAct returns an error. In two cases it only logs the error: if
 // the answer has a 5xx status, or if the act is already stored. A sweep later makes the entry from

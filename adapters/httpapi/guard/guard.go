@@ -36,8 +36,8 @@
 //  21. setDeadline sets the time limit of the operation (validation.go).
 //
 // The main types are guard (the dependencies of the steps), exchange (the state of one request) and
-// OperationRules (what an operation declares, in operationrules.go). Start reading with the method
-// guard.steps.
+// OperationRules (the declarations of an operation, in operationrules.go). Start reading with the
+// method guard.steps.
 //
 // Refuse and RefusalOf convert an error to the answer of a request. Package refusal defines the
 // body of that answer.

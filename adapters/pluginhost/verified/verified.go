@@ -5,7 +5,7 @@
 //
 // A plugin is one file or a folder. The checksum of a file is its SHA-256. The checksum of a folder
 // is the SHA-256 of its manifest, plugin.json, which lists the SHA-256 of each other file. One
-// checksum therefore covers every file that the plugin loads, except its interpreter and the
+// checksum therefore covers every file of the plugin. It does not cover the interpreter and the
 // libraries of the system.
 //
 //   - verified.go: Open, Check and Install. Start here.

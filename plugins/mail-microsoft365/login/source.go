@@ -65,8 +65,8 @@ func (s TokenSource) Renew(age time.Duration) { s.Tokens.requestRenewal(s.key(),
 func (s TokenSource) RenewOld() { s.Renew(MaxTokenAge) }
 
 // Do calls send with a token. If an API answers 401 or 403, the permissions in a cached token may
-// be too old. Do then calls send once more with a new token, unless it is too early for a new token
-// (see replacementDelay).
+// be too old. If it is not too early for a new token (see replacementDelay), Do then calls send
+// once more with a new token.
 func (s TokenSource) Do(ctx context.Context, send func(Token) (call.Response, error)) (call.Response, error) {
 	began := s.Tokens.Now()
 	t, err := s.Token(ctx)

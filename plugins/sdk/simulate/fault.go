@@ -97,7 +97,7 @@ func (f Fault) matches(r *http.Request, c Call) bool {
 
 // takeDueFault returns the faults that remain after a call, and the fault for that call or nil.
 // Each fault counts its own matching calls. If several faults are due, takeDueFault takes the
-// oldest fault, and the others stay due.
+// oldest fault, and the other faults stay due.
 func takeDueFault(faults []Fault, r *http.Request, c Call) ([]Fault, *Fault) {
 	var due *Fault
 	for i := range faults {
