@@ -304,7 +304,7 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 
 // closeLockedAccount closes an account whose lock the transaction holds, and fills in closing.
 func (s *Store) closeLockedAccount(ctx context.Context, tx bun.IDB, acc access.Account, rulesLeft []string, closing *ports.Closing) error {
-	integrations, err := s.lockIntegrations(ctx, tx, string(acc.ID)) // integrations are locked first, see lockToConnect
+	integrations, err := s.lockIntegrations(ctx, tx, string(acc.ID)) // integrations are locked first (see lockToConnect)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func endAct(ctx context.Context, outcome *audit.Outcome) {
 
 // store ends the act of the request if endAct was called. Otherwise it stores a new act if the
 // transaction changed rows. Then it stores the entries. It must be the last step of the
-// transaction, see storeEvents.
+// transaction (see storeEvents).
 func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, changed bool) error {
 	var err error
 	switch {

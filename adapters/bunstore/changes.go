@@ -58,7 +58,7 @@ func domainCountsOf(d domain.Domain) domainCounts {
 }
 
 // emitMailbox adds the events of a change of a mailbox to the transaction. goneType is the type of
-// the event that a deleted mailbox gets, see event.OfMailbox.
+// the event that a deleted mailbox gets (see event.OfMailbox).
 func emitMailbox(ctx context.Context, owner string, c change[mailbox.Mailbox], goneType event.Type) {
 	emit(ctx, owner, event.OfMailbox(c.before, c.after, goneType)...)
 	checkReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))

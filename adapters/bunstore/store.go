@@ -65,7 +65,7 @@ const Memory = database.Memory
 // Options configures a Store. The zero value is valid.
 type Options struct {
 	Log *slog.Logger
-	// MaxConns and Synchronous are passed to database.Open, see database.Options.
+	// MaxConns and Synchronous are passed to database.Open (see database.Options).
 	MaxConns    int
 	Synchronous string
 	// Operator is the name that audit events record for changes made through this Store.

@@ -282,7 +282,7 @@ type deliveryKey struct {
 }
 
 // openRow holds the first due deliveries of a webhook that have no unexpired lease. It also holds
-// the time of the webhook's next try that is not due yet.
+// the time of the earliest try that is not due yet.
 type openRow struct {
 	WebhookID string
 	Due       string    `bun:",nullzero"` // ids, with a space between them

@@ -283,8 +283,9 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 	})
 }
 
-// maxDisorder is longer than the time by which an event can be later than the next event of the
-// log. The clocks of processes differ, and a process reads its clock before it waits for the log.
+// maxDisorder is longer than the largest difference by which the time of an event can be later than
+// the time of the next event in the log. Such differences occur because the clocks of processes
+// differ, and a process reads its clock before it waits for the log.
 const maxDisorder = 10 * time.Minute
 
 // positionAt returns the sequence number just before the first event at or after a time. The log

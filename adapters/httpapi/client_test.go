@@ -45,8 +45,8 @@ type apiClient struct {
 	validator validator.Validator
 }
 
-// serve starts a server for the handler, which is closed at the end of the test, and returns a
-// client.
+// serve starts a server for the handler and returns a client. The server is closed at the end of
+// the test.
 func serve(t *testing.T, handler http.Handler) *apiClient {
 	t.Helper()
 	server := httptest.NewServer(handler)

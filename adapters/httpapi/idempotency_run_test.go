@@ -280,7 +280,7 @@ func TestAnswerThatCannotBeStoredIsNotSent(t *testing.T) {
 	keys := &hookedKeys{Idempotency: env.store, finish: func() error { return fault.ServiceUnavailable.With("the database is away") }}
 	env.options.Guard.Idempotency.Keys = keys
 	client := serve(t, env.handler(t))
-	client.expect(addDomainCall(env, "add"), 200, "") // committed with its change, see TestAnswerIsCommittedWithItsChange
+	client.expect(addDomainCall(env, "add"), 200, "") // committed with its change (see TestAnswerIsCommittedWithItsChange)
 	env.publishRecords(t, env.accountA, "example.com")
 	verify := keyedCall(env, "k", "POST", verifyPathOfA, "")
 	client.expect(verify, 503, "service_unavailable")

@@ -65,7 +65,7 @@ func Add(ctx context.Context, o Options, file string) (Addition, error) {
 
 // Upgrade is Add for a plugin that the catalog already has. It fails with ErrNotInCatalog if the
 // catalog does not have the plugin. A service that runs with this plugin folder notices the new
-// version, see Reload.
+// version (see Reload).
 func Upgrade(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, Replaced)
 }

@@ -38,7 +38,7 @@ type supervisor struct {
 	isClosed   bool
 	starts     int
 	hangs      int
-	crashes    int // consecutive failures, see Status
+	crashes    int // consecutive failures (see Status)
 	retryAt    time.Time
 	lastError  error
 }

@@ -25,7 +25,7 @@ import (
 const riverQueue = "wakeups"
 
 // River is a queue in PostgreSQL that any number of processes share. The wake-ups are in the table
-// wakeup. The library River executes the wake-ups that are admitted, see admission.
+// wakeup. The library River executes the wake-ups that are admitted (see admission).
 type River struct {
 	river.WorkerDefaults[riverArgs]
 	options          Options

@@ -161,7 +161,7 @@ func Plugin[R contract.Runner[R]](t R, b Binary) {
 	}
 }
 
-// runFailureChecks runs the plugin against providers that fail, see failureChecks.
+// runFailureChecks runs the plugin against providers that fail (see failureChecks).
 func runFailureChecks[R contract.Runner[R]](t R, b Binary, kind string) {
 	for _, c := range failureChecks(kind) {
 		t.Run(c.ID, func(t R) {

@@ -147,8 +147,8 @@ func (r Report) WriteJUnit(w io.Writer) error {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
-// printable replaces control characters other than line breaks and tabs by spaces. XML does not
-// allow control characters, and they could move a terminal's cursor.
+// printable replaces each control character by a space, and keeps line breaks and tabs. XML does
+// not allow other control characters, and they could move a terminal's cursor.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

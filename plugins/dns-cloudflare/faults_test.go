@@ -271,7 +271,7 @@ func (f *faultyFixture) zoneIDs(t *testing.T, zones []string) map[string]string 
 }
 
 // checkCallsPerDomain checks the number of calls for each domain without a repeated call. The call
-// that finds the zone has no zone id in its path, so it is added to the number.
+// that finds the zone has no zone id in its path, so the function adds 1 to the number.
 func checkCallsPerDomain(t *testing.T, calls []simulate.Entry, ids map[string]string, withoutRetry map[string]bool) {
 	t.Helper()
 	callsByID := map[string]int{}

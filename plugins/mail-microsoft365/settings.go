@@ -57,7 +57,7 @@ func description() sdk.Description {
 			LeftRules:        "Open Mail flow, Rules in the Exchange admin center.",
 		},
 		// The directory limits the writes of one application in one tenant. Exchange publishes no
-		// limit, so the plugin itself limits the rate of the cmdlets, see exchange.Limiter.
+		// limit, so the plugin itself limits the rate of the cmdlets (see exchange.Limiter).
 		Budgets: []sdk.Budget{
 			{Key: "tenant", Limit: 3000, Window: 150 * time.Second},
 			// The message trace has a separate quota in each tenant. One call of Sent is one

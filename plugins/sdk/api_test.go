@@ -23,7 +23,7 @@ import (
 
 const repository = "github.com/tenantry/tenantry/"
 
-// promisedPackages are the packages whose exported API stays compatible, see docs/sdk-promise.md.
+// promisedPackages are the packages whose exported API stays compatible (see docs/sdk-promise.md).
 var promisedPackages = []string{repository + "plugins/sdk", repository + "plugins/sdk/simulate", repository + "plugins/conformance"}
 
 var update = flag.Bool("update", false, "add new lines to the files of testdata; lines that a new version breaks are deleted by hand")

@@ -27,7 +27,7 @@ func description() sdk.Description {
 			{Name: "workspace_id", Account: true, Help: "id of the workspace that the token is expected to be of"},
 			{Name: "allow_private", Default: "false", Help: "call instances on private addresses too, and on loopback by http; for test systems"},
 		},
-		// The limit of 3,000 calls per minute for an instance is an assumption, see README.md. All
+		// The limit of 3,000 calls per minute for an instance is an assumption (see README.md). All
 		// customers of the instance share it.
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: 10, Window: time.Second,

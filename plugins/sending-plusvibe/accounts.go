@@ -189,7 +189,8 @@ func (s *processState) logUnknownStatus(ctx context.Context, status string) {
 
 // Remove implements sdk.SendingPlatform. PlusVibe does not document the call. If PlusVibe does not
 // confirm the deletion, Remove reads the account. If the account does not exist, it counts as
-// removed. If it exists and PlusVibe has no such call, Remove returns sdk.NotSupported.
+// removed. If the account exists and PlusVibe does not have the call, Remove returns
+// sdk.NotSupported.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	if p.workspace == "" {
 		return sdk.Misconfigured(fieldWorkspace, "it is missing")

@@ -67,8 +67,9 @@ type Description struct {
 	Fields      []Field
 	NameServers []string // for DNS: patterns of the name servers that belong to the provider
 	Budgets     []Budget
-	// FaultDomain determines which calls share a circuit breaker. Empty means all calls to the
-	// provider. FaultCredential means all calls with the same credential.
+	// FaultDomain determines which calls share a circuit breaker. If it is empty, all calls to the
+	// provider share one breaker. If it is FaultCredential, all calls with the same credential
+	// share one breaker.
 	FaultDomain string
 	// MailPlatform is only for mail platforms.
 	MailPlatform platform.Facts
@@ -112,7 +113,8 @@ type Budget struct {
 	// Costs maps an operation to the number of requests that one call of it usually makes. The
 	// operations of a DNS provider are "check", "zone", "records" and "apply". The default is 1.
 	Costs map[string]int
-	// Only lists the operations that count against the budget. Empty means all operations.
+	// Only is the list of the operations that count against the budget. If Only is empty, all
+	// operations count.
 	Only []string
 }
 
@@ -171,8 +173,8 @@ func (d Description) Join(operator, account Connection) Connection {
 }
 
 // Fingerprint returns the SHA-256, in hex, of all settings and secrets. It identifies a connection
-// without revealing its secrets. A provider can use it as the key of data that it keeps between
-// calls.
+// without revealing its secrets. A provider can keep data between calls, with the fingerprint as
+// the key.
 func (c Connection) Fingerprint() string {
 	hash := sha256.New()
 	hashField(hash, "settings", len(c.Settings))

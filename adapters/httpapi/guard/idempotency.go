@@ -34,7 +34,7 @@ const storeTimeout = 5 * time.Second
 // keyedWrite is a request with an Idempotency-Key and the stored record of that key.
 type keyedWrite struct {
 	keyID   idempotency.KeyID
-	content []byte // the content of the request, see idempotency.Request
+	content []byte // the content of the request (see idempotency.Request)
 	// record is the stored record of the key. It is valid if hasRecord is true.
 	record    idempotency.Record
 	hasRecord bool

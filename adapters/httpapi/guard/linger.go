@@ -42,7 +42,7 @@ func (e *exchange) readAll(body io.Reader) ([]byte, error) {
 // complete, so that the connection can be reused.
 //
 // Without finishBody, net/http would read the rest before it sends the answer. The answer to a slow
-// client would be delayed until the read timeout, and would exceed its own deadline.
+// client would be delayed until the read timeout, and would exceed the deadline for answers.
 func (e *exchange) finishBody(w http.ResponseWriter, r *http.Request, body io.Reader) bool {
 	if body == nil || body == http.NoBody || e.body == bodyComplete {
 		return true

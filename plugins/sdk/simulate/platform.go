@@ -52,8 +52,8 @@ type Platform[K, A, V any] struct {
 	// Touch sets the time at which an account was changed.
 	Touch func(a *A, now time.Time)
 	// WorkspaceOf returns the number of the workspace in the JSON of an account, or 0 if the JSON
-	// has none. If WorkspaceOf is set, control calls see the accounts of all workspaces. If it is
-	// nil, they see the accounts of one workspace.
+	// has none. If WorkspaceOf is set, control calls see the accounts of all workspaces. If
+	// WorkspaceOf is nil, control calls see the accounts of one workspace.
 	WorkspaceOf func(a *A) int
 
 	// Page is the page on which a person connects a mailbox.

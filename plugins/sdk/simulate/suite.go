@@ -11,7 +11,7 @@ package simulate
 //     this name
 //   - $third: the number of the account modulo 3
 //   - $session: the id of a sign-in session
-//   - $workspaces, as a whole value: a list of workspaces, see SuiteWorkspaces
+//   - $workspaces, as a whole value: a list of workspaces (see SuiteWorkspaces)
 type Suite struct {
 	// Prepare lists the control calls that the suite makes before each check.
 	Prepare []SuiteCall `json:"prepare,omitempty"`
