@@ -253,7 +253,7 @@ func (s *Store) AuditEntries(ctx context.Context, owner access.AccountID, wanted
 			case wanted.Before > chain.LastSequence:
 				return cursorAfterEnd("the audit")
 			case wanted.Before <= chain.DroppedSequence:
-				return fault.CursorExpired.With("the entries after this cursor are kept no longer")
+				return fault.CursorExpired.With("the entries after this cursor are no longer stored")
 			}
 			query = query.Where("ae.sequence < ?", wanted.Before)
 		}

@@ -9,9 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -208,7 +206,7 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 		case after == ports.FromOldest:
 			after = log.DroppedSequence
 		case after < log.DroppedSequence:
-			return fault.CursorExpired.With("events after this cursor are kept no longer; begin without a cursor")
+			return fault.CursorExpired.With("events after this cursor are no longer stored; begin without a cursor")
 		case after > log.LastSequence:
 			return cursorAfterEnd("the log")
 		}
@@ -234,8 +232,8 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 const (
 	// maxMergedRanges is the largest number of ranges that can always be merged fast.
 	maxMergedRanges = 32
-	// scannedEvents is how many events eventsAfter scans. The scan takes a few milliseconds.
-	scannedEvents = 5_000
+	// scannedEvents is how many events eventsAfter scans. The scan takes about a millisecond.
+	scannedEvents = 2_000
 	// eventsPerMatch is how many events eventsOfTenants reads for each event of a page.
 	eventsPerMatch = 4
 )
@@ -286,14 +284,13 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 }
 
 // eventsOfTenants looks for the first limit events of tenants and types among the next events of
-// the tenants. It can return fewer than there are. On SQLite it returns none, because it takes
-// longer there than firstRanges.
+// the tenants. It can return fewer than there are.
 func (s *Store) eventsOfTenants(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]eventRow, error) {
-	if !database.IsPostgres(s.db) {
-		return nil, nil
+	numbers, err := s.firstNumbers(ctx, tx, owner, after, eventsPerMatch*limit, rangesOf(tenants, nil))
+	if err != nil {
+		return nil, err
 	}
-	found, err := s.mergedEvents(ctx, tx, owner, after, eventsPerMatch*limit, rangesOf(tenants, nil), types...)
-	return found[:min(limit, len(found))], err
+	return numberedEvents(ctx, tx, owner, limit, numbers, types)
 }
 
 // logAfter selects the first events of a log after a sequence number.
@@ -352,61 +349,64 @@ func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, lim
 	return ranges, err
 }
 
-// mergedEvents returns the first limit events of ranges, without those that do not have one of the
-// given types. It first reads the sequence numbers of the ranges from the index, and then the rows
-// of one page.
-func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange, types ...string) (rows []eventRow, err error) {
-	log := func() *bun.SelectQuery { return logAfter(tx, owner, after, limit) }
+// mergedEvents returns the first limit events of ranges. It first reads the sequence numbers of the
+// ranges from the index, and then the rows of one page.
+func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) (rows []eventRow, err error) {
 	if ranges[0].TenantGUID == ident.Zero && ranges[0].Type == "" {
-		err = log().Scan(ctx, &rows)
+		err = logAfter(tx, owner, after, limit).Scan(ctx, &rows)
 		return rows, err
 	}
-	unite, bound := unionOfRanges, int64(math.MaxInt64)
-	if database.IsPostgres(s.db) {
-		unite = joinedRanges
+	numbers, err := s.firstNumbers(ctx, tx, owner, after, limit, ranges)
+	if err != nil {
+		return nil, err
 	}
-	if database.IsPostgres(s.db) && len(ranges) > 1 { // SQLite takes longer to plan a second query than to read longer ranges
-		// prefixes selects a few sequence numbers of each range. bound is the number at which a
-		// page of these numbers ends. The real page ends at bound or earlier.
-		perRange := (2*limit + len(ranges) - 1) / len(ranges)
-		prefixes := unite(tx, func() *bun.SelectQuery { return log().Limit(int64(perRange)) }, ranges)
-		err := prefixes.Order("r.sequence").Offset(int64(limit)-1).Limit(1).Scan(ctx, &bound)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return nil, err
-		}
-	}
-	numbers := unite(tx, func() *bun.SelectQuery { return log().Where("e.sequence <= ?", bound) }, ranges)
-	page := numbers.Order("r.sequence").Limit(int64(limit))
-	err = whereIn(tx.NewSelect().Model(&rows), "e.type", types).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).
-		Order("e.sequence").Scan(ctx)
+	return numberedEvents(ctx, tx, owner, limit, numbers, nil)
+}
+
+// numberedEvents returns the first limit events whose sequence numbers a query selects, and whose
+// type is one of types. No types stand for all.
+func numberedEvents(ctx context.Context, tx bun.IDB, owner string, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
+	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", numbers)
+	err = whereIn(q, "e.type", types).Order("e.sequence").Limit(int64(limit)).Scan(ctx)
 	return rows, err
 }
 
-// whereRange limits a query to a range. tenant and kind are the values of the range, or the columns
-// that hold them.
-func whereRange(q *bun.SelectQuery, r logRange, tenant, kind any) *bun.SelectQuery {
-	if r.TenantGUID != ident.Zero {
-		q = q.Where("e.tenant_guid = ?", tenant)
+// firstNumbers returns a query that selects the first limit sequence numbers of ranges.
+func (s *Store) firstNumbers(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) (*bun.SelectQuery, error) {
+	part := logAfter(tx, owner, after, limit)
+	if len(ranges) > 1 {
+		// prefixes selects a few sequence numbers of each range. bound is the number at which a
+		// page of these numbers ends. The real page ends at bound or earlier.
+		perRange := (2*limit + len(ranges) - 1) / len(ranges)
+		prefixes := s.joinedRanges(tx, logAfter(tx, owner, after, perRange), ranges)
+		var bound int64
+		err := prefixes.Order("sequence").Offset(int64(limit)-1).Limit(1).Scan(ctx, &bound)
+		if err == nil {
+			part = part.Where("e.sequence <= ?", bound)
+		} else if !errors.Is(err, sql.ErrNoRows) {
+			return nil, err
+		}
 	}
-	if r.Type != "" {
-		q = q.Where("e.type = ?", kind)
-	}
-	return q
+	return s.joinedRanges(tx, part, ranges).Order("sequence").Limit(int64(limit)), nil
 }
 
-// unionOfRanges selects the sequence numbers of all ranges as r.sequence. It runs the query that
-// log returns for each range, and unites the results.
-func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
-	parts := convertAll(ranges, func(r logRange) any { return whereRange(log().Column("sequence"), r, r.TenantGUID, r.Type) })
-	union := strings.Join(slices.Repeat([]string{"SELECT * FROM (?) AS part"}, len(parts)), " UNION ALL ")
-	return tx.NewSelect().TableExpr("("+union+") AS r", parts...).Column("r.sequence")
-}
-
-// joinedRanges selects the same as unionOfRanges. It uses a join, because PostgreSQL takes longer
-// to plan a union of many ranges than to read them.
-func joinedRanges(tx bun.IDB, log func() *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
-	numbers := whereRange(log().Column("sequence"), ranges[0], bun.Ident("v.tenant_guid"), bun.Ident("v.type"))
-	return tx.NewSelect().With("v", tx.NewValues(&ranges)).TableExpr("v").Column("r.sequence").TableExpr("LATERAL (?) AS r", numbers)
+// joinedRanges selects the sequence numbers of ranges. It runs the query part for each range. It
+// uses a join, because the databases take longer to plan a union of many ranges than to read them.
+func (s *Store) joinedRanges(tx bun.IDB, part *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
+	numbers := part.Column("sequence")
+	if ranges[0].TenantGUID != ident.Zero {
+		numbers = numbers.Where("e.tenant_guid = v.tenant_guid")
+	}
+	if ranges[0].Type != "" {
+		numbers = numbers.Where("e.type = v.type")
+	}
+	joined := tx.NewSelect().With("v", tx.NewValues(&ranges)).TableExpr("v")
+	if database.IsPostgres(s.db) {
+		return joined.Column("r.sequence").TableExpr("LATERAL (?) AS r", numbers)
+	}
+	// SQLite has no LATERAL. There, only the arguments of a function can refer to v.
+	return joined.ColumnExpr("r.value AS sequence").
+		TableExpr("json_each((SELECT json_group_array(n.sequence) FROM (?) AS n)) AS r", numbers)
 }
 
 // LastEvents implements ports.EventLogs.

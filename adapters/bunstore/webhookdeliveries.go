@@ -283,9 +283,9 @@ func checkDeliveryCursor(ctx context.Context, tx bun.IDB, hook webhookRow, id st
 	case err != nil:
 		return err
 	case len(webhooks) == 0:
-		return fault.CursorExpired.With("the deliveries after this cursor are kept no longer")
+		return fault.CursorExpired.With("the deliveries after this cursor are no longer stored")
 	case webhooks[0] != hook.ID:
-		const problem = "the cursor is one of a different webhook"
+		const problem = "the cursor belongs to a different webhook"
 		return fault.InvalidRequest.At(problem, fault.Field{Name: "after", Message: problem})
 	}
 	return nil

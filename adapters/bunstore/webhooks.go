@@ -275,7 +275,7 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 			return cursorAfterEnd("the log")
 		}
 		if position < log.DroppedSequence {
-			return fault.CursorExpired.With("events after this cursor are kept no longer")
+			return fault.CursorExpired.With("events after this cursor are no longer stored")
 		}
 		_, err = updateWebhook(tx, row.AccountID, row.ID).Model((*webhookRow)(nil)).
 			Set("position = CASE WHEN position < ? THEN position ELSE ? END", position, position).Exec(ctx)

@@ -51,7 +51,7 @@ func registerSendLimitOperations(api huma.API, service *limits.Service) {
 
 func registerSetMailboxLimit(api huma.API, service *limits.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
-		OperationID: "set-mailbox-limit", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
+		OperationID: "set-mailbox-limit", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagLimits},
 		Summary: "Enforce a daily send limit",
 		Description: "Sets and enforces a limit for one domain or, without `domain_scope`, for the whole tenant. It also creates or updates the " +
 			"mail flow rule that blocks mailboxes above the limit. A mailbox's own stored limit takes precedence over the limit of its domain, which takes " +
@@ -71,7 +71,7 @@ func registerSetMailboxLimit(api huma.API, service *limits.Service) {
 
 func registerGetMailboxLimit(api huma.API, service *limits.Service) {
 	registerConverting(api, huma.Operation{
-		OperationID: "get-mailbox-limit", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
+		OperationID: "get-mailbox-limit", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagLimits},
 		Summary:     "Get an enforced send limit",
 		Description: "Returns the limit that is enforced in a domain or, without `domain_scope`, in the whole tenant.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.LimitsRead, AnswerExample: exampleLimitShown,
@@ -83,7 +83,7 @@ func registerGetMailboxLimit(api huma.API, service *limits.Service) {
 
 func registerEndMailboxLimit(api huma.API, service *limits.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
-		OperationID: "end-mailbox-limit", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
+		OperationID: "end-mailbox-limit", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagLimits},
 		Summary: "End an enforced send limit",
 		Description: "Ends the limit of one domain or, without `domain_scope`, of the whole tenant. Mailboxes that only this limit blocks are " +
 			"unblocked, and its mail flow rule is removed at the mail platform. Mailboxes that exceed a different limit stay blocked. The stored limits " +

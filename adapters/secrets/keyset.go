@@ -137,7 +137,7 @@ func readKeysetFile(path string) (keysetFile, error) {
 		return keysetFile{}, err
 	}
 	if info.Mode().Perm()&forbiddenMode != 0 {
-		return keysetFile{}, fmt.Errorf("%s is open to others (mode %#o): run chmod 600 on it", path, info.Mode().Perm())
+		return keysetFile{}, fmt.Errorf("%s is open to users other than its owner (mode %#o): run chmod 600 on it", path, info.Mode().Perm())
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {

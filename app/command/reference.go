@@ -65,12 +65,12 @@ const referenceHead = `<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by make generate from app/settings/settings.go and the plugins' descriptions. Do not edit. -->
 # Configuration
 
-Every setting has a default, so tenantry starts without a settings file. The value of a setting comes from the last source in this list that sets it:
+tenantry starts without a settings file. Only some settings of providers are required, and the tables say so. The value of a setting comes from the last source in this list that sets it:
 
 1. the default,
 2. ` + "`tenantry.yaml`" + ` in the working directory, or the file that ` + "`--config`" + ` names,
-3. the variable ` + "`TENANTRY_…`" + `,
-4. the flag, which every command has.
+3. the environment variable ` + "`TENANTRY_…`" + `,
+4. the flag, which every command has. Settings of providers have no flag.
 
 For example, this file and these variables set the same values:
 
@@ -90,13 +90,13 @@ TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=00000000-0000-0000-0000-000000000000
 TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_CERTIFICATE_FILE=/etc/tenantry/microsoft365.pem
 ` + "```" + `
 
-- ` + "`tenantry config`" + ` shows every setting, its value and which source it comes from, without secrets.
-- ` + "`tenantry doctor`" + ` checks whether the settings work, for example whether the database answers, and says how to fix what does not.
+- ` + "`tenantry config`" + ` shows every setting, its value and the source of the value. It does not show secrets.
+- ` + "`tenantry doctor`" + ` checks whether the settings work, for example whether the database answers, and says how to fix each problem.
 - A name in the file that is not a setting is an error, and so is a ` + "`TENANTRY_…`" + ` variable whose name is similar to a setting.
-  Any other unknown variable is a warning, as orchestrators set such variables too.
+  Any other unknown ` + "`TENANTRY_…`" + ` variable is only a warning, because orchestrators set variables with such names too.
 - ` + "`tenantry serve`" + ` does not start if a provider has a setting that its plugin does not know.
-- Times are written as ` + "`30s`" + ` or ` + "`5m`" + `, lists with commas (in the file also as a YAML list).
-- Secrets of providers are never values: the setting names a file that holds the secret.
+- A duration is written as ` + "`30s`" + ` or ` + "`5m`" + `. The items of a list are separated by commas; in the file, a YAML list is possible too.
+- The secret of a provider is never the value of a setting: the setting names a file that contains the secret.
 - Traces are set up by the standard ` + "`OTEL_…`" + ` variables; see [operations.md](operations.md).
 `
 
@@ -123,7 +123,7 @@ func referencePage(plugins []pluginDoc) string {
 			}
 			name, help := field.Name, field.Help
 			if field.Secret {
-				name, help = name+"_file", "file with: "+help
+				name, help = name+"_file", "file that contains this: "+help
 			}
 			if field.Required {
 				help += " (required)"

@@ -141,7 +141,7 @@ func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisio
 	})
 	if err := errors.Join(o.Err, o.WriteErr); isInternal(err) && ctx.Err() == nil {
 		c.Log.WarnContext(ctx, "a step of a provisioning job failed with an internal error",
-			"job", c.job.ID, "step", string(step), "faults", c.job.Faults+1, "error", err)
+			"job", c.job.ID, "step", string(step), "faults", max(c.job.Faults, 1), "error", err)
 	}
 	return o
 }

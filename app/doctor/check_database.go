@@ -46,7 +46,7 @@ func (e *examination) checkDatabase(ctx context.Context) finding {
 		return okFinding("%s %s answers and accepts writes", db.Kind, db.Version)
 	}
 	if db.Mode&groupAndOtherPerm != 0 {
-		return warningFinding("chmod 600 "+db.File, "%s is open to others (mode %#o)", db.File, db.Mode)
+		return warningFinding("chmod 600 "+db.File, "%s is open to users other than its owner (mode %#o)", db.File, db.Mode)
 	}
 	if db.Journal != "wal" {
 		return warningFinding("start `tenantry serve` once, which changes the journal mode", "%s has the journal mode %s instead of wal", db.File, db.Journal)

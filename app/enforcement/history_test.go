@@ -60,9 +60,8 @@ type history struct {
 	timeZoneChanges int
 	counts          map[string]int // the largest count of each mailbox and day so far
 	pausing         bool           // a paused pass is in progress
-	paused          ports.TenantClaim
-	deleted         bool      // the tenant is deleted
-	latestClock     time.Time // the latest time that the service's clock showed
+	deleted         bool           // the tenant is deleted
+	latestClock     time.Time      // the latest time that the service's clock showed
 }
 
 func newHistory(t *testing.T, store *bunstore.Store, seed int) *history {
@@ -279,7 +278,7 @@ func (h *history) pauseRun(t *testing.T) {
 	h.advance(sendlimit.MaxInterval)
 	plan := h.randomCrash()
 	plan.pause = func() (lost bool) {
-		lost, h.paused = h.IntN(3) > 0, plan.claimed
+		lost = h.IntN(3) > 0
 		h.note("a pass pauses at %s, loses its lease: %v", plan.crashPoint(), lost)
 		claims, platform := h.Claims, h.Platform
 		h.Claims, h.Platform = h.store, h.fake

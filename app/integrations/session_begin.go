@@ -157,7 +157,7 @@ func (o *sessionOpener) openSession(ctx context.Context, answer ports.Answer[Sta
 	begun := StartedSession{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
 	completion, err := answer.Completion(begun)
 	if err != nil {
-		return StartedSession{}, err
+		return StartedSession{}, o.failSession(ctx, err)
 	}
 	var saved bool
 	err = reconcile.Store(ctx, func(ctx context.Context) error {

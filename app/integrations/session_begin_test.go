@@ -4,6 +4,7 @@ package integrations_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -184,6 +185,20 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestUnsealableAnswerEndsTheSession checks that the mailbox can be signed in again at once if the
+// answer of the request cannot be sealed.
+func TestUnsealableAnswerEndsTheSession(t *testing.T) {
+	fx := newFixture(t)
+	id, errSealing := fx.createIntegration(t, "instantly"), errors.New("no key")
+	_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, func(integrations.StartedSession) (*ports.Completion, error) {
+		return nil, errSealing
+	})
+	if !errors.Is(err, errSealing) {
+		t.Fatal(err)
+	}
+	fx.connect(t, id, fx.anna)
 }
 
 // interruptedStarts is a platform that runs a function during each start of a session, and then

@@ -125,4 +125,7 @@ func TestProvisionSurvivesTheReleaseOfALaterRequest(t *testing.T) {
 		t.Errorf("got %+v", results[0])
 	}
 	fx.requireComplete(t, 1)
+	if got, stored := results[0].Mailbox, fx.storedMailboxes(t)[0]; got.ID != stored.ID || !got.CreatedAt.Equal(stored.CreatedAt) {
+		t.Errorf("the answer has %s of %s, stored is %s of %s", got.ID, got.CreatedAt, stored.ID, stored.CreatedAt)
+	}
 }

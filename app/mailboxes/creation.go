@@ -216,7 +216,7 @@ func (c *creation) saveCreated(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.row.ID = rows[0].ID
+	c.row = rows[0].Merge(c.row)
 	return c.save(ctx, c.owner, c.row)
 }
 

@@ -38,7 +38,7 @@ type Config struct {
 
 	TLSCertificateFile string   `koanf:"tls_certificate_file" help:"PEM file with the certificate chain for listen. With it, the service itself serves TLS 1.2 or later. A replaced file is used from the next connection on"`
 	TLSKeyFile         string   `koanf:"tls_key_file" help:"PEM file with the private key of tls_certificate_file"`
-	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the address of the client: in the log and the audit, for API keys that are limited to networks, and for the share of max_in_flight that one address gets; none unless set. Without it, all clients behind a proxy share one part, also of max_connections, and have the address of the proxy. No other forwarded header is read"`
+	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the address of the client: in the log and the audit log, for API keys that are limited to networks, and for the share of max_in_flight that one address gets; none unless set. Without it, all clients behind a proxy have the address of the proxy, and share what max_in_flight and max_connections allow one address. No other forwarded header is read"`
 
 	DataDir      string        `koanf:"data_dir" group:"Storage" default:"./tenantry-data" help:"folder of the embedded database and the keyset"`
 	DatabaseURL  string        `koanf:"database_url" secret:"url" help:"sqlite:///path or postgres://…; a SQLite file in the data folder unless set"`
@@ -49,12 +49,12 @@ type Config struct {
 	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. The connect pages get at most a quarter, and one address at most half of that. Requests whose API key is not checked yet get at most half, and one address at most half of that"`
 	// MaxConnections bounds the memory that clients without a key can take: about 35 KiB a
 	// connection.
-	MaxConnections int `koanf:"max_connections" default:"10000" help:"maximum number of connections that a process has open for listen. One address gets at most half of them, unless it is one of trusted_proxies. A connection beyond it closes the one that waits longest for its client. At most half of the files that the system allows the process to open are used for connections"`
+	MaxConnections int `koanf:"max_connections" default:"10000" help:"maximum number of connections that a process has open for listen. One address gets at most half of them, unless it is one of trusted_proxies. If a new connection exceeds the maximum, the connection that waits longest for its client is closed. At most half of the files that the system allows the process to open are used for connections"`
 
 	PluginDir string `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
 
 	PluginMemoryMiB int `koanf:"plugin_memory_mib" default:"1024" help:"how many MiB of memory each process of a plugin may use; 0 sets no limit. A plugin that needs more ends, and the next call starts it again"`
-	PluginProcesses int `koanf:"plugin_processes" default:"512" help:"how many processes and threads the service's user may have beyond those at the start of a plugin, before the plugin can start no more; 0 sets no limit. Linux does not enforce it for root"`
+	PluginProcesses int `koanf:"plugin_processes" default:"512" help:"how many processes and threads a plugin may start. Linux counts all processes of the service's user: the limit is this number plus those that exist when the plugin starts. 0 sets no limit. Linux does not enforce the limit for root"`
 	PluginOpenFiles int `koanf:"plugin_open_files" default:"1024" help:"how many files and connections each process of a plugin may have open; 0 sets no limit"`
 
 	KeyPrefix string `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
@@ -71,7 +71,7 @@ type Config struct {
 	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"also query authoritative servers on private addresses; for sandboxes"`
 	DMARCRecord     string   `koanf:"dmarc_record" default:"v=DMARC1; p=none" help:"DMARC record that is planned for a domain without one, for example with an address for reports: v=DMARC1; p=none; rua=mailto:dmarc@example.com. An existing record is never changed"`
 
-	DomainChecks bool `koanf:"domain_checks" default:"true" help:"read the DNS of each verified domain again about once a day, to notice changes; with false it is read only when a request asks for it"`
+	DomainChecks bool `koanf:"domain_checks" default:"true" help:"read the DNS of each verified domain again about once a day, to notice changes; with false, the DNS is read only when a request asks for it"`
 
 	TraceCustomerData bool `koanf:"trace_customer_data" group:"Telemetry" help:"add tenant GUIDs, domains and mailbox addresses, which are customer data, to spans; metrics and the log never contain them"`
 
@@ -81,7 +81,7 @@ type Config struct {
 
 	RequireSMTPAuth bool `koanf:"require_smtp_auth" default:"true" help:"refuse to provision mailboxes if SMTP AUTH is disabled for the organization"`
 
-	WebhooksAllowPrivate bool `koanf:"webhooks_allow_private" group:"Webhooks" help:"let webhooks send to private and special addresses, and over http to loopback; for sandboxes. Otherwise a customer cannot reach your internal network with a webhook"`
+	WebhooksAllowPrivate bool `koanf:"webhooks_allow_private" group:"Webhooks" help:"let webhooks send to private and special addresses, and over http to loopback; for sandboxes. With false, a customer cannot reach your internal network with a webhook"`
 
 	KeepEventsDays int `koanf:"keep_events_days" group:"Send limits" default:"730" help:"how many whole days (UTC) enforcement events are kept; 0 keeps them forever"`
 

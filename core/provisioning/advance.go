@@ -14,6 +14,9 @@ import (
 
 // BeginAttempt starts an attempt of a job that a worker has claimed. It returns the job as Running
 // and the step to do. If the job has no next attempt, BeginAttempt returns it unchanged with None.
+//
+// The attempt counts as a fault until a step has a different result. So a job that kills its worker
+// at every attempt fails: after maxFaults such attempts, BeginAttempt returns the job as Failed.
 func BeginAttempt(j Job, now time.Time) (Job, Step) {
 	if !j.Status.HasNextAttempt() {
 		return j, None
@@ -28,6 +31,11 @@ func BeginAttempt(j Job, now time.Time) (Job, Step) {
 	}
 	j.excludeIdle(elapsed(j.NextAttemptAt, now))
 	j.Status, j.NextAttemptAt, j.UpdatedAt = Running, now, now
+	if j.Faults++; j.Faults > maxFaults {
+		d := decision{Moment: Moment{Now: now}, Job: j}
+		d.fail(messageFaults)
+		j = d.Job
+	}
 	return j, j.Next
 }
 
@@ -252,9 +260,10 @@ func (d *decision) waitForDomain() {
 }
 
 // countFault waits after an internal fault, or after a refusal that can be a fault of the provider.
-// The job fails with the message after maxFaults consecutive faults.
+// The job fails with the message after maxFaults consecutive faults. BeginAttempt has counted the
+// fault unless an earlier step of the attempt succeeded.
 func (d *decision) countFault(message string) {
-	if d.Faults++; d.Faults >= maxFaults {
+	if d.Faults = max(d.Faults, 1); d.Faults >= maxFaults {
 		d.fail(message)
 		return
 	}

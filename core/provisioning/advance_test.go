@@ -89,7 +89,7 @@ func visibleSinceFuture(j *Job, now time.Time) { j.VisibleSince = now.Add(time.H
 
 func unreliableInFuture(j *Job, now time.Time) { j.UnreliableSince = now.Add(time.Hour) }
 
-func nineteenFaults(j *Job, _ time.Time) { j.Faults = 19 }
+func nineteenFaults(j *Job, _ time.Time) { j.Faults = 19 + 1 } // and the attempt that has begun
 
 func publishedAgo(ago, negativeTTL time.Duration) func(*Job, time.Time) {
 	return func(j *Job, now time.Time) { j.PublishedAt, j.NegativeTTL = now.Add(-ago), negativeTTL }
@@ -264,6 +264,23 @@ func TestAnswerResetsFaults(t *testing.T) {
 	j.Status = Running
 	if j, _ = DefaultRetryPolicy.Advance(j, observationNamed(t, "internal fault"), at(start)); j.Status != Waiting || j.Faults != 1 {
 		t.Fatalf("got %s with %d faults", j.Status, j.Faults)
+	}
+}
+
+// TestJobThatKillsItsWorkersFails claims a job again and again without an observation.
+func TestJobThatKillsItsWorkersFails(t *testing.T) {
+	j := afterObservations(t, newJob(), toApply...)
+	for range 20 {
+		if j, _ = BeginAttempt(j, start); j.Status != Running {
+			t.Fatalf("the job is %s: %s", j.Status, j.Message)
+		}
+	}
+	if once, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, "unchanged"), at(start)); once.Faults != 0 {
+		t.Errorf("a finished step leaves %d faults", once.Faults)
+	}
+	ended, step := BeginAttempt(j, start)
+	if ended.Status != Failed || step != None || ended.Message != messageFaults || !ended.EndedAt.Equal(start) {
+		t.Errorf("after 20 attempts that ended with their worker: %q, %+v", step, ended)
 	}
 }
 

@@ -64,7 +64,7 @@ var jobHistories = map[string]func(*Job){
 	"domain missing":     func(j *Job) { j.MissingSince = j.StageSince.Add(-observation.ReplicaLag) },
 	"seen once":          func(j *Job) { j.VisibleSince = j.StageSince.Add(-time.Minute) },
 	"zone changed twice": func(j *Job) { j.ZoneChanges = 2 },
-	"many faults":        func(j *Job) { j.Faults = maxFaults - 1 },
+	"many faults":        func(j *Job) { j.Faults = maxFaults },
 	"published long ago": func(j *Job) { j.PublishedAt = j.StageSince.Add(-time.Hour) },
 }
 

@@ -129,7 +129,8 @@ type Progress struct {
 	// ZoneChanges counts how often the zone changed after it was planned.
 	ZoneChanges int
 	// Attempt counts the tries of the current step, and determines the next pause. Faults counts
-	// consecutive tries that failed with an internal fault or were refused without a known reason.
+	// consecutive attempts that failed with an internal fault, were refused without a known reason
+	// or did not finish a step. The latter include an attempt that has just begun.
 	Attempt, Faults int
 	// StageSince is when the time limit of the current stage began. This is when the stage was
 	// entered, except that excludeIdle moves the start times of time limits forward. OutageTime is

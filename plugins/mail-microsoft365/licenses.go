@@ -28,8 +28,8 @@ type servicePlan struct {
 // with a listed name and an underscore, like the variants for governments. Foundation, archive,
 // analytics and multi-geo plans include no mailbox.
 //
-// UNVERIFIED: Microsoft does not publish which plans count as licences for e-mail, nor whether a
-// subscription with a late payment counts.
+// This list is an assumption, and so are the statuses of isActive: Microsoft does not publish which
+// plans count as licences for e-mail, nor whether a subscription with a late payment counts.
 var emailPlans = []string{
 	"EXCHANGE_S_STANDARD", "EXCHANGE_S_ENTERPRISE", "EXCHANGE_S_DESKLESS", "EXCHANGE_S_ESSENTIALS",
 	"EXCHANGE_B_STANDARD", "EXCHANGE_L_STANDARD",

@@ -37,7 +37,7 @@ func description() sdk.Description {
 			{Name: "client_certificate", Secret: true, Help: "PEM with the certificate and its RSA private key"},
 			settingField("home_tenant", "tenant in which the application is registered, by id or domain; `tenantry doctor` requests a token there"),
 			{Name: "credential_expires", Help: "day on which the client secret expires, as 2027-01-31; `tenantry doctor` warns before"},
-			settingField("login_url", "where administrators sign in and tokens come from; different for a sovereign cloud"),
+			settingField("login_url", "URL at which administrators sign in, and from which tokens are requested; different for a sovereign cloud"),
 			settingField("graph_url", "Microsoft Graph; /v1.0 is added"),
 			settingField("exchange_url", "the Exchange Online admin endpoint"),
 			settingField("graph_scope", "scope of tokens for Graph, and of the consent"),
@@ -56,8 +56,9 @@ func description() sdk.Description {
 			Withdrawal:       "In the Microsoft Entra admin center, open Enterprise applications, then All applications. Find the application that you approved by its Application ID, and delete it.",
 			LeftRules:        "Open Mail flow, Rules in the Exchange admin center.",
 		},
-		// The directory limits the writes of one application in one tenant. Exchange publishes no
-		// limit, so the plugin itself limits the rate of the cmdlets (see exchange.Limiter).
+		// The directory allows an application 3,000 writes in 150 s in one tenant. The budget counts
+		// all calls, because it cannot tell which of them write to the directory. Exchange publishes
+		// no limit, so the plugin itself limits the rate of the cmdlets (see exchange.Limiter).
 		Budgets: []sdk.Budget{
 			{Key: "tenant", Limit: 3000, Window: 150 * time.Second},
 			// The message trace has a separate quota in each tenant. One call of Sent is one

@@ -30,7 +30,7 @@ func description() sdk.Description {
 				Help: "API key of version 2 with the scopes accounts:create, accounts:read, accounts:delete and workspaces:read"},
 			{Name: "workspace_id", Account: true, Help: "workspace of the key; a key has one"},
 			{Name: "base_url", Default: baseURL, Help: "Instantly's API"},
-			{Name: "auth_hosts", Default: authHosts, Help: "hosts, separated by commas, that authorization URLs may lead to"},
+			{Name: "auth_hosts", Default: authHosts, Help: "hosts to which sign-in links may lead, separated by commas"},
 		},
 		Budgets: []sdk.Budget{
 			{Key: "credential", Limit: 100, Window: time.Second, Costs: requestCosts()},

@@ -37,13 +37,13 @@ func description() sdk.Description {
 		Hosts:        []string{"{base_url}"},
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "API key"},
-			{Name: fieldWorkspace, Account: true, Help: "id of the workspace, where the key reaches several"},
+			{Name: fieldWorkspace, Account: true, Help: "id of the workspace; needed if the key has access to several"},
 			{Name: fieldUsername, Account: true, Secret: true, Help: "login of an infrastructure partner, which Microsoft sign-in needs beside the key"},
 			{Name: fieldPassword, Account: true, Secret: true, Help: "password of that login"},
 			{Name: "base_url", Default: baseURL, Help: "PlusVibe's API"},
 			{Name: "auth_hosts", Default: authHost, Help: "hosts to which sign-in links may lead, separated by commas"},
-			{Name: "user_agent", Default: userAgent, Help: "how calls name themselves; PlusVibe's edge may turn unusual ones away"},
-			{Name: fieldAllow, Default: "false", Help: "true: an account may give a partner's login, whose password starts sign-ins at PlusVibe; false: a credential with one is not taken, and one that is stored is not sent"},
+			{Name: "user_agent", Default: userAgent, Help: "User-Agent header of the calls; PlusVibe may refuse calls with unusual values"},
+			{Name: fieldAllow, Default: "false", Help: "whether a credential may contain the login of a partner, with its password, which PlusVibe needs for sign-in links; with false, such a credential is refused, and a stored password is not sent"},
 		},
 		// PlusVibe publishes no limit. This budget allows 5 calls per second on average. Because
 		// its window is 10 seconds, short bursts are possible, such as the pages of a listing.

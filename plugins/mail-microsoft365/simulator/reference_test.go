@@ -118,7 +118,7 @@ func TestReadmeNamesTests(t *testing.T) {
 	sources := testSources(t)
 	rows := 0
 	for _, line := range strings.Split(tables, "\n") {
-		if !strings.HasPrefix(line, "| ") || line == "| Row | Test |" {
+		if !strings.HasPrefix(line, "| ") || line == "| Behaviour | Test |" {
 			continue
 		}
 		rows++

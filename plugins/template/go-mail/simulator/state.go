@@ -43,7 +43,8 @@ type tenant struct {
 type domains map[string]*domain
 
 // behaviour has delays in milliseconds, the number of rows on a page of the message trace, and the
-// numbers of licences.
+// numbers of licences. DomainMS has no effect, because this platform shows new domains at once. The
+// conformance checks set it at every platform.
 type behaviour struct {
 	ConsentMS     int       `json:"consent_ms"`
 	RoleMS        int       `json:"role_ms"`
