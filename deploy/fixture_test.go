@@ -130,8 +130,8 @@ func runCommand(t *testing.T, program string, env []string, args ...string) (pri
 	return printed
 }
 
-// get requests a URL with an API key, or without one if it is empty. It returns the status and the
-// JSON object of the answer.
+// get requests a URL with an API key, or without a key if key is empty. It returns the status and
+// the JSON object of the answer.
 func get(t *testing.T, url, key string) (status int, answer object) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

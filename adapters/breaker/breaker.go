@@ -37,13 +37,13 @@ type Options struct {
 	// OpenTime is how long a circuit stays open. The default is 30 seconds.
 	OpenTime time.Duration
 	// Budget counts a call against the provider's budgets before the call is sent. domain is the
-	// fault domain whose budgets are used; operation is wire.Call.Operation. If the call exceeds a
+	// fault domain whose budgets are used. operation is wire.Call.Operation. If the call exceeds a
 	// budget, Budget returns false and the time after which a retry can succeed. Otherwise Budget
 	// returns the function giveBack, which removes the call from the budgets again. If Budget is
 	// nil, all calls are allowed.
 	Budget BudgetFunc
-	// MaxCircuits is the maximum number of circuits. If there are more, the least recently used one
-	// is removed. The default is 4096.
+	// MaxCircuits is the maximum number of circuits. If there are more, the least recently used
+	// circuit is removed. The default is 4096.
 	MaxCircuits int
 }
 

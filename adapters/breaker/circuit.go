@@ -98,7 +98,7 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 
 func (c *circuit) isHalfOpen() bool { return c.breaker.State() == gobreaker.StateHalfOpen }
 
-// countAgainstBudgets counts the call against the budgets of budgetDomain; giveBack reverses the
+// countAgainstBudgets counts the call against the budgets of budgetDomain. giveBack reverses the
 // count. countAgainstBudgets returns outcome.Throttled when a budget is exceeded.
 func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budgetDomain string) (giveBack func(), err error) {
 	if call.WithoutProvider {

@@ -28,7 +28,7 @@ type accountRow struct {
 	Email       string
 	Plan        string
 	Active      bool
-	TenantSlots int `bun:",nullzero"` // 0 if the number of the plan applies
+	TenantSlots int `bun:",nullzero"` // 0 if the plan's number of slots applies
 	CreatedAt   time.Time
 
 	PlanSlots    int       `bun:",scanonly"`
@@ -225,8 +225,8 @@ func (s *Store) changeAccount(ctx context.Context, operation string, id access.A
 }
 
 // lockOpenAccount locks the account and returns an error if the account is closed. It reads the row
-// in a second statement: the locking statement may wait for a transaction that closes the account,
-// and would not see that change.
+// in a second statement. The locking statement may wait for a transaction that closes the account,
+// and would not see that the account is closed.
 func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
 	if err := s.lockAccount(ctx, tx, owner); err != nil {
 		return access.Account{}, err
@@ -304,7 +304,7 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 
 // closeLockedAccount closes an account whose lock the transaction holds, and fills in closing.
 func (s *Store) closeLockedAccount(ctx context.Context, tx bun.IDB, acc access.Account, rulesLeft []string, closing *ports.Closing) error {
-	integrations, err := s.lockIntegrations(ctx, tx, string(acc.ID)) // first, see lockToConnect
+	integrations, err := s.lockIntegrations(ctx, tx, string(acc.ID)) // integrations are locked first (see lockToConnect)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ type keyRow struct {
 
 	LastUsedAt time.Time `bun:",scanonly"`
 
-	// The columns of api_key_bounds, see storedBounds.
+	// The columns of api_key_bounds (see storedBounds).
 	Scopes    *string    `bun:",scanonly"`
 	Tenants   *string    `bun:",scanonly"`
 	Networks  *string    `bun:",scanonly"`

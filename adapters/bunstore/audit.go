@@ -160,9 +160,9 @@ func (r entryRow) entry() audit.Entry {
 	return e
 }
 
-// chainRow holds the sequence number and the hash of the last entry of an account's audit chain,
-// and the sequence number of the last dropped entry. Transactions that add entries lock this row,
-// so they commit one after another.
+// chainRow is the state of an account's audit chain. It has the sequence number and the hash of the
+// last entry, and the sequence number of the last dropped entry. Transactions that add entries lock
+// this row, so they commit one after another.
 type chainRow struct {
 	bun.BaseModel `bun:"table:audit_chains,alias:ac"`
 

@@ -33,7 +33,7 @@ type pendingEntries struct {
 	act       *ports.Act // the act of the request, nil for background work
 	entries   []audit.Entry
 	endsAct   bool           // the transaction ends the act
-	outcome   *audit.Outcome // the outcome of the act that ends; if nil, the act gets no entry
+	outcome   *audit.Outcome // the outcome of the act that ends, nil if the act gets no entry
 	storesAct bool           // the transaction stores the act
 }
 
@@ -66,7 +66,7 @@ func endAct(ctx context.Context, outcome *audit.Outcome) {
 
 // store ends the act of the request if endAct was called. Otherwise it stores a new act if the
 // transaction changed rows. Then it stores the entries. It must be the last step of the
-// transaction, see storeEvents.
+// transaction (see storeEvents).
 func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, changed bool) error {
 	var err error
 	switch {
@@ -90,10 +90,9 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 	return nil
 }
 
-// endStoredAct deletes the stored act. If there is an outcome, it adds the act's entry, unless
-// RecordLostWrites has already added that entry. With an outcome it also deletes the act that an
-// earlier attempt stored under the same Idempotency-Key, because the entry of this attempt replaces
-// that act.
+// endStoredAct deletes the stored act. If there is an outcome, and RecordLostWrites has not added
+// the act's entry yet, it adds the entry. With an outcome it also deletes the act that an earlier
+// attempt stored under the same Idempotency-Key. The entry of this attempt replaces that act.
 func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
 	deletion := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)

@@ -242,9 +242,9 @@ func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 	}
 }
 
-// TestLostAttemptLeavesTheActOfTheOther checks an attempt whose Idempotency-Key another attempt has
-// taken over. The first attempt must not delete the act of the other attempt.
-func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
+// TestAttemptThatLostItsKeyLeavesTheOtherAct checks an attempt whose Idempotency-Key another
+// attempt has taken over. The first attempt must not delete the act of the other attempt.
+func TestAttemptThatLostItsKeyLeavesTheOtherAct(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)

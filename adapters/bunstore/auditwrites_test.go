@@ -44,10 +44,10 @@ var unauditedWrites = map[string]string{
 	"claim check of OAuth session":               "a read of the session's status",
 }
 
-// TestWritesOutsideOfTransactionsAreKnown checks each statement that writes. Either inTransaction
+// TestWritesOutsideTransactionsAreListed checks each statement that writes. Either inTransaction
 // runs it, and then stores the act of the request, or it is listed in unauditedWrites. RunRead must
 // not run it, because on SQLite it would then not wait for other writers.
-func TestWritesOutsideOfTransactionsAreKnown(t *testing.T) {
+func TestWritesOutsideTransactionsAreListed(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("*.go")
 	must(t, "list files", err)

@@ -58,7 +58,7 @@ func domainCountsOf(d domain.Domain) domainCounts {
 }
 
 // emitMailbox adds the events of a change of a mailbox to the transaction. goneType is the type of
-// the event if the mailbox is deleted, see event.OfMailbox.
+// the event that a deleted mailbox gets (see event.OfMailbox).
 func emitMailbox(ctx context.Context, owner string, c change[mailbox.Mailbox], goneType event.Type) {
 	emit(ctx, owner, event.OfMailbox(c.before, c.after, goneType)...)
 	checkReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
@@ -127,9 +127,9 @@ func (s *Store) lockConnections(ctx context.Context, tx bun.IDB, owner, integrat
 	return byMailbox, nil
 }
 
-// emitEndedConnections adds the events of the connections that the caller is about to delete with
-// their mailboxes or their integrations. ids are the mailboxes or the integrations, and column is
-// the column of mailbox_connections that contains them.
+// emitEndedConnections adds the events of connections that the caller is about to delete with their
+// mailboxes or integrations. ids are the ids of these mailboxes or integrations. column is the
+// column of mailbox_connections that contains these ids.
 func (s *Store) emitEndedConnections(ctx context.Context, tx bun.IDB, owner, column string, ids []string) error {
 	for chunk := range slices.Chunk(ids, batchSize) {
 		var rows []connectionRow
@@ -185,7 +185,7 @@ func jobsOfRuns(ctx context.Context, db bun.IDB, owner string, runs ...string) (
 	return byRun, err
 }
 
-// activeRuns returns the runs with an active job of one of these domains.
+// activeRuns returns the runs that have an active job for one of these domains.
 func activeRuns(ctx context.Context, tx bun.IDB, owner string, domainIDs []string) (runs []string, err error) {
 	if len(domainIDs) == 0 {
 		return nil, nil
@@ -242,8 +242,8 @@ func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, m
 	return nil
 }
 
-// readinessRow is the readiness that the event log last reported for a tenant. Transactions that
-// change what the readiness depends on lock this row, so they run one after another.
+// readinessRow is the readiness that the event log last reported for a tenant. A transaction that
+// can change the readiness locks this row, so such transactions run one after another.
 type readinessRow struct {
 	bun.BaseModel `bun:"table:tenant_readiness,alias:tr"`
 

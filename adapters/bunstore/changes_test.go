@@ -349,7 +349,7 @@ func TestRemovedTenantRemovesAllInIt(t *testing.T) {
 	})
 }
 
-// errorOtherThan returns an error unless err has the text of expected.
+// errorOtherThan returns nil if err has the text of expected, and an error otherwise.
 func errorOtherThan(err, expected error) error {
 	if err != nil && err.Error() == expected.Error() {
 		return nil
@@ -416,7 +416,8 @@ func TestReadinessFollowsDomains(t *testing.T) {
 }
 
 // TestReadsOfTheDNSTakeFewStatements counts the statements of the two most frequent changes during
-// provisioning: saving a domain after its DNS was read, and saving a job after a step.
+// provisioning. One change saves a domain after its DNS was read. The other change saves a job
+// after a step.
 func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
 	var counter statementCounter
 	s := migratedStore(t, Memory, &counter)

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestStoredChangesAreNotedAsEffects(t *testing.T) {
+func TestStoredChangesAreRecordedAsEffects(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		attached := attachTenant(t, s, owner, 1)
@@ -37,7 +37,7 @@ func TestStoredChangesAreNotedAsEffects(t *testing.T) {
 	})
 }
 
-func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
+func TestReadsAndRefusedChangesAreNotEffects(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attached := attachTenant(t, s, owner, 1)
@@ -62,7 +62,7 @@ func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
 	})
 }
 
-func TestRolledBackChangeIsNotNotedAsEffect(t *testing.T) {
+func TestRolledBackChangeIsNotAnEffect(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
 		s := migratedStore(t, url(t), hook)

@@ -100,8 +100,8 @@ var connectionWrites = []struct {
 }
 
 // TestWritesOfConnectionsDoNotDeadlock pauses one transaction after each of its statements in turn,
-// and runs a second one until it ends or waits for a lock. All transactions lock rows in the order
-// that lockToConnect describes, so PostgreSQL never aborts one.
+// and runs a second transaction until it ends or waits for a lock. All transactions lock rows in
+// the order that lockToConnect describes, so PostgreSQL never aborts a transaction.
 func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all its connections
 	var firstHook, secondHook stepHook

@@ -127,8 +127,8 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 }
 
 // lockToConnect locks an integration and the mailboxes to which the caller may add connections. A
-// concurrent deletion of one of these mailboxes waits for the caller. It then sees the new
-// connection and emits the event of its end.
+// concurrent deletion of one of these mailboxes waits for the caller. The deletion then sees the
+// new connection and emits the event that the connection has ended.
 //
 // Transactions that lock several of these rows lock integrations first, then mailboxes, then
 // connections, and sessions last. A different order could end in a deadlock. PostgreSQL would abort
@@ -189,8 +189,8 @@ func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connection
 }
 
 // checkNotHeld returns fault.ConnectedElsewhere if a different integration holds the mailbox. If
-// transactions connect the mailbox concurrently, the unique index admits one of them. The others
-// retry, and then get this error.
+// transactions connect the mailbox concurrently, the unique index admits one of them. The other
+// transactions retry, and then get this error.
 func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	if !integration.ConnectionStatus(row.Status).HoldsMailbox() {
 		return nil
@@ -291,8 +291,8 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 	if err != nil && !isUnknownIntegration {
 		return integration.EligibleMailbox{}, err
 	}
-	// The function makes the same queries for an unknown mailbox as for a known one, so the time of
-	// the response does not reveal whether the mailbox exists.
+	// The function makes the same queries for unknown and known mailboxes. The time of the response
+	// therefore does not reveal whether the mailbox exists.
 	var connections []connectionRow
 	err = selectConnections(db, &connections, owner, integrationID).Where("mc.mailbox_id = ?", mailboxID).Scan(ctx)
 	switch {

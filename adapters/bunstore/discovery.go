@@ -261,8 +261,8 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 // unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to
 // delete, and an unblock event for each blocked mailbox. It makes the tenant due, so that the next
 // enforcement pass removes these mailboxes from the transport rule. It does not return the row of a
-// mailbox with an intended block (see SaveIntents), because only an enforcement pass can find out
-// whether that mailbox is blocked.
+// mailbox with an intended block (see SaveIntents). Only an enforcement pass can find out whether
+// that mailbox is blocked.
 func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.DiscoveryResult) (deletable []mailboxRow, released []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil
@@ -294,8 +294,8 @@ func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantR
 	return deletable, released, makeDue(ctx, tx, state, at)
 }
 
-// intendedBlocks returns the ids of the mailboxes for which a block is intended and its outcome is
-// not known.
+// intendedBlocks returns the ids of the mailboxes with an intended block. The outcome of such a
+// block is not known.
 func intendedBlocks(ctx context.Context, tx bun.IDB, t tenantRow) (map[string]bool, error) {
 	var ids []string
 	err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", t.AccountID).
@@ -307,7 +307,7 @@ func intendedBlocks(ctx context.Context, tx bun.IDB, t tenantRow) (map[string]bo
 	return intended, err
 }
 
-// unblockEvents returns an unblock event for each mailbox of blocked.
+// unblockEvents returns an unblock event for each mailbox in blocked.
 func unblockEvents(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, blocked []mailboxRow, at time.Time) ([]sendlimit.Event, error) {
 	guid, owner := tenant.GUID(t.GUID), access.AccountID(t.AccountID)
 	timeZone, err := sendlimit.TimeZone(state.TimeZone)

@@ -14,10 +14,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestMissedOnceIsHiddenAndKept checks a domain and a mailbox that discoveries do not find for less
-// than observation.ReplicaLag. They are not listed and not counted, but their rows are kept. They
-// are listed again when a discovery finds them.
-func TestMissedOnceIsHiddenAndKept(t *testing.T) {
+// TestObjectMissedOnceIsHiddenAndKept checks a domain and a mailbox that discoveries do not find
+// for less than observation.ReplicaLag. They are not listed and not counted, but their rows are
+// kept. They are listed again when a discovery finds them.
+func TestObjectMissedOnceIsHiddenAndKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		other := addDomain(t, s, ann, guid(1), "other.test")
@@ -57,7 +57,7 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 	})
 }
 
-func TestMissedTwiceIsRemoved(t *testing.T) {
+func TestObjectMissedTwiceIsRemoved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
@@ -73,9 +73,9 @@ func TestMissedTwiceIsRemoved(t *testing.T) {
 	})
 }
 
-// TestUnlistedIsNotMissedUntilReadByName checks that an object is not missing only because the list
-// does not contain it. MissedDomains or MissedMailboxes must also contain its name.
-func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
+// TestUnlistedObjectIsNotMissedUntilReadByName checks that an object is not missing only because
+// the list does not contain it. MissedDomains or MissedMailboxes must also contain its name.
+func TestUnlistedObjectIsNotMissedUntilReadByName(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
@@ -89,9 +89,9 @@ func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 	})
 }
 
-// TestMissingIsReservedAgain checks a request for a missing domain or mailbox. The row becomes a
-// reservation again, and counts against the limit.
-func TestMissingIsReservedAgain(t *testing.T) {
+// TestMissingObjectIsReservedAgain checks a request for a missing domain or mailbox. The row
+// becomes a reservation again, and counts against the limit.
+func TestMissingObjectIsReservedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		missingDomain := addDomain(t, s, ann, guid(1), "other.test")

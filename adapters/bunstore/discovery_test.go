@@ -31,7 +31,8 @@ func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []dom
 }
 
 // saveAgain stores the discovery found. It first marks the stored domains and mailboxes as missing
-// since an earlier discovery. Those that found does not list are therefore removed.
+// since an earlier discovery. The domains and mailboxes that found does not list are therefore
+// removed.
 func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) {
 	t.Helper()
 	since := storedTime(found.Began.Add(-observation.ReplicaLag))

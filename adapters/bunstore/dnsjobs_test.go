@@ -266,8 +266,8 @@ func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at ti
 }
 
 // TestLargeBacklogDoesNotDelayOtherAccounts checks that a worker claims the job of a second account
-// next, although the first account has many queued jobs and keeps all workers busy. The workers
-// claim 24 jobs. The first account has 1,000 jobs, or 10,000 with TENANTRY_SOAK.
+// next. The first account has many queued jobs and keeps all workers busy. The workers claim 24
+// jobs. The first account has 1,000 jobs, or 10,000 with TENANTRY_SOAK.
 func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 	backlog := 1000
 	if soak.Enabled() {

@@ -158,7 +158,7 @@ func insertJob(ctx context.Context, tx bun.IDB, row dnsJobRow) error {
 }
 
 // dropEmptyRuns deletes runs without jobs. The deletion of a domain also deletes its job, and can
-// leave such a run.
+// leave a run without jobs.
 func dropEmptyRuns(ctx context.Context, tx bun.IDB, owner string) error {
 	_, err := tx.NewDelete().Model((*dnsRunRow)(nil)).Where("dr.account_id = ?", owner).
 		Where("NOT EXISTS (SELECT 1 FROM dns_jobs AS dj WHERE dj.account_id = dr.account_id AND dj.run_id = dr.id)").Exec(ctx)
@@ -223,8 +223,8 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return provisioning.Run{}, nil, err
 	}
-	// Run makes the same queries for an unknown run as for a run that is not visible, so the time
-	// of the response does not reveal whether the run exists.
+	// Run makes the same queries for unknown and invisible runs. The time of the response therefore
+	// does not reveal whether the run exists.
 	jobsByRun, err := s.readJobs(ctx, accountKey(owner), ident.ParseOrZero(id))
 	if err != nil {
 		return provisioning.Run{}, nil, err
@@ -345,8 +345,8 @@ func (s *Store) RenewJobLease(ctx context.Context, j provisioning.Job, lease tim
 }
 
 // SaveJob implements ports.DNSJobs. A job with a next attempt has no event, so one statement saves
-// the job. For a job that ends, SaveJob locks the run before the job, as the deletion of a domain
-// does.
+// the job. For a job that ends, SaveJob locks the run before the job. The deletion of a domain uses
+// the same order.
 func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, err error) {
 	if j.Status.HasNextAttempt() {
 		err = s.db.RunWrite(ctx, "save provisioning job", func(ctx context.Context, db bun.IDB) (err error) {

@@ -363,7 +363,7 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 }
 
 // TestConcurrentProcessesCreateOneRun checks that only one of the concurrent runs of two processes
-// is created. The unique index prevents the others.
+// is created. The unique index prevents the other runs.
 func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)

@@ -143,7 +143,7 @@ func writersOfSubjects(t *testing.T) (writers []writer) {
 	return writers
 }
 
-// emptyPackages imports each package as an empty one.
+// emptyPackages imports each package as an empty package.
 type emptyPackages struct{}
 
 func (emptyPackages) Import(path string) (*types.Package, error) {

@@ -43,8 +43,8 @@ func (r enforcementRow) event() sendlimit.Event {
 		Sent: r.SentCount, Limit: r.LimitValue, At: r.CreatedAt.UTC()}
 }
 
-// Events are counted in spans of an hour and of a day, in seconds. The events of one hour are few
-// enough to scan. A log has few enough days to read the counts of all days.
+// hour and day are the spans in which events are counted, in seconds. The events of one hour are
+// few enough to scan. A log has few enough days to read the counts of all days.
 const (
 	hour = 60 * 60
 	day  = 24 * hour
@@ -302,8 +302,8 @@ func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 		Where("ec.span = ?", day).Where("ec.starts <= ?", end.Unix()-day).Order("ec.starts", "ec.account_id")
 }
 
-// dropEventBatch deletes at most limit events of a day and subtracts them from the counts, in one
-// transaction, so that the counts always equal the events.
+// dropEventBatch deletes at most limit events of a day and subtracts them from the counts. It does
+// both in one transaction, so that the counts are always correct.
 func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, limit int) (n int, err error) {
 	err = s.inTransaction(ctx, "drop enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		chunk := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", d.AccountID).

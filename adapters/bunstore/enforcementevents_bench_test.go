@@ -57,7 +57,7 @@ func benchEvents(b *testing.B, url string, eventCount int) {
 }
 
 // benchmarkPages reads pages at the beginning, in the middle, at the end and at random offsets of
-// the log. It alternates between these, because the machine's speed varies.
+// the log. It alternates between these pages, because the machine's speed varies.
 func (l eventLog) benchmarkPages(b *testing.B, query ports.EventQuery) {
 	query.Limit = largestPage
 	total := l.count(b, query)
@@ -201,7 +201,7 @@ type eventLog struct {
 }
 
 const (
-	logBegins    = 1_699_920_000_000 // a midnight, Unix time in ms
+	logBegins    = 1_699_920_000_000 // the Unix time of a midnight, in milliseconds
 	logDays      = 730
 	benchTenants = 100
 )

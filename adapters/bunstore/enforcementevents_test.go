@@ -65,8 +65,8 @@ func expectedPage(events []sendlimit.Event, query ports.EventQuery) ports.EventP
 }
 
 // recordSampleEvents records the events of three tenants over several days. An hour or a day can
-// have no event, one or many. The random source has a fixed seed, so the events are always the
-// same.
+// have no event, one event or many events. The random source has a fixed seed, so the events are
+// always the same.
 func recordSampleEvents(t testing.TB, s *Store, owner access.AccountID) (events []sendlimit.Event) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -141,7 +141,7 @@ func TestPagesCollectEveryEventOnce(t *testing.T) {
 			if offset+len(page.Events) >= page.Total {
 				break
 			}
-			added++ // new events move existing ones to later offsets
+			added++ // new events move existing events to later offsets
 			storeEvents(t, s, ann, newEvent(1000+added, 1, now.Add(time.Duration(added)*time.Second)))
 		}
 		for _, e := range events {
@@ -294,7 +294,7 @@ func TestHealthReportsLongestWaitingTenant(t *testing.T) {
 	})
 }
 
-func TestTenantThatSetDayMadeDueHasWaitedSinceItsConnection(t *testing.T) {
+func TestTenantThatSetTimeZoneMadeDueHasWaitedSinceItsConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")

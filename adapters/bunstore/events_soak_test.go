@@ -117,7 +117,7 @@ func (l *logSoak) readToEnd(t *testing.T, s *Store, limit int) (events []event.E
 			return events
 		}
 		if len(page.Events) == 0 {
-			time.Sleep(time.Millisecond) // leaves the processor to the writers; no result depends on it
+			time.Sleep(time.Millisecond) // leaves the processor to the writers. No result depends on this pause.
 		}
 	}
 }
@@ -131,13 +131,13 @@ func (l *logSoak) killConnections(t *testing.T) {
 		if err != nil && t.Context().Err() != nil {
 			return
 		}
-		time.Sleep(20 * time.Millisecond) // the pace of the kills; no result depends on it
+		time.Sleep(20 * time.Millisecond) // the pace of the kills. No result depends on this pause.
 	}
 }
 
 // requireSameEvents requires that all readers got the same events, without a gap. They must have
-// got each event of a committed attempt once. Of an uncertain attempt they must have got all events
-// or none.
+// got each event of a committed attempt once. If it is uncertain whether an attempt was committed,
+// they must have got all of its events or no event.
 func (l *logSoak) requireSameEvents(t *testing.T, eventsOfReaders [][]event.Event) {
 	eventCounts := map[string]int{} // keyed by attempt
 	for i, e := range eventsOfReaders[0] {

@@ -43,14 +43,14 @@ var sharedStores = func() (stores []*sharedStore) {
 
 // eachStore runs a test on an empty store: on PostgreSQL, and on SQLite in memory or in a file.
 // With TENANTRY_SOAK it runs on both kinds of SQLite. All tests share these stores, because
-// emptying a database is much faster than migrating a new one for each test.
+// emptying a database is much faster than migrating a new database for each test.
 func eachStore(t *testing.T, run func(t *testing.T, s *Store)) {
 	for _, d := range append(soak.Sample(t, sharedStores[:2:2], 1), sharedStores[2]) {
 		t.Run(d.Name, func(t *testing.T) { run(t, d.emptyStore(t)) })
 	}
 }
 
-// emptyStore deletes what the last test left in the shared store, and returns the store.
+// emptyStore deletes the rows that the last test left in the shared store, and returns the store.
 func (d *sharedStore) emptyStore(t testing.TB) *Store {
 	t.Helper()
 	if d.store == nil {
@@ -63,7 +63,7 @@ func (d *sharedStore) emptyStore(t testing.TB) *Store {
 	return d.store
 }
 
-// emptyingScript returns statements that delete all rows, except those that migrations inserted.
+// emptyingScript returns statements that delete all rows that migrations did not insert.
 func emptyingScript(t testing.TB, s *Store) string {
 	t.Helper()
 	tables, err := maintenance.Tables(withoutCollection(t.Context()), s.db)
@@ -244,7 +244,7 @@ func mailboxSpecs(d domain.Domain, locals ...string) []mailbox.Spec {
 	return specs
 }
 
-// requireSameError checks that a foreign object and an unknown one get the same error.
+// requireSameError checks that a foreign object and an unknown object get the same error.
 func requireSameError(t testing.TB, label string, a, b error) {
 	t.Helper()
 	if a == nil || b == nil || a.Error() != b.Error() {

@@ -165,9 +165,9 @@ func (s *Store) Reap(ctx context.Context, now time.Time, limit int) (int, error)
 	return int(deleted), err
 }
 
-// EndLeases expires all leases: of keys, jobs, enforcement runs and deliveries. Call it only when
-// the single process of an embedded database starts, because every process that held a lease has
-// then exited.
+// EndLeases expires all leases of Idempotency-Keys, jobs, enforcement runs and deliveries. Call it
+// only when the single process of an embedded database starts, because every process that held a
+// lease has then exited.
 func (s *Store) EndLeases(ctx context.Context) error {
 	return s.inTransaction(ctx, "end leases", func(ctx context.Context, tx bun.IDB) error {
 		for _, table := range []any{(*idempotencyRow)(nil), (*dnsJobRow)(nil), (*sendTenantRow)(nil), (*deliveryRow)(nil)} {

@@ -30,7 +30,7 @@ func mustClaim(t testing.TB, s *Store, request ports.Claim) string {
 	return attempt
 }
 
-// requireRecord returns the record of a key. It fails the test if there is none.
+// requireRecord returns the record of a key. It fails the test if there is no record.
 func requireRecord(t testing.TB, s *Store, key idempotency.KeyID) idempotency.Record {
 	t.Helper()
 	r, found, err := s.KeyRecord(t.Context(), key)

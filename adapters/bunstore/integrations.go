@@ -233,8 +233,9 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 	return integrationsOf(rows), err
 }
 
-// maxRefreshTries is the maximum number of attempts to save a refresh while OAuth sessions of other
-// integrations claim its mailboxes. Each session claims one mailbox, so the conflicts end.
+// maxRefreshTries is the maximum number of attempts to save a refresh. An attempt fails if an OAuth
+// session of another integration claims a mailbox of the refresh. Each session claims one mailbox,
+// so the conflicts end.
 const maxRefreshTries = 10
 
 // SaveRefresh implements ports.Connections.
@@ -284,7 +285,7 @@ func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, obse
 }
 
 // newConnectionRows returns the rows sorted by mailbox, so that two concurrent refreshes do not
-// deadlock. If a mailbox has several connections, the last one is kept.
+// deadlock. If a mailbox has several connections, the last connection is kept.
 func newConnectionRows(parent integrationRow, connections []integration.Connection) []connectionRow {
 	lastOfMailbox := make(map[string]connectionRow, len(connections))
 	for _, c := range connections {
@@ -300,12 +301,13 @@ func newConnectionRows(parent integrationRow, connections []integration.Connecti
 	return rows
 }
 
-// mergeRefreshed stores what a refresh observed of the integration, and when the refresh began. It
-// returns false if the connections of a refresh that began later are stored already.
+// mergeRefreshed stores the state of the integration that a refresh observed, and the time when the
+// refresh began. It returns false if the connections of a refresh that began later are stored
+// already.
 //
 // A refresh by a key that is limited to some tenants compares only their mailboxes. mergeRefreshed
-// does not store when such a refresh began. Otherwise it would delay the next scheduled refresh,
-// and an older refresh of all tenants could no longer be saved.
+// does not store the time when such a refresh began. Otherwise that time would delay the next
+// scheduled refresh, and an older refresh of all tenants could no longer be saved.
 func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (isNewest bool, err error) {
 	_, isLimited := ports.VisibleTenants(ctx)
 	if !isLimited {

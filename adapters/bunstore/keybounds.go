@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// keyBoundsRow holds the bounds of a key, and who created the key. A key of an earlier release has
-// no row.
+// keyBoundsRow holds the bounds of a key, and who created the key. A key that an earlier release
+// created has no row.
 type keyBoundsRow struct {
 	bun.BaseModel `bun:"table:api_key_bounds,alias:b"`
 
@@ -143,7 +143,7 @@ func insertKey(ctx context.Context, tx bun.IDB, row keyRow, b access.Bounds, cre
 }
 
 // copyBounds copies the bounds and the creator of one key to another. If the first key has no
-// bounds row, the second gets none.
+// bounds row, the second key gets no row.
 func copyBounds(ctx context.Context, tx bun.IDB, from, to string) error {
 	_, err := tx.NewRaw("INSERT INTO api_key_bounds (key_id, scopes, tenants, networks, expires_at, created_by) "+
 		"SELECT ?, scopes, tenants, networks, expires_at, created_by FROM api_key_bounds WHERE key_id = ?", to, from).Exec(ctx)
@@ -296,8 +296,8 @@ func keyRevoked() error { return fault.FromStore(fault.KeyRevoked.With("the API 
 
 // The context of a request limits the visible tenants, with ports.WithTenants, if the request's key
 // is limited to some tenants. Methods that read lists, or that find an object by its own id, use
-// the functions below. Methods that name the tenant do not need them: package guard replaces the id
-// of a tenant that is not visible with an id that no tenant has.
+// the functions below. Methods that get the id of the tenant do not need these functions. Package
+// guard has already replaced the id of a tenant that is not visible with an id that no tenant has.
 
 // isVisible reports whether a tenant is visible in ctx.
 func isVisible(ctx context.Context, id tenant.GUID) bool {

@@ -80,7 +80,7 @@ var (
 func mailboxNotFound() error { return fault.MailboxNotFound.With("the tenant holds no such mailbox") }
 
 // mailboxesOfTenant selects a tenant left-joined with its mailboxes that the API lists and that
-// satisfy joinCondition, see domainsOfTenant.
+// satisfy joinCondition (see domainsOfTenant).
 func mailboxesOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
@@ -119,7 +119,7 @@ func (s *Store) Mailbox(ctx context.Context, owner access.AccountID, id tenant.G
 }
 
 // findMailbox returns the mailbox that query selects. query selects a tenant left-joined with the
-// mailbox, see mailboxesOfTenant.
+// mailbox (see mailboxesOfTenant).
 func (s *Store) findMailbox(ctx context.Context, operation string, query func(bun.IDB) *bun.SelectQuery) (mailbox.Mailbox, error) {
 	var row mailboxRow
 	err := s.db.RunRead(ctx, operation, func(ctx context.Context, db bun.IDB) error {
@@ -226,8 +226,9 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 	return reserved, err
 }
 
-// lockDomain locks a domain. On PostgreSQL it locks the domain's tenant first, because the insert
-// of a mailbox and the deletion of a tenant both lock the tenant too.
+// lockDomain locks a domain. On PostgreSQL it locks the domain's tenant first. The deletion of a
+// tenant uses the same order. Without this order, the caller would lock the tenant later, when it
+// inserts a mailbox, and could deadlock with a deletion.
 func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (domainRow, error) {
 	var d domainRow
 	if database.IsPostgres(s.db) {

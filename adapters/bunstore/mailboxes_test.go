@@ -297,8 +297,8 @@ func waitForLock(t *testing.T, s *Store) {
 	}
 }
 
-// TestReservationAndDeletionOfTenantDoNotDeadlock runs twice. In one run the reservation is the
-// first to lock the domain, and in the other the deletion is. Both lock the tenant before the
+// TestReservationAndDeletionOfTenantDoNotDeadlock runs twice. In one run the reservation locks the
+// domain first, and in the other run the deletion locks it first. Both lock the tenant before the
 // domain. Otherwise they would deadlock: PostgreSQL would abort one of the two transactions, and
 // the store would run it again.
 func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {

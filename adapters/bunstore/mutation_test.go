@@ -21,9 +21,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// site is a part of this package's source that is replaced: an expression that has mutants, or the
-// keyword const of a declaration that must become a variable. A mutant is a wrong expression that a
-// programmer could have written instead of the original.
+// site is a part of this package's source that is replaced. It is an expression that has mutants,
+// or the keyword const of a declaration that must become a variable. A mutant is a wrong expression
+// that a programmer could have written instead of the original.
 type site struct {
 	file     string
 	pos, end int
@@ -301,8 +301,8 @@ func TestEveryConditionIsTested(t *testing.T) {
 // PostgreSQL, and TestEveryConditionIsTested itself.
 const unsuitableTests = "^Test(Benchmarks|EveryConditionIsTested)|/^postgres$|//^postgres$"
 
-// runMutant runs the tests on a mutant until the first one fails. It unsets TENANTRY_SOAK: the long
-// forms of the tests would take hours for all mutants.
+// runMutant runs the tests on a mutant until the first test fails. It unsets TENANTRY_SOAK: the
+// long forms of the tests would take hours for all mutants.
 func runMutant(t *testing.T, testBinary string, number int) ([]byte, error) {
 	cmd := exec.CommandContext(t.Context(), testBinary, "-test.failfast", "-test.timeout=10m", "-test.skip="+unsuitableTests)
 	isSoak := func(variable string) bool { return strings.HasPrefix(variable, "TENANTRY_SOAK=") }

@@ -119,7 +119,7 @@ var seenStatements = statementSet{statements: map[string]bool{}}
 
 type withoutCollectionKey struct{}
 
-// withoutCollection returns a context whose statements are not collected, such as those of
+// withoutCollection returns a context whose statements are not collected, such as the statements of
 // migrations.
 func withoutCollection(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withoutCollectionKey{}, true)
@@ -136,8 +136,9 @@ func (s *statementSet) AfterQuery(ctx context.Context, e *bun.QueryEvent) {
 	s.statements[withoutValues(e.Query)] = true
 }
 
-// withoutValues returns a statement in which each quoted value is replaced by an empty one. It uses
-// no regular expression, because that would take a tenth of the time of all tests of this package.
+// withoutValues returns a statement in which each quoted value is replaced by an empty value. It
+// uses no regular expression, because that would take a tenth of the time of all tests of this
+// package.
 func withoutValues(statement string) string {
 	var kept strings.Builder
 	parts := strings.Split(statement, "'") // every second part is in quotes

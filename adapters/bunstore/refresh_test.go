@@ -118,7 +118,7 @@ func TestRequestedRefreshCountsAsBegun(t *testing.T) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		fixture.saveRefresh(t, s, fixture.integration1, now.Add(time.Hour))
 		requireOrder(t, "before it", claimRefreshes(t, s, now.Add(time.Hour), now.Add(2*time.Hour), 9), fixture.integration2.ID)
-		fixture.saveRefresh(t, s, fixture.integration2, now) // a second refresh began before the first one was saved
+		fixture.saveRefresh(t, s, fixture.integration2, now) // a second refresh began before the first refresh was saved
 		requireOrder(t, "before the other", claimRefreshes(t, s, now.Add(2*time.Hour), now.Add(2*time.Hour), 9), fixture.integration1.ID)
 	})
 }
@@ -328,8 +328,8 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 	execSQL(t, s, "ANALYZE tenants, mailboxes, mailbox_connections")
 }
 
-// TestOlderListingDoesNotOverwriteNewerOne checks that the stored connections are those of the
-// listing that began last, whichever refresh ends last.
+// TestOlderListingDoesNotOverwriteNewerOne checks that the stored connections come from the listing
+// that began last, whichever refresh ends last.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)

@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// forgottenRow is a domain that discoveries ignore if it has no row in domains. If the domain has a
-// row, its removal at the platform began at ForgottenAt.
+// forgottenRow is a domain that discoveries ignore if it has no row in the table domains. If it has
+// such a row, its removal at the platform began at ForgottenAt.
 type forgottenRow struct {
 	bun.BaseModel `bun:"table:forgotten_domains,alias:fd"`
 
@@ -142,8 +142,9 @@ func domainInUse() error {
 	return fault.FromStore(fault.DomainInUse.With("the domain still has mailboxes; remove them first"))
 }
 
-// BeginDomainRemoval implements ports.Removals. It locks the tenant before the domain, because the
-// insert of the forgottenRow locks the tenant too.
+// BeginDomainRemoval implements ports.Removals. It locks the tenant first. Otherwise the insert of
+// the forgottenRow would lock the tenant after the domain, and could deadlock with a transaction
+// that uses the opposite order.
 func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (ports.DomainRemoval, error) {
 	var removal ports.DomainRemoval
 	err := s.inTransaction(ctx, "begin removal of domain", func(ctx context.Context, tx bun.IDB) error {
@@ -185,8 +186,8 @@ func (s *Store) CancelDomainRemoval(ctx context.Context, owner access.AccountID,
 	})
 }
 
-// RemoveDomain implements ports.Removals. It locks the domain as a reservation of mailboxes does,
-// so that no mailbox is reserved during the removal. Foreign keys delete the domain's jobs.
+// RemoveDomain implements ports.Removals. Like a reservation of mailboxes, it locks the domain, so
+// that no mailbox is reserved during the removal. Foreign keys delete the domain's jobs.
 func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "remove domain", func(ctx context.Context, tx bun.IDB) error {
 		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.ParseOrZero(d.ID))

@@ -19,7 +19,7 @@ func execSQL(t testing.TB, s *Store, statement string, args ...any) {
 	}
 }
 
-// TestPlansAreSeeded checks that the plans in core match those in the database.
+// TestPlansAreSeeded checks that the plans in core match the plans in the database.
 func TestPlansAreSeeded(t *testing.T) {
 	s := migratedStore(t, Memory)
 	var rows []struct {
@@ -43,8 +43,8 @@ func TestPlansAreSeeded(t *testing.T) {
 }
 
 // TestPrimaryKeysBeginWithAccount checks that the primary key of every table begins with
-// account_id, so that a PostgreSQL cluster can shard by account. The tables in the list exceptions
-// need not.
+// account_id, so that a PostgreSQL cluster can shard by account. The list exceptions has the other
+// tables.
 func TestPrimaryKeysBeginWithAccount(t *testing.T) {
 	exceptions := []string{"api_keys", "api_key_uses", "api_key_bounds", "api_key_old_secrets", "tenant_holders", "plans", "schema_release"}
 	s := migratedStore(t, Memory)

@@ -150,8 +150,8 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 	return err
 }
 
-// deleteOrphanPolicies deletes the policies of those scopes whose domain no longer exists.
-// Otherwise a new domain with the same name would get the old policy.
+// deleteOrphanPolicies deletes the policies of these scopes if the domain of the scope no longer
+// exists. Otherwise a new domain with the same name would get the old policy.
 func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, id tenant.GUID, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil

@@ -106,8 +106,8 @@ func (s *Store) SaveCounts(ctx context.Context, claim ports.TenantClaim, c ports
 }
 
 // retiredMark returns the mark before which counts are obsolete (see ports.TenantClaim). It is the
-// earlier mark of two successive passes, because the clock of one of them may be fast. newDay is
-// true if the marks are on different days in UTC. Deleting counts once a day is often enough.
+// earlier mark of two successive passes, because the clock of one pass may be fast. newDay is true
+// if the marks are on different days in UTC. Deleting counts once a day is often enough.
 func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
 		return mark, false
@@ -269,7 +269,7 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 const (
 	// readySince approximates when a tenant that was never claimed could first have been claimed.
 	readySince = "COALESCE(t.last_sync_at, t.consented_at)"
-	// waitsSince is when a tenant became due. A due time before the consent is ignored: it belongs
+	// waitsSince is when a tenant became due. A due time before the consent is ignored. It belongs
 	// to an earlier connection of the tenant, or it means that the tenant is due at once.
 	waitsSince = "COALESCE(CASE WHEN st.due_at > t.consented_at THEN st.due_at END, " + readySince + ")"
 	// limitedTenant is the condition that a tenant has a limit in force.

@@ -53,7 +53,7 @@ func policyNotFound() error {
 // that is reserved again keeps its id, so its policy stays in force.
 const domainOfPolicy = "(sp.scope = '' OR EXISTS (SELECT 1 FROM domains AS d WHERE d.account_id = sp.account_id AND d.id = sp.domain_id))"
 
-// policiesOfTenant selects a tenant left-joined with its policies in force, see domainsOfTenant.
+// policiesOfTenant selects a tenant left-joined with its policies in force (see domainsOfTenant).
 func policiesOfTenant(db bun.IDB, owner access.AccountID, id tenant.GUID, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("sp.*").
 		Join("LEFT JOIN send_policies AS sp ON "+policyOfTenant+" AND sp.daily_send_limit IS NOT NULL AND "+

@@ -72,7 +72,7 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 		if err != nil {
 			return err
 		}
-		if eligible.HeldElsewhere { // as in checkNotHeld
+		if eligible.HeldElsewhere { // checkNotHeld returns the same error
 			return connectedElsewhere()
 		}
 		if err := savePendingConnection(ctx, tx, connection); err != nil {
@@ -113,8 +113,8 @@ func updatePendingSession(tx bun.IDB, owner, integrationID, mailboxID string) *b
 
 // savePendingConnection sets the connection of a new session to pending. It does not change the
 // connection of a mailbox that is connected or being disconnected. Otherwise a failed session would
-// release the mailbox while its account still exists at the platform. The statuses are those of
-// ConnectionStatus.UnaffectedBySession.
+// release the mailbox while its account still exists at the platform. The query excludes the
+// statuses of ConnectionStatus.UnaffectedBySession.
 func savePendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	_, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
@@ -181,7 +181,7 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session
 }
 
 // savePendingSession stores a session that is still pending. A success also replaces an expiry that
-// a concurrent request stored, unless the mailbox was disconnected in the meantime.
+// a concurrent request stored. If the mailbox was disconnected in the meantime, the expiry stays.
 // savePendingSession returns the number of changed rows.
 func savePendingSession(ctx context.Context, tx bun.IDB, row sessionRow) (int64, error) {
 	disconnected := tx.NewSelect().Model((*connectionRow)(nil)).ColumnExpr("1").Where("mc.account_id = ?", row.AccountID).

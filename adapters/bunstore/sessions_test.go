@@ -297,8 +297,9 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 	})
 }
 
-// TestSuccessReplacesExpiryUnlessMailboxWasDisconnected checks two concurrent requests: one stores
-// that the session has expired, and then the other stores the success that it found before.
+// TestSuccessReplacesExpiryUnlessMailboxWasDisconnected checks two concurrent requests. The first
+// request stores that the session has expired. Then the second request stores a success that it had
+// found earlier.
 func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)

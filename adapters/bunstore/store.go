@@ -35,7 +35,7 @@
 //	sendblocks.go         blocked mailboxes, block reasons, intents
 //	enforcementevents.go  enforcement events, and their numbers per hour and day
 //	events.go             the event log of each account
-//	changes.go            events of changed objects and readiness; deleting domains and mailboxes
+//	changes.go            events of changed objects and readiness, and deleting domains and mailboxes
 //	webhooks.go           webhooks and their positions in the event log
 //	webhookfanout.go      adding deliveries for new events, claiming due deliveries
 //	webhookdeliveries.go  deliveries of events to webhooks: rows, results, lists
@@ -65,7 +65,7 @@ const Memory = database.Memory
 // Options configures a Store. The zero value is valid.
 type Options struct {
 	Log *slog.Logger
-	// MaxConns and Synchronous are passed to database.Open, see database.Options.
+	// MaxConns and Synchronous are passed to database.Open (see database.Options).
 	MaxConns    int
 	Synchronous string
 	// Operator is the name that audit events record for changes made through this Store.
@@ -214,9 +214,9 @@ type changeHook struct{}
 
 func (changeHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 
-// AfterQuery records a change for each INSERT, UPDATE and DELETE, except if the database reports
-// that the statement changed no row. A statement without a result counts as a change: it returned
-// rows, or its answer was lost.
+// AfterQuery records a change for each INSERT, UPDATE and DELETE. It records nothing if the
+// database reports that the statement changed no row. A statement without a result counts as a
+// change: it returned rows, or its answer was lost.
 func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	if !slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, event.Operation()) || errors.Is(event.Err, sql.ErrNoRows) {
 		return

@@ -70,7 +70,7 @@ func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
 		Where("t.consent = ?", string(tenant.ConsentGranted)).Where("t.bootstrap = ?", string(tenant.BootstrapReady))
 }
 
-// DueTenants implements ports.TenantClaims. It serves accounts in fair shares, as DueJobs does.
+// DueTenants implements ports.TenantClaims. Like DueJobs, it serves accounts in fair shares.
 func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]ports.DueTenant, error) {
 	var rows []struct {
 		AccountID string
@@ -151,7 +151,7 @@ func updateClaimedTenant(db bun.IDB, claim ports.TenantClaim) *bun.UpdateQuery {
 
 // inTenantClaim runs work in one transaction if the claim still holds the lease of the tenant. held
 // reports whether the claim holds the lease. inTenantClaim locks the row of the tenant, so that
-// nothing else claims the tenant before the transaction ends.
+// the tenant is not claimed again before the transaction ends.
 func (s *Store) inTenantClaim(ctx context.Context, operation string, claim ports.TenantClaim, work tenantClaimFunc) (held bool, err error) {
 	return s.inTenantClaimLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		return s.lockTenantClaim(ctx, tx, claim, state)
@@ -210,8 +210,8 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 
 // lockSendState locks the enforcement state of a tenant. The query tenantID selects the tenant's
 // id. Call lockSendState before you change other rows of the tenant: enforcement passes also lock
-// this row first, so the two do not deadlock. A tenant that was never claimed has no row, and is
-// due anyway.
+// this row first, so the two transactions do not deadlock. A tenant that was never claimed has no
+// row, and is due anyway.
 func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, tenantID *bun.SelectQuery) (state sendTenantRow, err error) {
 	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", tenantID), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -220,9 +220,9 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, ten
 	return state, err
 }
 
-// makeDue makes a tenant due at now, unless the tenant is due earlier. A pass in progress may have
-// read the values before the change. makeDue then sets a due time just before the due time in the
-// claim of the pass. ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
+// makeDue makes a tenant due at now. It does not change an earlier due time. A pass in progress may
+// have read the values before the change. makeDue then sets a due time just before the due time in
+// the claim of the pass. ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
 	dueAt := storedTime(now)
 	if dueAt.After(state.DueAt) {

@@ -211,7 +211,7 @@ func TestTenantWithDueTimeBeyondEveryPassIsDue(t *testing.T) {
 func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		for range 2 { // without a row of an earlier claim, and then with one
+		for range 2 { // without a row of an earlier claim, and then with such a row
 			isClaimed, claims := make([]bool, concurrency), make([]ports.TenantClaim, concurrency)
 			for _, err := range concurrently(concurrency, func(i int) (err error) {
 				claims[i], isClaimed[i], err = s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)

@@ -422,7 +422,7 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 }
 
 // TestInventedFlowDoesNotWaitForWriters checks that the store refuses an unknown flow without a
-// write. Otherwise forged requests would delay the writes of real ones.
+// write. Otherwise forged requests would delay the writes of real requests.
 func TestInventedFlowDoesNotWaitForWriters(t *testing.T) {
 	s := migratedStore(t, Memory)
 	flow := startFlow(t, s, newAccount(t, s, "ann"), 1)

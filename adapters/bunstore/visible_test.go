@@ -115,7 +115,7 @@ func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 }
 
 // connectedFixture creates an account with two tenants. Each tenant has a mailbox with a
-// connection: one is connected, and the other has failed.
+// connection. One connection is connected, and the other connection has failed.
 func connectedFixture(t testing.TB, s *Store) integrationFixture {
 	t.Helper()
 	fixture := newIntegrationFixture(t, s, "ann", 1)
@@ -210,9 +210,9 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	}
 }
 
-// TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh of only some tenants does
-// not delay a scheduled refresh, and does not replace a complete list that began earlier.
-func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
+// TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh checks that a refresh of only some tenants
+// does not delay a scheduled refresh, and does not replace a complete list that began earlier.
+func TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)
 		began := now.Add(time.Hour)

@@ -19,8 +19,8 @@ import (
 )
 
 // AccountsWithNewEvents implements ports.Deliveries. The order is random. If the accounts were in
-// the order of their ids, the last ones would wait as long as the first ones have new events. Also,
-// all processes would lock the same accounts.
+// the order of their ids, the last accounts would wait as long as the first accounts have new
+// events. Also, all processes would lock the same accounts.
 func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.AccountID, error) {
 	var ids []string
 	err := s.db.RunRead(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {
@@ -33,7 +33,7 @@ func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.
 }
 
 // FanOut implements ports.Deliveries. It locks the webhooks, so only one of several concurrent
-// calls reads the events. The others then find higher positions.
+// calls reads the events. The other calls then find higher positions.
 func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int, slots ports.Slots, lease time.Duration, now time.Time) (ports.FanOutResult, error) {
 	var result ports.FanOutResult
 	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {
@@ -101,7 +101,7 @@ type logSpan struct {
 // spansOf returns the spans of events that the webhooks get next, and the webhooks' new positions.
 // A span has at most limit events. The first span of an account begins at the account's lowest
 // position. A webhook whose position is after the current span begins the next span. A webhook that
-// lags far behind therefore does not delay the others.
+// lags far behind therefore does not delay the account's other webhooks.
 func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan, positions []webhookPosition) {
 	logByAccount := map[string]eventLogRow{}
 	for _, log := range logs {
@@ -152,7 +152,7 @@ type addedDeliveries struct {
 }
 
 // add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at
-// once. The others are claimed when a delivery to that endpoint has finished.
+// once. The other deliveries are claimed when a delivery to that endpoint has finished.
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false
@@ -282,7 +282,7 @@ type deliveryKey struct {
 }
 
 // openRow holds the first due deliveries of a webhook that have no unexpired lease. It also holds
-// the time of the webhook's next try that is not due yet.
+// the time of the earliest try that is not due yet.
 type openRow struct {
 	WebhookID string
 	Due       string    `bun:",nullzero"` // ids, with a space between them

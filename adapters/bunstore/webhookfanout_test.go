@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestFanOutGivesEachEventOnce checks that each webhook gets each event that it wants once,
+// TestFanOutAddsEachEventOnce checks that each webhook gets each event that it wants once,
 // although concurrent calls fan out while events are written.
-func TestFanOutGivesEachEventOnce(t *testing.T) {
+func TestFanOutAddsEachEventOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
 		emitEvents(t, s, owner, domainEvent(guid(1), "before", event.DomainAdded))
@@ -85,7 +85,7 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 			t.Errorf("accounts with unread events: %v, want %v", got, want)
 		}
 		first := map[access.AccountID]bool{}
-		for range 200 { // each account must come first sometimes, so that none waits for all others
+		for range 200 { // each account must come first sometimes, so that no account waits for all other accounts
 			listed, err := s.AccountsWithNewEvents(t.Context(), 1)
 			must(t, "list one", err)
 			if len(listed) != 1 {
@@ -134,7 +134,7 @@ func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 }
 
 // TestFanOutClaimsWhatItAdds checks how many deliveries are claimed at once: at most four of a
-// webhook, one of a failing webhook, and no more than there are slots.
+// webhook, and one of a failing webhook. There are never more claims than slots.
 func TestFanOutClaimsWhatItAdds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")

@@ -30,8 +30,8 @@ type webhookRow struct {
 	Tenants        []string `bun:"type:jsonb"`
 	Description    string
 	Status         string
-	Secret         []byte    // sealed
-	PreviousSecret []byte    `bun:",nullzero"` // sealed
+	Secret         []byte    // encrypted
+	PreviousSecret []byte    `bun:",nullzero"` // encrypted
 	PreviousUntil  time.Time `bun:",nullzero"`
 	Position       int64
 	FailingSince   time.Time `bun:",nullzero"`
@@ -63,7 +63,7 @@ func (r webhookRow) webhook() webhook.Webhook {
 }
 
 // isVisible reports whether the webhook sends events of visible tenants only. A key that is limited
-// to some tenants does not see the other webhooks.
+// to some tenants does not see webhooks that send events of other tenants.
 func (r webhookRow) isVisible(ctx context.Context) bool {
 	tenants, limited := ports.VisibleTenants(ctx)
 	return !limited || len(r.Tenants) > 0 && !slices.ContainsFunc(r.webhook().Tenants, func(id tenant.GUID) bool { return !slices.Contains(tenants, id) })
@@ -198,7 +198,7 @@ func (s *Store) ChangeWebhook(ctx context.Context, owner access.AccountID, id st
 			return err
 		}
 		if row.URL != stored.URL {
-			stored.FailingSince = time.Time{} // the failures were those of the old endpoint
+			stored.FailingSince = time.Time{} // the failures were failures of the old endpoint
 			if err := dropClaims(ctx, tx, row.AccountID, row.ID); err != nil {
 				return err
 			}
@@ -283,8 +283,9 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 	})
 }
 
-// maxDisorder is longer than the time by which an event can be later than the next event of the
-// log. The clocks of processes differ, and a process reads its clock before it waits for the log.
+// maxDisorder is longer than the largest difference by which the time of an event can be later than
+// the time of the next event in the log. Such differences occur because the clocks of processes
+// differ, and a process reads its clock before it waits for the log.
 const maxDisorder = 10 * time.Minute
 
 // positionAt returns the sequence number just before the first event at or after a time. The log

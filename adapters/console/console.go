@@ -174,7 +174,8 @@ type endPage struct {
 	Origin     tenants.Origin
 }
 
-// removal describes how an administrator removes what the connection created at the mail platform.
+// removal describes how an administrator removes the objects that the connection created at the
+// mail platform.
 type removal struct {
 	platform.Facts
 	ApplicationName, ApplicationID string // each is empty if it is not known
@@ -189,7 +190,7 @@ func (c *pages) removal(r *http.Request) removal {
 	return removal{facts, c.Setting(applicationName), c.Setting(facts.ApplicationField)}
 }
 
-// platformFacts returns what is known about the mail platform.
+// platformFacts returns the known facts about the mail platform.
 func (c *pages) platformFacts(r *http.Request) platform.Facts {
 	facts, err := c.Facts.Facts(r.Context())
 	if err != nil {

@@ -33,8 +33,8 @@ type parsedAnswer struct {
 	pendingTarget string
 }
 
-// parseAnswer returns the content of m, the answer to q. It follows the CNAMEs in the answer,
-// unless the question is about CNAME or NS. It returns errTooManyRecords if there are more than
+// parseAnswer returns the content of m, the answer to q. If the question is not about CNAME or NS,
+// it follows the CNAMEs in the answer. It returns errTooManyRecords if there are more than
 // maxRecords.
 func parseAnswer(m *wire.Msg, q question) (parsedAnswer, error) {
 	var parsed parsedAnswer

@@ -89,8 +89,9 @@ var (
 )
 
 // exchange sends q to a server and returns its answer. It uses TCP when the UDP answer is
-// truncated, and, if mode.mayUseTCP is set, when all attempts by UDP fail. It fails if no attempt
-// gets an answer, or if ctx ends. The error wraps errNoSlot if ctx ended before q got a slot.
+// truncated. If mode.mayUseTCP is set, it also uses TCP when all attempts by UDP fail. It fails if
+// no attempt gets an answer, or if ctx ends. The error wraps errNoSlot if ctx ended before q got a
+// slot.
 func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
 	release, err := c.acquire(ctx, serverAddr, mode)
 	if err != nil {

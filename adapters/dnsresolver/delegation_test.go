@@ -46,7 +46,7 @@ example.test. 300 IN NS ns2.example.test.
 	servers := []string{"ns1.example.test ok", "ns2.example.test ok", "ns3.example.test ok"}
 	for _, tt := range []struct {
 		name, above string
-		nsRecords   string // records of all servers, in addition to those of the resolver
+		nsRecords   string // records of all servers, in addition to the resolver's records
 		delegation  []string
 		servers     []string
 		warnings    []string

@@ -90,10 +90,10 @@ func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 	}
 }
 
-// TestFreedSlotGoesToTheAccountWithTheFewest checks that a free slot goes to the first question of
-// a new account, not to an account that already uses many slots. It also checks that a cancelled
-// question holds no slot.
-func TestFreedSlotGoesToTheAccountWithTheFewest(t *testing.T) {
+// TestFreedSlotGoesToTheAccountWithTheFewestSlots checks that a free slot goes to the first
+// question of a new account, not to an account that already uses many slots. It also checks that a
+// cancelled question holds no slot.
+func TestFreedSlotGoesToTheAccountWithTheFewestSlots(t *testing.T) {
 	s := newSlots(8)
 	releases := occupy(t, s, "ann")
 	annWaiter := s.enqueue("ann", testAddress(98), maxPerAddress)
@@ -134,7 +134,8 @@ func TestBusyServerDelaysNoOtherServer(t *testing.T) {
 }
 
 // TestResolversKeepTheirSlots checks that silent servers of domains do not delay questions to
-// resolvers and to servers of public suffixes, not even questions of the same account.
+// resolvers and to servers of public suffixes. This must also hold for questions of the same
+// account.
 func TestResolversKeepTheirSlots(t *testing.T) {
 	r := New(Options{Resolvers: []string{"192.0.2.1"}})
 	occupy(t, r.client.serverSlots, testAccount)

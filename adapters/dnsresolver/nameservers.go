@@ -21,8 +21,8 @@ const (
 	maxAddresses          = 16
 )
 
-// server is one name server of a zone. isBlocked is true if all its addresses are forbidden, see
-// isPublic.
+// server is one name server of a zone. isBlocked is true if all its addresses are forbidden (see
+// isPublic).
 type server struct {
 	name      string
 	addrs     []netip.AddrPort

@@ -74,9 +74,9 @@ func TestTXTEscapesAreDecoded(t *testing.T) {
 	}
 }
 
-// TestDifferentlySplitTXTRecordsAreTwo checks that two TXT records with the same text, split into
-// strings in two ways, stay two records. An exact duplicate is dropped.
-func TestDifferentlySplitTXTRecordsAreTwo(t *testing.T) {
+// TestDifferentlySplitTXTRecordsStaySeparate checks that two TXT records with the same text, split
+// into strings in two ways, stay two records. An exact duplicate is dropped.
+func TestDifferentlySplitTXTRecordsStaySeparate(t *testing.T) {
 	msg := new(wire.Msg)
 	for _, cut := range [][]string{{"v=spf1 -all"}, {"v=spf1 ", "-all"}, {"v=spf1 -all"}} {
 		msg.Answer = append(msg.Answer, &wire.TXT{Hdr: wire.RR_Header{Name: "a.test.", Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: cut})

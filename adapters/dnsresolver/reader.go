@@ -14,7 +14,7 @@
 //   - survey.go: askAll, which asks all servers, and report, the answers of one server.
 //   - serverreader.go: serverReader, which sends all questions to one server.
 //   - wildcard.go: finds the answers that a wildcard record synthesised.
-//   - compare.go: comparison, which shows whether the servers agree; the merged records.
+//   - compare.go: comparison, which shows whether the servers agree, and the merged records.
 //   - dependencies.go: reads names outside the zone on which the records depend.
 //   - answer.go: parseAnswer, which returns the values in one DNS message.
 //   - client.go: client, which sends one question to one address.
@@ -46,8 +46,8 @@ import (
 // Options configures a Reader. With the zero value, it reads the public DNS through the resolvers
 // of /etc/resolv.conf.
 type Options struct {
-	// Resolvers are the addresses of recursive resolvers, as address or address:port. Unless
-	// Recursive is set, they are asked only about zones, name servers and names outside the zone.
+	// Resolvers are the addresses of recursive resolvers, as address or address:port. If Recursive
+	// is false, the Reader asks them only about zones, name servers and names outside the zone.
 	Resolvers []string
 	// Recursive sends all questions to the resolvers, for machines that cannot reach other DNS
 	// servers. The answers may come from a cache, so no read is reliable.
@@ -57,8 +57,8 @@ type Options struct {
 	// AllowPrivate accepts authoritative servers whose addresses are not public unicast. Only
 	// sandboxes and tests set it, because the owner of a domain could choose an internal address.
 	AllowPrivate bool
-	// Timeout limits a whole read; the default is 8 s. UDPTimeout limits one attempt by UDP; the
-	// default is 2 s. TCPTimeout limits one attempt by TCP; the default is 3 s.
+	// Timeout limits a whole read, by default to 8 s. UDPTimeout limits one attempt by UDP, by
+	// default to 2 s. TCPTimeout limits one attempt by TCP, by default to 3 s.
 	Timeout, UDPTimeout, TCPTimeout time.Duration
 	// Now returns the time that is stored in ZoneRead.At. The default is time.Now.
 	Now func() time.Time
@@ -183,8 +183,8 @@ func (rd *domainRead) askServers(ctx context.Context, z zone) comparison {
 }
 
 // forgetUnhealthy removes the zone of a domain from the cache if the read was not reliable or a
-// server failed, because the delegation may have changed. It also removes the addresses of failed
-// servers.
+// server failed. The delegation may then have changed. forgetUnhealthy also removes the addresses
+// of failed servers.
 func (r *Reader) forgetUnhealthy(name string, zoneRead dns.ZoneRead) {
 	healthy := zoneRead.Complete
 	for _, server := range zoneRead.Servers {

@@ -74,7 +74,7 @@ func (r *Reader) queryResolversAs(ctx context.Context, q question, mode queryMod
 }
 
 // queryChecked is like queryResolvers. bogus is true if the resolvers answer only without DNSSEC
-// validation. Resolvers that validate, such as those of mail platforms, then get no answer.
+// validation. Resolvers that validate, such as the resolvers of mail platforms, then get no answer.
 func (r *Reader) queryChecked(ctx context.Context, q question) (m *wire.Msg, bogus bool, err error) {
 	m, err = r.queryResolvers(ctx, q)
 	if !errors.Is(err, errOnlyErrorCodes) {

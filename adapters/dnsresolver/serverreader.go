@@ -14,7 +14,7 @@ import (
 )
 
 // serverReader asks one address of a name server all questions of a domainRead, and collects the
-// answers in report. Questions run concurrently; mu guards askedNS and report.
+// answers in report. Questions run concurrently. mu guards askedNS and report.
 type serverReader struct {
 	read    *domainRead
 	addr    netip.AddrPort

@@ -13,21 +13,21 @@ import (
 
 // Limits on concurrent questions. They protect this process and the servers from overload.
 //
-// The owners of domains choose the servers of their domains, and these can be slow. Each read also
-// needs the resolvers and the registries' servers. Questions to the resolvers and the registries
-// have separate slots, so that slow servers of domains cannot use up all slots.
+// The owners of domains choose the servers of their domains, and these servers can be slow. Each
+// read also needs the resolvers and the registries' servers. Questions to the resolvers and the
+// registries have separate slots, so that slow servers of domains cannot use up all slots.
 const (
 	maxServerQuestions  = 128
 	maxTrustedQuestions = 64
-	maxPerAddress       = 4 // to one server; the operator's resolvers have no such limit
+	maxPerAddress       = 4 // to one server, without a limit for the operator's resolvers
 	minShares           = 4 // the minimum number of shares into which the slots are divided
 )
 
 // slots limits the concurrent questions: in total, for each account, and for each server address.
 //
-// An account has at most its share of the slots. At least one share stays free, so a question of
-// the next account starts at once, even if all servers of other accounts do not answer. If several
-// questions wait for a slot, the account that holds the fewest slots comes first.
+// An account has at most its share of the slots. At least one share stays free. A question of the
+// next account therefore starts at once, even if all servers of other accounts do not answer. If
+// several questions wait for a slot, the account that holds the fewest slots comes first.
 type slots struct {
 	total int
 

@@ -87,7 +87,7 @@ func (sr *serverReader) probeWildcard(ctx context.Context, parentName string, ki
 	return wildcardValues
 }
 
-// markSynthesised marks the record sets of the names that match the wildcard, see matchesWildcard.
+// markSynthesised marks the record sets of the names that match the wildcard (see matchesWildcard).
 // wildcardValues maps each type to the values of the wildcard.
 func (sr *serverReader) markSynthesised(s wildcardScope, wildcardValues map[dns.Type][]string) {
 	sr.mu.Lock()

@@ -35,7 +35,7 @@ type domainState struct {
 }
 
 // call runs one call of the tenant's directory about the object with this name. effect returns
-// whether it has changed the tenant. call fails with access_denied unless consent is granted.
+// whether it has changed the tenant. call fails with access_denied if consent is not granted.
 func (c tenantClient) call(ctx context.Context, method, object string, effect func(*tenantState) (changed bool, err error)) error {
 	return c.p.call(ctx, method, c.id, object, func() (bool, error) {
 		t := c.p.tenants[c.id]

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// DNS is a set of zones in memory. It implements ports.DNSReader. Each read gets the same answers
-// from two name servers, unless FailReads was called.
+// DNS is a set of zones in memory. It implements ports.DNSReader. Until FailReads is called, each
+// read gets the same answers from two name servers.
 type DNS struct {
 	mu         sync.Mutex
 	now        time.Time

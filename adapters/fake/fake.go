@@ -11,7 +11,7 @@
 //     stores.
 //   - consent.go, directory.go, mailserver.go, mailboxes.go, sendrules.go, sendtrace.go: the
 //     methods of ports.MailPlatform and ports.MailTenant, one file for each group.
-//   - faults.go: Script and Fault, the calls that fail; Gate, the calls that wait.
+//   - faults.go: Script and Fault, the calls that fail, and Gate, the calls that wait.
 //   - stepped.go: Stepper, and wrappers that run each call of a port as one step of a Stepper.
 //   - crash.go: CrashingProcess, which simulates a process that crashes at one of its steps.
 //   - dns.go: DNS, zones in memory, read like public DNS.
@@ -93,7 +93,7 @@ type Setup struct {
 	// AddRefusesTakenDomain makes AddDomain refuse a domain that a different tenant has verified.
 	// Otherwise VerifyDomain refuses it.
 	AddRefusesTakenDomain bool
-	// TracePage is the number of rows of a page of the message trace. Values below 2 mean 1000.
+	// TracePage is the number of rows on a page of the message trace. Values below 2 mean 1000.
 	TracePage int
 	// Licenses are the e-mail licences of the tenant. Zero means one paid licence and a limit of
 	// 10,000 recipients.
@@ -163,8 +163,8 @@ func (p *Platform) AddTenant(id tenant.GUID, s Setup) {
 	}
 }
 
-// Connect adds a tenant that is connected and ready: consent is granted, the mail server is
-// prepared, and SMTP AUTH is enabled unless s.SMTPAuthRefused.
+// Connect adds a tenant that is connected and ready. Consent is granted and the mail server is
+// prepared. SMTP AUTH is enabled if s.SMTPAuthRefused is false.
 func (p *Platform) Connect(id tenant.GUID, s Setup) {
 	p.AddTenant(id, s)
 	p.mu.Lock()
@@ -225,7 +225,8 @@ func (p *Platform) Revoke(id tenant.GUID, grant string) {
 	p.tenants[id].hasRole = false
 }
 
-// Snapshot is what the platform stores for a tenant, independent of what tenantry stores.
+// Snapshot has the data that the platform stores for a tenant. The data does not depend on
+// tenantry's database.
 type Snapshot struct {
 	Consent   string
 	Domains   []HeldDomain

@@ -73,7 +73,7 @@ func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 // Release lets all waiting and later calls return. It must be called only once.
 func (g *Gate) Release() { close(g.open) }
 
-// Calls returns the number of calls of a method, including failed ones.
+// Calls returns the number of calls of a method, including failed calls.
 func (s *Script) Calls(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// tracePage is the number of rows of a page of the message trace if Setup sets none.
+// tracePage is the number of rows on a page of the message trace if Setup.TracePage is not set.
 const tracePage = 1000
 
 // traceRow is one row of the message trace. The trace shows it from visibleAt on.
@@ -57,7 +57,7 @@ func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Tim
 	return count
 }
 
-// Sent implements ports.SendTrace. A cursor is the index of the first row of a page; that row is
+// Sent implements ports.SendTrace. A cursor is the index of the first row of a page. That row is
 // also the last row of the previous page.
 func (c tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	var page sendlimit.Trace

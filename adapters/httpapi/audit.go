@@ -20,7 +20,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// auditInput declares its parameters as text, for the reason in the comment of runsInput.
+// auditInput declares its parameters as text, because huma parses numbers too leniently (see
+// runsInput).
 type auditInput struct {
 	Actor    string `query:"actor"`
 	Action   string `query:"action"`
@@ -131,7 +132,8 @@ func exportFrom(ctx context.Context, service *audits.Service, owner access.Accou
 	return nil
 }
 
-// auditListName is the name of the list of audit entries in its cursors.
+// auditListName is the name that the cursors of the audit list contain. A cursor of a different
+// list is refused.
 const auditListName = "audit"
 
 // query returns the query of the input. A key that is limited to some tenants gets only the entries
@@ -186,7 +188,7 @@ func newAuditEntry(stored audit.Entry) auditEntry {
 	return converted
 }
 
-// exampleAuditEntry is the first entry of a chain, with its correct hash.
+// exampleAuditEntry is the first entry of an audit chain. Its hash is correct.
 var exampleAuditEntry = func() audit.Entry {
 	e, err := audit.Entry{
 		ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9010", At: exampleTime, Actor: audit.Actor{Type: audit.Key, ID: exampleKeyID, Name: "production"},

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestChangesOfSecretsAreEntries makes every change of keys and webhooks with the same API key.
-// Each change has one entry, which names this key and the changed object. The chain shows no
+// TestSecretChangesGetAuditEntries makes every kind of change to keys and webhooks with one API
+// key. Each change has one entry, which names this key and the changed object. The chain shows no
 // secret.
-func TestChangesOfSecretsAreEntries(t *testing.T) {
+func TestSecretChangesGetAuditEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	manager := createKey(client, env.accountA.key, `{"name":"manager","scopes":["keys:*","webhooks:*","audit:read"]}`)
@@ -62,8 +62,7 @@ func TestChangesOfSecretsAreEntries(t *testing.T) {
 	}
 	chain := client.expect(call{method: "GET", path: "/v1/audit/export", key: memberText(manager, "api_key")}, 200, "").raw
 	for _, secret := range append(secrets, "in-the-url") {
-		// The text after the prefix is the secret part.
-		if bare := secret[strings.LastIndex(secret, "_")+1:]; strings.Contains(chain, bare) {
+		if secretPart := secret[strings.LastIndex(secret, "_")+1:]; strings.Contains(chain, secretPart) {
 			t.Errorf("the chain shows %s", secret)
 		}
 	}

@@ -48,7 +48,7 @@ func (e receivedEntry) summary() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s: %d %s", e.Action, subject, e.Outcome.Status, e.Outcome.Code))
 }
 
-// exportedEntries returns the entries of an export, except the entries that the fixture added. It
+// exportedEntries returns the entries of an export, without the entries that the fixture added. It
 // checks that the export is an unbroken chain.
 func exportedEntries(client *apiClient, key string) (entries []receivedEntry) {
 	client.t.Helper()
@@ -81,9 +81,9 @@ func requireEntries(t *testing.T, client *apiClient, env *testEnv, want ...strin
 	}
 }
 
-// TestEveryWriteIsOneEntry sends all kinds of requests. Of these, only the writes that succeed get
-// an entry.
-func TestEveryWriteIsOneEntry(t *testing.T) {
+// TestEveryWriteGetsOneAuditEntry sends all kinds of requests. Only the writes that succeed get an
+// entry.
+func TestEveryWriteGetsOneAuditEntry(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	base := "/v1/tenants/" + string(env.accountA.tenant)
@@ -147,9 +147,9 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 	}
 }
 
-// TestEntryTellsTheRequest checks the members of an entry. It also checks that the listed entries
-// form a valid chain, as the lines of the export do.
-func TestEntryTellsTheRequest(t *testing.T) {
+// TestAuditEntryDescribesTheRequest checks the members of an entry. It also checks that the listed
+// entries form a valid chain, like the lines of the export.
+func TestAuditEntryDescribesTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	client.expect(call{method: "POST", path: "/v1/tenants/" + strings.ToUpper(string(env.accountA.tenant)) + "/sync", key: env.accountA.key,
@@ -173,8 +173,8 @@ func TestEntryTellsTheRequest(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfKnownKeysAreEntries checks reads and writes that are answered with 401 or 403.
-func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
+// TestRefusalsOfKnownKeysGetAuditEntries checks reads and writes that are answered with 401 or 403.
+func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	revokedKey := env.addKey(t, env.accountA.account.ID)
@@ -227,8 +227,8 @@ func (c failingChains) EndAct(ctx context.Context, o *audit.Outcome) error {
 }
 
 // TestRefusalWithoutAnEntryIsNotSent checks that a refusal is sent only if its entry could be
-// stored. The answer to a successful change is sent even so, because the act was stored together
-// with the change.
+// stored. The answer to a successful change is sent even if its entry could not be stored, because
+// the act was stored together with the change.
 func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Audit = failingChains{env.store, func(o *audit.Outcome) bool { return o != nil }}
@@ -246,8 +246,8 @@ func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 	}
 }
 
-// TestFailedWriteIsAnEntryIfItMayHaveChangedSomething checks writes that are answered with a 5xx.
-func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
+// TestFailedWriteGetsEntryIfItMayHaveChangedSomething checks writes that are answered with a 5xx.
+func TestFailedWriteGetsEntryIfItMayHaveChangedSomething(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	lift := env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Down})
@@ -260,9 +260,9 @@ func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
 	)
 }
 
-// TestKilledWriteIsAnEntry simulates a crash between the change and the answer: no step after the
-// change runs.
-func TestKilledWriteIsAnEntry(t *testing.T) {
+// TestKilledWriteGetsAuditEntry simulates a crash between the change and the answer: no step after
+// the change runs.
+func TestKilledWriteGetsAuditEntry(t *testing.T) {
 	env := newTestEnv(t)
 	errKilled := errors.New("the process was killed")
 	keys := &hookedKeys{Idempotency: env.store, finish: func() error { return errKilled }}
@@ -283,7 +283,7 @@ func TestKilledWriteIsAnEntry(t *testing.T) {
 	requireEntries(t, client, env, "sync-tenant tenant "+string(env.accountA.tenant)+": 200")
 }
 
-// TestRefusalsAreLimited checks that a key cannot fill the audit with refusals.
+// TestRefusalsAreLimited checks that a key cannot fill the audit chain with refusals.
 func TestRefusalsAreLimited(t *testing.T) {
 	env := newTestEnv(t)
 	counters := newCounters(t)
@@ -311,8 +311,8 @@ func TestRefusalsAreLimited(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
 
-// TestAuditIsOfTheAccount checks that no entry of a different account is returned.
-func TestAuditIsOfTheAccount(t *testing.T) {
+// TestAuditIsLimitedToTheAccount checks that no entry of a different account is returned.
+func TestAuditIsLimitedToTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	client.expect(call{method: "POST", path: "/v1/tenants/" + string(env.accountB.tenant) + "/sync", key: env.accountB.key}, 200, "")

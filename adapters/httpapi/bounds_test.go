@@ -109,10 +109,10 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 	}
 }
 
-// TestNetworksOfAKeyHoldTheClient sends requests with keys that are limited to a network. The
-// client's address is the one that a trusted proxy names. Without a trusted proxy it is the address
-// of the peer. All requests come from 127.0.0.1.
-func TestNetworksOfAKeyHoldTheClient(t *testing.T) {
+// TestNetworksOfKeyMustContainTheClient sends requests with keys that are limited to a network. A
+// trusted proxy names the client's address. Without a trusted proxy, the client's address is the
+// address of the peer. All requests come from 127.0.0.1.
+func TestNetworksOfKeyMustContainTheClient(t *testing.T) {
 	for _, tt := range []struct {
 		name, trusted, network, forwarded string
 		allowed                           bool

@@ -34,8 +34,8 @@ func newCachedDocument(plain []byte) cachedDocument {
 
 // serveDocument serves the OpenAPI document in one notation, JSON or YAML, compressed if the client
 // accepts gzip. A client that has the current document gets 304. The document is built and
-// compressed at the first request and not at the start of the service, because this takes longer
-// than the rest of the start.
+// compressed at the first request and not at the start of the service. Building and compressing it
+// takes longer than the rest of the start.
 func serveDocument(contentType string, notation func(openapi.Documents) []byte) http.HandlerFunc {
 	build := sync.OnceValues(func() (cachedDocument, error) {
 		d, err := Document()
@@ -68,8 +68,8 @@ func serveDocument(contentType string, notation func(openapi.Documents) []byte) 
 	}
 }
 
-// hasTag reports whether an If-None-Match header names the tag. Weak and strong tags match, as RFC
-// 9110 says for this header.
+// hasTag reports whether an If-None-Match header names the tag. Weak and strong tags match, because
+// RFC 9110 requires this for the header.
 func hasTag(header []string, tag string) bool {
 	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		entry = strings.TrimSpace(entry)

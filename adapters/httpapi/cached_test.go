@@ -126,10 +126,10 @@ func TestIntroductionIsShort(t *testing.T) {
 	}
 }
 
-// TestGuidesAgreeWithTheDocument checks that the guide about requests names each status of a
-// success in the OpenAPI document. Some errors are never stored for replay. The guide about retries
-// says to repeat such a request with the same Idempotency-Key. The test checks that the pages of
-// these errors do not ask for a new key.
+// TestGuidesAgreeWithTheDocument checks that the guide about requests names each 2xx status in the
+// OpenAPI document. Some errors are never stored for replay. The guide about retries says to repeat
+// such a request with the same Idempotency-Key. The test checks that the pages of these errors do
+// not ask for a new key.
 func TestGuidesAgreeWithTheDocument(t *testing.T) {
 	handler := newTestEnv(t).handler(t)
 	var document struct {

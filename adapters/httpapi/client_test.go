@@ -45,8 +45,8 @@ type apiClient struct {
 	validator validator.Validator
 }
 
-// serve starts a server for the handler, which is closed at the end of the test, and returns a
-// client.
+// serve starts a server for the handler and returns a client. The server is closed at the end of
+// the test.
 func serve(t *testing.T, handler http.Handler) *apiClient {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -55,7 +55,7 @@ func serve(t *testing.T, handler http.Handler) *apiClient {
 }
 
 // call is a request to send. By default a write has a new Idempotency-Key, and a body has the
-// content type of JSON. headers overrides the defaults; an empty value removes the header.
+// content type of JSON. headers overrides the defaults. An empty value removes the header.
 type call struct {
 	method, path, body string
 	key                string
@@ -96,7 +96,7 @@ func (client *apiClient) do(c call) reply {
 }
 
 // doWhenNotBusy sends a call. While the answer is 503 or 504, it sends the call again with the same
-// Idempotency-Key, as a caller of a busy server does.
+// Idempotency-Key, like a caller of a busy server.
 func (client *apiClient) doWhenNotBusy(c call) reply {
 	client.t.Helper()
 	headers := map[string]string{"Idempotency-Key": rand.Text()}

@@ -29,12 +29,12 @@ const connectionWarning = time.Minute
 //
 //   - If one client exceeds its limit, the limit chooses among the connections of this client.
 //   - If the total is exceeded, the limit chooses among the connections of the client that has the
-//     most. If that client has no waiting connection, the limit chooses among the connections of
-//     the client that opened the new connection.
+//     most connections. If that client has no waiting connection, the limit chooses among the
+//     connections of the client that opened the new connection.
 //
-// A new connection waits, too. A connection waits for its client until the head of a request is
-// complete, while the body arrives, and while the answer is sent. The limit never closes a
-// connection while the service works on its request.
+// A connection waits for its client until the head of a request is complete, while the body
+// arrives, and while the answer is sent. A new connection therefore waits, too. The limit never
+// closes a connection while the service works on its request.
 //
 // An attacker can open connections and then send nothing, send slowly or not read. Because of the
 // limit, other callers can still connect, even from the attacker's own address.

@@ -152,8 +152,8 @@ func waitFor(t *testing.T, failure string, done func() bool) {
 }
 
 // TestOneClientGetsHalfOfTheConnections opens more connections from one address than are allowed.
-// The server closes the one that has waited longest for a request, so a new caller with the same
-// address is served.
+// The server closes the connection that has waited longest for a request, so a new caller with the
+// same address is served.
 func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %v", encrypted), func(t *testing.T) {
@@ -176,9 +176,9 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 	}
 }
 
-// TestAllClientsTogetherGetMax checks that new clients are served when the limit is reached. The
-// server then closes a connection of the client that has the most.
-func TestAllClientsTogetherGetMax(t *testing.T) {
+// TestAllClientsTogetherGetMaxConnections checks that new clients are served when the limit is
+// reached. The server then closes a connection of the client that has the most connections.
+func TestAllClientsTogetherGetMaxConnections(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 8}
 	s := newLimitedServer(t, limit, false)
 	var silentConns []net.Conn
@@ -192,9 +192,9 @@ func TestAllClientsTogetherGetMax(t *testing.T) {
 	requireCounts(t, limit, 8, httpapi.ClosedConnections{ByTotalLimit: 1})
 }
 
-// TestConnectionsWithRequestsStay checks that a new connection beyond a limit is closed when all
-// other connections that count for the limit have a request in progress.
-func TestConnectionsWithRequestsStay(t *testing.T) {
+// TestConnectionsWithRequestsStayOpen checks that a new connection beyond a limit is closed when
+// all other connections that count for the limit have a request in progress.
+func TestConnectionsWithRequestsStayOpen(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 4}
 	s := newLimitedServer(t, limit, false)
 	for range 2 {
@@ -210,7 +210,7 @@ func TestConnectionsWithRequestsStay(t *testing.T) {
 
 // TestSlowClientsLeaveConnections opens all connections for clients that send bodies slowly or do
 // not read their answers. Other callers must still be able to connect, from the same addresses and
-// from a different one.
+// from a different address.
 func TestSlowClientsLeaveConnections(t *testing.T) {
 	const limitOfAll = 8
 	env := newTestEnv(t)
@@ -286,13 +286,13 @@ func (c *addressedConn) Close() error {
 }
 
 // TestNetworkOfIPv6IsOneClient checks that all addresses of an IPv6 /64 share half of the
-// connections, and that an IPv4 address is the same client in both notations. A trusted proxy can
-// have more than half, but the other addresses in the proxy's /64 cannot.
+// connections. An IPv4 address must be the same client in both notations. A trusted proxy can have
+// more than half of the connections, but the other addresses in the proxy's /64 cannot.
 func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		from   []string
-		closed int // the index of the connection that is closed, -1 if none is
+		closed int // the index of the connection that is closed, -1 if no connection is closed
 	}{
 		{"one /64", []string{"2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:1::3"}, 0},
 		{"two networks", []string{"2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:2::1", "2001:db8:0:2::2"}, -1},

@@ -26,7 +26,8 @@ const (
 	maxStateLength     = 256
 )
 
-// connectLinkInput declares ttl_minutes as text, for the reason in the comment of runsInput.
+// connectLinkInput declares ttl_minutes as text, because huma parses numbers too leniently (see
+// runsInput).
 type connectLinkInput struct {
 	ReturnURL  string `query:"return_url"`
 	State      string `query:"state" maxLength:"256"`
@@ -35,7 +36,7 @@ type connectLinkInput struct {
 	returnURL *string // nil if the parameter is missing
 }
 
-// Resolve distinguishes an empty return_url from a missing one.
+// Resolve distinguishes an empty return_url from a missing return_url.
 func (in *connectLinkInput) Resolve(ctx huma.Context) []error {
 	if address := ctx.URL(); address.Query().Has("return_url") {
 		in.returnURL = &in.ReturnURL

@@ -159,8 +159,8 @@ func TestDNSPlanWithoutTheMailPlatform(t *testing.T) {
 	}
 }
 
-// TestDNSPlanTimeHasMicroseconds checks that times have at most microsecond precision, as in all
-// answers.
+// TestDNSPlanTimeHasMicroseconds checks that times have at most microsecond precision, like the
+// times in all other answers.
 func TestDNSPlanTimeHasMicroseconds(t *testing.T) {
 	env, client, path := newDNSPlanEnv(t)
 	env.platform.Advance(123_456_789 * time.Nanosecond)

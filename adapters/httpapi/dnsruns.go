@@ -43,7 +43,7 @@ func registerProvisionDNS(api huma.API, service *dnsruns.Service) {
 			"servers return them, has the mail platform verify the domain, enables DKIM and does a final check. The response does not wait " +
 			"for the job; poll the run. The request is refused if a person must act first. An unreliable read of the DNS is not a " +
 			"reason to refuse: the job waits for a reliable one. A domain can have one active job.",
-		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleBegun, Refuses: codes(platformCodes, specificCodes(fault.DNSAutomationNotInPlan,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleBegunRun, Refuses: codes(platformCodes, specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.Metadata(),
 	}, begunOf, func(ctx context.Context, caller access.Caller, in *domainIDPath, answer ports.Answer[dnsruns.StartedRun]) (dnsruns.StartedRun, error) {
@@ -72,7 +72,7 @@ func registerRetryJob(api huma.API, service *dnsruns.Service) {
 		Summary: "Retry a provisioning job",
 		Description: "Queues a job that is `waiting` or `action_required` for an immediate attempt. The job continues where it stopped. A job " +
 			"that was `action_required` gets its full time limit again. If the action concerned the DNS, the job plans the zone again.",
-		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleRetried, Refuses: specificCodes(fault.DNSAutomationNotInPlan,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleRetriedJob, Refuses: specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.Metadata(),
 	}, retriedOf, func(ctx context.Context, caller access.Caller, in *jobPath, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {
 		return service.Retry(ctx, caller.Account, ident.ParseOrZero(in.JobID), answer)

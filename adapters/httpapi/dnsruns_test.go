@@ -236,7 +236,7 @@ func TestProvisioningRunsAreListedNewestFirst(t *testing.T) {
 }
 
 // TestConcurrentProvisionsCreateOneJob sends 50 concurrent requests for one domain, each with its
-// own Idempotency-Key. One creates a job, and the others are refused.
+// own Idempotency-Key. One request creates a job, and the other requests are refused.
 func TestConcurrentProvisionsCreateOneJob(t *testing.T) {
 	for name, database := range map[string]func(testing.TB) string{
 		"sqlite":   func(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "tenantry.db") },

@@ -26,7 +26,8 @@ type domainPath struct {
 	DomainName string `path:"domain_name"`
 }
 
-// removeDomainInput declares its parameter as text, for the reason in the comment of runsInput.
+// removeDomainInput declares from_platform as text, because huma parses booleans too leniently (see
+// runsInput).
 type removeDomainInput struct {
 	TenantID     string `path:"tenant_id"`
 	DomainName   string `path:"domain_name"`
@@ -85,7 +86,7 @@ func registerVerifyDomain(api huma.API, service *domains.Service) {
 		Summary: "Verify a domain",
 		Description: "Asks the mail platform to check the verification record, and enables its e-mail service for the domain. " +
 			"The request can be repeated.",
-		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleVerified,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleVerifiedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.Metadata(),
 	}, verifiedOf, func(ctx context.Context, caller access.Caller, in *domainPath) (domain.Domain, error) {
 		return service.Verify(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
@@ -117,7 +118,7 @@ func registerEnableDKIM(api huma.API, service *domains.Service) {
 		Summary: "Enable DKIM",
 		Description: "Starts DKIM signing for a verified domain whose two selector records are published. The request can be repeated; " +
 			"`dkim-status` shows beforehand whether it can succeed.",
-		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleSigned,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleSignedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.DKIMNotReady, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *domainPath) (signedDomain, error) {
 		d, err := service.EnableDKIM(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)

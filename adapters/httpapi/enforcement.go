@@ -21,15 +21,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The default and the maximum number of events in a list, and the largest offset. JSON parsers that
-// use floating-point numbers also represent maxOffset exactly.
+// These are the default and the maximum number of events in a list, and the largest offset. A JSON
+// parser that reads numbers as floating-point numbers also represents maxOffset exactly.
 const (
 	defaultEventLimit = 50
 	maxEventLimit     = 200
 	maxOffset         = 1<<53 - 1
 )
 
-// eventsInput declares its parameters as text, for the reason in the comment of runsInput.
+// eventsInput declares its parameters as text, because huma parses numbers and booleans too
+// leniently (see runsInput).
 type eventsInput struct {
 	TenantID string `query:"tenant_id"`
 	Action   string `query:"action"`

@@ -28,14 +28,15 @@ import (
 // maxWaitSeconds is the longest wait for events.
 const maxWaitSeconds = 30
 
-// eventListName is the name of the list of events in its cursors. endOfEvents is the cursor of the
-// end of the event log.
+// eventListName is the name that the cursors of the event list contain. endOfEvents is the cursor
+// of the end of the event log.
 const (
 	eventListName = "events"
 	endOfEvents   = "now"
 )
 
-// logInput declares its parameters as text, for the reason in the comment of runsInput.
+// logInput declares its parameters as text, because huma parses numbers too leniently (see
+// runsInput).
 type logInput struct {
 	Types       string `query:"types"`
 	TenantID    string `query:"tenant_id"`

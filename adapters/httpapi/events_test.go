@@ -32,7 +32,7 @@ func (env *testEnv) attachTenantWithoutPlatform(t *testing.T, a testAccount, id 
 	must(t, err)
 }
 
-func TestEventsAreThoseOfTheAccount(t *testing.T) {
+func TestEventsAreLimitedToTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	ownershipCases(env, t) // events of most subjects
 	client := serve(t, env.handler(t))
@@ -93,7 +93,7 @@ func TestEventsArePagedInOneOrder(t *testing.T) {
 	}
 }
 
-// cursorAfterEnd is a cursor of the list of events that is after the end of every log of the tests.
+// cursorAfterEnd is a cursor of the event list. It is after the end of every log of the tests.
 var cursorAfterEnd = page.Cursor("999999").Encode("events")
 
 func TestQueriesOfEventsAreChecked(t *testing.T) {
@@ -179,9 +179,9 @@ func TestStoppingServiceAnswersWaitingRequests(t *testing.T) {
 	}
 }
 
-// TestFewRequestsOfAccountWait checks that five requests of an account can wait. A sixth request of
-// the account is refused, but a request of a different account is not.
-func TestFewRequestsOfAccountWait(t *testing.T) {
+// TestWaitingRequestsOfAnAccountAreLimited checks that five requests of an account can wait. A
+// sixth request of the account is refused, but a request of a different account is not.
+func TestWaitingRequestsOfAnAccountAreLimited(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits.Off = false
 	client := serve(t, env.handler(t))
@@ -203,7 +203,7 @@ func TestFewRequestsOfAccountWait(t *testing.T) {
 	}
 	got := waitBriefly()
 	for deadline := time.Now().Add(testTimeout); got.status == http.StatusOK && time.Now().Before(deadline); {
-		got = waitBriefly() // until five requests wait and the next one is refused
+		got = waitBriefly() // until five requests wait and the next request is refused
 	}
 	if got.status != http.StatusTooManyRequests || got.code() != "rate_limit_exceeded" || got.header.Get("X-RateLimit-Bucket") != "event_waiters" ||
 		got.header.Get("X-RateLimit-Limit") != "5" || got.header.Get("Retry-After") == "" {

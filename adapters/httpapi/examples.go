@@ -21,7 +21,7 @@ const (
 	exampleResourceID = "019a52c0-7a10-7c3e-8b55-0d6a41c0f001"
 	exampleDomainID   = "019a52c1-1b20-7f60-9c77-2f4be8a0d002"
 	exampleMailboxID  = "019a52c4-90c8-7d11-8a3f-71b6f2e4c003"
-	exampleRunID      = "019a52c5-33d4-7aa2-b0c6-5e9d18f7b004"
+	exampleSyncRunID  = "019a52c5-33d4-7aa2-b0c6-5e9d18f7b004"
 	exampleDomain     = "example.com"
 	exampleBuiltin    = "contoso.onmicrosoft.com"
 	exampleAddress    = "ana@example.com"
@@ -59,14 +59,14 @@ var exampleTenantDetail = tenantDetail{
 }
 
 var exampleSynced = synced{
-	Status: "completed", RunID: exampleRunID, TenantID: exampleTenantID,
+	Status: "completed", RunID: exampleSyncRunID, TenantID: exampleTenantID,
 	Bootstrap: bootstrap{Status: "ready", Message: "the mail server is prepared"},
 	SMTPAuth:  smtpAuth{Status: "enabled", Message: "authenticated SMTP is enabled for the tenant"},
 	Result: discovered{Status: "completed", TenantName: "Contoso", DefaultDomain: exampleDomain, DomainCount: 1,
 		UserMailboxCount: 2},
 }
 
-var exampleDeleted = deletedTenant{Status: "deleted", TenantID: exampleTenantID, TenantName: "Contoso",
+var exampleDeletedTenant = deletedTenant{Status: "deleted", TenantID: exampleTenantID, TenantName: "Contoso",
 	Message: "The tenant, its domains, its mailboxes and its sync history were removed from the service. " +
 		"The tenant at the mail platform was not changed."}
 
@@ -78,20 +78,20 @@ var exampleDomainList = domainList{TenantID: exampleTenantID, Count: 1, Domains:
 var exampleAddDomain = addDomain{Domain: exampleDomain}
 
 var (
-	exampleVerification = []dnsRecord{{dns.Record{Type: dns.TXT, Name: exampleDomain, Content: "MS=ms40718263", TTL: 3600}}}
-	exampleSigning      = []dnsRecord{
+	exampleVerificationRecords = []dnsRecord{{dns.Record{Type: dns.TXT, Name: exampleDomain, Content: "MS=ms40718263", TTL: 3600}}}
+	exampleSigningRecords      = []dnsRecord{
 		{dns.Record{Type: dns.CNAME, Name: "selector1._domainkey", Content: "selector1-example-com._domainkey.contoso.n-v1.dkim.mail.microsoft", TTL: 3600}},
 		{dns.Record{Type: dns.CNAME, Name: "selector2._domainkey", Content: "selector2-example-com._domainkey.contoso.n-v1.dkim.mail.microsoft", TTL: 3600}},
 	}
-	exampleService = append([]dnsRecord{
+	exampleServiceRecords = append([]dnsRecord{
 		{dns.Record{Type: dns.MX, Name: exampleDomain, Content: exampleMX, TTL: 3600}},
 		{dns.Record{Type: dns.TXT, Name: exampleDomain, Content: exampleSPF, TTL: 3600}},
-	}, exampleSigning...)
+	}, exampleSigningRecords...)
 )
 
 var exampleAddedDomain = addedDomain{
 	Status: "added", TenantID: exampleTenantID, Domain: domainState{DomainName: exampleDomain},
-	VerificationDNSRecords: exampleVerification, ServiceConfigurationRecords: []dnsRecord{},
+	VerificationDNSRecords: exampleVerificationRecords, ServiceConfigurationRecords: []dnsRecord{},
 	LiveDNSStatus:         liveStatus{SPFStatus: dns.Missing, DKIMStatus: dns.Missing, DMARCStatus: dns.Missing, MXStatus: dns.Missing},
 	DKIMVerificationState: dkimSentence{Status: "pending", Message: "verify the domain first; the mail platform makes the DKIM records after that"},
 }
@@ -107,23 +107,23 @@ var exampleLimitEnded = limitEnded{Status: "removed", TenantID: exampleTenantID,
 	MailboxesUnblocked: 1,
 	Message:            "The limit is no longer enforced, and its mail flow rule was removed from the tenant. The mail platform can apply the old rule for up to 30 minutes."}
 
-var exampleVerified = verifiedDomain{Status: "verified", DomainName: exampleDomain, IsVerified: true,
+var exampleVerifiedDomain = verifiedDomain{Status: "verified", DomainName: exampleDomain, IsVerified: true,
 	Message: "The domain is verified and ready for mailboxes."}
 
-var exampleSigned = signedDomain{Status: "enabled", DomainName: exampleDomain, DKIMStatus: "enabled",
+var exampleSignedDomain = signedDomain{Status: "enabled", DomainName: exampleDomain, DKIMStatus: "enabled",
 	Message: "DKIM signing is enabled for the domain."}
 
 var exampleDKIMReport = dkimReport{DomainName: exampleDomain, DKIMStatus: "pending",
 	Selectors: selectors{Selector1: "propagated", Selector2: "missing"}, LastChecked: exampleTime}
 
-var exampleStatus = dnsStatus{SPF: exampleSPF, DKIM: dns.DKIMHealthy, DMARC: dns.Missing, MX: exampleMX + "."}
+var exampleDNSStatus = dnsStatus{SPF: exampleSPF, DKIM: dns.DKIMHealthy, DMARC: dns.Missing, MX: exampleMX + "."}
 
-var exampleTenantDNS = tenantDNS{TenantID: exampleTenantID, DomainName: exampleDomain, IsDefault: true, IsVerified: true, DNSStatus: exampleStatus,
-	VerificationDNSRecords: exampleVerification, ServiceConfigurationRecords: exampleService, LastChecked: &exampleTime}
+var exampleTenantDNS = tenantDNS{TenantID: exampleTenantID, DomainName: exampleDomain, IsDefault: true, IsVerified: true, DNSStatus: exampleDNSStatus,
+	VerificationDNSRecords: exampleVerificationRecords, ServiceConfigurationRecords: exampleServiceRecords, LastChecked: &exampleTime}
 
 var exampleStoredDNS = storedDNS{DomainID: exampleDomainID, TenantResourceID: exampleResourceID, TenantID: exampleTenantID,
-	DomainName: exampleDomain, IsDefault: true, IsVerified: true, DKIMEnabled: true, DNSStatus: exampleStatus,
-	VerificationDNSRecords: exampleVerification, ServiceConfigurationRecords: exampleService, DKIMDNSRecords: exampleSigning,
+	DomainName: exampleDomain, IsDefault: true, IsVerified: true, DKIMEnabled: true, DNSStatus: exampleDNSStatus,
+	VerificationDNSRecords: exampleVerificationRecords, ServiceConfigurationRecords: exampleServiceRecords, DKIMDNSRecords: exampleSigningRecords,
 	LastChecked: &exampleTime}
 
 // examplePlanItems contains a conflict, which blocks the plan, and an update.
@@ -134,7 +134,7 @@ var examplePlanItems = []dns.Item{
 		Observed: []string{"v=spf1 ip4:192.0.2.7 ~all"}, Reason: dns.ReasonSPFMerged},
 }
 
-// exampleValues has the value of fault.Error.Values for the example of each error, keyed by code.
+// exampleValues maps an error code to the fault.Error.Values that the example of this error shows.
 var exampleValues = map[fault.Code]any{
 	fault.DNSConflict:         examplePlanItems[:1],
 	fault.PlusVibeWorkspace:   exampleWorkspaces,
@@ -162,17 +162,17 @@ var exampleMailboxList = mailboxList{TenantID: exampleTenantID, Count: 1, Mailbo
 	AccountEnabled: true, CreatedAt: exampleTime, DomainName: exampleDomain, TenantName: "Contoso",
 }}}
 
-var exampleProvision = provisionMailboxes{Domain: exampleDomain, AccountPassword: "Correct-Horse-7",
+var exampleProvisionMailboxes = provisionMailboxes{Domain: exampleDomain, AccountPassword: "Correct-Horse-7",
 	Mailboxes: []wantedMailbox{{Name: "Ana Lima", Email: exampleAddress}}}
 
-var exampleProvisioned = provisioned{CreatedCount: 1, Results: []provisionResult{{
+var exampleProvisionedMailboxes = provisioned{CreatedCount: 1, Results: []provisionResult{{
 	Status: "created", Name: "Ana Lima", Email: exampleAddress,
 	Details: provisionDetails{DisplayName: "Ana Lima", PrimarySMTP: exampleAddress, UserPrincipalName: exampleAddress, Alias: "ana.example"},
 }}}
 
-var exampleUpdate = map[string]any{"display_name": "Ana Souza Lima", "daily_send_limit": 20}
+var exampleUpdateMailbox = map[string]any{"display_name": "Ana Souza Lima", "daily_send_limit": 20}
 
-var exampleUpdated = updatedMailbox{Status: "updated", Mailbox: changedMailbox{ID: exampleMailboxID, DisplayName: "Ana Souza Lima",
+var exampleUpdatedMailbox = updatedMailbox{Status: "updated", Mailbox: changedMailbox{ID: exampleMailboxID, DisplayName: "Ana Souza Lima",
 	PrimarySMTP: exampleAddress, DailySendLimit: pointerTo(20), AccountEnabled: true}}
 
 var exampleUsage = mailboxUsage{MailboxID: exampleMailboxID, PrimarySMTP: exampleAddress, DisplayName: "Ana Lima", AccountEnabled: true,
@@ -203,7 +203,7 @@ var exampleMe = me{AccountID: "019a52d0-04e1-7f11-9c3b-7d4e52a1b00d", Plan: "api
 		Capabilities: platformCapabilities{MicrosoftOAuth: true, MailboxRefresh: true, MailboxDisconnect: true}}},
 	DNSProviders: []dnsProvider{{ID: "cloudflare", Name: "Cloudflare", Connected: true}}}
 
-var exampleRotated = rotatedKey{Status: "rotated", APIKey: exampleKey, KeyHint: "9f0e", RotatedAt: exampleTime}
+var exampleRotatedKey = rotatedKey{Status: "rotated", APIKey: exampleKey, KeyHint: "9f0e", RotatedAt: exampleTime}
 
 const (
 	exampleProvisioningID = "019a52d0-04e1-7b3d-a6f2-8c1e57d9f005"
@@ -215,40 +215,40 @@ var exampleRun = provisioningRun{ID: exampleProvisioningID, Status: "queued", To
 var exampleJob = provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID, TenantID: exampleTenantID,
 	DomainName: exampleDomain, Stage: "queued", Status: "queued", Provider: pointerTo("cloudflare"), NextAttemptAt: exampleTime}
 
-var exampleBegun = begunRun{DomainID: exampleDomainID, Run: exampleRun, Jobs: []provisioningJob{exampleJob}}
+var exampleBegunRun = begunRun{DomainID: exampleDomainID, Run: exampleRun, Jobs: []provisioningJob{exampleJob}}
 
 var (
-	exampleRunning = provisioningRun{ID: exampleProvisioningID, Status: "running", TotalDomains: 1, CreatedAt: exampleTime,
+	exampleRunningRun = provisioningRun{ID: exampleProvisioningID, Status: "running", TotalDomains: 1, CreatedAt: exampleTime,
 		StartedAt: pointerTo(exampleTime.Add(time.Second)), UpdatedAt: pointerTo(exampleTime.Add(time.Minute))}
-	exampleWaiting = provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID, TenantID: exampleTenantID,
+	exampleWaitingJob = provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID, TenantID: exampleTenantID,
 		DomainName: exampleDomain, Stage: "dns_propagation", Status: "waiting", Provider: pointerTo("cloudflare"),
 		Message:       pointerTo("The records are written. Waiting for all name servers of the domain to show them."),
 		NextAttemptAt: exampleTime.Add(2 * time.Minute)}
 )
 
-var exampleRunDetail = runDetail{Run: exampleRunning, Jobs: []provisioningJob{exampleWaiting}}
+var exampleRunDetail = runDetail{Run: exampleRunningRun, Jobs: []provisioningJob{exampleWaitingJob}}
 
-var exampleRunList = runList{Runs: []provisioningRun{exampleRunning}, Count: 1, Limit: defaultRunLimit}
+var exampleRunList = runList{Runs: []provisioningRun{exampleRunningRun}, Count: 1, Limit: defaultRunLimit}
 
-var exampleRetried = retriedJob{Status: "queued", Job: provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID,
+var exampleRetriedJob = retriedJob{Status: "queued", Job: provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID,
 	TenantID: exampleTenantID, DomainName: exampleDomain, Stage: "dns_propagation", Status: "queued", Provider: pointerTo("cloudflare"),
 	NextAttemptAt: exampleTime}}
 
 const (
-	exampleIntegrationID = "019a52d4-51b8-7e40-93aa-6d0f2c81e007"
-	exampleConnectionID  = "019a52d5-0c3e-7a19-b7d4-18e95f36a008"
-	exampleSessionID     = "019a52d5-0c3e-7f02-8e61-c4a7903bd009"
-	exampleSending       = "instantly"
+	exampleIntegrationID   = "019a52d4-51b8-7e40-93aa-6d0f2c81e007"
+	exampleConnectionID    = "019a52d5-0c3e-7a19-b7d4-18e95f36a008"
+	exampleSessionID       = "019a52d5-0c3e-7f02-8e61-c4a7903bd009"
+	exampleSendingProvider = "instantly"
 )
 
 // exampleSendingKey is a placeholder for a credential.
 const exampleSendingKey = "<PROVIDER_API_KEY>"
 
-var exampleCreate = createIntegration{Provider: exampleSending, Name: "Outbound", APIKey: exampleSendingKey}
+var exampleCreateIntegration = createIntegration{Provider: exampleSendingProvider, Name: "Outbound", APIKey: exampleSendingKey}
 
 var exampleWorkspaces = []integration.Workspace{{ID: "65f31c0a9b2e4d7781aa0c11", Name: "Outbound"}, {ID: "65f31c0a9b2e4d7781aa0c12", Name: "Newsletters"}}
 
-var exampleIntegration = IntegrationEntry{ID: exampleIntegrationID, Provider: exampleSending, Name: "Outbound",
+var exampleIntegration = IntegrationEntry{ID: exampleIntegrationID, Provider: exampleSendingProvider, Name: "Outbound",
 	ProviderWorkspaceID: pointerTo("3f0a8f62-7a55-4b52-9a46-1f4f0d4c8e10"), ProviderWorkspaceName: pointerTo("Contoso"), Status: "connected",
 	LastTestedAt: exampleTime, CreatedAt: exampleTime, UpdatedAt: exampleTime,
 	Capabilities: platformCapabilities{MicrosoftOAuth: true, MailboxRefresh: true, MailboxDisconnect: true}}
@@ -258,17 +258,17 @@ var exampleIntegrationList = integrationList{Integrations: []IntegrationEntry{ex
 var exampleIntegrationDetail = integrationDetail{IntegrationEntry: exampleIntegration,
 	MailboxConnections: connectionCounts{Total: 3, Connected: 2, Pending: 1}}
 
-var exampleTested = testedIntegration{Status: "connected", IntegrationID: exampleIntegrationID, Provider: exampleSending,
+var exampleTestedIntegration = testedIntegration{Status: "connected", IntegrationID: exampleIntegrationID, Provider: exampleSendingProvider,
 	Message: "The platform accepts the credential.", TestedAt: exampleTime}
 
-var exampleEligible = eligibleList{IntegrationID: exampleIntegrationID, Count: 1, Mailboxes: []eligibleMailbox{{
+var exampleEligibleList = eligibleList{IntegrationID: exampleIntegrationID, Count: 1, Mailboxes: []eligibleMailbox{{
 	MailboxID: exampleMailboxID, TenantID: exampleTenantID, TenantName: "Contoso", DomainName: exampleDomain, DisplayName: "Ana Lima",
 	PrimarySMTP: exampleAddress, AccountEnabled: true, Managed: true, Connection: nullable[mailboxConnection]{&mailboxConnection{ID: exampleConnectionID,
 		Status: "connected", ProviderAccountID: pointerTo(exampleAddress), ProviderAccountEmail: pointerTo(exampleAddress), ConnectedAt: pointerTo(exampleTime),
 		UpdatedAt: exampleTime}},
 }}}
 
-var exampleSignIn = begunSession{Status: "pending", IntegrationID: exampleIntegrationID, Provider: exampleSending, MailboxID: exampleMailboxID,
+var exampleBegunSession = begunSession{Status: "pending", IntegrationID: exampleIntegrationID, Provider: exampleSendingProvider, MailboxID: exampleMailboxID,
 	Mailbox: exampleAddress, SessionID: exampleSessionID,
 	AuthURL:   "https://login.microsoftonline.com/common/oauth2/v2.0/authorize?client_id=65ad96b6&state=c2lnbmVk",
 	ExpiresAt: exampleTime.Add(10 * time.Minute)}
@@ -277,10 +277,10 @@ var exampleSession = sessionState{Status: "connected", IntegrationID: exampleInt
 	SessionID: exampleSessionID, ProviderAccountID: pointerTo(exampleAddress), ProviderAccountName: pointerTo("Ana Lima"),
 	ConnectedAt: pointerTo(exampleTime.Add(time.Minute)), ExpiresAt: exampleTime.Add(10 * time.Minute)}
 
-var exampleRefreshed = refreshedMailboxes{IntegrationID: exampleIntegrationID, Provider: exampleSending, Checked: 3, Connected: 3,
+var exampleRefreshedMailboxes = refreshedMailboxes{IntegrationID: exampleIntegrationID, Provider: exampleSendingProvider, Checked: 3, Connected: 3,
 	NewlyConnected: 1, Unchanged: 2, Status: "completed"}
 
-var exampleDisconnected = disconnectedMailbox{Status: "disconnected", IntegrationID: exampleIntegrationID, MailboxID: exampleMailboxID,
+var exampleDisconnectedMailbox = disconnectedMailbox{Status: "disconnected", IntegrationID: exampleIntegrationID, MailboxID: exampleMailboxID,
 	Message: "The mailbox was removed from the sending platform."}
 
 var exampleDeletedIntegration = deletedIntegration{Status: "deleted", IntegrationID: exampleIntegrationID,
@@ -329,6 +329,6 @@ var exampleDeliveryList = deliveryList{Deliveries: []delivery{exampleDelivery}, 
 
 var exampleRedelivered = exampleDelivery
 
-var exampleReplay = replayWebhook{After: "2026-03-01T00:00:00Z"}
+var exampleReplayWebhook = replayWebhook{After: "2026-03-01T00:00:00Z"}
 
-var exampleReplayed = replayedWebhook{Status: "queued", ID: exampleWebhookID}
+var exampleReplayedWebhook = replayedWebhook{Status: "queued", ID: exampleWebhookID}

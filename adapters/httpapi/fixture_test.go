@@ -52,8 +52,8 @@ const (
 	tenantOfB = tenant.GUID("bbbbbbbb-0000-4000-8000-000000000002")
 )
 
-// testEnv has the services behind the API and two accounts with a tenant each. Its store is SQLite
-// in memory unless a test chooses a different database, and its providers are fakes.
+// testEnv has the services behind the API and two accounts with a tenant each. By default its store
+// is SQLite in memory. Its providers are fakes.
 type testEnv struct {
 	store              *bunstore.Store
 	platform           *fake.Platform
@@ -136,14 +136,14 @@ func newCounters(t testing.TB) ports.Limiter {
 // addAccount adds an account with a new API key and a connected tenant.
 func (env *testEnv) addAccount(t testing.TB, email string, id tenant.GUID) testAccount {
 	t.Helper()
-	acc, err := env.store.CreateAccount(t.Context(), email, "api_starter", 0, time.Now())
+	account, err := env.store.CreateAccount(t.Context(), email, "api_starter", 0, time.Now())
 	must(t, err)
 	env.platform.Connect(id, fake.Setup{})
-	_, err = env.store.Attach(t.Context(), acc.ID, tenant.Tenant{GUID: id, Name: "Tenant", BuiltinDomain: "t.onmicrosoft.com",
+	_, err = env.store.Attach(t.Context(), account.ID, tenant.Tenant{GUID: id, Name: "Tenant", BuiltinDomain: "t.onmicrosoft.com",
 		Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), ConnectedBy: "admin@t.onmicrosoft.com", Bootstrap: tenant.BootstrapPending,
 		SMTPAuth: tenant.SMTPAuthUnknown, Discovery: tenant.DiscoveryPending})
 	must(t, err)
-	return testAccount{account: acc, key: env.addKey(t, acc.ID), tenant: id}
+	return testAccount{account: account, key: env.addKey(t, account.ID), tenant: id}
 }
 
 // addKey returns a new API key of an account.

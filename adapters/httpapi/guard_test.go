@@ -221,7 +221,7 @@ func TestHostHeaderIsNotReflected(t *testing.T) {
 }
 
 // TestPanicDoesNotAffectOtherOperations calls an operation that panics because its service has no
-// store, and then a different one.
+// store, and then a different operation.
 func TestPanicDoesNotAffectOtherOperations(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Tenants = &tenants.Service{}
@@ -232,9 +232,9 @@ func TestPanicDoesNotAffectOtherOperations(t *testing.T) {
 
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Guard") }
 
-// TestForwardedHeadersDecideNothing checks that forwarded headers do not change which host, scheme
-// or method a request has.
-func TestForwardedHeadersDecideNothing(t *testing.T) {
+// TestForwardedHeadersDoNotChangeTheRequest checks that forwarded headers do not change which host,
+// scheme or method a request has.
+func TestForwardedHeadersDoNotChangeTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	client := serve(t, env.handler(t))

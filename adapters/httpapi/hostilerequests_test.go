@@ -165,7 +165,7 @@ func TestRequestsWithOneFault(t *testing.T) {
 	statuses := map[int]int{}
 	for _, op := range allOperations() {
 		if op.method == "delete" || op.path == "/api-key/rotate" {
-			continue // see TestFinalRequestsWithOneFault
+			continue // see TestDestructiveRequestsWithOneFault
 		}
 		requests := m.faultyRequests(op, random)
 		if len(requests) < 80 {
@@ -182,10 +182,10 @@ func TestRequestsWithOneFault(t *testing.T) {
 	m.client.expect(call{method: "GET", path: "/v1/tenants", key: m.env.accountA.key}, 200, "")
 }
 
-// TestFinalRequestsWithOneFault sends requests with one fault to the operations that delete an
-// object or invalidate the API key. The tenant id in the requests is unknown, so that no request
+// TestDestructiveRequestsWithOneFault sends requests with one fault to the operations that delete
+// an object or invalidate the API key. The tenant id in the requests is unknown, so that no request
 // deletes a tenant.
-func TestFinalRequestsWithOneFault(t *testing.T) {
+func TestDestructiveRequestsWithOneFault(t *testing.T) {
 	env := newTestEnv(t)
 	m := &requestMutator{client: serve(t, env.handler(t)), env: env, ids: map[string]string{"tenant_id": "eeeeeeee-0000-4000-8000-000000000009"}}
 	random := soak.Rand(t)
@@ -203,7 +203,7 @@ func TestFinalRequestsWithOneFault(t *testing.T) {
 
 // checkRequest sends a request and returns the status of its answer, or 0 when an HTTP client
 // cannot send the request. It reports an error for an answer with a secret. It also reports an
-// error for a status of 500 or more, unless the code is provider_unavailable.
+// error for a status of 500 or more with a code other than provider_unavailable.
 func (m *requestMutator) checkRequest(f faultyRequest, key string) int {
 	m.client.t.Helper()
 	if _, set := f.headers["Idempotency-Key"]; !set {

@@ -10,13 +10,13 @@
 //
 // Start reading with one resource, such as tenants.go, then with register.go.
 //
-// Operations: one file per resource (tenants.go, connectsessions.go, domains.go, dns.go,
-// dnsruns.go, mailboxes.go, limits.go, enforcement.go, integrations.go, integrations_mailboxes.go,
-// events.go, webhooks.go, keys.go, me.go, audit.go), with the shapes of its requests and answers.
-// The shapes of webhooks are in webhook_shapes.go. Each operation declares its
-// guard.OperationRules, such as the rate limit, the scope, the error codes and the examples.
-// register.go configures the huma library and adds operations to the API. paging.go has the cursors
-// of lists.
+// Operations: each resource has a file with its operations, and with the shapes of their requests
+// and answers. The files are tenants.go, connectsessions.go, domains.go, dns.go, dnsruns.go,
+// mailboxes.go, limits.go, enforcement.go, integrations.go, integrations_mailboxes.go, events.go,
+// webhooks.go, keys.go, me.go and audit.go. The shapes of webhooks are in webhook_shapes.go. Each
+// operation declares its guard.OperationRules, such as the rate limit, the scope, the error codes
+// and the examples. register.go configures the huma library and adds operations to the API.
+// paging.go has the cursors of lists.
 //
 // OpenAPI document: package openapi completes the OpenAPI document that huma derives. document.go
 // and examples.go have its descriptions and examples. public.go serves the pages, and cached.go
@@ -83,7 +83,7 @@ func New(o Options) http.Handler {
 // parts (see guard.Stream).
 const (
 	headTimeout   = 5 * time.Second
-	readTimeout   = 15 * time.Second // head and body together
+	readTimeout   = 15 * time.Second // for the head and the body together
 	writeTimeout  = 130 * time.Second
 	idleTimeout   = 60 * time.Second
 	maxHeadBytes  = 16 << 10

@@ -34,7 +34,7 @@ func (f finishHook) Finish(ctx context.Context, c ports.Completion) (bool, error
 
 // TestAnswerIsCommittedWithItsChange covers writes for which a second run would return a different
 // answer. Their answers are stored in the same transaction as the change, so that a crash cannot
-// happen between the two. A replay must equal the first answer.
+// separate the answer from the change. A replay must equal the first answer.
 func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	env := newTestEnv(t)
 	finished := map[idempotency.KeyID]bool{}
@@ -280,7 +280,7 @@ func TestAnswerThatCannotBeStoredIsNotSent(t *testing.T) {
 	keys := &hookedKeys{Idempotency: env.store, finish: func() error { return fault.ServiceUnavailable.With("the database is away") }}
 	env.options.Guard.Idempotency.Keys = keys
 	client := serve(t, env.handler(t))
-	client.expect(addDomainCall(env, "add"), 200, "") // committed with its change, see TestAnswerIsCommittedWithItsChange
+	client.expect(addDomainCall(env, "add"), 200, "") // committed with its change (see TestAnswerIsCommittedWithItsChange)
 	env.publishRecords(t, env.accountA, "example.com")
 	verify := keyedCall(env, "k", "POST", verifyPathOfA, "")
 	client.expect(verify, 503, "service_unavailable")

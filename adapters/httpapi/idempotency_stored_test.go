@@ -28,8 +28,8 @@ func (env *testEnv) longNameCall(t *testing.T, key string, n int) call {
 	return keyedCall(env, key, "PATCH", path, `{"daily_send_limit":5}`)
 }
 
-// TestAnswersUpTo256KiBAreStored checks that an answer of 256 KiB is stored. A larger one is sent
-// but not stored, so the same request runs again.
+// TestAnswersUpTo256KiBAreStored checks that an answer of 256 KiB is stored. A larger answer is
+// sent but not stored, so the same request runs again.
 func TestAnswersUpTo256KiBAreStored(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -66,8 +66,8 @@ func TestTooLargeAnswerIsNotCommitted(t *testing.T) {
 	}
 }
 
-// serveWithKeyset opens the keyset file, as a new process does, and returns a client of a server
-// that uses it.
+// serveWithKeyset opens the keyset file, like a new process, and returns a client of a server that
+// uses the keyset.
 func (env *testEnv) serveWithKeyset(t *testing.T, path string) *apiClient {
 	t.Helper()
 	keyset, err := secrets.OpenKeyset(path, secrets.CreateMissing)
@@ -100,8 +100,8 @@ func loseOldKeys(t *testing.T, path string) {
 }
 
 // TestReplayAfterKeyRotation checks that stored answers are still replayed after a rotation of the
-// keyset. If the old key was deleted, the request cannot be compared with the first one. It is then
-// refused, with or without a stored answer, and does not run a second time.
+// keyset. If the old key was deleted, the request cannot be compared with the first request. It is
+// then refused, with or without a stored answer, and does not run a second time.
 func TestReplayAfterKeyRotation(t *testing.T) {
 	env := newTestEnv(t)
 	path := filepath.Join(t.TempDir(), "keyset.json")

@@ -81,7 +81,7 @@ func TestDeletionIsReplayed(t *testing.T) {
 	client.expect(request, 404, "tenant_not_found")
 }
 
-func TestKeyIdentifiesOneRequest(t *testing.T) {
+func TestIdempotencyKeyIdentifiesOneRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	first := client.expect(addDomainCall(env, "k"), 200, "")

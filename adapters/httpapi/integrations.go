@@ -86,7 +86,7 @@ func registerCreateIntegration(api huma.API, service *integrations.Service) {
 		Description: "Tests the credential at the sending platform, then stores it. It is never shown again. If it has access to " +
 			"several workspaces and the request names none, the error lists them: send the request again with `workspace_id` and a new " +
 			"Idempotency-Key.",
-		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Creates: event.Integration, RequestExample: exampleCreate, AnswerExample: exampleIntegration,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Creates: event.Integration, RequestExample: exampleCreateIntegration, AnswerExample: exampleIntegration,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
 				fault.EmailBisonWorkspace))}.Metadata(),
 	}, integrationOf, func(ctx context.Context, caller access.Caller, in *createIntegrationInput, answer ports.Answer[integrations.View]) (integrations.View, error) {
@@ -135,7 +135,7 @@ func registerTestIntegration(api huma.API, service *integrations.Service) {
 		Summary: "Test an integration",
 		Description: "Asks the platform whether it accepts the credential. If the platform rejects it, the response is 200 with `status` `failed`, and " +
 			"`has_error` of the integration is true until a test succeeds.",
-		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleTested,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleTestedIntegration,
 			Refuses: codes(sendingCodes, specificCodes(fault.IntegrationNotFound))}.Metadata(),
 	}, testedOf, func(ctx context.Context, caller access.Caller, in *integrationPath, answer ports.Answer[integrations.TestResult]) (integrations.TestResult, error) {
 		return service.Test(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)

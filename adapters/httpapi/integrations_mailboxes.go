@@ -39,7 +39,7 @@ func registerListEligibleMailboxes(api huma.API, service *integrations.Service) 
 		Summary: "List mailboxes that can be connected",
 		Description: "Lists all mailboxes that this service created in tenants of the account, with their connection through this integration. " +
 			"Mailboxes that discovery found are not listed and cannot be connected.",
-		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleEligible, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleEligibleList, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *integrationPath) (eligibleList, error) {
 		id := ident.ParseOrZero(in.IntegrationID)
 		mailboxes, err := service.Mailboxes(ctx, caller.Account.ID, id)
@@ -58,7 +58,7 @@ func registerBeginSignIn(api huma.API, service *integrations.Service) {
 		Description: "Gets a link from the platform with which a person signs in to this mailbox at Microsoft. Open `auth_url` in a browser, preferably in " +
 			"a private window, and sign in with exactly this mailbox. Then poll the status of the session. A mailbox can be connected through " +
 			"one integration at a time.",
-		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleSignIn,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleBegunSession,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.ConnectedElsewhere, fault.SessionActive, fault.CapabilityMissing))}.Metadata(),
 	}, begunSessionOf, func(ctx context.Context, caller access.Caller, in *connectionPath, answer ports.Answer[integrations.StartedSession]) (integrations.StartedSession, error) {
@@ -88,7 +88,7 @@ func registerRefreshMailboxes(api huma.API, service *integrations.Service) {
 		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. Use it after an event that the service did not see: a " +
 			"closed sign-in window, an account that was removed at the platform, a disconnect with an unknown outcome. If the list cannot be read completely, " +
 			"no mailbox is marked as disconnected.",
-		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleRefreshed,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleRefreshedMailboxes,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.Metadata(),
 	}, refreshedOf, func(ctx context.Context, caller access.Caller, in *integrationPath, answer ports.Answer[integrations.RefreshResult]) (integrations.RefreshResult, error) {
 		return service.Refresh(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
@@ -102,7 +102,7 @@ func registerDisconnectMailbox(api huma.API, service *integrations.Service) {
 		Description: "Removes the mailbox's account from the platform and from its campaigns. An account that no longer exists counts as disconnected. If the " +
 			"outcome is unknown, the response is 504 and the connection is `disconnecting`. Repeat the request or refresh to resolve it; " +
 			"until then the mailbox cannot be connected elsewhere.",
-		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleDisconnected,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleDisconnectedMailbox,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.Metadata(),
 	}, disconnectedOf, func(ctx context.Context, caller access.Caller, in *connectionPath, answer ports.Answer[integrations.DisconnectResult]) (integrations.DisconnectResult, error) {
 		return service.Disconnect(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)

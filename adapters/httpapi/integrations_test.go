@@ -186,8 +186,8 @@ func TestOAuthStatusRequiresItsSession(t *testing.T) {
 }
 
 // TestWorkspaceMustBeChosen sends a request without a workspace, although the credential has access
-// to two. The refusal lists the workspaces and is replayed. A new request with one of the
-// workspaces succeeds.
+// to two workspaces. The refusal lists the workspaces and is replayed. A new request with one of
+// the workspaces succeeds.
 func TestWorkspaceMustBeChosen(t *testing.T) {
 	env := newIntegrationEnv(t)
 	env.platform.Reach = integration.Reach{Workspaces: []integration.Workspace{{ID: "ws-1", Name: "One <b>"}, {ID: "ws-2", Name: "Two"}}}

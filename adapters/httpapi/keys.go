@@ -38,7 +38,7 @@ func registerKeyOperations(api huma.API, service *keys.Service) {
 	registerRotateOwnKey(api, service)
 }
 
-// keyListName is the name of the list of keys in its cursors.
+// keyListName is the name that the cursors of the key list contain.
 const keyListName = "keys"
 
 func registerListKeys(api huma.API, service *keys.Service) {
@@ -111,7 +111,7 @@ func registerRotateOwnKey(api huma.API, service *keys.Service) {
 		Summary: "Rotate the API key",
 		Description: "Replaces the API key of the request by a new one with the same name and bounds. The old key is invalid as soon as the response is sent. The new key is shown only this " +
 			"once and stored as a hash. This operation takes no Idempotency-Key and cannot be replayed: if you lose the response, ask the operator for a new key.",
-		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.KeysWrite, AnswerExample: exampleRotated, Refuses: specificCodes(fault.AccessDenied)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.KeysWrite, AnswerExample: exampleRotatedKey, Refuses: specificCodes(fault.AccessDenied)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *rotateInput) (rotatedKey, error) {
 		issued, err := service.Rotate(ctx, caller, in.UserEmail)
 		if err != nil {

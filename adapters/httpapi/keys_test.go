@@ -182,8 +182,8 @@ func TestKeysAreListedByPages(t *testing.T) {
 	}
 }
 
-// TestOwnRotationKeepsTheBounds rotates the key with which the request is sent.
-func TestOwnRotationKeepsTheBounds(t *testing.T) {
+// TestKeyThatRotatesItselfKeepsItsBounds rotates the key with which the request is sent.
+func TestKeyThatRotatesItselfKeepsItsBounds(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	limited := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:write"}, Tenants: []tenant.GUID{env.accountA.tenant}})

@@ -35,7 +35,7 @@ type getLimitInput struct {
 	domainScope *string // nil if the parameter is missing
 }
 
-// Resolve distinguishes an empty domain_scope from a missing one.
+// Resolve distinguishes an empty domain_scope from a missing domain_scope.
 func (in *getLimitInput) Resolve(ctx huma.Context) []error {
 	if address := ctx.URL(); address.Query().Has("domain_scope") {
 		in.domainScope = &in.DomainScope

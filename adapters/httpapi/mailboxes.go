@@ -82,7 +82,7 @@ func registerProvisionMailboxes(api huma.API, service *mailboxes.Service) {
 			"exist get the status `exists` and are not changed; they count only once toward the limit of 3 per domain. A new mailbox can " +
 			"send after 2 to 5 minutes. If the mail platform does not finish in time, the response is 504: send the same request " +
 			"again with the same Idempotency-Key to continue the work.",
-		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, RequestExample: exampleProvision, AnswerExample: exampleProvisioned,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, RequestExample: exampleProvisionMailboxes, AnswerExample: exampleProvisionedMailboxes,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
 				fault.SMTPAuthNotEnabled))}.Metadata(),
@@ -97,7 +97,7 @@ func registerUpdateMailbox(api huma.API, service *mailboxes.Service) {
 		Summary: "Change a mailbox",
 		Description: "Renames a mailbox at the mail platform, stores its daily send limit, or both. A stored limit alone does not restrict " +
 			"sending. `clear_send_limit` clears it.",
-		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.MailboxesWrite, CallsProviderIf: hasMember("display_name"), Write: true, RequestExample: exampleUpdate, AnswerExample: exampleUpdated,
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.MailboxesWrite, CallsProviderIf: hasMember("display_name"), Write: true, RequestExample: exampleUpdateMailbox, AnswerExample: exampleUpdatedMailbox,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
 				fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // updateMailbox validates the body

@@ -44,7 +44,7 @@ func TestMeHasEveryMember(t *testing.T) {
 			if issued, err := env.store.AccountKey(t.Context(), account, id); err != nil || issued.Hint != tt.key[len(tt.key)-4:] {
 				t.Errorf("the key %s is %+v, %v", id, issued, err)
 			}
-			// The requests so far count, unless a minute has passed since.
+			// The requests of the last minute count.
 			reads, _ := got.body["limits"].([]any)[0].(map[string]any)["remaining"].(float64)
 			if reads < float64(599-i) || reads > 599 {
 				t.Errorf("%v reads are left after %d requests", reads, i+1)

@@ -127,8 +127,9 @@ func TestErrorPagesExplainTheirCode(t *testing.T) {
 	}
 }
 
-// TestDisplayNamesAreComposed checks that a decomposed Unicode name equals the composed one.
-func TestDisplayNamesAreComposed(t *testing.T) {
+// TestDisplayNamesAreNormalized checks that a decomposed Unicode name is stored as the composed
+// name.
+func TestDisplayNamesAreNormalized(t *testing.T) {
 	body := provisionMailboxes{Mailboxes: []wantedMailbox{{Name: "Zoe\u0308 A\u030angstro\u0308m"}}}
 	if got := body.request().Mailboxes[0].DisplayName; got != "Zo\u00eb \u00c5ngstr\u00f6m" {
 		t.Errorf("got %q", got)

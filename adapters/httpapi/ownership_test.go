@@ -66,13 +66,13 @@ func (env *testEnv) keyID(t *testing.T, owner testAccount) string {
 // withoutOwnedIDs lists the operations without the id of an owned object in their path, each with
 // the reason.
 var withoutOwnedIDs = map[string]string{
-	"GET /v1/tenants":               "lists only the account's tenants, see TestTenantListIsTheAccounts",
+	"GET /v1/tenants":               "lists only the account's tenants, see TestTenantListIsLimitedToTheAccount",
 	"GET /v1/tenants/connect-url":   "returns a link for the account of the key",
 	"GET /v1/dns/provisioning-runs": "lists only the account's runs, see TestProvisioningRunsAreListedNewestFirst",
 	"GET /v1/enforcement/events":    "lists only events of the account's mailboxes, see TestEnforcementEventsArePagedAndFiltered",
-	"GET /v1/events":                "lists only the account's log, see TestEventsAreThoseOfTheAccount",
-	"GET /v1/audit":                 "lists only entries of the account, see TestAuditIsOfTheAccount",
-	"GET /v1/audit/export":          "sends only entries of the account, see TestAuditIsOfTheAccount",
+	"GET /v1/events":                "lists only the account's log, see TestEventsAreLimitedToTheAccount",
+	"GET /v1/audit":                 "lists only entries of the account, see TestAuditIsLimitedToTheAccount",
+	"GET /v1/audit/export":          "sends only entries of the account, see TestAuditIsLimitedToTheAccount",
 	"GET /v1/integrations":          "lists only the account's integrations, see TestIntegrationsAreVisibleToTheirAccountOnly",
 	"POST /v1/integrations":         "adds to the account of the key, see TestIntegrationsAreVisibleToTheirAccountOnly",
 	"GET /v1/keys":                  "lists only the account's keys, see TestKeysAreManaged",
@@ -173,7 +173,7 @@ func comparableText(r reply) string {
 }
 
 // TestForeignDomainInBodyIsNotFound checks that a foreign domain in a body gets the same answer as
-// an unknown or invalid one.
+// an unknown or invalid domain.
 func TestForeignDomainInBodyIsNotFound(t *testing.T) {
 	env := newTestEnv(t)
 	owned, foreign := ownershipCases(env, t)
@@ -211,7 +211,7 @@ func fillPath(template string, values map[string]string) string {
 	return template
 }
 
-func TestTenantListIsTheAccounts(t *testing.T) {
+func TestTenantListIsLimitedToTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	for _, o := range []testAccount{env.accountA, env.accountB} {

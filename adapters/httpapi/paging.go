@@ -10,14 +10,15 @@ import (
 	"github.com/tenantry/tenantry/core/page"
 )
 
-// pageInput has the parameters of a list with cursors. The limit is text, for the reason in the
-// comment of runsInput.
+// pageInput has the parameters of a list with cursors. The limit is text, because huma parses
+// numbers too leniently (see runsInput).
 type pageInput struct {
 	Limit string `query:"limit"`
 	After string `query:"after"`
 }
 
-// query returns the page that the request asks for. list is the name of the list in its cursors.
+// query returns the page that the request asks for. list is the name that the cursors of the list
+// contain.
 func (in *pageInput) query(list string) (page.Query, error) {
 	q := page.Query{Limit: page.DefaultLimit}
 	var invalidFields []refusal.ProblemField
@@ -34,7 +35,8 @@ func (in *pageInput) query(list string) (page.Query, error) {
 	return q, nil
 }
 
-// The bounds of parseTime. All stored objects were created between these times.
+// oldestTime and newestTime are the bounds of parseTime. All stored objects were created between
+// these times.
 var oldestTime, newestTime = time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // parseTime parses a time that selects objects by their age. It replaces a time beyond the bounds

@@ -188,7 +188,7 @@ func (r slotRecorder) Enter(ctx context.Context, name string, slots int) (func()
 }
 
 // TestFifthConcurrentProviderOperationIsRefused checks that the fifth concurrent provider operation
-// is refused and not counted. A rename needs a slot; a new send limit alone does not.
+// is refused and not counted. A rename needs a slot. A new send limit alone needs no slot.
 func TestFifthConcurrentProviderOperationIsRefused(t *testing.T) {
 	env := newTestEnv(t)
 	recorder := slotRecorder{newCounters(t), make(chan struct{}, 100)}
@@ -285,8 +285,9 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	}
 }
 
-// TestLimitsOffRefusesNothing checks that nothing is refused and that the headers are still set.
-func TestLimitsOffRefusesNothing(t *testing.T) {
+// TestDisabledLimitsRefuseNothing checks that nothing is refused and that the headers are still
+// set.
+func TestDisabledLimitsRefuseNothing(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	dkimCall := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}

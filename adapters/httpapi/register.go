@@ -32,7 +32,7 @@ type result[O any] struct{ Body O }
 // register adds an operation to the API. Every operation is added by register.
 func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	openapi.Describe(&op)
-	op.MaxBodyBytes = guard.MaxBody + 1 // readBody of package guard enforces the limit; huma would also refuse a body that has exactly the limit's size
+	op.MaxBodyBytes = guard.MaxBody + 1 // readBody of package guard enforces MaxBody. Huma refuses a body of exactly its limit.
 	op.BodyReadTimeout = -1             // readBody of package guard has read the body
 	huma.Register(api, op, func(ctx context.Context, in *I) (*result[O], error) {
 		body, err := h(ctx, guard.Caller(ctx), in)

@@ -148,7 +148,7 @@ func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 	send("POST", domainsOfA, writer, 400, "invalid_idempotency_key")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":1}`, key: writer}, 400, "invalid_request")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writer}, 404, "tenant_not_found")
-	// A request for a hidden tenant counts in the bucket, as a request for a foreign tenant does.
+	// A request for a hidden tenant counts in the bucket, like a request for a foreign tenant.
 	if got := client.do(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writer}); got.header.Get("X-RateLimit-Bucket") == "" {
 		t.Errorf("headers %v", got.header)
 	}

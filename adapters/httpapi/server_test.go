@@ -21,7 +21,7 @@ import (
 
 // TestSlowBodyIsAnsweredAndClosed checks that a caller whose body does not arrive in time gets an
 // answer, and that the service closes the connection. The test sets the read deadline after the
-// header has arrived, as net/http does for ReadTimeout.
+// header has arrived, like net/http for ReadTimeout.
 func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
 	env := newTestEnv(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

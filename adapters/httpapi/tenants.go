@@ -88,7 +88,7 @@ func registerDeleteTenant(api huma.API, service *tenants.Service) {
 		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. At the mail platform " +
 			"only the rules that block mailboxes are changed. They are removed first, if the platform allows it, " +
 			"and `message` lists any that remain. This cannot be undone. The deletion of a managed tenant ends its assignment.",
-		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, Write: true, AnswerExample: exampleDeleted, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, Write: true, AnswerExample: exampleDeletedTenant, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
 	}, deletedOf, func(ctx context.Context, caller access.Caller, in *tenantPath, answer ports.Answer[tenants.DeleteResult]) (tenants.DeleteResult, error) {
 		return service.Delete(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), answer)
 	})

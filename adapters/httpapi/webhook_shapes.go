@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// The names of the lists of webhooks and deliveries in their cursors.
+// These are the names that the cursors of the webhook list and the delivery list contain.
 const (
 	webhookListName  = "webhooks"
 	deliveryListName = "deliveries"

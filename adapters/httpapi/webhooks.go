@@ -246,7 +246,7 @@ func registerReplayEvents(api huma.API, service *webhooks.Service) {
 		Summary: "Send past events again",
 		Description: "Sends the events of the webhook's types after a cursor or a time, as new deliveries with the same `webhook-id` as before. Events " +
 			"are kept for 30 days. A disabled webhook gets them only if it is enabled first.",
-		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleReplay, AnswerExample: exampleReplayed,
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleReplayWebhook, AnswerExample: exampleReplayedWebhook,
 			Refuses: specificCodes(fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *replayInput) (replayedWebhook, error) {
 		from, err := in.Body.replayStart()

@@ -22,9 +22,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// recordingSender is a sender without a network. It refuses URLs that contain "private", and
-// answers each message with the status in the path of the URL, or with 200 if the path is not a
-// number.
+// recordingSender is a sender without a network. It refuses URLs that contain "private". It answers
+// each message with the status in the path of the URL, or with 200 if the path is not a number.
 type recordingSender struct {
 	mu   sync.Mutex
 	sent []webhook.Message

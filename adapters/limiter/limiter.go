@@ -31,7 +31,8 @@ import (
 
 // Options configures a Limiter. A zero field has its default value.
 type Options struct {
-	// URL is the address of the Redis server that all replicas share. "" means that there is none.
+	// URL is the address of the Redis server that all replicas share. "" means that there is no
+	// such server.
 	URL string
 	Log *slog.Logger
 	// Lease is how long a slot stays in use after its replica last renewed the lease. The default

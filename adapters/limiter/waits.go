@@ -38,7 +38,7 @@ func (s *redisCounters) wait(scope string, atLeast time.Duration) time.Duration 
 	return time.Duration(milliseconds) * time.Millisecond
 }
 
-// localWaits holds the waits of this process. The times are those of counters.clock.
+// localWaits holds the waits of this process. All times are times of counters.clock.
 type localWaits struct {
 	mu    sync.Mutex
 	until map[string]time.Duration // end of each wait, keyed by scope

@@ -57,14 +57,15 @@ const (
 // Add runs the plugin within o.Limits to read its description and to check that it works with this
 // host. Call Add only for files that the operator trusts. If the catalog already has the same
 // plugin with the same content, Add changes nothing. Add fails if the file is not a working plugin,
-// if a different plugin of the catalog has the same file name, or if the catalog is invalid.
+// or if the catalog is invalid. It also fails if a different plugin of the catalog has the same
+// file name.
 func Add(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, Added)
 }
 
 // Upgrade is Add for a plugin that the catalog already has. It fails with ErrNotInCatalog if the
 // catalog does not have the plugin. A service that runs with this plugin folder notices the new
-// version, see Reload.
+// version (see Reload).
 func Upgrade(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, Replaced)
 }
@@ -155,7 +156,7 @@ func filesOf(entries []Entry) (files []string) {
 	return files
 }
 
-// deleteVersions deletes the files and folders of all versions of a plugin, except the files and
+// deleteVersions deletes the files and folders of all versions of a plugin. It keeps the files and
 // folders in keep.
 func deleteVersions(dir, base string, keep []string) error {
 	files, err := os.ReadDir(dir)
@@ -281,7 +282,7 @@ func describe(ctx context.Context, source, sum, name string, limits wire.Limits)
 	return e, nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that were written to it.
 type tail struct{ text []byte }
 
 // Write implements io.Writer.

@@ -153,7 +153,7 @@ func tenantOf(h *pluginhost.Host, name, misbehaviour string, interceptors ...wir
 	}, interceptors...).For("t-1")
 }
 
-// logCalls returns the interceptor that logs the failed calls of a plugin, as the service does.
+// logCalls returns the interceptor with which the service logs the failed calls of a plugin.
 func logCalls(t *testing.T, logged *logBuffer, name string) wire.Interceptor {
 	t.Helper()
 	calls, err := telemetry.NewCallInterceptor(telemetry.CallOptions{Provider: name, Log: slog.New(slog.NewJSONHandler(logged, nil))})

@@ -15,7 +15,8 @@
 //   - catalog.go: the catalog, the list of plugins that may run.
 //   - add.go, inspect.go: the operator's commands on the catalog. lock_unix.go and lock_other.go:
 //     the lock that serializes their changes.
-//   - overlay.go: Overlay, which makes a plugin folder with links to the files of a different one.
+//   - overlay.go: Overlay, which makes a plugin folder with links to the files of a different
+//     folder.
 //
 // Package verified checks the files of a plugin.
 package pluginhost
@@ -54,7 +55,7 @@ type Options struct {
 	// Waits stores the waits that providers demand with Retry-After. All processes of a plugin, in
 	// all replicas, share its waits. If Waits is nil, each process knows only its own waits.
 	Waits ports.Waits
-	// Limits limit what each plugin process can use.
+	// Limits limit the resources of each plugin process.
 	Limits wire.Limits
 	// Supervision has the timeouts and restart limits. Zero values mean the defaults.
 	Supervision SupervisionPolicy
@@ -115,7 +116,7 @@ func (p SupervisionPolicy) restartDelay(crashes int) (delay time.Duration, crash
 type Host struct {
 	options  Options
 	redactor redactor
-	plugins  map[string]*supervisor // by the plugin's name; New fills it
+	plugins  map[string]*supervisor // by the plugin's name, filled by New
 
 	reloadMu sync.Mutex        // held by Reload
 	catalog  [sha256.Size]byte // the checksum of the catalog that New or the last Reload read

@@ -170,7 +170,7 @@ func TestChangedFileIsNeverRun(t *testing.T) {
 	if err := host.Kill("puppet"); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the first call attempts a start, the second is refused without one
+	for range 2 { // the first call attempts a start, and the second call is refused without a start
 		_, err := tenantOf(host, "puppet", "").Profile(t.Context())
 		var result *outcome.Error
 		if !errors.As(err, &result) || result.Kind != outcome.Down || result.Cause != "plugin_checksum" || result.RetryAfter <= 0 {

@@ -164,8 +164,8 @@ func TestOutputIsRateLimitedAndRedacted(t *testing.T) {
 	}
 }
 
-// TestPanicsDoNotLogSecrets covers a panic with a secret in a call, a panic with a secret in a
-// separate goroutine of the plugin, and an error with a secret.
+// TestPanicsDoNotLogSecrets covers panics with a secret, in a call and in a separate goroutine of
+// the plugin. It also covers an error with a secret.
 func TestPanicsDoNotLogSecrets(t *testing.T) {
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
 	if _, err := tenantOf(host, "puppet", "panic").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {

@@ -19,9 +19,9 @@ type Inspection struct {
 	Entry
 	// Description is the plugin's description of itself. It is empty when the plugin did not start.
 	Description wire.Description
-	// Problem is nil if the plugin works as the catalog says. That is: its file exists and has the
-	// checksum of the catalog, it starts, and it describes itself with the name, kind and version
-	// of the catalog.
+	// Problem is nil if the plugin works as the catalog says. Its file must exist and have the
+	// checksum of the catalog. It must start, and must describe itself with the name, kind and
+	// version of the catalog.
 	Problem error
 }
 

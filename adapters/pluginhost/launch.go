@@ -26,7 +26,7 @@ type instance struct {
 	exitRecorded chan struct{} // closed when the supervisor has recorded the exit
 
 	calls   int           // number of calls in progress
-	drained chan struct{} // nil until the process is replaced; closed when no call is in progress any more
+	drained chan struct{} // nil until the process is replaced, closed once no call is in progress any more
 
 	hasAnswered         bool            // the process answered at least one call
 	wasKillRequested    bool            // Host.Kill was called for this process
@@ -37,9 +37,9 @@ type instance struct {
 }
 
 // launch starts a process from the files of the catalog entry and asks for its description. It
-// fails when the files do not have the checksum of the entry, when the process does not start in
-// time, and when the described name or kind differs from the entry. If launch fails, no process is
-// left.
+// fails when the files do not have the checksum of the entry, and when the process does not start
+// in time. It also fails when the described name or kind differs from the entry. If launch fails,
+// no process is left.
 func (s *supervisor) launch(entry Entry) (*instance, error) {
 	options := s.host.options
 	files, err := verified.Open(filepath.Join(options.Dir, entry.File), entry.SHA256)
@@ -80,7 +80,7 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 // files.
 func (i *instance) release(grace time.Duration) {
 	i.process.Stop(grace)
-	_ = i.files.Close() // if this fails, a folder with copies of files remains; they are not secret
+	_ = i.files.Close() // if this fails, a folder with copies of files remains, which are not secret
 }
 
 // pluginWaits is the part of a store of waits that belongs to one plugin.

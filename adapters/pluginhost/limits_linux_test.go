@@ -143,7 +143,7 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, pid := range processesOf(t, testUser) { // none, unless the test fails
+		for _, pid := range processesOf(t, testUser) { // none if the test succeeds
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	})
@@ -156,8 +156,8 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 		}
 		printed = append(printed, n)
 	}
-	// The limit allows hostProcesses processes more than the user has when the plugin starts, see
-	// wire.Limits.
+	// The limit allows hostProcesses processes more than the user has when the plugin starts (see
+	// wire.Limits).
 	if len(printed) != 2 || printed[0] < 1 || printed[0] > hostProcesses {
 		t.Fatalf("the host printed %v, want the number of processes that the first plugin started, at most %d, and the id of the second plugin's process", printed, hostProcesses)
 	}

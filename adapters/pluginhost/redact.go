@@ -85,7 +85,7 @@ func (r *redactor) forgetExpired(now time.Time) {
 }
 
 // redact returns text with each active secret replaced by `[redacted]`. It replaces longer secrets
-// first, because a longer secret may contain a shorter one.
+// first, because a longer secret may contain a shorter secret.
 func (r *redactor) redact(text string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

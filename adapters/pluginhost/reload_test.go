@@ -35,7 +35,7 @@ func offerVersion(t *testing.T, dir, version string) {
 }
 
 // TestUpgradeTakesOverWithoutALostCall upgrades a plugin while a call is in progress. The call ends
-// in the old process, and the next one reaches the new process. The old process is then stopped.
+// in the old process, and the next call reaches the new process. The old process is then stopped.
 func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	policy := fastRestart
 	policy.DrainTimeout = testTimeout
@@ -97,7 +97,7 @@ func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 		t.Errorf("the rejected version was tried %d times", n)
 	}
 	offerVersion(t, dir, "3.0.0")
-	editCatalog(t, dir, `"3.0.0"`, `"3.0.1"`) // unlike what the program reports
+	editCatalog(t, dir, `"3.0.0"`, `"3.0.1"`) // the program reports a different version
 	if err := host.Reload(); err == nil || !strings.Contains(err.Error(), "3.0.1") {
 		t.Errorf("a version that describes itself differently: %v", err)
 	}

@@ -14,7 +14,7 @@ type State string
 
 // The states of a plugin.
 const (
-	// Idle means that no process runs and that the next call starts one.
+	// Idle means that no process runs and that the next call starts a process.
 	Idle     State = "idle"
 	Starting State = "starting"
 	Running  State = "running"
@@ -48,7 +48,7 @@ type Status struct {
 	// of a process that has answered no call.
 	ConsecutiveFailures int
 	LastError           error     // the error of the last crash or failed start, nil before the first failure
-	RetryAt             time.Time // the earliest time of the next start; zero if there was no failure
+	RetryAt             time.Time // the earliest time of the next start, zero if there was no failure
 }
 
 // downError returns the error of a call that was not sent because no process of the plugin runs.

@@ -29,16 +29,16 @@ type supervisor struct {
 	closing    chan struct{} // closed by close
 
 	mu         sync.Mutex
-	entry      Entry  // what the next start runs
+	entry      Entry  // the entry that the next start runs
 	previous   *Entry // the entry before an upgrade, until the upgraded process has answered a call
 	rejected   Entry  // the last entry of the catalog whose process was not healthy
 	wasRemoved bool   // the catalog no longer has the plugin
 	running    *instance
-	starting   chan struct{} // nil when no start is in progress; closed when the start ends
+	starting   chan struct{} // nil when no start is in progress, closed when the start ends
 	isClosed   bool
 	starts     int
 	hangs      int
-	crashes    int // consecutive failures, see Status
+	crashes    int // consecutive failures (see Status)
 	retryAt    time.Time
 	lastError  error
 }
@@ -176,7 +176,7 @@ func (s *supervisor) waitForExit(i *instance) {
 	i.release(0) // the pipes, sockets, connections and files of the exited process
 }
 
-// recordExit records that a process has exited. The exit counts as a crash, unless the host is
+// recordExit records that a process has exited. The exit does not count as a crash if the host is
 // closed, the process was replaced, Host.Kill was called, or the process had answered a call.
 // exitStatus is the exit code or the signal.
 func (s *supervisor) recordExit(i *instance, exitStatus string) {
@@ -202,7 +202,7 @@ func (s *supervisor) recordExit(i *instance, exitStatus string) {
 // the earliest time of the next start. The caller holds s.mu.
 //
 // If the plugin was upgraded and its new version has not answered a call yet, recordFailure makes
-// the previous version the current one instead.
+// the previous version current again instead.
 func (s *supervisor) recordFailure(err error) {
 	if s.previous != nil {
 		s.log.Error("the new version failed before it answered a call, so the previous version is used again",

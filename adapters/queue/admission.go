@@ -16,9 +16,9 @@ import (
 )
 
 // admission decides which due wake-ups River gets. River starts jobs in the order in which they
-// were inserted, so 10,000 jobs of one account would delay the first job of the next account. A
-// wake-up therefore stays in the table wakeup until its fairness group has a free share of the
-// handlers.
+// were inserted. Without admission, 10,000 jobs of one account would delay the first job of the
+// next account. A wake-up therefore stays in the table wakeup until its fairness group has a free
+// share of the handlers.
 //
 // The table is authoritative. A wake-up whose River job is lost, or whose process died, is admitted
 // again after Options.RescueAfter.
@@ -171,7 +171,7 @@ func (a *admission) runRound(ctx context.Context) (next time.Duration, err error
 	return work.next(a.options), nil
 }
 
-// roundWork is what a round has to do.
+// roundWork is the work of one round.
 type roundWork struct {
 	hasDue, hasLost bool     // whether there are due wake-ups, and wake-ups to rescue
 	hasAdmitted     bool     // whether this process has admitted wake-ups that have not ended
@@ -199,8 +199,8 @@ func (s roundWork) next(o Options) time.Duration {
 }
 
 // idlePollInterval is the time between two rounds of a process without work. A process without
-// handlers adds wake-ups, but triggers no round in other processes. They find such a wake-up after
-// this interval at the latest.
+// handlers adds wake-ups, but triggers no round in other processes. Other processes find such a
+// wake-up after this interval at the latest.
 const idlePollInterval = 2 * time.Second
 
 func (a *admission) readRoundWork(ctx context.Context) (s roundWork, err error) {
@@ -233,7 +233,7 @@ func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 
 // recordEnded stores that handlers have ended. Their wake-ups become due again for a retry, or
 // because the job was woken while the handler ran. recordEnded returns the number of seconds until
-// the first of them becomes due, or nil if none does.
+// the first of these wake-ups becomes due, or nil if no wake-up becomes due.
 func recordEnded(ctx context.Context, tx pgx.Tx, ended []*endedHandler) (secondsToNext *float64, err error) {
 	if len(ended) == 0 {
 		return nil, nil

@@ -20,7 +20,7 @@ import (
 // process if TENANTRY_TEST_QUEUE_FOLDER is set.
 const (
 	folderEnv   = "TENANTRY_TEST_QUEUE_FOLDER"
-	databaseEnv = "TENANTRY_TEST_QUEUE_DATABASE" // for River; empty for Local
+	databaseEnv = "TENANTRY_TEST_QUEUE_DATABASE" // for River, empty for Local
 )
 
 func TestMain(m *testing.M) {

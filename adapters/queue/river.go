@@ -25,7 +25,7 @@ import (
 const riverQueue = "wakeups"
 
 // River is a queue in PostgreSQL that any number of processes share. The wake-ups are in the table
-// wakeup. The library River executes the wake-ups that are admitted, see admission.
+// wakeup. The library River executes the wake-ups that are admitted (see admission).
 type River struct {
 	river.WorkerDefaults[riverArgs]
 	options          Options
@@ -64,8 +64,8 @@ func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 	return r, nil
 }
 
-// maxConns is the size of the connection pool. One connection listens for notifications. The others
-// add, admit, fetch and complete wake-ups.
+// maxConns is the size of the connection pool. One connection listens for notifications. The other
+// connections add, admit, fetch and complete wake-ups.
 const maxConns = 5
 
 // schema is the PostgreSQL schema of the table wakeup and of River's tables. Backups do not include
@@ -127,8 +127,8 @@ func (r *River) createClient() error {
 // Start implements ports.Worker.
 func (r *River) Start(ctx context.Context, w ports.Work) error {
 	// Replicas that start together each run a periodic job, and each enqueues the next run. The id
-	// of a wake-up is the time of its run, so the queue keeps only one wake-up for each run, even
-	// while the previous run is in progress.
+	// of a wake-up is the time of its run. The queue therefore keeps only one wake-up for each run,
+	// even while the previous run is in progress.
 	byKind, err := newHandlers(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
 	if err != nil {
 		return err

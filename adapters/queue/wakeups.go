@@ -31,7 +31,7 @@ CREATE INDEX IF NOT EXISTS wakeup_rescue ON wakeup (admitted_at) WHERE admitted_
 
 // addWakeups adds wake-ups. If the job has a wake-up that is not admitted, the row keeps the
 // earlier of the two due times. If the wake-up is admitted, the statement stores the new due time
-// in again_at, unless an earlier one is stored there. It locks rows in a fixed order, so that two
+// in again_at. It keeps an earlier time in again_at. It locks rows in a fixed order, so that two
 // statements do not deadlock.
 const addWakeups = `
 INSERT INTO wakeup (kind, id, fairness_group, account, separate_group, trace, due_at)
@@ -46,10 +46,8 @@ ON CONFLICT (kind, id) DO UPDATE SET
 WHERE CASE WHEN wakeup.admitted_by IS NULL THEN excluded.due_at < wakeup.due_at
 	ELSE wakeup.again_at IS NULL OR excluded.due_at < wakeup.again_at END`
 
-// selectRoundWork reads what a round of the admission loop has to do: whether a wake-up is due,
-// whether an admitted one must be rescued, whether this client has admitted ones, and in how many
-// seconds the next one is due. $1 is the id of the River client, $2 the time after which an
-// admitted wake-up is rescued.
+// selectRoundWork reads the roundWork of the next round. $1 is the id of the River client. $2 is
+// the time after which an admitted wake-up is rescued.
 const selectRoundWork = `
 SELECT
 	EXISTS (SELECT FROM wakeup WHERE admitted_by IS NULL AND due_at <= now()),
@@ -57,10 +55,10 @@ SELECT
 	EXISTS (SELECT FROM wakeup WHERE admitted_by = $1),
 	(SELECT extract(epoch FROM min(due_at) - now())::float8 FROM wakeup WHERE admitted_by IS NULL AND due_at > now())`
 
-// admitWakeups admits due wake-ups and returns them. It takes one wake-up of each fairness group,
-// then the second of each, and so on. $1 is the id of the River client, $2 its maximum number of
-// handlers. The statement divides $2 by the number of groups with work plus one, so that the next
-// group that gets work finds a free handler.
+// admitWakeups admits due wake-ups and returns them. It takes the first wake-up of each fairness
+// group, then the second wake-up of each group, and so on. $1 is the id of the River client. $2 is
+// the maximum number of its handlers. The statement divides $2 by the number of groups with work
+// plus one, so that the next group that gets work finds a free handler.
 //
 // The statement steps through the groups by the index wakeup_group, so that its cost depends on the
 // number of groups and not on their backlogs.

@@ -94,7 +94,7 @@ func (c *controller) setPlan(r *http.Request) (any, error) {
 	return emptyResponse{}, err
 }
 
-// setAccount changes those settings of an account that are in the request's body.
+// setAccount changes the settings of an account that the request's body contains.
 func (c *controller) setAccount(r *http.Request) (any, error) {
 	var in struct {
 		ReturnHosts *[]string `json:"return_hosts"`

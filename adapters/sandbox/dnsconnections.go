@@ -57,7 +57,7 @@ func (env *Environment) dnsSimulator(name string) *simulator {
 
 // credential returns the credential of a customer. It contains the settings and the secrets of the
 // simulator's ready line. Settings and secrets that the simulator issues for this customer replace
-// those with the same name.
+// the settings and secrets with the same names.
 func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
 	merged := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
 	issued, err := s.issueCredential(ctx, customer)

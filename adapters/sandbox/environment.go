@@ -15,7 +15,7 @@
 //   - http.go: the HTTP server of the control interface, its errors and JSON.
 //   - accounts.go, tenants.go, dnsconnections.go, zonecalls.go, simulatorcalls.go: the handlers of
 //     the calls.
-//   - consent.go: connects a tenant as its administrator would, with the browser of browser.go.
+//   - consent.go: acts as the administrator who connects a tenant, with the browser of browser.go.
 //   - simulator.go: simulators and the plugin catalog. process.go: the process of a simulator.
 //     process_linux.go and process_other.go: the attributes of this process on each operating
 //     system.
@@ -52,7 +52,7 @@ type Options struct {
 	// PluginDir is the directory of the plugin binaries and their catalog.
 	PluginDir string
 	// MailPlatform is the name of the mail platform's plugin. The simulators of other mail
-	// platforms do not run. If it is empty, all run.
+	// platforms do not run. If MailPlatform is empty, all simulators run.
 	MailPlatform string
 	// Plugin is the name of the plugin under development, or empty. If it is a DNS provider, Seed
 	// also creates zones at this provider, and a connection to it.

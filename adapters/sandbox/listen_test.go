@@ -67,8 +67,8 @@ func listenOn(t *testing.T, addr string) net.Listener {
 	return l
 }
 
-// TestTakenAddressIsReplacedByAFreePort checks that a second sandbox starts while a first one uses
-// the default address of the control interface.
+// TestTakenAddressIsReplacedByAFreePort checks that a second sandbox starts while a first sandbox
+// uses the default address of the control interface.
 func TestTakenAddressIsReplacedByAFreePort(t *testing.T) {
 	taken := listenOn(t, "127.0.0.4:0")
 	env := &Environment{log: slog.New(slog.DiscardHandler)}

@@ -126,7 +126,7 @@ func (p *process) stop() {
 }
 
 // environment returns the environment variables of a simulator. It passes only some variables of
-// this process, because others may contain secrets.
+// this process, because the other variables may contain secrets.
 func environment() []string {
 	var variables []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {

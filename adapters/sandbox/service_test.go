@@ -25,7 +25,7 @@ import (
 func childContext() context.Context { return context.Background() }
 
 // service is a fake of the service. It has accounts in memory, and the pages of the connect flow.
-// The pages check what a browser must send.
+// The pages check the values that a browser must send.
 type service struct {
 	settings      map[access.AccountID]access.Settings
 	ports.Consent // only ConsentURL is called
@@ -38,7 +38,7 @@ type service struct {
 	enforceCalls       int
 	wakeCalls          int
 	dnsConnections     []dnsConnection
-	confirmStatus      int // status of the confirmation; 0 means success
+	confirmStatus      int // status of the confirmation, 0 for success
 	refusedAssignments int // number of the next assignments that are refused
 	site               *httptest.Server
 	login              func() string

@@ -13,7 +13,7 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// KeyStatus is what a key of a keyset is used for.
+// KeyStatus says how a key of a keyset is used.
 type KeyStatus string
 
 // A primary key seals and opens secrets. A staged key opens secrets, and becomes primary at the
@@ -75,8 +75,8 @@ func Stage(path string) ([]Key, error) {
 }
 
 // editKeyset edits the keyset file. It replaces the file atomically and keeps the file's mode and
-// owner. If path is a symbolic link, as orchestrators create, editKeyset replaces the link's
-// target.
+// owner. If path is a symbolic link, editKeyset replaces the link's target. Orchestrators create
+// such links.
 func editKeyset(path string, edit func(*keyset.Manager, []Key) error) ([]Key, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -94,7 +94,7 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 
 // TestReplicaOpensSecretsOfItsStagedKey copies the keyset file to a second replica while its new
 // key is staged, and then makes the key primary on the first replica. The second replica must open
-// the secrets that the first one seals with the key.
+// the secrets that the first replica seals with the key.
 func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	path := createKeyset(t)
 	replicaPath := filepath.Join(t.TempDir(), "keyset.json")

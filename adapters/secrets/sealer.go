@@ -35,7 +35,7 @@ type Sealer struct {
 	Log *slog.Logger
 
 	path string
-	ring atomic.Pointer[keyring] // the keyring in use; reading it needs no lock
+	ring atomic.Pointer[keyring] // the keyring in use, which can be read without a lock
 
 	mu sync.Mutex // held while the file is checked and read
 	// content is the content of the file from which the current keyring was read. lastInfo is the

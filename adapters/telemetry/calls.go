@@ -23,7 +23,7 @@ const instrumentationScope = "github.com/tenantry/tenantry/adapters/telemetry"
 // CallOptions configure the measurement of one provider's calls.
 type CallOptions struct {
 	Provider string
-	// Log receives a line for each call that failed, see failureLevel.
+	// Log receives a line for each call that failed (see failureLevel).
 	Log *slog.Logger
 	// CustomerData allows tenant ids, domains and addresses in spans. They are never in metrics or
 	// in the log.

@@ -70,8 +70,8 @@ func TestEachMethodIsAnOperation(t *testing.T) {
 	}
 }
 
-// callAll calls every method of port with zero values, except the methods in except. It returns the
-// number of calls.
+// callAll calls every method of port that is not in except, with zero values. It returns the number
+// of calls.
 func callAll(port any, except ...string) (calls int) {
 	v := reflect.ValueOf(port)
 	for i := range v.NumMethod() {

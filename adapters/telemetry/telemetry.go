@@ -5,10 +5,11 @@
 //
 //   - telemetry.go: Start, which installs the tracer, the meter and the exporters. Start here.
 //   - calls.go: NewCallInterceptor, the interceptor that measures the calls of providers.
-//   - jobs.go: Jobs, the spans of provisioning jobs; NewDomainCheckCounter, which counts DNS checks.
+//   - jobs.go: Jobs, the spans of provisioning jobs, and NewDomainCheckCounter, which counts DNS
+//     checks.
 //   - enforcement.go: Enforcement, the metrics of enforcement passes.
 //   - webhooks.go: Webhooks, the metrics of the messages to webhooks.
-//   - log.go: NewLogger, the structured log with trace ids; Traceparent, which jobs store.
+//   - log.go: NewLogger, the structured log with trace ids, and Traceparent, which jobs store.
 //   - exemplar.go: traceOnlyReservoirs, which limits exemplars to trace ids.
 package telemetry
 

@@ -8,7 +8,7 @@
 //   - postgres.go: Postgres, the PostgreSQL server.
 //   - redis.go, powerdns.go, bind.go, cloudflare.go: the other servers.
 //   - process.go: starts server processes that end with their parent.
-//   - programs.go: Program, the binaries that were built for tests; Benchmarks and FreeAddress.
+//   - programs.go: Program, the binaries that were built for tests, Benchmarks and FreeAddress.
 //   - certificate.go: SelfSigned, a certificate.
 package testserver
 
@@ -129,7 +129,7 @@ func (p *Postgres) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// Crash ends the server without a checkpoint, as `pg_ctl restart -m immediate` does, and starts it
+// Crash ends the server without a checkpoint, like `pg_ctl restart -m immediate`, and starts it
 // again. It returns when the server has recovered and answers.
 func (p *Postgres) Crash(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)

@@ -38,7 +38,7 @@ func FreeAddress(t testing.TB) string {
 	return "127.0.0.1:" + port
 }
 
-// PluginsWithout returns a new folder with links to the bundled plugins and their catalog, except
+// PluginsWithout returns a new folder with links to the bundled plugins and their catalog, without
 // one file.
 func PluginsWithout(t testing.TB, file string) string {
 	t.Helper()

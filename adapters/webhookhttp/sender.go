@@ -39,7 +39,7 @@ const (
 	// again.
 	maxDiscarded = 4 << 10
 	// maxIdle is how many idle connections are kept for later messages. maxIdlePerHost is how many
-	// of them may be to one host, because one host can have the endpoints of many accounts.
+	// of these connections may be to one host. One host can have the endpoints of many accounts.
 	maxIdle        = 1024
 	maxIdlePerHost = 128
 )

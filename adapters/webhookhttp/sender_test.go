@@ -169,8 +169,8 @@ func startEndpoint(t *testing.T, handle http.HandlerFunc) (address string, roots
 	return server.URL, roots
 }
 
-// TestTheConnectionIsChecked checks that a host gets no connection if it resolves to a public
-// address when its URL is checked, and to a private address when a message is sent.
+// TestTheConnectionIsChecked covers a host that resolves to a public address when its URL is
+// checked, and to a private address when a message is sent. The host must get no connection.
 func TestTheConnectionIsChecked(t *testing.T) {
 	for _, a := range []struct{ public, private string }{{"93.184.216.34", "127.0.0.1"}, {"2606:2800:220:1::1", "::1"}} {
 		t.Run(a.private, func(t *testing.T) {

@@ -5,10 +5,10 @@
 // returns for each failure of its provider. They also run the contract suite (package
 // ports/contract) of the port that the plugin implements.
 //
-// There is one list of checks and two ways to run it. `tenantry plugin test` calls Test, which
-// reaches the plugin only through the protocol and the plugin's own simulator, so that the plugin
-// can be written in any language. A Go test calls Plugin, Mail, DNS or Sending with a Binary and
-// its own environment. SendingInProcess and DNSInProcess run the contract suite without a binary.
+// There is one list of checks and two ways to run it. `tenantry plugin test` calls Test. Test uses
+// only the protocol and the plugin's own simulator, so the plugin can be written in any language. A
+// Go test calls Plugin, Mail, DNS or Sending with a Binary and its own environment.
+// SendingInProcess and DNSInProcess run the contract suite without a binary.
 //
 //   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
 //   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
@@ -83,12 +83,12 @@ type Binary struct {
 	// the checks of a failing provider.
 	Connect func(baseURL string) sdk.Connection
 
-	exchange *exchange // records the calls; nil in a Go test
+	exchange *exchange // records the calls, nil in a Go test
 	pacer    *pacer    // delays the calls of a DNS provider
 	limits   wire.Limits
 	// isNotHTTP is true if the plugin does not use HTTP to call its provider.
 	isNotHTTP bool
-	zone      string // the zone that the call Zone of readCalls looks up; empty for a zone that does not exist
+	zone      string // the zone that the call Zone of readCalls looks up, empty for an unknown zone
 }
 
 // requireHTTP skips a check that needs an HTTP answer of the provider, if the plugin does not use
@@ -161,7 +161,7 @@ func Plugin[R contract.Runner[R]](t R, b Binary) {
 	}
 }
 
-// runFailureChecks runs the plugin against providers that fail, see failureChecks.
+// runFailureChecks runs the plugin against providers that fail (see failureChecks).
 func runFailureChecks[R contract.Runner[R]](t R, b Binary, kind string) {
 	for _, c := range failureChecks(kind) {
 		t.Run(c.ID, func(t R) {
@@ -171,9 +171,9 @@ func runFailureChecks[R contract.Runner[R]](t R, b Binary, kind string) {
 	}
 }
 
-// Mail runs the checks of Plugin, the checks of a failing provider and the contract suite of a mail
-// platform. newFixture returns the environment in which the contract suite runs. It should use the
-// plugin's simulator, and call newPlatform to get platforms that the running plugin serves.
+// Mail runs the checks of Plugin, the checks with a provider that fails, and the contract suite of
+// a mail platform. newFixture returns the environment in which the contract suite runs. It should
+// use the plugin's simulator, and call newPlatform to get platforms that the running plugin serves.
 func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv) {
 	Plugin(t, b)
 	t.Run("provider failures", func(t R) { runFailureChecks(t, b, string(wire.KindMail)) })
@@ -184,8 +184,8 @@ func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform 
 	})
 }
 
-// DNS runs the checks of Plugin, the checks of a failing provider and the contract suite of a DNS
-// provider. newFixture returns the environment in which the contract suite runs. It should call
+// DNS runs the checks of Plugin, the checks with a provider that fails, and the contract suite of a
+// DNS provider. newFixture returns the environment in which the contract suite runs. It should call
 // newProvider to get providers that the running plugin serves. DNS delays the calls of these
 // providers so that the calls do not exceed the budgets in the description.
 func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {

@@ -100,8 +100,8 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 	}},
 }
 
-// readManySets lets the plugin read a new zone with this number of record sets, checks that each is
-// read once, and returns the number of requests for them.
+// readManySets lets the plugin read a new zone with this number of record sets. It checks that each
+// set is read once, and returns the number of requests.
 func (d *dnsEnvironment) readManySets(t T, setCount int) (requests int) {
 	t.Helper()
 	zone := d.NewZone(t)

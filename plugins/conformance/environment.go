@@ -17,8 +17,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// environment is the environment of one check of Test: a process of the plugin and, unless the
-// check runs against a real account, a process of the simulator. Each check has its own processes.
+// environment is the environment of one check of Test. It has a process of the plugin and a process
+// of the simulator. A check that runs against a real account has no simulator. Each check has its
+// own processes.
 type environment struct {
 	Binary
 	options     *Options
@@ -54,8 +55,8 @@ func (e *environment) startSimulator(t T, zonesURL string) {
 	}
 }
 
-// isAddress reports whether the value of a setting contains the host and port of the simulator or
-// of the proxy in front of it.
+// isAddress reports whether the value of a setting contains the address of the simulator, or the
+// address of the proxy in front of the simulator. An address is a host and port.
 func (s *Simulator) isAddress(value string) bool {
 	hosts := []string{s.Ready.Address}
 	for _, raw := range []string{s.URL, s.Ready.URL} {
@@ -67,8 +68,8 @@ func (s *Simulator) isAddress(value string) bool {
 }
 
 // connection returns a connection to the simulator, or to the real provider, with the values of
-// Options and the defaults of the fields. It omits values that are not fields of the plugin, as the
-// host does.
+// Options and the defaults of the fields. Like the host, it omits values that are not fields of the
+// plugin.
 func (e *environment) connection() sdk.Connection {
 	settings, secrets := map[string]string{}, map[string]string{}
 	if e.simulator != nil {
@@ -117,7 +118,7 @@ func withGuessedSecrets(c sdk.Connection) sdk.Connection {
 
 // customerConnection returns the connection of a customer. It begins with the settings and secrets
 // that the simulator printed at its start (simulate.Ready). If the simulator issues settings and
-// secrets for each customer, these replace the printed ones.
+// secrets for each customer, they replace the printed settings and secrets.
 func (e *environment) customerConnection(t T) sdk.Connection {
 	t.Helper()
 	c := e.connection()

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	maxRecorded = 40   // how many records of a check are kept; older ones are deleted
+	maxRecorded = 40   // how many records of a check are kept. Older records are deleted.
 	maxShown    = 1000 // how many bytes of a request or an answer are shown
 	minSecret   = 6    // shorter secrets are ignored, because other texts can contain them by chance
 )
 
 // exchange records the calls of one check between the host and the plugin, and between the plugin
-// and its provider. It also records what the plugin prints. It removes the secrets of the check
-// from all texts, and records which texts of the plugin contained a secret. interceptors and
-// recordProviderCall accept a nil exchange and then record nothing.
+// and its provider. It also records the lines that the plugin prints. It removes the secrets of the
+// check from all texts, and records which texts of the plugin contained a secret. If the exchange
+// is nil, interceptors and recordProviderCall record nothing.
 type exchange struct {
 	mu             sync.Mutex
 	secrets        map[string]string // maps the value of a secret to its name
@@ -57,7 +57,7 @@ func (e *exchange) redact(text string) string {
 
 func (e *exchange) redactLocked(text string) string {
 	longestFirst := slices.SortedFunc(maps.Keys(e.secrets), func(a, b string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a, b)) })
-	for _, value := range longestFirst { // a secret can be a part of a longer one
+	for _, value := range longestFirst { // a secret can be a part of a longer secret
 		text = strings.ReplaceAll(text, value, "[redacted]")
 	}
 	return text

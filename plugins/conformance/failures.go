@@ -152,9 +152,9 @@ func (s *silentServer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 const callDeadline = 300 * time.Millisecond
 
 // abandonTimeout is how long after the end of a call the plugin's request to the provider may stay
-// open. It is longer than the host's longest deadline of 20 seconds, because several calls of a
-// plugin may share one request, such as a token request. It is a variable so that the tests of this
-// package can shorten it.
+// open. It is longer than 20 seconds, the longest deadline of the host, because several calls of a
+// plugin may share one request. An example is a token request. It is a variable so that the tests
+// of this package can shorten it.
 var abandonTimeout = 30 * time.Second
 
 func checkDeadline(t T, b Binary) {

@@ -27,7 +27,7 @@ type faultInjector struct {
 	mu         sync.Mutex
 	planned    simulate.Fault // a fault for a simulator that cannot plan faults itself
 	failure    contract.Failure
-	firstPages map[string][]byte // keyed by path; used while failure is contract.RepeatsFirstPage
+	firstPages map[string][]byte // keyed by path, used while failure is contract.RepeatsFirstPage
 }
 
 // Fail makes every call of the provider's API fail until lift is called. It implements Fail of

@@ -124,8 +124,8 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 	}
 }
 
-// TestSuiteNeedsNoControlCalls runs the whole suite over a plugin whose simulator serves nothing
-// but the provider's API.
+// TestSuiteNeedsNoControlCalls runs the whole suite over a plugin whose simulator serves only the
+// provider's API.
 func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "simulator-without-control-calls")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
@@ -134,7 +134,7 @@ func TestSuiteNeedsNoControlCalls(t *testing.T) {
 }
 
 // TestSuitePassesStrictProvider runs the whole suite over a plugin whose simulator enforces a rate
-// limit and a minimum TTL, as providers do.
+// limit and a minimum TTL, like real providers.
 func TestSuitePassesStrictProvider(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "strict-provider")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {

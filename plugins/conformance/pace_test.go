@@ -15,7 +15,7 @@ import (
 func TestPacerKeepsToBudgets(t *testing.T) {
 	for name, c := range map[string]struct {
 		budgets []sdk.Budget
-		calls   []string // the operations; one with a ! has a different credential
+		calls   []string // the operations. An operation with a ! has a different credential.
 		want    []time.Duration
 	}{
 		"a call waits until a window after earlier calls ended": {

@@ -90,8 +90,8 @@ func describe(t T, p *wire.Process) sdk.Description {
 	return d
 }
 
-// runWithoutHost runs the binary from the command line and returns what it prints. The test fails
-// if the exit code is not wantCode.
+// runWithoutHost runs the binary from the command line and returns its standard output and its
+// error output. The test fails if the exit code is not wantCode.
 func runWithoutHost(t T, b Binary, wantCode int, args ...string) (output, errorOutput []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)

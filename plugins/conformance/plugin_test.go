@@ -90,7 +90,7 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 }
 
 // TestEveryCheckHasAnID checks that each check of the suite has an id for --only and --skip, and a
-// text about what it proves.
+// text that says what the check proves.
 func TestEveryCheckHasAnID(t *testing.T) {
 	for _, kind := range []string{"", "mail", "dns", "sending"} {
 		idPattern, listedIDs := regexp.MustCompile(`^(plugin|`+cmp.Or(kind, "plugin")+`)(/[a-z0-9]+(-[a-z0-9]+)*){2}$`), map[string]bool{}

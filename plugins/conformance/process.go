@@ -30,8 +30,8 @@ var errNoSimulator = errors.New("the plugin has no simulator")
 const exitNoSimulator = 2
 
 // The environment variables of this process that a plugin and a simulator get. A plugin gets the
-// same variables from its host: those for trusted certificates and the time zone. It also gets
-// wire.SearchPath and the variables of the protocol.
+// same variables from its host: the variables for trusted certificates and the time zone. It also
+// gets wire.SearchPath and the variables of the protocol.
 var (
 	pluginVariables    = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "TZ"}
 	simulatorVariables = []string{"PATH", "HOME", "TMPDIR", "TZ"}
@@ -54,7 +54,7 @@ func inheritedVariables(names []string) (variables []string) {
 func startSimulator(t T, binary, zonesURL string, e *exchange) (*Simulator, error) {
 	t.Helper()
 	s := &Simulator{exchange: e}
-	var address *url.URL // the address of the simulator; set before the first request
+	var address *url.URL // the address of the simulator, set before the first request
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(address)

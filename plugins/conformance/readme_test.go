@@ -24,7 +24,7 @@ const readmeHeading = "## What `tenantry plugin test` prints\n"
 
 // TestBundledPluginsPass runs the suite over each bundled plugin with its own simulator. No check
 // may fail, and the README of the plugin must end with the output. Without TENANTRY_SOAK it tests
-// four of the plugins; the tests of each plugin run the same checks too.
+// four of the plugins. The tests of each plugin run the same checks too.
 func TestBundledPluginsPass(t *testing.T) {
 	folders, err := filepath.Glob("../*/main.go")
 	if err != nil || len(folders) < 9 {

@@ -28,10 +28,10 @@ type Result struct {
 	Status Status
 	// Reason is why the check was skipped.
 	Reason string
-	// Messages describe what failed.
+	// Messages describe the failures of the check.
 	Messages []string
-	// Calls are the calls of a failed check, oldest first: the calls from the host to the plugin,
-	// the calls from the plugin to its provider, and the lines that the plugin printed.
+	// Calls are the calls of a failed check, oldest first. They are the calls from the host to the
+	// plugin and from the plugin to its provider, and the lines that the plugin printed.
 	Calls    []string
 	Duration time.Duration
 }
@@ -147,8 +147,8 @@ func (r Report) WriteJUnit(w io.Writer) error {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
-// printable replaces control characters by spaces, except line breaks and tabs. XML does not allow
-// control characters, and they could move a terminal's cursor.
+// printable replaces each control character by a space, and keeps line breaks and tabs. XML does
+// not allow other control characters, and they could move a terminal's cursor.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

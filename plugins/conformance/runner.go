@@ -63,7 +63,7 @@ func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun
 
 func (t *checkRun) reportPanic(e *panics.Error) { t.Errorf("the check panicked: %v", e) }
 
-// cleanUp runs the cleanups, the last one first.
+// cleanUp runs the cleanups, the last cleanup first.
 func (t *checkRun) cleanUp() {
 	for {
 		t.mu.Lock()

@@ -20,7 +20,7 @@ import (
 // SendingSimulator checks the simulator of a sending platform that connects accounts only through
 // sign-in links. It checks the links, the control calls, and the state after a restart. The
 // simulator must have the control calls of simulate.Platform, and POST /behaviour with
-// `list_lag_ms`. invalid is a body of POST /behaviour with a value that is not allowed.
+// `list_lag_ms`. invalid is a body with a value that POST /behaviour does not allow.
 func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, invalid string) {
 	startSimulator := func(t R) (*SendingTest, func(address string) sdk.Account, func() string) {
 		env := SimulateSending(t, open, p.Sending)

@@ -38,8 +38,8 @@ func SimulateSending(t T, open opener, newPlatform func(sdk.Connection) (sdk.Sen
 }
 
 // Given returns a connection to the simulator. The values replace the settings and secrets of the
-// same name. An empty value removes a setting or secret. If several maps contain a name, the last
-// one is used.
+// same name. An empty value removes a setting or secret. If several maps contain a name, the value
+// of the last map is used.
 func (s *SendingTest) Given(values ...map[string]string) sdk.Connection {
 	settings, secrets := map[string]string{}, map[string]string{}
 	for _, replacements := range values {
@@ -147,8 +147,8 @@ func (s *SendingTest) Suite() (out simulate.Suite) {
 }
 
 // expand returns a copy of in with the keys of words replaced by their values. in must have a JSON
-// form. A text that consists of one such word can become a JSON value of any type. Words inside a
-// replacement are not replaced.
+// form. A text that consists only of a key of words can become a JSON value of any type. Keys
+// inside a replacement are not replaced.
 func expand[V any](t T, in V, words map[string]any) (out V) {
 	t.Helper()
 	raw, err := json.Marshal(in)

@@ -34,7 +34,7 @@ type Options struct {
 	// Skip maps the id of each check that must not run to the reason. A key can also be the
 	// beginning of ids up to a slash. It then applies to all these checks.
 	Skip map[string]string
-	// Limits are the limits of each process of the plugin, as in the host.
+	// Limits are the limits of each process of the plugin. The host has the same limits.
 	Limits wire.Limits
 	// Done is called with each result, in the order of the list. It may be nil.
 	Done func(Result)
@@ -187,7 +187,8 @@ func (o *Options) unknownCheck(checks []suiteCheck) string {
 	return ""
 }
 
-// keyMatches reports whether a key of Only or Skip is the id of a check or a prefix of it.
+// keyMatches reports whether a key of Only or Skip is the id of a check, or the part of this id
+// before one of its slashes.
 func keyMatches(key, id string) bool {
 	return key == id || strings.HasPrefix(id, strings.TrimSuffix(key, "/")+"/")
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// templateBugs are bugs in the code of the templates. Each replaces the text old of a file by the
-// text planted.
+// templateBugs are bugs in the code of the templates. Each bug replaces the text old of a file by
+// the text planted.
 var templateBugs = []struct{ check, template, file, old, planted string }{
 	{"mail/domains/unknown", "go-mail", "call.go", `"no_domain":     "domain_not_found",`, ``},
 	{"mail/mailboxes/removed", "go-mail", "mailboxes.go", `return t.remove(ctx, "/accounts/"+url.PathEscape(objectID), "no_mailbox")`, `return nil`},
@@ -23,8 +23,8 @@ var templateBugs = []struct{ check, template, file, old, planted string }{
 	{"sending/list/many", "go-sending", "platform.go", `if list.More {`, `if list.More && list.Page < 0 {`},
 }
 
-// TestSuiteFindsBugsOfTemplates builds a template with each planted bug, and runs the check that
-// must find the bug against the built program. The same check must pass for the template without
+// TestSuiteFindsBugsOfTemplates builds a template with each planted bug and, against the built
+// program, runs the check that must find the bug. The same check must pass for the template without
 // the bug.
 func TestSuiteFindsBugsOfTemplates(t *testing.T) {
 	t.Run("passes", func(t *testing.T) {

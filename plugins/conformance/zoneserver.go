@@ -31,7 +31,7 @@ type zoneServer struct {
 	zones []*zoneDoc
 }
 
-// The JSON documents of the HTTP interface, as docs/plugins.md describes them.
+// The JSON documents of the HTTP interface. docs/plugins.md describes them.
 type (
 	zoneDoc struct {
 		Name        string          `json:"name"`
@@ -118,7 +118,7 @@ func (w *zoneServer) add() string {
 }
 
 // replace removes the records of a zone for which remove returns true, and adds the records in
-// added. A check calls it to edit a zone as its owner would.
+// added. A check calls it to edit a zone like the zone's owner.
 func (w *zoneServer) replace(zone string, remove func(recordDoc) bool, added []recordDoc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// existsCodes are the error codes for a write that conflicts with an existing record: a record of a
-// different type with the same name (81053, 81054), or the same record (81057, 81058).
+// existsCodes are the error codes for a write that conflicts with an existing record. 81053 and
+// 81054 mean that a record of a different type has the name. 81057 and 81058 mean that the same
+// record exists.
 var existsCodes = []int{81053, 81054, 81057, 81058}
 
 // jsonErrorPrefix is the beginning of the library's error for an answer that it cannot parse. The
@@ -27,9 +28,9 @@ const jsonErrorPrefix = "error unmarshalling the JSON response"
 var errRecordExists = errors.New("a conflicting record exists")
 
 // call makes one API request with in as its JSON body, and decodes the result into out. If the
-// answer is a page of a list, total is the number of objects on all pages, otherwise 0. call fails
-// with errRecordExists for the error codes in existsCodes, and with an outcome of package sdk for
-// all others.
+// answer is a page of a list, total is the number of objects on all pages, otherwise 0. For the
+// error codes in existsCodes, call fails with errRecordExists. For all other errors, it fails with
+// an outcome of package sdk.
 func (p *provider) call(ctx context.Context, method, path string, in, out any) (total int, err error) {
 	resp, err := p.api.Raw(ctx, method, path, in, nil)
 	if err != nil {

@@ -104,7 +104,7 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 }
 
 // TestApexCNAMEDoesNotConflictWithOtherRecords checks that records can be added beside a CNAME at
-// the apex, which is flattened, and not beside other CNAMEs.
+// the apex, but not beside other CNAMEs. Cloudflare flattens a CNAME at the apex.
 func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -201,8 +201,8 @@ func TestBudgetNeverExceedsTheLimit(t *testing.T) {
 	}
 }
 
-// TestBudgetCountsACallFromItsEnd checks that a window begins at the end of a call, because a call
-// in flight may arrive at Cloudflare at any time before its end.
+// TestBudgetCountsACallFromItsEnd checks that a window begins at the end of a call. A call in
+// flight may arrive at Cloudflare at any time before its end.
 func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	budget := newBudgets(func() time.Time { return now }).forToken("a")

@@ -48,8 +48,8 @@ func description() sdk.Description {
 	}
 }
 
-// processState has what all calls of the process share: the HTTP client, the locks of zones, and
-// the budgets and waits of tokens.
+// processState has the state that all calls of the process share: the HTTP client, the locks of
+// zones, and the budgets and waits of tokens.
 type processState struct {
 	http    *http.Client
 	locks   *sdk.ZoneLocks

@@ -39,7 +39,7 @@ func newFaultyFixture(t *testing.T) *faultyFixture {
 
 func (f *faultyFixture) now() time.Time { return time.Now().Add(time.Duration(f.clockOffset.Load())) }
 
-// advanceTo sets both clocks to until, unless they are already later.
+// advanceTo sets both clocks to until. It does nothing if they are already later.
 func (f *faultyFixture) advanceTo(until time.Time) {
 	f.clock.Lock()
 	defer f.clock.Unlock()
@@ -49,9 +49,9 @@ func (f *faultyFixture) advanceTo(until time.Time) {
 	}
 }
 
-// retry repeats a call until it succeeds, as callers of the port must do. It repeats a throttled
-// call after the wait, and any other failed call at once. It stops after a refusal, and after more
-// than 20 failures. A throttled call does not count as a failure. tries is the number of calls.
+// retry repeats a call until it succeeds, like the callers of the port. It repeats a throttled call
+// after the wait, and any other failed call at once. It stops after a refusal, and after more than
+// 20 failures. A throttled call does not count as a failure. tries is the number of calls.
 func (f *faultyFixture) retry(call func() error) (tries int, err error) {
 	failures := 0
 	for tries = 1; ; tries++ {
@@ -271,7 +271,7 @@ func (f *faultyFixture) zoneIDs(t *testing.T, zones []string) map[string]string 
 }
 
 // checkCallsPerDomain checks the number of calls for each domain without a repeated call. The call
-// that finds the zone has no zone id in its path, so it is added to the number.
+// that finds the zone has no zone id in its path, so the function adds 1 to the number.
 func checkCallsPerDomain(t *testing.T, calls []simulate.Entry, ids map[string]string, withoutRetry map[string]bool) {
 	t.Helper()
 	callsByID := map[string]int{}

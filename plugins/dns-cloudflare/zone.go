@@ -14,7 +14,7 @@ import (
 const (
 	perPage  = 1000
 	maxPages = 20
-	// maxPageOctets is more than the JSON of perPage records with the longest texts has.
+	// maxPageOctets is larger than the JSON of perPage records with the longest texts.
 	maxPageOctets = 4 << 20
 	// automatic is the TTL value of the API for an automatic TTL. Such a record is served with a
 	// TTL of automaticTTL seconds.
@@ -47,7 +47,7 @@ type (
 )
 
 // Zone implements sdk.DNSProvider. While a domain moves from one account to another, a token may
-// have access to a zone in both. Zone then returns the active one.
+// have access to a zone in each of the two accounts. Zone then returns the active zone.
 func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	var found []zoneDoc
 	if _, err := p.call(ctx, http.MethodGet, "/zones?name="+url.QueryEscape(sdk.PlainName(name)), nil, &found); err != nil {

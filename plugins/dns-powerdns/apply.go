@@ -10,14 +10,14 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// defaultTTL is the TTL in seconds of a new set for which none is specified.
+// defaultTTL is the TTL in seconds of a new set for which no TTL is specified.
 const defaultTTL = 3600
 
 // Apply implements sdk.DNSProvider. A PATCH is atomic, but it cannot be made conditional on an
 // unchanged zone. Therefore Apply holds the lock of the zone and reads the zone right before the
-// PATCH. If the serial shows that somebody changed the zone in between, Apply fails with
-// sdk.Overlapped. Apply does not write to a zone with a SOA-EDIT-API mode by which the serial would
-// not show such a change.
+// PATCH. If the serial shows that somebody changed the zone between the read and the PATCH, Apply
+// fails with sdk.Overlapped. Apply does not write to a zone with a SOA-EDIT-API mode by which the
+// serial would not show a change.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 )
 
 // The maximum sizes of answers in bytes. The answer with a zone is kept in memory. The answer with
-// a list of zones is not, because the zones are counted while it is read.
+// a list of zones is not kept in memory, because the zones are counted while the answer is read.
 const (
 	maxZoneList  = 32 << 20
 	maxZone      = 8 << 20
@@ -34,7 +34,8 @@ func (p *provider) get(ctx context.Context, path string, read func(io.Reader) er
 	return err
 }
 
-// newSerialHeader is a header in the answer to a PATCH. It contains the zone's serial after the PATCH.
+// newSerialHeader is a header in the answer to a PATCH. It contains the zone's serial after the
+// PATCH.
 const newSerialHeader = "X-PDNS-New-Serial"
 
 // patch sends body as JSON in a PATCH to a path below p.base. It returns the value of
@@ -48,8 +49,8 @@ func (p *provider) patch(ctx context.Context, path string, body any) (serial str
 	return header.Get(newSerialHeader), err
 }
 
-// call makes one API request and returns the header of its answer. It calls read with the body of a
-// successful answer, unless read is nil.
+// call makes one API request and returns the header of its answer. If read is not nil, call calls
+// it with the body of a successful answer.
 func (p *provider) call(ctx context.Context, method, path string, body io.Reader, read func(io.Reader) error) (http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, method, p.base+path, body)
 	if err != nil {

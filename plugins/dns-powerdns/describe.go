@@ -35,8 +35,8 @@ func description() sdk.Description {
 	}
 }
 
-// processState has what all calls of the process share. The client guarded connects only to public
-// addresses.
+// processState has the HTTP clients and locks that all calls of the process share. The client
+// guarded connects only to public addresses.
 type processState struct {
 	guarded, unguarded *http.Client
 	locks              *sdk.ZoneLocks

@@ -12,12 +12,12 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// defaultTTL is the TTL in seconds of a new set for which none is specified.
+// defaultTTL is the TTL in seconds of a new set for which no TTL is specified.
 const defaultTTL = 3600
 
 // Apply implements sdk.DNSProvider. Apply sends all changes in one message, which is one
 // transaction. The prerequisites of the message are the sets that Apply has read before. The server
-// therefore refuses the message if somebody has changed one of them after the read.
+// therefore refuses the message if somebody has changed one of these sets after the read.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -70,8 +70,9 @@ func newUpdateMessage(zone string, records []wire.RR, changes []sdk.Change) (*wi
 // addPrerequisites adds the prerequisites for one change. If the set exists, it must still have the
 // records in existing. If it does not exist, it must still be missing. A CNAME cannot coexist with
 // a record of a different type, and a server silently ignores such an addition (RFC 2136, 3.4.2.2).
-// Therefore, if changes has no other set of the same name, the name of a new CNAME must have no
-// records, and the name of any other new set must have no CNAME.
+// If changes has a set of the same name and a different type, there is no further prerequisite.
+// Otherwise, the name of a new CNAME must have no records, and the name of any other new set must
+// have no CNAME.
 func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes []sdk.Change) {
 	changedSet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
 	if len(existing) > 0 {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	clockSkew = 300 // in seconds, as RFC 8945 recommends
+	clockSkew = 300 // in seconds, the value that RFC 8945 recommends
 	// The limits of a zone transfer. They are needed because a customer chooses the server, which
 	// may send any amount of data.
 	maxRecords = 20_000
@@ -113,8 +113,8 @@ func isTSIGError(err error) bool {
 	return false
 }
 
-// update sends an update message and returns the error for the answer. The answer must be signed,
-// except for NOTAUTH.
+// update sends an update message and returns the error for the answer. Every answer other than
+// NOTAUTH must be signed.
 func (p *provider) update(ctx context.Context, msg *wire.Msg) error {
 	conn, closeConn, err := p.dial(ctx)
 	if err != nil {

@@ -45,7 +45,7 @@ type provider struct {
 	server    string // host and port
 	zones     []string
 	key       string            // fully qualified name of the TSIG key
-	secrets   map[string]string // maps the key name to the TSIG secret in base64, as miekg/dns requires
+	secrets   map[string]string // maps the key name to the TSIG secret in base64, the form for miekg/dns
 	algorithm string
 	dialer    *sdk.Dialer
 	timeout   time.Duration // of a call, including the time to connect

@@ -65,9 +65,9 @@ func (c *tenantClient) OpenSignIn(ctx context.Context, objectID, address string,
 }
 
 // RemoveMailbox implements sdk.MailTenant. Graph deletes the mailbox with its account, and keeps
-// both for 30 days. A new account never gets the object id of a deleted one. If Graph does not show
-// an account, the account may be deleted, or Graph may not show it yet. RemoveMailbox therefore
-// also checks that Exchange shows no mailbox of the account.
+// both for 30 days. A new account never gets the object id of a deleted account. If Graph does not
+// show an account, the account may be deleted, or Graph may not show it yet. RemoveMailbox
+// therefore also checks that Exchange shows no mailbox of the account.
 func (c *tenantClient) RemoveMailbox(ctx context.Context, objectID string) error {
 	_, err := graph.Write[struct{}](ctx, c.graph, call.Repeatable, http.MethodDelete, graph.PathWith("/users/%s", objectID), nil)
 	switch {

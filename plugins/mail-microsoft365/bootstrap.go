@@ -100,7 +100,7 @@ func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status
 
 // retryInterval is the minimum time between two customization requests of a tenant. If the tenant
 // refuses to let tenantry read service principals, it is also the minimum time until the next
-// attempt.
+// attempt to read them.
 const retryInterval = time.Hour
 
 // requestCustomization requests the organization's customization at most once in retryInterval.

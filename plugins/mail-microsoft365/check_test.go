@@ -29,7 +29,7 @@ func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*settings)
-		cause  string // cause of the refusal; "" if Check succeeds
+		cause  string // cause of the refusal, "" if Check succeeds
 	}{
 		{"no home tenant", func(*settings) {}, ""},
 		{"the home tenant", func(s *settings) { s.home = string(home.GUID) }, ""},

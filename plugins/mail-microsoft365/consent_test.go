@@ -54,7 +54,7 @@ func TestSignInWaitsForANewConsent(t *testing.T) {
 	}
 }
 
-// The simulator's clock can be days ahead of the local one.
+// The simulator's clock can be days ahead of the local clock.
 func TestSignInWorksWhenThePlatformsClockIsAhead(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, nil)

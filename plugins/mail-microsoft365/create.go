@@ -14,9 +14,9 @@ import (
 )
 
 // createOnce creates an object that must not be created twice. find reads the object by its natural
-// key. createOnce calls find before it calls create, and after a create that may have had an
-// effect. It calls create again only if the object does not exist and the platform was out of
-// service.
+// key. createOnce calls find before it calls create. It also calls find after a call of create that
+// may have had an effect. It calls create again only if the object does not exist and the platform
+// was out of service.
 //
 // isConflict reports whether an error means that the object exists. After such an error, createOnce
 // calls find repeatedly for some seconds. finalError translates the error that createOnce returns.

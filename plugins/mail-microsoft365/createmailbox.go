@@ -125,9 +125,9 @@ func mailboxAlias(address string, n int) string {
 
 const maxObjectName = 64
 
-// objectName returns the n-th object name to try, unique in the tenant. It is the address if that
-// fits into maxObjectName characters and n is 0. Otherwise it is the start of the address and a
-// hash.
+// objectName returns the n-th object name to try. An object name is unique in the tenant. It is the
+// address if that fits into maxObjectName characters and n is 0. Otherwise it is the start of the
+// address and a hash.
 func objectName(address string, n int) string {
 	if n == 0 && len(address) <= maxObjectName {
 		return address

@@ -66,7 +66,7 @@ var minimalAnswers = map[string]string{
 type fakePlatform struct {
 	client sdk.MailTenant
 	bodies map[string]string // last request body, by cmdlet or by method and path
-	// answers are minimalAnswers unless a test changes them.
+	// answers begin as a copy of minimalAnswers. A test can change them.
 	answers  map[string]string
 	statuses map[string]int // 200 if not set
 	// consentRevoked makes the login host refuse requests for tokens. Issued tokens stay valid.

@@ -12,7 +12,7 @@ import (
 )
 
 // TestEmailLicensesCountsActiveSubscriptionsWithAMailbox checks each subscription together with a
-// second one, which always counts.
+// second subscription, which always counts.
 func TestEmailLicensesCountsActiveSubscriptionsWithAMailbox(t *testing.T) {
 	for name, tt := range map[string]struct {
 		subscription string

@@ -46,7 +46,7 @@ func TestCreateMailboxRefusesAnAddressInUse(t *testing.T) {
 			t.Errorf("%s: the error names the customer: %v", label, err)
 		}
 	}
-	// The lookup finds the mailbox of a user, which is not a shared one.
+	// The lookup finds the mailbox of a user, which is not a shared mailbox.
 	_, err := c.Mailbox(t.Context(), tenantInfo.Admin)
 	expectOutcome(t, err, outcome.Refused, fault.MailboxNotFound)
 	_, err = c.CreateMailbox(t.Context(), mailboxSpec(tenantInfo.Admin))

@@ -104,8 +104,8 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// operation returns the operation whose path template has the fewest parameters among those that
-// match.
+// operation returns the operation whose path template matches. If several templates match, it
+// prefers the template with the fewest parameters.
 func (v graphValidator) operation(method, path string) *openapi3.Operation {
 	var chosen *openapi3.Operation
 	minParameters := 0

@@ -55,7 +55,7 @@ type platform struct {
 	connection string
 }
 
-// Check implements sdk.MailPlatform. It requests a token in the home tenant; see login.Host.Check.
+// Check implements sdk.MailPlatform. It requests a token in the home tenant (see login.Host.Check).
 func (p *platform) Check(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

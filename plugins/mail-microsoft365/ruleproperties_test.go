@@ -101,9 +101,9 @@ func changeRuleAsAdministrator(rt *rapid.T, s *sendingTenant, scope string) {
 }
 
 // TestAnEmptySenderListIsNeverSent checks that write refuses an empty list, and that no step
-// function sends one.
+// function sends an empty list.
 func TestAnEmptySenderListIsNeverSent(t *testing.T) {
-	fake := newFakePlatform(t) // it has no answer for rule cmdlets and fails the test if one is sent
+	fake := newFakePlatform(t) // it has no answer for rule cmdlets and fails the test if a rule cmdlet is sent
 	u := &ruleUpdate{tenantClient: fake.client.(*tenantClient), name: "tenantry-block-a.example"}
 	for _, step := range []ruleStep{stepCreateDisabled, stepCreateEnabled, stepSetSenders} {
 		if err := u.write(t.Context(), step); outcome.KindOf(err) != outcome.Broken {

@@ -60,14 +60,14 @@ func (r ruleRow) checkState() error {
 func (r ruleRow) hasNoSenders() bool { return len(r.From) == 0 }
 
 // hasForeignParts reports whether a person added a condition, an action, an exception or a date to
-// the rule. The platform does not publish the type names of conditions and actions, so they are
-// only counted: a managed rule has one condition and one action.
+// the rule. The platform does not publish the type names of conditions and actions, so
+// hasForeignParts only counts them. A managed rule has one condition and one action.
 func (r ruleRow) hasForeignParts() bool {
 	return len(r.Conditions) > 1 || len(r.Actions) > 1 || len(r.Exceptions) > 0 || r.Begins != "" || r.Ends != ""
 }
 
-// hasManagedSettings reports whether the mode, the sender location and the rejection of the rule
-// are those that tenantry sets.
+// hasManagedSettings reports whether the rule has the mode, the sender location and the rejection
+// that tenantry sets.
 func (r ruleRow) hasManagedSettings() bool {
 	return equalFold(string(r.Mode), exchange.Enforce) && equalFold(string(r.Location), exchange.AnySender) &&
 		string(r.Reason) == rejectText && string(r.Code) == rejectCode

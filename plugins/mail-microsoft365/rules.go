@@ -127,8 +127,8 @@ func (c *tenantClient) removeRulesNamed(ctx context.Context, names []string) err
 const maxWrites = 10
 
 // ruleUpdate changes one rule step by step until it has the requested state. It reads the rule
-// before each write and after the last one. After a write fails, its error only determines whether
-// to continue. The result is always the rule as it was last read.
+// before each write and after the last write. After a write fails, its error only determines
+// whether to continue. The result is always the rule as it was last read.
 type ruleUpdate struct {
 	*tenantClient
 
@@ -229,7 +229,7 @@ func (u *ruleUpdate) applyStep(ctx context.Context, step ruleStep) error {
 	u.changed = u.changed || mayHaveChanged(u.writeError)
 	switch {
 	case exchange.Is(u.writeError, exchange.Exists):
-		u.writeError = nil // another client created the rule; the platform shows it soon
+		u.writeError = nil // another client created the rule, and the platform shows it soon
 		return nil
 	case u.writeError == nil || mayRetry(u.writeError):
 		u.created = u.created || step == stepCreateEnabled || step == stepCreateDisabled
@@ -256,7 +256,7 @@ func (u *ruleUpdate) notFoundError(ctx context.Context, step ruleStep) error {
 }
 
 // mayRetry reports whether it can help to read the rule and try again after a failed write. It can
-// if the write may have had its effect, or if the platform was temporarily unavailable.
+// help if the write may have had its effect, or if the platform was temporarily unavailable.
 func mayRetry(err error) bool {
 	switch outcome.KindOf(err) {
 	case outcome.Unknown, outcome.Broken, outcome.Down, outcome.Throttled:

@@ -27,8 +27,8 @@ const (
 // not exist.
 type nextStep func(row ruleRow, found bool, senders []string) ruleStep
 
-// ensureStep creates a missing rule. It does not change an existing rule, with one exception: it
-// disables a rule without senders, because such a rule blocks all mail of the tenant.
+// ensureStep creates a missing rule. It changes an existing rule only if the rule has no senders.
+// It then disables the rule, because a rule without senders blocks all mail of the tenant.
 func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case found && row.isEnabled() && row.hasNoSenders():
@@ -41,8 +41,8 @@ func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 }
 
 // blockStep returns the next step to make a rule block exactly these senders. The rule never blocks
-// other senders between two steps: an existing rule is enabled only after its senders were read,
-// and a rule without senders is disabled first.
+// other senders between two steps. An existing rule is enabled only after its senders were read. A
+// rule without senders is disabled first.
 func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case !found && len(senders) == 0:
@@ -54,7 +54,7 @@ func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	case len(senders) == 0:
 		return stepDone
 	case row.hasForeignParts():
-		return stepRemove // a person has changed this rule; only a new rule is without these changes
+		return stepRemove // a person has changed this rule, and only a new rule is without these changes
 	case !slices.Equal(row.senders(), senders) || !row.hasManagedSettings():
 		return stepSetSenders
 	case !row.isEnabled():

@@ -87,7 +87,7 @@ func (s *sendingTenant) stoppedSenders() []string {
 	return slices.Compact(stopped)
 }
 
-// runAsAdministrator runs a cmdlet as the tenant's own administrator would.
+// runAsAdministrator runs a cmdlet like the tenant's own administrator.
 func (s *sendingTenant) runAsAdministrator(cmdlet string, parameters map[string]any) {
 	s.t.Helper()
 	c, ok := s.client.(*tenantClient)

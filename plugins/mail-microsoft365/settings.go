@@ -58,7 +58,7 @@ func description() sdk.Description {
 		},
 		// The directory allows an application 3,000 writes in 150 s in one tenant. The budget counts
 		// all calls, because it cannot tell which of them write to the directory. Exchange publishes
-		// no limit, so the plugin itself limits the rate of the cmdlets, see exchange.Limiter.
+		// no limit, so the plugin itself limits the rate of the cmdlets (see exchange.Limiter).
 		Budgets: []sdk.Budget{
 			{Key: "tenant", Limit: 3000, Window: 150 * time.Second},
 			// The message trace has a separate quota in each tenant. One call of Sent is one

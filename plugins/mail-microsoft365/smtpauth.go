@@ -35,7 +35,7 @@ func (c *tenantClient) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 
 // EnableSMTPAuth implements sdk.MailTenant. The setting takes effect within minutes to an hour.
 // EnableSMTPAuth returns NotReady if the command was accepted but the setting is still disabled. If
-// the command was refused, it returns an error, unless the setting is already enabled.
+// the command was refused, it returns nil only if the setting is already enabled.
 func (c *tenantClient) EnableSMTPAuth(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

@@ -148,8 +148,8 @@ func (env *throttledEnv) provision(c sdk.MailTenant, name string) error {
 	return nil
 }
 
-// planThrottling plans two answers with 429 at one host: one for the second call and one for the
-// seventh.
+// planThrottling plans two answers with 429 at one host, for the second call and for the seventh
+// call.
 func (env *throttledEnv) planThrottling(method, path string) {
 	env.t.Helper()
 	for _, skip := range []int{1, 6} {
@@ -216,12 +216,12 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 				}
 				env.planThrottling(tt.method, tt.path)
 				var wg sync.WaitGroup
-				// The processes begin one after the other, so the last one receives waits only from
-				// the others.
-				waitForTurn := func(process int) { time.Sleep(time.Duration(process) * time.Second / 2) }
+				// The processes begin one after the other, so the last process receives all of its
+				// waits from the other processes.
+				waitForStart := func(process int) { time.Sleep(time.Duration(process) * time.Second / 2) }
 				for n := range 3 * tt.processes {
 					wg.Go(func() {
-						waitForTurn(n % tt.processes)
+						waitForStart(n % tt.processes)
 						if err := env.provision(clients[n%tt.processes], fmt.Sprintf("anna%d", n)); err != nil {
 							t.Errorf("mailbox %d: %v", n, err)
 						}
@@ -229,7 +229,7 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 				}
 				for process, c := range clients {
 					wg.Go(func() {
-						waitForTurn(process)
+						waitForStart(process)
 						for range 10 {
 							if _, err := c.Domains(t.Context()); err != nil {
 								t.Errorf("domains: %v", err)
@@ -267,7 +267,7 @@ func TestARetryAfterBeyondTheDeadlineHoldsBackTheNextCalls(t *testing.T) {
 }
 
 // Graph also counts the calls of an application in all tenants together. The header of the answer
-// shows whether all tenants must wait, or only the one that was throttled.
+// shows whether all tenants must wait, or only the throttled tenant.
 func TestARetryAfterOfTheApplicationHoldsBackAllTenants(t *testing.T) {
 	for scope, heldBack := range map[string]bool{"Application": true, "Tenant_Application": false, "Tenant": false} {
 		t.Run(scope, func(t *testing.T) {

@@ -71,9 +71,9 @@ func messagesPerSender(sent []sendlimit.Sent) map[string]int {
 	return counts
 }
 
-// TestSentReadsEveryMessageOfTheTimeRange checks that every message of the time range is read and
-// none from outside of it. Pages have any size and may repeat rows. Many messages may have the same
-// time and several recipients.
+// TestSentReadsEveryMessageOfTheTimeRange checks that every message of the time range is read, and
+// no other message. Pages have any size and may repeat rows. Many messages may have the same time
+// and several recipients.
 func TestSentReadsEveryMessageOfTheTimeRange(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)
@@ -257,8 +257,8 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	}
 }
 
-// TestSentQueriesTheWholeTimeRange checks that times are UTC without a zone, that they cover at
-// least the range, and that the next page begins exactly where the last one ended.
+// TestSentQueriesTheWholeTimeRange checks that times are UTC without a zone, and that they cover at
+// least the range. The next page must begin exactly where the last page ended.
 func TestSentQueriesTheWholeTimeRange(t *testing.T) {
 	fake := newFakePlatform(t)
 	zone := time.FixedZone("", 3600)

@@ -23,7 +23,7 @@ import (
 
 const repository = "github.com/tenantry/tenantry/"
 
-// promisedPackages are the packages whose exported API stays compatible, see docs/sdk-promise.md.
+// promisedPackages are the packages whose exported API stays compatible (see docs/sdk-promise.md).
 var promisedPackages = []string{repository + "plugins/sdk", repository + "plugins/sdk/simulate", repository + "plugins/conformance"}
 
 var update = flag.Bool("update", false, "add new lines to the files of testdata; lines that a new version breaks are deleted by hand")
@@ -101,9 +101,9 @@ func TestDifferencesOfAnAPIAreFound(t *testing.T) {
 	}
 }
 
-// exportedAPI returns sorted lines: one for each exported name of the packages, and one for each
-// type of the repository that the declarations of these names use. An interface is one line with
-// all its methods, because a new method breaks the types that implement it.
+// exportedAPI returns sorted lines. There is one line for each exported name of the packages, and
+// one line for each type of the repository that the declarations of these names use. An interface
+// is one line with all its methods, because a new method breaks the types that implement it.
 func exportedAPI(t *testing.T, packages []string) []string {
 	t.Helper()
 	files := exportFiles(t, packages)

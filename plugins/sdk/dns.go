@@ -15,8 +15,8 @@ import (
 
 var errMalformedText = errors.New("malformed TXT content")
 
-// QuoteText returns a text in the format of zone files (RFC 1035, 5.1): quoted strings of at most
-// 255 bytes, with \DDD for each byte that is not printable ASCII.
+// QuoteText returns a text in the format of zone files (RFC 1035, 5.1). The result consists of
+// quoted strings of at most 255 bytes, with \DDD for each byte that is not printable ASCII.
 func QuoteText(text string) string {
 	var b strings.Builder
 	for i, chunk := range dns.Chunks(text) {

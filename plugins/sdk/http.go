@@ -130,7 +130,8 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.remaining < 0 {
 		return 0, ErrAnswerTooLarge
 	}
-	// One byte more than allowed is read, to distinguish an answer at the limit from a larger one.
+	// One byte more than allowed is read, to distinguish an answer at the limit from a larger
+	// answer.
 	if int64(len(p)) > b.remaining+1 {
 		p = p[:b.remaining+1]
 	}
@@ -166,9 +167,9 @@ func NewDialer(timeout time.Duration, allowPrivate bool) *Dialer {
 	return d
 }
 
-// DialContext opens a connection, as the method of net.Dialer does. It fails with ErrHostNotNamed
-// for a host that is not in Description.Hosts. ctx must be derived from the context of the call,
-// because the allowed hosts depend on the fields of the call.
+// DialContext opens a connection like net.Dialer.DialContext. It fails with ErrHostNotNamed for a
+// host that is not in Description.Hosts. ctx must be derived from the context of the call, because
+// the allowed hosts depend on the fields of the call.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 // Outcome is the error of a failed call to a provider. It says whether the call had an effect and
-// whether to retry it. The error of a call can be an Outcome or wrap one. The functions of this
-// package create the common outcomes.
+// whether to retry it. The error of a call can be an Outcome or wrap an Outcome. The functions of
+// this package create the common outcomes.
 type Outcome = outcome.Error
 
 // OutcomeKind says why a call failed, and whether it had an effect.
@@ -77,8 +77,8 @@ func PlanInactive() error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "plan_inactive", Detail: "the account at the provider has no active plan"}
 }
 
-// RequestRefused returns a refusal by the provider that has no more specific error code. The
-// request changed nothing, and the provider would refuse it again.
+// RequestRefused returns the error for a refusal of the provider for which there is no more
+// specific error code. The request changed nothing, and the provider would refuse it again.
 func RequestRefused(cause string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: cause, Detail: "the provider refused this"}
 }

@@ -41,7 +41,7 @@ type (
 	// SignIn has the parameters of one sign-in of an administrator.
 	SignIn = ports.SignIn
 	// DNSProvider is a DNS provider, accessed with one connection. Its methods are Check, Zone,
-	// Records and Apply; `go doc github.com/tenantry/tenantry/ports DNSProvider` prints their
+	// Records and Apply. `go doc github.com/tenantry/tenantry/ports DNSProvider` prints their
 	// contracts.
 	DNSProvider = ports.DNSProvider
 	// SendingPlatform is a sending platform, accessed with one credential. `go doc
@@ -76,7 +76,7 @@ type Plugin struct {
 	// Sending returns the sending platform for one call. The rules of Mail apply.
 	Sending func(Connection) (SendingPlatform, error)
 	// Simulator returns a handler that simulates the provider's API on a loopback address. It is
-	// nil if the plugin has no simulator; most checks of `tenantry plugin test` are then skipped.
+	// nil if the plugin has no simulator. Most checks of `tenantry plugin test` are then skipped.
 	// See package simulate.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)
 	// Waits contains the waits that the provider asked for. The host shares these waits with the

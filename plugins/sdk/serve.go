@@ -37,7 +37,7 @@ func Serve(p Plugin) {
 	os.Exit(runCommand(p, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// serveHost answers the host until the host asks the plugin to stop or exits. It returns the exit
+// serveHost answers the host until the host exits or asks the plugin to stop. It returns the exit
 // code.
 func serveHost(plugin Plugin) int {
 	// Service managers often signal all processes of a service. The plugin ignores these signals,
@@ -95,9 +95,9 @@ func describe(d Description, stdout, stderr io.Writer) int {
 }
 
 // watchStdin returns a channel that is closed at the end of standard input. The host has the other
-// end of the pipe open, and the kernel closes that end if the host is killed. If standard input is
-// neither a pipe nor a socket, but for example a terminal or /dev/null, the channel is never
-// closed.
+// end of the pipe open, and the kernel closes that end if the host is killed. Only a pipe or a
+// socket has such an end. If standard input is a terminal or /dev/null, for example, the channel is
+// never closed.
 func watchStdin(stdin *os.File) <-chan struct{} {
 	closed := make(chan struct{})
 	info, err := stdin.Stat()

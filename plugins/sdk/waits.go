@@ -16,8 +16,8 @@ import (
 )
 
 // Waits refuses calls to a provider that has asked for a pause with Retry-After. The pause applies
-// to all calls of a scope, such as a tenant or a credential, and not only to the call whose answer
-// had the Retry-After. The author of the plugin defines the scopes and their names.
+// to all calls of a scope, such as a tenant or a credential. The call whose answer had the
+// Retry-After belongs to that scope. The author of the plugin defines the scopes and their names.
 //
 // If the field Waits of Plugin is set, the host passes each wait on to the processes of this plugin
 // in all replicas. Waits is safe for concurrent use. A nil *Waits refuses nothing.
@@ -29,7 +29,7 @@ type Waits struct {
 	host  ports.Waits          // nil until the host shares its waits
 }
 
-// NewWaits returns Waits that refuse nothing yet. now is the clock; nil stands for time.Now.
+// NewWaits returns Waits that refuse nothing yet. now is the clock. If it is nil, time.Now is used.
 func NewWaits(now func() time.Time) *Waits {
 	if now == nil {
 		now = time.Now

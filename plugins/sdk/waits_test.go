@@ -25,7 +25,7 @@ func TestWaitsHoldBackTheCallsOfAScope(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	w := NewWaits(func() time.Time { return now })
 	w.Extend(t.Context(), "a", 10*time.Second)
-	w.Extend(t.Context(), "a", 5*time.Second) // a shorter wait does not end a longer one
+	w.Extend(t.Context(), "a", 5*time.Second) // a shorter wait does not end a longer wait
 	w.Extend(t.Context(), "b", 3*time.Second)
 	for _, tt := range []struct {
 		scopes []string

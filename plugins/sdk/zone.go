@@ -48,9 +48,9 @@ func ZoneChanged() error { return dns.ChangedError() }
 // until a person has checked the zone.
 func Overlapped() error { return dns.OverlappedError() }
 
-// CheckChanges returns an error if changes contain a change that no plugin may write: a name
-// outside the zone, the zone's own NS and SOA sets, or two changes of one set. Call it first in
-// DNSProvider.Apply.
+// CheckChanges returns an error if changes contain a change that no plugin may write. These are
+// changes of names outside the zone, changes of the zone's own NS and SOA sets, and two changes of
+// one set. Call it first in DNSProvider.Apply.
 func CheckChanges(zone string, changes []Change) error { return dns.CheckChanges(zone, changes) }
 
 // Outstanding returns the changes that the zone does not have yet. current contains the zone's

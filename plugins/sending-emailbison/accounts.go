@@ -132,14 +132,13 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	return asOutcome(err)
 }
 
-// StartSignIn implements sdk.SendingPlatform. It always fails, because mailboxes can be connected
-// to EmailBison only in its dashboard, or in its uploader, which is a page that connects many
-// mailboxes.
+// StartSignIn implements sdk.SendingPlatform. It always fails. Mailboxes can be connected to
+// EmailBison only in its dashboard or its uploader, a page that connects many mailboxes.
 func (p *platform) StartSignIn(context.Context, string) (sdk.SignInSession, error) {
 	return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 }
 
-// SignIn implements sdk.SendingPlatform. It always fails, see StartSignIn.
+// SignIn implements sdk.SendingPlatform. It always fails (see StartSignIn).
 func (p *platform) SignIn(context.Context, string) (sdk.Progress, error) {
 	return sdk.Progress{}, sdk.NotSupported(sdk.CanOAuth)
 }

@@ -67,8 +67,8 @@ func noAnswer(err error) error {
 }
 
 // failure returns the error of an answer, nil for a 2xx status. isObject is true if the body is a
-// JSON object, as in all errors of EmailBison. An HTML page comes from a proxy in front of the
-// instance, so its status 403 or 404 says nothing about the token or the account.
+// JSON object. All errors of EmailBison are JSON objects. An HTML page comes from a proxy in front
+// of the instance. Its status 403 or 404 says nothing about the token or the account.
 func failure(resp *http.Response, isObject bool) error {
 	cause := "emailbison " + strconv.Itoa(resp.StatusCode)
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {

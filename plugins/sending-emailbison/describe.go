@@ -27,7 +27,7 @@ func description() sdk.Description {
 			{Name: "workspace_id", Account: true, Help: "id of the workspace that the token is expected to be of"},
 			{Name: "allow_private", Default: "false", Help: "call instances on private addresses too, and on loopback by http; for test systems"},
 		},
-		// The limit of 3,000 calls per minute for an instance is an assumption, see README.md. All
+		// The limit of 3,000 calls per minute for an instance is an assumption (see README.md). All
 		// customers of the instance share it.
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: 10, Window: time.Second,
@@ -37,8 +37,8 @@ func description() sdk.Description {
 	}
 }
 
-// processState has what all connections of the process share. The HTTP client public connects only
-// to public addresses. The client private connects to all addresses.
+// processState has the state that all connections of the process share. The HTTP client public
+// connects only to public addresses. The client private connects to all addresses.
 type processState struct {
 	public, private *http.Client
 	waits           *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection
@@ -55,7 +55,7 @@ type platform struct {
 	http      *http.Client
 	instance  string // scheme and host, such as https://send.example.com
 	token     sdk.Secret
-	workspace string // the id of the expected workspace; empty if any is accepted
+	workspace string // the id of the expected workspace, empty if any workspace is accepted
 }
 
 // newPlatform returns the platform of a connection. It fails if a setting or the credential is

@@ -70,7 +70,7 @@ func checkInstance(t *testing.T, instance string, allowPrivate bool) error {
 	return err
 }
 
-// expectRefused fails the test unless Check refuses the instance because its address is private.
+// expectRefused checks that Check refuses the instance because its address is private.
 func expectRefused(t *testing.T, instance string) {
 	t.Helper()
 	if result := sdk.OutcomeOf(checkInstance(t, instance, false)); result.Kind != sdk.Refused || result.Code.Name != "invalid_request" || result.Cause != "private_address" {
@@ -112,7 +112,7 @@ func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 		expectRefused(t, "https://"+host+":"+server.port)
 	}
 	// DNS rebinding: the first lookup returns a public address, and the dialer's own lookup returns
-	// a private one. The dialer must check the address to which it connects.
+	// a private address. The dialer must check the address to which it connects.
 	dnsServer.setAddresses("rebound.example.", "93.184.215.14")
 	addresses, err := net.DefaultResolver.LookupHost(t.Context(), "rebound.example")
 	if err != nil || len(addresses) != 1 || addresses[0] != "93.184.215.14" {

@@ -12,8 +12,8 @@ import (
 )
 
 // readCredential returns the instance and the token of a connection. The instance is in
-// instance_url, or in api_key in the form https://instance#token. If it is in both, the two must be
-// equal. The error texts do not quote either of them.
+// instance_url, or in api_key in the form https://instance#token. If both contain an instance, the
+// two instances must be equal. The error texts quote neither the settings nor the token.
 func readCredential(connection sdk.Connection, allowPrivate bool) (instance string, token sdk.Secret, err error) {
 	tokenText := strings.TrimSpace(connection.Secrets["api_key"].Reveal())
 	instanceURL := strings.TrimSpace(connection.Settings["instance_url"])
@@ -47,10 +47,10 @@ func readCredential(connection sdk.Connection, allowPrivate bool) (instance stri
 	return instance, sdk.NewSecret(tokenText), nil
 }
 
-// parseInstance returns the scheme and host of an instance; ok is false if text is not allowed. The
+// parseInstance returns the scheme and host of an instance. ok is false if text is not allowed. The
 // scheme must be https, because requests contain the token. If allowPrivate is true, http is
-// allowed for loopback addresses, for the simulator. The guarded HTTP client checks the address
-// when it connects.
+// allowed for loopback addresses, because the simulator uses http. The guarded HTTP client checks
+// the address when it connects.
 func parseInstance(text string, allowPrivate bool) (instance string, ok bool) {
 	if !strings.Contains(text, "://") {
 		text = "https://" + text

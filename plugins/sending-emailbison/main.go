@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command sending-emailbison is the plugin for EmailBison. It is a separate Go module that imports
-// only the SDK of tenantry, as the plugin of an outside author does. The README lists its API
-// calls.
+// only the SDK of tenantry, like the plugin of an outside author. The README lists its API calls.
 //
 //   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description of the plugin, and platform, which implements

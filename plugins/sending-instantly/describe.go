@@ -46,7 +46,7 @@ func description() sdk.Description {
 // requestCosts maps each operation that can make several requests to their maximum number.
 func requestCosts() map[string]int { return map[string]int{"check": 2, "account": 2} }
 
-// processState has what all connections of the process share.
+// processState has the state that all connections of the process share.
 type processState struct {
 	http  *http.Client
 	waits *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection

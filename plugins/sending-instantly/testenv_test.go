@@ -14,7 +14,7 @@ import (
 // document.
 type testEnv struct {
 	*conformance.SendingTest
-	unchecked bool // do not check: the answers imitate a proxy
+	unchecked bool // no check, because the answers imitate a proxy
 	t         conformance.T
 }
 

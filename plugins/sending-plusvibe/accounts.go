@@ -65,10 +65,11 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	return p.list(ctx, "", cursor)
 }
 
-// list returns one page. The cursor has three parts, separated by spaces: the value of skip, the
-// hash of the first account of the previous page, and the hashes of the accounts in the overlap.
-// list fails with Broken if the page is the previous page again. It also fails if the page contains
-// none of the accounts in the overlap, because the listing could then skip accounts.
+// list returns one page. The cursor has three parts, separated by spaces. The first part is the
+// value of skip. The second part is the hash of the first account of the previous page. The third
+// part contains the hashes of the accounts in the overlap. If the page is the previous page again,
+// list fails with Broken. It also fails if the page contains none of the accounts in the overlap,
+// because the listing could then skip accounts.
 func (p *platform) list(ctx context.Context, search, cursor string) (sdk.Page, error) {
 	if p.workspace == "" {
 		return sdk.Page{}, sdk.Misconfigured(fieldWorkspace, "it is missing")
@@ -188,7 +189,8 @@ func (s *processState) logUnknownStatus(ctx context.Context, status string) {
 
 // Remove implements sdk.SendingPlatform. PlusVibe does not document the call. If PlusVibe does not
 // confirm the deletion, Remove reads the account. If the account does not exist, it counts as
-// removed. If it exists and PlusVibe has no such call, Remove returns sdk.NotSupported.
+// removed. If the account exists and PlusVibe does not have the call, Remove returns
+// sdk.NotSupported.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	if p.workspace == "" {
 		return sdk.Misconfigured(fieldWorkspace, "it is missing")

@@ -86,9 +86,9 @@ func (p *platform) newRequest(ctx context.Context, r request) (*http.Request, er
 }
 
 // refusal returns the error for the statuses 401, 402 and 403. An HTML page with 403 comes from the
-// proxy in front of PlusVibe, which does not check keys, so the outcome is Throttled. It must not
-// be Broken or Down. The key of one customer can cause this page, and these outcomes would open the
-// circuit breaker for all customers.
+// proxy in front of PlusVibe. The proxy does not check keys, so the outcome is Throttled. The
+// outcome must not be Broken or Down. The key of one customer can cause this page, and these
+// outcomes would open the circuit breaker for all customers.
 func refusal(resp *http.Response, body []byte) error {
 	switch resp.StatusCode {
 	case http.StatusForbidden:

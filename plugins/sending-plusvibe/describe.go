@@ -54,7 +54,7 @@ func description() sdk.Description {
 	}
 }
 
-// processState has what all connections of the process share.
+// processState has the state that all connections of the process share.
 type processState struct {
 	http           *http.Client
 	waits          *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection

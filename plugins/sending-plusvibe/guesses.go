@@ -8,8 +8,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// This file contains what PlusVibe does not document and what was not tested with a real key. The
-// README lists it. To correct a wrong guess, only this file must be changed.
+// This file contains guesses about behaviour that PlusVibe does not document and that was not
+// tested with a real key. The README lists the guesses. To correct a wrong guess, only this file
+// must be changed.
 
 // deletePath is the path of a POST with {"workspace_id", "email"}. PlusVibe documents that accounts
 // can be deleted, but neither the path nor the body.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sending-plusvibe is the plugin for PlusVibe. The README lists its API calls, and what
-// PlusVibe does not document about them.
+// Command sending-plusvibe is the plugin for PlusVibe. The README lists its API calls, and the
+// properties of the calls that PlusVibe does not document.
 //
 //   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description of the plugin, and platform, which implements
 //     sdk.SendingPlatform for one API key. Start here.
 //   - check.go, accounts.go, signin.go: the operations of the platform.
-//   - guesses.go: what PlusVibe does not document and the plugin assumes.
+//   - guesses.go: the undocumented behaviour that the plugin assumes.
 //   - call.go: one request to the API and the errors of its answer.
 //   - simulator: a stand-in for PlusVibe in tests and in `tenantry dev`.
 package main

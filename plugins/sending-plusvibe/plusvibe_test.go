@@ -41,7 +41,7 @@ func TestStampChangesWithTheUpdateTimeAndTheStatus(t *testing.T) {
 }
 
 // TestCallsAreLimitedToTheWorkspace checks that calls see only the accounts of the connection's
-// workspace, and that a list, the start of a sign-in and a removal require a workspace.
+// workspace. A list, the start of a sign-in and a removal require a workspace.
 func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	env := newTestEnv(t)
 	env.Put("anna@a.example", jsonObject{})
@@ -93,8 +93,8 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 }
 
 // TestPluginMakesOnlyTheExpectedCalls checks the calls that the plugin makes. The plugin must not
-// use two endpoints of PlusVibe: the partner's list of accounts, which needs a password in the URL,
-// and the call that reconnects an account, which does not work for Microsoft accounts.
+// use two endpoints of PlusVibe. The partner's list of accounts needs a password in the URL. The
+// call that reconnects an account does not work for Microsoft accounts.
 func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	env := newTestEnv(t)
 	p := env.With(nil)
@@ -203,8 +203,9 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 }
 
 // TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Each page repeats the
-// last accounts of the page before it, as many as the constant overlap says. With fewer removals
-// than that, each remaining account is listed once. Otherwise the listing must fail.
+// last accounts of the page before it. The constant overlap is the number of these accounts. With
+// fewer removals than overlap, each remaining account is listed once. Otherwise the listing must
+// fail.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	removals := []int{4, 5}
 	if soak.Enabled() {

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-plusvibe/simulator"
 )
 
-// jsonObject is a JSON object; texts are settings or secrets by name.
+// jsonObject is a JSON object. texts are settings or secrets by name.
 type (
 	jsonObject = map[string]any
 	texts      = map[string]string
@@ -45,8 +45,8 @@ func (env *testEnv) createKey(name string, workspaces int) texts {
 	return login
 }
 
-// receivedRequests returns the requests that the simulator received, as a method and a path below
-// /api/v1.
+// receivedRequests returns the method and the path below /api/v1 of each request that the simulator
+// received.
 func (env *testEnv) receivedRequests() []string {
 	env.t.Helper()
 	list := []string{}

@@ -12,7 +12,7 @@ import (
 )
 
 // TestContract runs the contract suite of a sending platform with the plugin's code and the
-// simulator, with both meanings of skip and two forms of lists.
+// simulator. The simulator uses both meanings of skip and two forms of lists.
 func TestContract(t *testing.T) {
 	for name, behaviour := range map[string]jsonObject{
 		"offsets, and no search": {"skip": "offset", "search": false},

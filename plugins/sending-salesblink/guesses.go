@@ -12,8 +12,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// This file contains what SalesBlink does not document and what was not tested with a real key. The
-// README lists it. To correct a wrong guess, only this file must be changed.
+// This file contains guesses about behaviour that SalesBlink does not document and that was not
+// tested with a real key. The README lists the guesses. To correct a wrong guess, only this file
+// must be changed.
 
 // The names that a JSON member of an answer may have. The plugin uses the first name that is
 // present.

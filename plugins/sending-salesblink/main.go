@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sending-salesblink is the plugin for SalesBlink. The README lists its API calls, and what
-// SalesBlink does not document about them.
+// Command sending-salesblink is the plugin for SalesBlink. The README lists its API calls, and the
+// properties of the calls that SalesBlink does not document.
 //
 //   - main.go: the function main, which serves the plugin.
 //   - platform.go: platform, which implements sdk.SendingPlatform for one API key: check, sign-in
 //     and removal. Start here. describe.go has the description of the plugin and newPlatform.
 //   - paging.go: the list of senders, page by page. accounts.go: how a list is decoded.
-//   - guesses.go: what SalesBlink does not document and the plugin assumes.
+//   - guesses.go: the undocumented behaviour that the plugin assumes.
 //   - call.go: one request to the API, the errors of its answer, and the pause after a 429.
 //   - simulator: a stand-in for SalesBlink in tests and in `tenantry dev`.
 package main

@@ -25,8 +25,9 @@ const (
 
 // The possible meanings of the parameter skip. SalesBlink's REST guide does not define it. The
 // schema of SalesBlink's tools calls it a page number. In other APIs it is an offset. The second
-// request, with skip=1, shows its meaning. If skip is an offset, the answer is the first page, moved
-// by one sender. If skip is a page number, the answer contains the senders after the first page.
+// request, with skip=1, shows its meaning. If skip is an offset, the answer is the first page,
+// moved by one sender. If skip is a page number, the answer contains the senders after the first
+// page.
 const (
 	skipUnknown  = ""
 	skipIsOffset = "offset"

@@ -48,7 +48,7 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 }
 
 // TestIgnoredSkipBreaksAListingOfSeveralPages covers a platform that answers every request with the
-// same full page. The platform can have more senders than those on that page.
+// same full page. The platform can have more senders than the senders on this page.
 func TestIgnoredSkipBreaksAListingOfSeveralPages(t *testing.T) {
 	env := newTestEnv(t)
 	for i := range 130 {

@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-salesblink/simulator"
 )
 
-// jsonObject is a JSON object; texts are settings or secrets by name.
+// jsonObject is a JSON object. texts are settings or secrets by name.
 type (
 	jsonObject = map[string]any
 	texts      = map[string]string
@@ -31,7 +31,7 @@ func newTestEnv(t conformance.T) *testEnv {
 }
 
 // createKey creates an API key with a role and with access to a number of workspaces, and returns
-// the ids of the workspaces. The first workspace is the one that a new simulator has.
+// the ids of the workspaces. The first workspace is the workspace of a new simulator.
 func (env *testEnv) createKey(name, role string, workspaces int) (ids []string) {
 	env.t.Helper()
 	list := []simulate.Workspace{}

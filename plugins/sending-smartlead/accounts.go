@@ -149,7 +149,7 @@ func (p *platform) StartSignIn(context.Context, string) (sdk.SignInSession, erro
 	return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 }
 
-// SignIn implements sdk.SendingPlatform. It always fails, see StartSignIn.
+// SignIn implements sdk.SendingPlatform. It always fails (see StartSignIn).
 func (p *platform) SignIn(context.Context, string) (sdk.Progress, error) {
 	return sdk.Progress{}, sdk.NotSupported(sdk.CanOAuth)
 }

@@ -21,8 +21,8 @@ const (
 	maxKeyLength = 256
 )
 
-// requestCosts has the number of requests of each operation that makes more than one. A check lists
-// an account, and then reads the account's user or the clients.
+// requestCosts has the number of requests of each operation that makes more than one request. A
+// check lists an account, and then reads the account's user or the clients.
 var requestCosts = map[string]int{"check": 2}
 
 func description() sdk.Description {
@@ -46,7 +46,7 @@ func description() sdk.Description {
 	}
 }
 
-// processState has what all connections of the process share.
+// processState has the state that all connections of the process share.
 type processState struct {
 	http  *http.Client
 	waits *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection
@@ -99,9 +99,9 @@ func isValidKey(text string) bool {
 }
 
 // workspace is the setting workspace_id. Smartlead has no workspaces, so workspace_id is a client
-// or a user. client is the number of an agency's client. If it is set, calls see only the accounts
-// of this client. user is the number of the key's user, written "user:4001", and has no effect on
-// calls. At most one of the two is set.
+// or a user. client is the number of an agency's client. If client is set, calls see only the
+// accounts of this client. user is the number of the key's user. It is written "user:4001" and has
+// no effect on calls. At most one of the two is set.
 type workspace struct{ client, user string }
 
 var workspaceID = regexp.MustCompile(`^(user:)?([0-9]{1,19})$`)

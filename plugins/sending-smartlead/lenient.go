@@ -51,7 +51,8 @@ func (f *flag) UnmarshalJSON(raw []byte) error {
 // isFalse reports whether the flag has the value false.
 func (f flag) isFalse() bool { return f.known && !f.on }
 
-// present is true for any JSON value except null, false and an empty string, array or object.
+// present is false for null, false and an empty string, array or object, and true for any other
+// JSON value.
 type present bool
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -49,7 +49,7 @@ func (d accountDoc) account() sdk.Account {
 }
 
 // state returns the state of an account and, for a failed account, the reason. If several cases
-// apply, the first one decides.
+// apply, the first case decides.
 func (d accountDoc) state() (state sdk.AccountState, reason string) {
 	status := strings.ToUpper(string(d.Status))
 	switch {

@@ -36,7 +36,7 @@ var longTimeouts = pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute, P
 
 // programFiles is a folder of npm packages without type declarations, source maps, Markdown pages
 // and hidden files. No interpreter reads such files. Most files of the packages are of these kinds,
-// and each installation would copy and check them.
+// and an installation copies and checks every file.
 type programFiles struct{ fs.FS }
 
 func (f programFiles) ReadDir(name string) ([]fs.DirEntry, error) {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestNewLeavesNothingToRename writes a plugin from each template. No text may contain the word of
-// the template, except in a reserved domain and in "for example".
+// TestNewLeavesNothingToRename writes a plugin from each template. The word "example" may stand
+// only in a reserved domain and in "for example".
 func TestNewLeavesNothingToRename(t *testing.T) {
 	reserved := regexp.MustCompile(`[Ff]or example|\bexample\.(com|net|org)\b|\.example\b`)
 	written := 0
@@ -144,9 +144,10 @@ func TestRenameReplacesOnlyTheWordOfTheTemplate(t *testing.T) {
 	}
 }
 
-// TestModulesAreThoseOfTheRepository checks that modules.sh ran after the last change of go.mod:
-// each required version is that of this repository, and each checksum is in its go.sum.
-func TestModulesAreThoseOfTheRepository(t *testing.T) {
+// TestModuleVersionsMatchTheRepository checks that modules.sh ran after the last change of go.mod.
+// Each required version must be the version in this repository's go.mod, and each checksum must be
+// in its go.sum.
+func TestModuleVersionsMatchTheRepository(t *testing.T) {
 	for templateFile, repositoryFile := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
 		text, err := modules.ReadFile(templateFile)
 		if err != nil {

@@ -38,8 +38,9 @@ func TestNewPluginBuildsWithARelease(t *testing.T) {
 	}
 }
 
-// writeModuleProxy writes a folder that serves this repository as a module of this version, as
-// https://go.dev/ref/mod#goproxy-protocol describes. It returns its path.
+// writeModuleProxy writes a folder that serves this repository as a module of this version. The
+// format of the folder is described at https://go.dev/ref/mod#goproxy-protocol. writeModuleProxy
+// returns the path of the folder.
 func writeModuleProxy(t *testing.T, version string) string {
 	t.Helper()
 	repository := filepath.Join("..", "..")
@@ -98,8 +99,7 @@ func writeModuleProxy(t *testing.T, version string) string {
 	return proxy
 }
 
-// output runs a command in a folder, with additional environment variables, and returns what it
-// prints.
+// output runs a command in a folder, with additional environment variables, and returns its output.
 func output(t *testing.T, folder string, env []string, command ...string) string {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)

@@ -46,8 +46,8 @@ func withoutLicence(content string) string {
 // to be replaced.
 var exampleWord = regexp.MustCompile(`([Ff]or |\.)?\b(example|Example|EXAMPLE)\b(\.(?:com|net|org)\b)?`)
 
-// rename replaces the word "example" by the name of the plugin: "Example" by the name with an
-// upper-case initial, and "EXAMPLE" by the name in upper case.
+// rename replaces the word "example" by the name of the plugin. It replaces "Example" by the name
+// with an upper-case initial, and "EXAMPLE" by the name in upper case.
 func rename(text, name string) string {
 	title := strings.ToUpper(name[:1]) + name[1:]
 	text = strings.ReplaceAll(text, "PROVIDERS_EXAMPLE_", "PROVIDERS_"+strings.ToUpper(name)+"_")

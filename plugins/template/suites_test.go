@@ -37,7 +37,7 @@ type plugin struct {
 	language
 }
 
-// language is what the plugins in a language have in common.
+// language has the properties that all plugins in a language share.
 type language struct {
 	// shadowingFiles are files that the interpreter would load instead of files of the plugin, if
 	// they existed.
@@ -145,7 +145,7 @@ const readmeHeading = "## What `tenantry plugin test` prints\n"
 
 // TestPluginTestPasses runs `tenantry plugin test` over each template. Each check of its kind must
 // pass, and the README must end with the output. Without TENANTRY_SOAK it tests both templates of
-// DNS providers and one other.
+// DNS providers and one other template.
 func TestPluginTestPasses(t *testing.T) {
 	folders := allKinds
 	if !*update {
@@ -191,8 +191,7 @@ func (p plugin) updateReadme(t *testing.T, ending string) {
 	}
 }
 
-// runTenantry runs the built program in a folder and returns what it prints. The exit code must be
-// 0.
+// runTenantry runs the built program in a folder and returns its output. The exit code must be 0.
 func runTenantry(t *testing.T, folder string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command(testserver.Program(t, "release/tenantry"), args...)

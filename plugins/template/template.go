@@ -3,7 +3,7 @@
 // Package template has the plugins that `tenantry plugin new` writes. Each folder LANGUAGE-KIND is
 // a plugin that works as it is: it builds, its tests pass, and it runs in the sandbox. Its provider
 // has the id "example". A folder LANGUAGE has the files that the plugins of all kinds in a language
-// share; a plugin in Go has the SDK instead.
+// share. A plugin in Go has the SDK instead.
 //
 // New copies both folders and replaces the word "example" by the name of the new plugin. A template
 // therefore uses this word for nothing else. The reserved domains example.com, example.net,
@@ -40,7 +40,7 @@ var modules embed.FS
 // Kinds are the kinds of plugins.
 var Kinds = []string{"dns", "sending", "mail"}
 
-// Languages are the languages of the templates. There is one of each kind in each language.
+// Languages are the languages of the templates. There is a template of each kind in each language.
 var Languages = []string{DefaultLanguage, "python", "node"}
 
 // DefaultLanguage is the language of a new plugin if the author names none.

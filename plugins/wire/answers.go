@@ -15,12 +15,14 @@ import (
 )
 
 // checkAnswer fails with Broken if an answer has a state that docs/plugin-protocol.md does not
-// list, or if it is about a different object than its request. Otherwise the host could store the
-// id of another object and later remove that object, or it could write to another zone.
+// list. It also fails if the answer is about a different object than its request. Otherwise the
+// host could store the id of another object and later remove that object, or it could write to
+// another zone.
 //
-// Lists other than record sets are not checked. From a list of accounts, the host uses only those
-// of known mailboxes. It stores the objects of a mail platform for the tenant of the request. Core
-// leaves out DNS records that a mail platform specifies outside the domain, see dns.DesiredRecords.
+// Lists other than record sets are not checked. From a list of accounts, the host uses only the
+// accounts of known mailboxes. It stores the objects of a mail platform for the tenant of the
+// request. If a mail platform specifies DNS records outside the domain, dns.DesiredRecords leaves
+// them out.
 //
 // checkAnswer panics if an answer below names an object and its request has no field for that name.
 func checkAnswer(request, answer protobuf.Message) error {
@@ -57,8 +59,8 @@ func checkAnswer(request, answer protobuf.Message) error {
 	}
 }
 
-// The states in answers. An account of a sending platform with a different state is
-// integration.AccountOther, because an error for one account would hide all other accounts of the
+// These are the valid states in answers. Any other state of an account of a sending platform
+// becomes integration.AccountOther. An error for one account would hide all other accounts of the
 // list.
 var (
 	bootstrapStates = []tenant.Bootstrap{tenant.BootstrapPending, tenant.BootstrapReady, tenant.BootstrapFailed}

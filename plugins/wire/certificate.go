@@ -62,7 +62,8 @@ func newHostTLS() (*tls.Config, []byte, error) {
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		MinVersion:   tls.VersionTLS12,
 		ServerName:   certificateHost,
-		// No certificate is accepted until the plugin has announced its own in the handshake line.
+		// No certificate is accepted until the plugin has announced its own certificate in the
+		// handshake line.
 		RootCAs: x509.NewCertPool(),
 	}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }

@@ -130,7 +130,7 @@ func walkFields(m protoreflect.Message, visit func(protoreflect.FieldDescriptor,
 	}
 }
 
-// connectionField is the name of the field of each request that contains the connection.
+// connectionField is the name of the request field that contains the connection.
 const connectionField = "connection"
 
 // probeOf returns the method, the request and an empty reply for the Call that Call.Probe returns.
@@ -235,8 +235,8 @@ func methodOptions(method string) *descriptorpb.MethodOptions {
 	return options
 }
 
-// Operations returns the names of the calls of a kind of plugin, as budgets, metrics and spans use
-// them.
+// Operations returns the names of the calls of a kind of plugin. Budgets, metrics and spans use
+// these names.
 func Operations(kind Kind) []string {
 	file := map[Kind]protoreflect.FileDescriptor{
 		KindMail: proto.File_plugins_proto_mail_proto, KindDNS: proto.File_plugins_proto_dns_proto, KindSending: proto.File_plugins_proto_sending_proto,

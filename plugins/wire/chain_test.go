@@ -57,7 +57,7 @@ func TestInterceptorsSeeTheCall(t *testing.T) {
 	}
 }
 
-// TestInterceptorsRunInOrder checks that the first interceptor is the outermost one.
+// TestInterceptorsRunInOrder checks that the first interceptor is the outermost interceptor.
 func TestInterceptorsRunInOrder(t *testing.T) {
 	var order []string
 	named := func(name string) Interceptor {

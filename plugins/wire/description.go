@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire is the protocol between the host and a plugin process: gRPC messages, the handshake,
-// and the conversions between messages and the types of the ports. No other package imports gRPC or
-// protobuf, except the generated code in plugins/proto.
+// Package wire is the protocol between the host and a plugin process. It has the gRPC messages, the
+// handshake, and the conversions between messages and the types of the ports. Only this package,
+// the generated code in plugins/proto and tests import gRPC or protobuf.
 //
 // On the host's side Start returns a Process, and MailClient, DNSClient and SendingClient return
 // ports whose methods call such a process. On the plugin's side Serve answers those calls with the
 // author's code.
 //
-//   - description.go: Description, Field and Budget, which a plugin sends to the host; Connection,
-//     which the host sends with each call.
+//   - description.go: Description, Field and Budget, which a plugin sends to the host, and
+//     Connection, which the host sends with each call.
 //   - handshake.go: the protocol version and the gRPC options that both sides share.
 //   - serve.go: Serve, the plugin's side. Read this file or process.go first.
 //   - process.go: Process, a running plugin. runner.go: how its process is started and killed.
@@ -67,15 +67,17 @@ type Description struct {
 	Fields      []Field
 	NameServers []string // for DNS: patterns of the name servers that belong to the provider
 	Budgets     []Budget
-	// FaultDomain determines which calls share a circuit breaker. Empty means all calls to the
-	// provider. FaultCredential means all calls with the same credential.
+	// FaultDomain determines which calls share a circuit breaker. If it is empty, all calls to the
+	// provider share one breaker. If it is FaultCredential, all calls with the same credential
+	// share one breaker.
 	FaultDomain string
 	// MailPlatform is only for mail platforms.
 	MailPlatform platform.Facts
 	// Hosts are the hosts to which the HTTP clients and dialers of the SDK may connect during a
 	// call. An entry is a host such as api.acme.com, a pattern such as *.acme.com, or a field in
-	// braces such as {api_url}, which stands for the host in the field's value. The value of a
-	// secret field contains a host only if it is a URL. If Hosts is empty, all hosts are allowed.
+	// braces such as {api_url}. A field in braces stands for the host in the field's value. The
+	// value of a secret field contains a host only if it is a URL. If Hosts is empty, all hosts are
+	// allowed.
 	Hosts []string
 }
 
@@ -88,17 +90,17 @@ const FaultCredential = "credential"
 const AuthHosts = "auth_hosts"
 
 // Field is a setting or a field of a credential. The host reads an operator's field from the
-// environment: the setting `login_url` of provider microsoft365 from
-// TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL, and the secret `client_secret` from the file named by
-// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE.
+// environment. For example, it reads the setting `login_url` of provider microsoft365 from
+// TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL. It reads the secret `client_secret` from the file that
+// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE names.
 type Field struct {
 	Name     string
 	Secret   bool
 	Required bool
 	Default  string
 	Help     string
-	// Account is true if an account sets the field in its connection. The operator sets the other
-	// fields, and accounts cannot set them.
+	// Account is true if an account sets the field in its connection. Only the operator sets the
+	// other fields.
 	Account bool
 }
 
@@ -111,7 +113,8 @@ type Budget struct {
 	// Costs maps an operation to the number of requests that one call of it usually makes. The
 	// operations of a DNS provider are "check", "zone", "records" and "apply". The default is 1.
 	Costs map[string]int
-	// Only lists the operations that count against the budget. Empty means all operations.
+	// Only is the list of the operations that count against the budget. If Only is empty, all
+	// operations count.
 	Only []string
 }
 
@@ -131,7 +134,7 @@ type Connection struct {
 	Secrets  map[string]secret.Text
 }
 
-// The arguments of Description.FieldsOf.
+// OfAccount and OfOperator are the possible arguments of Description.FieldsOf.
 const (
 	OfAccount  = true
 	OfOperator = false
@@ -170,8 +173,8 @@ func (d Description) Join(operator, account Connection) Connection {
 }
 
 // Fingerprint returns the SHA-256, in hex, of all settings and secrets. It identifies a connection
-// without revealing its secrets. A provider can use it as the key of data that it keeps between
-// calls.
+// without revealing its secrets. A provider can keep data between calls, with the fingerprint as
+// the key.
 func (c Connection) Fingerprint() string {
 	hash := sha256.New()
 	hashField(hash, "settings", len(c.Settings))

@@ -11,7 +11,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// An account's value for an operator's field, such as allow_private, is ignored.
+// TestAnAccountCannotSetOperatorFields checks that an account's value for an operator's field, such
+// as allow_private, is ignored.
 func TestAnAccountCannotSetOperatorFields(t *testing.T) {
 	d := Description{Fields: []Field{
 		{Name: "url", Account: true}, {Name: "key", Account: true, Secret: true}, {Name: "server", Account: true, Default: "localhost"},

@@ -73,8 +73,8 @@ func pluginSets(config *PluginConfig) map[int]plugin.PluginSet {
 }
 
 // tracingOptions propagates the trace context but not the caller's baggage. It records no spans for
-// the services of go-plugin itself, and none for the stream of waits, which lasts as long as the
-// process.
+// the services of go-plugin itself. It also records no span for the stream of waits, which lasts as
+// long as the process.
 func tracingOptions() []otelgrpc.Option {
 	return []otelgrpc.Option{
 		otelgrpc.WithPropagators(propagation.TraceContext{}),

@@ -23,13 +23,13 @@ func MailInProcess(p ports.MailPlatform, interceptors ...Interceptor) ports.Mail
 	return MailClient(openInProcess(&proto.MailPlatform_ServiceDesc, server), interceptors...)
 }
 
-// DNSInProcess does for a DNS provider what MailInProcess does for a mail platform.
+// DNSInProcess returns a DNS provider that calls p in the same way as MailInProcess.
 func DNSInProcess(p ports.DNSProvider, interceptors ...Interceptor) ports.DNSProvider {
 	server := &dnsServer{provider: func(Connection) (ports.DNSProvider, error) { return p, nil }}
 	return DNSClient(openInProcess(&proto.DNSProvider_ServiceDesc, server), interceptors...)
 }
 
-// SendingInProcess does for a sending platform what MailInProcess does for a mail platform.
+// SendingInProcess returns a sending platform that calls p in the same way as MailInProcess.
 func SendingInProcess(p ports.SendingPlatform, interceptors ...Interceptor) ports.SendingPlatform {
 	server := &sendingServer{platform: func(Connection) (ports.SendingPlatform, error) { return p, nil }}
 	return SendingClient(openInProcess(&proto.SendingPlatform_ServiceDesc, server), interceptors...)

@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// Limits are the limits of a plugin's processes. Zero means no limit. They protect the host and the
-// other plugins from faults, such as a memory leak. They do not protect from a malicious plugin.
+// Limits are the limits of a plugin's processes. Zero means no limit. The limits protect the host
+// and the other plugins from faults, such as a memory leak. They do not protect from a malicious
+// plugin.
 type Limits struct {
 	// Memory is the maximum size of the private memory of each process, in bytes.
 	Memory uint64
-	// Processes is how many processes and threads the plugin's user may have, in addition to those
-	// at the start of the plugin. The kernel does not enforce it for root.
+	// Processes is how many more processes and threads the plugin's user may have than at the start
+	// of the plugin. The kernel does not enforce this limit for root.
 	Processes uint64
 	// OpenFiles is the maximum number of open files and sockets of each process.
 	OpenFiles uint64
@@ -58,8 +59,8 @@ func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
 	return output.text, err
 }
 
-// limitedBuffer stores what is written to it, up to a limit. remaining is negative if more than the
-// limit was written.
+// limitedBuffer stores the bytes that are written to it, up to a limit. remaining is negative if
+// more bytes were written.
 type limitedBuffer struct {
 	text      []byte
 	remaining int

@@ -54,8 +54,8 @@ func setLimit(pid, resource int, limit uint64) uint64 {
 	return limit
 }
 
-// AlmostReached returns the usage of each limit on processes and open files that is at least nine
-// tenths used. It returns nothing for a process that has exited.
+// AlmostReached returns the limits on processes and open files of which at least nine tenths are
+// used. It returns nothing for a process that has exited.
 func (p *Process) AlmostReached() []Usage {
 	pid, limits := p.PID(), p.Limits()
 	var usages []Usage

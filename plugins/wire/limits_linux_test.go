@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestPluginInheritsNoFile opens a file that a child process would inherit, as a service manager
-// does for its services.
+// TestPluginInheritsNoFile opens a file that a child process would inherit. A service manager opens
+// such files for its services.
 func TestPluginInheritsNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inherited")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

@@ -26,8 +26,8 @@ type Session struct {
 }
 
 // Opener returns the session for one call. It gets the secrets of the call that are not part of the
-// connection, so that it can remove them from the output of the plugin. If the Opener fails, the
-// call fails with the same error.
+// connection. It can then remove them from the output of the plugin. If the Opener fails, the call
+// fails with the same error.
 type Opener func(ctx context.Context, secrets ...secret.Text) (Session, error)
 
 // MailClient returns a mail platform whose methods call a plugin process through the interceptors.

@@ -155,7 +155,7 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 }
 
 // TestClosedConnectionIsNotACancellation checks the cause of a call that ends with codes.Canceled.
-// It depends on whether the caller cancelled the call.
+// The cause depends on whether the caller cancelled the call.
 func TestClosedConnectionIsNotACancellation(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()

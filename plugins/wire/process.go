@@ -178,7 +178,7 @@ func (p *Process) Stop(grace time.Duration) {
 	p.Kill()
 }
 
-// Kill kills the process and its children, and waits until it has exited.
+// Kill kills the process and its children, and waits until the process has exited.
 func (p *Process) Kill() {
 	p.killOnce.Do(func() {
 		_ = p.runner.Kill(context.Background())

@@ -65,8 +65,9 @@ func newRunner(l Launch) (*processRunner, error) {
 }
 
 // Start starts the process from a locked thread that waits until the process exits. Linux sends the
-// parent-death signal when the thread that forked exits. Afterwards the thread is unlocked, so that
-// it does not exit: it may have started other processes, which would then get the signal.
+// parent-death signal when the thread that forked exits. After the process has exited, the thread
+// is unlocked and continues. If the thread exited too, other processes that it has started would
+// get the signal.
 func (r *processRunner) Start(context.Context) error {
 	started := make(chan error, 1)
 	go func() {
@@ -119,7 +120,7 @@ func (r *processRunner) Wait(context.Context) error {
 	return nil
 }
 
-// Kill kills the process group: the process and its descendants, including stopped ones.
+// Kill kills the process group: the process and its descendants, including stopped processes.
 func (r *processRunner) Kill(context.Context) error {
 	pid := int(r.pid.Load())
 	if pid == 0 { // kill(0) would signal the host's own process group

@@ -37,7 +37,8 @@ func startPlugin(t *testing.T, share func(ports.Waits)) (p *Process, end func())
 	return &Process{conn: conn}, server.Stop
 }
 
-// Two processes of a plugin share their waits through the store of the host.
+// TestProcessesShareWaits checks that two processes of a plugin share their waits through the store
+// of the host.
 func TestProcessesShareWaits(t *testing.T) {
 	store := &waitStore{waits: map[string]time.Duration{}}
 	var waitsOf []ports.Waits

@@ -21,9 +21,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// The drivers' errors are translated into these errors, the same for both databases. ErrDuplicate
-// and ErrMissingParent are retried like errConflict. The second attempt sees what a concurrent
-// transaction has added or deleted.
+// Translate replaces the drivers' errors by these errors, which are the same for both databases.
+// ErrDuplicate and ErrMissingParent are retried like errConflict. The second attempt sees what a
+// concurrent transaction has added or deleted.
 var (
 	ErrDuplicate     = errors.New("the row exists")
 	errConflict      = errors.New("conflict with another transaction")
@@ -83,7 +83,7 @@ func postgresKind(code string) error {
 	case "23503":
 		return ErrMissingParent
 	case "40001", "40P01", "55P03", // serialization failure, deadlock, lock not available
-		"0A000": // a statement prepared before a migration; the driver discards it
+		"0A000": // a statement prepared before a migration, which the driver discards
 		return errConflict
 	case "57P01", "57P02", "57P03", // the server stops, crashed or starts
 		"53300", "25006", // too many connections, or the server is a standby
@@ -122,7 +122,7 @@ func sqliteKind(code int) error {
 func Unreachable(err error) bool {
 	var network net.Error
 	var refused *pgconn.ConnectError
-	// pgconn.SafeToRetry covers the driver's "conn closed", which has no type of its own.
+	// pgconn.SafeToRetry covers the driver's error "conn closed", which has no type of its own.
 	if errors.As(err, &network) || errors.As(err, &refused) || pgconn.SafeToRetry(err) {
 		return true
 	}

@@ -47,17 +47,18 @@ const Memory = "sqlite::memory:"
 type Options struct {
 	Log *slog.Logger
 	// MaxConns limits the number of connections. The default is 20 on PostgreSQL and 4 on SQLite.
-	// PostgreSQL needs at least 2, because the migration lock holds one. Memory always has one.
+	// PostgreSQL needs at least 2, because the migration lock holds a connection. A Memory database
+	// always has 1.
 	MaxConns int
 	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits in
-	// a power failure, but not in a crash of the process. FULL loses none.
+	// a power failure, but not in a crash of the process. FULL does not lose commits.
 	Synchronous    string
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 	Timeouts       Timeouts
 }
 
-// Timeouts limit how long a DB waits. A zero stands for the default.
+// Timeouts limit how long a DB waits. A zero field stands for its default.
 type Timeouts struct {
 	// Open is the time limit of the first statement, which waits for the first connection. The
 	// default is 45 seconds.
@@ -144,7 +145,7 @@ func OpenPool(url string, o Options) (*bun.DB, error) {
 	case "postgres", "postgresql":
 		return connectPostgres(url, o)
 	default:
-		// The URL is not quoted: it may hold a password.
+		// The error does not quote the URL, which may contain a password.
 		return nil, fault.InvalidRequest.With("a database URL is sqlite:///path or postgres://user:password@host/name")
 	}
 }
@@ -187,8 +188,8 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 }
 
 // sqliteDSN returns the address of a database file for the driver. Transactions take the write lock
-// when they begin, because SQLite cannot turn a reading transaction into a writing one while a
-// different transaction writes.
+// when they begin, because SQLite cannot turn a reading transaction into a writing transaction
+// while a different transaction writes.
 func sqliteDSN(path string, inMemory bool, synchronous string) string {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(" + synchronous + ")",
@@ -218,9 +219,9 @@ const defaultPostgresConns = 20
 // errUnreadableURL replaces the driver's own error, which could quote the password.
 var errUnreadableURL = errors.New("open database: the postgres URL cannot be read")
 
-// connectPostgres returns a pool that has no connection yet. It uses the simple protocol: bun
-// writes values into the SQL text, so a prepared statement would never be reused. The settings of
-// the connection make PostgreSQL read quoted values as bun writes them.
+// connectPostgres returns a pool that has no connection yet. It uses PostgreSQL's simple protocol.
+// Bun writes values into the SQL text, so a prepared statement would never be reused. The settings
+// of the connection make PostgreSQL read quoted values as bun writes them.
 func connectPostgres(url string, o Options) (*bun.DB, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {

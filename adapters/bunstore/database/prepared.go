@@ -40,8 +40,8 @@ func NewPreparedRead(q *bun.SelectQuery) *PreparedRead {
 }
 
 // readExecMode reads from the URL how PostgreSQL's driver runs prepared reads. The driver caches
-// the plans unless the URL's parameter default_query_exec_mode forbids it. Some connection poolers
-// do not support cached plans.
+// the plans if the URL's parameter default_query_exec_mode does not forbid it. Some connection
+// poolers do not support cached plans.
 func (d *DB) readExecMode(url string) error {
 	if !IsPostgres(d) {
 		return nil

@@ -55,9 +55,9 @@ func TestPreparedReadSurvivesMigration(t *testing.T) {
 	}
 }
 
-// TestPreparedReadSurvivesDeadConnections ends the connections of the pool, as a restart of the
-// server does. The next read must succeed nevertheless. The test needs its own database, because it
-// ends all connections to the database.
+// TestPreparedReadSurvivesDeadConnections ends the connections of the pool, like a restart of the
+// server. The next read must succeed nevertheless. The test needs its own database, because it ends
+// all connections to the database.
 func TestPreparedReadSurvivesDeadConnections(t *testing.T) {
 	url := testserver.Database(t)
 	s, other := migratedDB(t, url), migratedDB(t, url)

@@ -25,7 +25,7 @@ type tracing struct {
 	measurementOptions map[string]metric.MeasurementOption // keyed by operation
 }
 
-// otherOperation is the label of all statements that have no series of their own.
+// otherOperation is the label of all statements that have no metric series of their own.
 const otherOperation = "OTHER"
 
 func newTracing(system string, o Options) (tracing, error) {
@@ -58,7 +58,7 @@ func (t tracing) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	}
 	t.duration.Record(ctx, time.Since(event.StartTime).Seconds(), measurementOption)
 	if !trace.SpanFromContext(ctx).IsRecording() {
-		return // bunotel's own measurement is dropped, see the views of package telemetry
+		return // bunotel's own measurement is dropped (see the views of package telemetry)
 	}
 	safeEvent := *event
 	safeEvent.Err = safeError(event.Err)

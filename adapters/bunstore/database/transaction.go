@@ -17,7 +17,7 @@ import (
 )
 
 // maxTries is the maximum number of attempts at a statement or transaction that conflicts with a
-// concurrent one. A retry is safe, because the database rolls back a transaction that has a
+// concurrent transaction. A retry is safe, because the database rolls back a transaction that has a
 // conflict.
 const maxTries = 3
 

@@ -60,7 +60,7 @@ func TestRetryRepeatsTransientErrors(t *testing.T) {
 	refusal := fault.TenantNotFound.With("no")
 	for _, tt := range []struct {
 		name  string
-		errs  []error // the errors of the first attempts; later attempts succeed
+		errs  []error // the errors of the first attempts, after which all attempts succeed
 		tries int
 		want  error
 	}{
@@ -108,7 +108,7 @@ func TestRetryStopsWhenContextEnds(t *testing.T) {
 	}
 }
 
-// transactionRunner returns a function that runs one transaction, as the store does.
+// transactionRunner returns a function that runs one transaction like the store.
 func transactionRunner(d *DB) func(context.Context, string, Func) error {
 	return func(ctx context.Context, operation string, w Func) error {
 		return d.RetryWrite(ctx, operation, func() error { return d.Transaction(ctx, w) })

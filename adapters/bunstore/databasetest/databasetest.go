@@ -28,7 +28,7 @@ type Kind struct {
 	URL  func(testing.TB) string // returns the URL of an empty database
 }
 
-// Kinds returns all kinds. The first one is the database in memory, which only one pool of
+// Kinds returns all kinds. The first kind is the database in memory, which only one pool of
 // connections can open.
 func Kinds() []Kind {
 	return []Kind{

@@ -29,7 +29,7 @@ import (
 // Kind is the type of a column, the same for both databases.
 type Kind string
 
-// The kinds of columns. A backup stores UUIDs and JSON as text, as SQLite does.
+// The kinds of columns. A backup stores UUIDs and JSON as text, like SQLite.
 const (
 	Text  Kind = "text"
 	Bytes Kind = "bytes"

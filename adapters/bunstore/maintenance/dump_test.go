@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 )
 
-// TestDumpRestoresEveryTableIntoBothDatabases restores a dump of each database in the other one.
-// The dump includes every table, also those that later migrations will add.
+// TestDumpRestoresEveryTableIntoBothDatabases restores a dump of each kind of database in the other
+// kind. The dump includes every table, also tables that later migrations will add.
 func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 	first, sqlite, second := migratedDB(t, databasetest.NewSchema(t)), migratedDB(t, databasetest.NewFile(t)), migratedDB(t, databasetest.NewSchema(t))
 	fillEmptyTables(t, first)

@@ -34,7 +34,7 @@ type Inspection struct {
 	Version string
 	File    string      // SQLite: its path
 	Mode    fs.FileMode // SQLite: the file's permissions
-	Journal string      // SQLite: the journal mode; database.Open sets wal
+	Journal string      // SQLite: the journal mode, which database.Open sets to wal
 	db      *bun.DB
 }
 
@@ -123,7 +123,7 @@ func checkMayCreate(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-// Migrations compares the migrations of a database with those of this binary.
+// Migrations compares the migrations of a database with the migrations of this binary.
 type Migrations struct {
 	Applied        int
 	Pending, Newer []string
@@ -134,8 +134,8 @@ type Migrations struct {
 	InUse bool
 }
 
-// Migrations returns which migrations the database has, which it lacks, and which only a newer
-// release has.
+// Migrations returns the migrations that the database has, the migrations that it lacks, and the
+// migrations that only a newer release has.
 func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	var m Migrations
 	set := migrate.NewMigrations()

@@ -75,8 +75,8 @@ type Loading struct {
 }
 
 // Load calls fill to write the rows of a backup into a migrated, empty database, in one
-// transaction. applied names the migrations that the backup's database had. Load marks later
-// migrations as not applied, so that Migrate runs them on the loaded rows.
+// transaction. applied lists the migrations that were applied to the database of the backup. Load
+// marks later migrations as not applied, so that Migrate runs them on the loaded rows.
 func Load(ctx context.Context, db *database.DB, applied []string, fill func(context.Context, *Loading) error) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

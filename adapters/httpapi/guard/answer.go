@@ -31,10 +31,10 @@ func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 	return refusal.ProblemOf(f, e.id)
 }
 
-// timeoutRefusal returns the error for an operation that ended with err and would otherwise be
-// answered with f, which is internal_error. For a timeout it returns provider_timeout, or
-// service_unavailable if the operation does not declare provider_timeout. For a cancellation it
-// returns service_unavailable. For any other err it returns f.
+// timeoutRefusal returns the error that answers an operation that ended with err. f is the
+// internal_error for err. For a timeout it returns provider_timeout, or service_unavailable if the
+// operation does not declare provider_timeout. For a cancellation it returns service_unavailable.
+// For any other err it returns f.
 func timeoutRefusal(f *fault.Error, err error, rules OperationRules) *fault.Error {
 	switch expired := errors.Is(err, context.DeadlineExceeded); {
 	case expired && rules.mayRefuse(fault.ProviderTimeout):
@@ -60,7 +60,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = encoder.Encode(p) // writes to memory, cannot fail
 }
 
-// recoverPanics buffers the answer until the handler returns, unless the answer is a stream. If the
+// recoverPanics buffers the answer until the handler returns. It does not buffer a stream. If the
 // handler panics, it sends a 500 answer instead. Before the answer is sent, recoverPanics writes
 // the audit entry of the request.
 func (g *guard) recoverPanics(next http.Handler) http.Handler {
@@ -195,9 +195,9 @@ func closeConnection(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // the response recorders of tests have no deadlines
 }
 
-// A client must receive each sendChunk bytes of an answer within sendTimeout. Otherwise its
-// connection is closed. The write timeout of the server cannot be that short, because operations
-// take longer.
+// A client must receive each chunk of sendChunk bytes of an answer within sendTimeout. Otherwise
+// its connection is closed. The write timeout of the server cannot be that short, because
+// operations take longer.
 const (
 	sendChunk   = 16 << 10
 	sendTimeout = 15 * time.Second

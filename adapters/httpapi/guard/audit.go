@@ -74,8 +74,8 @@ func (e *exchange) clientText() string {
 	return e.client.String()
 }
 
-// subjectTypes maps the name of a path parameter, without its suffix, to the subject type, if the
-// two differ.
+// subjectTypes maps the name of a path parameter, without its suffix _id, to the subject type. It
+// has only the names that differ from the subject type.
 var subjectTypes = map[string]string{"run": string(event.DNSRun), "job": string(event.DNSJob)}
 
 // maxSubject limits the length of an id that comes from a path and is not a UUID. A domain has at
@@ -156,8 +156,9 @@ func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
 	return &o
 }
 
-// endAct writes the audit entry of a request before its answer is sent, unless the entry was
-// committed with the answer. A read gets an entry only if a known key was refused with 401 or 403.
+// endAct writes the audit entry of a request before its answer is sent. It writes nothing if the
+// entry was committed with the answer. A read gets an entry only if a known key was refused with
+// 401 or 403.
 //
 // If the entry cannot be stored, endAct returns an error. In two cases it only logs the error: if
 // the answer has a 5xx status, or if the act is already stored. A sweep later makes the entry from
@@ -204,7 +205,7 @@ func (x *run) calledProvider() bool { return x.effects.Recorded().ProviderCalled
 // disk.
 var deniedQuota = ratelimit.Bucket{Limit: 1000, Window: time.Hour}
 
-// DeniedRequests is the X-RateLimit-Bucket of an answer to a request that exceeds deniedQuota.
+// DeniedRequests is the value of X-RateLimit-Bucket for a request that exceeds deniedQuota.
 const DeniedRequests = "denied"
 
 // countDenied counts a request of a refused key. It returns a rate_limit_exceeded error if there

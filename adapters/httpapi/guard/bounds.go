@@ -54,8 +54,8 @@ func (g *guard) hideTenants(next http.Handler) http.Handler {
 	})
 }
 
-// hideInPath replaces the tenant ids in the path, as hideTenants does for the whole request. It
-// works on the escaped path, so that escaped slashes in other segments stay escaped.
+// hideInPath does the work of hideTenants for the path. It works on the escaped path, so that
+// escaped slashes in other segments stay escaped.
 func hideInPath(address *url.URL, template string, bounds access.Bounds) {
 	segments := strings.Split(address.EscapedPath(), "/")
 	for i, name := range strings.Split(template, "/") {

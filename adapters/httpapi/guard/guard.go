@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guard is the middleware of the HTTP API. It handles what all operations have in common:
-// logging, authentication, limits and idempotency.
+// Package guard is the middleware of the HTTP API. It handles logging, authentication, limits and
+// idempotency for all operations.
 //
 // New wraps a mux in steps. A request passes the steps in this order, and the first step that fails
 // determines the answer:
@@ -36,8 +36,8 @@
 //  21. setDeadline sets the time limit of the operation (validation.go).
 //
 // The main types are guard (the dependencies of the steps), exchange (the state of one request) and
-// OperationRules (what an operation declares, in operationrules.go). Start reading with the method
-// guard.steps.
+// OperationRules (the declarations of an operation, in operationrules.go). Start reading with the
+// method guard.steps.
 //
 // Refuse and RefusalOf convert an error to the answer of a request. Package refusal defines the
 // body of that answer.
@@ -172,14 +172,14 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
 	g.mux.ServeHTTP(w, r)
 }
 
-// exchange is the state of one request. assignRequestID creates it and stores it in the context;
-// later steps fill it in.
+// exchange is the state of one request. assignRequestID creates it and stores it in the context.
+// Later steps set its other fields.
 type exchange struct {
 	id              string
 	client          netip.Addr // the result of clientAddress
 	route           route
 	hasHandler      bool   // the mux has a handler for the request
-	allowedMethods  string // the methods that the path has, if the method of the request is not one of them
+	allowedMethods  string // the methods of the path, if the path does not have the method of the request
 	isPage          bool   // Options.Pages serves the request
 	caller          access.Caller
 	status          int
@@ -217,9 +217,9 @@ func exchangeOf(ctx context.Context) *exchange {
 	return e
 }
 
-// needsKey reports whether the request needs an API key. Every operation needs one. Requests for
-// unknown paths under /v1 need one too, so that a caller without a key cannot find out which paths
-// exist.
+// needsKey reports whether the request needs an API key. Every operation needs a key. Requests for
+// unknown paths under /v1 also need a key, so that a caller without a key cannot find out which
+// paths exist.
 func (e *exchange) needsKey(path string) bool {
 	return path == "/v1" || strings.HasPrefix(path, "/v1/") || e.route.op != nil
 }

@@ -34,15 +34,15 @@ const storeTimeout = 5 * time.Second
 // keyedWrite is a request with an Idempotency-Key and the stored record of that key.
 type keyedWrite struct {
 	keyID   idempotency.KeyID
-	content []byte // the content of the request, see idempotency.Request
+	content []byte // the content of the request (see idempotency.Request)
 	// record is the stored record of the key. It is valid if hasRecord is true.
 	record    idempotency.Record
 	hasRecord bool
 }
 
-// replayStored answers a request whose Idempotency-Key has a record, unless the request may claim
-// the key. It runs before the steps that check the content of the request. Those steps could refuse
-// the repeated request, for example because its object no longer exists.
+// replayStored answers a request whose Idempotency-Key has a record. It does not answer a request
+// that may claim the key. It runs before the steps that check the content of the request. Those
+// steps could refuse the repeated request, for example because its object no longer exists.
 func (g *guard) replayStored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -79,10 +79,10 @@ func keyedWriteOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 // API keys with different bounds. An answer may be replayed only to an API key that could have
 // received it.
 //
-// If the write manages API keys, the suffix contains all bounds of the API key. For other writes,
-// the suffix contains the tenants to which the API key is limited. It is empty if the API key is
-// not limited to some tenants. A suffix begins with a space, which an Idempotency-Key cannot
-// contain.
+// If the write manages API keys, the suffix contains all bounds of the caller's key. For other
+// writes, the suffix contains the tenants to which the caller's key is limited. It is empty if the
+// caller's key is not limited to some tenants. A suffix begins with a space, which an
+// Idempotency-Key cannot contain.
 func boundsSuffix(e *exchange) string {
 	switch bounds := e.caller.Bounds; {
 	case e.route.rules.ManagesKeys:

@@ -94,7 +94,7 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 
 // leaveUnresolved marks the key's outcome as unknown. It returns false if a different attempt has
 // claimed the key. If the store fails, it logs the error and returns true. The answer is then still
-// sent, and the lease of the key expires.
+// sent, and the lease of the key expires later.
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 // have lower limits, so that requests without a valid key leave slots for others. Each group shares
 // its slots between clients. Files and documents need no slot, because they are in memory.
 type inFlightLimit struct {
-	max int // of all groups together
+	max int // the number of slots of all groups together
 
 	mu                                   sync.Mutex
 	refused                              int // requests without a slot since warnedAt
@@ -57,7 +57,7 @@ func (l *inFlightLimit) init(limit int) {
 
 // hasRoom reports whether the client may take one more slot. The slots of the group are divided
 // into equal shares: one for each client, and one more for the next client. A single client
-// therefore gets half of the slots, but at least one.
+// therefore gets half of the slots, but at least one slot.
 func (g *slotGroup) hasRoom(client string) bool {
 	clientSlots, clients := g.byClient[client], len(g.byClient)
 	if clientSlots == 0 {
@@ -124,7 +124,7 @@ func (l *inFlightLimit) swap(heldSlot, wantedSlot slot) bool {
 }
 
 // ClientNetwork returns the network that counts as one client: an IPv4 address, or the /64 network
-// of an IPv6 address, because one machine can use any address in it.
+// of an IPv6 address. One machine can use any address of a /64 network.
 func ClientNetwork(a netip.Addr) string {
 	if a.Is6() {
 		return netip.PrefixFrom(a, 64).Masked().String()
@@ -132,8 +132,8 @@ func ClientNetwork(a netip.Addr) string {
 	return a.String()
 }
 
-// limitInFlight answers 503 if all slots of the process or of the request's group are taken, or if
-// the client has used up its share of the group.
+// limitInFlight answers 503 if all slots of the process or of the request's group are taken. It
+// also answers 503 if the client has used up its share of the group.
 func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

@@ -42,7 +42,7 @@ func (e *exchange) readAll(body io.Reader) ([]byte, error) {
 // complete, so that the connection can be reused.
 //
 // Without finishBody, net/http would read the rest before it sends the answer. The answer to a slow
-// client would be delayed until the read timeout, and would exceed its own deadline.
+// client would be delayed until the read timeout, and would exceed the deadline for answers.
 func (e *exchange) finishBody(w http.ResponseWriter, r *http.Request, body io.Reader) bool {
 	if body == nil || body == http.NoBody || e.body == bodyComplete {
 		return true
@@ -60,8 +60,8 @@ func (e *exchange) finishBody(w http.ResponseWriter, r *http.Request, body io.Re
 	return true
 }
 
-// linger flushes the answer and reads what the client still sends, before net/http closes the
-// connection. If a connection is closed while it has unread bytes, the kernel resets the
+// linger flushes the answer. It then reads the bytes that the client still sends, before net/http
+// closes the connection. If a connection is closed while it has unread bytes, the kernel resets the
 // connection, and the client can lose the answer. net/http itself waits only after a body that is
 // too large.
 func linger(w http.ResponseWriter, body io.Reader) {

@@ -37,12 +37,12 @@ type OperationRules struct {
 	// towards Limits.MaxEventWaiters.
 	WaitsIf   func(query url.Values) bool
 	TimeLimit time.Duration // the default is requestTime
-	Refuses   []fault.Code  // the specific error codes of this operation, see Codes
+	Refuses   []fault.Code  // the specific error codes of this operation (see Codes)
 	// Creates is the type of the object that the operation creates. The answer contains the object
 	// in a member with this name, or the answer is the object. The object's id is the subject of
 	// the audit entry.
 	Creates event.SubjectType
-	// MediaType is the media type of a successful answer that is not JSON, see Stream.
+	// MediaType is the media type of a successful answer that is not JSON (see Stream).
 	MediaType string
 	// RequestExample and AnswerExample are the examples in the OpenAPI document.
 	RequestExample, AnswerExample any

@@ -101,7 +101,7 @@ type concurrencyLimit struct {
 	bucket string // the X-RateLimit-Bucket of a refused request
 	slots  string // the name of the slots in Limits.Counters
 	max    int
-	detail string // the detail of the refusal; its %d stands for max
+	detail string // the detail of the refusal, in which %d stands for max
 }
 
 // concurrencyLimit returns the concurrency limit for a request with these rules. limited is false

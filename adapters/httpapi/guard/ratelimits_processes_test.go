@@ -31,7 +31,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// The environment variables that make the test binary run a server, see TestMain.
+// The environment variables that make the test binary run a server (see TestMain).
 const (
 	strictFolder = "TENANTRY_TEST_STRICT_FOLDER"
 	strictRedis  = "TENANTRY_TEST_STRICT_REDIS"

@@ -98,8 +98,8 @@ func unescapedPath(u *url.URL) string {
 	return u.Path
 }
 
-// isCanonicalPath reports whether path has no empty, "." or ".." segment, apart from an empty last
-// segment. The mux redirects other paths, but the API must not redirect.
+// isCanonicalPath reports whether path has no empty, "." or ".." segment. The last segment may be
+// empty. The mux redirects other paths, but the API must not redirect.
 func isCanonicalPath(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/")
 	if !ok {
@@ -141,12 +141,12 @@ func (g *guard) checkAccept(next http.Handler) http.Handler {
 	})
 }
 
-// specificity ranks the media ranges that match a JSON answer. The most specific range of an Accept
-// header decides.
+// specificity ranks the media ranges that match a JSON answer. The weight of the most specific
+// range in an Accept header decides.
 var specificity = map[string]int{"*/*": 1, "application/*": 2, "application/problem+json": 3, "application/json": 4}
 
-// acceptsAnswer reports whether the values of an Accept header allow a JSON answer, or an answer in
-// the operation's own media type, if it has one.
+// acceptsAnswer reports whether the values of an Accept header allow a JSON answer or, if ownType
+// is not empty, an answer of this media type.
 func acceptsAnswer(accept []string, ownType string) bool {
 	header := strings.TrimSpace(strings.Join(accept, ","))
 	if header == "" {

@@ -17,7 +17,7 @@ type originalKey struct{}
 // incoming traceparent and ignores baggage.
 //
 // Package otelhttp records the path, query, host and addresses of a request, which are customer
-// data. Therefore otelhttp gets a substitute request without them, see routeOnlyRequest.
+// data. Therefore otelhttp gets a substitute request without them (see routeOnlyRequest).
 func traceStep(o Options) step {
 	options := []otelhttp.Option{otelhttp.WithPropagators(propagation.TraceContext{})}
 	if o.Tracer != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// sharedResponses names the shared response component of each error status whose codes are the same
-// for every operation.
+// sharedResponses names the response components of some error statuses. The error codes of these
+// statuses are the same for every operation, so all operations share a component.
 var sharedResponses = map[int]string{
 	http.StatusUnauthorized: "Unauthorized", http.StatusNotAcceptable: "NotAcceptable", http.StatusRequestEntityTooLarge: "TooLarge",
 	http.StatusUnsupportedMediaType: "UnsupportedMediaType", http.StatusTooManyRequests: "RateLimited", http.StatusInternalServerError: "InternalError",

@@ -74,8 +74,8 @@ func Render(doc *huma.OpenAPI) (Documents, error) {
 	return Documents{JSON: append(indented.Bytes(), '\n'), YAML: append([]byte(yamlHead), yaml...)}, nil
 }
 
-// Finish completes the document after all operations are registered. values has the value of
-// fault.Error.Values for the example of each error, keyed by error code.
+// Finish completes the document after all operations are registered. values maps an error code to
+// the fault.Error.Values that the example of this error shows.
 func Finish(doc *huma.OpenAPI, values map[fault.Code]any) {
 	exampleComponents(doc.Components, doc.Components.Responses, values)
 	for _, item := range doc.Paths {

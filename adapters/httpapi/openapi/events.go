@@ -76,8 +76,8 @@ func object(about string, members map[string]*huma.Schema) *huma.Schema {
 	return s
 }
 
-// webhooks returns the requests that the service sends to a caller's webhooks: one for each type of
-// events, and one for tests.
+// webhooks returns the requests that the service sends to a caller's webhooks: one request for each
+// event type, and one request for tests.
 func webhooks(r huma.Registry) map[string]*huma.PathItem {
 	byType := map[string]*huma.PathItem{}
 	for _, kind := range append(event.Kinds(), webhook.TestKind) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pages serves the HTML pages about the API. Home is the page at the root. API shows the
-// OpenAPI document in a browser. Guides and Guide explain what several operations have in common.
+// OpenAPI document in a browser. Guides and Guide explain subjects that concern several operations.
 // Errors and Error explain the error codes. Asset serves the scripts and styles. The pages load
 // nothing from other hosts.
 //
-// pages.go has all of these functions except Asset, which is in assets.go. The folder examples has
-// programs that a guide shows.
+// assets.go has Asset, and pages.go has the other functions. The folder examples has programs that
+// a guide shows.
 package pages
 
 import (
@@ -44,8 +44,8 @@ type entry struct {
 	From   Origin
 }
 
-// Origin says which operations return an error code. All means every operation; an empty Origin
-// means none.
+// Origin says which operations return an error code. All means every operation. An empty Origin
+// means no operation.
 type Origin struct {
 	All        bool
 	Operations []string // "GET /v1/tenants"

@@ -175,7 +175,7 @@ func (planReason) Schema(huma.Registry) *huma.Schema {
 	return enumSchema("The reason for the action, as a word that does not change.", dns.Reasons())
 }
 
-// Schema documents the notes.
+// Schema documents the remarks.
 func (planRemark) Schema(huma.Registry) *huma.Schema {
 	return enumSchema("An additional remark, as a word that does not change.", dns.Notes())
 }

@@ -30,7 +30,7 @@ type Manifest struct {
 	// Entry is the name of the file to execute.
 	Entry string `json:"entry"`
 	// Files maps the path of each file, relative to the folder and with slashes, to the SHA-256 of
-	// its content. Entry is one of them. The manifest itself is not.
+	// its content. Entry is one of these files. The manifest itself is not listed.
 	Files map[string]string `json:"files"`
 }
 
@@ -40,7 +40,7 @@ func (m Manifest) fileNames() []string {
 	return append([]string{m.Entry}, otherFiles...)
 }
 
-// check returns an error that describes what is invalid in a manifest.
+// check returns an error if the manifest is invalid.
 func (m Manifest) check() error {
 	if m.Entry == "" || m.Entry != path.Base(m.Entry) || m.Files[m.Entry] == "" {
 		return fmt.Errorf("entry %q is not the name of one of the files", m.Entry)

@@ -5,7 +5,7 @@
 //
 // A plugin is one file or a folder. The checksum of a file is its SHA-256. The checksum of a folder
 // is the SHA-256 of its manifest, plugin.json, which lists the SHA-256 of each other file. One
-// checksum therefore covers every file that the plugin loads, except its interpreter and the
+// checksum therefore covers every file of the plugin. It does not cover the interpreter and the
 // libraries of the system.
 //
 //   - verified.go: Open, Check and Install. Start here.
@@ -56,8 +56,8 @@ func (p *Plugin) Close() error {
 // Open checks the files of the plugin at path and returns the plugin, ready to be executed. It
 // fails with ErrChecksum when a checksum differs, and with fs.ErrNotExist when a file is missing.
 //
-// On Linux, a binary is executed from the open file that was checked, so it does not matter if the
-// file at path is replaced afterwards (see executablePath for other systems). A script loads
+// On Linux, a binary is executed from the open file that was checked. It therefore does not matter
+// if the file at path is replaced afterwards. For other systems see executablePath. A script loads
 // further files by their paths. Therefore Open copies a script or a folder to a private folder
 // during the check, and the plugin runs there. A file that the manifest does not list is not
 // copied, so it cannot be loaded.
@@ -127,8 +127,9 @@ func Check(path, sum string) error {
 	})
 }
 
-// Install copies the files of the plugin at path to the path target, and replaces what is there. It
-// does nothing when path and target are the same file. It fails with the errors of Open.
+// Install copies the files of the plugin at path to the path target, and replaces an existing file
+// or folder there. It does nothing when path and target are the same file. It fails with the errors
+// of Open.
 func Install(path, sum, target string) error {
 	if isSameFile(path, target) {
 		return nil
@@ -195,9 +196,9 @@ func copyTo(folder, path, sum string) (entry string, err error) {
 	return entry, err
 }
 
-// eachFile calls visit for each file of the plugin at path, with the name relative to the folder of
-// the plugin and the checksum that the file must have. The first file is the one to execute. The
-// last file of a folder is the manifest.
+// eachFile calls visit for each file of the plugin at path. It passes the name relative to the
+// folder of the plugin, and the checksum that the file must have. The first file is the file to
+// execute. The last file of a folder is the manifest.
 func eachFile(path, sum string, visit func(name string, file io.Reader, sum string) error) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -231,8 +232,8 @@ func eachFile(path, sum string, visit func(name string, file io.Reader, sum stri
 	return visit(ManifestFile, bytes.NewReader(text), sum)
 }
 
-// copyVerified copies a file to out. It then fails with ErrChecksum if the SHA-256 of the file is
-// not sum; out has got the content anyway.
+// copyVerified copies a file to out. If the SHA-256 of the file is not sum, it fails with
+// ErrChecksum, although out has got the content.
 func copyVerified(file io.Reader, sum string, out io.Writer) error {
 	hash := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(hash, out), file); err != nil {

@@ -37,7 +37,7 @@ func checksumOf(t *testing.T, path string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// runPlugin executes an opened plugin and returns what it prints.
+// runPlugin executes an opened plugin and returns its output.
 func runPlugin(t *testing.T, p *verified.Plugin) string {
 	t.Helper()
 	output, err := exec.Command(p.Path()).CombinedOutput()
@@ -65,8 +65,8 @@ func newPlugin(t *testing.T) string {
 	return entry
 }
 
-// TestCheckedBinaryIsTheOneExecuted replaces a binary after the check and before the execution.
-func TestCheckedBinaryIsTheOneExecuted(t *testing.T) {
+// TestExecutedBinaryIsTheCheckedBinary replaces a binary after the check and before the execution.
+func TestExecutedBinaryIsTheCheckedBinary(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Fatal("only Linux can execute an open file; on other systems the permissions of the folder must prevent the replacement")
 	}
@@ -137,8 +137,8 @@ func TestAScriptRunsAlone(t *testing.T) {
 	}
 }
 
-// TestAChangedFileIsRefused changes, deletes or adds files of a plugin. The plugin is refused,
-// unless the manifest does not list the file.
+// TestAChangedFileIsRefused changes, deletes or adds files of a plugin. Files that the manifest
+// does not list have no effect. After any other change, Open and Check refuse the plugin.
 func TestAChangedFileIsRefused(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, change := range map[string]struct {

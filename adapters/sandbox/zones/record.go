@@ -133,8 +133,8 @@ func parseZoneFile(h wire.RR_Header, content string) (wire.RR, bool) {
 	return rr, err == nil && rr != nil && !strings.Contains(content, "\n")
 }
 
-// splitText splits a text into the strings of a TXT record. It escapes backslashes, as package
-// miekg/dns requires.
+// splitText splits a text into the strings of a TXT record. It escapes backslashes, because package
+// miekg/dns requires this.
 func splitText(s string) []string {
 	var parts []string
 	for len(s) > 0 {

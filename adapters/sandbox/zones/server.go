@@ -17,8 +17,8 @@ import (
 const maxLinks = 8
 
 // Server answers for all zones of a Store, by UDP and TCP on loopback. It also accepts recursive
-// questions, so it can be the resolver of the sandbox. For a name outside its zones it answers as
-// the registry of that name would, usually with NXDOMAIN.
+// questions, so it can be the resolver of the sandbox. For a name outside its zones it answers like
+// the registry of that name, usually with NXDOMAIN.
 type Server struct {
 	store   *Store
 	addr    string

@@ -119,7 +119,7 @@ func (s *Store) ServeOwn(apex string, records []Record) error {
 	return nil
 }
 
-// Records returns the records with which the server answers, except the SOA and NS records of the
+// Records returns the records with which the server answers, without the SOA and NS records of the
 // apex. For a veiled record it returns the records of the answer instead.
 func (s *Store) Records(name string) ([]Record, error) {
 	s.mu.RLock()
@@ -132,7 +132,7 @@ func (s *Store) Records(name string) ([]Record, error) {
 	return append(append([]Record{}, stored.Records...), s.veiledAsServed(s.zones[name])...), nil
 }
 
-// Replace replaces all records of a zone, except the SOA and NS records of its apex. It removes
+// Replace replaces all records of a zone. It keeps the SOA and NS records of the apex. It removes
 // veiled records. The server answers with the new records when Replace returns.
 func (s *Store) Replace(name string, records []Record) error {
 	name = strings.ToLower(name)

@@ -23,7 +23,7 @@ import (
 
 const (
 	sampleOrders = 6   // random orders in `make test`
-	soakOrders   = 200 // random orders in `make soak`, in addition to the enumerated ones
+	soakOrders   = 200 // random orders in `make soak`, in addition to the enumerated orders
 )
 
 // Order decides what happens next at each point at which a test has a choice.
@@ -43,8 +43,9 @@ func (o *Order) Choose(n int) int {
 }
 
 // Explore calls runTest for some random orders. In a soak test it calls runTest for more random
-// orders, and also for each order in which a running actor is interrupted at most maxInterruptions
-// times. It stops after the first order in which runTest fails, and logs the steps of that order.
+// orders. It also calls runTest for each order in which a running actor is interrupted at most
+// maxInterruptions times. It stops after the first order in which runTest fails, and logs the steps
+// of that order.
 func Explore(t *testing.T, maxInterruptions int, runTest func(t *testing.T, o *Order)) {
 	t.Helper()
 	orders := sampleOrders
@@ -80,8 +81,8 @@ func runOneOrder(t *testing.T, o *Order, runTest func(*testing.T, *Order)) {
 }
 
 // enumerate calls runTest once for each order. To get the next order, it finds the last choice of
-// the previous order that has another alternative. It repeats the choices before that one, and
-// takes the next alternative.
+// the previous order that has another alternative. It repeats the choices before that choice, and
+// then takes the next alternative.
 func enumerate(t *testing.T, maxInterruptions int, runTest func(*testing.T, *Order)) {
 	t.Helper()
 	type choice struct{ taken, alternatives int }

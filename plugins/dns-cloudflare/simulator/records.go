@@ -18,7 +18,7 @@ type zone struct {
 	Name    string   `json:"name"`
 	Status  string   `json:"status"`
 	Records []record `json:"records"`
-	// Version and NameServers are those of the zone in the sandbox.
+	// Version and NameServers are the version and the name servers of the zone in the sandbox.
 	Version     uint32   `json:"version,omitempty"`
 	NameServers []string `json:"name_servers,omitempty"`
 }

@@ -59,7 +59,8 @@ type (
 // errZoneChanged is the error of edit for a zone that was changed after it was read.
 var errZoneChanged = errors.New("the zone has changed in the sandbox")
 
-// zones returns the zones that are hosted at Cloudflare, or the one with this name.
+// zones returns the zones that are hosted at Cloudflare. If name is not empty, it returns only the
+// zone with this name.
 func (c *sandboxClient) zones(ctx context.Context, name string) ([]sandboxZone, error) {
 	var out []sandboxZone
 	query := url.Values{"provider": {provider}}

@@ -40,7 +40,7 @@ type simulator struct {
 	kit     *simulate.Kit
 	file    *simulate.File[state]
 	mux     *http.ServeMux
-	sandbox *sandboxClient // nil outside a sandbox; the zones then exist only in the state
+	sandbox *sandboxClient // nil outside a sandbox, where the zones exist only in the state
 
 	editMu sync.Mutex // held while the state is synchronized with the sandbox, and while a zone is edited
 

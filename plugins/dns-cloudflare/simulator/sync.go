@@ -20,7 +20,7 @@ const automaticTTL = 300
 
 // syncFromSandbox updates the zone with this name from the sandbox, or all zones if name is empty.
 // An unchanged record keeps the values that only Cloudflare stores: its id, its comment and an
-// automatic TTL. A record that a person has changed in the sandbox is replaced by a new one.
+// automatic TTL. A record that a person has changed in the sandbox is replaced by a new record.
 func (sim *simulator) syncFromSandbox(ctx context.Context, name string) error {
 	if sim.sandbox == nil {
 		return nil
@@ -80,7 +80,7 @@ func (z *zone) updateFrom(zoneInSandbox sandboxZone, s *state) {
 	z.Records = updated
 }
 
-// key returns the same text for equal records, and different texts for different ones.
+// key returns the same text for equal records, and different texts for different records.
 func (served servedRecord) key() string {
 	entry := served.Record
 	entry.Name = strings.ToLower(entry.Name)

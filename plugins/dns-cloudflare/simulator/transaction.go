@@ -75,7 +75,7 @@ func (r record) applyPatch(patch record) record {
 	return r
 }
 
-// add validates a record as the API does and adds it.
+// add validates a record like the API and adds it.
 func (t *transaction) add(r record) error {
 	switch {
 	case !slices.Contains([]string{"A", "AAAA", "CNAME", "MX", "TXT", "NS"}, r.Type):

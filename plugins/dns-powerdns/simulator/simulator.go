@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the zones of the HTTP API of a PowerDNS Authoritative Server: the
-// list of zones, their record sets, and PATCH with its serials and errors. All zones are Native
+// Package simulator simulates the zones of the HTTP API of a PowerDNS Authoritative Server. It has
+// the list of zones, their record sets, and PATCH with its serials and errors. All zones are Native
 // with soa_edit_api INCREASE. The simulator refuses disabled records and ignores comments, because
 // the zones of a sandbox cannot contain them. It joins the strings of a TXT record.
 //

@@ -85,8 +85,9 @@ func (req *request) pack(messages ...*wire.Msg) []byte {
 }
 
 // sign returns the bytes of the answer msg, signed if the request is signed. mac is the MAC of the
-// previous message, and sign sets it to the MAC of msg. followsAnother is true for all but the
-// first message of a transfer, because their signatures cover less data (RFC 8945, 5.3.1).
+// previous message, and sign sets it to the MAC of msg. followsAnother is true for the second and
+// each later message of a transfer. The signatures of these messages cover less data (RFC 8945,
+// 5.3.1).
 func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw []byte, err error) {
 	if req.tsig == nil {
 		return msg.Pack()
@@ -94,7 +95,7 @@ func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw [
 	msg.SetTsig(req.tsig.Hdr.Name, req.tsig.Algorithm, tsigFudge, time.Now().Unix())
 	tsig := msg.IsTsig()
 	tsig.Error, tsig.OrigId = req.keyError, msg.Id
-	if req.keyError == wire.RcodeBadKey || req.keyError == wire.RcodeBadSig { // such an answer is not signed (RFC 8945, 5.2)
+	if req.keyError == wire.RcodeBadKey || req.keyError == wire.RcodeBadSig { // an answer with one of these errors is not signed (RFC 8945, 5.2)
 		return msg.Pack()
 	}
 	raw, *mac, err = wire.TsigGenerate(msg, Secret, *mac, followsAnother)
@@ -219,12 +220,12 @@ func toStoredRecords(zone string, records []wire.RR) ([]simulate.Record, error) 
 	return simulate.RecordsOf(sets), nil
 }
 
-// recordsNamed returns those of the records that have this name.
+// recordsNamed returns the records that have this name.
 func recordsNamed(records []wire.RR, name string) []wire.RR {
 	return filter(records, func(rr wire.RR) bool { return wire.CanonicalName(rr.Header().Name) == wire.CanonicalName(name) })
 }
 
-// recordsOfType returns those of the records that have this type.
+// recordsOfType returns the records that have this type.
 func recordsOfType(records []wire.RR, kind uint16) []wire.RR {
 	return filter(records, func(rr wire.RR) bool { return rr.Header().Rrtype == kind })
 }

@@ -32,7 +32,7 @@ const (
 )
 
 // simulator implements simulate.Provider. The body of a request is a DNS message. The body of the
-// answer consists of DNS messages. Before each of these messages comes its length, as on a TCP
+// answer consists of DNS messages. The length of each message precedes the message, as on a TCP
 // connection.
 type simulator struct {
 	kit   *simulate.Kit

@@ -68,9 +68,9 @@ func (s *simulator) update(ctx context.Context, req *request) int {
 func isInZone(name, zone string) bool { return wire.IsSubDomain(wire.Fqdn(zone), name) }
 
 // checkPrerequisites returns NOERROR if all prerequisites are true, and otherwise the code of the
-// first one that is false (RFC 2136, 3.2).
+// first false prerequisite (RFC 2136, 3.2).
 func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
-	var required []wire.RR // prerequisites with values; the zone's sets must equal these sets
+	var required []wire.RR // the sets of the zone must have exactly these records
 	for _, rr := range prerequisites {
 		header := rr.Header()
 		existing := recordsNamed(records, header.Name)
@@ -121,8 +121,8 @@ func sameRecord(a, b wire.RR) bool {
 	return wire.IsDuplicate(a, b)
 }
 
-// prescan returns NOERROR if all updates are valid, and otherwise the code of the first invalid one
-// (RFC 2136, 3.4.1).
+// prescan returns NOERROR if all updates are valid, and otherwise the code of the first invalid
+// update (RFC 2136, 3.4.1).
 func prescan(zone string, updates []wire.RR) int {
 	for _, rr := range updates {
 		header := rr.Header()

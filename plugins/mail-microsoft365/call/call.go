@@ -67,7 +67,7 @@ type Response struct {
 	Body   []byte
 }
 
-// UserAgent names tenantry in each request, as Microsoft asks of applications.
+// UserAgent names tenantry in each request. Microsoft asks applications to send such a name.
 const UserAgent = "tenantry-mail-microsoft365/" + Version
 
 // Version is the version of the plugin.
@@ -128,8 +128,8 @@ func lostResponse(ctx context.Context, effect Effect, sent bool) error {
 	}
 }
 
-// ContextError returns the error of a call whose ctx ended before a response: context.Canceled if
-// the caller cancelled the call, or an Unknown outcome after a timeout.
+// ContextError returns the error of a call whose ctx ended before a response. It returns
+// context.Canceled if the caller cancelled the call, and an Unknown outcome after a timeout.
 func ContextError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("call the provider: %w", context.Canceled)

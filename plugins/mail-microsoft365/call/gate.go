@@ -14,7 +14,7 @@ import (
 type Gate struct {
 	Waits *sdk.Waits
 	// Scopes are the scopes of the request. A Retry-After of the response applies to all calls of
-	// the first scope, unless Throttled returns a different one.
+	// the first scope, or of the scope that Throttled returns.
 	Scopes []string
 	// Throttled returns the scope to which the Retry-After of a response applies. It may be nil.
 	Throttled func(Response) string

@@ -58,7 +58,7 @@ func mayRepeat(effect Effect, err error) bool {
 	}
 }
 
-// Pause waits before attempt n+1; n counts from 0. If err contains a delay, it waits for that time.
+// Pause waits before attempt n+1. n counts from 0. If err contains a delay, it waits for that time.
 // Otherwise it waits for BaseDelay, doubled n times, with jitter. It returns false at once if there
 // is no time before the deadline. It also returns false if ctx ends.
 func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
@@ -101,7 +101,7 @@ type permanent struct{ error }
 
 func (e permanent) Unwrap() error { return e.error }
 
-// Permanent marks err as one after which Retry makes no further attempt.
+// Permanent marks err, so that Retry makes no further attempt.
 func Permanent(err error) error { return permanent{err} }
 
 func isPermanent(err error) bool {

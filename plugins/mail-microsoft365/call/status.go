@@ -73,7 +73,7 @@ func NotReady(detail string, cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.NotReady, Detail: detail, Cause: strings.Join(cause, " ")}
 }
 
-// IsDenied reports whether err is a refusal with AccessDenied, so the provider no longer grants
+// IsDenied reports whether err is a refusal with AccessDenied. The provider then no longer grants
 // access.
 func IsDenied(err error) bool {
 	return outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
@@ -93,7 +93,7 @@ func Cause(parts ...string) string {
 
 const codeCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+-"
 
-// CauseOf returns the cause of the outcome in err, or "" if err contains none.
+// CauseOf returns the cause of the outcome in err, or "" if err contains no outcome.
 func CauseOf(err error) string {
 	var result *outcome.Error
 	if errors.As(err, &result) {

@@ -3,7 +3,8 @@
 package exchange
 
 // The cmdlets that tenantry runs. Exchange accepts some wrong values, for example the beginning of
-// a valid one, and then returns no rows. Therefore names and values are written only in this file.
+// a valid value, and then returns no rows. Therefore names and values are written only in this
+// file.
 const (
 	GetOrganizationConfig = "Get-OrganizationConfig"
 	EnableCustomization   = "Enable-OrganizationCustomization"
@@ -30,8 +31,8 @@ const (
 const (
 	Unlimited     = "Unlimited"     // ResultSize
 	SharedMailbox = "SharedMailbox" // RecipientTypeDetails
-	KeySize       = 2048            // bits of a DKIM key; the default of the cmdlet is 1024
-	Enforce       = "Enforce"       // Mode of a rule; in all other modes a rule only reports messages
+	KeySize       = 2048            // bits of a DKIM key. The default of the cmdlet is 1024.
+	Enforce       = "Enforce"       // Mode of a rule. In all other modes a rule only reports messages.
 	Enabled       = "Enabled"       // State of a rule
 	Disabled      = "Disabled"
 	AnySender     = "HeaderOrEnvelope"

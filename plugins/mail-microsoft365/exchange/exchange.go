@@ -50,7 +50,7 @@ type Command struct {
 	Effect     call.Effect
 	Cmdlet     string
 	Parameters map[string]any
-	Select     []string // properties to return; all if empty
+	Select     []string // properties to return, all properties if empty
 }
 
 type requestBody struct {
@@ -191,8 +191,8 @@ func decodeResponse[T any](resp call.Response) (invokeResponse[T], error) {
 	return got, nil
 }
 
-// post sends the command. It repeats the request as the retry policy and the effect of the command
-// allow.
+// post sends the command. It repeats the request if the retry policy and the effect of the command
+// allow it.
 func (c Client) post(ctx context.Context, cmd Command, address string, body []byte, session []string) (call.Response, error) {
 	return call.Retry(ctx, c.Retry, cmd.Effect, func() (call.Response, error) {
 		release, err := c.Limiter.Acquire(ctx)

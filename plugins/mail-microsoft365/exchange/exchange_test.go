@@ -27,7 +27,7 @@ import (
 
 const guid tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
 
-// newFakeExchange starts a fake of Exchange and the login host; handle answers InvokeCommand.
+// newFakeExchange starts a fake of Exchange and the login host. handle answers InvokeCommand.
 func newFakeExchange(t *testing.T, handle http.HandlerFunc) exchange.Client {
 	t.Helper()
 	tokens := 0

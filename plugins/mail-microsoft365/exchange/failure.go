@@ -23,7 +23,7 @@ type Failure struct {
 	Class   Class
 	Status  int
 	Type    string // the .NET type without its namespace
-	text    string // in lower case; may quote customer data, so it is only searched and never logged
+	text    string // the message in lower case. It may quote customer data, so it is only searched and never logged.
 }
 
 func (f *Failure) Error() string { return f.Outcome.Error() }
@@ -54,7 +54,7 @@ func MessageContains(err error, words string) bool {
 	return errors.As(err, &f) && f.MessageContains(words)
 }
 
-// Status returns the HTTP status of the Failure in err, or 0 if err contains none.
+// Status returns the HTTP status of the Failure in err, or 0 if err contains no Failure.
 func Status(err error) int {
 	var f *Failure
 	if errors.As(err, &f) {
@@ -135,8 +135,7 @@ func failureFromResponse(resp call.Response) error {
 }
 
 // reportedFailure returns the Failure of a cmdlet that failed with status 200. raw is a list of
-// texts, or any other value that is not empty. If raw is empty, the cmdlet did not fail and the
-// result is nil.
+// texts or any other value. If raw is empty, the cmdlet did not fail and the result is nil.
 func reportedFailure(raw json.RawMessage) error {
 	text := strings.TrimSpace(string(raw))
 	var lines []json.RawMessage
@@ -159,7 +158,7 @@ func newFailure(status int, e exception) *Failure {
 	f.text = strings.ReplaceAll(strings.ToLower(e.Message), "\u2019", "'")
 	f.Class = classify(f.Type, f.text)
 	if status == http.StatusNotFound && f.Class == NotFound && !strings.HasSuffix(f.Type, objectNotFound) {
-		f.Class = Unknown // for a missing object the status would be 400; here the tenant in the path does not exist
+		f.Class = Unknown // for a missing object the status would be 400, so the tenant in the path does not exist
 	}
 	return f
 }

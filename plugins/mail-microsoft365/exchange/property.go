@@ -41,7 +41,7 @@ func (t *Texts) UnmarshalJSON(raw []byte) error {
 }
 
 // Bool is a property that should be a boolean. Exchange sometimes writes it as a string. If the
-// value is neither, Set is false.
+// value is neither a boolean nor such a string, Set is false.
 type Bool struct{ Set, Value bool }
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -83,7 +83,7 @@ func statusText(status int) string {
 	return strings.ReplaceAll(http.StatusText(status), " ", "")
 }
 
-// Status returns the HTTP status of the Failure in err, or 0 if err contains none.
+// Status returns the HTTP status of the Failure in err, or 0 if err contains no Failure.
 func Status(err error) int {
 	var f *Failure
 	if errors.As(err, &f) {

@@ -3,7 +3,7 @@
 // Package graph talks to Microsoft Graph v1.0.
 //
 // Client has the address and the tokens of one tenant. Get, List and Write send requests with it.
-// Failure is an error response; Status and MessageContains read it. Start with graph.go; failure.go
+// Failure is an error response. Status and MessageContains read it. Start with graph.go. failure.go
 // converts error responses to outcomes.
 package graph
 
@@ -85,7 +85,7 @@ func Write[T any](ctx context.Context, c Client, effect call.Effect, method stri
 	if len(strings.TrimSpace(string(resp.Body))) == 0 {
 		return value, nil
 	}
-	// Graph has made the change, so a response that cannot be parsed counts as an empty one.
+	// Graph has made the change, so a response that cannot be parsed counts as an empty response.
 	_ = json.Unmarshal(resp.Body, &value)
 	return value, nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
-// newFakeGraph starts a fake of Graph and its login host; handle answers the requests to Graph.
+// newFakeGraph starts a fake of Graph and its login host. handle answers the requests to Graph.
 func newFakeGraph(t *testing.T, handle http.HandlerFunc) graph.Client {
 	t.Helper()
 	tokens := 0

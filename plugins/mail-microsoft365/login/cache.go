@@ -26,7 +26,7 @@ type tokenKey struct {
 	scope      string
 }
 
-// cacheEntry has one token and the request for the next.
+// cacheEntry has one token and the request for the next token.
 type cacheEntry struct {
 	token           Token
 	renewalWanted   bool             // a renewal was requested
@@ -44,8 +44,8 @@ type refusals struct {
 }
 
 // tokenRequest is one request for a token. All callers that need the token wait for the same
-// request, and all get its error if it fails. Without this, each caller would send its own request
-// to a host that does not answer, and wait for the full timeout.
+// request, and all get its error if it fails. Otherwise, each caller would send its own request to
+// a host that does not answer, and wait for the full timeout.
 type tokenRequest struct {
 	done  chan struct{}
 	token Token
@@ -126,8 +126,8 @@ func unavailableDelay(err error) time.Duration {
 const failedRenewalDelay = 30 * time.Second
 
 // discardRefused removes the cached token if it is t, which an API has refused with the status. It
-// returns false if the token must stay in use, because the last new tokens were refused too and it
-// is too early to request the next token. See replacementDelay.
+// returns false if the token must stay in use. This is the case if the last new tokens were refused
+// too and it is too early to request the next token (see replacementDelay).
 func (c *TokenCache) discardRefused(key tokenKey, t Token, status int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,8 +162,8 @@ func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refuse
 // replacementDelay returns the age that a refused token must have before it is replaced. count is
 // the number of consecutive new tokens that were refused too. The first three replacements have no
 // delay. The fourth replacement has a delay of one second. The delay doubles with each further
-// replacement, up to MaxTokenAge. A delay is needed because it takes minutes to an hour until new
-// tokens contain a new role, and a caller may try once per second.
+// replacement, up to MaxTokenAge. It takes minutes to an hour until new tokens contain a new role.
+// Without a delay, a caller that tries once per second would request a new token each time.
 func replacementDelay(count int) time.Duration {
 	const withoutDelay = 3
 	if count < withoutDelay {

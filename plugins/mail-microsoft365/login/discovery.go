@@ -46,8 +46,8 @@ func (h Host) wellKnownAuthority(id tenant.GUID) authority {
 }
 
 // discover reads the authority of a tenant. The document for a GUID contains exactly one issuer, so
-// discover accepts no wildcard issuer. It ignores endpoints at a different host, because codes and
-// secrets may be sent only to the configured host, and keys may come only from this host.
+// discover accepts no wildcard issuer. It ignores endpoints at a different host. Codes and secrets
+// may be sent only to the configured host, and keys may come only from this host.
 func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	endpoints := h.wellKnownAuthority(id)
 	var found discoveryDocument

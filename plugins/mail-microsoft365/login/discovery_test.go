@@ -32,7 +32,7 @@ func (l *fakeLogin) redeemCode() error {
 func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 	const other = publishedURL + "/11111111-6a0e-4a55-8f0e-0c2f5b6a9d11/v2.0"
 	for name, tt := range map[string]struct {
-		document, token string // issuers; "" means the issuer at the configured host
+		document, token string // issuers, "" for the issuer at the configured host
 		documentStatus  int
 		want            outcome.Kind // 0: the sign-in succeeds
 	}{

@@ -24,7 +24,7 @@ type Person struct {
 	ObjectID string
 	Address  string // only for display
 	Name     string
-	Roles    []string // template ids of directory roles; most tokens do not contain them
+	Roles    []string // template ids of directory roles, which most tokens do not contain
 }
 
 type claims struct {

@@ -75,8 +75,8 @@ func codeError(err error) error {
 	}
 }
 
-// invalidLink returns the refusal ConnectLinkInvalid. The sign-in is not the one for which the link
-// was created, or its code was used before or is too old.
+// invalidLink returns the refusal ConnectLinkInvalid. It is for a sign-in that does not belong to
+// the link, or whose code was used before or is too old.
 func invalidLink(cause string) error {
 	return call.Refuse(fault.ConnectLinkInvalid, "the sign-in is not the one that was started, or was used before", cause)
 }

@@ -55,9 +55,8 @@ func (s TokenSource) fetch(ctx context.Context, request *tokenRequest) {
 	s.Tokens.finish(s.key(), request, t, err)
 }
 
-// Renew marks the cached token for renewal if it is at least age old. The token of the next call
-// then contains what was granted or revoked in the meantime. See TokenCache.requestRenewal for the
-// exceptions.
+// Renew marks the cached token for renewal if it is at least age old. The next call then gets a
+// token that contains the current grants. See TokenCache.requestRenewal for the exceptions.
 func (s TokenSource) Renew(age time.Duration) { s.Tokens.requestRenewal(s.key(), age) }
 
 // RenewOld is Renew(MaxTokenAge), for use before a write and at the beginning of a sync. A token
@@ -66,8 +65,8 @@ func (s TokenSource) Renew(age time.Duration) { s.Tokens.requestRenewal(s.key(),
 func (s TokenSource) RenewOld() { s.Renew(MaxTokenAge) }
 
 // Do calls send with a token. If an API answers 401 or 403, the permissions in a cached token may
-// be too old. Do then calls send once more with a new token, unless it is too early for a new token
-// (see replacementDelay).
+// be too old. If it is not too early for a new token (see replacementDelay), Do then calls send
+// once more with a new token.
 func (s TokenSource) Do(ctx context.Context, send func(Token) (call.Response, error)) (call.Response, error) {
 	began := s.Tokens.Now()
 	t, err := s.Token(ctx)

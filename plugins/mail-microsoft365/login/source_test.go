@@ -146,7 +146,7 @@ type panickingTransport struct{}
 func (panickingTransport) RoundTrip(*http.Request) (*http.Response, error) { panic("a secret") }
 
 // TestPanicOfARequestReachesItsCallers checks that a panic in the goroutine of a token request
-// continues in the call that waits for the token, and that the next call requests the token again.
+// continues in the call that waits for the token. The next call must request the token again.
 func TestPanicOfARequestReachesItsCallers(t *testing.T) {
 	s, _, _ := newTokenIssuer(t, 3600)
 	workingClient := s.Host.HTTP

@@ -3,8 +3,8 @@
 // Package login talks to Microsoft's login host. It handles admin consent, the sign-in of an
 // administrator, and the access tokens of the application itself.
 //
-//   - token.go: Host; AppToken, which requests an access token; Check, which tests the credential.
-//     Start here.
+//   - token.go: Host, AppToken, which requests an access token, and Check, which tests the
+//     credential. Start here.
 //   - source.go, cache.go: TokenSource and TokenCache, which keep tokens between calls.
 //   - credential.go: Credential, the client secret or certificate.
 //   - consent.go: the consent page and its callback.

@@ -188,8 +188,8 @@ type lag struct {
 	Until time.Time `json:"until"`
 }
 
-// clockTolerance is how far the start of a lag may be in the future. A concurrent call that has
-// read the clock slightly earlier sees such a lag.
+// clockTolerance is how far the start of a lag may be in the future. A concurrent call can have
+// read the clock slightly earlier than the call that started the lag.
 const clockTolerance = 5 * time.Second
 
 // startLag returns a lag of ms milliseconds that begins now.

@@ -18,7 +18,7 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 		olderPage bool // uses the older consent page
 		before    jsonObject
 		form      url.Values
-		// want is the parameters of the redirect. "*" matches any text, "" means absent.
+		// want has the parameters of the redirect. "*" matches any text, "" means absent.
 		want map[string]string
 	}{
 		{"accepted", false, nil, accept, map[string]string{"admin_consent": "True", "scope": graphScope, "error": ""}},

@@ -199,7 +199,7 @@ func (t *tenant) revoke(grantName, role string) error {
 	return nil
 }
 
-// controlBehaviour changes the settings that the body contains, and keeps the others.
+// controlBehaviour changes the settings that the body contains, and keeps the other settings.
 func (s *simulator) controlBehaviour(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body) // read before the tenant is locked
 	if err != nil {
@@ -269,8 +269,8 @@ func (s *simulator) controlRule(w http.ResponseWriter, r *http.Request) {
 }
 
 // ruleView is a rule as the control interface shows it. Blocks lists the mailboxes that the rule
-// blocks. These are all mailboxes of the tenant if the rule has no condition, and none if it is
-// disabled.
+// blocks. If the rule has no condition, these are all mailboxes of the tenant. If the rule is
+// disabled, the list is empty.
 type ruleView struct {
 	Name    string   `json:"name"`
 	Enabled bool     `json:"enabled"`

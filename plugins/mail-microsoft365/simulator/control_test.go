@@ -174,7 +174,7 @@ func TestReadyDescribesSimulator(t *testing.T) {
 func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 	for _, tt := range []struct {
 		setting, header string
-		want            []string // the violations of the other tenant and of the throttled one
+		want            []string // the violations of the other tenant and of the throttled tenant
 	}{
 		{"", "Tenant_Application/Read/", []string{"", simulate.IgnoredRetryAfter}},
 		{"Tenant", "Tenant/Read/", []string{"", simulate.IgnoredRetryAfter}},

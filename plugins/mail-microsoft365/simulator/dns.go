@@ -53,8 +53,8 @@ func (s *simulator) lookup(ctx context.Context, name, recordType string) ([]stri
 	return recordValues(reply, dnsTypes[recordType]), nil
 }
 
-// lookupOrLog returns the records of one type. If the DNS fails, it logs the failure and returns no
-// records, as Microsoft does.
+// lookupOrLog returns the records of one type. If the DNS fails, it logs the failure and, like
+// Microsoft, returns no records.
 func (s *simulator) lookupOrLog(ctx context.Context, name, recordType string) []string {
 	found, err := s.lookup(ctx, name, recordType)
 	if err != nil {

@@ -41,7 +41,7 @@ type invocation struct {
 type outcome struct {
 	rows     []object
 	warnings []string
-	errors   []string // errors that do not end the cmdlet; the status is then 200
+	errors   []string // errors that do not end the cmdlet, with status 200
 	failure  *exception
 	status   int  // the status of a failure, 0 means 400
 	unpaged  bool // all rows are in one page
@@ -105,7 +105,7 @@ type command struct {
 	}
 }
 
-// invokeCommand answers POST InvokeCommand. The body names the cmdlet; the header X-CmdletName is
+// invokeCommand answers POST InvokeCommand. The body names the cmdlet. The header X-CmdletName is
 // ignored.
 func (s *simulator) invokeCommand(w http.ResponseWriter, r *http.Request) {
 	call := s.authorizeExchange(w, r)

@@ -113,8 +113,8 @@ func isString(v any) bool { _, ok := v.(string); return ok }
 // isBool reports whether a JSON value is a boolean.
 func isBool(v any) bool { _, ok := v.(bool); return ok }
 
-// enumParam returns the type of a parameter that is an array of members of an enumeration, or one
-// member. As in Exchange, a prefix of a member is accepted.
+// enumParam returns the type of a parameter that is one member of an enumeration, or an array of
+// members. As in Exchange, a prefix of a member is accepted.
 func enumParam(values ...string) paramType {
 	return paramType{name: "Enum", values: values, accepts: func(v any) bool {
 		list, ok := v.([]any)
@@ -130,7 +130,7 @@ func enumParam(values ...string) paramType {
 	}}
 }
 
-// params is the parameters of one call, keyed by lower-case name.
+// params are the parameters of one call, keyed by lower-case name.
 type params map[string]any
 
 // has reports whether a parameter is present.

@@ -53,8 +53,8 @@ func (e exception) with(subject string) *exception {
 	return &e
 }
 
-// envelope returns the body of the answer. Code and message are the same for all exceptions; they
-// differ in the details and in the inner exception.
+// envelope returns the body of the answer. Code and message are the same for all exceptions. The
+// details and the inner exception differ.
 func (e *exception) envelope() object {
 	return object{
 		"error": object{

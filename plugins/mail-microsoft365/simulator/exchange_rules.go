@@ -18,8 +18,8 @@ type transportRule struct {
 	Priority int       `json:"priority"`
 	Changed  time.Time `json:"changed"`
 
-	// The conditions. An empty field is no condition. A rule without conditions applies to all
-	// mail.
+	// These fields are the conditions. An empty field is not a condition. A rule without conditions
+	// applies to all mail.
 	From          []string `json:"from"`
 	SenderDomains []string `json:"sender_domains"`
 	SentTo        string   `json:"sent_to"`
@@ -88,8 +88,8 @@ func (t *tenant) isBlockedByRule(sender string, at, now time.Time) bool {
 }
 
 // isInEffectAt reports whether the version applies to a message that is sent at the time at. If at
-// is in the past, it compares only the end of the lag and does not call hasPassed, because
-// hasPassed would return true for a lag that starts after at.
+// is in the past, it compares only the end of the lag. It does not call hasPassed, which would
+// return true for a lag that starts after at.
 func (v ruleVersion) isInEffectAt(at, now time.Time) bool {
 	if at.Before(now.Add(-clockTolerance)) {
 		return !at.Before(v.InEffect.Until)
@@ -179,7 +179,7 @@ const (
 )
 
 // ruleParameters returns the parameters that New-TransportRule and Set-TransportRule have in
-// common, and those in extra.
+// common, and the parameters in extra.
 func ruleParameters(extra map[string]paramType) map[string]paramType {
 	parameters := map[string]paramType{
 		"Name": stringParam, "From": stringListParam, "SenderDomainIs": stringListParam, "ExceptIfFrom": stringListParam, "Comments": stringParam, "Priority": int32Param,

@@ -259,8 +259,8 @@ func TestTransientExceptionIs400(t *testing.T) {
 	}
 }
 
-// TestStateThatCannotBeSavedIs500 checks, at Exchange and at Graph, that a call is answered with
-// 500 and not with a refusal when its effect could not be saved.
+// TestStateThatCannotBeSavedIs500 checks that a call is answered with 500 and not with a refusal
+// when its effect could not be saved. It makes calls to Exchange and to Graph.
 func TestStateThatCannotBeSavedIs500(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "app.json"), sharedRegistration(t), 0o600); err != nil {

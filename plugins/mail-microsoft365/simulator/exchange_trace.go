@@ -16,7 +16,7 @@ type messageBatch struct {
 	Serial     int       `json:"serial"` // number of the first message
 	Sender     string    `json:"sender"`
 	Count      int       `json:"count"`
-	Recipients int       `json:"recipients"` // of each message; 0 means one to three in rotation
+	Recipients int       `json:"recipients"` // of each message, 0 for one to three in rotation
 	At         time.Time `json:"at"`
 	Visible    lag       `json:"shows"`
 	Blocked    bool      `json:"stopped"` // a rule blocked the messages

@@ -49,7 +49,8 @@ func domainObject(d mailDomain, availability any) object {
 	}
 }
 
-// initialMailDomain returns the initial domain. It is the default domain if no custom domain is.
+// initialMailDomain returns the initial domain. It is the default domain if no custom domain is the
+// default domain.
 func (t *tenant) initialMailDomain() mailDomain {
 	custom := slices.ContainsFunc(t.Domains, func(d mailDomain) bool { return d.Default })
 	return mailDomain{Name: t.initialDomain(), Verified: true, Root: true, Default: !custom,

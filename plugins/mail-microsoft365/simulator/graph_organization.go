@@ -56,9 +56,9 @@ type product struct {
 	plans     []object
 }
 
-// Microsoft 365 Business Basic, Office 365 E3 and Power BI, each with some of its service plans.
-// Every tenant has Power BI, which is free. Power BI includes the foundation plan of Exchange,
-// which has no mailbox.
+// These products are Microsoft 365 Business Basic, Office 365 E3 and Power BI, each with some of
+// its service plans. Every tenant has Power BI, which is free. Power BI includes the foundation
+// plan of Exchange, which has no mailbox.
 var (
 	businessBasic = product{"3b555118-da6a-4418-894f-7df1e2096870", "O365_BUSINESS_ESSENTIALS", []object{
 		servicePlan("9aaf7827-d63c-4b61-89c3-182f06f82e5c", "EXCHANGE_S_STANDARD", "User"),

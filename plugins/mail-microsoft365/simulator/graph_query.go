@@ -78,7 +78,7 @@ func (c *graphCall) page(objects []object, n int) ([]object, string) {
 	return objects[start:end], c.s.kit.URL + graphHost + c.r.URL.Path + "?" + encodeQuery(query)
 }
 
-// encodeQuery encodes a query without escaping dollar signs, as Graph does.
+// Like Graph, encodeQuery encodes a query without escaping dollar signs.
 func encodeQuery(query url.Values) string { return strings.ReplaceAll(query.Encode(), "%24", "$") }
 
 // skipTokenOffset returns the offset in a $skiptoken, or 0 if the token is not valid.

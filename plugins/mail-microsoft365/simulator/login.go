@@ -134,7 +134,7 @@ type page struct {
 // hiddenField is a hidden input of a form.
 type hiddenField struct{ Name, Value string }
 
-// button is a submit button. Quiet is true for the less important one.
+// button is a submit button. Quiet is true for a button that looks less important.
 type button struct {
 	Name, Value, Text string
 	Quiet             bool

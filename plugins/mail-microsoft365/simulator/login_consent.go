@@ -70,8 +70,8 @@ func (s *simulator) consentPage(w http.ResponseWriter, r *http.Request, username
 func formAction(r *http.Request) string { return loginHost + r.URL.RequestURI() }
 
 // suggestedAdmin returns the name to prefill: the administrator of the tenant in the path. If the
-// path contains no tenant, it is the administrator of the first tenant that has not consented, or
-// of the last tenant if all have consented.
+// path contains no tenant, it is the administrator of the first tenant that has not consented. If
+// all tenants have consented, it is the administrator of the last tenant.
 func (s *simulator) suggestedAdmin(r *http.Request) string {
 	candidates := s.store.all()
 	if f := s.store.find(r.PathValue("tenant")); f != nil {
@@ -120,7 +120,7 @@ func (s *simulator) submitConsent(w http.ResponseWriter, r *http.Request, query 
 }
 
 // tenantForUser returns the tenant in the path. For a shared authority it returns the tenant that
-// has the domain of the user name. It returns nil if there is none.
+// has the domain of the user name. It returns nil if there is no such tenant.
 func (s *simulator) tenantForUser(name, username string) *simulate.File[tenant] {
 	if !isSharedAuthority(name) {
 		return s.store.find(name)

@@ -56,8 +56,8 @@ func (s *simulator) issueToken(r *http.Request) (map[string]any, *aadsts) {
 	return nil, errGrantType.with(req.form.Get("grant_type"))
 }
 
-// authenticateClient checks the credentials of the application: a secret in the form or in HTTP
-// Basic, or an assertion that is signed with a registered certificate.
+// authenticateClient checks the credential of the application. The credential is a secret in the
+// form or in HTTP Basic, or an assertion that is signed with a registered certificate.
 func (s *simulator) authenticateClient(req *tokenRequest, r *http.Request) *aadsts {
 	id, secret := req.form.Get("client_id"), req.form.Get("client_secret")
 	if user, password, ok := r.BasicAuth(); ok {

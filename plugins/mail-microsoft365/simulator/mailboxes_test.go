@@ -36,7 +36,7 @@ func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
 }
 
 // TestDerivedAliasesCollide creates mailboxes with the same local part on two domains. Without an
-// alias parameter both get the same alias, so the second fails.
+// alias parameter both get the same alias, so the second creation fails.
 func TestDerivedAliasesCollide(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.addMailDomain("second.example")

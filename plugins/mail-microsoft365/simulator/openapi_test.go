@@ -99,8 +99,8 @@ var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
 	return patterns
 })
 
-// operationOf returns the operation whose path template matches. If several match, it prefers the
-// one with the fewest parameters.
+// operationOf returns the operation whose path template matches. If several templates match, it
+// prefers the template with the fewest parameters.
 func operationOf(doc *openapi3.T, method, path string) *openapi3.Operation {
 	best, chosen := -1, (*openapi3.Operation)(nil)
 	for template, item := range doc.Paths.Map() {

@@ -102,8 +102,8 @@ func (s *simulator) signer() (signingKey, error) {
 	return keys[len(keys)-1], nil
 }
 
-// allowsRedirect reports whether a redirect URI is registered. The comparison is exact, except that
-// the port of a loopback address does not matter, as at Microsoft.
+// allowsRedirect reports whether a redirect URI is registered. The comparison is exact. Like at
+// Microsoft, only the port of a loopback address does not matter.
 func (r registration) allowsRedirect(uri string) bool {
 	want, err := url.Parse(uri)
 	if err != nil || want.Fragment != "" {

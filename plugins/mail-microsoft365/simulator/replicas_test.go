@@ -80,7 +80,7 @@ type laggingObject struct {
 	read      func(*tenant) any
 	old, new  any // what read returns before and after the write
 	// writeAgain is a second write. Its answer contains wantText if the second write sees the first
-	// one.
+	// write.
 	writeAgain func(*tenant) response
 	wantText   string
 }
@@ -229,7 +229,7 @@ func countRoles(t *tenant) any {
 }
 
 // TestReadAfterWriteShowsOlderState writes an object of each kind. A lagging replica shows the old
-// state until the lag has passed. A second write sees the first one at once.
+// state until the lag has passed. A second write sees the first write at once.
 func TestReadAfterWriteShowsOlderState(t *testing.T) {
 	for _, object := range laggingObjects {
 		t.Run(object.name, func(t *testing.T) {

@@ -4,7 +4,7 @@
 // Microsoft Graph and the Exchange admin endpoint, each under its own path prefix.
 //
 // The answers follow Microsoft's documentation, including errors and delays. The README in this
-// folder lists each documented behaviour and the test that shows it. New is the entry point;
+// folder lists each documented behaviour and the test that shows it. New is the entry point.
 // `mail-microsoft365 simulate` and the tests call it. Every tenant is one value of type tenant,
 // stored in one file.
 //
@@ -15,10 +15,10 @@
 //   - registration.go: the application as it is registered with Microsoft, the same for all
 //     tenants.
 //   - login*.go: the login host. Endpoints, consent, sign-in, tokens, claims and AADSTS errors.
-//   - graph*.go: Microsoft Graph v1.0. graph.go has the routes, the authentication and the errors;
-//     graph_query.go has $select, $filter and paging; the other files have one resource each.
-//   - exchange*.go: the Exchange admin endpoint. exchange.go runs InvokeCommand;
-//     exchange_cmdlets.go lists the cmdlets and checks their parameters; the other files have the
+//   - graph*.go: Microsoft Graph v1.0. graph.go has the routes, the authentication and the errors.
+//     graph_query.go has $select, $filter and paging. The other files have one resource each.
+//   - exchange*.go: the Exchange admin endpoint. exchange.go runs InvokeCommand.
+//     exchange_cmdlets.go lists the cmdlets and checks their parameters. The other files have the
 //     cmdlets of one resource each.
 //   - violations.go: rules for clients that the journal checks.
 //   - control.go: the control interface of the sandbox. faults.go: the answer to a planned fault.
@@ -149,7 +149,8 @@ func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 }
 
 // exchangeOperation returns the name of the cmdlet, and whether the call can change something.
-// Cmdlets that begin with "Get-" change nothing, and neither do calls other than InvokeCommand.
+// Cmdlets that begin with "Get-" change nothing. Calls other than InvokeCommand also change
+// nothing.
 func exchangeOperation(path string, body []byte) (string, bool) {
 	if !strings.HasSuffix(path, "/InvokeCommand") {
 		return path[strings.LastIndex(path, "/")+1:], false

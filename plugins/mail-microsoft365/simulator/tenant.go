@@ -72,7 +72,7 @@ type user struct {
 	PasswordSet bool      `json:"password_set"` // the password itself is not stored
 	Policies    string    `json:"policies"`
 	Licensed    bool      `json:"licensed"`
-	Home        string    `json:"home"` // the id of a guest's own tenant; "" for other users
+	Home        string    `json:"home"` // the id of a guest's own tenant, "" for other users
 	Created     time.Time `json:"created"`
 	Visible     lag       `json:"visible"` // the delay until Graph shows the account
 }

@@ -84,7 +84,7 @@ func (t *tenant) consent() {
 }
 
 // signInURL returns the address of the authorization endpoint. The parameters in changes replace
-// the usual ones.
+// the usual parameters.
 func (t *tenant) signInURL(changes url.Values) string {
 	query := url.Values{"client_id": {t.ready.Settings["client_id"]}, "response_type": {"code"},
 		"redirect_uri": {signin}, "scope": {"openid profile"}, "state": {"st"}, "nonce": {"n1"},
@@ -108,7 +108,7 @@ func (t *tenant) signInCode(username string) string {
 	return redirect.Get("code")
 }
 
-// redeem redeems a code. The parameters in changes replace the usual ones.
+// redeem redeems a code. The parameters in changes replace the usual parameters.
 func (t *tenant) redeem(code string, changes url.Values) response {
 	t.t.Helper()
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {signin},

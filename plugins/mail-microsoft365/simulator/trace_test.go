@@ -38,7 +38,7 @@ func TestTraceRowHasFields(t *testing.T) {
 }
 
 // TestTraceHasOneRowPerRecipient checks that each message has a row for each recipient, that some
-// rows are duplicated, and that the newest come first.
+// rows are duplicated, and that the newest rows come first.
 func TestTraceHasOneRowPerRecipient(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	now := time.Now().UTC()
@@ -131,7 +131,7 @@ func TestTraceRowsAppearAfterLag(t *testing.T) {
 }
 
 // TestTraceShowsBlockedMailAsFailed checks that mail blocked by a rule has no destination address,
-// and that mail refused by the recipient's server has one.
+// and that mail refused by the recipient's server has a destination address.
 func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
 	testTenant := newTenantWithRule(t)
 	testTenant.sendMessages("anna@"+domain, 1)

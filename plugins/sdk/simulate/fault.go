@@ -15,8 +15,8 @@ type Kind string
 
 // The kinds of faults.
 const (
-	// Status answers with Fault.Status. It does not execute the request, unless Call.WorkAt
-	// contains the status.
+	// Status answers with Fault.Status. It executes the request only if Call.WorkAt contains the
+	// status.
 	Status Kind = "status"
 	// Delay waits, then executes the request.
 	Delay Kind = "delay"
@@ -26,8 +26,8 @@ const (
 	DropBefore Kind = "drop_before"
 	// DropAfter executes the request, then closes the connection without an answer.
 	DropAfter Kind = "drop_after"
-	// HTML answers with an HTML page, as a proxy would do, and does not execute the request. The
-	// status is Fault.Status, or 200.
+	// HTML answers with an HTML page, like a proxy, and does not execute the request. The status is
+	// Fault.Status, or 200.
 	HTML Kind = "html"
 	// WrongShape answers 200 with JSON of a wrong structure, and does not execute the request.
 	WrongShape Kind = "misshape"
@@ -51,7 +51,7 @@ type Fault struct {
 	WritesOnly bool   `json:"writes_only,omitempty"`
 }
 
-// validate returns an error that describes what is invalid in a fault.
+// validate returns an error if the fault is invalid.
 func (f Fault) validate() error {
 	kinds := []Kind{Status, Delay, DelayAfter, DropBefore, DropAfter, HTML, WrongShape, Truncate}
 	method, prefix, hasPrefix := strings.Cut(f.Match, " ")
@@ -97,7 +97,7 @@ func (f Fault) matches(r *http.Request, c Call) bool {
 
 // takeDueFault returns the faults that remain after a call, and the fault for that call or nil.
 // Each fault counts its own matching calls. If several faults are due, takeDueFault takes the
-// oldest fault, and the others stay due.
+// oldest fault, and the other faults stay due.
 func takeDueFault(faults []Fault, r *http.Request, c Call) ([]Fault, *Fault) {
 	var due *Fault
 	for i := range faults {

@@ -124,7 +124,7 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		faults   []string
-		calls    [][2]string // method and path; the body is "buy"
+		calls    [][2]string // method and path, with the body "buy"
 		want     []int       // status of each call, 0 for none
 		executed int
 	}{

@@ -23,8 +23,8 @@ type File[T any] struct {
 	saved []byte
 }
 
-// OpenFile reads the value at path. If there is no file, it creates one with the value fresh. It
-// fails if the file cannot be read or decoded.
+// OpenFile reads the value at path. If there is no file, it creates the file with the value fresh.
+// It fails if the file cannot be read or decoded.
 func OpenFile[T any](path string, fresh T) (*File[T], error) {
 	f := &File[T]{path: path, value: fresh}
 	raw, err := os.ReadFile(path)

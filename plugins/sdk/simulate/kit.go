@@ -33,7 +33,7 @@ type Call struct {
 	Violation string
 	// WorkAt lists the statuses with which a provider answers only after it has executed the
 	// request, such as the 504 of a gateway. The simulator also executes the request if a planned
-	// fault has such a status.
+	// fault has one of these statuses.
 	WorkAt []int
 }
 
@@ -42,7 +42,7 @@ type Provider interface {
 	// Call describes a request. body is the complete body of the request.
 	Call(r *http.Request, body []byte) Call
 	// Fail answers with a planned status in the provider's error format. retryAfter is the value of
-	// Retry-After in seconds, or 0 for no such header.
+	// Retry-After in seconds, or 0 for no header.
 	Fail(w http.ResponseWriter, r *http.Request, status, retryAfter int)
 	// ServeHTTP executes the request.
 	http.Handler
@@ -108,9 +108,9 @@ func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T)
 // Host returns the host and port of the simulator's URL, for links to the simulator.
 func (k *Kit) Host() string { return k.host }
 
-// Count counts one call at the time now, unless the call exceeds a rate. Calls with different
-// counters are counted separately. Most simulators pass time.Now() and not the simulated time,
-// because the rates of the plugin's budgets use the wall clock.
+// Count counts one call at the time now. It does not count a call that exceeds a rate. Calls with
+// different counters are counted separately. Most simulators pass time.Now() and not the simulated
+// time, because the rates of the plugin's budgets use the wall clock.
 func (k *Kit) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return k.limiter.count(counter, now, rates)
 }

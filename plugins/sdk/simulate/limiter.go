@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Rate is a limit on the number of calls in a window of time. The window slides, unless Fixed is
-// true. A fixed window begins with the first call after the previous window.
+// Rate is a limit on the number of calls in a window of time. The window slides if Fixed is false.
+// A fixed window begins with the first call after the previous window.
 type Rate struct {
 	Calls  int
 	Window time.Duration
@@ -83,8 +83,8 @@ func (c *counter) count(now time.Time, rates []Rate) Usage {
 	return usage
 }
 
-// countInWindow returns how many calls the window of a rate has, and the time until the oldest of
-// them leaves it. If the window has no call, the time is the length of the window.
+// countInWindow returns how many calls the window of a rate has, and the time until the oldest call
+// leaves the window. If the window has no call, the time is the length of the window.
 func (c *counter) countInWindow(rate Rate, now time.Time) (counted int, reset time.Duration) {
 	if rate.Fixed && c.windowEnded(rate, now) {
 		return 0, rate.Window

@@ -52,8 +52,8 @@ type Platform[K, A, V any] struct {
 	// Touch sets the time at which an account was changed.
 	Touch func(a *A, now time.Time)
 	// WorkspaceOf returns the number of the workspace in the JSON of an account, or 0 if the JSON
-	// has none. If WorkspaceOf is set, control calls see the accounts of all workspaces. If it is
-	// nil, they see the accounts of one workspace.
+	// has none. If WorkspaceOf is set, control calls see the accounts of all workspaces. If
+	// WorkspaceOf is nil, control calls see the accounts of one workspace.
 	WorkspaceOf func(a *A) int
 
 	// Page is the page on which a person connects a mailbox.
@@ -76,7 +76,8 @@ type Platform[K, A, V any] struct {
 type Route[K, A, V any] struct {
 	// On is a method and a path below Platform.Prefix, as in http.ServeMux. The required query
 	// parameters may follow, as in "GET /accounts?search". If several routes have the same method
-	// and path, a request is served by the first one whose query parameters are all in the request.
+	// and path, a request is served by the first route whose query parameters are all in the
+	// request.
 	On string
 	// Name is the name of the operation in the journal and in planned faults.
 	Name string
@@ -170,8 +171,8 @@ func (s *server[K, A, V]) attach(state *State[K, A, V], workspace, address strin
 }
 
 // Call implements Provider. A planned 504 stands for the answer of a gateway, so the request is
-// executed. A request for the page of a sign-in link does not count as a write, because it comes
-// from a person and not from the plugin.
+// executed. A request for the page of a sign-in link does not count as a write. It comes from a
+// person and not from the plugin.
 func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 	c := Call{Write: r.Method != http.MethodGet, Host: s.platform.Prefix, Scope: credential(r), WorkAt: []int{http.StatusGatewayTimeout}}
 	if r.URL.Path == s.platform.Page.Path {
@@ -219,7 +220,7 @@ func (s *server[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// withoutSlash returns r without the slash at the end of its path, if the platform ignores such a
+// withoutSlash returns r without the slash at the end of its path, if the platform ignores this
 // slash.
 func (s *server[K, A, V]) withoutSlash(r *http.Request) *http.Request {
 	path := strings.TrimSuffix(r.URL.Path, "/")

@@ -120,7 +120,7 @@ func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
 }
 
 // TestControlCallsKeepOmittedMembers checks that members which a call omits stay unchanged. It also
-// checks that an invalid call changes nothing, and covers a missing account, an account that names
+// checks that an invalid call changes nothing. It covers a missing account, an account that names
 // its workspace, and a failing disk.
 func TestControlCallsKeepOmittedMembers(t *testing.T) {
 	dir := t.TempDir()

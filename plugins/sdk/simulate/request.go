@@ -64,7 +64,8 @@ func (a *Account[A]) matches(workspace, address string) bool {
 	return (workspace == "" || a.Workspace == workspace) && strings.EqualFold(a.Address, address)
 }
 
-// Remove removes the accounts of an address in a workspace, and reports whether there were any.
+// Remove removes the accounts of an address in a workspace, and reports whether it removed an
+// account.
 func (s *State[K, A, V]) Remove(workspace, address string) bool {
 	before := len(s.Accounts)
 	s.Accounts = slices.DeleteFunc(s.Accounts, func(a *Account[A]) bool { return a.matches(workspace, address) })
@@ -86,15 +87,14 @@ type Request[K, A, V any] struct {
 	server    *server[K, A, V]
 }
 
-// Path returns the part of the path that matches a wildcard of the route, as http.Request.PathValue
-// does.
+// Path returns the part of the path that matches the wildcard name of the route.
 func (q *Request[K, A, V]) Path(name string) string { return q.HTTP.PathValue(name) }
 
 // Query returns a query parameter.
 func (q *Request[K, A, V]) Query(name string) string { return q.HTTP.URL.Query().Get(name) }
 
 // Number returns a query parameter that is a number of at least 0. It returns fallback if the
-// parameter is missing or empty. ok is false if the parameter is not such a number.
+// parameter is missing or empty. ok is false for any other value of the parameter.
 func (q *Request[K, A, V]) Number(name string, fallback int) (n int, ok bool) {
 	text := q.Query(name)
 	if text == "" {
@@ -109,11 +109,11 @@ func (q *Request[K, A, V]) Decode(into any) error {
 	return json.NewDecoder(q.HTTP.Body).Decode(into)
 }
 
-// Read decodes the body of a control call, as ReadBody does.
+// Read decodes the body of a control call like ReadBody.
 func (q *Request[K, A, V]) Read(into any) error { return ReadBody(q.HTTP, into) }
 
-// Count counts one call at the time now, unless the call exceeds a rate. Calls with different
-// counters are counted separately.
+// Count counts one call at the time now. It does not count a call that exceeds a rate. Calls with
+// different counters are counted separately.
 func (q *Request[K, A, V]) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return q.server.kit.Count(counter, now, rates...)
 }
@@ -177,7 +177,7 @@ func (q *Request[K, A, V]) DeleteKey() (any, error) {
 	return nil, nil
 }
 
-// workspace returns the workspace that a control call sees, or "" for all.
+// workspace returns the workspace that a control call sees, or "" for all workspaces.
 func (q *Request[K, A, V]) workspace() string {
 	if q.server.platform.WorkspaceOf != nil {
 		return ""

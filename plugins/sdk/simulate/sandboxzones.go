@@ -44,8 +44,8 @@ func (w *sandboxZones) edit(ctx context.Context, name string, version uint32, re
 	return w.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(name), body, nil)
 }
 
-// call sends in as JSON and decodes the answer into out, unless out is nil. If the sandbox refuses
-// the call, it fails with ErrNoZone, ErrZoneChanged or InvalidRecords.
+// call sends in as JSON. If out is not nil, call decodes the answer into out. If the sandbox
+// refuses the call, it fails with ErrNoZone, ErrZoneChanged or InvalidRecords.
 func (w *sandboxZones) call(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {

@@ -142,7 +142,7 @@ func (b bodyWithHook) Read(p []byte) (int, error) {
 }
 
 // TestSignInLinkConnectsOnceWhenSubmittedTwice submits a link while its first submission is still
-// being read. The faster submission connects its mailbox, and the slower one fails.
+// being read. The faster submission connects its mailbox, and the slower submission fails.
 func TestSignInLinkConnectsOnceWhenSubmittedTwice(t *testing.T) {
 	for _, decision := range []string{"accept", "deny"} {
 		t.Run(decision, func(t *testing.T) {

@@ -47,9 +47,9 @@ type Options struct {
 	Log io.Writer
 }
 
-// URLVariable is the environment variable with the URL that clients of a simulator use, if that is
-// not the address on which the simulator listens. `tenantry plugin test` sets it to the URL of its
-// proxy.
+// URLVariable is the environment variable with the simulator's URL for its clients. It is set only
+// if clients use a different address than the address on which the simulator listens. `tenantry
+// plugin test` sets it to the URL of its proxy.
 const URLVariable = "SIMULATOR_URL"
 
 // Ready is the JSON line that a simulator prints to standard output when it accepts connections.

@@ -7,10 +7,11 @@ package simulate
 // a Suite. The conformance suite replaces these words in its texts:
 //
 //   - $url: the URL of the simulator
-//   - $name, $first and $last: the display name of an account, and its two words
+//   - $name, $first and $last: the display name of an account, and the first and the second word of
+//     this name
 //   - $third: the number of the account modulo 3
 //   - $session: the id of a sign-in session
-//   - $workspaces, as a whole value: a list of workspaces, see SuiteWorkspaces
+//   - $workspaces, as a whole value: a list of workspaces (see SuiteWorkspaces)
 type Suite struct {
 	// Prepare lists the control calls that the suite makes before each check.
 	Prepare []SuiteCall `json:"prepare,omitempty"`
@@ -22,7 +23,8 @@ type Suite struct {
 	// members that set the account's display name.
 	Address string         `json:"address"`
 	Name    map[string]any `json:"name"`
-	// States are all states that an account can have, each with the members of such an account.
+	// States are all states that an account can have. Each has the members of an account in this
+	// state.
 	States []SuiteState `json:"states"`
 	// Sessions is true if the platform has sign-in sessions. Declines is true if the platform
 	// reports when a person has declined. Expire makes a session expire.
@@ -70,8 +72,8 @@ type SuiteWorkspaces struct {
 }
 
 // MailSuite tells the conformance suite how to use the simulator of a mail platform. The simulator
-// answers GET /_control/suite with it. $domain in its texts is the domain of the administrator's
-// username.
+// answers GET /_control/suite with a MailSuite. $domain in its texts is the domain of the
+// administrator's username.
 type MailSuite struct {
 	// Settings replace values of Ready, for example to disable pauses between calls.
 	Settings map[string]string `json:"settings,omitempty"`

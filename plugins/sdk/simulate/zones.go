@@ -155,8 +155,8 @@ func (z *Zones) Edit(ctx context.Context, name string, version uint32, records [
 }
 
 // Control returns the handler of the control calls for zones. In a sandbox, it refuses the first of
-// the calls below, because only the sandbox creates zones. The other two read and write the zones
-// of the sandbox.
+// the calls below, because only the sandbox creates zones. The other two calls read and write the
+// zones of the sandbox.
 //
 //	PUT /_control/zones/{name}            creates an empty zone
 //	GET /_control/zones/{name}/records    its records

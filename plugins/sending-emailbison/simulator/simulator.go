@@ -130,7 +130,7 @@ type workspace struct {
 
 // quirks are properties in which instances differ.
 type quirks struct {
-	HonourPerPage     bool `json:"honour_per_page"` // the parameter per_page sets the page size; otherwise it is 15
+	HonourPerPage     bool `json:"honour_per_page"` // the parameter per_page sets the page size, which is otherwise 15
 	HideWorkspaceList bool `json:"hide_list"`       // only super-admins may list workspaces
 	HideOwnWorkspace  bool `json:"hide_own"`        // the answer to GET /users does not contain the workspace
 	IgnoreSearch      bool `json:"ignore_search"`
@@ -139,8 +139,8 @@ type quirks struct {
 // rate is the limit of calls of an instance. All tokens of the instance share it.
 var rate = simulate.Rate{Calls: 3000, Window: time.Minute, Fixed: true}
 
-// admit counts the call and accepts a valid token. It refuses a request without a valid token. If
-// such a request does not accept JSON, admit redirects it to the sign-in page, as Laravel does.
+// admit counts the call and accepts a valid token. It refuses a request without a valid token. Like
+// Laravel, admit redirects such a request to the sign-in page if the request does not accept JSON.
 func admit(req *request) simulate.Answer {
 	usage := req.Count("instance", req.Now, rate)
 	req.Header.Set("X-RateLimit-Limit", strconv.Itoa(rate.Calls))

@@ -91,8 +91,8 @@ func (a *account) isAfter(cursor string) bool {
 	return a.Created > created || hasEmail && a.Created == created && a.Email > email
 }
 
-// listAccounts answers with a page, oldest first. Every page with accounts has a cursor, even the
-// last page, unless behaviour.NoCursor is set.
+// listAccounts answers with a page, oldest first. Every page with accounts has a cursor. If
+// behaviour.NoCursor is set, the last page has no cursor.
 func listAccounts(req *request) simulate.Answer {
 	query, behaviour := req.HTTP.URL.Query(), req.State.Vendor.Behaviour
 	limit, problem := readListing(query)
@@ -165,7 +165,7 @@ func (c accountChange) applyTo(req *request) {
 	}
 }
 
-// setIfPresent copies *value to *target, unless value is nil.
+// setIfPresent copies *value to *target if value is not nil.
 func setIfPresent[T any](target, value *T) {
 	if value != nil {
 		*target = *value

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the part of Instantly's API v2 that concerns mailboxes: API keys with
-// scopes, the workspace, accounts, Microsoft OAuth sessions, rate limits and error envelopes. New
-// is the entry point. The variable platform is a simulate.Platform, which lists the routes and the
-// other properties of the API.
+// Package simulator simulates the part of Instantly's API v2 that concerns mailboxes. It has API
+// keys with scopes, the workspace, accounts, Microsoft OAuth sessions, rate limits and error
+// envelopes. New is the entry point. The variable platform is a simulate.Platform, which lists the
+// routes and the other properties of the API.
 //
 //   - simulator.go: the variable platform, the state, and the check of keys and rate limits.
 //   - accounts.go: the accounts and their list.
@@ -140,7 +140,7 @@ type behaviour struct {
 	ListLagMS  int    `json:"list_lag_ms"` // how many milliseconds an account is invisible after its first sign-in
 	NoCursor   bool   `json:"no_cursor"`   // the last page with accounts has no cursor
 	RepeatPage bool   `json:"repeat_page"` // every request for a page gets the first page
-	AuthHost   string `json:"auth_host"`   // the host of the sign-in links; empty for the simulator's own host
+	AuthHost   string `json:"auth_host"`   // the host of the sign-in links, empty for the simulator's own host
 }
 
 // workspaceOf returns the workspace with an id. It creates the workspace if it does not exist.

@@ -100,7 +100,7 @@ type behaviour struct {
 	PastEnd   string `json:"past_end"`    // the answer after the last page: "empty", or "repeat" for the last page again
 	Shape     string `json:"shape"`       // grouped, folders or flat
 	Search    bool   `json:"search"`      // whether the parameter search has an effect
-	LinkTo    string `json:"link_to"`     // the sign-in link; empty for the simulator's own page
+	LinkTo    string `json:"link_to"`     // the sign-in link, empty for the simulator's own page
 	Limits    bool   `json:"limits"`      // whether the rate limits apply
 }
 
@@ -152,9 +152,9 @@ func listWorkspaces(req *request) simulate.Answer {
 	return dataAnswer(append([]simulate.Workspace{}, req.Key.Workspaces...))
 }
 
-// workspaceOf returns the id of the workspace in the query of a GET or the body of a POST, or, if
-// there is none, the id of the key's default workspace. It returns "" if the key has no access to
-// the workspace.
+// workspaceOf returns the id of the workspace that the query of a GET or the body of a POST names.
+// If the request names no workspace, it returns the id of the key's default workspace. It returns
+// "" if the key has no access to the workspace.
 func workspaceOf(req *request) string {
 	body := struct {
 		Workspace string `json:"workspace_id"`

@@ -48,7 +48,7 @@ func newProcessState() *processState {
 type platform struct {
 	base      string // URL of the API
 	key       sdk.Secret
-	workspace string   // the id of the workspace; empty for the default one
+	workspace string   // the id of the workspace, empty for the default workspace
 	authHosts []string // hosts that a sign-in link may lead to
 	http      *http.Client
 }

@@ -2,8 +2,8 @@
 
 // Command puppet is a plugin written with the SDK that misbehaves on request. The setting `do` of a
 // call's connection selects what Profile does. The path of the file selects what happens at the
-// start: if it contains `crashes`, the plugin exits, and if it contains `silent`, it does nothing.
-// If it contains `exits-first`, the plugin exits in its first call of Profile. The file
+// start. If it contains `crashes`, the plugin exits. If it contains `silent`, the plugin does
+// nothing. If it contains `exits-first`, the plugin exits in its first call of Profile. The file
 // mail-NAME-VERSION is a plugin of that version.
 package main
 

@@ -7,7 +7,7 @@
 //
 //   - main.go: the description, the commands, and the bugs of the process. Start here.
 //   - provider.go: the calls, and the bugs in them.
-//   - mail.go: the reads of a mail platform. All make the same call of the API.
+//   - mail.go: the reads of a mail platform. All reads make the same call of the API.
 //   - sending.go: the reads of a sending platform, and the bugs in them.
 //   - simulator.go: the simulator of the invented provider.
 package main

@@ -259,7 +259,7 @@ func (p provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change
 	if err != nil {
 		return nil, err
 	}
-	if bug == "no-condition" || bug == "conflict-is-broken" { // these bugs only show if all writers have read before one writes
+	if bug == "no-condition" || bug == "conflict-is-broken" { // these bugs only show if all writers have read the zone before one of them writes
 		writers.Lock()
 		if writers.count++; writers.count == 4 {
 			close(writers.allRead)

@@ -102,7 +102,8 @@ type (
 	}
 )
 
-// listZones answers with all zones, or with those that the parameters `name` and `limit` select.
+// listZones answers with the zones that the parameters `name` and `limit` select, or with all
+// zones.
 func (s *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 	zones, err := s.zones.List(r.Context())
 	if err != nil {

@@ -26,7 +26,7 @@ var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en">
 <button name="decision" value="accept">Continue</button> <button name="decision" value="deny" formnovalidate>Cancel</button></form></html>
 `))
 
-// readDecision reads what a person decided on a page. If the person has not decided yet, or the
+// readDecision reads the decision of a person on a page. If the person has not decided yet, or the
 // request is not valid, readDecision answers the request, and done is false.
 func readDecision(w http.ResponseWriter, r *http.Request, title string) (username string, accepted, done bool) {
 	redirect, err := url.Parse(r.URL.Query().Get("redirect"))

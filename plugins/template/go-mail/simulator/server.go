@@ -18,7 +18,7 @@ func requireRole(run operation) operation {
 	}
 }
 
-// takeRole gives the application the role, unless the tenant denies it. Once the role applies,
+// takeRole gives the application the role if the tenant allows this. Once the role applies,
 // takeRole begins the preparation of a dormant mail server. It answers with the state of the
 // preparation.
 func takeRole(c *call) (any, string) {

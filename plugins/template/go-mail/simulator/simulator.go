@@ -91,7 +91,7 @@ type call struct {
 	now           time.Time
 }
 
-// read decodes the body of the request. A body that is not valid counts as an empty one.
+// read decodes the body of the request. A body that is not valid counts as empty.
 func (c *call) read(v any) { _ = json.NewDecoder(c.http.Body).Decode(v) }
 
 // serve returns the handler that calls the operation run.

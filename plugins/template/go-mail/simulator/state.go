@@ -30,9 +30,9 @@ type tenant struct {
 	SMTPRefused bool       `json:"smtp_refused"` // the platform keeps SMTP disabled
 	SMTP        bool       `json:"smtp"`         // authenticated SMTP is enabled
 	Dormant     bool       `json:"dormant"`      // the mail server needs preparation
-	ConsentAt   time.Time  `json:"consent_at"`   // when the consent applies; zero without consent
-	RoleAt      time.Time  `json:"role_at"`      // when the role applies; zero without the role
-	AwakeAt     time.Time  `json:"awake_at"`     // when the preparation ends; zero before it begins
+	ConsentAt   time.Time  `json:"consent_at"`   // when the consent applies, zero without consent
+	RoleAt      time.Time  `json:"role_at"`      // when the role applies, zero without the role
+	AwakeAt     time.Time  `json:"awake_at"`     // when the preparation ends, zero before it begins
 	Behaviour   behaviour  `json:"behaviour"`
 	Domains     domains    `json:"domains"`   // keyed by name
 	Mailboxes   []*mailbox `json:"mailboxes"` // in the order of their creation
@@ -155,7 +155,7 @@ func (t *tenant) findMailbox(key string) *mailbox {
 }
 
 // proofRecord returns the record that proves that a tenant owns a domain. Each tenant has a
-// different one.
+// different record.
 func (t *tenant) proofRecord(domain string) record {
 	sum := sha256.Sum256([]byte(t.ID + " " + domain))
 	return record{Type: "TXT", Name: domain, Content: name + "-verification=" + hex.EncodeToString(sum[:8]), TTL: 3600}
