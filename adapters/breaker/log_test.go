@@ -14,7 +14,7 @@ import (
 )
 
 // TestChangesAreLogged checks that the log contains each change of state, with the names of the
-// State constants. It must not contain the tenant.
+// State constants. It must not contain the id of the tenant.
 func TestChangesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

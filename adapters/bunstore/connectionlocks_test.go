@@ -52,9 +52,9 @@ func (h *stepHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 }
 
 // connectionWrites are the transactions that lock connections together with their sessions,
-// mailboxes or integrations. The fixture has a session that may expire and its pending connection,
-// both of box 0 at integration1. Box 1 has no connection. run may begin the session with the number
-// n. The fixture's session has the number n-1.
+// mailboxes or integrations. In the fixture, box 0 has a session at integration1 and a pending
+// connection. The session is old enough to expire, and has the number n-1. Box 1 has no connection.
+// n is the number of the session that run begins, if it begins one.
 var connectionWrites = []struct {
 	name string
 	run  func(t testing.TB, s *Store, fixture integrationFixture, n int)
@@ -103,7 +103,7 @@ var connectionWrites = []struct {
 // and runs a second transaction until it ends or waits for a lock. All transactions lock rows in
 // the order that lockToConnect describes, so PostgreSQL never aborts a transaction.
 func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
-	url := testserver.Database(t) // not shared, because the test observes all its connections
+	url := testserver.Database(t) // not shared, because the test observes all database connections
 	var firstHook, secondHook stepHook
 	setup, first, second := migratedStore(t, url), openStore(t, url, &firstHook), openStore(t, url, &secondHook)
 	type pair struct{ firstIndex, secondIndex int } // in connectionWrites
@@ -172,7 +172,7 @@ func waitingStatements(t testing.TB, s *Store) (n int) {
 // TestNewConnectionOfARemovedMailboxIsLogged checks that the removal of a mailbox waits for a
 // transaction that is connecting the mailbox, and then logs the end of the connection.
 func TestNewConnectionOfARemovedMailboxIsLogged(t *testing.T) {
-	url := testserver.Database(t) // not shared, because the test observes all its connections
+	url := testserver.Database(t) // not shared, because the test observes all database connections
 	setup := migratedStore(t, url)
 	fixture := newIntegrationFixture(t, setup, "ann", 1)
 	log := readerAtEnd(t, setup, fixture.owner)

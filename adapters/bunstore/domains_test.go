@@ -117,7 +117,7 @@ func TestForeignDomainGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 	})
 }
 
-func TestWithdrawnReservationDoesNotCount(t *testing.T) {
+func TestWithdrawnReservationIsNotReportedAsPrevious(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
@@ -168,7 +168,7 @@ func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
 		must(t, "reserve a third", err)
 		must(t, "release of the first reservation", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
-		requireRefusal(t, "while the second one exists", err, fault.DomainLimitReached)
+		requireRefusal(t, "while the repeated reservation exists", err, fault.DomainLimitReached)
 		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, repeated.ReservedAt))
 		renewed, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
 		if err != nil || renewed.ID != thirdDomain.ID {

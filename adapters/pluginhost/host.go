@@ -79,7 +79,7 @@ type SupervisionPolicy struct {
 	// CrashLimit is how many crashes in a row make a crash loop. The default is 5.
 	CrashLimit int
 	// DrainTimeout is how long a replaced process may take to finish its calls before it is
-	// stopped. The default is 30 s. Calls that are still in progress then fail.
+	// stopped. Calls that are still in progress when it is stopped fail. The default is 30 s.
 	DrainTimeout time.Duration
 	// UsageInterval is the minimum time between two comparisons of a process's resource usage with
 	// its limits. The comparison runs at the end of a call. The default is 10 s.
@@ -163,14 +163,14 @@ func (h *Host) Mail(name string, connection func(context.Context) (wire.Connecti
 	return wire.MailClient(h.opener(name, connection), interceptors...)
 }
 
-// DNS returns the DNS provider of the plugin with this name. It serves one connection. For the
-// parameters see Mail.
+// DNS returns the DNS provider of the plugin with this name. All its calls are for the same DNS
+// connection of an account. For the parameters see Mail.
 func (h *Host) DNS(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.DNSProvider {
 	return wire.DNSClient(h.opener(name, connection), interceptors...)
 }
 
-// Sending returns the sending platform of the plugin with this name. It serves one connection. For
-// the parameters see Mail.
+// Sending returns the sending platform of the plugin with this name. All its calls are for the same
+// integration of an account. For the parameters see Mail.
 func (h *Host) Sending(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.SendingPlatform {
 	return wire.SendingClient(h.opener(name, connection), interceptors...)
 }

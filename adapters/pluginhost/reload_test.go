@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// offerVersion makes the catalog name a different version of the plugin puppet. The program of that
-// version has the same code and a different checksum.
+// offerVersion writes a catalog that lists a different version of the plugin puppet. The program of
+// that version has the same code and a different checksum.
 func offerVersion(t *testing.T, dir, version string) {
 	t.Helper()
 	content, err := os.ReadFile(testserver.Program(t, "testdata/puppet"))

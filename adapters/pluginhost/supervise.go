@@ -31,7 +31,7 @@ type supervisor struct {
 	mu         sync.Mutex
 	entry      Entry  // the entry that the next start runs
 	previous   *Entry // the entry before an upgrade, until the upgraded process has answered a call
-	rejected   Entry  // the last entry of the catalog whose process was not healthy
+	rejected   Entry  // the most recent entry whose process was not healthy
 	wasRemoved bool   // the catalog no longer has the plugin
 	running    *instance
 	starting   chan struct{} // nil when no start is in progress, closed when the start ends
@@ -83,10 +83,10 @@ func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	}
 }
 
-// startOrJoin returns a channel. When the channel is closed, acquire checks again. The channel is
-// closed when the exit of the last process is recorded, or when the start in progress ends. If
-// neither is pending, startOrJoin begins a start. It fails while a restart is delayed. The caller
-// holds s.mu.
+// startOrJoin returns a channel. When the channel is closed, acquire checks again. If the last
+// process has exited and its exit is not recorded yet, the channel is closed when it is recorded.
+// If a start is in progress, the channel is closed when the start ends. Otherwise startOrJoin
+// begins a start. It fails while a restart is delayed. The caller holds s.mu.
 func (s *supervisor) startOrJoin() (<-chan struct{}, error) {
 	if s.running != nil {
 		return s.running.exitRecorded, nil

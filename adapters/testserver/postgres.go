@@ -8,7 +8,7 @@
 //   - postgres.go: Postgres, the PostgreSQL server.
 //   - redis.go, powerdns.go, bind.go, cloudflare.go: the other servers.
 //   - process.go: starts server processes that end with their parent.
-//   - programs.go: Program, the binaries that were built for tests, Benchmarks and FreeAddress.
+//   - programs.go: Program (a binary that was built for tests), Benchmarks, FreeAddress.
 //   - certificate.go: SelfSigned, a certificate.
 package testserver
 

@@ -4,8 +4,9 @@
 //
 //   - root.go: Root adds every command and sets the flags that all commands share. Start here.
 //   - serve.go: `tenantry serve` and `tenantry migrate`.
-//   - dev.go: `tenantry dev`, the sandbox. dev_plugin.go: a plugin under development in the
-//     sandbox. demo.go: `tenantry demo`, which runs the demo in a temporary sandbox.
+//   - dev.go: `tenantry dev`, the sandbox.
+//   - dev_plugin.go: a plugin under development in the sandbox.
+//   - demo.go: `tenantry demo`, which runs the demo in a temporary sandbox.
 //   - reference.go: the commands openapi, version and reference, which print the API document, the
 //     version and the page of all settings.
 //

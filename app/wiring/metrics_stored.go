@@ -21,8 +21,8 @@ import (
 // a query counts all rows and each replica is scraped often.
 const storedCountsTTL = 15 * time.Second
 
-// lagThreshold is the age at which the last count of a tenant's messages counts as lagging. By then
-// at least two enforcement passes have failed to count the messages.
+// A tenant is lagging when its messages were last counted longer than lagThreshold ago. By then at
+// least two enforcement passes have failed to count the messages.
 const lagThreshold = 2 * sendlimit.MaxInterval
 
 // storedGauges observes what is in the database and the queue. With PostgreSQL, all replicas
@@ -46,7 +46,7 @@ type storedGauges struct {
 	err       error
 }
 
-// storedCounts is the result of one query of storedGauges.
+// storedCounts is what storedGauges reads at one time.
 type storedCounts struct {
 	backlog  []ports.Backlog
 	domains  ports.DomainHealth

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// Reason is a stable word for the reason of a plan's decision on an item.
+// Reason is a stable code that says why a plan decided as it did on an item.
 type Reason string
 
-// The reasons for values that are written or preserved. The exception is ReasonAutodiscoverTaken,
-// the reason for a conflict that never blocks the plan.
+// The reasons for values that are written or preserved. ReasonAutodiscoverTaken is also here,
+// although it is for a conflict, because this conflict never blocks the plan.
 const (
 	ReasonMissing           Reason = "missing"
 	ReasonPresent           Reason = "present"
@@ -28,7 +28,8 @@ const (
 	ReasonAutodiscoverTaken Reason = "autodiscover_taken"
 )
 
-// The reasons for other conflicts. A person must resolve only the conflicts whose item is Blocking.
+// The reasons for conflicts, except ReasonAutodiscoverTaken above. A person must resolve only the
+// conflicts whose item is Blocking.
 const (
 	ReasonAliasAtDomain   Reason = "cname_at_domain"
 	ReasonMXOther         Reason = "mx_other_provider"

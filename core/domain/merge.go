@@ -22,8 +22,8 @@ func CheckDomainLimit(count, limit int) error {
 }
 
 // Observed holds the times at which the parts of a domain were observed at the platform, zero for
-// never. The comment of a time lists the fields of its part. Package observation defines the time
-// of an observation. The time of the DNS read is in Domain.CheckedAt.
+// never. Each time below is followed by the fields of Domain that it covers. Package observation
+// defines the time of an observation. The time of the DNS read is in Domain.CheckedAt.
 type Observed struct {
 	State     time.Time // Added, MissingSince and PreviousMissingSince
 	Verified  time.Time // Verified and Default; see observation.HeldUntil
@@ -31,17 +31,18 @@ type Observed struct {
 	Signing   time.Time // DKIMEnabled and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
-	// Change is the time of the newest change that can mean that a new domain with the same name
-	// replaced the domain. Such a change is a different value of Verified, or a missing domain that
-	// was found. A removal sets Change to zero, unless it repeats an earlier removal.
+	// Change is when the platform last showed a sign that the domain was removed and added again
+	// under the same name. The signs are a different value of Verified, and a missing domain that
+	// was found. When a caller's removal of the domain begins, the store sets Change to zero. A
+	// repeated request for the same removal does not.
 	Change time.Time
-	// PreviousMissingSince is the MissingSince that the domain had before it became a reservation
-	// again.
+	// PreviousMissingSince is the MissingSince that the domain had before ReservedAgain cleared it.
+	// It is zero for other domains.
 	PreviousMissingSince time.Time
 }
 
-// Merge returns the stored domain d, updated with the observation seen. A part of d stays only if
-// it was observed later than the same part of seen.
+// Merge returns the stored domain d, updated with seen, an observation of the domain. A part of d
+// stays only if it was observed later than the same part of seen.
 func (d Domain) Merge(seen Domain) Domain {
 	found := !d.MissingSince.IsZero() && seen.MissingSince.IsZero()
 	if observation.Advance(&d.Observed.State, seen.Observed.State) {
@@ -84,8 +85,9 @@ func WithCanonicalNames(list []Platform) []Platform {
 	return canonical
 }
 
-// WithoutMail returns a domain that was not verified at the time at, without MailReady and
-// DKIMEnabled. Only a verified domain can accept mail or be signed.
+// WithoutMail returns the domain with MailReady and DKIMEnabled set to false. Call it for a domain
+// that was observed as not verified. at is the time of that observation. Only a verified domain can
+// accept mail or be signed.
 func (d Domain) WithoutMail(at time.Time) Domain {
 	if observation.Advance(&d.Observed.Mail, at) {
 		d.MailReady = false
@@ -97,7 +99,7 @@ func (d Domain) WithoutMail(at time.Time) Domain {
 }
 
 // WithPlatformState returns the domain with the platform's state, as observed at the time at. Only
-// a verified domain can be primary.
+// a verified domain can be the default domain.
 func (d Domain) WithPlatformState(p Platform, at time.Time) Domain {
 	d.Added, d.MissingSince, d.Observed.PreviousMissingSince, d.Observed.State = true, time.Time{}, time.Time{}, at
 	d.Verified, d.Default, d.Observed.Verified = p.Verified, p.Default && p.Verified, at
@@ -116,8 +118,9 @@ func (d Domain) WithSigning(s dns.Signing, at time.Time) Domain {
 	return d
 }
 
-// ReservedAgain returns a missing domain as the reservation of a request at the time at. The
-// request then finds out whether the platform still has the domain.
+// ReservedAgain turns a missing domain into a reservation, because a request is about to add the
+// domain. at is the time of the reservation. The request then finds out whether the platform still
+// has the domain.
 func (d Domain) ReservedAgain(at time.Time) Domain {
 	d.Added, d.MissingSince, d.Observed.PreviousMissingSince, d.Observed.State = false, time.Time{}, d.MissingSince, at
 	return d
@@ -130,8 +133,8 @@ func (d Domain) MissingAgain() Domain {
 	return d
 }
 
-// MayBeHidden reports whether the tenant may have the reserved domain d at the time now although
-// the platform does not show it. This is possible in two cases:
+// MayBeHidden reports whether the tenant may already have the reserved domain d, although the
+// platform does not show it yet. This is possible in two cases:
 //
 //   - A discovery missed the domain for the first time, less than observation.ReplicaLag ago.
 //   - An earlier request reserved the domain less than observation.ReplicaLag ago, and may have
@@ -160,7 +163,7 @@ func (d Domain) WithLaterRead(other Domain) Domain {
 	before := d.Health.EverCorrect
 	d.Status, d.Health, d.CheckedAt = other.Status, other.Health, other.CheckedAt
 	d.Health.EverCorrect = nil
-	for _, kind := range Drifts { // the kinds that were correct in a read of d or of other
+	for _, kind := range Drifts { // the kinds of records that were correct in a read of d or of other
 		if slices.Contains(before, kind) || slices.Contains(other.Health.EverCorrect, kind) {
 			d.Health.EverCorrect = append(d.Health.EverCorrect, kind)
 		}

@@ -47,7 +47,7 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 		if err != nil {
 			return nil, err
 		}
-		if current.changedBefore(serial, sets) {
+		if current.changedBetween(serial, sets) {
 			return nil, sdk.Overlapped()
 		}
 		if sets, err = sdk.ReadBack(ctx, p, zone, outstanding); err != nil {
@@ -63,9 +63,9 @@ func countsEveryChange(soaEditAPI string) bool {
 	return strings.EqualFold(soaEditAPI, "DEFAULT") || strings.EqualFold(soaEditAPI, "INCREASE")
 }
 
-// changedBefore reports whether the zone was changed after sets was read and before a PATCH. serial
-// is the zone's serial after the PATCH.
-func (z zoneDoc) changedBefore(serial string, sets []sdk.RRSet) bool {
+// changedBetween reports whether somebody changed the zone between the read that returned sets and
+// the PATCH. serial is the zone's serial after the PATCH.
+func (z zoneDoc) changedBetween(serial string, sets []sdk.RRSet) bool {
 	after, err := strconv.ParseUint(serial, 10, 32)
 	before, ok := serialOf(sdk.FindSet(sets, sdk.PlainName(z.Name), sdk.SOA))
 	if err != nil || !ok || z.SOAEditAPI == nil || !countsEveryChange(*z.SOAEditAPI) {
@@ -97,7 +97,9 @@ func (z zoneDoc) patchDocs(changes []sdk.Change) []rrsetDoc {
 		if set.TTL <= 0 {
 			set.TTL = defaultTTL
 		}
-		contentsByValue := map[string][]string{} // TXT records with the same value can split it into strings differently. Then the value has several contents.
+		// A content is the text of a record in the API. Two contents can have the same value,
+		// because the value of a TXT record can be divided into strings in different ways.
+		contentsByValue := map[string][]string{}
 		for _, record := range z.findSet(change.After).Records {
 			if record.Disabled {
 				set.Records = append(set.Records, record)

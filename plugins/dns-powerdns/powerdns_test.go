@@ -117,8 +117,8 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 }
 
 // TestUncountedZoneIsNotWritten checks a zone whose serial does not show the changes of others. The
-// plugin refuses to write it, because nobody would notice if a value that is added during the write
-// were lost.
+// plugin refuses to write it, because it could not detect that its write removed a value that
+// somebody else added meanwhile.
 func TestUncountedZoneIsNotWritten(t *testing.T) {
 	fixture := newFixture(t)
 	for _, mode := range []string{"", "EPOCH", "SOA-EDIT"} {
@@ -156,7 +156,7 @@ func TestSerialsShowChangesInBetween(t *testing.T) {
 	} {
 		soa := sdk.RRSet{Name: "a.test", Type: sdk.SOA, Values: []string{"ns1.a.test hostmaster.a.test " + tt.before + " 3600 600 604800 60"}}
 		z := zoneDoc{Name: "a.test.", SOAEditAPI: &tt.edit}
-		if got := z.changedBefore(tt.after, []sdk.RRSet{soa}); got != tt.changed {
+		if got := z.changedBetween(tt.after, []sdk.RRSet{soa}); got != tt.changed {
 			t.Errorf("%s from %s to %s: %v", tt.edit, tt.before, tt.after, got)
 		}
 	}
@@ -254,8 +254,8 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	}
 }
 
-// TestApplyHandlesRepeatedTexts checks pairs of TXT records with the same text, which the two
-// records split into strings differently. The change removes one record of a pair.
+// TestApplyHandlesRepeatedTexts checks pairs of TXT records that have the same text and divide it
+// into different strings. The change removes one record of a pair.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template_test runs the plugin templates of other languages: the conformance suite, and
-// the checksums of their files.
+// Package template_test tests the plugin templates of other languages. It runs the conformance
+// suite on them, and checks the checksums of their files.
 package template_test
 
 import (

@@ -71,9 +71,9 @@ var traceChecks = []mailCheck{
 			from, to time.Time
 			want     int
 		}{
-			"at its beginning": {at, at.Add(time.Second), 2},
-			"at its end":       {at.Add(-time.Hour), at, 0},
-			"before it":        {at.Add(time.Millisecond), at.Add(time.Hour), 0},
+			"at the beginning of the span": {at, at.Add(time.Second), 2},
+			"at the end of the span":       {at.Add(-time.Hour), at, 0},
+			"before the span":              {at.Add(time.Millisecond), at.Add(time.Hour), 0},
 		} {
 			page, err := s.client.Sent(callContext(t), s.traceQuery(tt.from, tt.to))
 			must(t, "sent", err)

@@ -71,8 +71,8 @@ type result struct {
 // errorResult returns the result with an error.
 func errorResult(e *graphError) result { return result{refusal: e} }
 
-// withTenant returns an operation that calls run with the tenant locked, and saves the tenant. For
-// a GET request, run receives the state of the tenant that the answering replica shows.
+// withTenant returns an operation that calls run with the tenant locked, and saves the tenant.
+// Graph has replicas that lag. For a GET request, run receives the tenant as one of them shows it.
 func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 	return func(call *graphCall) result {
 		var answer result

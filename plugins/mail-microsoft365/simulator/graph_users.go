@@ -156,8 +156,8 @@ func (t *tenant) deleteAccount(id string) {
 	t.Exchange.Mailboxes = slices.DeleteFunc(t.Exchange.Mailboxes, func(m mailbox) bool { return m.ObjectID == id })
 }
 
-// updateUser answers PATCH /users/{id}. Changes of the password and of accountEnabled require other
-// permissions in addition to User.ReadWrite.All.
+// updateUser answers PATCH /users/{id}. Changes of the password and of accountEnabled require their
+// own permissions instead of User.ReadWrite.All.
 func updateUser(c *graphCall, t *tenant) result {
 	body, refusal := c.readBody()
 	if refusal == nil {
