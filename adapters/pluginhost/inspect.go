@@ -72,7 +72,7 @@ func (h *Host) inspect(e Entry) (wire.Description, error) {
 	case err != nil:
 		return wire.Description{}, fmt.Errorf("%s: %w", path, err)
 	}
-	started.release(h.options.Supervision.StopGrace)
+	started.dispose(h.options.Supervision.StopGrace)
 	if version := started.description.Version; version != e.Version {
 		err = fmt.Errorf("%s: the plugin reports version %.60q, but the catalog has %q", path, version, e.Version)
 	}

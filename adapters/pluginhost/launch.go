@@ -69,16 +69,16 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 		err = p.ShareWaits(ctx, pluginWaits{entry.Name, options.Waits})
 	}
 	if err != nil {
-		i.release(0)
+		i.dispose(0)
 		return nil, p.ExplainExit(err)
 	}
 	i.description = d
 	return i, nil
 }
 
-// release stops the process, kills it if it has not exited after the time grace, and closes its
+// dispose stops the process, kills it if it has not exited after the time grace, and closes its
 // files.
-func (i *instance) release(grace time.Duration) {
+func (i *instance) dispose(grace time.Duration) {
 	i.process.Stop(grace)
 	_ = i.files.Close() // if this fails, a folder with copies of files remains, which are not secret
 }

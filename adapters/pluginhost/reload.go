@@ -100,7 +100,7 @@ func (s *supervisor) upgrade(wanted Entry) error {
 	}
 	i, err := s.tryLaunch(wanted)
 	if err == nil && i.description.Version != wanted.Version {
-		i.release(0)
+		i.dispose(0)
 		err = fmt.Errorf("it reports version %.60q, but the catalog has %q", i.description.Version, wanted.Version)
 	}
 	s.mu.Lock()
@@ -111,7 +111,7 @@ func (s *supervisor) upgrade(wanted Entry) error {
 		s.log.Error("the new version is not healthy, so the plugin stays as it is", "error", err, "version", s.entry.Version, "rejected", wanted.Version)
 		return fmt.Errorf("plugin %s stays at version %s: %w", s.name, s.entry.Version, err)
 	case s.isClosed:
-		i.release(0)
+		i.dispose(0)
 		return nil
 	}
 	replacedEntry, replacedProcess := s.entry, s.running

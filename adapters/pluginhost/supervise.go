@@ -146,7 +146,7 @@ func (s *supervisor) start() {
 	}
 	s.mu.Unlock()
 	if outdated && i != nil {
-		i.release(0)
+		i.dispose(0)
 	}
 	close(started)
 }
@@ -173,7 +173,7 @@ func (s *supervisor) waitForExit(i *instance) {
 	<-i.process.Exited()
 	s.recordExit(i, i.process.HowExited())
 	close(i.exitRecorded)
-	i.release(0) // the pipes, sockets, connections and files of the exited process
+	i.dispose(0) // the pipes, sockets, connections and files of the exited process
 }
 
 // recordExit records that a process has exited. The exit does not count as a crash if the host is

@@ -99,13 +99,13 @@ func (s *Service) registerProcessMetrics(c settings.Config) error {
 	m.limiterFallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis of the rate limits became unavailable.")
 	m.connections = gauge("tenantry.connections", "Open connections of the API listener.")
 	m.closedConnections = counter("tenantry.connections.closed", "Connections of the API listener that were closed because of max_connections, by the limit that was reached: of one address, or of all.")
-	_, err := meter.RegisterCallback(guarded(m.observe), m.buildInfo, m.databaseUp, m.circuits, m.pluginState, m.credentialExpiry, m.pluginRestarts, m.pluginHangs, m.limiterFallback, m.limiterFallbacks, m.connections, m.closedConnections)
+	_, err := meter.RegisterCallback(catchPanics(m.observe), m.buildInfo, m.databaseUp, m.circuits, m.pluginState, m.credentialExpiry, m.pluginRestarts, m.pluginHangs, m.limiterFallback, m.limiterFallbacks, m.connections, m.closedConnections)
 	return errors.Join(append(errs, err)...)
 }
 
-// guarded returns a callback that turns a panic of observe into an error. Otherwise the panic would
-// end the process, because the meter calls callbacks in its own goroutine.
-func guarded(observe metric.Callback) metric.Callback {
+// catchPanics returns a callback that turns a panic of observe into an error. Otherwise the panic
+// would end the process, because the meter calls callbacks in its own goroutine.
+func catchPanics(observe metric.Callback) metric.Callback {
 	return func(ctx context.Context, o metric.Observer) error {
 		return panics.Catch(func() error { return observe(ctx, o) })
 	}

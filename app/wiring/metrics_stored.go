@@ -73,7 +73,7 @@ func (s *Service) registerStoredGauges(now func() time.Time, ttl time.Duration) 
 	g.oldestRead = gauge("tenantry.domains.unread.seconds", "Time since the oldest last DNS read of a verified domain.")
 	g.enforcement, g.webhooks = newEnforcementGauges(gauge), newWebhookGauges(gauge)
 	instruments := slices.Concat(g.enforcement.instruments(), g.webhooks.instruments(), []metric.Observable{g.jobsWaiting, g.jobLateness, g.verifiedDomains, g.driftedDomains, g.oldestRead})
-	_, err := meter.RegisterCallback(guarded(g.observe), instruments...)
+	_, err := meter.RegisterCallback(catchPanics(g.observe), instruments...)
 	return errors.Join(append(errs, err)...)
 }
 

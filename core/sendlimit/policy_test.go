@@ -45,10 +45,10 @@ func TestTheMostSpecificLimitApplies(t *testing.T) {
 	}
 }
 
-func TestWithReportsWhetherThePolicyIsNewOrChanged(t *testing.T) {
+func TestPolicyWithTellsNewFromChanged(t *testing.T) {
 	rule := sendlimit.Rule{ID: "r"}
-	createdRule, writtenRule := rule, rule
-	createdRule.Created, writtenRule.Written = true, true
+	createdRule, correctedRule := rule, rule
+	createdRule.Created, correctedRule.Written = true, true
 	existingPolicy := sendlimit.Policy{PerDay: 5, RuleID: "r", UpdatedAt: noon}
 	later := noon.Add(time.Hour)
 	for _, tt := range []struct {
@@ -63,7 +63,7 @@ func TestWithReportsWhetherThePolicyIsNewOrChanged(t *testing.T) {
 		{"the first time, without mailboxes", sendlimit.Policy{}, 5, sendlimit.Rule{}, sendlimit.Created},
 		{"the same again", existingPolicy, 5, rule, sendlimit.Unchanged},
 		{"a different limit", existingPolicy, 6, rule, sendlimit.Updated},
-		{"a corrected rule", existingPolicy, 5, writtenRule, sendlimit.Updated},
+		{"a corrected rule", existingPolicy, 5, correctedRule, sendlimit.Updated},
 		{"a missing rule", existingPolicy, 5, createdRule, sendlimit.Created},
 	} {
 		p, got := tt.before.With(tt.perDay, tt.rule, later)
