@@ -177,6 +177,12 @@ func processID(t *testing.T, h *pluginhost.Host, name string) int {
 	return n
 }
 
+// requireRunning calls a plugin that runs testdata/puppet. If no process runs, the call starts one.
+func requireRunning(t *testing.T, h *pluginhost.Host, name string) {
+	t.Helper()
+	processID(t, h, name)
+}
+
 // waitForExit waits until a process has exited. The process need not be a child of the test.
 func waitForExit(t *testing.T, pid int, timeout time.Duration) {
 	t.Helper()

@@ -71,12 +71,12 @@ type SupervisionPolicy struct {
 	PingTimeout time.Duration
 	// StopGrace is the time that a plugin has to exit before it is killed. The default is 2 s.
 	StopGrace time.Duration
-	// Backoff is the delay after the first crash. It doubles with each crash in a row. The default
-	// is 200 ms.
+	// Backoff is the delay after the first failure (see Status). It doubles with each failure in a
+	// row. The default is 200 ms.
 	Backoff time.Duration
 	// Cooldown is the delay between start attempts in a crash loop. The default is 1 min.
 	Cooldown time.Duration
-	// CrashLimit is how many crashes in a row make a crash loop. The default is 5.
+	// CrashLimit is how many failures in a row make a crash loop. The default is 5.
 	CrashLimit int
 	// DrainTimeout is how long a replaced process may take to finish its calls before it is
 	// stopped. Calls that are still in progress when it is stopped fail. The default is 30 s.
@@ -104,12 +104,12 @@ func (p SupervisionPolicy) withDefaults() SupervisionPolicy {
 }
 
 // restartDelay returns the delay before the next start, and whether the plugin is in a crash loop.
-// crashes is the number of crashes in a row, at least 1.
-func (p SupervisionPolicy) restartDelay(crashes int) (delay time.Duration, crashLoop bool) {
-	if crashes >= p.CrashLimit {
+// failures is the number of failures in a row, at least 1.
+func (p SupervisionPolicy) restartDelay(failures int) (delay time.Duration, crashLoop bool) {
+	if failures >= p.CrashLimit {
 		return p.Cooldown, true
 	}
-	return p.Backoff << (crashes - 1), false
+	return p.Backoff << (failures - 1), false
 }
 
 // Host runs the plugins of one plugin folder. Its methods are safe for concurrent use.
@@ -158,30 +158,30 @@ func (o Options) withDefaults() Options {
 
 // Mail returns the mail platform of the plugin with this name. Each call passes the interceptors
 // and is then sent to the plugin. The first interceptor is the outermost. For each call, the host
-// calls the function connection. If connection fails, the call fails with the same error.
-func (h *Host) Mail(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.MailPlatform {
-	return wire.MailClient(h.opener(name, connection), interceptors...)
+// calls buildConnection. If buildConnection fails, the call fails with the same error.
+func (h *Host) Mail(name string, buildConnection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.MailPlatform {
+	return wire.MailClient(h.opener(name, buildConnection), interceptors...)
 }
 
 // DNS returns the DNS provider of the plugin with this name. All its calls are for the same DNS
 // connection of an account. For the parameters see Mail.
-func (h *Host) DNS(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.DNSProvider {
-	return wire.DNSClient(h.opener(name, connection), interceptors...)
+func (h *Host) DNS(name string, buildConnection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.DNSProvider {
+	return wire.DNSClient(h.opener(name, buildConnection), interceptors...)
 }
 
 // Sending returns the sending platform of the plugin with this name. All its calls are for the same
 // integration of an account. For the parameters see Mail.
-func (h *Host) Sending(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.SendingPlatform {
-	return wire.SendingClient(h.opener(name, connection), interceptors...)
+func (h *Host) Sending(name string, buildConnection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.SendingPlatform {
+	return wire.SendingClient(h.opener(name, buildConnection), interceptors...)
 }
 
-func (h *Host) opener(name string, connection func(context.Context) (wire.Connection, error)) wire.Opener {
+func (h *Host) opener(name string, buildConnection func(context.Context) (wire.Connection, error)) wire.Opener {
 	return func(ctx context.Context, callSecrets ...secret.Text) (wire.Session, error) {
 		s, ok := h.plugins[name]
 		if !ok {
 			return wire.Session{}, downError("plugin_missing", 0)
 		}
-		c, err := connection(ctx)
+		c, err := buildConnection(ctx)
 		if err != nil {
 			return wire.Session{}, err
 		}

@@ -26,7 +26,7 @@ type instance struct {
 	exitRecorded chan struct{} // closed when the supervisor has recorded the exit
 
 	calls   int           // number of calls in progress
-	drained chan struct{} // nil until the process is replaced, closed once no call is in progress any more
+	drained chan struct{} // nil until drain is called, closed once no call is in progress any more
 
 	hasAnswered         bool            // the process answered at least one call
 	wasKillRequested    bool            // Host.Kill was called for this process
@@ -93,6 +93,10 @@ type pluginWaits struct {
 func (w pluginWaits) Wait(ctx context.Context, scope string, atLeast time.Duration) time.Duration {
 	return w.store.Wait(ctx, w.plugin+":"+scope, atLeast)
 }
+
+// isDraining reports whether the process gets no further calls, because it was replaced or its
+// plugin was removed. The caller holds the mutex of the supervisor.
+func (i *instance) isDraining() bool { return i.drained != nil }
 
 func (i *instance) hasExited() bool {
 	select {

@@ -39,7 +39,7 @@ func TestProtocolPageHasTheNumbersOfTheHost(t *testing.T) {
 		fmt.Sprintf("calls `Check` of the health service, with a deadline of %d second.", seconds(d.PingTimeout)),
 		fmt.Sprintf("after a call, at most every %d seconds", seconds(d.UsageInterval)),
 		fmt.Sprintf("A message has at most %d MiB, in both directions", wire.MaxMessage>>20),
-		fmt.Sprintf("cuts a line after %d KiB, and a text in a line after %d KiB", wire.MaxLine>>10, maxTextBytes>>10),
+		fmt.Sprintf("cuts a line after %d KiB, and each text that it logs after %d KiB", wire.MaxLine>>10, maxTextBytes>>10),
 		fmt.Sprintf("at most %d lines a second, with bursts of up to %d", linesPerSecond, maxBurst),
 	} {
 		if !strings.Contains(page, want) {

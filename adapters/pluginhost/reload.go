@@ -116,7 +116,7 @@ func (s *supervisor) upgrade(wanted Entry) error {
 	}
 	replacedEntry, replacedProcess := s.entry, s.running
 	s.entry, s.previous, s.rejected, s.wasRemoved = wanted, &replacedEntry, Entry{}, false
-	s.crashes, s.retryAt = 0, time.Time{}
+	s.consecutiveFailures, s.retryAt = 0, time.Time{}
 	s.setRunning(i)
 	s.drain(replacedProcess)
 	s.host.reportChange(s.name)
@@ -143,8 +143,8 @@ func (s *supervisor) isRemoved() bool {
 	return s.wasRemoved
 }
 
-// drain stops a replaced process as soon as its calls have ended. It stops the process after
-// DrainTimeout at the latest, or when the host is closed. The caller holds s.mu.
+// drain stops a replaced or removed process as soon as its calls have ended. It stops the process
+// after DrainTimeout at the latest, or when the host is closed. The caller holds s.mu.
 func (s *supervisor) drain(i *instance) {
 	if i == nil {
 		return
@@ -174,7 +174,7 @@ func (s *supervisor) release(i *instance) {
 
 // releaseLocked does the work of release. The caller holds s.mu.
 func (s *supervisor) releaseLocked(i *instance) {
-	if i.calls--; i.calls == 0 && i.drained != nil {
+	if i.calls--; i.calls == 0 && i.isDraining() {
 		close(i.drained)
 	}
 }

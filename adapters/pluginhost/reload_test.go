@@ -39,7 +39,7 @@ func offerVersion(t *testing.T, dir, version string) {
 func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	policy := fastRestart
 	policy.DrainTimeout = testTimeout
-	dir := pluginDir(t, "puppet:puppet")
+	dir := pluginDir(t, "puppet:puppet") // the plugin puppet runs the program testdata/puppet
 	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
 	oldPID := processID(t, host, "puppet")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +114,7 @@ func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	policy := fastRestart
 	policy.Backoff = time.Hour // a delayed restart would fail the call below
 	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
-	processID(t, host, "puppet")
+	requireRunning(t, host, "puppet")
 	offerVersion(t, dir, "2.0.0-exits-first")
 	if err := host.Reload(); err != nil || host.Status()[0].Version != "2.0.0-exits-first" {
 		t.Fatalf("%v, %+v", err, host.Status())
@@ -125,7 +125,7 @@ func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	for host.Status()[0].Version != "1.2.3" {
 		time.Sleep(time.Millisecond) // until the exit is recorded
 	}
-	processID(t, host, "puppet")
+	requireRunning(t, host, "puppet")
 	if err := host.Reload(); err != nil || host.Status()[0].Version != "1.2.3" {
 		t.Errorf("the rejected version is back: %v, %+v", err, host.Status())
 	}
@@ -138,7 +138,7 @@ func TestUpgradeThatHangsInItsFirstCallsIsReverted(t *testing.T) {
 	policy := fastRestart
 	policy.Backoff, policy.PingTimeout = time.Hour, 100*time.Millisecond // a delayed restart would fail the call below
 	host, logged := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
-	processID(t, host, "puppet")
+	requireRunning(t, host, "puppet")
 	offerVersion(t, dir, "2.0.0")
 	if err := host.Reload(); err != nil || host.Status()[0].Version != "2.0.0" {
 		t.Fatalf("%v, %+v", err, host.Status())
@@ -151,7 +151,7 @@ func TestUpgradeThatHangsInItsFirstCallsIsReverted(t *testing.T) {
 	}
 	waitForLine(t, logged, `"plugin does not answer and is killed"`, `"plugin":"puppet"`)
 	waitForLine(t, logged, `"the new version failed before it answered a call`, `"plugin":"puppet"`, `"version":"1.2.3"`, `"rejected":"2.0.0"`)
-	processID(t, host, "puppet")
+	requireRunning(t, host, "puppet")
 	if err := host.Reload(); err != nil || host.Status()[0].Version != "1.2.3" {
 		t.Errorf("the rejected version is back: %v, %+v", err, host.Status())
 	}
@@ -187,7 +187,7 @@ func TestRemovedPluginGetsNoCalls(t *testing.T) {
 	for len(host.Names("mail")) == 0 {
 		time.Sleep(time.Millisecond) // until Watch has noticed
 	}
-	processID(t, host, "puppet")
+	requireRunning(t, host, "puppet")
 }
 
 // TestCloseDoesNotWaitForADrainingProcess closes the host while a replaced process has a call.

@@ -64,9 +64,9 @@ func (s *supervisor) status() Status {
 	defer s.mu.Unlock()
 	reported := Status{
 		Name: s.entry.Name, Version: s.entry.Version, State: Idle,
-		Starts: s.starts, Hangs: s.hangs, ConsecutiveFailures: s.crashes, LastError: s.lastError, RetryAt: s.retryAt,
+		Starts: s.starts, Hangs: s.hangs, ConsecutiveFailures: s.consecutiveFailures, LastError: s.lastError, RetryAt: s.retryAt,
 	}
-	_, crashLoop := s.policy.restartDelay(max(s.crashes, 1))
+	_, crashLoop := s.policy.restartDelay(max(s.consecutiveFailures, 1))
 	switch {
 	case s.isClosed:
 		reported.State = Closed

@@ -28,19 +28,19 @@ type supervisor struct {
 	background panics.Group  // the goroutines that goLogged starts
 	closing    chan struct{} // closed by close
 
-	mu         sync.Mutex
-	entry      Entry  // the entry that the next start runs
-	previous   *Entry // the entry before an upgrade, until the upgraded process has answered a call
-	rejected   Entry  // the most recent entry whose process was not healthy
-	wasRemoved bool   // the catalog no longer has the plugin
-	running    *instance
-	starting   chan struct{} // nil when no start is in progress, closed when the start ends
-	isClosed   bool
-	starts     int
-	hangs      int
-	crashes    int // consecutive failures (see Status)
-	retryAt    time.Time
-	lastError  error
+	mu                  sync.Mutex
+	entry               Entry  // the entry that the next start runs
+	previous            *Entry // the entry before an upgrade, until the upgraded process has answered a call
+	rejected            Entry  // the most recent entry whose process was not healthy
+	wasRemoved          bool   // the catalog no longer has the plugin
+	running             *instance
+	starting            chan struct{} // nil when no start is in progress, closed when the start ends
+	isClosed            bool
+	starts              int
+	hangs               int
+	consecutiveFailures int // see Status
+	retryAt             time.Time
+	lastError           error
 }
 
 func newSupervisor(h *Host, e Entry) *supervisor {
@@ -113,7 +113,7 @@ func (s *supervisor) logPanic(e *panics.Error) {
 // names the last failure if it was a wrong checksum or protocol version. Otherwise the cause says
 // whether the plugin is in a crash loop. The caller holds s.mu.
 func (s *supervisor) delayedError(delay time.Duration) error {
-	_, crashLoop := s.policy.restartDelay(s.crashes)
+	_, crashLoop := s.policy.restartDelay(s.consecutiveFailures)
 	switch {
 	case errors.Is(s.lastError, verified.ErrChecksum):
 		return downError("plugin_checksum", delay)
@@ -177,7 +177,8 @@ func (s *supervisor) waitForExit(i *instance) {
 }
 
 // recordExit records that a process has exited. The exit does not count as a crash if the host is
-// closed, the process was replaced, Host.Kill was called, or the process had answered a call.
+// closed, the process was replaced, its plugin was removed, Host.Kill was called, or the process had
+// answered a call.
 // exitStatus is the exit code or the signal.
 func (s *supervisor) recordExit(i *instance, exitStatus string) {
 	s.mu.Lock()
@@ -187,10 +188,10 @@ func (s *supervisor) recordExit(i *instance, exitStatus string) {
 	}
 	switch {
 	case s.isClosed:
-	case i.drained != nil:
+	case i.isDraining():
 		s.log.Info("the replaced process ended", "version", i.description.Version, "pid", i.process.PID(), "exit", exitStatus)
 	case i.wasKillRequested, i.hasAnswered:
-		s.crashes = 0
+		s.consecutiveFailures = 0
 		s.retryAt = time.Time{}
 		s.log.Warn("plugin ended; the next call starts it again", "pid", i.process.PID(), "exit", exitStatus)
 	default:
@@ -212,11 +213,11 @@ func (s *supervisor) recordFailure(err error) {
 		s.host.reportChange(s.name)
 		return
 	}
-	s.crashes++
+	s.consecutiveFailures++
 	s.lastError = err
-	delay, crashLoop := s.policy.restartDelay(s.crashes)
+	delay, crashLoop := s.policy.restartDelay(s.consecutiveFailures)
 	s.retryAt = time.Now().Add(delay)
-	s.log.Error("plugin failed", "error", err, "crashes", s.crashes, "crash_loop", crashLoop, "retry_in", delay.String())
+	s.log.Error("plugin failed", "error", err, "crashes", s.consecutiveFailures, "crash_loop", crashLoop, "retry_in", delay.String())
 }
 
 // exitRecordTimeout is how long callEnded waits for the exit of a process to be recorded after its
@@ -254,7 +255,7 @@ func (s *supervisor) callEnded(i *instance, err error) {
 		i.consecutiveTimeouts = 0
 		i.hasAnswered = true
 		if i == s.running {
-			s.crashes, s.previous = 0, nil
+			s.consecutiveFailures, s.previous = 0, nil
 		}
 	}
 }

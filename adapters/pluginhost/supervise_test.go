@@ -124,7 +124,7 @@ func TestCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 	}
 	cooledHost := crashLooping(50 * time.Millisecond)
 	time.Sleep(50 * time.Millisecond)
-	processID(t, cooledHost, "puppet")
+	requireRunning(t, cooledHost, "puppet")
 	if s := cooledHost.Status()[0]; s.State != pluginhost.Running || s.ConsecutiveFailures != 0 || s.Starts != 2 {
 		t.Fatalf("status %+v", s)
 	}
@@ -194,7 +194,7 @@ func TestKillIsNotACrash(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	processID(t, host, "puppet")
+	requireRunning(t, host, "puppet")
 	if n := countLines(logged, `"plugin ended`, `"plugin":"puppet"`, `"exit":"signal: killed"`); n != policy.CrashLimit+1 {
 		t.Errorf("the log reports %d exits:\n%s", n, logged)
 	}
