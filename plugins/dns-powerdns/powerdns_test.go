@@ -116,10 +116,10 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 	}
 }
 
-// TestUncountedZoneIsNotWritten checks a zone whose serial does not show the changes of others. The
-// plugin refuses to write it, because it could not detect that its write removed a value that
-// somebody else added meanwhile.
-func TestUncountedZoneIsNotWritten(t *testing.T) {
+// TestZoneWithoutChangeCounterIsNotWritten checks a zone whose serial does not show the changes of
+// others. The plugin refuses to write it, because it could not detect that its write removed a value
+// that somebody else added meanwhile.
+func TestZoneWithoutChangeCounterIsNotWritten(t *testing.T) {
 	fixture := newFixture(t)
 	for _, mode := range []string{"", "EPOCH", "SOA-EDIT"} {
 		zone := fixture.NewZone(t)
@@ -281,8 +281,8 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 // TestRowsOutsideTheZoneAreLeftOut reads a zone whose database has rows that the server does not
 // serve.
 func TestRowsOutsideTheZoneAreLeftOut(t *testing.T) {
-	const set = `{"name":"%s","type":"%s","ttl":60,"records":[{"content":"%s"}]}`
-	row := func(name, kind, content string) string { return fmt.Sprintf(set, name, kind, content) }
+	const rowFormat = `{"name":"%s","type":"%s","ttl":60,"records":[{"content":"%s"}]}`
+	row := func(name, kind, content string) string { return fmt.Sprintf(rowFormat, name, kind, content) }
 	rows := strings.Join([]string{
 		row("a.test.", "A", "192.0.2.1"),
 		row("b.test.", "A", "192.0.2.2"),

@@ -27,7 +27,7 @@ var (
 	errMissing          = exception{"", invocationTypes + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Missing mandatory parameters: %s"}
 	errTransform        = exception{"", invocationTypes + "ParameterTransformationException", "Cannot process argument transformation on parameter %s"}
 	errNoObject         = exception{"Ex6F9304", taskTypes + "ManagementObjectNotFoundException", "The operation couldn't be performed because object '%s' couldn't be found on 'SIM0001.PROD.OUTLOOK.COM'."}
-	errProxy            = exception{"ExB10BE9", "Microsoft.Exchange.Management.Tasks.WLCDManagedMemberExistsException", "The proxy address \"SMTP:%s\" is already being used by the proxy addresses or LegacyExchangeDN of another object. Please choose another proxy address."}
+	errAddressTaken     = exception{"ExB10BE9", "Microsoft.Exchange.Management.Tasks.WLCDManagedMemberExistsException", "The proxy address \"SMTP:%s\" is already being used by the proxy addresses or LegacyExchangeDN of another object. Please choose another proxy address."}
 	errNameTaken        = exception{"Ex9CD8F3", "Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "The name \"%s\" is already being used. Please try another name."}
 	errObjectExists     = exception{"Ex9CD8F3", "Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "An object with the same name already exists. %s"}
 	errInvalid          = exception{"Ex0FA2C5", "Microsoft.Exchange.Data.DataValidationException", "Property validation failed. %s"}

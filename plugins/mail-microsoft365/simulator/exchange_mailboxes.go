@@ -12,18 +12,18 @@ import (
 
 // mailbox is one mailbox of any kind.
 type mailbox struct {
-	ObjectID    string    `json:"object_id"` // id of the account, "" for system mailboxes
-	GUID        string    `json:"guid"`
-	Exchange    string    `json:"exchange"` // ExchangeGuid
-	Name        string    `json:"name"`
-	DisplayName string    `json:"display_name"`
-	Alias       string    `json:"alias"`
-	Primary     string    `json:"primary"`
-	Others      []string  `json:"others"`
-	Kind        string    `json:"kind"` // RecipientTypeDetails
-	SentCopy    bool      `json:"sent_copy"`
-	Created     time.Time `json:"created"`
-	Usable      lag       `json:"usable"`
+	ObjectID       string    `json:"object_id"` // id of the account, "" for system mailboxes
+	GUID           string    `json:"guid"`
+	ExchangeGUID   string    `json:"exchange"`
+	Name           string    `json:"name"`
+	DisplayName    string    `json:"display_name"`
+	Alias          string    `json:"alias"`
+	Primary        string    `json:"primary"`
+	OtherAddresses []string  `json:"others"`
+	Kind           string    `json:"kind"`      // RecipientTypeDetails
+	CopySentAs     bool      `json:"sent_copy"` // MessageCopyForSentAsEnabled
+	Created        time.Time `json:"created"`
+	Usable         lag       `json:"usable"`
 	// SMTPAuthDisabled is nil if the organization's setting applies.
 	SMTPAuthDisabled *bool `json:"smtp_auth_disabled"`
 }
@@ -33,7 +33,7 @@ type mailbox struct {
 func (t *tenant) mailbox(identity string) *mailbox {
 	for i := range t.Exchange.Mailboxes {
 		box := &t.Exchange.Mailboxes[i]
-		keys := append([]string{box.Primary, box.Name, box.Alias, box.GUID, box.Exchange, box.ObjectID}, box.Others...)
+		keys := append([]string{box.Primary, box.Name, box.Alias, box.GUID, box.ExchangeGUID, box.ObjectID}, box.OtherAddresses...)
 		if u := t.user(box.ObjectID); u != nil {
 			keys = append(keys, u.UPN)
 		}
@@ -55,16 +55,16 @@ var aliasPattern = regexp.MustCompile(`^[A-Za-z0-9!#%*+/=?^_~-]+(\.[A-Za-z0-9!#%
 // uses and a few others.
 func (t *tenant) mailboxRow(box mailbox) object {
 	addresses := []string{"SMTP:" + box.Primary}
-	for _, other := range box.Others {
+	for _, other := range box.OtherAddresses {
 		addresses = append(addresses, "smtp:"+other)
 	}
 	row := object{
-		"ExternalDirectoryObjectId": box.ObjectID, "ExchangeGuid": box.Exchange, "Guid": box.GUID, "Id": box.Name,
+		"ExternalDirectoryObjectId": box.ObjectID, "ExchangeGuid": box.ExchangeGUID, "Guid": box.GUID, "Id": box.Name,
 		"Identity": box.Name, "Name": box.Name, "DisplayName": box.DisplayName, "Alias": box.Alias,
 		"PrimarySmtpAddress": box.Primary, "WindowsEmailAddress": box.Primary, "UserPrincipalName": box.Primary,
 		"RecipientTypeDetails": box.Kind, "RecipientType": "UserMailbox", "IsShared": box.Kind == "SharedMailbox",
 		"AccountDisabled": true, "WhenMailboxCreated": box.Created, "EmailAddresses": addresses,
-		"MessageCopyForSentAsEnabled": box.SentCopy, "EmailAddressPolicyEnabled": false,
+		"MessageCopyForSentAsEnabled": box.CopySentAs, "EmailAddressPolicyEnabled": false,
 		"ProhibitSendQuota": "49.5 GB (53,150,220,288 bytes)", "RetainDeletedItemsFor": "14.00:00:00",
 		"ForwardingSmtpAddress": nil, "CustomAttribute1": "", "RecipientLimits": 500,
 	}
@@ -119,9 +119,9 @@ func newMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 		t.Behaviour.AliasTaken = false
 		t.Exchange.NonMailboxAddresses = append(t.Exchange.NonMailboxAddresses, box.Alias+"@"+t.initialDomain())
 	}
-	for _, a := range append([]string{box.Primary}, box.Others...) {
+	for _, a := range append([]string{box.Primary}, box.OtherAddresses...) {
 		if t.isAddressTaken(a) {
-			return outcome{failure: errProxy.with(a)}
+			return outcome{failure: errAddressTaken.with(a)}
 		}
 	}
 	if slices.ContainsFunc(t.Exchange.Mailboxes, func(o mailbox) bool { return strings.EqualFold(o.Name, box.Name) }) {
@@ -162,11 +162,11 @@ func (call *invocation) mailboxFromParams(t *tenant) (mailbox, *exception) {
 		return mailbox{}, errNotMailDomain.with(domain)
 	}
 	id := guid("mailbox", t.ID, strings.ToLower(primary), call.now.String())
-	box := mailbox{ObjectID: id, GUID: guid("guid", id), Exchange: guid("exchange", id), Name: name,
+	box := mailbox{ObjectID: id, GUID: guid("guid", id), ExchangeGUID: guid("exchange", id), Name: name,
 		DisplayName: display, Alias: alias, Primary: primary, Kind: "SharedMailbox", Created: call.now,
 		Usable: t.Behaviour.mailboxLag(call.now)}
 	if second := alias + "@" + t.initialDomain(); !strings.EqualFold(second, primary) {
-		box.Others = []string{second}
+		box.OtherAddresses = []string{second}
 	}
 	return box, nil
 }
@@ -191,7 +191,7 @@ func (t *tenant) isAddressTaken(a string) bool {
 		return true
 	}
 	return slices.ContainsFunc(t.Exchange.Mailboxes, func(box mailbox) bool {
-		return isSame(box.Primary) || slices.ContainsFunc(box.Others, isSame)
+		return isSame(box.Primary) || slices.ContainsFunc(box.OtherAddresses, isSame)
 	})
 }
 
@@ -209,9 +209,9 @@ func setMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 		}
 	}
 	if call.params.has("MessageCopyForSentAsEnabled") {
-		box.SentCopy = call.params.isTrue("MessageCopyForSentAsEnabled")
+		box.CopySentAs = call.params.isTrue("MessageCopyForSentAsEnabled")
 	}
-	if before.DisplayName == box.DisplayName && before.SentCopy == box.SentCopy {
+	if before.DisplayName == box.DisplayName && before.CopySentAs == box.CopySentAs {
 		return nothingModified(box.Name)
 	}
 	return outcome{}

@@ -45,6 +45,7 @@ func (s *simulator) graphHandler() http.Handler {
 		s.graphEndpoint([]string{roleReadWrite}, withTenant(createRoleAssignment)))
 	mux.HandleFunc("GET /v1.0/policies/identitySecurityDefaultsEnforcementPolicy",
 		s.graphEndpoint([]string{policyRead}, withTenant(getSecurityDefaults)))
+	// ServeMux has no pattern for a path with (appId='...'). All other paths are answered with an error.
 	mux.HandleFunc("/", s.graphEndpoint(nil, withTenant(getPrincipalByAppID)))
 	return mux
 }
@@ -256,7 +257,7 @@ var (
 	errNoRecord            = graphError{status: 400, code: "Request_BadRequest", message: "Domain verification failed with the following error: 'The required DNS record of domain %s was not found. Records may take up to 72 hours to be visible.'"}
 	errVerifiedElsewhere   = graphError{status: 400, code: "Request_BadRequest", message: "Domain verification failed with the following error: 'The domain %s is already verified in use by another organization.'"}
 	errReferenced          = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' cannot be deleted: objects still refer to it. List them with domainNameReferences, or use forceDelete."}
-	errBuiltIn             = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' cannot be deleted: it is the initial or the default domain."}
+	errInitialOrDefault    = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' cannot be deleted: it is the initial or the default domain."}
 	errNoServiceRecordsYet = graphError{status: 400, code: "Request_BadRequest", message: "The domain '%s' has no service configuration records yet."}
 	errPassword            = graphError{status: 400, code: "Request_BadRequest", message: "The specified password does not comply with password complexity requirements. Please provide a different password.",
 		details: []map[string]string{{"code": "InvalidValue", "target": "PasswordProfile", "message": "The specified password does not comply with password complexity requirements. Please provide a different password."}}}

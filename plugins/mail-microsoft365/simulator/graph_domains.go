@@ -227,7 +227,7 @@ func deleteDomain(c *graphCall, t *tenant) result {
 	d := t.domain(name)
 	switch {
 	case name == t.initialDomain() || d != nil && d.Default:
-		return errorResult(errBuiltIn.with(name))
+		return errorResult(errInitialOrDefault.with(name))
 	case d == nil:
 		return errorResult(errNotFound.with(name))
 	case len(t.usersOfDomain(name)) > 0:
@@ -252,7 +252,7 @@ func forceDeleteDomain(c *graphCall, t *tenant) result {
 		return errorResult(errNotFound.with(name))
 	}
 	if d.Default {
-		return errorResult(errBuiltIn.with(name))
+		return errorResult(errInitialOrDefault.with(name))
 	}
 	body, _ := c.readBody() // the body is optional
 	for i := range t.Users {

@@ -23,7 +23,7 @@ func userObject(u user) object {
 		mail = u.Mail
 	}
 	kind := "Member"
-	if u.Home != "" {
+	if u.HomeTenant != "" {
 		kind = "Guest"
 	}
 	return object{

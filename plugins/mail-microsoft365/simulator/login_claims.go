@@ -69,8 +69,8 @@ func (s *simulator) idTokenClaims(t *tenant, u user, app registration, c authori
 	if c.Nonce != "" {
 		claims["nonce"] = c.Nonce
 	}
-	if u.Home != "" {
-		claims["idp"] = "https://sts.windows.net/" + u.Home + "/"
+	if u.HomeTenant != "" {
+		claims["idp"] = "https://sts.windows.net/" + u.HomeTenant + "/"
 	}
 	scopes := strings.Fields(c.Scope)
 	if slices.Contains(scopes, "profile") {
@@ -85,7 +85,7 @@ func (s *simulator) idTokenClaims(t *tenant, u user, app registration, c authori
 // signInName returns the name that the person types to sign in. For a guest it is the address in
 // the guest's home organization.
 func (u user) signInName() string {
-	if u.Home != "" {
+	if u.HomeTenant != "" {
 		return u.Mail
 	}
 	return u.UPN

@@ -72,7 +72,7 @@ type user struct {
 	PasswordSet bool      `json:"password_set"` // the password itself is not stored
 	Policies    string    `json:"policies"`
 	Licensed    bool      `json:"licensed"`
-	Home        string    `json:"home"` // the id of a guest's own tenant, "" for other users
+	HomeTenant  string    `json:"home"` // the id of a guest's own tenant, "" for other users
 	Created     time.Time `json:"created"`
 	Visible     lag       `json:"visible"` // the delay until Graph shows the account
 }
@@ -96,7 +96,7 @@ func (t *tenant) findSignInUser(name string) *user {
 	}
 	for i := range t.Users {
 		u := &t.Users[i]
-		if u.Home != "" && (strings.EqualFold(u.Mail, name) || strings.EqualFold("guest@"+t.initialDomain(), name)) {
+		if u.HomeTenant != "" && (strings.EqualFold(u.Mail, name) || strings.EqualFold("guest@"+t.initialDomain(), name)) {
 			return u
 		}
 	}
@@ -149,14 +149,14 @@ func (t *tenant) addInitialObjects(key func(string) string, now time.Time) {
 	// check their home tenant.
 	t.Users = append(t.Users, user{ID: key("guest"), UPN: "guest_partner.example#EXT#@" + t.initialDomain(),
 		Mail: "guest@partner.example", Nickname: "guest", DisplayName: "Gil Guest", Enabled: true,
-		Home: key("guest's home"), Created: now})
+		HomeTenant: key("guest's home"), Created: now})
 	for _, local := range []string{"admin", "guest"} {
 		t.assignRole(key(local), globalAdministrator, lag{})
 	}
 	t.Exchange.Mailboxes = []mailbox{
-		{ObjectID: key("admin"), GUID: key("admin mailbox"), Exchange: key("admin exchange"), Name: "admin",
+		{ObjectID: key("admin"), GUID: key("admin mailbox"), ExchangeGUID: key("admin exchange"), Name: "admin",
 			DisplayName: "Ada Admin", Alias: "admin", Primary: t.adminName(), Kind: "UserMailbox", Created: now},
-		{GUID: key("discovery"), Exchange: key("discovery exchange"), Kind: "DiscoveryMailbox", Created: now,
+		{GUID: key("discovery"), ExchangeGUID: key("discovery exchange"), Kind: "DiscoveryMailbox", Created: now,
 			Name:        "DiscoverySearchMailbox{D919BA05-46A6-415f-80AD-7E09334BB852}",
 			DisplayName: "Discovery Search Mailbox",
 			Alias:       "DiscoverySearchMailbox{D919BA05-46A6-415f-80AD-7E09334BB852}",
