@@ -80,7 +80,7 @@ var connectionWrites = []struct {
 	{"connect", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
 		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected), time.Time{}, nil)
 	}},
-	{"refresh", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
+	{"refresh an integration", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
 		_, _ = s.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now.Add(24*time.Hour), []integration.Connection{
 			fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected),
 		}, nil)
@@ -169,9 +169,9 @@ func waitingStatements(t testing.TB, s *Store) (n int) {
 	return n
 }
 
-// TestNewConnectionOfARemovedMailboxIsLogged checks that the removal of a mailbox waits for a
+// TestRemovedMailboxEndsItsNewConnection checks that the removal of a mailbox waits for a
 // transaction that is connecting the mailbox, and then logs the end of the connection.
-func TestNewConnectionOfARemovedMailboxIsLogged(t *testing.T) {
+func TestRemovedMailboxEndsItsNewConnection(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all database connections
 	setup := migratedStore(t, url)
 	fixture := newIntegrationFixture(t, setup, "ann", 1)

@@ -59,7 +59,7 @@ func newBackupRow(file, status string, encrypted bool, info backupInfo) backupRo
 // Command returns the command `tenantry backup`. The command fails when the database or the keyset
 // does not exist, and when the file exists and --force is not set.
 func Command() *cobra.Command {
-	var credential string
+	var passphraseFile string
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
@@ -69,14 +69,14 @@ func Command() *cobra.Command {
 			"With --credential-file the whole file is encrypted with a passphrase, in the age format. Keep the passphrase\n" +
 			"elsewhere: without it the backup cannot be decrypted. Without the flag the file is readable by its owner only, and contains\n" +
 			"the keyset unencrypted.\n\n" +
-			"The backup does not contain settings, the provider's certificate or secret, or plugins.",
+			"The backup does not contain the settings, the plugins, or the operator's certificates and secrets for providers.",
 		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
 				return cli.UsageError(err)
 			}
-			passphrase, err := cli.ReadSecret(cmd, credential, "passphrase")
+			passphrase, err := cli.ReadSecret(cmd, passphraseFile, "passphrase")
 			if err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func Command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if credential == "" {
+			if passphraseFile == "" {
 				cli.Warn(cmd, "keyset_in_clear", "the backup contains the unencrypted keyset, so anyone who can read the backup can read the stored secrets; --credential-file FILE encrypts the backup")
 			}
 			if err := cli.Show(cmd, newBackupRow(args[0], "written", !passphrase.Empty(), info)); err != nil {
@@ -95,7 +95,7 @@ func Command() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&credential, "credential-file", "", "encrypt the backup with the passphrase in this file, or on standard input (-)")
+	cmd.Flags().StringVar(&passphraseFile, "credential-file", "", "encrypt the backup with the passphrase in this file, or on standard input (-)")
 	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd

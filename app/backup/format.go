@@ -53,8 +53,8 @@ type (
 		Tables []tableSum `json:"tables"`
 		SHA256 string     `json:"sha256"`
 	}
-	// backupLine is a line with the keyset, the columns of a table, or the manifest.
-	backupLine struct {
+	// sectionLine is a line with the keyset, the columns of a table, or the manifest.
+	sectionLine struct {
 		Keyset   string               `json:"keyset,omitempty"`
 		Table    string               `json:"table,omitempty"`
 		Columns  []maintenance.Column `json:"columns,omitempty"`
@@ -120,7 +120,7 @@ type backupWriter struct {
 func newBackupWriter(to io.Writer, header backupHeader, keyset []byte) (*backupWriter, error) {
 	compressor := gzip.NewWriter(to)
 	w := &backupWriter{newManifestBuilder(), compressor, bufio.NewWriterSize(compressor, 1<<16)}
-	return w, errors.Join(w.writeJSON(header), w.writeJSON(backupLine{Keyset: string(keyset)}))
+	return w, errors.Join(w.writeJSON(header), w.writeJSON(sectionLine{Keyset: string(keyset)}))
 }
 
 func (w *backupWriter) writeJSON(v any) error {
@@ -140,7 +140,7 @@ func (w *backupWriter) writeLine(text []byte) error {
 
 func (w *backupWriter) beginTable(t maintenance.Table) error {
 	w.manifest.beginTable(t.Name)
-	return w.writeJSON(backupLine{Table: t.Name, Columns: t.Columns})
+	return w.writeJSON(sectionLine{Table: t.Name, Columns: t.Columns})
 }
 
 func (w *backupWriter) writeRow(text []byte) error {
@@ -151,5 +151,5 @@ func (w *backupWriter) writeRow(text []byte) error {
 // finish writes the manifest and flushes all data. It does not close the underlying writer.
 func (w *backupWriter) finish() (backupManifest, error) {
 	manifest := w.manifest.build()
-	return manifest, errors.Join(w.writeJSON(backupLine{Manifest: &manifest}), w.buffer.Flush(), w.gzip.Close())
+	return manifest, errors.Join(w.writeJSON(sectionLine{Manifest: &manifest}), w.buffer.Flush(), w.gzip.Close())
 }

@@ -108,7 +108,7 @@ func (r *backupReader) readHead() error {
 	if line, err = r.scan(); err != nil {
 		return err
 	}
-	var keysetLine backupLine
+	var keysetLine sectionLine
 	if json.Unmarshal(line, &keysetLine) != nil || secrets.CheckKeyset([]byte(keysetLine.Keyset)) != nil {
 		return damagedError("its keyset cannot be read")
 	}
@@ -149,7 +149,7 @@ func (r *backupReader) readNext(sink rowSink) error {
 		r.addLine(line)
 		return sink.addRow(bytes.Clone(line))
 	}
-	var parsed backupLine
+	var parsed sectionLine
 	if json.Unmarshal(line, &parsed) != nil {
 		return damagedError("a line is neither a row nor a table")
 	}

@@ -30,7 +30,7 @@ import (
 // database that is not empty, and a keyset file that differs from the keyset in the backup. It
 // checks all three before it changes any data.
 func RestoreCommand() *cobra.Command {
-	var credential string
+	var passphraseFile string
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore a backup into an empty database, with its keyset",
@@ -44,7 +44,7 @@ func RestoreCommand() *cobra.Command {
 			if err != nil {
 				return cli.UsageError(err)
 			}
-			passphrase, err := cli.ReadSecret(cmd, credential, "passphrase")
+			passphrase, err := cli.ReadSecret(cmd, passphraseFile, "passphrase")
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func RestoreCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&credential, "credential-file", "", "read the passphrase of the backup from this file, or from standard input (-)")
+	cmd.Flags().StringVar(&passphraseFile, "credential-file", "", "read the passphrase of the backup from this file, or from standard input (-)")
 	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd
 }

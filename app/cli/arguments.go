@@ -15,8 +15,9 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// RefuseArguments makes cmd and its subcommands refuse unexpected arguments with a usage error.
-func RefuseArguments(cmd *cobra.Command) {
+// RefuseUnexpectedArguments makes cmd and its subcommands refuse unexpected arguments with a usage
+// error.
+func RefuseUnexpectedArguments(cmd *cobra.Command) {
 	checkArgs := cmd.Args
 	if checkArgs == nil {
 		checkArgs = noArguments
@@ -33,7 +34,7 @@ func RefuseArguments(cmd *cobra.Command) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		RefuseArguments(sub)
+		RefuseUnexpectedArguments(sub)
 	}
 }
 
@@ -52,8 +53,8 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s has no command %q%s", cmd.CommandPath(), args[0], suggestion)
 }
 
-// CheckHelp makes the command `help` refuse the name of a command that does not exist.
-func CheckHelp(root *cobra.Command) {
+// CheckHelpArguments makes the command `help` refuse the name of a command that does not exist.
+func CheckHelpArguments(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "help" {
@@ -88,10 +89,10 @@ func AtLeastOneFile(cmd *cobra.Command, args []string) error {
 // removes the stored text.
 var mayBeEmpty = []string{"name", "display-name", "support-url"}
 
-// RefuseEmpty returns a usage error when a flag has an empty value. A script can pass an empty
-// value by mistake, because a variable is not set. The command would treat the flag as missing.
-// Flags of settings and the flags in mayBeEmpty may be empty.
-func RefuseEmpty(cmd *cobra.Command) (err error) {
+// RefuseEmptyFlagValues returns a usage error when a flag has an empty value. A script can pass an
+// empty value by mistake, because a variable is not set. The command would treat the flag as
+// missing. Flags of settings and the flags in mayBeEmpty may be empty.
+func RefuseEmptyFlagValues(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		_, isSetting := flag.Annotations[SettingFlag]
 		if err == nil && !isSetting && !slices.Contains(mayBeEmpty, flag.Name) && flag.Value.Type() == "string" && flag.Value.String() == "" {
@@ -101,9 +102,9 @@ func RefuseEmpty(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// AskedForJSON reports whether the error of cmd must be printed as JSON. It also searches args for
-// --output, because cobra stops parsing at the first invalid flag.
-func AskedForJSON(cmd *cobra.Command, args []string) bool {
+// WantsErrorAsJSON reports whether the error of cmd must be printed as JSON. It also searches args
+// for --output, because cobra stops parsing at the first invalid flag.
+func WantsErrorAsJSON(cmd *cobra.Command, args []string) bool {
 	if WantsJSON(cmd) {
 		return true
 	}

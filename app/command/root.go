@@ -35,7 +35,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		cli.PrintError(stderr, cmd, cli.AskedForJSON(cmd, args), err)
+		cli.PrintError(stderr, cmd, cli.WantsErrorAsJSON(cmd, args), err)
 	}
 	return cli.ExitCode(err)
 }
@@ -62,7 +62,7 @@ func Root() *cobra.Command {
 		if cmd.Name() == "dev" {
 			return nil
 		}
-		return cli.RefuseEmpty(cmd)
+		return cli.RefuseEmptyFlagValues(cmd)
 	}
 	root.AddCommand(serveCommand(), devCommand(), demoCommand(), migrateCommand(), openapiCommand(), referenceCommand(), versionCommand(),
 		doctor.Command(), backup.Command(), backup.RestoreCommand(), cli.CompletionCommand())
@@ -71,7 +71,7 @@ func Root() *cobra.Command {
 	cli.SetUpHelp(root)
 	cli.RegisterCompletions(root)
 	operator.CompleteMailPlatform(root)
-	cli.CheckHelp(root)
-	cli.RefuseArguments(root)
+	cli.CheckHelpArguments(root)
+	cli.RefuseUnexpectedArguments(root)
 	return root
 }

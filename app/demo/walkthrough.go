@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// walkthrough is a client of the API and of the sandbox that prints each call.
+// walkthrough calls the API and the sandbox, and prints each call.
 type walkthrough struct {
 	out   io.Writer
 	ready sandbox.Ready
@@ -80,9 +80,9 @@ func (w *walkthrough) callOK(ctx context.Context, method, path string, body any)
 	return answer, err
 }
 
-// callUntil repeats a call every second until done returns true for the answer and its status. A
-// real client can wait for the mail platform in this way. callUntil fails when a call fails or ctx
-// is cancelled. It also fails on a status of 500 or higher, except 503 and 504.
+// callUntil repeats a call every second until done returns true for the answer and its status. It
+// fails when a call fails or ctx is cancelled. It also fails on a status of 500 or higher, except
+// 503 and 504. A real client can wait for the mail platform in the same way.
 func (w *walkthrough) callUntil(ctx context.Context, method, path string, body any, done func(object, int) bool) (object, error) {
 	for {
 		answer, status, err := w.call(ctx, method, path, body)

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// crashingProviders crashes its process at the writes of a DNS provider.
+// crashingProviders crashes the simulated worker process at each write to a DNS provider.
 type crashingProviders struct {
 	ports.DNSProviders
 
@@ -37,7 +37,7 @@ func (p crashingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.C
 	return fake.StepWithResult(ctx, p.process, func() ([]dns.RRSet, error) { return p.DNSProvider.Apply(ctx, z, changes) })
 }
 
-// crashingJobs crashes its process at the calls that claim, save or release a job.
+// crashingJobs crashes the simulated process at the calls that claim, save or release a job.
 type crashingJobs struct {
 	ports.DNSJobs
 
@@ -67,7 +67,7 @@ func (s crashingJobs) RenewJobLease(ctx context.Context, j provisioning.Job, lea
 	return s.DNSJobs.RenewJobLease(ctx, j, lease)
 }
 
-// crashingWrites crashes its process when the store records a write to a zone.
+// crashingWrites crashes the simulated process when the store records a write to a zone.
 type crashingWrites struct {
 	ports.DNSWrites
 
@@ -87,17 +87,17 @@ func (s crashingWrites) DropWrite(ctx context.Context, owner access.AccountID, i
 }
 
 // TestEveryCrashConverges crashes a worker once at each step of a job. After the worker's lease
-// has expired, a second worker finishes the job. Nothing is created twice, and all written records
-// are managed.
+// has expired, a second worker finishes the job. Nothing is created twice, and the store
+// lists all written records as managed by tenantry.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
-		steps := 0
-		for finished := false; !finished; steps++ {
-			inFakeTime(t, fmt.Sprintf("step %d, after its effect %v", steps, afterEffect), func(t *testing.T) {
+		crashStep := 0
+		for finished := false; !finished; crashStep++ {
+			inFakeTime(t, fmt.Sprintf("step %d, after its effect %v", crashStep, afterEffect), func(t *testing.T) {
 				fx := newFixture(t)
 				fx.connect(t, fx.provider)
 				id := fx.createJob(t).ID
-				process := fake.NewCrashingProcess(steps, afterEffect)
+				process := fake.NewCrashingProcess(crashStep, afterEffect)
 				worker := fx.worker(dependencies{
 					fake.SteppedMailPlatform(fx.fake, process), fake.SteppedDomains(fx.store, process), crashingJobs{fx.store, process}, crashingProviders{fx.providers, process},
 				})
@@ -105,14 +105,14 @@ func TestEveryCrashConverges(t *testing.T) {
 				fx.runUntilCrash(t, process, worker, id)
 				finished = !process.Dead()
 				if j := fx.job(t, id); j.Status == provisioning.Running {
-					fx.releaseJob(t, id)
+					fx.endLease(t, id)
 				}
 				fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 				fx.requireManaged(t, fx.providerRecords(t)...)
 			})
 		}
-		if steps < 25 {
-			t.Fatalf("a job has only %d steps at which a worker can crash", steps)
+		if crashStep < 25 {
+			t.Fatalf("a job has only %d steps at which a worker can crash", crashStep)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	<-provider.arrived
 	provider.answer <- struct{}{} // the read for the plan
 	<-provider.arrived            // the read before the write
-	lateEpoch := fx.releaseJob(t, id)
+	lateEpoch := fx.endLease(t, id)
 	fx.providers.AddAccount("cloudflare", "token", fx.provider)
 	fx.requireHealthy(t, fx.run(t, fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers}), id))
 	jobBefore, writes := fx.job(t, id), fx.providers.Writes()
@@ -147,9 +147,9 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	}
 }
 
-// releaseJob releases a job, so that another worker can claim it as if the lease had expired. It
-// returns the epoch of the ended lease.
-func (fx *fixture) releaseJob(t *testing.T, id string) int64 {
+// endLease ends the lease of a job, so that another worker can claim the job as if the lease had
+// expired. It returns the epoch of the ended lease.
+func (fx *fixture) endLease(t *testing.T, id string) int64 {
 	t.Helper()
 	j := fx.job(t, id)
 	released, err := fx.store.ReleaseJob(t.Context(), j, fx.clock)

@@ -28,13 +28,13 @@ const lagThreshold = 2 * sendlimit.MaxInterval
 // storedGauges observes what is in the database and the queue. With PostgreSQL, all replicas
 // observe the same values.
 type storedGauges struct {
-	queue        jobQueue
-	domainChecks ports.DomainChecks
-	sendWatch    ports.SendWatch
-	webhookWatch ports.WebhookWatch
-	now          func() time.Time
-	jobKinds     []string // all kinds; a kind without a waiting job is reported as 0
-	ttl          time.Duration
+	queue         jobQueue
+	domainChecks  ports.DomainChecks
+	sendHealth    ports.SendWatch
+	webhookHealth ports.WebhookWatch
+	now           func() time.Time
+	jobKinds      []string // all kinds; a kind without a waiting job is reported as 0
+	ttl           time.Duration
 
 	jobsWaiting, jobLateness, verifiedDomains, driftedDomains, oldestRead metric.Float64ObservableGauge
 	enforcement                                                           enforcementGauges
@@ -58,7 +58,7 @@ type storedCounts struct {
 // created.
 func (s *Service) registerStoredGauges(now func() time.Time, ttl time.Duration) error {
 	g, errs := &storedGauges{
-		queue: s.Queue, domainChecks: s.Store, sendWatch: s.Store, webhookWatch: s.Store, now: now, jobKinds: s.jobKinds(), ttl: ttl,
+		queue: s.Queue, domainChecks: s.Store, sendHealth: s.Store, webhookHealth: s.Store, now: now, jobKinds: s.jobKinds(), ttl: ttl,
 	}, []error(nil)
 	meter := otel.Meter(meterName)
 	gauge := func(name, description string) metric.Float64ObservableGauge {
@@ -110,11 +110,11 @@ func (g *storedGauges) observe(ctx context.Context, o metric.Observer) error {
 	for _, kind := range domain.Drifts {
 		o.ObserveFloat64(g.driftedDomains, float64(health.Drifted[kind]), labels("kind", string(kind)))
 	}
-	unread := 0.0
+	sinceOldestRead := 0.0
 	if !health.OldestRead.IsZero() {
-		unread = max(0, g.now().Sub(health.OldestRead).Seconds())
+		sinceOldestRead = max(0, g.now().Sub(health.OldestRead).Seconds())
 	}
-	o.ObserveFloat64(g.oldestRead, unread)
+	o.ObserveFloat64(g.oldestRead, sinceOldestRead)
 	g.enforcement.observe(o, counts.sends, g.now())
 	g.webhooks.observe(o, counts.webhooks, g.now())
 	return nil
@@ -142,10 +142,10 @@ func (g *storedGauges) queryCounts(ctx context.Context) (counts storedCounts, er
 		return counts, err
 	}
 	now := g.now()
-	if counts.sends, err = g.sendWatch.SendHealth(ctx, now, now.Add(-lagThreshold)); err != nil {
+	if counts.sends, err = g.sendHealth.SendHealth(ctx, now, now.Add(-lagThreshold)); err != nil {
 		return counts, err
 	}
-	counts.webhooks, err = g.webhookWatch.WebhookHealth(ctx, now)
+	counts.webhooks, err = g.webhookHealth.WebhookHealth(ctx, now)
 	return counts, err
 }
 

@@ -52,7 +52,8 @@ const (
 	ReasonDMARCDelegated  Reason = "dmarc_delegated"
 )
 
-// Note is a remark on an item that does not affect the decision.
+// Note is a remark on an item that does not affect the decision. Two notes have the value of a
+// reason: in some plans the same problem is a conflict.
 type Note string
 
 // The notes.
