@@ -17,7 +17,7 @@ const (
 )
 
 // Status is the status of a domain's mail records. MX is the preferred host, and SPF and DMARC are
-// the texts of the records. Each of these fields is "missing" if there is no such record.
+// the texts of the records. A field is "missing" if the zone does not have its record.
 type Status struct {
 	MX    string
 	SPF   string

@@ -68,7 +68,7 @@ func (z zoneView) exists(s RRSet) bool {
 // a set at the apex, because the apex of a zone always has its own records.
 func (z zoneView) fromWildcard(s RRSet) bool { return s.Synthesised && !sameName(s.Name, z.Zone) }
 
-// setAt returns the existing set of a name and type. If there is no such set, the result has no
+// setAt returns the existing set of a name and type. If no such set exists, the result has no
 // values.
 func (z zoneView) setAt(name string, recordType Type) RRSet {
 	for _, s := range z.Sets {

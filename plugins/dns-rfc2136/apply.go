@@ -70,7 +70,7 @@ func newUpdateMessage(zone string, records []wire.RR, changes []sdk.Change) (*wi
 // addPrerequisites adds the prerequisites for one change. If the set exists, it must still have the
 // records in existing. If it does not exist, it must still be missing. A CNAME cannot coexist with
 // a record of a different type, and a server silently ignores such an addition (RFC 2136, 3.4.2.2).
-// If changes has a set of the same name and a different type, there is no further prerequisite.
+// If changes has a set of the same name and a different type, addPrerequisites adds nothing more.
 // Otherwise, the name of a new CNAME must have no records, and the name of any other new set must
 // have no CNAME.
 func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes []sdk.Change) {

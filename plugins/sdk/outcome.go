@@ -77,8 +77,8 @@ func PlanInactive() error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "plan_inactive", Detail: "the account at the provider has no active plan"}
 }
 
-// RequestRefused returns the error for a refusal of the provider for which there is no more
-// specific error code. The request changed nothing, and the provider would refuse it again.
+// RequestRefused returns the error for a call that the provider refused for a reason that has no
+// error code of its own. The request changed nothing, and the provider would refuse it again.
 func RequestRefused(cause string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: cause, Detail: "the provider refused this"}
 }
