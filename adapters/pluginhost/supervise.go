@@ -189,7 +189,7 @@ func (s *supervisor) recordExit(i *instance, exitStatus string) {
 	switch {
 	case s.isClosed:
 	case i.isDraining():
-		s.log.Info("the replaced process ended", "version", i.description.Version, "pid", i.process.PID(), "exit", exitStatus)
+		s.log.Info("the process of a replaced or removed plugin ended", "version", i.description.Version, "pid", i.process.PID(), "exit", exitStatus)
 	case i.wasKillRequested, i.hasAnswered:
 		s.consecutiveFailures = 0
 		s.retryAt = time.Time{}
@@ -217,7 +217,7 @@ func (s *supervisor) recordFailure(err error) {
 	s.lastError = err
 	delay, crashLoop := s.policy.restartDelay(s.consecutiveFailures)
 	s.retryAt = time.Now().Add(delay)
-	s.log.Error("plugin failed", "error", err, "crashes", s.consecutiveFailures, "crash_loop", crashLoop, "retry_in", delay.String())
+	s.log.Error("plugin failed", "error", err, "failures", s.consecutiveFailures, "crash_loop", crashLoop, "retry_in", delay.String())
 }
 
 // exitRecordTimeout is how long callEnded waits for the exit of a process to be recorded after its

@@ -112,7 +112,7 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	if err := os.WriteFile(second, append(content, "second"...), 0o700); err != nil { // the loader ignores bytes after the program
 		t.Fatal(err)
 	}
-	upgrade(second, `"the replaced process ended"`)
+	upgrade(second, `"the process of a replaced or removed plugin ended"`)
 
 	// The command `plugin upgrade` starts this version twice. The third start is the service's and
 	// fails.

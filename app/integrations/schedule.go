@@ -110,8 +110,8 @@ func sessionName(s integration.Session) string {
 
 // endSession ends an expired session. It ignores a session that was deleted.
 func (s *Service) endSession(ctx context.Context, w ports.Wakeup) error {
-	names := strings.Split(w.ID, "/")
-	if len(names) != len([]string{"integration", "mailbox", "session"}) {
+	names := strings.Split(w.ID, "/") // the ids of the integration, the mailbox and the session
+	if len(names) != 3 {
 		return fmt.Errorf("%q is not the name of a session", w.ID)
 	}
 	err := s.endExpired(ctx, w.Account, names[0], names[1], names[2])
