@@ -28,8 +28,8 @@ type dayCountRow struct {
 	DayStart  time.Time
 	Final     int `bun:"settled"`
 	Recent    int
-	// CountedAt is the time of the reading that last changed or completed the count. For a partial
-	// count it is the start of the day.
+	// CountedAt is the time of the reading that last changed or completed the count. The start of
+	// the day marks the count as partial.
 	CountedAt time.Time
 }
 
@@ -105,9 +105,10 @@ func (s *Store) SaveCounts(ctx context.Context, claim ports.TenantClaim, c ports
 	})
 }
 
-// retiredMark returns the mark before which counts are obsolete (see ports.TenantClaim). It is the
-// earlier mark of two successive passes, because the clock of one pass may be fast. newDay is true
-// if the marks are on different days in UTC. Deleting counts once a day is often enough.
+// retiredMark returns the earlier mark of two successive enforcement passes. A mark is the time up
+// to which the counts of a tenant are final. Counts of days before this mark can no longer change.
+// The later mark may be wrong, because the clock of one pass may be fast. newDay is true if the
+// marks are on different days in UTC. Deleting counts once a day is often enough.
 func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
 		return mark, false
@@ -267,10 +268,11 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 }
 
 const (
-	// readySince approximates when a tenant that was never claimed could first have been claimed.
+	// readySince is approximately when a tenant became ready for its first enforcement pass.
 	readySince = "COALESCE(t.last_sync_at, t.consented_at)"
 	// waitsSince is when a tenant became due. A due time before the consent is ignored. It belongs
-	// to an earlier connection of the tenant, or it means that the tenant is due at once.
+	// to an earlier connection of the tenant, or it was set to a past time to make the tenant due
+	// at once.
 	waitsSince = "COALESCE(CASE WHEN st.due_at > t.consented_at THEN st.due_at END, " + readySince + ")"
 	// limitedTenant is the condition that a tenant has a limit in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
@@ -279,18 +281,17 @@ const (
 	// the same time. A time in the future can only come from clock skew, so such a tenant counts as
 	// lagging.
 	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + mailboxOfTenant + ")"
-	// maxMarkLag is how far the mark of a tenant (see ports.TenantClaim) may lag behind the current
-	// time if its counts are current. It is the length of the longest day. The mark is used for
-	// tenants without mailboxes, because they have no counts.
+	// maxMarkLag is the maximum age of the mark of a tenant that is counted regularly (see
+	// ports.TenantClaim). It is the length of the longest day. The mark is used for tenants without
+	// mailboxes, because they have no counts.
 	maxMarkLag = 26 * time.Hour
 	// enforceableTenant is the condition of the function enforceable: the consent is granted, and
 	// the bootstrap is ready.
 	enforceableTenant = "(t.consent = ? AND t.bootstrap = ?)"
 )
 
-// SendHealth implements ports.SendWatch. A tenant lags if it was last counted before the time
-// lagging.
-func (s *Store) SendHealth(ctx context.Context, now, lagging time.Time) (health ports.SendHealth, err error) {
+// SendHealth implements ports.SendWatch.
+func (s *Store) SendHealth(ctx context.Context, now, laggingBefore time.Time) (health ports.SendHealth, err error) {
 	err = s.db.Snapshot(ctx, "count tenants of enforcement", func(ctx context.Context, tx bun.IDB) error {
 		health = ports.SendHealth{}
 		if err := longestDue(ctx, s, tx, now, &health); err != nil {
@@ -300,7 +301,7 @@ func (s *Store) SendHealth(ctx context.Context, now, lagging time.Time) (health 
 			Where(limitedTenant)
 		laggingCondition := countedAt + " < ? OR " + countedAt + " > ? OR " + countedAt + " IS NULL AND (st.mark IS NULL AND " + readySince + " < ? OR st.mark < ?)"
 		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+laggingCondition+" THEN 1 END)",
-			storedTime(lagging), storedTime(now.Add(maxClockSkew)), storedTime(lagging), storedTime(lagging.Add(-maxMarkLag))).
+			storedTime(laggingBefore), storedTime(now.Add(maxClockSkew)), storedTime(laggingBefore), storedTime(laggingBefore.Add(-maxMarkLag))).
 			Scan(ctx, &health.LimitedTenants, &health.LaggingTenants); err != nil {
 			return err
 		}

@@ -264,7 +264,7 @@ func textOrNil(text string) *string {
 
 type headroom struct {
 	ExternalRecipientLimit int        `json:"external_recipient_limit" doc:"The maximum number of recipients outside the tenant for all of its mail in 24 hours that the platform publishes for the tenant's licences. The platform may apply another limit."`
-	SendsToday             int        `json:"sends_today" doc:"The number of messages that the tenant's mailboxes have sent on the current day in the tenant's time zone. It is 0 until the first count of the day, while the mailboxes still show the count of the previous day. This counts messages of shared mailboxes since midnight, not recipients; the platform counts external recipients of the last 24 hours."`
+	SendsToday             int        `json:"sends_today" doc:"The number of messages that the tenant's mailboxes have sent on the current day in the tenant's time zone. Before the first count of the day it is 0. The mailboxes then still show the count of the previous day. This counts messages of shared mailboxes since midnight, not recipients; the platform counts external recipients of the last 24 hours."`
 	SendsTodayAt           *time.Time `json:"sends_today_at" doc:"When the oldest of these counts was taken, null before the first count of the day."`
 	Remaining              int        `json:"remaining" doc:"The remaining part of the limit, 0 if the limit is exceeded."`
 	UtilizationPct         float64    `json:"utilization_pct" doc:"How much of the limit is used, in percent with one decimal."`

@@ -47,7 +47,8 @@ func servedSerial(t *testing.T, address string) int64 {
 }
 
 // TestServeReloadsItsTLSCertificate checks that the service supports only TLS 1.2 and 1.3, reloads
-// a replaced certificate, keeps the last valid one, and stops without waiting for idle connections.
+// a replaced certificate, keeps the last valid one if a file is broken, and stops without waiting
+// for idle connections.
 func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -59,7 +60,7 @@ func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	}
 	install(1)
 	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_TLS_CERTIFICATE_FILE="+files[0], "TENANTRY_TLS_KEY_FILE="+files[1],
-		"TENANTRY_DRAIN_TIME="+(2*waitTimeout).String()) // a stop that waits for an idle connection would exceed waitTimeout
+		"TENANTRY_DRAIN_TIME="+(2*waitTimeout).String()) // longer than the test waits for a stop
 	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	p, c := fixture.serve(env)
 	address, secure := strings.CutPrefix(c.ready.APIURL, "https://")

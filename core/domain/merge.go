@@ -32,12 +32,12 @@ type Observed struct {
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
 	// Change is when the platform last showed a sign that the domain was removed and added again
-	// under the same name. The signs are a different value of Verified, and a missing domain that
-	// was found. When a caller's removal of the domain begins, the store sets Change to zero. A
-	// repeated request for the same removal does not.
+	// under the same name. There are two signs: Verified differs from the stored value, or the
+	// domain was missing and is found again. When a caller's removal of the domain begins, the
+	// store sets Change to zero. A repeated request for the same removal leaves it as it is.
 	Change time.Time
-	// PreviousMissingSince is the MissingSince that the domain had before ReservedAgain cleared it.
-	// It is zero for other domains.
+	// PreviousMissingSince is the MissingSince of a missing domain before a request that adds it
+	// again. ReservedAgain sets it when the request begins. It is zero for other domains.
 	PreviousMissingSince time.Time
 }
 
@@ -136,7 +136,7 @@ func (d Domain) MissingAgain() Domain {
 // MayBeHidden reports whether the tenant may already have the reserved domain d, although the
 // platform does not show it yet. This is possible in two cases:
 //
-//   - A discovery missed the domain for the first time, less than observation.ReplicaLag ago.
+//   - The first discovery that missed the domain was less than observation.ReplicaLag ago.
 //   - An earlier request reserved the domain less than observation.ReplicaLag ago, and may have
 //     added it.
 func (d Domain) MayBeHidden(now time.Time) bool {
@@ -163,7 +163,7 @@ func (d Domain) WithLaterRead(other Domain) Domain {
 	before := d.Health.EverCorrect
 	d.Status, d.Health, d.CheckedAt = other.Status, other.Health, other.CheckedAt
 	d.Health.EverCorrect = nil
-	for _, kind := range Drifts { // the kinds of records that were correct in a read of d or of other
+	for _, kind := range Drifts { // Drifts has all kinds of records
 		if slices.Contains(before, kind) || slices.Contains(other.Health.EverCorrect, kind) {
 			d.Health.EverCorrect = append(d.Health.EverCorrect, kind)
 		}

@@ -142,8 +142,8 @@ func TestMinimalGraphAnswersAreUnderstood(t *testing.T) {
 	})
 	verified, err := fake.client.VerifyDomain(t.Context(), "a.example")
 	expectEqual(t, err, verified, domain.Platform{Name: "a.example", Verified: true})
-	// EnableMail keeps the services that are enabled. It does not write services that an
-	// application may not set.
+	// EnableMail adds Email and keeps Yammer. It leaves out Sharepoint, which an application may
+	// not set.
 	expectEqual(t, fake.client.EnableMail(t.Context(), "a.example"), fake.bodies["PATCH /domains/a.example"], `{"supportedServices":["Email","Yammer"]}`)
 	users, err := fake.client.UserMailboxes(t.Context())
 	expectEqual(t, err, users, 1)
@@ -194,7 +194,7 @@ func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 	}
 	expectEqual(t, nil, fake.bodies[exchange.GetTransportRule], `{"CmdletInput":{"CmdletName":"Get-TransportRule","Parameters":`+
 		`{"Identity":"tenantry-block-a.example","ResultSize":"Unlimited"}}}`)
-	// The rule is already correct, and the writes only confirm this.
+	// The rule is already correct. Block writes it again with the same values.
 	expectEqual(t, nil, fake.bodies[exchange.EnableTransportRule], `{"CmdletInput":{"CmdletName":"Enable-TransportRule","Parameters":`+
 		`{"Confirm":false,"Identity":"tenantry-block-a.example"}}}`)
 	fake.answers[exchange.GetTransportRule] = `{"value":[` + strings.Replace(managed, "enabled", "Resting", 1) + `]}`

@@ -17,14 +17,14 @@ import (
 )
 
 // plantedSendingBug is a bug that one check of the contract suite must find. operation is the
-// operation with the bug. plant puts the bug into an environment, before the test lets the calls go
-// through the plugin protocol.
+// operation with the bug. plant puts the bug into an environment. After that, the test routes all
+// calls through the plugin protocol.
 type plantedSendingBug struct {
 	operation string
 	plant     func(*SendingPlatformEnv)
 }
 
-// sendingBug returns a bug of brokenSendings.
+// sendingBug returns the bug that brokenSendings has under this name.
 func sendingBug(operation, name string) plantedSendingBug {
 	return plantedSendingBug{operation, func(env *SendingPlatformEnv) {
 		env.Platform = brokenSendings()[name](env.Platform.(*fake.SendingPlatform))
@@ -68,7 +68,7 @@ var plantedSendingBugs = map[string]plantedSendingBug{
 	"sending/accounts/found":           sendingBug("account", "is case-sensitive"),
 	"sending/accounts/similar-address": sendingBug("account", "finds similar addresses"),
 	"sending/accounts/special-characters": customSendingBug("account", brokenSending{account: func(_ context.Context, address string, a integration.Account, err error) (integration.Account, error) {
-		if strings.Contains(address, "+") { // sent as a space
+		if strings.Contains(address, "+") { // the platform gets a space instead of the +
 			a = integration.Account{}
 		}
 		return a, err
@@ -121,8 +121,8 @@ var plantedSendingBugs = map[string]plantedSendingBug{
 	"sending/failures/cancelled": {"check", func(env *SendingPlatformEnv) { env.Platform = uncancellableSending{env.Platform} }},
 }
 
-// TestEachSendingCheckFindsItsPlantedBug does the same as TestEachMailCheckFindsItsPlantedBug, for
-// sending platforms.
+// TestEachSendingCheckFindsItsPlantedBug checks that each check of sending platforms passes without
+// its planted bug and fails with it.
 func TestEachSendingCheckFindsItsPlantedBug(t *testing.T) {
 	for _, c := range sendingChecks() {
 		bug, ok := plantedSendingBugs[c.ID]

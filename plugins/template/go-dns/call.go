@@ -56,7 +56,7 @@ func (p *provider) call(ctx context.Context, method, path string, in, out any) e
 // text of the answer, which may contain customer data.
 func statusError(resp *http.Response) error {
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
-		return err // 408, 429 and all from 500
+		return err // for 408, 429, and 500 or above
 	}
 	cause := "status " + strconv.Itoa(resp.StatusCode)
 	switch resp.StatusCode {
