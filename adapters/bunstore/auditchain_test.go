@@ -93,7 +93,7 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 		}
 		completion := newCompletion(request, attempt)
 		completion.Outcome = createdOutcome
-		requireHeld(t, "finish", true)(s.Finish(ctx, *completion))
+		requireLeaseHeld(t, "finish", true)(s.Finish(ctx, *completion))
 		got := requireOneMoreEntry(t, s, owner, entriesBefore)
 		want := act.Entry
 		want.Actor.Name = storedText(want.Actor.Name)
@@ -213,7 +213,7 @@ func TestActsOfRunningWritesAreNotLost(t *testing.T) {
 		attempt := mustClaim(t, s, request)
 		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, string(request.Key.Key[:]))), owner)
 		requireLostActs(t, s, 0)
-		requireHeld(t, "end the lease", true)(s.RenewKeyLease(t.Context(), request.Key, attempt, expiredLease))
+		requireLeaseHeld(t, "end the lease", true)(s.RenewKeyLease(t.Context(), request.Key, attempt, expiredLease))
 		requireLostActs(t, s, 1)
 	})
 }

@@ -180,16 +180,16 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 			t.Fatalf("the data is %+v", data)
 		}
 		r := fixture.claim(t, s)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 26))))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 26))))
 		log.requireTypes(t, "block", event.MailboxBlocked)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 26))))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 26))))
 		log.requireTypes(t, "block again")
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.newChange(0, 1, sendlimit.Unblocked))))
+		requireLeaseHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.newChange(0, 1, sendlimit.Unblocked))))
 		log.requireTypes(t, "unblock", event.MailboxUnblocked)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(1, 26))))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(1, 26))))
 		log.requireTypes(t, "block", event.MailboxBlocked)
 		discovery := ports.DiscoveryResult{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(box.Address, "new@a.test")}
-		saveAgain(t, s, fixture.owner, fixture.guid, discovery)
+		saveSecondDiscovery(t, s, fixture.owner, fixture.guid, discovery)
 		log.requireTypes(t, "a discovery", event.MailboxUpdated, event.MailboxUnblocked, event.MailboxVanished, event.MailboxVanished, event.MailboxCreated, readinessChanged)
 	})
 }
@@ -199,16 +199,16 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		domains := manyDomains(t, s, ann, 0, 2)
 		log := readerAtEnd(t, s, ann)
-		claim, job1 := newRun(ann, domains[0], 1)
-		claim.TotalDomains = 2
+		run, job1 := newRun(ann, domains[0], 1)
+		run.TotalDomains = 2
 		_, job2 := newRun(ann, domains[1], 2)
-		must(t, "create run", s.CreateRun(t.Context(), claim, []provisioning.Job{job1, job2}, nil))
+		must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{job1, job2}, nil))
 		hourLater := now.Add(time.Hour)
 		job1, job2 = claimJob(t, s, job1.ID, hourLater), claimJob(t, s, job2.ID, hourLater)
 		log.requireTypes(t, "two jobs run")
 		needsAction := job1
 		needsAction.Status, needsAction.RequiredAction = provisioning.ActionRequired, "dns_conflict"
-		requireHeld(t, "save", true)(s.SaveJob(t.Context(), needsAction))
+		requireLeaseHeld(t, "save", true)(s.SaveJob(t.Context(), needsAction))
 		log.requireTypes(t, "a conflict", event.DNSJobActionRequired)
 		_, err := s.RetryJob(t.Context(), ann, job1.ID, hourLater, nil)
 		must(t, "retry", err)
@@ -224,7 +224,7 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{job3, job4}, nil))
 		saveJobStatus(t, s, claimJob(t, s, job3.ID, hourLater), provisioning.Completed)
 		log.requireTypes(t, "one of two")
-		saveAgain(t, s, ann, guid(1), ports.DiscoveryResult{Began: hourLater, Domains: []domain.Platform{{Name: domains[0].Name}}})
+		saveSecondDiscovery(t, s, ann, guid(1), ports.DiscoveryResult{Began: hourLater, Domains: []domain.Platform{{Name: domains[0].Name}}})
 		log.requireTypes(t, "the domain of a job was deleted", event.DomainRemoved, event.DNSRunCompleted, readinessChanged)
 	})
 }
@@ -236,9 +236,9 @@ func TestRunIsCompletedOnceByConcurrentJobs(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		domains := manyDomains(t, s, ann, 0, 2)
 		for round := range 5 {
-			claim, job1 := newRun(ann, domains[0], 2*round)
+			run, job1 := newRun(ann, domains[0], 2*round)
 			_, job2 := newRun(ann, domains[1], 2*round+1)
-			must(t, "create run", s.CreateRun(t.Context(), claim, []provisioning.Job{job1, job2}, nil))
+			must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{job1, job2}, nil))
 			jobs := []provisioning.Job{claimJob(t, s, job1.ID, now.Add(time.Hour)), claimJob(t, s, job2.ID, now.Add(time.Hour))}
 			log := readerAtEnd(t, s, ann)
 			for _, err := range concurrently(2, func(i int) error {
@@ -436,7 +436,7 @@ func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
 	for _, status := range []provisioning.Status{provisioning.Running, provisioning.Waiting} {
 		counter.count = 0
 		job.Status = status
-		requireHeld(t, "save", true)(s.SaveJob(t.Context(), job))
+		requireLeaseHeld(t, "save", true)(s.SaveJob(t.Context(), job))
 		if counter.count != 1 {
 			t.Errorf("the step of a job that is %s takes %d statements", status, counter.count)
 		}

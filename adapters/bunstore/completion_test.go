@@ -201,8 +201,8 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 				t.Fatalf("%s: made %v, %+v", label, completing.isStored(t), r)
 			}
 			// The attempt that holds the key can still extend its lease.
-			requireHeld(t, "renew after "+label, true)(s.RenewKeyLease(t.Context(), claim.Key, r.Attempt, longLease))
-			requireHeld(t, "finish after "+label, true)(s.Finish(t.Context(), completionOf(claim.Key, r.Attempt, []byte("answer"), now)))
+			requireLeaseHeld(t, "renew after "+label, true)(s.RenewKeyLease(t.Context(), claim.Key, r.Attempt, longLease))
+			requireLeaseHeld(t, "finish after "+label, true)(s.Finish(t.Context(), completionOf(claim.Key, r.Attempt, []byte("answer"), now)))
 		}
 	})
 }

@@ -56,7 +56,7 @@ func (fixture integrationFixture) setConnection(t testing.TB, s *Store, i integr
 	if previous.ID != "" {
 		want.ID = previous.ID
 	}
-	requireHeld(t, "connect", true)(s.SaveConnection(t.Context(), fixture.owner, want, previous.UpdatedAt, nil))
+	requireLeaseHeld(t, "connect", true)(s.SaveConnection(t.Context(), fixture.owner, want, previous.UpdatedAt, nil))
 	return want
 }
 
@@ -119,16 +119,16 @@ func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
 		changed := stored
 		changed.ID, changed.Status, changed.UpdatedAt = connectionID(7), integration.ConnectionFailed, now.Add(time.Second)
 		for _, before := range []time.Time{{}, now.Add(-time.Second), changed.UpdatedAt} {
-			requireHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), fixture.owner, changed, before, nil))
+			requireLeaseHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), fixture.owner, changed, before, nil))
 			fixture.requireConnection(t, "not saved", s, fixture.integration1, 0, stored)
 		}
 		changed.AccountID, changed.AccountAddress, changed.AccountName, changed.HasError, changed.Reason = "", "", "", true, ""
 		changed.ConnectedAt = time.Time{}
-		requireHeld(t, "save", true)(s.SaveConnection(t.Context(), fixture.owner, changed, stored.UpdatedAt, nil))
+		requireLeaseHeld(t, "save", true)(s.SaveConnection(t.Context(), fixture.owner, changed, stored.UpdatedAt, nil))
 		changed.ID = stored.ID // an integration has one connection for each mailbox
 		fixture.requireConnection(t, "saved", s, fixture.integration1, 0, changed)
-		requireHeld(t, "save of one that is not there", false)(s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 1, integration.ConnectionFailed), now, nil))
-		requireHeld(t, "save of a foreign one", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), changed, changed.UpdatedAt, nil))
+		requireLeaseHeld(t, "save of one that is not there", false)(s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 1, integration.ConnectionFailed), now, nil))
+		requireLeaseHeld(t, "save of a foreign one", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), changed, changed.UpdatedAt, nil))
 	})
 }
 
@@ -146,7 +146,7 @@ func TestOneIntegrationHoldsMailboxInEveryStatus(t *testing.T) {
 					requireRefusal(t, label, err, fault.ConnectedElsewhere)
 					fixture.requireConnection(t, label, s, fixture.integration2, 0, previous)
 				} else {
-					requireHeld(t, label, true)(saved, err)
+					requireLeaseHeld(t, label, true)(saved, err)
 					fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionDisconnected)
 				}
 				fixture.requireConnection(t, label, s, fixture.integration1, 0, before)
@@ -226,7 +226,7 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 		})
 		claim := newClaim(fixture.owner, 99)
 		completion := newCompletion(claim, mustClaim(t, s, claim))
-		requireHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, completion))
+		requireLeaseHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, completion))
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
 		}
@@ -345,7 +345,7 @@ func discoverAndFind(t testing.TB, s *Store, fixture integrationFixture, address
 	for _, address := range addresses {
 		discovery.Mailboxes = append(discovery.Mailboxes, mailbox.Platform{Address: address})
 	}
-	saveAgain(t, s, fixture.owner, fixture.domain.TenantGUID, discovery)
+	saveSecondDiscovery(t, s, fixture.owner, fixture.domain.TenantGUID, discovery)
 	mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.domain.TenantGUID)
 	must(t, "list mailboxes", err)
 	for _, m := range mailboxes {

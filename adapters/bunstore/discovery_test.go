@@ -27,13 +27,13 @@ var discoveryStart = now.Add(time.Minute)
 
 func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []domain.Platform, boxes []mailbox.Platform) {
 	t.Helper()
-	saveAgain(t, s, owner, guid(1), ports.DiscoveryResult{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
+	saveSecondDiscovery(t, s, owner, guid(1), ports.DiscoveryResult{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
 }
 
-// saveAgain stores the discovery found. It first marks the stored domains and mailboxes as missing
-// since an earlier discovery. The domains and mailboxes that found does not list are therefore
-// removed.
-func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) {
+// saveSecondDiscovery stores the discovery found. It first marks the stored domains and mailboxes
+// as missing since an earlier discovery. The domains and mailboxes that found does not list are
+// therefore removed.
+func saveSecondDiscovery(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) {
 	t.Helper()
 	since := storedTime(found.Began.Add(-observation.ReplicaLag))
 	for table, rows := range map[string]string{"domain_observations": "domains", "mailbox_observations": "mailboxes"} {

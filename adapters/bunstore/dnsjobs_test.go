@@ -48,7 +48,7 @@ func TestSavedJobIsStoredUnchanged(t *testing.T) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		want := jobWithAllFields(claimJob(t, s, jobID(1), dueTime))
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveJob(t.Context(), want))
+			requireLeaseHeld(t, "save", true)(s.SaveJob(t.Context(), want))
 			if diff := cmp.Diff(want, storedJob(t, s, want)); diff != "" {
 				t.Fatalf("stored (-want +got):\n%s", diff)
 			}
@@ -116,7 +116,7 @@ func TestJobOfDifferentWorkerCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 		if ids := dueJobIDs(t, s, dueTime.Add(1000*time.Hour), 9); len(ids) != 0 {
 			t.Fatalf("a leased job is due: %v", ids)
 		}
-		requireHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
+		requireLeaseHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
 		requireOrder(t, "due", dueJobIDs(t, s, dueTime, 9), first.ID)
 		if second := claimJob(t, s, first.ID, dueTime); second.Epoch != first.Epoch+1 {
 			t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
@@ -129,7 +129,7 @@ func TestLeasesOfJobsFollowDatabaseClock(t *testing.T) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		first := claimJob(t, s, jobID(1), dueTime)
 		requireNotClaimed(t, "by the caller's clock", s, first.ID, dueTime.Add(1000*time.Hour))
-		requireHeld(t, "shorten the lease", true)(s.RenewJobLease(t.Context(), first, time.Millisecond))
+		requireLeaseHeld(t, "shorten the lease", true)(s.RenewJobLease(t.Context(), first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
 			_, isClaimed, err := s.ClaimJob(t.Context(), first.ID, longLease, dueTime)
 			return isClaimed, err
@@ -141,16 +141,16 @@ func TestWorkerThatLostItsJobChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		first := claimJob(t, s, jobID(1), dueTime)
-		requireHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
+		requireLeaseHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
 		second := claimJob(t, s, first.ID, dueTime)
-		requireHeld(t, "renew", false)(s.RenewJobLease(t.Context(), first, longLease))
-		requireHeld(t, "save", false)(s.SaveJob(t.Context(), jobWithAllFields(first)))
-		requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), first, dueTime))
+		requireLeaseHeld(t, "renew", false)(s.RenewJobLease(t.Context(), first, longLease))
+		requireLeaseHeld(t, "save", false)(s.SaveJob(t.Context(), jobWithAllFields(first)))
+		requireLeaseHeld(t, "release", false)(s.ReleaseJob(t.Context(), first, dueTime))
 		if diff := cmp.Diff(second, storedJob(t, s, second)); diff != "" {
 			t.Fatalf("the job of the second (-want +got):\n%s", diff)
 		}
 		requireNotClaimed(t, "the job of the second", s, first.ID, dueTime)
-		requireHeld(t, "the second", true)(s.SaveJob(t.Context(), jobWithAllFields(second)))
+		requireLeaseHeld(t, "the second", true)(s.SaveJob(t.Context(), jobWithAllFields(second)))
 	})
 }
 
@@ -158,7 +158,7 @@ func TestOnlyLastWorkerOfJobCanSave(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		first := claimJob(t, s, jobID(1), dueTime)
-		requireHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
+		requireLeaseHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
 		second := claimJob(t, s, first.ID, dueTime)
 		first.Message, second.Message = "first", "second"
 		stillHeld := make([]bool, concurrency)
@@ -186,7 +186,7 @@ func TestSavedJobStaysLeasedOnlyWhileItRuns(t *testing.T) {
 		saveJobStatus(t, s, j, provisioning.Running)
 		requireNotClaimed(t, "a running job", s, j.ID, dueTime)
 		saveJobStatus(t, s, j, provisioning.Waiting)
-		requireHeld(t, "renew the lease of a job that waits", false)(s.RenewJobLease(t.Context(), j, longLease))
+		requireLeaseHeld(t, "renew the lease of a job that waits", false)(s.RenewJobLease(t.Context(), j, longLease))
 		claimJob(t, s, j.ID, dueTime)
 	})
 }
@@ -196,9 +196,9 @@ func TestReleasedJobCanBeClaimedAtOnce(t *testing.T) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		j := claimJob(t, s, jobID(1), dueTime)
 		j.Stage, j.Next, j.ZoneChanges = provisioning.StageApply, provisioning.Apply, 2
-		requireHeld(t, "save", true)(s.SaveJob(t.Context(), j))
-		requireHeld(t, "release", true)(s.ReleaseJob(t.Context(), j, dueTime))
-		requireHeld(t, "release again", false)(s.ReleaseJob(t.Context(), j, dueTime))
+		requireLeaseHeld(t, "save", true)(s.SaveJob(t.Context(), j))
+		requireLeaseHeld(t, "release", true)(s.ReleaseJob(t.Context(), j, dueTime))
+		requireLeaseHeld(t, "release again", false)(s.ReleaseJob(t.Context(), j, dueTime))
 		want := j
 		want.Status, want.NextAttemptAt = provisioning.Queued, dueTime
 		if diff := cmp.Diff(want, storedJob(t, s, j)); diff != "" {

@@ -69,7 +69,7 @@ func claimJob(t testing.TB, s *Store, id string, at time.Time) provisioning.Job 
 func saveJobStatus(t testing.TB, s *Store, j provisioning.Job, status provisioning.Status) {
 	t.Helper()
 	j.Status = status
-	requireHeld(t, "save", true)(s.SaveJob(t.Context(), j))
+	requireLeaseHeld(t, "save", true)(s.SaveJob(t.Context(), j))
 }
 
 func storedJob(t testing.TB, s *Store, j provisioning.Job) provisioning.Job {
@@ -292,7 +292,7 @@ func TestRetryQueuesOnlyJobsThatWaitOrNeedAction(t *testing.T) {
 			if diff := cmp.Diff(got, storedJob(t, s, got)); diff != "" {
 				t.Fatalf("%s is stored otherwise (-want +got):\n%s", status, diff)
 			}
-			requireHeld(t, "save by the earlier worker", false)(s.SaveJob(t.Context(), stopped))
+			requireLeaseHeld(t, "save by the earlier worker", false)(s.SaveJob(t.Context(), stopped))
 		}
 	})
 }
@@ -324,9 +324,9 @@ func TestRunsAreDeletedWithTheirDomainsAndAccount(t *testing.T) {
 			requireRefusal(t, "run", err, fault.RunNotFound)
 			_, err = s.Job(t.Context(), job.Account, job.ID)
 			requireRefusal(t, "job", err, fault.JobNotFound)
-			requireHeld(t, "renew", false)(s.RenewJobLease(t.Context(), job, longLease))
-			requireHeld(t, "save", false)(s.SaveJob(t.Context(), job))
-			requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), job, now))
+			requireLeaseHeld(t, "renew", false)(s.RenewJobLease(t.Context(), job, longLease))
+			requireLeaseHeld(t, "save", false)(s.SaveJob(t.Context(), job))
+			requireLeaseHeld(t, "release", false)(s.ReleaseJob(t.Context(), job, now))
 			if _, isClaimed, err := s.ClaimJob(t.Context(), job.ID, longLease, now.Add(time.Hour)); err != nil || isClaimed {
 				t.Fatalf("claimed: %v", err)
 			}

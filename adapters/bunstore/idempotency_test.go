@@ -48,9 +48,9 @@ func requireNoRecord(t testing.TB, label string, s *Store, key idempotency.KeyID
 	}
 }
 
-// requireHeld returns a function that checks the results of a write. The first result says whether
-// the caller still holds its lease.
-func requireHeld(t testing.TB, label string, want bool) func(stillHeld bool, err error) {
+// requireLeaseHeld returns a function that checks the results of a write. The first result says
+// whether the caller still holds its lease.
+func requireLeaseHeld(t testing.TB, label string, want bool) func(stillHeld bool, err error) {
 	return func(stillHeld bool, err error) {
 		t.Helper()
 		must(t, label, err)
@@ -94,10 +94,10 @@ func TestAccountsDoNotShareIdempotencyKeys(t *testing.T) {
 		ann, bob := newClaim(newAccount(t, s, "ann"), 1), newClaim(newAccount(t, s, "bob"), 1)
 		attempt := mustClaim(t, s, ann)
 		requireNoRecord(t, "bob's", s, bob.Key)
-		requireHeld(t, "finish for bob", false)(s.Finish(t.Context(), completionOf(bob.Key, attempt, []byte("x"), now)))
-		requireHeld(t, "abandon for bob", false)(s.Abandon(t.Context(), bob.Key, attempt, now))
-		requireHeld(t, "release for bob", false)(s.Release(t.Context(), bob.Key, attempt))
-		requireHeld(t, "renew for bob", false)(s.RenewKeyLease(t.Context(), bob.Key, attempt, longLease))
+		requireLeaseHeld(t, "finish for bob", false)(s.Finish(t.Context(), completionOf(bob.Key, attempt, []byte("x"), now)))
+		requireLeaseHeld(t, "abandon for bob", false)(s.Abandon(t.Context(), bob.Key, attempt, now))
+		requireLeaseHeld(t, "release for bob", false)(s.Release(t.Context(), bob.Key, attempt))
+		requireLeaseHeld(t, "renew for bob", false)(s.RenewKeyLease(t.Context(), bob.Key, attempt, longLease))
 		mustClaim(t, s, bob)
 		if record := requireRecord(t, s, ann.Key); record.Attempt != attempt || record.Answer != nil {
 			t.Fatalf("ann's became %+v", record)
@@ -111,7 +111,7 @@ func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 		attempt := mustClaim(t, s, request)
 		answer, until := bytes.Repeat([]byte{0, 255, '\'', '?'}, 64<<10), now.Add(time.Hour)
 		for range 2 {
-			requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, attempt, answer, until)))
+			requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, attempt, answer, until)))
 		}
 		record := requireRecord(t, s, request.Key)
 		if !bytes.Equal(record.Answer, answer) || record.Leased || !record.ExpiresAt.Equal(until) {
@@ -122,8 +122,8 @@ func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 		if isClaimed {
 			t.Fatal("a finished key was claimed")
 		}
-		requireHeld(t, "release of an answer", false)(s.Release(t.Context(), request.Key, attempt))
-		requireHeld(t, "abandon of an answer", false)(s.Abandon(t.Context(), request.Key, attempt, until))
+		requireLeaseHeld(t, "release of an answer", false)(s.Release(t.Context(), request.Key, attempt))
+		requireLeaseHeld(t, "abandon of an answer", false)(s.Abandon(t.Context(), request.Key, attempt, until))
 	})
 }
 
@@ -131,12 +131,12 @@ func TestReleasedIdempotencyKeyIsFree(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, request)
-		requireHeld(t, "release", true)(s.Release(t.Context(), request.Key, first))
+		requireLeaseHeld(t, "release", true)(s.Release(t.Context(), request.Key, first))
 		requireNoRecord(t, "released", s, request.Key)
 		if second := mustClaim(t, s, request); second == first {
 			t.Fatal("two attempts have the same id")
 		}
-		requireHeld(t, "finish of the first", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
+		requireLeaseHeld(t, "finish of the first", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
 	})
 }
 
@@ -146,7 +146,7 @@ func TestExpiredIdempotencyKeysAreDeletedInBatches(t *testing.T) {
 		for i := range byte(5) {
 			request := newClaim(owner, i)
 			attempt := mustClaim(t, s, request)
-			requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second))))
+			requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second))))
 		}
 		running := newClaim(owner, 9)
 		running.Now = now.Add(-2 * idempotency.Retention)
@@ -215,7 +215,7 @@ func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 		if isClaimed {
 			t.Fatal("a lease that has not expired was taken over")
 		}
-		requireHeld(t, "let the lease end", true)(s.RenewKeyLease(t.Context(), request.Key, first, expiredLease))
+		requireLeaseHeld(t, "let the lease end", true)(s.RenewKeyLease(t.Context(), request.Key, first, expiredLease))
 		if requireRecord(t, s, request.Key).Leased {
 			t.Fatal("an expired lease counts")
 		}
@@ -243,14 +243,14 @@ func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 		if !isClaimed || second == first {
 			t.Fatalf("won %v, %q after %q", isClaimed, second, first)
 		}
-		requireHeld(t, "renew", false)(s.RenewKeyLease(t.Context(), request.Key, first, time.Hour))
-		requireHeld(t, "finish", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
-		requireHeld(t, "abandon", false)(s.Abandon(t.Context(), request.Key, first, now))
-		requireHeld(t, "release", false)(s.Release(t.Context(), request.Key, first))
+		requireLeaseHeld(t, "renew", false)(s.RenewKeyLease(t.Context(), request.Key, first, time.Hour))
+		requireLeaseHeld(t, "finish", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
+		requireLeaseHeld(t, "abandon", false)(s.Abandon(t.Context(), request.Key, first, now))
+		requireLeaseHeld(t, "release", false)(s.Release(t.Context(), request.Key, first))
 		if record := requireRecord(t, s, request.Key); record.Attempt != second || record.Answer != nil || !record.Leased || string(record.Fingerprint) != "other" {
 			t.Fatalf("got %+v", record)
 		}
-		requireHeld(t, "the owner", true)(s.Finish(t.Context(), completionOf(request.Key, second, []byte("right"), now.Add(time.Hour))))
+		requireLeaseHeld(t, "the owner", true)(s.Finish(t.Context(), completionOf(request.Key, second, []byte("right"), now.Add(time.Hour))))
 	})
 }
 
@@ -262,7 +262,7 @@ func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || isClaimed {
 			t.Fatalf("the caller's clock ended the lease: %v, %v", isClaimed, err)
 		}
-		requireHeld(t, "shorten the lease", true)(s.RenewKeyLease(t.Context(), request.Key, first, time.Millisecond))
+		requireLeaseHeld(t, "shorten the lease", true)(s.RenewKeyLease(t.Context(), request.Key, first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
 			_, isClaimed, err := s.TakeOver(t.Context(), first, request)
 			return isClaimed, err
@@ -274,7 +274,7 @@ func TestIdempotencyKeyOfAbandonedAttemptCanBeTakenOverAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, request)
-		requireHeld(t, "abandon", true)(s.Abandon(t.Context(), request.Key, first, now.Add(time.Hour)))
+		requireLeaseHeld(t, "abandon", true)(s.Abandon(t.Context(), request.Key, first, now.Add(time.Hour)))
 		if record := requireRecord(t, s, request.Key); record.Leased || record.Answer != nil || !record.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
 			t.Fatalf("got %+v", record)
 		}
@@ -289,7 +289,7 @@ func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, request)
 		until := now.Truncate(time.Microsecond).Add(time.Hour)
-		requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("answer"), until)))
+		requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("answer"), until)))
 		request.Now = until.Add(-time.Microsecond)
 		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || isClaimed {
 			t.Fatalf("taken over a moment early: %v, %v", isClaimed, err)

@@ -72,7 +72,7 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
 		block := fixture.blockChange(0, 1)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(block)))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(block)))
 		event := fixture.requireEvents(t, s, block.Event)[0]
 		if at := fixture.blockedAt(t, s, 0); !event.At.Equal(saveTime) || !at.Equal(event.At) || !fixture.blockedAt(t, s, 1).IsZero() {
 			t.Fatalf("blocked at %s, but the time of the event is %s", at, event.At)
@@ -82,7 +82,7 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "a.test")
 		unblock := fixture.newChange(0, 2, sendlimit.Unblocked)
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(unblock)))
+		requireLeaseHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(unblock)))
 		fixture.requireEvents(t, s, unblock.Event, block.Event)
 		if at := fixture.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("still blocked at %s", at)
@@ -98,8 +98,8 @@ func TestUnblockingLeavesOtherMailboxesBlocked(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim, stays := fixture.claim(t, s), fixture.blockChange(1, 2)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1), stays)))
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.newChange(0, 3, sendlimit.Unblocked))))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1), stays)))
+		requireLeaseHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.newChange(0, 3, sendlimit.Unblocked))))
 		if b := fixture.listBoxes(t, s, claim)[1]; !b.BlockedAt.Equal(stays.At) || b.ExceededLimit != 25 || fixture.blockedAt(t, s, 1).IsZero() {
 			t.Fatalf("the other mailbox is %+v", b)
 		}
@@ -122,8 +122,8 @@ func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 		if n := len(one.listBoxes(t, s, runOfOne)); n != 2 || m.SendsToday != 0 {
 			t.Fatalf("%d mailboxes are listed, %d messages of another tenant are counted", n, m.SendsToday)
 		}
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), runOfOne, doneChanges(one.blockChange(0, 1), two.blockChange(1, 2))))
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), runOfTwo, doneChanges(two.blockChange(0, 3), one.blockChange(1, 4))))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), runOfOne, doneChanges(one.blockChange(0, 1), two.blockChange(1, 2))))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), runOfTwo, doneChanges(two.blockChange(0, 3), one.blockChange(1, 4))))
 		for _, fixture := range []sendLimitFixture{one, two} {
 			if fixture.blockedAt(t, s, 0).IsZero() || !fixture.blockedAt(t, s, 1).IsZero() {
 				t.Fatalf("blocked are %s and %s", fixture.blockedAt(t, s, 0), fixture.blockedAt(t, s, 1))
@@ -139,7 +139,7 @@ func TestEventsAreInOrderEvenIfClockStepsBack(t *testing.T) {
 		var want []sendlimit.Event
 		for n, at := range []time.Time{saveTime, saveTime, saveTime.Add(-24 * time.Hour), saveTime.Add(time.Second)} {
 			c := fixture.newChange(0, n, []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2])
-			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{At: at, Done: []sendlimit.Change{c}}))
+			requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{At: at, Done: []sendlimit.Change{c}}))
 			want = append([]sendlimit.Event{c.Event}, want...)
 		}
 		events := fixture.requireEvents(t, s, want...)
@@ -159,8 +159,8 @@ func TestLaterEventOfOneTenantDoesNotDelayEventsOfOthers(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
 		late, c := other.blockChange(0, 1), fixture.blockChange(0, 2)
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), other.claim(t, s), ports.SendChanges{At: saveTime.Add(time.Hour), Done: []sendlimit.Change{late}}))
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), fixture.claim(t, s), doneChanges(c)))
+		requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), other.claim(t, s), ports.SendChanges{At: saveTime.Add(time.Hour), Done: []sendlimit.Change{late}}))
+		requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), fixture.claim(t, s), doneChanges(c)))
 		if events := fixture.requireEvents(t, s, late.Event, c.Event); !events[1].At.Equal(saveTime) {
 			t.Fatalf("the event is of %s, want %s", events[1].At, saveTime)
 		}
@@ -173,7 +173,7 @@ func TestRepeatedChangeIsStoredOnce(t *testing.T) {
 		claim := fixture.claim(t, s)
 		block, laterBlock := fixture.blockChange(0, 1), fixture.blockChange(0, 2)
 		for _, c := range []sendlimit.Change{block, block, laterBlock} {
-			requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(c)))
+			requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(c)))
 		}
 		event := fixture.requireEvents(t, s, block.Event)[0]
 		if at := fixture.blockedAt(t, s, 0); !at.Equal(event.At) {
@@ -181,7 +181,7 @@ func TestRepeatedChangeIsStoredOnce(t *testing.T) {
 		}
 		unblock, laterUnblock := fixture.newChange(0, 3, sendlimit.Unblocked), fixture.newChange(0, 4, sendlimit.Unblocked)
 		for _, c := range []sendlimit.Change{unblock, laterUnblock, unblock} {
-			requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(c)))
+			requireLeaseHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(c)))
 		}
 		fixture.requireEvents(t, s, unblock.Event, block.Event)
 	})
@@ -218,7 +218,7 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 		gone := fixture.blockChange(0, 1)
 		gone.MailboxID = unknownMailboxID
 		block := fixture.blockChange(1, 3)
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, doneChanges(gone, other.blockChange(0, 2), block)))
+		requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, doneChanges(gone, other.blockChange(0, 2), block)))
 		fixture.requireEvents(t, s, block.Event)
 		if at := other.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("another tenant's was blocked at %s", at)
@@ -237,17 +237,17 @@ func TestOrphanRulesAreKnownUntilEmptied(t *testing.T) {
 		ruleNames := []string{sendlimit.RuleName("gone.test"), sendlimit.RuleName(longDomain), sendlimit.RuleName(sendlimit.TenantWide)}
 		truncated := sendlimit.ScopeOfRule(sendlimit.RuleName(longDomain))
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveOrphanRules(t.Context(), claim, ruleNames))
+			requireLeaseHeld(t, "save", true)(s.SaveOrphanRules(t.Context(), claim, ruleNames))
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, "gone.test", truncated)
 		requireScopesWithRules(t, s, fixture.owner, other.guid)
 		addDomain(t, s, fixture.owner, fixture.guid, longDomain)
 		setPolicy(t, s, fixture.owner, fixture.guid, longDomain, 5)
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, "gone.test", longDomain)
-		requireHeld(t, "another tenant's", true)(s.SaveChanges(t.Context(), other.claim(t, s), ports.SendChanges{EmptyScopes: []string{"gone.test"}}))
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{sendlimit.TenantWide, longDomain}}))
+		requireLeaseHeld(t, "another tenant's", true)(s.SaveChanges(t.Context(), other.claim(t, s), ports.SendChanges{EmptyScopes: []string{"gone.test"}}))
+		requireLeaseHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{sendlimit.TenantWide, longDomain}}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "gone.test", longDomain)
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"gone.test"}}))
+		requireLeaseHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"gone.test"}}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, longDomain)
 	})
 }
@@ -259,16 +259,16 @@ func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 5)
 		setPolicy(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, 5)
 		scopes := []string{"a.test", sendlimit.TenantWide}
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: scopes}))
+		requireLeaseHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: scopes}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, scopes...)
 		removeAllDomains(t, s, fixture.owner, fixture.guid)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
 		setPolicy(t, s, fixture.owner, other.guid, "a.test", 5)
 		removeAllDomains(t, s, fixture.owner, other.guid)
-		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
-		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"b.test"}}))
+		requireLeaseHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
+		requireLeaseHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"b.test"}}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, scopes...)
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: scopes}))
+		requireLeaseHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: scopes}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide)
 		requireScopesWithRules(t, s, fixture.owner, other.guid, "a.test")
 	})
@@ -285,7 +285,7 @@ func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
 		if err != nil || hidden.Added || hidden.Observed.PreviousMissingSince.IsZero() {
 			t.Fatalf("the missing domain is reserved as %+v, %v", hidden, err)
 		}
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"a.test"}}))
+		requireLeaseHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"a.test"}}))
 		if p, err := s.Policy(t.Context(), fixture.owner, fixture.guid, "a.test"); err != nil || p.PerDay != 5 {
 			t.Fatalf("the send limit is %+v, %v", p, err)
 		}
@@ -295,7 +295,7 @@ func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
 // saveSync stores a sync that ended at this time and found exactly these mailboxes.
 func saveSync(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time, addresses ...string) {
 	t.Helper()
-	saveAgain(t, s, owner, id, ports.DiscoveryResult{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(addresses...)})
+	saveSecondDiscovery(t, s, owner, id, ports.DiscoveryResult{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(addresses...)})
 }
 
 // unblockEvent returns the event that is recorded when a sync removes a blocked mailbox.
@@ -325,7 +325,7 @@ func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 6)
 		fixture.saveCounts(t, s, claim, 7)
 		block := fixture.blockChange(0, 8)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(block)))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(block)))
 		for range 2 { // the clock of the sync lags behind the clock of the block
 			saveSync(t, s, fixture.owner, fixture.guid, saveTime.Add(-time.Minute), fixture.boxes[1].Address)
 		}
@@ -340,7 +340,7 @@ func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 		}
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address, fixture.boxes[1].Address)
 		fixture.requireUnblocked(t, s, fixture.boxes[0].Address)
-		requireHeld(t, "late", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.newChange(0, 9, sendlimit.Unblocked))))
+		requireLeaseHeld(t, "late", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.newChange(0, 9, sendlimit.Unblocked))))
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 6), block.Event)
 	})
 }
@@ -352,8 +352,8 @@ func TestEventOfMailboxThatSyncDropsHasItsLimitAndCount(t *testing.T) {
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 6)
 		fixture.saveCounts(t, s, claim, 7)
 		one, two := fixture.blockChange(0, 8), fixture.blockChange(1, 9)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(one)))
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(two)))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(one)))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(two)))
 		removeAllDomains(t, s, fixture.owner, fixture.guid)
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[1].Address)
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 25), two.Event, one.Event)
@@ -371,7 +371,7 @@ func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
 		fixture.saveIntents(t, s, claim, one, two)
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
 		fixture.requireIntents(t, s, claim, one, two)
-		requireHeld(t, "one of them was blocked", true)(s.SaveChanges(t.Context(), claim, doneChanges(one)))
+		requireLeaseHeld(t, "one of them was blocked", true)(s.SaveChanges(t.Context(), claim, doneChanges(one)))
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 0, 25), one.Event)
 		if remaining := fixture.listBoxes(t, s, claim); len(remaining) != 0 {
@@ -384,8 +384,8 @@ func TestTenantWhoseBlockedMailboxSyncDroppedIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 8))))
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, saveTime.Add(time.Minute)))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 8))))
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, saveTime.Add(time.Minute)))
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address)
 		requireOrder(t, "no mailbox was unblocked", dueTenantIDs(t, s, saveTime, 9))
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
@@ -397,8 +397,8 @@ func TestSyncDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
 		block := other.blockChange(0, 8)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), other.claim(t, s), doneChanges(block)))
-		saveAgain(t, s, fixture.owner, fixture.guid, ports.DiscoveryResult{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}})
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), other.claim(t, s), doneChanges(block)))
+		saveSecondDiscovery(t, s, fixture.owner, fixture.guid, ports.DiscoveryResult{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}})
 		other.requireEvents(t, s, block.Event)
 		fixture.requireEvents(t, s)
 	})
@@ -448,7 +448,7 @@ func TestChangeAndEventAreOneTransaction(t *testing.T) {
 			if at := fixture.blockedAt(t, s, 0); !at.IsZero() {
 				t.Fatalf("cut at %s: blocked at %s", statement, at)
 			}
-			requireHeld(t, "save changes", true)(s.SaveChanges(t.Context(), claim, doneChanges(change)))
+			requireLeaseHeld(t, "save changes", true)(s.SaveChanges(t.Context(), claim, doneChanges(change)))
 			fixture.requireEvents(t, s, change.Event)
 		}
 	})

@@ -107,14 +107,14 @@ func TestCountsOfEarlierDayAreNotCountedToday(t *testing.T) {
 		claim := fixture.claim(t, s)
 		fixture.saveCounts(t, s, claim, 7)
 		next := dayStart.Add(24 * time.Hour)
-		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{
+		requireLeaseHeld(t, "save counts", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{
 			Today: next, At: next.Add(time.Hour), Mark: next,
 			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: next, Recent: 3}}},
 		}))
 		if got := fixture.readSending(t, s, next.Add(2*time.Hour)); got.SentToday != 3 || !got.CountedAt.Equal(next.Add(time.Hour)) {
 			t.Fatalf("%+v, want 3 an hour into the day", got)
 		}
-		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{
+		requireLeaseHeld(t, "save counts", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{
 			Today: next, At: next.Add(2 * time.Hour), Mark: next,
 			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[1].ID: {{Day: next}}},
 		}))

@@ -23,7 +23,7 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 			unknownMailboxID:    {{Day: dayStart, Final: 3}},
 		}}
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, c))
+			requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, c))
 		}
 		boxes, err := s.CountedMailboxes(t.Context(), claim, yesterday)
 		must(t, "list", err)
@@ -58,7 +58,7 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 		save := func(c ports.SendCounts, count sendlimit.Count) {
 			t.Helper()
 			c.At, c.ByMailbox = dueTime, map[string][]sendlimit.Count{fixture.boxes[0].ID: {count}}
-			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, c))
+			requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, c))
 		}
 		partial := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
 		complete := sendlimit.Count{Day: dayStart, Recent: 3}
@@ -94,7 +94,7 @@ func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 		save := func(label string, mark time.Time, want int) {
 			t.Helper()
 			for range 2 { // a pass may store days one by one
-				requireHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
+				requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
 			}
 			if n := days(); n != want {
 				t.Fatalf("%s: %d days", label, n)

@@ -30,13 +30,13 @@ func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, claim por
 
 func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, claim ports.TenantClaim, changes ...sendlimit.Change) {
 	t.Helper()
-	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), claim, changes))
+	requireLeaseHeld(t, "save intents", true)(s.SaveIntents(t.Context(), claim, changes))
 }
 
 // removeAllMailboxes stores a sync that found no mailboxes.
 func removeAllMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
 	t.Helper()
-	saveAgain(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
+	saveSecondDiscovery(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
 }
 
 func TestIntentsAreKeptUntilNextRunSavesItsOwn(t *testing.T) {
@@ -74,11 +74,11 @@ func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
 		c := doneChanges(one)
 		c.Unresolved = []string{two.MailboxID}
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, c))
+			requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, c))
 			fixture.requireIntents(t, s, claim, two)
 			fixture.requireEvents(t, s, one.Event)
 		}
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
+		requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
 		fixture.requireIntents(t, s, claim)
 		fixture.requireEvents(t, s, one.Event)
 		if at := fixture.blockedAt(t, s, 1); !at.IsZero() {
@@ -93,8 +93,8 @@ func TestRunThatLostItsTenantCannotSaveIntents(t *testing.T) {
 		first := fixture.claim(t, s)
 		fixture.saveIntents(t, s, first, fixture.blockChange(0, 1))
 		second := fixture.takeOver(t, s, first)
-		requireHeld(t, "late intents", false)(s.SaveIntents(t.Context(), first, []sendlimit.Change{fixture.blockChange(1, 2)}))
-		requireHeld(t, "late changes", false)(s.SaveChanges(t.Context(), first, ports.SendChanges{}))
+		requireLeaseHeld(t, "late intents", false)(s.SaveIntents(t.Context(), first, []sendlimit.Change{fixture.blockChange(1, 2)}))
+		requireLeaseHeld(t, "late changes", false)(s.SaveChanges(t.Context(), first, ports.SendChanges{}))
 		fixture.requireIntents(t, s, second, fixture.blockChange(0, 1))
 	})
 }
@@ -110,13 +110,13 @@ func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
 		fixture.requireIntents(t, s, claim, fixture.blockChange(1, 3))
 		other.saveIntents(t, s, otherRun, other.newChange(0, 4, sendlimit.Unblocked))
 		fixture.saveIntents(t, s, claim, fixture.blockChange(0, 5))
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
+		requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
 		other.requireIntents(t, s, otherRun, other.newChange(0, 4, sendlimit.Unblocked))
 		fixture.requireIntents(t, s, claim)
 		stranger := otherRun
 		stranger.Account = newAccount(t, s, "bob")
 		other.requireIntents(t, s, stranger)
-		requireHeld(t, "foreign", false)(s.SaveIntents(t.Context(), stranger, nil))
+		requireLeaseHeld(t, "foreign", false)(s.SaveIntents(t.Context(), stranger, nil))
 		removeAllMailboxes(t, s, ann, other.guid)
 		other.requireIntents(t, s, otherRun)
 	})

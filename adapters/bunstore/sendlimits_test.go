@@ -49,7 +49,7 @@ func requireScopesWithRules(t testing.TB, s *Store, owner access.AccountID, id t
 // removeAllDomains stores a discovery that found no domains.
 func removeAllDomains(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
 	t.Helper()
-	saveAgain(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Domains: []domain.Platform{}})
+	saveSecondDiscovery(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Domains: []domain.Platform{}})
 }
 
 func requireNoPolicy(t testing.TB, label string, s *Store, owner access.AccountID, id tenant.GUID, scope string) {
@@ -304,8 +304,8 @@ func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
 		fixture.saveCounts(t, s, claim, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set", err)
-		requireHeld(t, "the claim", false)(s.RenewTenantLease(t.Context(), claim, longLease))
-		requireHeld(t, "its counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		requireLeaseHeld(t, "the claim", false)(s.RenewTenantLease(t.Context(), claim, longLease))
+		requireLeaseHeld(t, "its counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
 		fresh := fixture.claim(t, s)
 		if fresh.TimeZone != "Europe/Berlin" || !fresh.Mark.IsZero() {
 			t.Fatalf("claimed %+v", fresh)
@@ -337,7 +337,7 @@ func TestSettingCurrentTimeZoneChangesNothing(t *testing.T) {
 		fixture.saveCounts(t, s, claim, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "UTC")
 		must(t, "set", err)
-		requireHeld(t, "the claim", true)(s.RenewTenantLease(t.Context(), claim, longLease))
+		requireLeaseHeld(t, "the claim", true)(s.RenewTenantLease(t.Context(), claim, longLease))
 		if boxes := fixture.listBoxes(t, s, claim); len(boxes[0].Counts) != 1 {
 			t.Fatalf("counts are gone: %+v", boxes)
 		}

@@ -79,7 +79,7 @@ func TestSessionMakesItsConnectionPending(t *testing.T) {
 			}
 			fixture.requireConnection(t, string(status), s, fixture.integration1, 0, want)
 			session.Status = integration.SessionFailed
-			requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, nil, nil))
+			requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, nil, nil))
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 			n++ // the previous session begins n seconds after now and expires ten minutes later
 			previous := fixture.beginSession(t, s, fixture.integration1, 0, n)
 			previous.Opened = tt.isOpened
-			requireHeld(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, previous, nil, nil))
+			requireLeaseHeld(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, previous, nil, nil))
 			fresh := newSession(fixture.integration1, fixture.boxes[0], 10+n)
 			fresh.CreatedAt, fresh.ExpiresAt = tt.beginsAt, tt.beginsAt.Add(time.Hour)
 			err := s.BeginSession(t.Context(), fixture.owner, fresh, connectionID(9), tt.unopenedBefore)
@@ -122,7 +122,7 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 				fixture.requireSession(t, tt.name, s, fresh)
 			}
 			fresh.Status = integration.SessionFailed
-			requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, fresh, nil, nil))
+			requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, fresh, nil, nil))
 		}
 	})
 }
@@ -150,7 +150,7 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 				must(t, string(status), err)
 				session.Status = integration.SessionFailed
 				c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected)
-				requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, &c, nil))
+				requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, &c, nil))
 				continue
 			}
 			requireRefusal(t, string(status), err, fault.ConnectedElsewhere)
@@ -234,13 +234,13 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 		requireSameError(t, "of another mailbox", find(fixture, fixture.integration1, fixture.boxes[1], session.ID), unknown)
 		requireSameError(t, "of another account", find(bob, fixture.integration1, fixture.boxes[0], session.ID), unknown)
 		requireSameError(t, "nonsense", find(fixture, fixture.integration1, fixture.boxes[0], "x"), unknown)
-		requireHeld(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(session), nil, nil))
+		requireLeaseHeld(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(session), nil, nil))
 		elsewhere := completedSession(session)
 		elsewhere.MailboxID = fixture.boxes[1].ID
-		requireHeld(t, "save of another mailbox", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
+		requireLeaseHeld(t, "save of another mailbox", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
 		elsewhere = completedSession(session)
 		elsewhere.IntegrationID = fixture.integration2.ID
-		requireHeld(t, "save of another integration", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
+		requireLeaseHeld(t, "save of another integration", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
 		fixture.requireSession(t, "untouched", s, session)
 	})
 }
@@ -272,16 +272,16 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		opened := completedSession(session)
 		opened.Status = integration.SessionPending
-		requireHeld(t, "open", true)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
+		requireLeaseHeld(t, "open", true)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
 		fixture.requireSession(t, "opened", s, opened)
 		completed := completedSession(session)
 		c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
-		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completed, &c, nil))
+		requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completed, &c, nil))
 		c.ID = connectionID(1)
 		for _, status := range []integration.SessionStatus{integration.SessionPending, integration.SessionFailed} {
 			lateChange, failedConnection := opened, fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
 			lateChange.Status = status
-			requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, lateChange, &failedConnection, nil))
+			requireLeaseHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, lateChange, &failedConnection, nil))
 			fixture.requireSession(t, "ended", s, completed)
 			fixture.requireConnection(t, "its connection", s, fixture.integration1, 0, c)
 		}
@@ -291,7 +291,7 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 		if pending, found, err := s.PendingSession(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
 			t.Fatalf("pending: %v, %+v, %v", found, pending, err)
 		}
-		requireHeld(t, "save the ended session after the next one began", false)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
+		requireLeaseHeld(t, "save the ended session after the next one began", false)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
 		fixture.requireSession(t, "ended", s, completed)
 		fixture.requireSession(t, "next", s, next)
 	})
@@ -307,11 +307,11 @@ func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 			session := fixture.beginSession(t, s, fixture.integration1, 0, n+1)
 			completed, expired, failed := completedSession(session), completedSession(session), completedSession(session)
 			expired.Status, failed.Status = integration.SessionExpired, integration.SessionFailed
-			requireHeld(t, "expire", true)(s.SaveSession(t.Context(), fixture.owner, expired, nil, nil))
+			requireLeaseHeld(t, "expire", true)(s.SaveSession(t.Context(), fixture.owner, expired, nil, nil))
 			fixture.setConnection(t, s, fixture.integration1, 0, status)
-			requireHeld(t, "fail after the expiry", false)(s.SaveSession(t.Context(), fixture.owner, failed, nil, nil))
+			requireLeaseHeld(t, "fail after the expiry", false)(s.SaveSession(t.Context(), fixture.owner, failed, nil, nil))
 			replaces := status != integration.ConnectionDisconnecting && status != integration.ConnectionDisconnected
-			requireHeld(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), fixture.owner, completed, nil, nil))
+			requireLeaseHeld(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), fixture.owner, completed, nil, nil))
 			if !replaces {
 				completed = expired
 			}
@@ -336,7 +336,7 @@ func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) 
 		fixture.requireConnection(t, "here", s, fixture.integration1, 0, connection)
 		fixture.requireConnection(t, "there", s, fixture.integration2, 0, otherConnection)
 		failed := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
-		requireHeld(t, "fail", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &failed, nil))
+		requireLeaseHeld(t, "fail", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &failed, nil))
 		fixture.requireConnection(t, "there", s, fixture.integration2, 0, otherConnection)
 	})
 }
@@ -378,13 +378,13 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 		}
 		session.CheckedAt = seconds(10)
 		fixture.requireSession(t, "polled", s, session)
-		requireHeld(t, "poll too early", false)(poll(9, 12))
+		requireLeaseHeld(t, "poll too early", false)(poll(9, 12))
 		fixture.requireSession(t, "polled", s, session)
-		requireHeld(t, "poll later", true)(poll(10, 13))
-		requireHeld(t, "poll by a different account", false)(s.ClaimSessionCheck(t.Context(), bob.owner, session.ID, seconds(20), seconds(23)))
-		requireHeld(t, "poll of an unknown session", false)(s.ClaimSessionCheck(t.Context(), fixture.owner, "x", seconds(20), seconds(23)))
-		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil))
-		requireHeld(t, "poll after the end", false)(poll(10000, 10003))
+		requireLeaseHeld(t, "poll later", true)(poll(10, 13))
+		requireLeaseHeld(t, "poll by a different account", false)(s.ClaimSessionCheck(t.Context(), bob.owner, session.ID, seconds(20), seconds(23)))
+		requireLeaseHeld(t, "poll of an unknown session", false)(s.ClaimSessionCheck(t.Context(), fixture.owner, "x", seconds(20), seconds(23)))
+		requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil))
+		requireLeaseHeld(t, "poll after the end", false)(poll(10000, 10003))
 		fixture.requireSession(t, "ended", s, completedSession(session))
 	})
 }
@@ -395,8 +395,8 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 		third, first := ann.beginSession(t, s, ann.integration1, 0, 3), ann.beginSession(t, s, ann.integration2, 1, 1)
 		second, ended := bob.beginSession(t, s, bob.integration1, 0, 2), bob.beginSession(t, s, bob.integration1, 1, 4)
 		first.Opened = true
-		requireHeld(t, "open", true)(s.SaveSession(t.Context(), ann.owner, first, nil, nil))
-		requireHeld(t, "end", true)(s.SaveSession(t.Context(), bob.owner, completedSession(ended), nil, nil))
+		requireLeaseHeld(t, "open", true)(s.SaveSession(t.Context(), ann.owner, first, nil, nil))
+		requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), bob.owner, completedSession(ended), nil, nil))
 		for _, tt := range []struct {
 			before time.Time
 			limit  int
@@ -445,7 +445,7 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 			fixture.requireConnection(t, "its connection", s, fixture.integration1, 1, pending)
 		})
 		lateClaim := newClaim(fixture.owner, 99)
-		requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newCompletion(lateClaim, mustClaim(t, s, lateClaim))))
+		requireLeaseHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newCompletion(lateClaim, mustClaim(t, s, lateClaim))))
 		if r := requireRecord(t, s, lateClaim.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored for nothing: %+v", r)
 		}

@@ -64,7 +64,7 @@ func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.TenantClaim 
 // takeOver ends the lease of a claim and returns a new claim of the tenant.
 func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, claim ports.TenantClaim) ports.TenantClaim {
 	t.Helper()
-	requireHeld(t, "let the lease end", true)(s.RenewTenantLease(t.Context(), claim, expiredLease))
+	requireLeaseHeld(t, "let the lease end", true)(s.RenewTenantLease(t.Context(), claim, expiredLease))
 	return fixture.claim(t, s)
 }
 
@@ -82,7 +82,7 @@ func (fixture sendLimitFixture) saveCounts(t testing.TB, s *Store, claim ports.T
 	for _, m := range fixture.boxes {
 		counts.ByMailbox[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
 	}
-	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), claim, counts))
+	requireLeaseHeld(t, "save counts", true)(s.SaveCounts(t.Context(), claim, counts))
 }
 
 func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, claim ports.TenantClaim) []ports.CountedMailbox {
@@ -112,7 +112,7 @@ func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
 			if must(t, "claim", err); !isClaimed {
 				t.Fatal("not claimed")
 			}
-			requireHeld(t, "let the lease end", true)(s.RenewTenantLease(t.Context(), claim, expiredLease))
+			requireLeaseHeld(t, "let the lease end", true)(s.RenewTenantLease(t.Context(), claim, expiredLease))
 			requireOrder(t, "due", dueTenantIDs(t, s, now, 9), fixture.tenantID())
 		}
 	})
@@ -125,18 +125,18 @@ func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 		if must(t, "seize a tenant that was never claimed", err); !isClaimed {
 			t.Fatal("not seized")
 		}
-		requireHeld(t, "renew", true)(s.RenewTenantLease(t.Context(), first, expiredLease))
+		requireLeaseHeld(t, "renew", true)(s.RenewTenantLease(t.Context(), first, expiredLease))
 		claim := fixture.claim(t, s)
 		seized, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		must(t, "seize", err)
 		if want := (ports.TenantClaim{Account: fixture.owner, Tenant: fixture.guid, Epoch: seized.Epoch, TimeZone: claim.TimeZone}); !isClaimed || seized.Epoch <= claim.Epoch || seized.TimeZone != want.TimeZone || seized.Tenant != want.Tenant || seized.Account != want.Account {
 			t.Fatalf("seized %v: %+v after %+v", isClaimed, seized, claim)
 		}
-		requireHeld(t, "the earlier claim", false)(s.RenewTenantLease(t.Context(), claim, longLease))
-		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
-		requireHeld(t, "its orphan rules", false)(s.SaveOrphanRules(t.Context(), claim, []string{sendlimit.RuleName("a.test")}))
+		requireLeaseHeld(t, "the earlier claim", false)(s.RenewTenantLease(t.Context(), claim, longLease))
+		requireLeaseHeld(t, "its changes", false)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
+		requireLeaseHeld(t, "its orphan rules", false)(s.SaveOrphanRules(t.Context(), claim, []string{sendlimit.RuleName("a.test")}))
 		fixture.requireNotClaimed(t, "a tenant that was seized", s, dueTime.Add(time.Hour))
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), seized, dueTime))
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), seized, dueTime))
 		requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		if _, isClaimed, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), fixture.guid, longLease); err != nil || isClaimed {
 			t.Fatalf("seized by a different account: %v", err)
@@ -164,7 +164,7 @@ func TestReleasedTenantLeavesOtherTenantsLeased(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
 		other.claim(t, s)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime))
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime))
 		other.requireNotClaimed(t, "a leased tenant", s, dueTime)
 	})
 }
@@ -184,7 +184,7 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 			t.Fatalf("claimed (-want +got):\n%s", diff)
 		}
 		at := dueTime.Add(7 * time.Minute)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, at))
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, at))
 		requireOrder(t, "before its time", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
 		fixture.requireNotClaimed(t, "before its time", s, at.Add(-time.Microsecond))
 		requireOrder(t, "at its time", dueTenantIDs(t, s, at, 9), fixture.tenantID())
@@ -198,10 +198,10 @@ func TestTenantWithDueTimeBeyondEveryPassIsDue(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for _, ahead := range []time.Duration{sendlimit.MaxInterval + 10*time.Minute, 30 * 24 * time.Hour, 400 * 24 * time.Hour} {
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(ahead)))
+			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(ahead)))
 			requireOrder(t, "ahead of a right clock", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		}
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(sendlimit.MaxInterval)))
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(sendlimit.MaxInterval)))
 		requireOrder(t, "in its time", dueTenantIDs(t, s, dueTime, 9))
 		fixture.requireNotClaimed(t, "in its time", s, dueTime)
 		requireOrder(t, "by all times", dueTenantIDs(t, s, dueTime.Add(365*24*time.Hour), 9), fixture.tenantID())
@@ -224,7 +224,7 @@ func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 			}
 			for i := range isClaimed {
 				if isClaimed[i] {
-					requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claims[i], dueTime))
+					requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claims[i], dueTime))
 				}
 			}
 		}
@@ -237,7 +237,7 @@ func TestTenantOfDifferentRunCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 		first := fixture.claim(t, s)
 		fixture.requireNotClaimed(t, "a leased one", s, dueTime.Add(1000*time.Hour))
 		requireOrder(t, "a leased one", dueTenantIDs(t, s, dueTime.Add(1000*time.Hour), 9))
-		requireHeld(t, "shorten the lease", true)(s.RenewTenantLease(t.Context(), first, time.Millisecond))
+		requireLeaseHeld(t, "shorten the lease", true)(s.RenewTenantLease(t.Context(), first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
 			second, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 			if isClaimed && second.Epoch <= first.Epoch {
@@ -256,18 +256,18 @@ func TestRunThatLostItsTenantChangesNothing(t *testing.T) {
 		fixture.saveCounts(t, s, second, 7)
 		want := fixture.listBoxes(t, s, second)
 		lateCounts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
-		requireHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), first, longLease))
-		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), first, lateCounts))
-		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), first, doneChanges(fixture.blockChange(0, 1))))
-		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), first, dueTime.Add(time.Hour)))
+		requireLeaseHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), first, longLease))
+		requireLeaseHeld(t, "counts", false)(s.SaveCounts(t.Context(), first, lateCounts))
+		requireLeaseHeld(t, "changes", false)(s.SaveChanges(t.Context(), first, doneChanges(fixture.blockChange(0, 1))))
+		requireLeaseHeld(t, "release", false)(s.ReleaseTenant(t.Context(), first, dueTime.Add(time.Hour)))
 		if diff := cmp.Diff(want, fixture.listBoxes(t, s, second)); diff != "" {
 			t.Fatalf("written (-want +got):\n%s", diff)
 		}
 		if page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
 			t.Fatalf("%d events", page.Total)
 		}
-		requireHeld(t, "the second", true)(s.ReleaseTenant(t.Context(), second, dueTime))
-		requireHeld(t, "renew what was released", false)(s.RenewTenantLease(t.Context(), second, longLease))
+		requireLeaseHeld(t, "the second", true)(s.ReleaseTenant(t.Context(), second, dueTime))
+		requireLeaseHeld(t, "renew what was released", false)(s.RenewTenantLease(t.Context(), second, longLease))
 		if third := fixture.claim(t, s); !third.Mark.Equal(dueTime.Add(-6 * time.Hour).Truncate(time.Microsecond)) {
 			t.Fatalf("the mark is %s", third.Mark)
 		}
@@ -285,7 +285,7 @@ func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 			}
 			sendLimitFixtures = append(sendLimitFixtures, addSendLimitTenant(t, s, owner, n))
 			claim := sendLimitFixtures[n-1].claim(t, s)
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime.Add(time.Duration(n)*time.Second)))
+			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime.Add(time.Duration(n)*time.Second)))
 		}
 		at := dueTime.Add(time.Minute)
 		requireOrder(t, "order of accounts", dueTenantIDs(t, s, at, 4), sendLimitFixtures[0].tenantID(), sendLimitFixtures[3].tenantID(), sendLimitFixtures[1].tenantID(), sendLimitFixtures[4].tenantID())
@@ -325,8 +325,8 @@ func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 		claim := fixture.claim(t, s)
 		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, fixture.guid, nil))
 		requireNotDue("deleted")
-		requireHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), claim, longLease))
-		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), claim, dueTime))
+		requireLeaseHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), claim, longLease))
+		requireLeaseHeld(t, "release", false)(s.ReleaseTenant(t.Context(), claim, dueTime))
 	})
 }
 
@@ -338,9 +338,9 @@ func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
 		stranger.requireNotClaimed(t, "a foreign tenant", s, dueTime)
 		claim := fixture.claim(t, s)
 		claim.Account = stranger.owner
-		requireHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), claim, longLease))
-		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
-		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1))))
+		requireLeaseHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), claim, longLease))
+		requireLeaseHeld(t, "counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		requireLeaseHeld(t, "changes", false)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1))))
 		if n := len(fixture.listBoxes(t, s, claim)); n != 0 {
 			t.Fatalf("%d foreign mailboxes", n)
 		}
@@ -369,7 +369,7 @@ func TestLimitIsStoredTogetherWithDueTimeOfItsTenant(t *testing.T) {
 		s := migratedStore(t, url(t), hook)
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		setters := limitSetters(t, s, fixture)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(time.Hour)))
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(time.Hour)))
 		for _, set := range setters {
 			hook.cutOff(t, `UPDATE "send_tenants"`, func(ctx context.Context) error { return set(ctx, fixture.owner, 3, dueTime) })
 		}
@@ -388,7 +388,7 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 7) // a different limit that does not change
 		nextRun := dueTime.Add(30 * time.Minute)
 		for _, otherTenant := range []sendLimitFixture{other, addSendLimitTenant(t, s, fixture.owner, 3)} {
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), otherTenant.claim(t, s), nextRun))
+			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), otherTenant.claim(t, s), nextRun))
 		}
 		at := dueTime
 		for label, setLimit := range limitSetters(t, s, fixture) {
@@ -396,7 +396,7 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 			if err != nil || !isClaimed {
 				t.Fatalf("not claimed: %v", err)
 			}
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextRun))
+			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextRun))
 			if setLimit(t.Context(), other.owner, 3, at) == nil {
 				t.Fatalf("%s: a stranger set it", label)
 			}
@@ -404,7 +404,7 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 			must(t, label, setLimit(t.Context(), fixture.owner, 3, at))
 			requireOrder(t, label+" before", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
 			requireOrder(t, label, dueTenantIDs(t, s, at, 9), fixture.tenantID())
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextRun))
+			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextRun))
 			must(t, label+" again", setLimit(t.Context(), fixture.owner, 3, at))
 			requireOrder(t, label+" as it was", dueTenantIDs(t, s, at, 9))
 		}
@@ -416,7 +416,7 @@ func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) 
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		setters := limitSetters(t, s, fixture)
 		dueSince := dueTime.Add(time.Minute)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueSince))
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueSince))
 		for label, setLimit := range setters {
 			must(t, label, setLimit(t.Context(), fixture.owner, 3, dueSince.Add(time.Hour)))
 			due, err := s.DueTenants(t.Context(), dueSince.Add(2*time.Hour), 9)
@@ -440,17 +440,17 @@ func TestTenantWhoseLimitsChangeDuringRunIsDueRightAfterIt(t *testing.T) {
 					perDay++
 					must(t, label, setLimit(t.Context(), fixture.owner, perDay, at))
 				}
-				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextRun))
+				requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextRun))
 				requireOrder(t, label, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), fixture.tenantID())
 				claim = fixture.claim(t, s)
 				must(t, label+" as it was", setLimit(t.Context(), fixture.owner, perDay, at))
-				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime))
+				requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime))
 			}
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextRun))
+			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextRun))
 			requireOrder(t, "nothing changed", dueTenantIDs(t, s, nextRun.Add(-time.Microsecond), 9))
 			claim, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextRun)
 			must(t, "claim", err)
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime))
+			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime))
 		}
 	})
 }

@@ -38,7 +38,8 @@ func ParseName(raw string, builtin []string) (string, error) {
 	if slices.ContainsFunc(builtin, func(suffix string) bool { return name == suffix || strings.HasSuffix(name, "."+suffix) }) {
 		return "", refuse(fault.BuiltinDomain, "the domain belongs to the mail platform")
 	}
-	// PublicSuffix treats an unlisted top-level domain as a suffix, so two labels suffice there.
+	// PublicSuffix returns the last label of a name whose top-level domain is not in its list. A
+	// name of two labels is then accepted.
 	if suffix, _ := publicsuffix.PublicSuffix(name); suffix == name {
 		return "", refuse(fault.InvalidDomain, "the domain is a public suffix, under which others register names")
 	}

@@ -121,7 +121,8 @@ const (
 	CanDisconnect = integration.CanDisconnect
 )
 
-// FaultCredential is the FaultDomain of a platform that has a separate server for each credential.
+// FaultCredential is a value of Description.FaultDomain. It says that each credential has its own
+// server, so that each credential gets its own circuit breaker.
 const FaultCredential = wire.FaultCredential
 
 // SameAddress reports whether a and b are the same mail address.
