@@ -97,7 +97,7 @@ func (p platform) send(ctx context.Context, method, path string, in, out any) er
 // proxy in front of the platform, and says nothing about the token or the object.
 func statusError(resp *http.Response, answer []byte) error {
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
-		return err // 408, 429 and all from 500
+		return err // for 408, 429, and 500 or above
 	}
 	if resp.StatusCode == http.StatusOK {
 		return nil

@@ -52,7 +52,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 // proxy in front of the platform, and says nothing about the key or the object.
 func statusError(resp *http.Response, isJSON bool) error {
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
-		return err // 408, 429 and all from 500
+		return err // for 408, 429, and 500 or above
 	}
 	cause := "status " + strconv.Itoa(resp.StatusCode)
 	switch status := resp.StatusCode; {
