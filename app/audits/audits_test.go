@@ -20,7 +20,7 @@ import (
 type fakeChains struct {
 	ports.AuditChains
 	old, lost []int           // the results of the next calls of DropAuditEntries and RecordLostWrites
-	err       error           // returned when old or lost is used up, and by AuditExport
+	err       error           // returned after the results in old or lost, and by AuditExport
 	before    []time.Time     // the arguments of the calls of DropAuditEntries
 	ages      []time.Duration // the arguments of the calls of RecordLostWrites
 	entries   []audit.Entry   // returned by AuditExport

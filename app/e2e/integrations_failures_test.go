@@ -45,8 +45,8 @@ func TestSendingPlatformFailuresAreAnswered(t *testing.T) {
 	forEachPlatform(t, "mailbox_refresh", func(t *testing.T, name string) {
 		t.Parallel()
 		integration := seededAccount(t, ready).newMailboxTenant("ada").addIntegration(name)
-		// After this refresh no background refresh is due, which could otherwise meet a planned
-		// fault before the test's request does.
+		// This refresh postpones the background refresh. Otherwise the background refresh could
+		// meet a planned fault before the test's request does.
 		integration.post(integration.path("/mailboxes/refresh"), nil)
 		for _, call := range integration.providerCallRequests() {
 			integration.checkFaults(call)

@@ -36,8 +36,8 @@ type Observed struct {
 	// domain was missing and is found again. When a caller's removal of the domain begins, the
 	// store sets Change to zero. A repeated request for the same removal leaves it as it is.
 	Change time.Time
-	// PreviousMissingSince is the MissingSince of a missing domain before a request that adds it
-	// again. ReservedAgain sets it when the request begins. It is zero for other domains.
+	// PreviousMissingSince keeps the MissingSince of a missing domain while a request adds the
+	// domain again. ReservedAgain sets it. It is zero for other domains.
 	PreviousMissingSince time.Time
 }
 
