@@ -5,9 +5,7 @@ package bunstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -232,22 +230,16 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 const (
 	// maxMergedRanges is the largest number of ranges that can always be merged fast.
 	maxMergedRanges = 32
-	// scannedEvents is how many events eventsAfter scans. The scan takes about a millisecond.
+	// scannedEvents is how many events scanEvents reads. That takes about a millisecond.
 	scannedEvents = 2_000
-	// eventsPerMatch is how many events eventsOfTenants reads for each event of a page.
+	// eventsPerMatch is how many events of its tenants eventsOfManyRanges reads for each event of a page.
 	eventsPerMatch = 4
 )
 
 // eventsAfter returns the events of a page, and one more if there is one. Each combination of a
 // tenant and a type is a range of an index. Merging the ranges costs the same at any cursor.
-//
-// If there are more than maxMergedRanges ranges, eventsAfter first scans the next scannedEvents
-// events and filters them. If the filter selects many events, the page is then full. Otherwise
-// eventsAfter reads the next events of the tenants, of all types, and filters them. If that does
-// not fill the page either, because the types are rare, eventsAfter merges the ranges after the
-// scanned events, but only those ranges that the page can need.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
-	limit := q.Limit + 1
+	owner, limit := log.AccountID, q.Limit+1
 	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
 	var tenants []string
 	for _, id := range q.Tenants {
@@ -259,38 +251,50 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	if len(q.Tenants) > 0 && len(tenants) == 0 || after >= log.LastSequence {
 		return nil, nil
 	}
-	ranges := rangesOf(tenants, types)
-	if len(ranges) > maxMergedRanges {
-		end := after + scannedEvents
-		// The LIMIT of the inner select makes the planner read the events in their order and stop
-		// when the page is full.
-		scanned := tx.NewSelect().TableExpr("(?) AS e", logAfter(tx, log.AccountID, after, scannedEvents)).Order("e.sequence").Limit(int64(limit))
-		if err := whereIn(whereIn(scanned, "e.type", types), "e.tenant_guid", tenants).Scan(ctx, &rows); err != nil || len(rows) == limit || end >= log.LastSequence {
-			return rows, err
-		}
-		after, limit = end, limit-len(rows)
-		if len(tenants) > 0 && len(types) > 0 {
-			found, err := s.eventsOfTenants(ctx, tx, log.AccountID, after, limit, tenants, types)
-			if err != nil || len(found) == limit {
-				return append(rows, found...), err
-			}
-			if ranges, err = firstRanges(ctx, tx, log.AccountID, after, limit, tenants, types); err != nil || len(ranges) == 0 {
-				return rows, err
-			}
-		}
+	if len(tenants)+len(types) == 0 {
+		err = logAfter(tx, owner, after, limit).Scan(ctx, &rows)
+		return rows, err
 	}
-	merged, err := s.mergedEvents(ctx, tx, log.AccountID, after, limit, ranges)
-	return append(rows, merged...), err
+	if ranges := rangesOf(tenants, types); len(ranges) <= maxMergedRanges {
+		return s.mergedEvents(ctx, tx, owner, after, limit, ranges)
+	}
+	end := after + scannedEvents
+	rows, err = scanEvents(ctx, tx, owner, after, limit, tenants, types)
+	if err != nil || len(rows) == limit || end >= log.LastSequence {
+		return rows, err
+	}
+	rest, err := s.eventsOfManyRanges(ctx, tx, owner, end, limit-len(rows), tenants, types)
+	return append(rows, rest...), err
 }
 
-// eventsOfTenants looks for the first limit events of tenants and types among the next events of
-// the tenants. It can return fewer than there are.
-func (s *Store) eventsOfTenants(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]eventRow, error) {
-	numbers, err := s.firstNumbers(ctx, tx, owner, after, eventsPerMatch*limit, rangesOf(tenants, nil))
-	if err != nil {
-		return nil, err
+// scanEvents filters the next scannedEvents events, and returns the first limit of the result. If
+// the filter selects many events, they fill a page. The LIMIT of the inner select makes the planner
+// read the events in their order and stop when the page is full.
+func scanEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) (rows []eventRow, err error) {
+	q := tx.NewSelect().TableExpr("(?) AS e", logAfter(tx, owner, after, scannedEvents)).Order("e.sequence").Limit(int64(limit))
+	err = whereIn(whereIn(q, "e.type", types), "e.tenant_guid", tenants).Scan(ctx, &rows)
+	return rows, err
+}
+
+// eventsOfManyRanges returns the first limit events of all combinations of tenants and types. It
+// first reads the next events of the tenants, of all types, and filters them. If they are too few,
+// because the types are rare, it merges only those ranges that the page can need.
+func (s *Store) eventsOfManyRanges(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]eventRow, error) {
+	ranges := rangesOf(tenants, types)
+	if len(tenants) > 0 && len(types) > 0 {
+		numbers, err := s.firstNumbers(ctx, tx, owner, after, eventsPerMatch*limit, rangesOf(tenants, nil))
+		if err != nil || numbers == nil {
+			return nil, err
+		}
+		rows, err := s.numberedEvents(ctx, tx, owner, limit, numbers, types)
+		if err != nil || len(rows) == limit {
+			return rows, err
+		}
+		if ranges, err = firstRanges(ctx, tx, owner, after, limit, tenants, types); err != nil || len(ranges) == 0 {
+			return nil, err
+		}
 	}
-	return numberedEvents(ctx, tx, owner, limit, numbers, types)
+	return s.mergedEvents(ctx, tx, owner, after, limit, ranges)
 }
 
 // logAfter selects the first events of a log after a sequence number.
@@ -351,40 +355,46 @@ func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, lim
 
 // mergedEvents returns the first limit events of ranges. It first reads the sequence numbers of the
 // ranges from the index, and then the rows of one page.
-func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) (rows []eventRow, err error) {
-	if ranges[0].TenantGUID == ident.Zero && ranges[0].Type == "" {
-		err = logAfter(tx, owner, after, limit).Scan(ctx, &rows)
-		return rows, err
-	}
+func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) ([]eventRow, error) {
 	numbers, err := s.firstNumbers(ctx, tx, owner, after, limit, ranges)
-	if err != nil {
+	if err != nil || numbers == nil {
 		return nil, err
 	}
-	return numberedEvents(ctx, tx, owner, limit, numbers, nil)
+	return s.numberedEvents(ctx, tx, owner, limit, numbers, nil)
 }
 
-// numberedEvents returns the first limit events whose sequence numbers a query selects, and whose
-// type is one of types. No types stand for all.
-func numberedEvents(ctx context.Context, tx bun.IDB, owner string, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
-	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", numbers)
+// numberedEvents returns the first limit events whose sequence numbers a query selects in order, and
+// whose type is one of types. No types stand for all. Both forms of the query stop at the last
+// event of the page: SQLite reads the numbers of an IN in order, and PostgreSQL those of a join.
+func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, owner string, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
+	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", owner)
+	if database.IsPostgres(s.db) {
+		q = q.ModelTableExpr("events AS e, (?) AS n", numbers).Where("e.sequence = n.sequence")
+	} else {
+		q = q.Where("e.sequence IN (?)", numbers)
+	}
 	err = whereIn(q, "e.type", types).Order("e.sequence").Limit(int64(limit)).Scan(ctx)
 	return rows, err
 }
 
-// firstNumbers returns a query that selects the first limit sequence numbers of ranges.
+// firstNumbers returns a query that selects the first limit sequence numbers of ranges in order, or
+// nil if there are none. Several ranges are read twice. The first query reads a few numbers of each
+// range, and sorts them. The number at position limit is an upper bound for the second query.
 func (s *Store) firstNumbers(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) (*bun.SelectQuery, error) {
 	part := logAfter(tx, owner, after, limit)
 	if len(ranges) > 1 {
-		// prefixes selects a few sequence numbers of each range. bound is the number at which a
-		// page of these numbers ends. The real page ends at bound or earlier.
 		perRange := (2*limit + len(ranges) - 1) / len(ranges)
-		prefixes := s.joinedRanges(tx, logAfter(tx, owner, after, perRange), ranges)
-		var bound int64
-		err := prefixes.Order("sequence").Offset(int64(limit)-1).Limit(1).Scan(ctx, &bound)
-		if err == nil {
-			part = part.Where("e.sequence <= ?", bound)
-		} else if !errors.Is(err, sql.ErrNoRows) {
+		prefixes := s.joinedRanges(tx, logAfter(tx, owner, after, perRange), ranges).Order("sequence").Limit(int64(limit))
+		var found struct {
+			Numbers int
+			Last    int64 `bun:",nullzero"`
+		}
+		if err := tx.NewSelect().TableExpr("(?) AS p", prefixes).ColumnExpr("COUNT(*) AS numbers").ColumnExpr("MAX(p.sequence) AS last").
+			Scan(ctx, &found); err != nil || found.Numbers == 0 {
 			return nil, err
+		}
+		if found.Numbers == limit {
+			part = part.Where("e.sequence <= ?", found.Last)
 		}
 	}
 	return s.joinedRanges(tx, part, ranges).Order("sequence").Limit(int64(limit)), nil

@@ -113,11 +113,11 @@ func TestPagesOfFilteredLog(t *testing.T) {
 }
 
 // TestPagesOfManyRangesMatchTheFilteredLog reads a log whose wanted events are rare at the
-// beginning and frequent later. A page begins with wanted events among the next scannedEvents
-// events, which are read in order. It continues with the merged events of several ranges. There are
-// more ranges than maxMergedRanges, and some have no event.
+// beginning and frequent later. Where they are frequent, the next events of the tenants fill a
+// page. Where they are rare, the ranges are merged. There are more ranges than maxMergedRanges, and
+// some have no event.
 func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
-	const size, rareUntil = scannedEvents + 2500, scannedEvents + 500
+	const size, rareUntil = 4500, 2500
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, random := newAccount(t, s, "a"), rand.New(rand.NewPCG(1, 0))
 		wantedTypes := event.Types()[:20]
@@ -154,6 +154,11 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 					t.Fatalf("after %d: %d, more %v, want %d of %d", after, got, page.More, limit, len(want))
 				}
 			}
+		}
+		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: 1, Limit: 100, Types: wantedTypes, Tenants: guids(110)[100:]})
+		must(t, "read", err)
+		if len(page.Events) > 0 || page.More || page.Next != size {
+			t.Errorf("of tenants without events: %+v", page)
 		}
 	})
 }
