@@ -295,7 +295,7 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 	}
 	// The events are deleted after the commit, because their log may be too long for one
 	// transaction. A closed account gets no new events.
-	if err := s.dropAccountEvents(ctx, accountKey(id)); err != nil {
+	if err := s.dropEnforcementEvents(ctx, accountKey(id)); err != nil {
 		return closing, err
 	}
 	_, err = s.dropLog(ctx, accountKey(id), afterAllEvents)
@@ -335,8 +335,8 @@ func (s *Store) closeLockedAccount(ctx context.Context, tx bun.IDB, acc access.A
 	}, rulesLeft))
 }
 
-// withRulesLeft adds the names of the transport rules that remain at the mail platform to audit
-// details.
+// withRulesLeft adds to the details of an audit entry the names of the transport rules that remain
+// at the mail platform.
 func withRulesLeft(details map[string]string, names []string) map[string]string {
 	if len(names) > 0 {
 		details["rules_left"] = strings.Join(names, ", ")

@@ -92,7 +92,7 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 
 // endStoredAct deletes the stored act. If there is an outcome, and RecordLostWrites has not added
 // the act's entry yet, it adds the entry. With an outcome it also deletes the act that an earlier
-// attempt stored under the same Idempotency-Key. The entry of this attempt replaces that act.
+// attempt stored under the same Idempotency-Key, because one entry stands for both attempts.
 func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
 	deletion := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)

@@ -272,8 +272,8 @@ func (s *Store) DeleteEvents(ctx context.Context, before time.Time) (int, error)
 	return s.dropDays(ctx, days)
 }
 
-// dropAccountEvents deletes all events of an account.
-func (s *Store) dropAccountEvents(ctx context.Context, owner string) error {
+// dropEnforcementEvents deletes all enforcement events of an account.
+func (s *Store) dropEnforcementEvents(ctx context.Context, owner string) error {
 	var days []eventCountRow
 	err := s.db.RunRead(ctx, "list an account's days of enforcement events", func(ctx context.Context, db bun.IDB) error {
 		days = nil

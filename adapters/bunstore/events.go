@@ -228,16 +228,17 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 }
 
 const (
-	// maxMergedRanges is the largest number of ranges that can always be merged fast.
+	// maxMergedRanges is the largest number of ranges that eventsAfter merges without a scan.
 	maxMergedRanges = 32
 	// scannedEvents is how many events scanEvents reads. That takes about a millisecond.
 	scannedEvents = 2_000
-	// eventsPerMatch is how many events of its tenants eventsOfManyRanges reads for each event of a page.
+	// eventsPerMatch is how many events eventsOfManyRanges filters by their type, for each event
+	// that a page still needs.
 	eventsPerMatch = 4
 )
 
 // eventsAfter returns the events of a page, and one more if there is one. Each combination of a
-// tenant and a type is a range of an index. Merging the ranges costs the same at any cursor.
+// tenant and a type is a range of an index. The time to merge ranges does not depend on the cursor.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
 	owner, limit := log.AccountID, q.Limit+1
 	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
@@ -267,9 +268,9 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	return append(rows, rest...), err
 }
 
-// scanEvents filters the next scannedEvents events, and returns the first limit of the result. If
-// the filter selects many events, they fill a page. The LIMIT of the inner select makes the planner
-// read the events in their order and stop when the page is full.
+// scanEvents reads the next events of the log, at most scannedEvents, and returns those of tenants
+// and types, at most limit. If the filter selects many events, they fill a page. The LIMIT of the
+// inner select makes the planner read the events in their order and stop when the page is full.
 func scanEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) (rows []eventRow, err error) {
 	q := tx.NewSelect().TableExpr("(?) AS e", logAfter(tx, owner, after, scannedEvents)).Order("e.sequence").Limit(int64(limit))
 	err = whereIn(whereIn(q, "e.type", types), "e.tenant_guid", tenants).Scan(ctx, &rows)
@@ -278,7 +279,7 @@ func scanEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limi
 
 // eventsOfManyRanges returns the first limit events of all combinations of tenants and types. It
 // first reads the next events of the tenants, of all types, and filters them. If they are too few,
-// because the types are rare, it merges only those ranges that the page can need.
+// because the types are rare, it merges only those ranges that can contain an event of the page.
 func (s *Store) eventsOfManyRanges(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]eventRow, error) {
 	ranges := rangesOf(tenants, types)
 	if len(tenants) > 0 && len(types) > 0 {
@@ -326,12 +327,12 @@ func rangesOf(tenants, types []string) (ranges []logRange) {
 	return ranges
 }
 
-// firstRanges returns the combinations of tenants and types that can have the next limit events.
-// These are at most limit combinations: those whose first event comes earliest.
+// firstRanges returns the combinations of tenants and types that can contain one of the next limit
+// events. These are at most limit combinations: those whose first event comes earliest.
 func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]logRange, error) {
 	nextEvent := func() *bun.SelectQuery { return logAfter(tx, owner, after, 1).Column("e.sequence") }
-	// withLaterEvent selects the tenants or types that have an event after the sequence number
-	// after. LIMIT makes the planner run this query before the join.
+	// withLaterEvent selects the tenants or types whose nextEvent exists. LIMIT makes the planner
+	// run this query before the join.
 	withLaterEvent := func(list []logRange, column string) *bun.SelectQuery {
 		return tx.NewSelect().With("v", tx.NewValues(&list)).TableExpr("v").Column("v."+column).
 			Where("EXISTS (?)", nextEvent().Where("? = ?", bun.Ident("e."+column), bun.Ident("v."+column))).Limit(int64(len(list)))
@@ -363,9 +364,9 @@ func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, afte
 	return s.numberedEvents(ctx, tx, owner, limit, numbers, nil)
 }
 
-// numberedEvents returns the first limit events whose sequence numbers a query selects in order, and
-// whose type is one of types. No types stand for all. Both forms of the query stop at the last
-// event of the page: SQLite reads the numbers of an IN in order, and PostgreSQL those of a join.
+// numberedEvents returns the first limit events whose sequence numbers a query selects in order,
+// and whose type is one of types. No types stand for all. The query stops at the last event of the
+// page. SQLite reads the numbers in order in an IN. PostgreSQL does so only in a join.
 func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, owner string, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
 	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", owner)
 	if database.IsPostgres(s.db) {
@@ -378,8 +379,9 @@ func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, owner string, li
 }
 
 // firstNumbers returns a query that selects the first limit sequence numbers of ranges in order, or
-// nil if there are none. Several ranges are read twice. The first query reads a few numbers of each
-// range, and sorts them. The number at position limit is an upper bound for the second query.
+// nil if there are none. If there is more than one range, it first runs a query that reads a few
+// numbers of each range, and sorts them. The number at position limit of this result is an upper
+// bound for the returned query.
 func (s *Store) firstNumbers(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) (*bun.SelectQuery, error) {
 	part := logAfter(tx, owner, after, limit)
 	if len(ranges) > 1 {
@@ -459,19 +461,19 @@ func (s *Store) DropEvents(ctx context.Context, before time.Time) (dropped int, 
 // afterAllEvents is later than the time of any event.
 var afterAllEvents = time.Unix(maxUnixTime, 0)
 
-// dropLog deletes the events at the beginning of a log that are older than before. With the time
-// afterAllEvents it deletes all events.
-func (s *Store) dropLog(ctx context.Context, owner string, before time.Time) (dropped int, err error) {
+// dropLog deletes the events at the beginning of a log that are older than the cutoff. With the
+// cutoff afterAllEvents it deletes all events.
+func (s *Store) dropLog(ctx context.Context, owner string, cutoff time.Time) (dropped int, err error) {
 	for n := dropBatch; err == nil && n == dropBatch; dropped += n {
-		n, err = s.dropLogBatch(ctx, owner, before)
+		n, err = s.dropLogBatch(ctx, owner, cutoff)
 	}
 	return dropped, err
 }
 
 // dropLogBatch deletes at most dropBatch events, and stores the sequence number of the last deleted
-// event. It stops at the first event that is not older than before. Older events can follow that
-// event, because the clocks of processes differ. dropLogBatch does not delete them.
-func (s *Store) dropLogBatch(ctx context.Context, owner string, before time.Time) (n int, err error) {
+// event. It stops at the first event that is not older than the cutoff. Older events can follow
+// that event, because the clocks of processes differ. dropLogBatch does not delete them.
+func (s *Store) dropLogBatch(ctx context.Context, owner string, cutoff time.Time) (n int, err error) {
 	err = s.inTransaction(ctx, "drop events", func(ctx context.Context, tx bun.IDB) error {
 		var oldest []eventRow
 		if err := tx.NewSelect().Model(&oldest).Column("sequence", "created_at").Where("e.account_id = ?", owner).
@@ -479,7 +481,7 @@ func (s *Store) dropLogBatch(ctx context.Context, owner string, before time.Time
 			return err
 		}
 		n = len(oldest)
-		if first := slices.IndexFunc(oldest, func(r eventRow) bool { return !r.CreatedAt.Before(before) }); first >= 0 {
+		if first := slices.IndexFunc(oldest, func(r eventRow) bool { return !r.CreatedAt.Before(cutoff) }); first >= 0 {
 			n = first
 		}
 		if n == 0 {

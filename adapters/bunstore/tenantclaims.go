@@ -26,10 +26,10 @@ type sendTenantRow struct {
 	AccountID   string    `bun:",pk"`
 	TenantID    string    `bun:",pk"`
 	TimeZone    string    `bun:"place"`
-	Mark        time.Time `bun:",nullzero"`
+	Mark        time.Time `bun:",nullzero"` // the time up to which the message trace is final
 	DueAt       time.Time
 	Epoch       int64
-	LeasedUntil int64 // microseconds of Store.clock
+	LeasedUntil int64 // microseconds since 1970, see Store.clock
 }
 
 func (r sendTenantRow) claim(id string) ports.TenantClaim {
@@ -54,9 +54,9 @@ const dueSince = "COALESCE(st.due_at, t.consented_at)"
 // maxClockSkew is the largest expected clock skew between replicas.
 const maxClockSkew = 5 * time.Minute
 
-// isDue returns the SQL condition that a tenant is due. isDueArgs returns its arguments. A due time
-// that is later than now plus sendlimit.MaxInterval plus maxClockSkew can only come from clock
-// skew. The tenant then counts as due.
+// isDue returns the SQL condition that a tenant is due. isDueArgs returns its arguments. No correct
+// clock sets a due time later than now plus sendlimit.MaxInterval plus maxClockSkew. A tenant with
+// such a due time counts as due.
 func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
 
 func isDueArgs(now time.Time) []any {
@@ -220,9 +220,10 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, ten
 	return state, err
 }
 
-// makeDue makes a tenant due at now. It does not change an earlier due time. A pass in progress may
-// have read the values before the change. makeDue then sets a due time just before the due time in
-// the claim of the pass. ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
+// makeDue makes a tenant due at now. It does not change an earlier due time. If a pass is in
+// progress, it may have read the data before the caller's change. makeDue then sets a due time that
+// is one microsecond earlier than the one that the pass claimed. ReleaseTenant keeps the earlier
+// time, so the tenant is evaluated again.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
 	dueAt := storedTime(now)
 	if dueAt.After(state.DueAt) {
@@ -239,7 +240,7 @@ func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time
 	return err
 }
 
-// heldTenantRow is a tenant, in the account that holds it, and its time zone.
+// heldTenantRow is a tenant with its time zone, as the account that holds the tenant stores it.
 type heldTenantRow struct {
 	tenantRow `bun:",extend"`
 

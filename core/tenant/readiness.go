@@ -14,7 +14,8 @@ type Readiness struct {
 	ReadyToProvision bool
 	// NextStep is the first step to do, or "" when none is left.
 	NextStep string
-	// Headroom is nil unless the caller set it. No other field depends on it.
+	// Headroom estimates how close the tenant is to the platform's sending limit. It is nil unless
+	// the caller set it. No other field depends on it.
 	Headroom *Headroom
 }
 
@@ -84,8 +85,8 @@ func (t Tenant) syncHelps() bool {
 		t.SMTPAuth == SMTPAuthUnknown || t.SMTPAuth == SMTPAuthDisabled
 }
 
-// PrimaryDomain returns the default domain to show: the primary custom domain, or the built-in
-// domain if there is none.
+// PrimaryDomain returns the domain that stands for the tenant: its default custom domain, or the
+// built-in domain if it has no custom domain.
 func (t Tenant) PrimaryDomain() string {
 	if t.DefaultDomain == "" {
 		return t.BuiltinDomain
