@@ -127,7 +127,9 @@ func startServerProcess(t *testing.T, folder, redis string) (url string) {
 }
 
 // TestStrictBucketIsSharedByProcesses sends 500 concurrent writes of one account to two processes
-// with one Redis. Exactly 12 must pass. The operation exists only in this test.
+// with one Redis. The bucket must let exactly 12 pass. A write that passed is answered with 503 if
+// the SQLite file, which the processes share, stays busy for too long. The operation exists only in
+// this test.
 func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 	folder := t.TempDir()
 	store, err := openSharedStore(t.Context(), folder)
@@ -175,7 +177,7 @@ func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch bucket := answer.Header.Get("X-RateLimit-Bucket"); {
-			case answer.StatusCode == 200 && bucket == string(guard.ProviderHeavyWrites):
+			case (answer.StatusCode == 200 || answer.StatusCode == 503) && bucket == string(guard.ProviderHeavyWrites):
 				passed++
 			case answer.StatusCode == 429 && bucket == string(guard.ProviderHeavyWrites):
 				refused++
