@@ -232,8 +232,8 @@ const (
 	maxMergedRanges = 32
 	// scannedEvents is how many events scanEvents reads. That takes about a millisecond.
 	scannedEvents = 2_000
-	// eventsPerMatch is how many events eventsOfManyRanges filters by their type, for each event
-	// that a page still needs.
+	// eventsPerMatch: eventsOfManyRanges reads eventsPerMatch times as many events as the page still
+	// needs, and filters them by their type.
 	eventsPerMatch = 4
 )
 
@@ -378,10 +378,11 @@ func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, owner string, li
 	return rows, err
 }
 
-// firstNumbers returns a query that selects the first limit sequence numbers of ranges in order, or
-// nil if there are none. If there is more than one range, it first runs a query that reads a few
-// numbers of each range, and sorts them. The number at position limit of this result is an upper
-// bound for the returned query.
+// firstNumbers returns a query for the lowest sequence numbers of ranges after the number after. The
+// query returns at most limit numbers, in order. firstNumbers returns nil if there are none.
+//
+// If there is more than one range, firstNumbers first reads a few numbers of each range and sorts
+// them. The number at position limit is then an upper bound for the numbers of the query.
 func (s *Store) firstNumbers(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) (*bun.SelectQuery, error) {
 	part := logAfter(tx, owner, after, limit)
 	if len(ranges) > 1 {

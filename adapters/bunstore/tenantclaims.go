@@ -54,9 +54,9 @@ const dueSince = "COALESCE(st.due_at, t.consented_at)"
 // maxClockSkew is the largest expected clock skew between replicas.
 const maxClockSkew = 5 * time.Minute
 
-// isDue returns the SQL condition that a tenant is due. isDueArgs returns its arguments. No correct
-// clock sets a due time later than now plus sendlimit.MaxInterval plus maxClockSkew. A tenant with
-// such a due time counts as due.
+// isDue returns the SQL condition that a tenant is due. isDueArgs returns its arguments. If a due
+// time is later than now plus sendlimit.MaxInterval plus maxClockSkew, the clock that set it was
+// wrong. The tenant then counts as due.
 func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
 
 func isDueArgs(now time.Time) []any {

@@ -127,9 +127,10 @@ func startServerProcess(t *testing.T, folder, redis string) (url string) {
 }
 
 // TestStrictBucketIsSharedByProcesses sends 500 concurrent writes of one account to two processes
-// with one Redis. The bucket must let exactly 12 pass. A write that passed is answered with 503 if
-// the SQLite file, which the processes share, stays busy for too long. The operation exists only in
-// this test.
+// with one Redis. The bucket must let exactly 12 pass. The operation exists only in this test.
+//
+// On a slow machine, requests wait too long for a connection to the database, and are answered with
+// 503. If the bucket has not counted such a request yet, the request is repeated.
 func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 	folder := t.TempDir()
 	store, err := openSharedStore(t.Context(), folder)
@@ -162,27 +163,36 @@ func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 	var requests sync.WaitGroup
 	for i := range 500 {
 		requests.Go(func() {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, urls[i%2]+"/v1/strict", strings.NewReader("{}"))
-			if err != nil {
-				t.Error(err)
-				return
+			idempotencyKey := rand.Text()
+			status, bucket := http.StatusServiceUnavailable, ""
+			for repeat := false; status == http.StatusServiceUnavailable && bucket == ""; repeat = true {
+				if repeat {
+					time.Sleep(200 * time.Millisecond)
+				}
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, urls[i%2]+"/v1/strict", strings.NewReader("{}"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r.Header = http.Header{"Authorization": {"Bearer " + text.Reveal()}, "Idempotency-Key": {idempotencyKey}, "Content-Type": {"application/json"}}
+				answer, err := http.DefaultClient.Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = answer.Body.Close()
+				status, bucket = answer.StatusCode, answer.Header.Get("X-RateLimit-Bucket")
 			}
-			r.Header = http.Header{"Authorization": {"Bearer " + text.Reveal()}, "Idempotency-Key": {rand.Text()}, "Content-Type": {"application/json"}}
-			answer, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_ = answer.Body.Close()
 			mu.Lock()
 			defer mu.Unlock()
-			switch bucket := answer.Header.Get("X-RateLimit-Bucket"); {
-			case (answer.StatusCode == 200 || answer.StatusCode == 503) && bucket == string(guard.ProviderHeavyWrites):
+			counted := bucket == string(guard.ProviderHeavyWrites)
+			switch {
+			case counted && (status == http.StatusOK || status == http.StatusServiceUnavailable):
 				passed++
-			case answer.StatusCode == 429 && bucket == string(guard.ProviderHeavyWrites):
+			case counted && status == http.StatusTooManyRequests:
 				refused++
 			default:
-				t.Errorf("%d in %q", answer.StatusCode, bucket)
+				t.Errorf("%d in %q", status, bucket)
 			}
 		})
 	}
