@@ -73,7 +73,7 @@ func (w *walkthrough) addWebhook(ctx context.Context) error {
 	return nil
 }
 
-// receiverHandler returns a handler that sends each message to arrived and accepts it.
+// receiverHandler returns a handler that passes each message to arrived and answers with 204.
 func receiverHandler(arrived chan<- message) http.HandlerFunc {
 	return func(answer http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(answer, r.Body, maxMessage))

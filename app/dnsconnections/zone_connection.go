@@ -61,8 +61,8 @@ func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidate
 	if tested == 0 {
 		return ZoneConnection{}, ErrNoConnection
 	}
-	// The zone of best does not serve the domain. Return it only if no connection with an unknown
-	// outcome can have the zone that serves the domain.
+	// The zone of best does not serve the domain. A connection whose test had an unknown outcome may
+	// have the zone that does, so best is not returned then. Without a delegation no zone serves.
 	if best != nil && (zoneErrors.weight < weightUnknown || len(delegation) == 0) {
 		return *best, nil
 	}

@@ -51,7 +51,7 @@ func (e *examination) checkClock(ctx context.Context) finding {
 }
 
 // platformClockOffset returns how far the mail platform's clock is ahead of this machine's clock.
-// It sends a request to the URL in the first setting of the plugin whose name ends in _url, and
+// It sends a request to the URL in the plugin's first setting with a name that ends in _url, and
 // reads the Date header of the response. The header has whole seconds only. platformClockOffset
 // adds half a second, the average of the missing fraction. It returns false when it could not read
 // a time.

@@ -28,7 +28,7 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 	}
 	if err != nil {
 		if errors.Is(err, fault.VerificationFailed) && stored.Verified && !d.Verified {
-			d.Observed.Verified = observation.HeldUntil(s.Now()) // replaces even a verification that was stored with HeldUntil
+			d.Observed.Verified = observation.HeldUntil(s.Now()) // later than the time of any stored verification, which it must replace
 		}
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}

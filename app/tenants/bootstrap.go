@@ -51,8 +51,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 }
 
 // syncSMTPAuth reads the state of SMTP AUTH, and enables SMTP AUTH for the whole organization if it
-// is disabled. Until the mail server is ready,
-// it only reports SMTP AUTH as skipped.
+// is disabled. Until the mail server is ready, syncSMTPAuth only reports SMTP AUTH as skipped.
 func (r *syncRun) syncSMTPAuth(ctx context.Context) {
 	if r.bootstrap.Status != tenant.BootstrapReady {
 		r.result.SMTPAuth = tenant.SMTPAuthSkippedPart()
@@ -105,7 +104,7 @@ func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
 	case err == nil:
 		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthEnabled, observation.HeldUntil(observedAt)
 	case errors.Is(err, fault.SMTPAuthNotEnabled):
-		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.HeldUntil(observedAt) // replaces even a state that was stored with HeldUntil
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.HeldUntil(observedAt) // later than the time of any stored state, which it must replace
 		return nil
 	}
 	return err

@@ -19,11 +19,11 @@ import (
 
 // A connect flow uses four tokens.
 //
-// The state is part of the link. It is sealed and contains the account and the expiry. The cookie
-// binds one browser to the flow: it contains the flow's hash and a random part. The sign-in's state
-// and the CSRF token are one-way hashes of the cookie. Before the service reads the store, it
-// checks the seal of the state. It also compares the sign-in's state and the CSRF token with the
-// cookie before that read.
+// The state is part of the link. It is sealed and contains the account and the expiry. The hash of
+// the state is the id of the flow. The cookie binds one browser to the flow: it contains the id of
+// the flow and a random part. The sign-in's state and the CSRF token are one-way hashes of the
+// cookie. Before the service reads the store, it checks the seal of the state. It also compares the
+// sign-in's state and the CSRF token with the cookie before that read.
 //
 // stateAssociatedData is the associated data of a sealed state.
 const stateAssociatedData = "connect/state"

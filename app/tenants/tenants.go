@@ -73,8 +73,8 @@ type Service struct {
 	// Limit is the timeout of a sync. It defaults to 105 s.
 	Limit time.Duration
 	// ConsentTimeout is how long FinishSignIn waits for a new consent to take effect at the
-	// platform. Pause is the time between two tries of a platform call. The defaults are 15 s and 1
-	// s.
+	// platform. Pause is the time between two tries of a platform call. They default to 15 s and
+	// 1 s.
 	ConsentTimeout, Pause time.Duration
 	// PassWait is how long a deletion waits for an enforcement pass to finish. After that, the
 	// deletion revokes the lease of the pass. CallWait is how long the deletion then waits for the

@@ -86,8 +86,8 @@ func suppressed(set *token.FileSet, file *ast.File, analyzer string, line int) b
 	return false
 }
 
-// unusedIdentifiers reports what unused.Analyzer finds. An identifier that only
-// tests of its package use counts as used.
+// unusedIdentifiers reports what unused.Analyzer finds. An identifier also counts as used if only
+// tests of its package use it.
 var unusedIdentifiers = &analysis.Analyzer{
 	Name:     "unused",
 	Doc:      "report constants, variables, functions, types, fields and methods that nothing uses",

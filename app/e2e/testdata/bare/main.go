@@ -70,7 +70,8 @@ func main() {
 	panic(http.Serve(listener, handler(db, counter(os.Args[2]))))
 }
 
-// open returns a pool with as many connections as the service has.
+// open returns a pool of at most 16 connections to PostgreSQL, or 4 to SQLite. The service has at
+// most 20 or 4.
 func open(url string) (*sql.DB, error) {
 	driver, source, connections := "pgx", url, 16
 	if file, ok := strings.CutPrefix(url, "sqlite://"); ok {
