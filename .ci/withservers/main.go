@@ -5,9 +5,9 @@
 //
 //	go run ./.ci/withservers [-memory] -- go test ./...
 //
-// The server stops when the command exits, even after a crash. With -memory its files are in
-// memory, if there is enough memory. That is faster, because tests create and drop many tables, and
-// each table has files.
+// The server stops when the command exits, and also when withservers itself crashes. With -memory
+// the files of the server are in memory, if there is enough memory. This is faster, because tests
+// create and drop many tables, and each table has files.
 package main
 
 import (

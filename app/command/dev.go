@@ -107,8 +107,8 @@ func devCommand() *cobra.Command {
 // devConfig returns the settings of a sandbox. They differ from the defaults in four ways. Circuit
 // breakers stay open for only 2 s, because users of a sandbox often cause failures on purpose. A
 // stop has no drain_delay, because no load balancer sends requests to a sandbox. The service stops
-// within 20 s, because the simulators stop after the service. Webhooks may send to this machine. The
-// settings file and variables override these values, and the flags of dev override both.
+// within 20 s, because the simulators stop after the service. Webhooks may send to this machine.
+// The settings file and variables override these values, and the flags of dev override both.
 func devConfig(flags *pflag.FlagSet, o devOptions) (settings.Config, error) {
 	if flags == nil {
 		flags = pflag.NewFlagSet("dev", pflag.ContinueOnError)

@@ -61,8 +61,9 @@ func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidate
 	if tested == 0 {
 		return ZoneConnection{}, ErrNoConnection
 	}
-	// The zone of best does not serve the domain. A connection whose test had an unknown outcome may
-	// have the zone that does, so best is not returned then. Without a delegation no zone serves.
+	// The zone of best does not serve the domain. If the test of another connection had an unknown
+	// outcome, that connection may have the zone that serves the domain. ForZone then returns the
+	// error, except without a delegation, because no zone can serve the domain then.
 	if best != nil && (zoneErrors.weight < weightUnknown || len(delegation) == 0) {
 		return *best, nil
 	}

@@ -48,8 +48,9 @@ func (fx *fixture) requireManaged(t *testing.T, want ...string) {
 	}
 }
 
-// TestRecordsAfterARefusedWriteAreForeign checks a job whose writes the provider refuses because the zone
-// changed. If the customer then publishes the planned records, tenantry does not manage them.
+// TestRecordsAfterARefusedWriteAreForeign checks a job whose writes the provider refuses, because
+// the zone changed. If the customer then publishes the planned records, tenantry does not manage
+// them.
 func TestRecordsAfterARefusedWriteAreForeign(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, changingZoneProvider{fx.provider})

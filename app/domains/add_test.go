@@ -271,8 +271,8 @@ func TestAddStoresALostConsent(t *testing.T) {
 	}
 }
 
-// TestRequestsAfterTheConsentWasLost checks which errors requests get once the stored consent is revoked.
-// No call reaches the platform.
+// TestRequestsAfterTheConsentWasLost checks which errors requests get once the stored consent is
+// revoked. No call reaches the platform.
 func TestRequestsAfterTheConsentWasLost(t *testing.T) {
 	fx := newFixture(t)
 	fx.addDomain(t)

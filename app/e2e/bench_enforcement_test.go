@@ -50,7 +50,7 @@ func BenchmarkSweepMemory(b *testing.B) {
 	}
 }
 
-// benchSweeps measures sweeps of a database. Each iteration has rounds sweeps.
+// benchSweeps measures sweeps of a database. rounds is the number of sweeps in each iteration.
 func benchSweeps(b *testing.B, database string, tenants int, latency time.Duration, rounds int) {
 	if testing.Short() {
 		tenants = min(tenants, 50)

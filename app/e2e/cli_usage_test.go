@@ -46,8 +46,8 @@ func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 	runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--name", "", "--public-url", "", "-o", "json").mustJSON(t)
 }
 
-// TestUsageErrorsNameTheMistakeAndTheHelp checks that a usage error names the mistake, or the help
-// to read. It is JSON if the flag for JSON output is set.
+// TestUsageErrorsNameTheMistakeAndTheHelp checks that usage errors name the mistake and the command
+// that helps. A usage error is JSON if the flag for JSON output is set.
 func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -83,8 +83,8 @@ func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 	}
 }
 
-// TestCLIErrorsSuggestOperatorFixes checks that an error with a code of the API tells an operator
-// which command helps and names no path of the API. Standard error must have only this error.
+// TestCLIErrorsSuggestOperatorFixes checks the fix of errors that have a code of the API. The fix
+// names a command that helps, and no path of the API. Standard error must have only this error.
 func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}

@@ -160,7 +160,7 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 }
 
 // checkLifecycle checks that a backup contains a stored connection, that the audit events do not
-// contain its secret, and that closing the account removes it.
+// contain its secret, and that closing the account removes the connection.
 func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "all.backup")

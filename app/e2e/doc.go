@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package e2e tests the built programs from outside: the service, the operator's commands, the
-// plugins and the sandbox. It uses HTTP and the command line, and it kills processes.
-// All its code is for tests.
+// plugins and the sandbox. It uses HTTP and the command line, and it kills processes. All its code
+// is for tests.
 //
 // `make test-programs` builds the programs. Tests run against one of these fixtures:
 //
 //   - fixture_client_test.go: programs, and client for requests to a service. Start here.
 //   - fixture_sandbox_test.go: process, and the sandbox (`tenantry dev`) that tests share.
-//   - fixture_account_test.go: caller is an account, and accountTenant is an account with one of its
+//   - fixture_account_test.go: caller is an account. accountTenant is an account with one of its
 //     simulated tenants.
 //   - fixture_service_test.go: serviceFixture starts `tenantry serve` with a mail platform and DNS
 //     that run inside the test.

@@ -41,8 +41,8 @@ type raceFixture struct {
 }
 
 // sendIdentical sends identical requests to all servers at once and returns their common response.
-// Some requests may instead be answered idempotency_request_in_progress. All other responses but
-// one must be replays.
+// Some requests may instead be answered idempotency_request_in_progress. Exactly one of the other
+// responses must not be a replay.
 func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body any, status int) reply {
 	f.t.Helper()
 	answers, errs, gate := make([]reply, identicalRequests()), make([]error, identicalRequests()), make(chan struct{})

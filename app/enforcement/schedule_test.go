@@ -128,8 +128,8 @@ func (s cancellingClaims) ClaimTenant(ctx context.Context, owner access.AccountI
 	return s.TenantClaims.ClaimTenant(ctx, owner, id, lease, now)
 }
 
-// endlessDueTenants is a store with due tenants. dueCount is their number. ClaimTenant waits for the
-// test, and then reports that the tenant was not claimed.
+// endlessDueTenants is a store with due tenants. dueCount is their number. ClaimTenant waits for
+// the test, and then reports that the tenant was not claimed.
 type endlessDueTenants struct {
 	ports.TenantClaims
 

@@ -65,8 +65,8 @@ func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform
 	return fx, id, r
 }
 
-// TestScheduledRefreshesContinueAThrottledList checks that scheduled refreshes continue a throttled list until it is
-// complete.
+// TestScheduledRefreshesContinueAThrottledList checks that scheduled refreshes continue a throttled
+// list until it is complete.
 func TestScheduledRefreshesContinueAThrottledList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, id, r := newLimitedFixture(t)
@@ -98,8 +98,8 @@ func TestScheduledRefreshesContinueAThrottledList(t *testing.T) {
 	})
 }
 
-// TestRequestedRefreshEndsAtAThrottledPage checks that a requested refresh ends at a throttled page. It
-// schedules no refresh that would continue the list.
+// TestRequestedRefreshEndsAtAThrottledPage checks that a requested refresh ends at a throttled
+// page. It schedules no refresh that would continue the list.
 func TestRequestedRefreshEndsAtAThrottledPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, id, r := newLimitedFixture(t)

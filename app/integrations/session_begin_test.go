@@ -79,8 +79,8 @@ func (fx *fixture) createForeignMailbox(t *testing.T) mailbox.Mailbox {
 	return m
 }
 
-// TestOneOfManyConcurrentRequestsBegins checks that exactly one of 50 concurrent requests for two integrations gets
-// a session.
+// TestOneOfManyConcurrentRequestsBegins checks that exactly one of 50 concurrent requests for two
+// integrations gets a session.
 func TestOneOfManyConcurrentRequestsBegins(t *testing.T) {
 	fx := newFixture(t)
 	ids := []string{fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")}
@@ -120,9 +120,9 @@ func (s slowSessions) BeginSession(ctx context.Context, owner access.AccountID, 
 	return s.Connections.BeginSession(ctx, owner, begun, id, stale)
 }
 
-// TestOneRequestAtATimeBeginsASession checks that only one request at a time asks the store to begin a session
-// of a mailbox. Other requests for the mailbox are refused before they call BeginSession. Requests
-// for other mailboxes are not refused.
+// TestOneRequestAtATimeBeginsASession checks that only one request at a time asks the store to
+// begin a session of a mailbox. Other requests for the mailbox are refused before they call
+// BeginSession. Requests for other mailboxes are not refused.
 func TestOneRequestAtATimeBeginsASession(t *testing.T) {
 	fx := newFixture(t)
 	id, slow := fx.createIntegration(t, "instantly"), slowSessions{fx.store, make(chan struct{}), make(chan struct{})}

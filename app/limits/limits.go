@@ -38,8 +38,8 @@ type Service struct {
 	Removals  ports.Removals
 	Platform  ports.MailPlatform
 	Now       func() time.Time
-	// Pause is the time between two tries of a platform call whose result is not ready. Limit is
-	// the maximum duration of one request. It defaults to 50 s.
+	// Pause is the time between two tries of a platform call. Limit is the maximum duration of one
+	// request. They default to 1 s and 50 s.
 	Pause, Limit time.Duration
 	// PassWait is how long End waits for an enforcement pass to finish. After that, End revokes the
 	// lease of the pass. CallWait is how long End then waits for the last platform call of that

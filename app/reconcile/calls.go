@@ -68,14 +68,14 @@ type EffectCheck func(ctx context.Context) (done bool, err error)
 //   - success, Refused or Down: Run returns.
 //   - Throttled: Run returns, or waits if the policy has a ThrottleReserve.
 //   - NotReady: Run pauses and calls again, until the tries or the time are used up.
-//   - Unknown: Run calls check, and repeats the call only if check found no effect. If check is nil,
-//     Run repeats the call, which must be idempotent.
+//   - Unknown: Run calls check, and repeats the call only if check found no effect. If check is
+//     nil, Run repeats the call, which must be idempotent.
 //   - Broken: Run does the same as for Unknown, and returns after maxBrokenTries tries.
 //   - an error that does not come from the provider: Run calls check as for Unknown, but never
 //     repeats the call.
 //
-// If check fails with NotReady, Unknown or Broken, Run pauses and repeats check. If check fails with
-// Refused or Down, Run returns that error.
+// If check fails with NotReady, Unknown or Broken, Run pauses and repeats check. If check fails
+// with Refused or Down, Run returns that error.
 //
 // Run returns the last error. If the tries or the time are used up before check has an answer, Run
 // returns the unknown outcome of the call.
@@ -118,9 +118,9 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, c
 }
 
 // waitForThrottle waits for as long as a throttling provider demands. It returns true after the
-// wait, and false if the context ends during the wait. It returns false without a wait if err is not
-// Throttled or names no time. It also returns false if the policy or the deadline does not allow the
-// wait.
+// wait, and false if the context ends during the wait. It returns false without a wait if err is
+// not Throttled or names no time. It also returns false if the policy or the deadline does not
+// allow the wait.
 func (p RetryPolicy) waitForThrottle(ctx context.Context, err error) bool {
 	deadline, hasDeadline := ctx.Deadline()
 	pause := outcome.RetryAfter(err)

@@ -304,9 +304,9 @@ func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	}
 }
 
-// TestATestWakesTheDeliveryThatWaitedForIt sends a test message to a failing endpoint, which gets one message
-// at a time. A delivery that becomes due meanwhile is sent right after the test message, without a
-// sweep.
+// TestATestWakesTheDeliveryThatWaitedForIt sends a test message to a failing endpoint, which gets
+// one message at a time. A delivery that becomes due meanwhile is sent right after the test
+// message, without a sweep.
 func TestATestWakesTheDeliveryThatWaitedForIt(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)

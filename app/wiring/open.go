@@ -57,8 +57,8 @@ func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger, now fun
 }
 
 // RequireDatabase returns an error when the embedded database does not exist. `tenantry backup` and
-// the commands in app/operator call it before they open the database. Otherwise a command in a wrong
-// folder or with wrong settings would create an empty database and succeed.
+// the commands in app/operator call it before they open the database. Otherwise a command in a
+// wrong folder or with wrong settings would create an empty database and succeed.
 func RequireDatabase(c settings.Config) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
