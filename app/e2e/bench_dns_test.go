@@ -59,18 +59,18 @@ func newZoneBench(b *testing.B, size int) *zoneBench {
 }
 
 // reset restores the initial records of all zones.
-func (w *zoneBench) reset(b *testing.B) {
+func (bench *zoneBench) reset(b *testing.B) {
 	b.Helper()
 	work := make(chan zoneCase)
 	var workers sync.WaitGroup
 	for range 8 {
 		workers.Go(func() {
 			for c := range work {
-				w.replaceRecords(b, c.zone(), c.parseRecords(c.records))
+				bench.replaceRecords(b, c.zone(), c.parseRecords(c.records))
 			}
 		})
 	}
-	for _, c := range w.zones {
+	for _, c := range bench.zones {
 		work <- c
 	}
 	close(work)
@@ -93,10 +93,10 @@ func BenchmarkZones(b *testing.B) {
 }
 
 // run measures one run, whatever b.N is, because a second run would find nothing to write.
-func (w *zoneBench) run(b *testing.B, program, mode string) {
+func (bench *zoneBench) run(b *testing.B, program, mode string) {
 	b.Helper()
-	queriesBefore := w.udpQueries(b)
-	cmd := exec.Command(program, mode, w.input)
+	queriesBefore := bench.udpQueries(b)
+	cmd := exec.Command(program, mode, bench.input)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -105,7 +105,7 @@ func (w *zoneBench) run(b *testing.B, program, mode string) {
 	var figures struct{ Seconds, PeakMB, PluginMB float64 }
 	must(b, json.Unmarshal(out, &figures))
 	b.ReportMetric(figures.Seconds, "s/1000")
-	b.ReportMetric((w.udpQueries(b)-queriesBefore)/benchZones, "questions/domain")
+	b.ReportMetric((bench.udpQueries(b)-queriesBefore)/benchZones, "questions/domain")
 	b.ReportMetric(figures.PeakMB, "MB-peak")
 	if figures.PluginMB > 0 {
 		b.ReportMetric(figures.PluginMB, "MB-plugin")
@@ -113,11 +113,11 @@ func (w *zoneBench) run(b *testing.B, program, mode string) {
 }
 
 // udpQueries returns the number of UDP queries that the server has received.
-func (w *zoneBench) udpQueries(b *testing.B) float64 {
+func (bench *zoneBench) udpQueries(b *testing.B) float64 {
 	b.Helper()
-	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, w.server.API+"/api/v1/servers/localhost/statistics?statistic=udp-queries", nil)
+	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, bench.server.API+"/api/v1/servers/localhost/statistics?statistic=udp-queries", nil)
 	must(b, err)
-	r.Header.Set("X-API-Key", w.server.Key)
+	r.Header.Set("X-API-Key", bench.server.Key)
 	answer, err := http.DefaultClient.Do(r)
 	must(b, err)
 	defer func() { _ = answer.Body.Close() }()

@@ -278,9 +278,9 @@ func newCommitCutter(t *testing.T, server string) *commitCutter {
 }
 
 // forward forwards one connection until a COMMIT on it is cut.
-func (s *commitCutter) forward(clientConn net.Conn) {
+func (cutter *commitCutter) forward(clientConn net.Conn) {
 	defer func() { _ = clientConn.Close() }()
-	serverConn, err := net.Dial("tcp", s.server)
+	serverConn, err := net.Dial("tcp", cutter.server)
 	if err != nil {
 		return
 	}
@@ -304,7 +304,7 @@ func (s *commitCutter) forward(clientConn net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := clientConn.Read(buffer)
-		cut, afterCommit := s.shouldCut(buffer[:n])
+		cut, afterCommit := cutter.shouldCut(buffer[:n])
 		if cut && !afterCommit {
 			return
 		}
@@ -323,34 +323,34 @@ func (s *commitCutter) forward(clientConn net.Conn) {
 
 // shouldCut reports whether sent is the COMMIT to cut, and whether to cut the connection after the
 // database has executed the COMMIT.
-func (s *commitCutter) shouldCut(sent []byte) (cut, afterCommit bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.isArmed || !bytes.Contains(bytes.ToLower(sent), []byte("commit\x00")) {
+func (cutter *commitCutter) shouldCut(sent []byte) (cut, afterCommit bool) {
+	cutter.mu.Lock()
+	defer cutter.mu.Unlock()
+	if !cutter.isArmed || !bytes.Contains(bytes.ToLower(sent), []byte("commit\x00")) {
 		return false, false
 	}
-	if s.skip > 0 {
-		s.skip--
+	if cutter.skip > 0 {
+		cutter.skip--
 		return false, false
 	}
-	s.isArmed = false
-	s.cuts++
-	return true, s.afterCommit
+	cutter.isArmed = false
+	cutter.cuts++
+	return true, cutter.afterCommit
 }
 
 // arm lets skip COMMITs pass and cuts the next one.
-func (s *commitCutter) arm(skip int, afterCommit bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.isArmed, s.skip, s.afterCommit, s.cuts = true, skip, afterCommit, 0
+func (cutter *commitCutter) arm(skip int, afterCommit bool) {
+	cutter.mu.Lock()
+	defer cutter.mu.Unlock()
+	cutter.isArmed, cutter.skip, cutter.afterCommit, cutter.cuts = true, skip, afterCommit, 0
 }
 
 // disarm ends the cutting and returns the number of cuts since arm.
-func (s *commitCutter) disarm() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.isArmed = false
-	return s.cuts
+func (cutter *commitCutter) disarm() int {
+	cutter.mu.Lock()
+	defer cutter.mu.Unlock()
+	cutter.isArmed = false
+	return cutter.cuts
 }
 
 // TestWritesSurviveConnectionLossInCommit cuts the first COMMIT of each write, and in a soak also

@@ -271,7 +271,7 @@ func parseMetrics(metrics []byte) exposedMetrics {
 // knownValues returns all values that a label of a metric can have, or nil if the test does not
 // know them. It knows the values of outcome. It also knows the values of state and domain, because
 // /metrics always shows all of them.
-func (s exposedMetrics) knownValues(metric, label string) []string {
+func (metrics exposedMetrics) knownValues(metric, label string) []string {
 	switch {
 	case label == "outcome":
 		values := []string{"failed", "cancelled"}
@@ -279,8 +279,8 @@ func (s exposedMetrics) knownValues(metric, label string) []string {
 			values = append(values, kind.String())
 		}
 		return values
-	case (label == "state" || label == "domain") && s[metric] != nil:
-		return s[metric][label]
+	case (label == "state" || label == "domain") && metrics[metric] != nil:
+		return metrics[metric][label]
 	}
 	return nil
 }
@@ -331,13 +331,13 @@ func parsePromQuery(expression string) promQuery {
 
 // unknownNames describes the names in an expression that are not exported. shown are the labels
 // that an annotation, a legend or a link shows for the result of the expression.
-func (s exposedMetrics) unknownNames(expression string, shown ...string) (wrong []string) {
+func (metrics exposedMetrics) unknownNames(expression string, shown ...string) (wrong []string) {
 	q, labels := parsePromQuery(expression), map[string]bool{}
 	for _, metric := range q.metrics {
-		if s[metric] == nil {
+		if metrics[metric] == nil {
 			wrong = append(wrong, "no metric "+metric)
 		}
-		for label := range s[metric] {
+		for label := range metrics[metric] {
 			labels[label] = true
 		}
 	}
@@ -345,10 +345,10 @@ func (s exposedMetrics) unknownNames(expression string, shown ...string) (wrong 
 		wrong = append(wrong, "no metric at all")
 	}
 	for _, m := range q.matchers {
-		if _, ok := s[m[0]][m[1]]; !ok {
+		if _, ok := metrics[m[0]][m[1]]; !ok {
 			wrong = append(wrong, m[0]+" has no label "+m[1])
 		}
-		if known := s.knownValues(m[0], m[1]); known != nil {
+		if known := metrics.knownValues(m[0], m[1]); known != nil {
 			for value := range strings.SplitSeq(m[2], "|") {
 				if !slices.Contains(known, value) {
 					wrong = append(wrong, m[0]+" has no "+m[1]+" "+value)
@@ -365,10 +365,10 @@ func (s exposedMetrics) unknownNames(expression string, shown ...string) (wrong 
 }
 
 // addRecordingRule adds the metric of a recording rule.
-func (s exposedMetrics) addRecordingRule(name, expression string) {
-	s[name] = map[string][]string{}
+func (metrics exposedMetrics) addRecordingRule(name, expression string) {
+	metrics[name] = map[string][]string{}
 	for _, metric := range parsePromQuery(expression).metrics {
-		maps.Copy(s[name], s[metric])
+		maps.Copy(metrics[name], metrics[metric])
 	}
 }
 

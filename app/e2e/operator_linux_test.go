@@ -99,11 +99,11 @@ type promptWatcher struct {
 	found  bool
 }
 
-func (f *promptWatcher) Write(p []byte) (int, error) {
-	f.output.Write(p)
-	if !f.found && strings.Contains(f.output.String(), f.want) {
-		f.found = true
-		close(f.seen)
+func (watcher *promptWatcher) Write(p []byte) (int, error) {
+	watcher.output.Write(p)
+	if !watcher.found && strings.Contains(watcher.output.String(), watcher.want) {
+		watcher.found = true
+		close(watcher.seen)
 	}
 	return len(p), nil
 }

@@ -96,22 +96,22 @@ func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, 
 
 // measureKinds sends all kinds of values in a random order. It returns the durations by kind, in
 // microseconds.
-func (c timedOperation) measureKinds(s *stopwatch, own, other accountResources, rounds int) map[string][]float64 {
+func (timed timedOperation) measureKinds(s *stopwatch, own, other accountResources, rounds int) map[string][]float64 {
 	s.t.Helper()
 	paths, names := map[string]string{}, []string{}
-	for kind, value := range timedValues(c.param, other.ids[c.param]) {
+	for kind, value := range timedValues(timed.param, other.ids[timed.param]) {
 		ids := maps.Clone(own.ids)
-		ids[c.param] = value
-		paths[kind], names = fillPath(c.op.path, ids), append(names, kind)
+		ids[timed.param] = value
+		paths[kind], names = fillPath(timed.op.path, ids), append(names, kind)
 	}
 	warmUp := rounds / 100
 	durations := map[string][]float64{}
 	for round := range warmUp + rounds {
 		mathrand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		for _, kind := range names {
-			took, status := s.measure(c.op.method, paths[kind], own.key, validBodies[c.op.method+" "+c.op.path])
+			took, status := s.measure(timed.op.method, paths[kind], own.key, validBodies[timed.op.method+" "+timed.op.path])
 			if status != http.StatusNotFound {
-				s.t.Fatalf("%s %s is answered %d", c.op.method, paths[kind], status)
+				s.t.Fatalf("%s %s is answered %d", timed.op.method, paths[kind], status)
 			}
 			if round >= warmUp {
 				durations[kind] = append(durations[kind], float64(took.Nanoseconds())/1000)
@@ -123,14 +123,14 @@ func (c timedOperation) measureKinds(s *stopwatch, own, other accountResources, 
 
 // distinguishablePairs measures an operation and returns the pairs of kinds whose durations differ
 // noticeably.
-func (c timedOperation) distinguishablePairs(s *stopwatch, own, other accountResources, rounds int) (differ []string) {
+func (timed timedOperation) distinguishablePairs(s *stopwatch, own, other accountResources, rounds int) (differ []string) {
 	s.t.Helper()
-	durations := c.measureKinds(s, own, other, rounds)
+	durations := timed.measureKinds(s, own, other, rounds)
 	names := slices.Sorted(maps.Keys(durations))
 	for i, a := range names {
 		for _, b := range names[i+1:] {
 			comparison := compareSamples(durations[a], durations[b])
-			s.t.Logf("%s %s: %s and %s: medians %.1f and %.1f µs, t %.2f, gap %.2f %%", c.op.method, c.op.path, a, b,
+			s.t.Logf("%s %s: %s and %s: medians %.1f and %.1f µs, t %.2f, gap %.2f %%", timed.op.method, timed.op.path, a, b,
 				trimSample(durations[a])[len(trimSample(durations[a]))/2], trimSample(durations[b])[len(trimSample(durations[b]))/2], comparison.t, 100*comparison.gap)
 			if comparison.isNoticeable() {
 				differ = append(differ, a+" and "+b)

@@ -162,11 +162,11 @@ type consentedTenant struct {
 }
 
 // giveConsent lets the administrator consent with a new browser.
-func (g *consentedTenant) giveConsent() {
-	g.t.Helper()
-	g.browser = newBrowser(g.t)
-	g.browser.client.Transport = timeoutTransport{&http.Transport{ResponseHeaderTimeout: waitTimeout}}
-	g.callbackURL = g.browser.answerConsent(g.get("/v1/tenants/connect-url").text("connect_url"), g.admin, "accept")
+func (consented *consentedTenant) giveConsent() {
+	consented.t.Helper()
+	consented.browser = newBrowser(consented.t)
+	consented.browser.client.Transport = timeoutTransport{&http.Transport{ResponseHeaderTimeout: waitTimeout}}
+	consented.callbackURL = consented.browser.answerConsent(consented.get("/v1/tenants/connect-url").text("connect_url"), consented.admin, "accept")
 }
 
 // timeoutTransport returns a response with status 504 instead of an error, for example if the
@@ -174,8 +174,8 @@ func (g *consentedTenant) giveConsent() {
 // almost a minute.
 type timeoutTransport struct{ *http.Transport }
 
-func (i timeoutTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := i.Transport.RoundTrip(r)
+func (transport timeoutTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := transport.Transport.RoundTrip(r)
 	if err != nil {
 		answer = &http.Response{StatusCode: http.StatusGatewayTimeout, Body: http.NoBody, Request: r}
 	}
@@ -184,44 +184,44 @@ func (i timeoutTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // confirmConnect signs the administrator in and confirms. It reports whether the tenant was
 // connected.
-func (g *consentedTenant) confirmConnect() bool {
-	g.t.Helper()
-	signIn := g.browser.open(g.callbackURL).location
-	confirmation := g.browser.open(g.browser.signIn(signIn, g.admin).location)
-	return confirmation.action != "" && g.browser.submit(confirmation, url.Values{"decision": {"connect"}}).status == http.StatusOK
+func (consented *consentedTenant) confirmConnect() bool {
+	consented.t.Helper()
+	signIn := consented.browser.open(consented.callbackURL).location
+	confirmation := consented.browser.open(consented.browser.signIn(signIn, consented.admin).location)
+	return confirmation.action != "" && consented.browser.submit(confirmation, url.Values{"decision": {"connect"}}).status == http.StatusOK
 }
 
 // onboard connects the tenant and runs the onboarding. It returns the step that failed, or "".
-func (g *consentedTenant) onboard() string {
-	g.t.Helper()
-	if !g.confirmConnect() {
+func (consented *consentedTenant) onboard() string {
+	consented.t.Helper()
+	if !consented.confirmConnect() {
 		return "connect"
 	}
-	return g.runOnboarding()
+	return consented.runOnboarding()
 }
 
 // runOnboarding runs the onboarding of a connected tenant. It returns the step that failed, or "".
-func (g *consentedTenant) runOnboarding() string {
-	g.t.Helper()
+func (consented *consentedTenant) runOnboarding() string {
+	consented.t.Helper()
 	zone := fmt.Sprintf("registered-%d.test", uniqueNumber.Add(1))
-	if err := g.service.zones.Add(zone, "manual"); err != nil {
-		g.t.Error(err)
+	if err := consented.service.zones.Add(zone, "manual"); err != nil {
+		consented.t.Error(err)
 	}
 	for _, step := range []struct {
 		name, path string
 		body       any
 		isDone     func(reply) bool
 	}{
-		{"sync", g.path("/sync"), nil, func(r reply) bool { return r.text("status") == "completed" }},
-		{"add domain", g.path("/domains"), object{"domain": zone}, nil},
-		{"verify", g.domainPath(zone, "/verify"), nil, nil},
-		{"enable DKIM", g.domainPath(zone, "/enable-dkim"), nil, nil},
-		{"provision", g.path("/mailboxes"), mailboxesBody(zone, "ada"), func(r reply) bool { return r.text("created_count") == "1" }},
+		{"sync", consented.path("/sync"), nil, func(r reply) bool { return r.text("status") == "completed" }},
+		{"add domain", consented.path("/domains"), object{"domain": zone}, nil},
+		{"verify", consented.domainPath(zone, "/verify"), nil, nil},
+		{"enable DKIM", consented.domainPath(zone, "/enable-dkim"), nil, nil},
+		{"provision", consented.path("/mailboxes"), mailboxesBody(zone, "ada"), func(r reply) bool { return r.text("created_count") == "1" }},
 	} {
 		if step.name == "verify" || step.name == "enable DKIM" {
-			g.publishRecords(zone)
+			consented.publishRecords(zone)
 		}
-		if got := g.call("POST", step.path, step.body); got.status != http.StatusOK || step.isDone != nil && !step.isDone(got) {
+		if got := consented.call("POST", step.path, step.body); got.status != http.StatusOK || step.isDone != nil && !step.isDone(got) {
 			return step.name
 		}
 	}

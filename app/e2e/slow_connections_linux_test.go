@@ -94,14 +94,14 @@ func (c *slowConn) awaitEnd() {
 // checks that it ends each connection soon after the limit, although bytes keep arriving. The
 // service must answer with status, or close without an answer if status is 0. A reset after a
 // complete answer is not an error.
-func (f *slowConns) checkEnd(limit time.Duration, status int) {
-	f.t.Helper()
+func (conns *slowConns) checkEnd(limit time.Duration, status int) {
+	conns.t.Helper()
 	var lasted []time.Duration
-	for _, c := range f.conns {
+	for _, c := range conns.conns {
 		<-c.done
 		var late net.Error
 		if errors.As(c.err, &late) && late.Timeout() {
-			f.t.Fatalf("a connection is still open after %s", waitTimeout)
+			conns.t.Fatalf("a connection is still open after %s", waitTimeout)
 		}
 		got := 0
 		if answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(c.answer)), nil); err == nil {
@@ -110,14 +110,14 @@ func (f *slowConns) checkEnd(limit time.Duration, status int) {
 		}
 		lasted = append(lasted, c.ended.Sub(c.began))
 		if got != status && len(c.answer)+status > 0 {
-			f.t.Fatalf("the answer is %d: %q (%v), want %d", got, c.answer, c.err, status)
+			conns.t.Fatalf("the answer is %d: %q (%v), want %d", got, c.answer, c.err, status)
 		}
 	}
 	slices.Sort(lasted)
 	first, last := lasted[0], lasted[len(lasted)-1]
-	f.t.Logf("ended after %v to %v, the limit is %v", first.Round(time.Millisecond), last.Round(time.Millisecond), limit)
+	conns.t.Logf("ended after %v to %v, the limit is %v", first.Round(time.Millisecond), last.Round(time.Millisecond), limit)
 	if first < limit-limit/5 || soak.Enabled() && last > limit+schedulingSlack {
-		f.t.Errorf("ended after %v to %v, the limit is %v", first, last, limit)
+		conns.t.Errorf("ended after %v to %v, the limit is %v", first, last, limit)
 	}
 }
 

@@ -178,8 +178,8 @@ func checkLogIDs(t *testing.T, logs string) {
 }
 
 // linkedToCaller reports whether a span has a link to the caller's trace.
-func (e receivedSpan) linkedToCaller() bool {
-	for _, l := range e.GetLinks() {
+func (span receivedSpan) linkedToCaller() bool {
+	for _, l := range span.GetLinks() {
 		if hex.EncodeToString(l.GetTraceId()) == traceID {
 			return true
 		}
@@ -274,9 +274,9 @@ type receivedSpan struct {
 	service string
 }
 
-func (e receivedSpan) id() string     { return hex.EncodeToString(e.GetSpanId()) }
-func (e receivedSpan) parent() string { return hex.EncodeToString(e.GetParentSpanId()) }
-func (e receivedSpan) trace() string  { return hex.EncodeToString(e.GetTraceId()) }
+func (span receivedSpan) id() string     { return hex.EncodeToString(span.GetSpanId()) }
+func (span receivedSpan) parent() string { return hex.EncodeToString(span.GetParentSpanId()) }
+func (span receivedSpan) trace() string  { return hex.EncodeToString(span.GetTraceId()) }
 
 func newSpanReceiver(t *testing.T) *spanReceiver {
 	t.Helper()

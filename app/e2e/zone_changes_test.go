@@ -80,17 +80,17 @@ func runZoneChanges(t *testing.T, h zoneHost) {
 
 // run plans a zone, changes the zone, and checks that the plan is then refused and nothing is
 // written.
-func (v zoneChange) run(t *testing.T, h zoneHost) {
-	c := zoneCase{name: "moved-" + v.name, records: unprovisionedZone}
+func (change zoneChange) run(t *testing.T, h zoneHost) {
+	c := zoneCase{name: "moved-" + change.name, records: unprovisionedZone}
 	zoneRead, plan := c.storeAndPlan(t, h)
-	removedLines := c.parseRecords(v.removed)
+	removedLines := c.parseRecords(change.removed)
 	remaining := slices.DeleteFunc(c.parseRecords(c.records), func(line zoneLine) bool { return slices.Contains(removedLines, line) })
-	h.replaceRecords(t, c.zone(), append(remaining, c.parseRecords(v.added)...))
+	h.replaceRecords(t, c.zone(), append(remaining, c.parseRecords(change.added)...))
 	before := rawTexts(h.storedRecords(t, c.zone()))
 	if err := c.applyIfUnchanged(t.Context(), h.provider(), zoneRead, plan); !dns.IsChanged(err) {
 		t.Errorf("planned again: %v", err)
 	}
-	if !v.isUnrelated {
+	if !change.isUnrelated {
 		if err := applyPlan(t.Context(), h.provider(), plan); !dns.IsChanged(err) {
 			t.Errorf("written as planned: %v", err)
 		}

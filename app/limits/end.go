@@ -166,19 +166,19 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []s
 	remaining := maps.Clone(limits)
 	delete(remaining, e.ended.Policy.Scope)
 	var mailboxes []sendlimit.MailboxState
-	for _, b := range stored {
-		mailboxes = append(mailboxes, b.StateOn(day))
+	for _, m := range stored {
+		mailboxes = append(mailboxes, m.StateOn(day))
 	}
 	decision := sendlimit.Decide(e.claim.Tenant, remaining, mailboxes, day, now)
 	anyMoves := false
-	for _, b := range mailboxes {
-		scope, covered := limits.Covering(b.Domain)
+	for _, m := range mailboxes {
+		scope, covered := limits.Covering(m.Domain)
 		inScope := covered && scope == e.ended.Policy.Scope
-		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.MailboxID == b.ID && c.Action == sendlimit.Unblocked }); i >= 0 && inScope {
+		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.MailboxID == m.ID && c.Action == sendlimit.Unblocked }); i >= 0 && inScope {
 			unblocked = append(unblocked, decision.Changes[i])
 		}
-		if !b.BlockedAt.IsZero() && slices.Contains(decision.BlockLists[sendlimit.TenantWide], b.Address) {
-			tenantWideList, anyMoves = append(tenantWideList, b.Address), anyMoves || inScope
+		if !m.BlockedAt.IsZero() && slices.Contains(decision.BlockLists[sendlimit.TenantWide], m.Address) {
+			tenantWideList, anyMoves = append(tenantWideList, m.Address), anyMoves || inScope
 		}
 	}
 	slices.Sort(tenantWideList)
