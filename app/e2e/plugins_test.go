@@ -133,7 +133,8 @@ var authorPackages = []string{repository + "/plugins/sdk", repository + "/plugin
 
 // TestPluginBuildsOutsideTheRepository copies sending-emailbison to a folder that has only the
 // packages of the SDK, builds it there without a network, runs its conformance suite over the
-// binary, and adds the binary to a catalog. `make test` runs its other tests in the repository.
+// binary, and adds the binary to a catalog. `make test` runs the other tests of the plugin in the
+// repository.
 func TestPluginBuildsOutsideTheRepository(t *testing.T) {
 	t.Parallel()
 	module := newOutsideModule(t, "sending-emailbison")
