@@ -15,8 +15,8 @@ const (
 	cacheMaxEntries = 4096
 )
 
-// ttlCache caches values by name for cacheTTL. It uses the machine's clock, also in a sandbox,
-// whose own clock can be moved.
+// ttlCache caches values by name for cacheTTL. It uses the machine's clock. The movable clock of a
+// sandbox does not affect it.
 type ttlCache[T any] struct {
 	mu      sync.Mutex
 	entries map[string]cacheEntry[T]

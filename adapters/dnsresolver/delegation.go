@@ -164,8 +164,9 @@ func hostsOf(m *wire.Msg, apex string) referral {
 
 func limitServers(hosts []string) []string { return hosts[:min(len(hosts), maxServers)] }
 
-// parentReferral asks servers of the parent zone to which servers they delegate apex. It returns an
-// empty referral if no server answers, or if the servers of the parent zone also serve apex.
+// parentReferral asks servers of the parent zone for the name servers to which they delegate apex.
+// It returns an empty referral if no server answers, or if the servers of the parent zone also
+// serve apex.
 func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
 	if r.isRecursive {
 		return referral{}

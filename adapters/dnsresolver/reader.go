@@ -198,7 +198,8 @@ func (r *Reader) forgetUnhealthy(name string, zoneRead dns.ZoneRead) {
 	}
 }
 
-// newProbeLabel returns a random label. Only a wildcard record can have records for such a name.
+// newProbeLabel returns a random label for a name that does not exist. Only a wildcard record can
+// answer for this name.
 func newProbeLabel() string { return "tenantry-" + strings.ToLower(rand.Text()) }
 
 // The values of ZoneRead.Reason, which says why a read is not reliable. They are part of the API

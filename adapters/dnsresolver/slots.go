@@ -19,15 +19,15 @@ import (
 const (
 	maxServerQuestions  = 128
 	maxTrustedQuestions = 64
-	maxPerAddress       = 4 // to one server, without a limit for the operator's resolvers
+	maxPerAddress       = 4 // to one server address; the operator's resolvers have no such limit
 	minShares           = 4 // the minimum number of shares into which the slots are divided
 )
 
 // slots limits the concurrent questions: in total, for each account, and for each server address.
 //
 // An account has at most its share of the slots. At least one share stays free. A question of the
-// next account therefore starts at once, even if all servers of other accounts do not answer. If
-// several questions wait for a slot, the account that holds the fewest slots comes first.
+// next account therefore starts at once, even if no server of another account answers. If several
+// questions wait for a slot, the account that holds the fewest slots comes first.
 type slots struct {
 	total int
 

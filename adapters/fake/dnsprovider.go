@@ -37,7 +37,7 @@ func (p *DNSProvider) AddZone(name string, sets ...dns.RRSet) {
 	}, cloneSets(sets)...)
 }
 
-// Put replaces a record set, like the owner of the zone in the provider's user interface.
+// Put replaces a record set, as the owner of the zone can do in the provider's user interface.
 func (p *DNSProvider) Put(zone string, s dns.RRSet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

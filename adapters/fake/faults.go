@@ -14,7 +14,7 @@ import (
 
 // Fault makes matching calls fail. An empty Tenant, Method or Object matches every call.
 type Fault struct {
-	Method string // of the port, such as "CreateMailbox"
+	Method string // a method of the port, such as "CreateMailbox"
 	Tenant tenant.GUID
 	// Object limits the fault to one domain name, address or object id.
 	Object string

@@ -80,7 +80,7 @@ func (p *SendingPlatform) put(account integration.Account) {
 	}
 }
 
-// DropAccount removes the account with this address, like the platform's customer in the user
+// DropAccount removes the account with this address, as the platform's customer can do in the user
 // interface.
 func (p *SendingPlatform) DropAccount(address string) {
 	p.mu.Lock()

@@ -44,8 +44,8 @@ func (p *SendingPlatforms) AddProvider(provider integration.Provider, capabiliti
 	p.providers = append(p.providers, sendingProvider{provider, capabilities})
 }
 
-// After AddWorkspace, For returns platform for a credential with this key and workspace. workspace
-// is "" for credentials without a workspace.
+// AddWorkspace makes For return platform for a credential with this key and workspace. workspace is
+// "" for credentials without a workspace.
 func (p *SendingPlatforms) AddWorkspace(provider, key, workspace string, platform ports.SendingPlatform) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

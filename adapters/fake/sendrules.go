@@ -199,7 +199,7 @@ func normalized(mailboxes []string) []string {
 	return slices.Compact(addresses)
 }
 
-// SetRule creates or replaces a rule by its name, like a person at the platform. A rule that
+// SetRule creates or replaces a rule by its name, as a person can do at the platform. A rule that
 // SetRule creates is marked Altered, because its form differs from the form of a managed rule.
 func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	p.mu.Lock()
@@ -218,8 +218,8 @@ func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	})
 }
 
-// FreezeRuleList makes all lists of rules show the present rules from now on, like a lagging
-// replica. RemoveRules then removes only the rules in that list.
+// FreezeRuleList makes all later lists of rules show the present rules, like a lagging replica.
+// RemoveRules then removes only the rules in that list.
 func (p *Platform) FreezeRuleList(id tenant.GUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,7 +238,7 @@ func (t *tenantState) listedRules() map[string]*ruleState {
 	return t.rules
 }
 
-// DropRule removes a rule, like a person at the platform.
+// DropRule removes a rule, as a person can do at the platform.
 func (p *Platform) DropRule(id tenant.GUID, name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

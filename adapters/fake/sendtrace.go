@@ -30,8 +30,8 @@ func (p *Platform) Send(id tenant.GUID, mailbox string, count int) (sent int) {
 	return p.SendAt(id, mailbox, count, time.Time{})
 }
 
-// SendAt does the same as Send, at the time at. With a time in the past, it simulates messages that
-// the trace shows late.
+// SendAt is like Send, but the mailbox sends the messages at a given time. The zero time means now.
+// With a time in the past, SendAt simulates messages that the trace shows late.
 func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Time) (sent int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

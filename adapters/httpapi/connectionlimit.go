@@ -81,12 +81,12 @@ type clientConnections struct {
 // Attach applies the limit to a server. Call it before the server runs. If the server has a
 // ConnState function, it is still called. Attach replaces ConnContext.
 func (l *ConnectionLimit) Attach(server *http.Server) {
-	userFunc := server.ConnState
+	previousHook := server.ConnState
 	server.ConnContext = l.connContext
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
 		l.connState(conn, state)
-		if userFunc != nil {
-			userFunc(conn, state)
+		if previousHook != nil {
+			previousHook(conn, state)
 		}
 	}
 }

@@ -42,7 +42,7 @@ var tags = []*huma.Tag{
 
 // parameterDocs describes each parameter, keyed by name. A key "operation-id.name" describes the
 // parameter of one operation, and takes precedence over the key "name". The formats are defined
-// here and not in the input types, so that huma does not validate them. A malformed id in a path
+// here and not in the input types, so that huma does not check the values. A malformed id in a path
 // must get a 404 answer.
 var parameterDocs = map[string]huma.Param{
 	"tenant_id": {

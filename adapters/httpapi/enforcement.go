@@ -29,9 +29,9 @@ const (
 	maxOffset         = 1<<53 - 1
 )
 
-// eventsInput declares its parameters as text, because huma parses numbers and booleans too
-// leniently (see runsInput).
-type eventsInput struct {
+// enforcementEventsInput declares its parameters as text, because huma parses numbers too leniently
+// (see runsInput).
+type enforcementEventsInput struct {
 	TenantID string `query:"tenant_id"`
 	Action   string `query:"action"`
 	Limit    string `query:"limit"`
@@ -70,7 +70,7 @@ func registerEnforcementOperations(api huma.API, service *enforcement.Service) {
 		Description: "Lists what the enforcement of send limits did, newest first: which mailbox was blocked, and when it was unblocked. " +
 			"`total` is exact, and any offset takes the same time.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.LimitsRead, AnswerExample: exampleEventList, Refuses: specificCodes(fault.InvalidRequest, fault.TenantNotFound)}.Metadata(),
-	}, func(ctx context.Context, caller access.Caller, in *eventsInput) (eventList, error) {
+	}, func(ctx context.Context, caller access.Caller, in *enforcementEventsInput) (eventList, error) {
 		q, err := in.query()
 		if err != nil {
 			return eventList{}, err
@@ -85,7 +85,7 @@ func registerEnforcementOperations(api huma.API, service *enforcement.Service) {
 	})
 }
 
-func (in *eventsInput) query() (ports.EventQuery, error) {
+func (in *enforcementEventsInput) query() (ports.EventQuery, error) {
 	query := ports.EventQuery{Action: sendlimit.Action(in.Action), Limit: defaultEventLimit}
 	if in.TenantID != "" {
 		query.Tenant = tenant.GUID(ident.ParseOrZero(in.TenantID))
@@ -114,8 +114,8 @@ func parsePlainInt(raw string, minimum, maximum int, into *int) bool {
 	return err == nil && strconv.Itoa(n) == raw && minimum <= n && n <= maximum
 }
 
-// parseFlag parses true or false into *into. It accepts an empty text as false, because a parameter
-// that is missing is empty. It returns false for every other text.
+// parseFlag parses raw into *into and reports whether raw is valid. Valid texts are "true", "false"
+// and "". The empty text stands for a missing parameter and counts as "false".
 func parseFlag(raw string, into *bool) bool {
 	*into = raw == "true"
 	return raw == "" || raw == "true" || raw == "false"

@@ -8,7 +8,7 @@
 // its input, calls a use case in the packages of app, and converts the result. It returns a refusal
 // as an error of core/fault, which package refusal converts to an HTTP answer.
 //
-// Start reading with one resource, such as tenants.go, then with register.go.
+// Start reading with the file of one resource, such as tenants.go. Then read register.go.
 //
 // Operations: each resource has a file with its operations, and with the shapes of their requests
 // and answers. The files are tenants.go, connectsessions.go, domains.go, dns.go, dnsruns.go,
@@ -98,8 +98,8 @@ const sendBuffer = 64 << 10
 // clients. Package guard also closes the connection of a client that does not read its answer.
 //
 // The server supports HTTP/1.1 only. An HTTP/2 client could have many slow requests on one
-// connection. Also, when the service stops, package server guarantees answers to the requests in
-// progress only for HTTP/1.1.
+// connection. Also, when the service stops, package app/server guarantees answers to the requests
+// in progress only for HTTP/1.1.
 func Server(addr string, handler http.Handler) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)

@@ -71,7 +71,7 @@ func registerCreateKey(api huma.API, service *keys.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true, Creates: event.Key,
 			RequestExample: exampleCreateKey, AnswerExample: exampleIssuedKey}.Metadata(),
 	}, issuedKeyOf, func(ctx context.Context, caller access.Caller, in *createKeyInput, answer ports.Answer[keys.IssuedKey]) (keys.IssuedKey, error) {
-		requested, err := in.Body.newKey()
+		requested, err := in.Body.request()
 		if err != nil {
 			return keys.IssuedKey{}, err
 		}
@@ -137,7 +137,7 @@ type newKey struct {
 	ExpiresAt    *time.Time `json:"expires_at,omitempty" doc:"When the key expires. If omitted, it never expires."`
 }
 
-func (b newKey) newKey() (keys.KeyRequest, error) {
+func (b newKey) request() (keys.KeyRequest, error) {
 	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "name")
 	return keys.KeyRequest{Name: name, Scopes: b.Scopes, Tenants: b.TenantIDs, Networks: b.AllowedCIDRs, ExpiresAt: b.ExpiresAt}, err
 }

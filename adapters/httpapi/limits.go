@@ -28,7 +28,7 @@ type setLimitInput struct {
 	Body     setLimit
 }
 
-type getLimitInput struct {
+type limitScopeInput struct {
 	TenantID    string `path:"tenant_id"`
 	DomainScope string `query:"domain_scope"`
 
@@ -36,7 +36,7 @@ type getLimitInput struct {
 }
 
 // Resolve distinguishes an empty domain_scope from a missing domain_scope.
-func (in *getLimitInput) Resolve(ctx huma.Context) []error {
+func (in *limitScopeInput) Resolve(ctx huma.Context) []error {
 	if address := ctx.URL(); address.Query().Has("domain_scope") {
 		in.domainScope = &in.DomainScope
 	}
@@ -76,7 +76,7 @@ func registerGetMailboxLimit(api huma.API, service *limits.Service) {
 		Description: "Returns the limit that is enforced in a domain or, without `domain_scope`, in the whole tenant.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.LimitsRead, AnswerExample: exampleLimitShown,
 			Refuses: specificCodes(fault.InvalidRequest, fault.TenantNotFound, fault.PolicyNotFound)}.Metadata(),
-	}, limitShownOf, func(ctx context.Context, caller access.Caller, in *getLimitInput) (limits.Limit, error) {
+	}, limitShownOf, func(ctx context.Context, caller access.Caller, in *limitScopeInput) (limits.Limit, error) {
 		return service.Get(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.domainScope)
 	})
 }
@@ -90,7 +90,7 @@ func registerEndMailboxLimit(api huma.API, service *limits.Service) {
 			"of mailboxes stay.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, AnswerExample: exampleLimitEnded,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.PolicyNotFound, fault.ExchangeNotReady))}.Metadata(),
-	}, limitEndedOf, func(ctx context.Context, caller access.Caller, in *getLimitInput, answer ports.Answer[limits.EndResult]) (limits.EndResult, error) {
+	}, limitEndedOf, func(ctx context.Context, caller access.Caller, in *limitScopeInput, answer ports.Answer[limits.EndResult]) (limits.EndResult, error) {
 		return service.End(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.domainScope, answer)
 	})
 }

@@ -239,8 +239,8 @@ func deletedOf(d tenants.DeleteResult) deletedTenant {
 	return deletedTenant{Status: "deleted", TenantID: string(d.GUID), TenantName: d.Name, Message: message}
 }
 
-// wasDiscovered reports whether a discovery has ever completed. A later discovery that fails does
-// not change it.
+// wasDiscovered reports whether a discovery has ever completed. The result stays true when a later
+// discovery fails.
 func wasDiscovered(t tenant.Tenant) bool {
 	return t.Discovery == tenant.DiscoveryCompleted || !t.LastSyncAt.IsZero()
 }

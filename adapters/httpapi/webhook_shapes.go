@@ -16,12 +16,12 @@ const (
 	deliveryListName = "deliveries"
 )
 
-// nextCursor returns the cursor of the page after a list. It returns nil if no entries follow.
-func nextCursor[T any](kind string, list []T, hasMore bool, id func(T) string) *string {
+// nextCursor returns the cursor of the page that follows list. It returns nil if no entries follow.
+func nextCursor[T any](listName string, list []T, hasMore bool, id func(T) string) *string {
 	if !hasMore {
 		return nil
 	}
-	return pointerTo(page.Cursor(id(list[len(list)-1])).Encode(kind))
+	return pointerTo(page.Cursor(id(list[len(list)-1])).Encode(listName))
 }
 
 type webhookList struct {

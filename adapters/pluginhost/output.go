@@ -18,8 +18,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A plugin may print linesPerSecond lines per second on average. maxBurst is large enough for the
-// stack traces of a panic. Texts longer than maxTextBytes are truncated.
+// A plugin may print linesPerSecond lines per second on average, and maxBurst lines at once, which
+// is enough for the stack traces of a panic. Texts longer than maxTextBytes are truncated.
 const (
 	linesPerSecond = 50
 	maxBurst       = 300
@@ -34,7 +34,7 @@ type output struct {
 
 	mu        sync.Mutex
 	limiter   *rate.Limiter
-	dropped   int  // lines over the limit since the last line that was logged
+	dropped   int  // the number of lines over the limit since the last line that was logged
 	isInPanic bool // between the first line of a panic and its first stack trace
 }
 

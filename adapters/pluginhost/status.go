@@ -47,7 +47,7 @@ type Status struct {
 	// ConsecutiveFailures counts the consecutive failures. A failure is a failed start, or the exit
 	// of a process that has answered no call.
 	ConsecutiveFailures int
-	LastError           error     // the error of the last crash or failed start, nil before the first failure
+	LastError           error     // the error of the last crash, failed start or rejected upgrade, nil before the first error
 	RetryAt             time.Time // the earliest time of the next start, zero if there was no failure
 }
 

@@ -20,7 +20,7 @@ import (
 // processes that are finishing their calls. It starts the process when a call needs it, delays the
 // restart after a crash, and kills a process that does not answer.
 type supervisor struct {
-	name, kind string // of the entry
+	name, kind string // the plugin's name and kind, the same in all its entries
 	host       *Host
 	policy     SupervisionPolicy
 	log        *slog.Logger
@@ -31,7 +31,7 @@ type supervisor struct {
 	mu                  sync.Mutex
 	entry               Entry  // the entry that the next start runs
 	previous            *Entry // the entry before an upgrade, until the upgraded process has answered a call
-	rejected            Entry  // the most recent entry whose process was not healthy
+	rejected            Entry  // the entry of the last upgrade, if that upgrade failed
 	wasRemoved          bool   // the catalog no longer has the plugin
 	running             *instance
 	starting            chan struct{} // nil when no start is in progress, closed when the start ends
@@ -176,10 +176,9 @@ func (s *supervisor) waitForExit(i *instance) {
 	i.dispose(0) // the pipes, sockets, connections and files of the exited process
 }
 
-// recordExit records that a process has exited. The exit does not count as a crash if the host is
-// closed, the process was replaced, its plugin was removed, Host.Kill was called, or the process had
-// answered a call.
-// exitStatus is the exit code or the signal.
+// recordExit records that a process has exited. exitStatus is the exit code or the signal. The exit
+// does not count as a crash if the host is closed, the process was replaced, its plugin was
+// removed, Host.Kill was called, or the process had answered a call.
 func (s *supervisor) recordExit(i *instance, exitStatus string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

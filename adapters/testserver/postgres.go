@@ -37,7 +37,7 @@ const serverTimeout = 5 * time.Minute
 // closes the input when the parent process ends, even after a crash. Then the script stops the
 // server and removes its files. If the file "restart" exists, the script starts the server again.
 const postgresScript = `
-exec 3<&0 # what the shell puts into the background loses its input
+exec 3<&0 # a background command gets /dev/null as its standard input, so it reads descriptor 3
 "$1/initdb" --pgdata "$2/data" --username "$3" --pwfile "$2/password" --auth scram-sha-256 \
   --encoding UTF8 --locale C --no-sync >&2 || { rm -rf "$2"; exit 1; }
 run() {

@@ -38,8 +38,8 @@ func FreeAddress(t testing.TB) string {
 	return "127.0.0.1:" + port
 }
 
-// PluginsWithout returns a new folder with links to the bundled plugins and their catalog, without
-// one file.
+// PluginsWithout returns a new folder that links to the catalog and the files of the bundled
+// plugins, except one file.
 func PluginsWithout(t testing.TB, file string) string {
 	t.Helper()
 	bundled, dir := Program(t, "release/plugins"), t.TempDir()

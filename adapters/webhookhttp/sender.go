@@ -204,7 +204,8 @@ func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Respons
 		return r, err
 	}
 	r.StatusCode, r.RetryAfter = response.StatusCode, retryAfter(response.Header.Get("Retry-After"), time.Now())
-	// Only the status of the answer matters, so an error while the body is read is ignored.
+	// Only the status and the header of the answer matter, so an error while the body is read is
+	// ignored.
 	_, _ = io.CopyN(io.Discard, response.Body, maxDiscarded)
 	_ = response.Body.Close()
 	return r, nil
@@ -225,7 +226,7 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// describe returns the reason of a failure in words that contain nothing from the answer.
+// describe returns the reason of a failure as a fixed text, which contains nothing from the answer.
 func describe(err error) string {
 	var lookup *net.DNSError
 	var certificate *tls.CertificateVerificationError

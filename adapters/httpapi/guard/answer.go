@@ -113,13 +113,13 @@ func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
 }
 
 // answer buffers a response until it is complete, so that a panic during the operation can still be
-// answered with a complete 500 response. The longest answer of an operation is a list of 100
-// tenants. Files and documents can be larger, but WriteString does not copy them.
+// answered with a complete 500 response. The answers of operations are small, except exports, which
+// Stream does not buffer. Files and documents can be large, but WriteString does not copy them.
 type answer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	file   string // the body, if the field body is empty
+	file   string // the body, if WriteString wrote it in one call; the field body is then empty
 
 	connection http.ResponseWriter // for Stream; nil if a different answer buffers this answer
 	isStream   bool                // see Stream
@@ -232,7 +232,7 @@ func sendFile(w http.ResponseWriter, file string) bool {
 
 // sendChunks writes body to w. It returns false if the client has disconnected or is too slow. For
 // an empty body it only sets the deadline, because net/http writes the header of such an answer
-// later.
+// after the handler has returned.
 func sendChunks(w http.ResponseWriter, body []byte) bool {
 	connection := http.NewResponseController(w)
 	for {

@@ -112,7 +112,7 @@ type guard struct {
 	trustedProxies []netip.Prefix // see Options.TrustedProxies
 	mux            *http.ServeMux
 	routes         map[string]route  // keyed by mux pattern
-	fixedPaths     map[string]string // the result of the function fixedPaths
+	fixedPaths     map[string]string // the methods of each path without a parameter
 }
 
 func newGuard(mux *http.ServeMux, doc *huma.OpenAPI, o Options) *guard {
@@ -186,7 +186,7 @@ type exchange struct {
 	body            bodyState
 	slot            slot                    // the slot of guard.inFlight that the request holds
 	waitWithoutSlot func(wait func()) error // see WaitWithoutSlot
-	gotNoSlot       bool                    // the request got no slot
+	gotNoSlot       bool                    // the request was refused because no slot was free
 	// write is set for a request with an Idempotency-Key. lostKey is true if a different request
 	// claimed the key first, so that this request does not execute. wasReplayed is true if the
 	// answer is a stored answer.

@@ -199,7 +199,7 @@ func (g *guard) checkKey(next http.Handler) http.Handler {
 		switch values := r.Header.Values("Idempotency-Key"); {
 		case len(values) == 0:
 			Refuse(w, r, fault.KeyRequired.With("a write needs an Idempotency-Key header"))
-		case len(values) > 1 || !isVisibleASCII(values[0]):
+		case len(values) > 1 || !isValidKey(values[0]):
 			Refuse(w, r, fault.InvalidKey.With("the Idempotency-Key is not one header of 1 to 255 visible ASCII characters"))
 		default:
 			next.ServeHTTP(w, r)
@@ -207,7 +207,8 @@ func (g *guard) checkKey(next http.Handler) http.Handler {
 	})
 }
 
-func isVisibleASCII(key string) bool {
+// isValidKey reports whether an Idempotency-Key has 1 to 255 visible ASCII characters.
+func isValidKey(key string) bool {
 	return len(key) >= 1 && len(key) <= 255 &&
 		strings.IndexFunc(key, func(c rune) bool { return c < '!' || c > '~' }) < 0
 }

@@ -18,25 +18,25 @@ import (
 // Describe documents an operation from its guard.OperationRules: the API key and its scope, the
 // example of the request body, and the answers.
 func Describe(op *huma.Operation) {
-	t := guard.RulesOf(op)
+	rules := guard.RulesOf(op)
 	scopes := []string{}
-	if t.Scope != access.NoScope {
-		scopes = append(scopes, string(t.Scope))
-		op.Extensions = map[string]any{"x-required-scope": string(t.Scope)}
+	if rules.Scope != access.NoScope {
+		scopes = append(scopes, string(rules.Scope))
+		op.Extensions = map[string]any{"x-required-scope": string(rules.Scope)}
 	}
 	op.Security = []map[string][]string{{"bearer": scopes}}
-	op.Responses = responses(op, t)
-	if t.RequestExample != nil {
+	op.Responses = responses(op, rules)
+	if rules.RequestExample != nil {
 		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
-			"application/json": {Example: t.RequestExample},
+			"application/json": {Example: rules.RequestExample},
 		}}
 	}
 }
 
 // responses returns the documentation of an operation's answers: the success, and each error status
 // with its codes.
-func responses(op *huma.Operation, t guard.OperationRules) map[string]*huma.Response {
-	codes := t.Codes(op.Method)
+func responses(op *huma.Operation, rules guard.OperationRules) map[string]*huma.Response {
+	codes := rules.Codes(op.Method)
 	byStatus := map[int][]fault.Code{}
 	for _, c := range fault.All() {
 		if slices.Contains(codes, c) {
@@ -50,12 +50,12 @@ func responses(op *huma.Operation, t guard.OperationRules) map[string]*huma.Resp
 	documented := map[string]*huma.Response{success: {
 		Description: description,
 		Headers:     addRateHeaderRefs(map[string]*huma.Param{"X-Request-ID": requestIDRef()}),
-		Content:     map[string]*huma.MediaType{"application/json": {Example: t.AnswerExample}},
+		Content:     map[string]*huma.MediaType{"application/json": {Example: rules.AnswerExample}},
 	}}
-	if t.MediaType != "" {
+	if rules.MediaType != "" {
 		// The media type is JSON Lines. It gets no schema, because OpenAPI 3.1 would apply a schema
 		// to the whole answer and not to each line.
-		documented[success].Content = map[string]*huma.MediaType{t.MediaType: {Example: t.AnswerExample}}
+		documented[success].Content = map[string]*huma.MediaType{rules.MediaType: {Example: rules.AnswerExample}}
 	}
 	for status, list := range byStatus {
 		documented[strconv.Itoa(status)] = refusals(status, list)
@@ -63,7 +63,7 @@ func responses(op *huma.Operation, t guard.OperationRules) map[string]*huma.Resp
 			documented[strconv.Itoa(status)] = &huma.Response{Ref: "#/components/responses/" + name}
 		}
 	}
-	if t.Write {
+	if rules.Write {
 		documentReplays(documented)
 	}
 	return documented

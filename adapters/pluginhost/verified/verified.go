@@ -34,8 +34,8 @@ var ErrChecksum = errors.New("the file is not the one in the catalog (SHA-256 di
 // Plugin is an opened plugin. Its files had the right checksums when Open read them.
 type Plugin struct {
 	path       string
-	executable *os.File // the executable, or nil
-	privateDir string   // the private folder with copies of the files, or ""
+	executable *os.File // the open binary, nil if the plugin runs in privateDir
+	privateDir string   // the private folder with copies of the files, "" for a binary
 }
 
 // Path returns the path that executes the plugin. It is valid until Close.

@@ -66,8 +66,8 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// rr checks the record and converts it to the form in which the server sends it. It fails with
-// Invalid.
+// rr checks the record and converts it to the form in which the server sends it. It fails with an
+// InvalidError.
 func (r Record) rr(zone string) (wire.RR, error) {
 	name := strings.ToLower(r.Name)
 	if len(name) > 253 || !hostNamePattern.MatchString(strings.TrimPrefix(name, "*.")) {

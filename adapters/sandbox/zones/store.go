@@ -73,7 +73,8 @@ func (s *Store) Names() []string {
 }
 
 // Add creates an empty zone at a provider. It does nothing if the provider already has the zone. It
-// fails with Invalid if the name or the provider is invalid, or if another provider has the zone.
+// fails with an InvalidError if the name or the provider is invalid, or if the zone exists already:
+// at another provider, as a built-in zone, or from ServeOwn.
 func (s *Store) Add(name, provider string) error {
 	name = strings.ToLower(name)
 	if !hostNamePattern.MatchString(provider) || strings.Contains(provider, ".") {
@@ -100,7 +101,7 @@ func (s *Store) Add(name, provider string) error {
 // for example to the hosts of a mail platform. ServeOwn replaces the zone of an earlier call. It
 // does not store the zone, because the provider's simulator specifies it at each start. A wildcard
 // TXT record with a DKIM key answers only for DKIM selectors, as at a real platform. ServeOwn fails
-// with Invalid if a record is invalid, or if the zone already exists in the store.
+// with an InvalidError if a record is invalid, or if apex is a stored or a built-in zone.
 func (s *Store) ServeOwn(apex string, records []Record) error {
 	if !hostNamePattern.MatchString(apex) || !strings.Contains(apex, ".") {
 		return invalid("the name of a zone must be a host name of two labels or more in lower case, without the final dot")
@@ -220,8 +221,8 @@ func (s *Store) hostedZone(name string) Hosted {
 }
 
 // Edit replaces all records of a zone. It fails with ErrUnknown if the zone does not exist, with
-// ErrChanged if its version is not h.Version, and with Invalid if a record is invalid. If Edit
-// fails, it changes nothing.
+// ErrChanged if its version is not h.Version, and with an InvalidError if a record is invalid. If
+// Edit fails, it changes nothing.
 func (s *Store) Edit(h Hosted) error {
 	name := strings.ToLower(h.Name)
 	s.mu.Lock()

@@ -36,7 +36,7 @@ const (
 	maxFlattenDepth  = 8
 )
 
-// addVeiled adds a veiled record to the zone, or fails with Invalid.
+// addVeiled adds a veiled record to the zone, or fails with an InvalidError.
 func (z *zone) addVeiled(veiled VeiledRecord) error {
 	isCNAME := veiled.Record.Type == "CNAME"
 	if veiled.Veil != Proxied && veiled.Veil != Flattened || !isCNAME && (veiled.Veil == Flattened || veiled.Record.Type != "A" && veiled.Record.Type != "AAAA") {

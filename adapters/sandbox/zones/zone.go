@@ -26,7 +26,7 @@ type zone struct {
 const negativeTTL = 5
 
 // newZone checks the records and returns a zone with these records and the SOA and NS records of
-// the provider. It fails with Invalid.
+// the provider. It fails with an InvalidError.
 func newZone(apex string, stored storedZone) (*zone, error) {
 	if len(stored.Records)+len(stored.VeiledRecords) > maxRecords {
 		return nil, invalid("a zone holds at most %d records", maxRecords)

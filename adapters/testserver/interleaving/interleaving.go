@@ -42,10 +42,9 @@ func (o *Order) Choose(n int) int {
 	return chosen
 }
 
-// Explore calls runTest for some random orders. In a soak test it calls runTest for more random
-// orders. It also calls runTest for each order in which a running actor is interrupted at most
-// maxInterruptions times. It stops after the first order in which runTest fails, and logs the steps
-// of that order.
+// Explore calls runTest for some random orders. In a soak test it uses more random orders, and also
+// each order in which a running actor is interrupted at most maxInterruptions times. It stops after
+// the first order in which runTest fails, and logs the steps of that order.
 func Explore(t *testing.T, maxInterruptions int, runTest func(t *testing.T, o *Order)) {
 	t.Helper()
 	orders := sampleOrders
