@@ -29,7 +29,7 @@ func occupy(t *testing.T, s *slots, account access.AccountID) (releases []func()
 	}
 }
 
-// tryAcquire returns nil if an account has to wait for a slot.
+// tryAcquire acquires a slot without waiting. It returns nil if the account would have to wait.
 func tryAcquire(s *slots, account access.AccountID, addr netip.AddrPort) (release func()) {
 	w := s.enqueue(account, addr, maxPerAddress)
 	select {

@@ -173,16 +173,16 @@ func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 		{"a wildcard address", "* A 192.0.2.9\n", wildcardWarning, []string{
 			"* autodiscover A 192.0.2.9", "* selector1._domainkey A 192.0.2.9", "* selector2._domainkey A 192.0.2.9",
 		}},
-		{"records of their own end a wildcard", "* CNAME parked.test.\n_dmarc TXT \"v=DMARC1; p=none\"\nautodiscover A 192.0.2.7\nselector1._domainkey CNAME k1.test.\n", bothAgree, []string{
+		{"names with records of their own get nothing from a wildcard", "* CNAME parked.test.\n_dmarc TXT \"v=DMARC1; p=none\"\nautodiscover A 192.0.2.7\nselector1._domainkey CNAME k1.test.\n", bothAgree, []string{
 			"_dmarc TXT v=DMARC1; p=none", "autodiscover A 192.0.2.7", "selector1._domainkey CNAME k1.test",
 		}},
 		{"a wildcard for keys", "*._domainkey TXT key\nselector1._domainkey TXT other\n", wildcardWarning, []string{
 			"selector1._domainkey TXT other", "* selector2._domainkey TXT key",
 		}},
-		{"a text beside what a wildcard shows is explicit", "* A 192.0.2.9\nautodiscover A 192.0.2.9\nautodiscover TXT mine\n_dmarc TXT \"v=DMARC1; p=none\"\n_domainkey TXT o\n", bothAgree, []string{
+		{"a name with an additional text is not synthesised", "* A 192.0.2.9\nautodiscover A 192.0.2.9\nautodiscover TXT mine\n_dmarc TXT \"v=DMARC1; p=none\"\n_domainkey TXT o\n", bothAgree, []string{
 			"_dmarc TXT v=DMARC1; p=none", "autodiscover A 192.0.2.9", "autodiscover TXT mine",
 		}},
-		{"a name without the text that a wildcard shows is explicit", "* A 192.0.2.9\n* TXT wild\nautodiscover A 192.0.2.9\n", wildcardWarning, []string{
+		{"a name without the text of the wildcard is not synthesised", "* A 192.0.2.9\n* TXT wild\nautodiscover A 192.0.2.9\n", wildcardWarning, []string{
 			"* _dmarc TXT wild", "autodiscover A 192.0.2.9", "* selector1._domainkey A 192.0.2.9", "* selector1._domainkey TXT wild",
 			"* selector2._domainkey A 192.0.2.9", "* selector2._domainkey TXT wild",
 		}},

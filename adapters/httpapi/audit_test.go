@@ -213,7 +213,7 @@ func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 	)
 }
 
-// failingChains is a store whose EndAct fails for an outcome if the function fails returns true.
+// failingChains is a store whose EndAct fails if the function fails returns true for the outcome.
 type failingChains struct {
 	ports.AuditChains
 	fails func(*audit.Outcome) bool

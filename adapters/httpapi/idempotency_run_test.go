@@ -44,7 +44,7 @@ func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	}}
 	client := serve(t, env.handler(t))
 	base := "/v1/tenants/" + string(env.accountA.tenant)
-	committed := func(key, method, path, body, want string) {
+	requireCommitted := func(key, method, path, body, want string) {
 		t.Helper()
 		request := keyedCall(env, key, method, path, body)
 		first := client.expect(request, 200, "")
@@ -58,12 +58,12 @@ func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	if len(finished) != 1 {
 		t.Fatalf("%d answers were stored separately", len(finished))
 	}
-	committed("add", "POST", domainsOfA, `{"domain":"example.com"}`, `"status":"added"`)
+	requireCommitted("add", "POST", domainsOfA, `{"domain":"example.com"}`, `"status":"added"`)
 	env.publishRecords(t, env.accountA, "example.com")
 	write(verifyPathOfA)
-	committed("provision", "POST", base+"/mailboxes", `{"domain":"example.com","account_password":"Correct-Horse-7",
+	requireCommitted("provision", "POST", base+"/mailboxes", `{"domain":"example.com","account_password":"Correct-Horse-7",
 		"mailboxes":[{"name":"<Zoë & Bo>","email":"ana@example.com"},{"name":"Bo","email":"bo@example.com"}]}`, `"created_count":2`)
-	committed("delete", "DELETE", base, "", `"status":"deleted"`)
+	requireCommitted("delete", "DELETE", base, "", `"status":"deleted"`)
 	if n := env.platform.Calls("AddDomain") + env.platform.Calls("CreateMailbox"); n != 3 {
 		t.Errorf("the platform was called %d times", n)
 	}

@@ -5,6 +5,7 @@ package sandbox_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ var must = apptest.Must
 // runChild runs a sandbox until the process is killed. The test binary calls it in a child process.
 func runChild(dir string) {
 	plugins := os.Getenv("SANDBOX_TEST_PLUGINS")
-	env, err := sandbox.Start(childContext(), sandbox.Options{DataDir: dir, PluginDir: plugins})
+	env, err := sandbox.Start(context.Background(), sandbox.Options{DataDir: dir, PluginDir: plugins})
 	if err != nil {
 		fmt.Println(err)
 		return

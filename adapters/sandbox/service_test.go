@@ -22,8 +22,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func childContext() context.Context { return context.Background() }
-
 // service is a fake of the service. It has accounts in memory, and the pages of the connect flow.
 // The pages check the values that a browser must send.
 type service struct {

@@ -29,8 +29,8 @@ var templates embed.FS
 //go:embed examples/verify
 var examples embed.FS
 
-// views has the page templates by file name. Templates call inline to split a
-// text at its backticks into plain spans and code spans.
+// views has the page templates by file name. Templates call inline to split a text at its backticks
+// into plain spans and code spans.
 var views = template.Must(template.New("").Funcs(template.FuncMap{"inline": inlineSpans}).ParseFS(templates, "templates/*.html"))
 
 // textPolicy is the Content-Security-Policy of pages that have only text and our own style sheet.

@@ -145,7 +145,7 @@ func (p *Problem) GetHeaders() http.Header {
 // defaultRetryAfter is the Retry-After of a 503 answer whose error has no RetryAfter.
 const defaultRetryAfter = 10 * time.Second
 
-// workspace is a workspace that the caller can choose, listed in a *_workspace_required error.
+// workspace is a workspace that the caller can choose (see Problem.Workspaces).
 type workspace struct {
 	ID   string `json:"id" doc:"The workspace's id at the platform." example:"65f31c0a9b2e4d7781aa0c11"`
 	Name string `json:"name" doc:"Its name." example:"Outbound"`

@@ -66,9 +66,9 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// rr checks the record and converts it to the form in which the server sends it. It fails with an
-// InvalidError.
-func (r Record) rr(zone string) (wire.RR, error) {
+// toWire checks the record and converts it to the form in which the server sends it. It fails with
+// an InvalidError.
+func (r Record) toWire(zone string) (wire.RR, error) {
 	name := strings.ToLower(r.Name)
 	if len(name) > 253 || !hostNamePattern.MatchString(strings.TrimPrefix(name, "*.")) {
 		return nil, invalid("name %q is not a fully qualified name without the final dot", r.Name)

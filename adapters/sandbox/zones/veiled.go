@@ -46,7 +46,7 @@ func (z *zone) addVeiled(veiled VeiledRecord) error {
 	if isCNAME { // Unlike a CNAME, a flattened CNAME may be at the apex, so it is checked under a different name.
 		checked.Name = "veiled." + z.apex
 	}
-	if _, err := checked.rr(z.apex); err != nil {
+	if _, err := checked.toWire(z.apex); err != nil {
 		return err
 	}
 	name := strings.ToLower(veiled.Record.Name)

@@ -42,7 +42,7 @@ func newZone(apex string, stored storedZone) (*zone, error) {
 		created.add(&wire.NS{Hdr: header(apex, wire.TypeNS, 3600), Ns: server + "."})
 	}
 	for _, r := range stored.Records {
-		rr, err := r.rr(apex)
+		rr, err := r.toWire(apex)
 		if err != nil {
 			return nil, err
 		}
