@@ -21,8 +21,9 @@ import (
 const connectionWarning = time.Minute
 
 // ConnectionLimit limits how many connections a server has open: at most Max in total, and at most
-// half of them from one client. A client is the network of the peer's address, as in package guard.
-// A trusted proxy can have all connections, because it forwards the requests of many clients.
+// half of them from one client. A client is the network of the peer's address (see
+// guard.ClientNetwork). A trusted proxy can have all connections, because it forwards the requests
+// of many clients.
 //
 // If there is one connection too many, the limit closes the connection that has waited longest for
 // its client:

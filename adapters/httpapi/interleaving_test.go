@@ -16,13 +16,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// contendedKeys is a key store in which each claim of a first request can fail, because a second
-// request has claimed the same key before. order chooses whether a claim fails. It also chooses the
-// state of the second request at the time when the first request reads the key.
+// contendedKeys is a key store for a tested request. Each claim of this request can fail, because a
+// concurrent request has claimed the same key. order chooses whether a claim fails. It also chooses
+// the state of the concurrent request at the time when the tested request then reads the key.
 type contendedKeys struct {
 	ports.Idempotency
 	order  *interleaving.Order
-	finish func() // sends the second request and waits for its answer
+	finish func() // sends the concurrent request and waits for its answer
 }
 
 func (k *contendedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
@@ -31,12 +31,12 @@ func (k *contendedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool,
 		return k.Idempotency.Claim(ctx, c)
 	}
 	switch order.Choose(4) {
-	case 1: // the second request releases the key at once
+	case 1: // the concurrent request releases the key at once
 		return "", false, nil
-	case 2: // the second request is still running
+	case 2: // the concurrent request is still running
 		_, _, err := k.Idempotency.Claim(ctx, c)
 		return "", false, err
-	case 3: // the second request has its answer
+	case 3: // the concurrent request has its answer
 		k.order = nil
 		k.finish()
 		return "", false, nil

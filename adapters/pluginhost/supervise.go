@@ -177,8 +177,8 @@ func (s *supervisor) waitForExit(i *instance) {
 }
 
 // recordExit records that a process has exited. exitStatus is the exit code or the signal. The exit
-// does not count as a crash if the host is closed, the process was replaced, its plugin was
-// removed, Host.Kill was called, or the process had answered a call.
+// counts as a crash if the process had not answered a call. It does not count if the host is
+// closed, if Host.Kill was called, if the process was replaced, or if its plugin was removed.
 func (s *supervisor) recordExit(i *instance, exitStatus string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

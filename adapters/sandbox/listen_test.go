@@ -12,7 +12,7 @@ import (
 )
 
 // TestControlInterfaceKeepsItsAddress checks that a restart with the same data does not change the
-// address of the control interface, also if the kernel chose its port. A different address can be
+// address of the control interface, even if the kernel chose the port. A different address can be
 // configured.
 func TestControlInterfaceKeepsItsAddress(t *testing.T) {
 	occupied, free := listenOn(t, "127.0.0.4:0"), listenOn(t, "127.0.0.4:0")

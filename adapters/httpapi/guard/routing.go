@@ -145,8 +145,9 @@ func (g *guard) checkAccept(next http.Handler) http.Handler {
 // range in an Accept header decides.
 var specificity = map[string]int{"*/*": 1, "application/*": 2, "application/problem+json": 3, "application/json": 4}
 
-// acceptsAnswer reports whether the values of an Accept header allow a JSON answer or, if ownType
-// is not empty, an answer of this media type.
+// acceptsAnswer reports whether the values of an Accept header allow a JSON answer. ownType is the
+// media type of an operation that does not answer with JSON, otherwise "". In the header, ownType
+// counts as application/json.
 func acceptsAnswer(accept []string, ownType string) bool {
 	header := strings.TrimSpace(strings.Join(accept, ","))
 	if header == "" {

@@ -69,8 +69,9 @@ func queryValues(raw, name string) (values []string, ok bool) {
 	return values, true
 }
 
-// validateJSON answers 400 for a body that is not strict JSON, for a missing body, and for a body
-// if the operation accepts no body. Huma and the use cases validate the members.
+// validateJSON answers 400 for a body that is not strict JSON, and if the body is missing although
+// the operation needs one. It also answers 400 for a body other than {} if the operation accepts no
+// body. Huma and the use cases validate the members.
 func (g *guard) validateJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
