@@ -45,11 +45,12 @@ example.test. 300 IN NS ns2.example.test.
 	otherServers := strings.ReplaceAll(nsRecords, "ns2", "ns3")
 	servers := []string{"ns1.example.test ok", "ns2.example.test ok", "ns3.example.test ok"}
 	for _, tt := range []struct {
-		name, above string
-		nsRecords   string // records of all servers, in addition to the resolver's records
-		delegation  []string
-		servers     []string
-		warnings    []string
+		name          string
+		parentRecords string // the records of the parent zone's server
+		zoneRecords   string // the records of the zone's servers
+		delegation    []string
+		servers       []string
+		warnings      []string
 	}{
 		{"the parent and the zone list the same servers", nsRecords, standardZone, []string{"ns1.example.test", "ns2.example.test"}, servers[:2], nil},
 		{"the parent lists a different server", otherServers, standardZone, []string{"ns1.example.test", "ns3.example.test"}, servers, []string{"delegation_mismatch"}},
@@ -58,9 +59,9 @@ example.test. 300 IN NS ns2.example.test.
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := newFixture(t, delegation+registry)
-			env.startServer("127.0.0.4", newReferralServer(t, tt.above))
+			env.startServer("127.0.0.4", newReferralServer(t, tt.parentRecords))
 			for _, ip := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.5"} {
-				env.startServer(ip, newServer(t, tt.nsRecords))
+				env.startServer(ip, newServer(t, tt.zoneRecords))
 			}
 			got := env.read("example.test")
 			if !got.Complete {

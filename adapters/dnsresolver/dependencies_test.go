@@ -95,7 +95,7 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 }
 
 func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
-	for name, records := range map[string]struct {
+	for name, tt := range map[string]struct {
 		zone   string
 		reason string
 	}{
@@ -106,7 +106,7 @@ func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newFixture(t, delegation)
 			env.resolver.failOn("_dmarc.test.")
-			if got := env.readForPlan(records.zone); got.Reason != records.reason {
+			if got := env.readForPlan(tt.zone); got.Reason != tt.reason {
 				t.Fatalf("got %q", got.Reason)
 			}
 		})

@@ -161,7 +161,7 @@ var statusForOtherTenant = map[string]int{
 	"POST /v1/integrations": 200, "POST /v1/integrations/{integration_id}/test": 200, "POST /v1/integrations/{integration_id}/mailboxes/refresh": 200,
 	// These operations concern tenants outside the bounds of the key: a new tenant, all tenants,
 	// and connections of mailboxes in other tenants. POST /v1/keys would create a key that is not
-	// limited to some tenants.
+	// limited to some tenants. The key with the id key_id is not limited to some tenants either.
 	"GET /v1/tenants/connect-url": 403, "GET /v1/audit/export": 403, "DELETE /v1/integrations/{integration_id}": 403,
 	"POST /v1/keys": 403, "DELETE /v1/keys/{key_id}": 403, "POST /v1/keys/{key_id}/rotate": 403,
 	"POST /api-key/rotate": 403, // the code is access_denied, because user_email is not the address of the account

@@ -44,8 +44,8 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 	})
 	handler := env.handler(f)
 	for _, path := range []string{"/openapi.json", "/openapi.yaml", "/docs"} {
-		// The assets are decompressed once. In an instrumented program that can take longer than
-		// the time limit of an input.
+		// The OpenAPI document is built and compressed at its first request. In an instrumented
+		// program that can take longer than the time limit of an input.
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 	}
 	const form = "application/x-www-form-urlencoded"

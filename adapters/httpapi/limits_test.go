@@ -95,7 +95,7 @@ func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 		client.expect(call{method: "GET", path: foreignPath + "?domain_scope=" + url.QueryEscape(scope), key: env.accountA.key}, 404, "tenant_not_found")
 	}
 	repeated := client.expect(call{method: "GET", path: path + "?domain_scope=a.example&domain_scope=b.example", key: env.accountA.key}, 400, "invalid_request")
-	if !strings.Contains(repeated.raw, "must occur once and be valid text") { // it does not demand a value: an empty domain_scope is allowed
+	if !strings.Contains(repeated.raw, "must occur once and be valid text") { // the text does not say "not be empty", because an empty domain_scope is allowed
 		t.Errorf("got %s", repeated.raw)
 	}
 	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapPending })

@@ -17,7 +17,8 @@ import (
 )
 
 // TestOperationsDeclareTheirRules checks that each operation declares its bucket, its scope and
-// whether it is a write. An operation that was not added by register declares none of them.
+// whether it is a write. It also checks that each operation documents that it needs an API key.
+// Function register adds this to the document.
 func TestOperationsDeclareTheirRules(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	registerOperations(api, Options{})

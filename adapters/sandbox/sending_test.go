@@ -15,7 +15,7 @@ import (
 // instantlyKey is the API key that the simulator issues to a customer.
 const instantlyKey = "simulated-instantly-key"
 
-// callSendingAPI calls the API of a sending platform, like the plugin.
+// callSendingAPI calls the API of a sending platform, as the plugin does.
 func callSendingAPI(t *testing.T, method, url string) (int, map[string]any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)

@@ -159,7 +159,8 @@ func TestAPrivateNetworkCanBeAllowed(t *testing.T) {
 	}
 }
 
-// startEndpoint starts an HTTPS server and returns its URL.
+// startEndpoint starts an HTTPS server. It returns the server's URL and a pool with its
+// certificate.
 func startEndpoint(t *testing.T, handle http.HandlerFunc) (address string, roots *x509.CertPool) {
 	t.Helper()
 	server := httptest.NewTLSServer(handle)

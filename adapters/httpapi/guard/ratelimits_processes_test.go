@@ -33,15 +33,15 @@ import (
 
 // The environment variables that make the test binary run a server (see TestMain).
 const (
-	strictFolder = "TENANTRY_TEST_STRICT_FOLDER"
-	strictRedis  = "TENANTRY_TEST_STRICT_REDIS"
+	serverFolderEnv = "TENANTRY_TEST_STRICT_FOLDER"
+	serverRedisEnv  = "TENANTRY_TEST_STRICT_REDIS"
 )
 
 // TestMain also runs the server of TestStrictBucketIsSharedByProcesses, so that the test can start
 // two processes.
 func TestMain(m *testing.M) {
-	if folder := os.Getenv(strictFolder); folder != "" {
-		if err := serveStrictBucket(context.Background(), folder, os.Getenv(strictRedis)); err != nil {
+	if folder := os.Getenv(serverFolderEnv); folder != "" {
+		if err := serveStrictBucket(context.Background(), folder, os.Getenv(serverRedisEnv)); err != nil {
 			panic(err)
 		}
 		return
@@ -101,7 +101,7 @@ func serveStrictBucket(ctx context.Context, folder, redis string) error {
 func startServerProcess(t *testing.T, folder, redis string) (url string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), strictFolder+"="+folder, strictRedis+"="+redis)
+	cmd.Env = append(os.Environ(), serverFolderEnv+"="+folder, serverRedisEnv+"="+redis)
 	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe()
 	if err != nil {

@@ -215,7 +215,7 @@ func TestZonesAreSaved(t *testing.T) {
 	}
 }
 
-func TestAddedZoneIsServed(t *testing.T) {
+func TestAddChecksNameAndProvider(t *testing.T) {
 	store, _ := openStore(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {
 		t.Fatal(err)
