@@ -13,8 +13,9 @@ import (
 	"sync"
 )
 
-// files has the files of swagger-ui-dist 5.35.0 as published, compressed with gzip. SHA256SUMS has
-// the hashes of the uncompressed files. Tenantry's own small files are not compressed.
+// files has the script and the style sheet of swagger-ui-dist 5.35.0 as published, compressed with
+// gzip. SHA256SUMS has the hashes of the two uncompressed files. The licence texts and tenantry's
+// own small files are not compressed.
 //
 //go:embed assets
 var files embed.FS
