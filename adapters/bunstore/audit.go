@@ -49,7 +49,7 @@ func (s *Store) RecordAction(ctx context.Context, action audit.Action, details m
 
 // recordAudit adds an event to the operators' audit log, in the transaction of the audited change.
 // If the event is about an account, recordAudit also adds an entry to the account's chain. The time
-// of the event is the time of this machine's clock, not the time of the change.
+// of the event is read from this machine's clock, even if the change stores a different time.
 func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action, owner string, details map[string]string) error {
 	row := auditRow{
 		AccountID: owner, ID: newID(), Action: storedText(string(action)), Operator: s.operator,
@@ -297,8 +297,8 @@ func (s *Store) AuditExport(ctx context.Context, owner access.AccountID, after i
 	return convertAll(rows, entryRow.entry), err
 }
 
-// DropAuditEntries implements ports.AuditChains. It locks the chain first. A concurrent call waits,
-// and then does not find the deleted entries.
+// DropAuditEntries implements ports.AuditChains. It locks the chain before it deletes entries. A
+// concurrent call waits, and then does not find the deleted entries.
 func (s *Store) DropAuditEntries(ctx context.Context, before time.Time, limit int) (int, error) {
 	var chains []chainRow
 	err := s.db.RunRead(ctx, "find old audit entries", func(ctx context.Context, db bun.IDB) error {

@@ -90,9 +90,10 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 	return nil
 }
 
-// endStoredAct deletes the stored act. If there is an outcome, and RecordLostWrites has not added
-// the act's entry yet, it adds the entry. With an outcome it also deletes the act that an earlier
-// attempt stored under the same Idempotency-Key, because one entry stands for both attempts.
+// endStoredAct deletes the stored act. If there is an outcome, it also adds the act's entry, unless
+// RecordLostWrites or an earlier commit without an answer has stored the entry. With an outcome,
+// endStoredAct also deletes the act that an earlier attempt stored under the same Idempotency-Key,
+// because one entry stands for both attempts.
 func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
 	deletion := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)
@@ -124,15 +125,15 @@ func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	return nil
 }
 
-// afterCommit updates the state of the act after the transaction. isKnown is false if the outcome
-// of the commit is unknown.
-func (p *pendingEntries) afterCommit(isKnown bool) {
+// afterCommit updates the state of the act after the commit. committed is false if the commit
+// failed. It is then unknown whether the transaction was stored.
+func (p *pendingEntries) afterCommit(committed bool) {
 	switch {
-	case p.endsAct && isKnown:
+	case p.endsAct && committed:
 		p.act.AdvanceTo(ports.ActEnded)
 	case p.endsAct && p.outcome != nil:
 		p.act.AdvanceTo(ports.ActUncertain)
-	case p.storesAct && isKnown:
+	case p.storesAct && committed:
 		p.act.AdvanceTo(ports.ActStored)
 	}
 }

@@ -272,8 +272,9 @@ func (s *Store) emitReadiness(ctx context.Context, tx bun.IDB, p *pendingEvents)
 		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.guid, b.guid))
 	})
 	for _, key := range keys {
+		// A deleted tenant has no readiness.
 		if err := s.compareReadiness(ctx, tx, key); err != nil && !errors.Is(err, fault.TenantNotFound) {
-			return err // a deleted tenant has no readiness
+			return err
 		}
 	}
 	return nil
@@ -319,8 +320,8 @@ func connectsTenant(ctx context.Context, key tenantKey) bool {
 	})
 }
 
-// lockReadiness locks and returns the readinessRow of a tenant. A tenant that an earlier release
-// stored has no row. lockReadiness then inserts a row that differs from every readiness.
+// lockReadiness locks and returns the readinessRow of a tenant. A new tenant, or one that an earlier
+// release stored, has no row. lockReadiness then inserts a row that differs from every readiness.
 func (s *Store) lockReadiness(ctx context.Context, tx bun.IDB, key tenantKey) (readinessRow, error) {
 	var row readinessRow
 	lock := func() error {

@@ -220,7 +220,7 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.WithPlatformState(p, f.Began))})
 		case !isListed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.IsListed()):
 			missed, isGone := m.AfterMiss(f.Began)
-			// unblockGone handles a mailbox with an intended block.
+			// A mailbox that is gone is changed too, because unblockGone keeps it if a block is intended.
 			changed = append(changed, change[mailbox.Mailbox]{m, missed})
 			if isGone {
 				gone = append(gone, row)
@@ -307,7 +307,8 @@ func intendedBlocks(ctx context.Context, tx bun.IDB, t tenantRow) (map[string]bo
 	return intended, err
 }
 
-// unblockEvents returns an unblock event for each mailbox in blocked.
+// unblockEvents returns an enforcement event for the unblock of each mailbox in blocked. It also
+// emits the unblocks to the account's event log.
 func unblockEvents(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, blocked []mailboxRow, at time.Time) ([]sendlimit.Event, error) {
 	guid, owner := tenant.GUID(t.GUID), access.AccountID(t.AccountID)
 	timeZone, err := sendlimit.TimeZone(state.TimeZone)
@@ -334,7 +335,7 @@ func unblockEvents(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenan
 	}
 	events := make([]sendlimit.Event, 0, len(blocked))
 	for _, row := range blocked {
-		box := row.sendBox(reasons[row.ID])
+		box := row.sendState(reasons[row.ID])
 		if box.Counted = day.Contains(row.SendsTodayAt); box.Counted {
 			box.Sent = row.SendsToday
 		}

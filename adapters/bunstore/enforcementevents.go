@@ -58,8 +58,8 @@ type eventCountRow struct {
 	AccountID  string `bun:",pk"`
 	TenantGUID string `bun:"tenant_guid,pk"`
 	Action     string `bun:",pk"`
-	Span       int    `bun:",pk"`
-	Starts     int64  `bun:",pk"`
+	Span       int    `bun:",pk"` // hour or day
+	Starts     int64  `bun:",pk"` // Unix time in seconds
 	Events     int
 }
 
@@ -197,7 +197,8 @@ func (s *Store) Events(ctx context.Context, owner access.AccountID, wanted ports
 const maxUnixTime = 1 << 48 / 1000
 
 // eventPage returns the events of a page. It skips whole days by their counts, then whole hours of
-// the day in which the page begins. It therefore reads and skips at most the rows of one hour.
+// the day in which the page begins. Therefore the query reads the rows of at most one hour before
+// the first row of the page.
 func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, wanted ports.EventQuery, days []eventCountRow) ([]sendlimit.Event, error) {
 	span, skip := skipToOffset(days, wanted.Offset)
 	hours, err := eventCounts(ctx, tx, owner, wanted, hour, span.Starts, span.Starts+day)
@@ -295,8 +296,8 @@ func (s *Store) dropDays(ctx context.Context, days []eventCountRow) (dropped int
 	return dropped, err
 }
 
-// eventDaysBefore selects the days of all accounts. It omits days without events, and days that
-// were not over at the time end.
+// eventDaysBefore selects the days of all accounts that have events and ended at or before the time
+// end.
 func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 	return db.NewSelect().Model((*eventCountRow)(nil)).Distinct().Column("account_id", "starts").Where("ec.tenant_guid = ?", ident.Zero).
 		Where("ec.span = ?", day).Where("ec.starts <= ?", end.Unix()-day).Order("ec.starts", "ec.account_id")

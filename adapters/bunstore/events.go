@@ -86,9 +86,9 @@ func emit(ctx context.Context, owner string, events ...event.Event) {
 }
 
 // storeEvents appends the pending events to the logs of their accounts. It locks the eventLogRows
-// of these accounts until the commit. Only pendingEntries.store may follow storeEvents in the
-// transaction, so a transaction that holds these locks waits only for audit chains. It locks the
-// rows in the order of the account ids, so that transactions do not deadlock.
+// of these accounts until the commit, in the order of the account ids, so that transactions do not
+// deadlock. Only pendingEntries.store may follow storeEvents in the transaction. A transaction that
+// holds these locks therefore never waits for the rows of objects.
 func (s *Store) storeEvents(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
 	if err := s.emitReadiness(ctx, tx, p); err != nil {
 		return err
@@ -228,9 +228,10 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 }
 
 const (
-	// maxMergedRanges is the largest number of ranges that eventsAfter merges without a scan.
+	// maxMergedRanges is the largest number of ranges (see logRange) that eventsAfter merges
+	// without a scan.
 	maxMergedRanges = 32
-	// scannedEvents is how many events scanEvents reads. That takes about a millisecond.
+	// scannedEvents is the maximum number of events that scanEvents reads. That takes about a millisecond.
 	scannedEvents = 2_000
 	// eventsPerMatch: eventsOfManyRanges reads eventsPerMatch times as many events as the page still
 	// needs, and filters them by their type.
@@ -238,7 +239,9 @@ const (
 )
 
 // eventsAfter returns the events of a page, and one more if there is one. Each combination of a
-// tenant and a type is a range of an index. The time to merge ranges does not depend on the cursor.
+// tenant and a type is a range of an index. The time to merge ranges does not depend on the position
+// in the log. For more than maxMergedRanges ranges, eventsAfter first scans the next events, because
+// these often fill the page.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
 	owner, limit := log.AccountID, q.Limit+1
 	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
@@ -311,7 +314,8 @@ type logRange struct {
 	Type       string `bun:"type:text"`
 }
 
-// rangesOf returns the combinations of tenants and types. An empty list stands for all.
+// rangesOf returns the combinations of tenants and types. An empty list stands for all tenants or
+// all types.
 func rangesOf(tenants, types []string) (ranges []logRange) {
 	if len(tenants) == 0 {
 		tenants = []string{ident.Zero}
@@ -365,8 +369,9 @@ func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, afte
 }
 
 // numberedEvents returns the first limit events whose sequence numbers a query selects in order,
-// and whose type is one of types. No types stand for all. The query stops at the last event of the
-// page. SQLite reads the numbers in order in an IN. PostgreSQL does so only in a join.
+// and whose type is one of types. If types is empty, all types match. The query stops at the last
+// event of the page. SQLite reads the numbers in their order if the query is in an IN. PostgreSQL
+// does so only if the query is in a join.
 func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, owner string, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
 	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", owner)
 	if database.IsPostgres(s.db) {
@@ -378,8 +383,9 @@ func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, owner string, li
 	return rows, err
 }
 
-// firstNumbers returns a query for the lowest sequence numbers of ranges after the number after. The
-// query returns at most limit numbers, in order. firstNumbers returns nil if there are none.
+// firstNumbers returns a query for the lowest sequence numbers in ranges that are higher than after.
+// The query returns at most limit numbers, in order. If there are no numbers, firstNumbers may
+// return nil.
 //
 // If there is more than one range, firstNumbers first reads a few numbers of each range and sorts
 // them. The number at position limit is then an upper bound for the numbers of the query.

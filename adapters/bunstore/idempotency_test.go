@@ -49,7 +49,8 @@ func requireNoRecord(t testing.TB, label string, s *Store, key idempotency.KeyID
 }
 
 // requireLeaseHeld returns a function that checks the results of a write. The first result says
-// whether the caller still holds its lease.
+// whether the caller still holds its lease. If SaveConnection made the write, the first result says
+// whether the connection was unchanged until then.
 func requireLeaseHeld(t testing.TB, label string, want bool) func(stillHeld bool, err error) {
 	return func(stillHeld bool, err error) {
 		t.Helper()

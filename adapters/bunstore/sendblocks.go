@@ -35,6 +35,7 @@ type blockReasonRow struct {
 	DecidedAt  time.Time
 }
 
+// intentRow is a change that a pass is about to make at the platform.
 type intentRow struct {
 	bun.BaseModel `bun:"table:send_intents,alias:si"`
 
@@ -161,8 +162,8 @@ func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, 
 	return err
 }
 
-// orphanRuleRow is a managed rule from an earlier connection of a tenant. The rule may still block
-// mailboxes.
+// orphanRuleRow is a managed rule that a pass found and whose scope was not known (see
+// ports.TenantClaims.SaveOrphanRules). The rule may still block mailboxes.
 type orphanRuleRow struct {
 	bun.BaseModel `bun:"table:orphan_rules,alias:orp"`
 
@@ -218,9 +219,9 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, mailboxes []mai
 	return reasons, nil
 }
 
-// sendBox returns the mailbox in the form that enforcement evaluates. reason is zero for a block
+// sendState returns the mailbox in the form that enforcement evaluates. reason is zero for a block
 // that an earlier release stored. The field ExceededLimit of the result is then zero too.
-func (r mailboxRow) sendBox(reason blockReasonRow) sendlimit.MailboxState {
+func (r mailboxRow) sendState(reason blockReasonRow) sendlimit.MailboxState {
 	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, OwnLimit: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
 	if !b.BlockedAt.IsZero() && !reason.DecidedAt.IsZero() {
 		b.BlockedAt, b.ExceededLimit = reason.DecidedAt.UTC(), reason.LimitValue
@@ -277,18 +278,18 @@ func (s *Store) Intents(ctx context.Context, claim ports.TenantClaim) ([]sendlim
 }
 
 // dropIntents deletes the stored intents of a tenant. It keeps the intents of the mailboxes in
-// open, because the outcome of their changes at the platform is not known yet.
-func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, open []string) error {
+// unresolved, because the outcome of their changes at the platform is not known yet.
+func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, unresolved []string) error {
 	var dropped []string
 	if err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", state.AccountID).
 		Where("si.tenant_id = ?", state.TenantID).Order("mailbox_id").Scan(ctx, &dropped); err != nil {
 		return err
 	}
-	isOpen := make(map[string]bool, len(open))
-	for _, id := range open {
-		isOpen[ident.ParseOrZero(id)] = true
+	isUnresolved := make(map[string]bool, len(unresolved))
+	for _, id := range unresolved {
+		isUnresolved[ident.ParseOrZero(id)] = true
 	}
-	dropped = slices.DeleteFunc(dropped, func(id string) bool { return isOpen[id] })
+	dropped = slices.DeleteFunc(dropped, func(id string) bool { return isUnresolved[id] })
 	for chunk := range slices.Chunk(dropped, batchSize) {
 		if _, err := tx.NewDelete().Model((*intentRow)(nil)).Where("si.account_id = ?", state.AccountID).
 			Where("si.mailbox_id IN (?)", bun.List(chunk)).Exec(ctx); err != nil {

@@ -28,8 +28,8 @@ type dayCountRow struct {
 	DayStart  time.Time
 	Final     int `bun:"settled"`
 	Recent    int
-	// CountedAt is the time of the reading that last changed or completed the count. The start of
-	// the day marks the count as partial.
+	// CountedAt is the time of the reading that last changed or completed the count. If it is the
+	// start of the day, the count is partial.
 	CountedAt time.Time
 }
 
@@ -75,7 +75,7 @@ func (s *Store) CountedMailboxes(ctx context.Context, claim ports.TenantClaim, s
 	}
 	countedMailboxes := make([]ports.CountedMailbox, 0, len(boxes))
 	for _, m := range boxes {
-		countedMailboxes = append(countedMailboxes, ports.CountedMailbox{Counts: counts[m.ID], MailboxState: m.sendBox(reasons[m.ID])})
+		countedMailboxes = append(countedMailboxes, ports.CountedMailbox{Counts: counts[m.ID], MailboxState: m.sendState(reasons[m.ID])})
 	}
 	return countedMailboxes, err
 }
@@ -270,9 +270,9 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 const (
 	// readySince is approximately when a tenant became ready for its first enforcement pass.
 	readySince = "COALESCE(t.last_sync_at, t.consented_at)"
-	// waitsSince is when a tenant became due. A due time before the consent is ignored. It belongs
-	// to an earlier connection of the tenant, or it was set to a past time to make the tenant due
-	// at once.
+	// waitsSince is how long a tenant waits for its next pass: since it became due. Unlike dueSince,
+	// it ignores a due time before the consent. Such a due time belongs to an earlier connection of
+	// the tenant, or was set to make the tenant due at once.
 	waitsSince = "COALESCE(CASE WHEN st.due_at > t.consented_at THEN st.due_at END, " + readySince + ")"
 	// limitedTenant is the condition that a tenant has a limit in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
@@ -313,7 +313,7 @@ func (s *Store) SendHealth(ctx context.Context, now, laggingBefore time.Time) (h
 	return health, err
 }
 
-// longestDue sets h.Due to the time when the tenant that has waited longest became due.
+// longestDue sets h.OldestDue to the time when the tenant that has waited longest became due.
 func longestDue(ctx context.Context, s *Store, tx bun.IDB, now time.Time, h *ports.SendHealth) error {
 	var due []time.Time
 	err := enforceable(tx.NewSelect()).ColumnExpr(waitsSince+" AS since").

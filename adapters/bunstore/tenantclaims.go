@@ -54,9 +54,10 @@ const dueSince = "COALESCE(st.due_at, t.consented_at)"
 // maxClockSkew is the largest expected clock skew between replicas.
 const maxClockSkew = 5 * time.Minute
 
-// isDue returns the SQL condition that a tenant is due. isDueArgs returns its arguments. If a due
-// time is later than now plus sendlimit.MaxInterval plus maxClockSkew, the clock that set it was
-// wrong. The tenant then counts as due.
+// isDue returns the SQL condition that a tenant is due. since is the SQL expression for the tenant's
+// due time. isDueArgs returns the arguments of the condition. If a due time is later than now plus
+// sendlimit.MaxInterval plus maxClockSkew, the clock that set it was wrong. The tenant then counts
+// as due.
 func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
 
 func isDueArgs(now time.Time) []any {
@@ -149,10 +150,11 @@ func updateClaimedTenant(db bun.IDB, claim ports.TenantClaim) *bun.UpdateQuery {
 		Where("st.tenant_id = "+tenantByGUID, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch)
 }
 
-// inTenantClaim runs work in one transaction if the claim still holds the lease of the tenant. held
-// reports whether the claim holds the lease. inTenantClaim locks the row of the tenant, so that
-// the tenant is not claimed again before the transaction ends.
-func (s *Store) inTenantClaim(ctx context.Context, operation string, claim ports.TenantClaim, work tenantClaimFunc) (held bool, err error) {
+// inTenantClaim runs work in one transaction if the claim is still valid, which means that the epoch
+// of the tenant is unchanged. claimValid is false if the claim is invalid or an error occurred.
+// inTenantClaim locks the row of the tenant, so that the tenant is not claimed again before the
+// transaction ends.
+func (s *Store) inTenantClaim(ctx context.Context, operation string, claim ports.TenantClaim, work tenantClaimFunc) (claimValid bool, err error) {
 	return s.inTenantClaimLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		return s.lockTenantClaim(ctx, tx, claim, state)
 	}, work)
@@ -169,12 +171,12 @@ func (s *Store) lockTenantClaim(ctx context.Context, tx bun.IDB, claim ports.Ten
 type tenantClaimFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
 // inTenantClaimLocking works like inTenantClaim, but calls lock to lock the tenant's row. lock must
-// return sql.ErrNoRows if the claim no longer holds the lease of the tenant.
-func (s *Store) inTenantClaimLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work tenantClaimFunc) (holdsLease bool, err error) {
+// return sql.ErrNoRows if the claim is invalid.
+func (s *Store) inTenantClaimLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work tenantClaimFunc) (claimValid bool, err error) {
 	err = s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
 		var state sendTenantRow
 		err := lock(ctx, tx, &state)
-		if holdsLease = err == nil; errors.Is(err, sql.ErrNoRows) {
+		if claimValid = err == nil; errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
@@ -182,7 +184,7 @@ func (s *Store) inTenantClaimLocking(ctx context.Context, operation string, lock
 		}
 		return work(ctx, tx, state)
 	})
-	return holdsLease && err == nil, err
+	return claimValid && err == nil, err
 }
 
 // SeizeTenant implements ports.TenantClaims.
@@ -220,10 +222,9 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, ten
 	return state, err
 }
 
-// makeDue makes a tenant due at now. It does not change an earlier due time. If a pass is in
-// progress, it may have read the data before the caller's change. makeDue then sets a due time that
-// is one microsecond earlier than the one that the pass claimed. ReleaseTenant keeps the earlier
-// time, so the tenant is evaluated again.
+// makeDue makes a tenant due at now, if its due time is later. A pass in progress may have read the
+// data before the caller's change. makeDue then sets a due time that is earlier than the due time in
+// the claim of the pass. ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
 	dueAt := storedTime(now)
 	if dueAt.After(state.DueAt) {
@@ -240,21 +241,23 @@ func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time
 	return err
 }
 
-// heldTenantRow is a tenant with its time zone, as the account that holds the tenant stores it.
-type heldTenantRow struct {
+// tenantWithZoneRow is a tenant with its time zone, as stored for the account that has the tenant.
+type tenantWithZoneRow struct {
 	tenantRow `bun:",extend"`
 
 	TimeZone string `bun:",scanonly"`
 }
 
-func heldTenantQuery(db bun.IDB, row *heldTenantRow, id tenant.GUID) *bun.SelectQuery {
+// tenantWithZone selects the tenant with a GUID. At most one account has the tenant.
+func tenantWithZone(db bun.IDB, row *tenantWithZoneRow, id tenant.GUID) *bun.SelectQuery {
 	return db.NewSelect().Model(row).ColumnExpr("?TableColumns").ColumnExpr("COALESCE(st.place, '') AS time_zone").
 		Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
 		Join(sendStateOfTenant).
 		Where("h.guid = ?", ident.ParseOrZero(string(id)))
 }
 
-func orTenantNotHeld(err error) error {
+// orNoAccountHas replaces sql.ErrNoRows with the error that no account has the tenant.
+func orNoAccountHas(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return fault.TenantNotFound.With("no account holds this tenant")
 	}
@@ -263,35 +266,35 @@ func orTenantNotHeld(err error) error {
 
 // TimeZone implements ports.TenantTimeZones.
 func (s *Store) TimeZone(ctx context.Context, id tenant.GUID) (string, access.AccountID, error) {
-	var held heldTenantRow
+	var row tenantWithZoneRow
 	err := s.db.RunRead(ctx, "find a tenant's day", func(ctx context.Context, db bun.IDB) error {
-		return orTenantNotHeld(heldTenantQuery(db, &held, id).Scan(ctx))
+		return orNoAccountHas(tenantWithZone(db, &row, id).Scan(ctx))
 	})
-	return cmp.Or(held.TimeZone, sendlimit.DefaultTimeZone), access.AccountID(held.AccountID), err
+	return cmp.Or(row.TimeZone, sendlimit.DefaultTimeZone), access.AccountID(row.AccountID), err
 }
 
 // SetTimeZone implements ports.TenantTimeZones.
 func (s *Store) SetTimeZone(ctx context.Context, id tenant.GUID, timeZone string) (access.AccountID, error) {
-	var held heldTenantRow
+	var stored tenantWithZoneRow
 	err := s.inTransaction(ctx, "set a tenant's day", func(ctx context.Context, tx bun.IDB) error {
-		held = heldTenantRow{}
-		if err := orTenantNotHeld(s.db.LockRows(heldTenantQuery(tx, &held, id), "t").Scan(ctx)); err != nil {
+		stored = tenantWithZoneRow{}
+		if err := orNoAccountHas(s.db.LockRows(tenantWithZone(tx, &stored, id), "t").Scan(ctx)); err != nil {
 			return err
 		}
-		if cmp.Or(held.TimeZone, sendlimit.DefaultTimeZone) == timeZone {
+		if cmp.Or(stored.TimeZone, sendlimit.DefaultTimeZone) == timeZone {
 			return nil
 		}
-		row := sendTenantRow{AccountID: held.AccountID, TenantID: held.ID, TimeZone: storedText(timeZone), DueAt: storedTime(time.Unix(0, 0))}
+		row := sendTenantRow{AccountID: stored.AccountID, TenantID: stored.ID, TimeZone: storedText(timeZone), DueAt: storedTime(time.Unix(0, 0))}
 		if _, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("place = EXCLUDED.place").
 			Set("mark = NULL").Set("due_at = EXCLUDED.due_at").Set("epoch = st.epoch + 1").Set("leased_until = 0").Exec(ctx); err != nil {
 			return err
 		}
-		if err := deleteDayCounts(ctx, tx, held.AccountID, held.ID, afterAllDays); err != nil {
+		if err := deleteDayCounts(ctx, tx, stored.AccountID, stored.ID, afterAllDays); err != nil {
 			return err
 		}
-		return s.recordAudit(ctx, tx, audit.SetTenantDay, held.AccountID, map[string]string{"tenant_id": held.GUID, "time_zone": timeZone})
+		return s.recordAudit(ctx, tx, audit.SetTenantDay, stored.AccountID, map[string]string{"tenant_id": stored.GUID, "time_zone": timeZone})
 	})
-	return access.AccountID(held.AccountID), err
+	return access.AccountID(stored.AccountID), err
 }
 
 // afterAllDays is later than the start of any counted day.

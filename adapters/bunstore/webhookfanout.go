@@ -151,8 +151,9 @@ type addedDeliveries struct {
 	waiting []ports.DueWebhook
 }
 
-// add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at
-// once. The other deliveries are claimed when a delivery to that endpoint has finished.
+// add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at once
+// and the slots allow. If only slots are lacking, add also adds the webhook to waiting. Deliveries
+// beyond the maximum of the endpoint are claimed when another delivery to the endpoint has finished.
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false
@@ -203,8 +204,8 @@ func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliver
 }
 
 // ClaimDeliveries implements ports.Deliveries. It does not wait for a fan-out, which locks webhooks
-// while it inserts their deliveries. Otherwise it would hold slots without using them while it
-// waits.
+// while it inserts their deliveries. If ClaimDeliveries waited, it would hold slots without using
+// them.
 func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook, slots ports.Slots, lease time.Duration, now time.Time) (ports.ClaimResult, error) {
 	var claimed ports.ClaimResult
 	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
@@ -230,7 +231,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 			w, pending := hook.webhook(), open[hook.ID]
 			standing := slots.Standing(w)
 			dueIDs := strings.Fields(pending.Due)
-			// The other due deliveries are claimed when a try in progress has finished.
+			// Due deliveries beyond this maximum are claimed when a try in progress has finished.
 			for _, id := range dueIDs[:max(0, min(len(dueIDs), standing.MaxParallel()-claimedCounts[hook.ID]))] {
 				if !slots.Take(standing) {
 					claimed.Waiting = append(claimed.Waiting, ports.DueWebhook{Account: w.Account, ID: w.ID})
@@ -325,7 +326,7 @@ func (s *Store) claimPicked(ctx context.Context, tx bun.IDB, hooks []webhookRow,
 	return withEvents(ctx, tx, hooks, rows)
 }
 
-// withEvents adds the webhooks and the events of claimed deliveries.
+// withEvents returns claimed deliveries with their webhooks and their events.
 func withEvents(ctx context.Context, tx bun.IDB, hooks []webhookRow, rows []deliveryRow) ([]ports.ClaimedDelivery, error) {
 	var spans []logSpan
 	for _, r := range rows {

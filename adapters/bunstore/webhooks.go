@@ -33,7 +33,7 @@ type webhookRow struct {
 	Secret         []byte    // encrypted
 	PreviousSecret []byte    `bun:",nullzero"` // encrypted
 	PreviousUntil  time.Time `bun:",nullzero"`
-	Position       int64
+	Position       int64     // sequence number up to which deliveries were added for the events
 	FailingSince   time.Time `bun:",nullzero"`
 	CreatedAt      time.Time
 }
@@ -283,9 +283,9 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 	})
 }
 
-// maxDisorder is longer than the largest difference by which the time of an event can be later than
-// the time of the next event in the log. Such differences occur because the clocks of processes
-// differ, and a process reads its clock before it waits for the log.
+// maxDisorder: an event can have a later time than the next event in the log, but the difference is
+// less than maxDisorder. Such differences occur because the clocks of processes differ, and because
+// a process reads its clock before it waits for the lock of the log.
 const maxDisorder = 10 * time.Minute
 
 // positionAt returns the sequence number just before the first event at or after a time. The log
