@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The acts of operators. account_id is the zero UUID if the act was on no account. There is no
--- foreign key, because a record outlives the objects that it names.
+-- The actions of operators. account_id is the zero UUID if the action concerned no account. There is
+-- no foreign key, because a record outlives the objects that it names.
 CREATE TABLE IF NOT EXISTS audit_events (
   account_id {{.uuid}} NOT NULL,
   id         {{.uuid}} NOT NULL,

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The change that an enforcement run is about to make to a mailbox at the mail platform. The row is
+-- The change that an enforcement pass is about to make to a mailbox at the mail platform. The row is
 -- deleted when it is known whether the change was made. sent_count and limit_value are stored for
 -- the event of the change.
 CREATE TABLE IF NOT EXISTS send_intents (

@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS tenant_observations (
   FOREIGN KEY (account_id, id) REFERENCES tenants (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- missing_since is when the platform did not show the domain for the first time.
+-- missing_since is the time of the first read of the platform that did not find the domain.
 CREATE TABLE IF NOT EXISTS domain_observations (
   account_id    {{.uuid}} NOT NULL,
   id            {{.uuid}} NOT NULL,
@@ -31,8 +31,8 @@ CREATE TABLE IF NOT EXISTS mailbox_observations (
   FOREIGN KEY (account_id, id) REFERENCES mailboxes (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- One part is the list of a sending platform's accounts: when the list began whose result is stored
--- in mailbox_connections.
+-- The part listing is when a refresh began: the refresh whose connections are stored in
+-- mailbox_connections.
 CREATE TABLE IF NOT EXISTS integration_observations (
   account_id {{.uuid}} NOT NULL,
   id         {{.uuid}} NOT NULL,

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The end of each account's log of events. A transaction that writes events raises
--- last_sequence as its last step, so its lock orders the commits. Events up to
--- dropped_sequence were deleted.
+-- The end of each account's log of events. A transaction that writes events raises last_sequence
+-- and holds the lock on this row until the commit. Such transactions therefore commit one after
+-- another. Events up to dropped_sequence were deleted.
 CREATE TABLE IF NOT EXISTS event_logs (
   account_id       {{.uuid}} PRIMARY KEY REFERENCES accounts (account_id) ON DELETE CASCADE,
   last_sequence    bigint NOT NULL,

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The readiness of each tenant as an event last showed it. A transaction that changes a tenant, its
--- domains or its mailboxes compares the new readiness with this one at its end.
+-- The readiness of each tenant as an event last showed it. At its end, a transaction that changes a
+-- tenant, its domains or its mailboxes compares the new readiness with the stored readiness.
 CREATE TABLE IF NOT EXISTS tenant_readiness (
   account_id {{.uuid}} NOT NULL,
   tenant_id  {{.uuid}} NOT NULL,

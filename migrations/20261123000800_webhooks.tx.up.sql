@@ -20,7 +20,8 @@ CREATE TABLE IF NOT EXISTS webhooks (
   PRIMARY KEY (account_id, id)
 );
 --bun:split
--- One event for one endpoint. sequence is 0 for a test, whose event is in no log.
+-- Each row is the delivery of one event to one endpoint. sequence is 0 for a test delivery, whose
+-- event is in no log.
 CREATE TABLE IF NOT EXISTS webhook_deliveries (
   account_id      {{.uuid}} NOT NULL,
   id              {{.uuid}} NOT NULL,

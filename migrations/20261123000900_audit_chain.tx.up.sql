@@ -1,8 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The end of each account's chain of audit entries. A transaction that writes entries
--- raises last_sequence as its last step, so its lock orders the commits. Entries up to
--- dropped_sequence were deleted. No foreign key: the audit outlives the account.
+-- The end of each account's chain of audit entries. A transaction that writes entries raises
+-- last_sequence and holds the lock on this row until the commit. Such transactions therefore commit
+-- one after another. Entries up to dropped_sequence were deleted. There is no foreign key, because
+-- the audit outlives the account.
 CREATE TABLE IF NOT EXISTS audit_chains (
   account_id       {{.uuid}} PRIMARY KEY,
   last_sequence    bigint NOT NULL,
@@ -11,7 +12,7 @@ CREATE TABLE IF NOT EXISTS audit_chains (
 );
 --bun:split
 -- tenant_guid is the zero UUID if the entry concerns no tenant. status is 0 if the
--- outcome is unknown, and for acts that are not requests. Other texts are empty for null.
+-- outcome is unknown, and for actions that are not requests. Texts without a value are empty.
 CREATE TABLE IF NOT EXISTS audit_entries (
   account_id    {{.uuid}} NOT NULL,
   sequence      bigint NOT NULL,

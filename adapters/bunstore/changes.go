@@ -320,8 +320,9 @@ func connectsTenant(ctx context.Context, key tenantKey) bool {
 	})
 }
 
-// lockReadiness locks and returns the readinessRow of a tenant. A new tenant, or one that an earlier
-// release stored, has no row. lockReadiness then inserts a row that differs from every readiness.
+// lockReadiness locks and returns the readinessRow of a tenant. A new tenant, or one that an
+// earlier release stored, has no row. lockReadiness then inserts a row that differs from every
+// readiness.
 func (s *Store) lockReadiness(ctx context.Context, tx bun.IDB, key tenantKey) (readinessRow, error) {
 	var row readinessRow
 	lock := func() error {

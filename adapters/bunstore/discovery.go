@@ -220,7 +220,8 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.WithPlatformState(p, f.Began))})
 		case !isListed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.IsListed()):
 			missed, isGone := m.AfterMiss(f.Began)
-			// A mailbox that is gone is changed too, because unblockGone keeps it if a block is intended.
+			// A mailbox that is gone is changed too, because unblockGone keeps it if a block is
+			// intended.
 			changed = append(changed, change[mailbox.Mailbox]{m, missed})
 			if isGone {
 				gone = append(gone, row)

@@ -231,17 +231,18 @@ const (
 	// maxMergedRanges is the largest number of ranges (see logRange) that eventsAfter merges
 	// without a scan.
 	maxMergedRanges = 32
-	// scannedEvents is the maximum number of events that scanEvents reads. That takes about a millisecond.
+	// scannedEvents is the maximum number of events that scanEvents reads. That takes about a
+	// millisecond.
 	scannedEvents = 2_000
-	// eventsPerMatch: eventsOfManyRanges reads eventsPerMatch times as many events as the page still
-	// needs, and filters them by their type.
+	// eventsPerMatch: eventsOfManyRanges reads eventsPerMatch times as many events as the page
+	// still needs, and filters them by their type.
 	eventsPerMatch = 4
 )
 
 // eventsAfter returns the events of a page, and one more if there is one. Each combination of a
-// tenant and a type is a range of an index. The time to merge ranges does not depend on the position
-// in the log. For more than maxMergedRanges ranges, eventsAfter first scans the next events, because
-// these often fill the page.
+// tenant and a type is a range of an index. The time to merge ranges does not depend on the
+// position in the log. For more than maxMergedRanges ranges, eventsAfter first scans the next
+// events, because these often fill the page.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
 	owner, limit := log.AccountID, q.Limit+1
 	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
@@ -383,9 +384,9 @@ func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, owner string, li
 	return rows, err
 }
 
-// firstNumbers returns a query for the lowest sequence numbers in ranges that are higher than after.
-// The query returns at most limit numbers, in order. If there are no numbers, firstNumbers may
-// return nil.
+// firstNumbers returns a query for the lowest sequence numbers in ranges that are higher than
+// after. The query returns at most limit numbers, in order. If there are no numbers, firstNumbers
+// may return nil.
 //
 // If there is more than one range, firstNumbers first reads a few numbers of each range and sorts
 // them. The number at position limit is then an upper bound for the numbers of the query.

@@ -165,8 +165,8 @@ func (s *Store) Reap(ctx context.Context, now time.Time, limit int) (int, error)
 	return int(deleted), err
 }
 
-// EndLeases expires all leases of Idempotency-Keys, jobs, enforcement passes and deliveries. Call it
-// only when the single process of an embedded database starts, because every process that held a
+// EndLeases expires all leases of Idempotency-Keys, jobs, enforcement passes and deliveries. Call
+// it only when the single process of an embedded database starts, because every process that held a
 // lease has then exited.
 func (s *Store) EndLeases(ctx context.Context) error {
 	return s.inTransaction(ctx, "end leases", func(ctx context.Context, tx bun.IDB) error {

@@ -106,24 +106,24 @@ func TestUnblockingLeavesOtherMailboxesBlocked(t *testing.T) {
 	})
 }
 
-func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
+func TestPassChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		one := newSendLimitFixture(t, s, "ann", 1)
 		two := addSendLimitTenant(t, s, one.owner, 2)
-		runOfOne, runOfTwo := one.claim(t, s), two.claim(t, s)
+		claimOfOne, claimOfTwo := one.claim(t, s), two.claim(t, s)
 		both := one
 		both.boxes = slices.Concat(one.boxes, two.boxes)
-		both.saveCounts(t, s, runOfOne, 3)
+		both.saveCounts(t, s, claimOfOne, 3)
 		m, err := s.Mailbox(t.Context(), two.owner, two.guid, two.boxes[0].ID)
 		must(t, "find mailbox", err)
 		d, err := s.Domain(t.Context(), one.owner, one.guid, "a.test")
 		must(t, "find domain", err)
 		addMailbox(t, s, one.owner, d, "unfinished", mailbox.Creating)
-		if n := len(one.listBoxes(t, s, runOfOne)); n != 2 || m.SendsToday != 0 {
+		if n := len(one.listBoxes(t, s, claimOfOne)); n != 2 || m.SendsToday != 0 {
 			t.Fatalf("%d mailboxes are listed, %d messages of another tenant are counted", n, m.SendsToday)
 		}
-		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), runOfOne, doneChanges(one.blockChange(0, 1), two.blockChange(1, 2))))
-		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), runOfTwo, doneChanges(two.blockChange(0, 3), one.blockChange(1, 4))))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claimOfOne, doneChanges(one.blockChange(0, 1), two.blockChange(1, 2))))
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claimOfTwo, doneChanges(two.blockChange(0, 3), one.blockChange(1, 4))))
 		for _, fixture := range []sendLimitFixture{one, two} {
 			if fixture.blockedAt(t, s, 0).IsZero() || !fixture.blockedAt(t, s, 1).IsZero() {
 				t.Fatalf("blocked are %s and %s", fixture.blockedAt(t, s, 0), fixture.blockedAt(t, s, 1))
@@ -187,7 +187,7 @@ func TestRepeatedChangeIsStoredOnce(t *testing.T) {
 	})
 }
 
-func TestOneOfConcurrentRunsWritesEventOfChange(t *testing.T) {
+func TestOneOfConcurrentPassesWritesEventOfChange(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		first := fixture.claim(t, s)
@@ -292,13 +292,13 @@ func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
 	})
 }
 
-// saveSync stores a sync that ended at this time and found exactly these mailboxes.
-func saveSync(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time, addresses ...string) {
+// discoverMailboxes stores a discovery that ended at this time and found exactly these mailboxes.
+func discoverMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time, addresses ...string) {
 	t.Helper()
 	saveSecondDiscovery(t, s, owner, id, ports.DiscoveryResult{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(addresses...)})
 }
 
-// unblockEvent returns the event that is recorded when a sync removes a blocked mailbox.
+// unblockEvent returns the event that is recorded when a discovery removes a blocked mailbox.
 func (fixture sendLimitFixture) unblockEvent(box, sent, limit int) sendlimit.Event {
 	e := fixture.newChange(box, sent, sendlimit.Unblocked).Event
 	e.Limit = limit
@@ -318,7 +318,7 @@ func (fixture sendLimitFixture) requireUnblocked(t testing.TB, s *Store, address
 	t.Fatalf("%s is not there and free: %+v", address, mailboxes)
 }
 
-func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
+func TestBlockedMailboxThatDiscoveryDropsIsUnblockedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
@@ -326,8 +326,8 @@ func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 		fixture.saveCounts(t, s, claim, 7)
 		block := fixture.blockChange(0, 8)
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(block)))
-		for range 2 { // the clock of the sync lags behind the clock of the block
-			saveSync(t, s, fixture.owner, fixture.guid, saveTime.Add(-time.Minute), fixture.boxes[1].Address)
+		for range 2 { // the clock of the discovery lags behind the clock of the block
+			discoverMailboxes(t, s, fixture.owner, fixture.guid, saveTime.Add(-time.Minute), fixture.boxes[1].Address)
 		}
 		events := fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 6), block.Event)
 		if !events[0].At.After(events[1].At) {
@@ -338,14 +338,14 @@ func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 				t.Fatalf("%q: %d of %d events", action, len(page.Events), page.Total)
 			}
 		}
-		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address, fixture.boxes[1].Address)
+		discoverMailboxes(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address, fixture.boxes[1].Address)
 		fixture.requireUnblocked(t, s, fixture.boxes[0].Address)
 		requireLeaseHeld(t, "late", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.newChange(0, 9, sendlimit.Unblocked))))
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 6), block.Event)
 	})
 }
 
-func TestEventOfMailboxThatSyncDropsHasItsLimitAndCount(t *testing.T) {
+func TestEventOfMailboxThatDiscoveryDropsHasItsLimitAndCount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
@@ -355,9 +355,9 @@ func TestEventOfMailboxThatSyncDropsHasItsLimitAndCount(t *testing.T) {
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(one)))
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(two)))
 		removeAllDomains(t, s, fixture.owner, fixture.guid)
-		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[1].Address)
+		discoverMailboxes(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[1].Address)
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 25), two.Event, one.Event)
-		saveSync(t, s, fixture.owner, fixture.guid, saveTime.Add(24*time.Hour))
+		discoverMailboxes(t, s, fixture.owner, fixture.guid, saveTime.Add(24*time.Hour))
 		fixture.requireEvents(t, s, fixture.unblockEvent(1, 0, 25), fixture.unblockEvent(0, 7, 25), two.Event, one.Event)
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "a.test") // until a pass has emptied the rule
 	})
@@ -369,10 +369,10 @@ func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
 		claim := fixture.claim(t, s)
 		one, two := fixture.blockChange(0, 8), fixture.blockChange(1, 9)
 		fixture.saveIntents(t, s, claim, one, two)
-		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
+		discoverMailboxes(t, s, fixture.owner, fixture.guid, saveTime)
 		fixture.requireIntents(t, s, claim, one, two)
 		requireLeaseHeld(t, "one of them was blocked", true)(s.SaveChanges(t.Context(), claim, doneChanges(one)))
-		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
+		discoverMailboxes(t, s, fixture.owner, fixture.guid, saveTime)
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 0, 25), one.Event)
 		if remaining := fixture.listBoxes(t, s, claim); len(remaining) != 0 {
 			t.Fatalf("left are %+v", remaining)
@@ -380,20 +380,20 @@ func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
 	})
 }
 
-func TestTenantWhoseBlockedMailboxSyncDroppedIsDueAtOnce(t *testing.T) {
+func TestTenantWhoseBlockedMailboxDiscoveryDroppedIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 8))))
 		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, saveTime.Add(time.Minute)))
-		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address)
+		discoverMailboxes(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address)
 		requireOrder(t, "no mailbox was unblocked", dueTenantIDs(t, s, saveTime, 9))
-		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
+		discoverMailboxes(t, s, fixture.owner, fixture.guid, saveTime)
 		requireOrder(t, "a mailbox was unblocked", dueTenantIDs(t, s, saveTime, 9), fixture.tenantID())
 	})
 }
 
-func TestSyncDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
+func TestDiscoveryDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
 		block := other.blockChange(0, 8)

@@ -270,9 +270,9 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 const (
 	// readySince is approximately when a tenant became ready for its first enforcement pass.
 	readySince = "COALESCE(t.last_sync_at, t.consented_at)"
-	// waitsSince is how long a tenant waits for its next pass: since it became due. Unlike dueSince,
-	// it ignores a due time before the consent. Such a due time belongs to an earlier connection of
-	// the tenant, or was set to make the tenant due at once.
+	// waitsSince is how long a tenant waits for its next pass: since it became due. Unlike
+	// dueSince, it ignores a due time before the consent. Such a due time belongs to an earlier
+	// connection of the tenant, or was set to make the tenant due at once.
 	waitsSince = "COALESCE(CASE WHEN st.due_at > t.consented_at THEN st.due_at END, " + readySince + ")"
 	// limitedTenant is the condition that a tenant has a limit in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +

@@ -33,13 +33,13 @@ func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, claim ports.
 	requireLeaseHeld(t, "save intents", true)(s.SaveIntents(t.Context(), claim, changes))
 }
 
-// removeAllMailboxes stores a sync that found no mailboxes.
+// removeAllMailboxes stores a discovery that found no mailboxes.
 func removeAllMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
 	t.Helper()
 	saveSecondDiscovery(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
 }
 
-func TestIntentsAreKeptUntilNextRunSavesItsOwn(t *testing.T) {
+func TestIntentsAreKeptUntilNextPassSavesItsOwn(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
@@ -87,7 +87,7 @@ func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
 	})
 }
 
-func TestRunThatLostItsTenantCannotSaveIntents(t *testing.T) {
+func TestPassThatLostItsTenantCannotSaveIntents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		first := fixture.claim(t, s)
@@ -103,21 +103,21 @@ func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
-		claim, otherRun := fixture.claim(t, s), other.claim(t, s)
+		claim, otherClaim := fixture.claim(t, s), other.claim(t, s)
 		gone := fixture.blockChange(0, 1)
 		gone.MailboxID = unknownMailboxID
 		fixture.saveIntents(t, s, claim, gone, other.blockChange(0, 2), fixture.blockChange(1, 3))
 		fixture.requireIntents(t, s, claim, fixture.blockChange(1, 3))
-		other.saveIntents(t, s, otherRun, other.newChange(0, 4, sendlimit.Unblocked))
+		other.saveIntents(t, s, otherClaim, other.newChange(0, 4, sendlimit.Unblocked))
 		fixture.saveIntents(t, s, claim, fixture.blockChange(0, 5))
 		requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
-		other.requireIntents(t, s, otherRun, other.newChange(0, 4, sendlimit.Unblocked))
+		other.requireIntents(t, s, otherClaim, other.newChange(0, 4, sendlimit.Unblocked))
 		fixture.requireIntents(t, s, claim)
-		stranger := otherRun
+		stranger := otherClaim
 		stranger.Account = newAccount(t, s, "bob")
 		other.requireIntents(t, s, stranger)
 		requireLeaseHeld(t, "foreign", false)(s.SaveIntents(t.Context(), stranger, nil))
 		removeAllMailboxes(t, s, ann, other.guid)
-		other.requireIntents(t, s, otherRun)
+		other.requireIntents(t, s, otherClaim)
 	})
 }

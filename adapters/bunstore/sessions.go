@@ -27,7 +27,7 @@ type sessionRow struct {
 	Status          string
 	Opened          bool
 	PlatformID      string
-	StampBefore     string
+	PreviousMark    string `bun:"stamp_before"`
 	PlatformAccount string
 	PlatformAddress string
 	PlatformName    string
@@ -35,25 +35,25 @@ type sessionRow struct {
 	CreatedAt       time.Time
 	ExpiresAt       time.Time
 	ConnectedAt     time.Time `bun:",nullzero"`
-	LookedAt        time.Time `bun:",nullzero"`
+	CheckedAt       time.Time `bun:"looked_at,nullzero"`
 }
 
 func newSessionRow(owner string, s integration.Session) sessionRow {
 	return sessionRow{
 		AccountID: owner, ID: ident.ParseOrZero(s.ID), IntegrationID: ident.ParseOrZero(s.IntegrationID), MailboxID: ident.ParseOrZero(s.MailboxID),
-		Status: storedText(string(s.Status)), Opened: s.Opened, PlatformID: storedText(s.PlatformID), StampBefore: storedText(s.PreviousMark),
+		Status: storedText(string(s.Status)), Opened: s.Opened, PlatformID: storedText(s.PlatformID), PreviousMark: storedText(s.PreviousMark),
 		PlatformAccount: storedText(s.AccountID), PlatformAddress: storedText(s.AccountAddress), PlatformName: storedText(s.AccountName),
 		Reason: storedText(s.Reason), CreatedAt: storedTime(s.CreatedAt), ExpiresAt: storedTime(s.ExpiresAt),
-		ConnectedAt: storedTime(s.ConnectedAt), LookedAt: storedTime(s.CheckedAt),
+		ConnectedAt: storedTime(s.ConnectedAt), CheckedAt: storedTime(s.CheckedAt),
 	}
 }
 
 func (r sessionRow) session() integration.Session {
 	return integration.Session{
 		ID: r.ID, IntegrationID: r.IntegrationID, MailboxID: r.MailboxID, Status: integration.SessionStatus(r.Status),
-		Opened: r.Opened, PlatformID: r.PlatformID, PreviousMark: r.StampBefore,
+		Opened: r.Opened, PlatformID: r.PlatformID, PreviousMark: r.PreviousMark,
 		AccountID: r.PlatformAccount, AccountAddress: r.PlatformAddress, AccountName: r.PlatformName, Reason: r.Reason,
-		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), ConnectedAt: r.ConnectedAt.UTC(), CheckedAt: r.LookedAt.UTC(),
+		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), ConnectedAt: r.ConnectedAt.UTC(), CheckedAt: r.CheckedAt.UTC(),
 	}
 }
 

@@ -54,10 +54,10 @@ const dueSince = "COALESCE(st.due_at, t.consented_at)"
 // maxClockSkew is the largest expected clock skew between replicas.
 const maxClockSkew = 5 * time.Minute
 
-// isDue returns the SQL condition that a tenant is due. since is the SQL expression for the tenant's
-// due time. isDueArgs returns the arguments of the condition. If a due time is later than now plus
-// sendlimit.MaxInterval plus maxClockSkew, the clock that set it was wrong. The tenant then counts
-// as due.
+// isDue returns the SQL condition that a tenant is due. since is the SQL expression for the
+// tenant's due time. isDueArgs returns the arguments of the condition. If a due time is later than
+// now plus sendlimit.MaxInterval plus maxClockSkew, the clock that set it was wrong. The tenant
+// then counts as due.
 func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
 
 func isDueArgs(now time.Time) []any {
@@ -150,10 +150,10 @@ func updateClaimedTenant(db bun.IDB, claim ports.TenantClaim) *bun.UpdateQuery {
 		Where("st.tenant_id = "+tenantByGUID, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch)
 }
 
-// inTenantClaim runs work in one transaction if the claim is still valid, which means that the epoch
-// of the tenant is unchanged. claimValid is false if the claim is invalid or an error occurred.
-// inTenantClaim locks the row of the tenant, so that the tenant is not claimed again before the
-// transaction ends.
+// inTenantClaim runs work in one transaction if the claim is still valid, which means that the
+// epoch of the tenant is unchanged. claimValid is false if the claim is invalid or an error
+// occurred. inTenantClaim locks the row of the tenant, so that the tenant is not claimed again
+// before the transaction ends.
 func (s *Store) inTenantClaim(ctx context.Context, operation string, claim ports.TenantClaim, work tenantClaimFunc) (claimValid bool, err error) {
 	return s.inTenantClaimLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		return s.lockTenantClaim(ctx, tx, claim, state)
@@ -223,8 +223,9 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, ten
 }
 
 // makeDue makes a tenant due at now, if its due time is later. A pass in progress may have read the
-// data before the caller's change. makeDue then sets a due time that is earlier than the due time in
-// the claim of the pass. ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
+// data before the caller's change. makeDue then sets a due time that is earlier than the due time
+// in the claim of the pass. ReleaseTenant keeps this earlier time, so the tenant is evaluated
+// again.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
 	dueAt := storedTime(now)
 	if dueAt.After(state.DueAt) {

@@ -118,7 +118,7 @@ func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
 	})
 }
 
-func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
+func TestSeizeTenantTakesTenantFromItsPass(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		first, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
@@ -231,7 +231,7 @@ func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 	})
 }
 
-func TestTenantOfDifferentRunCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
+func TestTenantOfDifferentPassCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		first := fixture.claim(t, s)
@@ -248,7 +248,7 @@ func TestTenantOfDifferentRunCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 	})
 }
 
-func TestRunThatLostItsTenantChangesNothing(t *testing.T) {
+func TestPassThatLostItsTenantChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		first := fixture.claim(t, s)
@@ -386,17 +386,17 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 7) // a different limit that does not change
-		nextRun := dueTime.Add(30 * time.Minute)
+		nextPass := dueTime.Add(30 * time.Minute)
 		for _, otherTenant := range []sendLimitFixture{other, addSendLimitTenant(t, s, fixture.owner, 3)} {
-			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), otherTenant.claim(t, s), nextRun))
+			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), otherTenant.claim(t, s), nextPass))
 		}
 		at := dueTime
 		for label, setLimit := range limitSetters(t, s, fixture) {
-			claim, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextRun.Add(time.Hour))
+			claim, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextPass.Add(time.Hour))
 			if err != nil || !isClaimed {
 				t.Fatalf("not claimed: %v", err)
 			}
-			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextRun))
+			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextPass))
 			if setLimit(t.Context(), other.owner, 3, at) == nil {
 				t.Fatalf("%s: a stranger set it", label)
 			}
@@ -404,7 +404,7 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 			must(t, label, setLimit(t.Context(), fixture.owner, 3, at))
 			requireOrder(t, label+" before", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
 			requireOrder(t, label, dueTenantIDs(t, s, at, 9), fixture.tenantID())
-			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextRun))
+			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextPass))
 			must(t, label+" again", setLimit(t.Context(), fixture.owner, 3, at))
 			requireOrder(t, label+" as it was", dueTenantIDs(t, s, at, 9))
 		}
@@ -427,28 +427,28 @@ func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) 
 	})
 }
 
-func TestTenantWhoseLimitsChangeDuringRunIsDueRightAfterIt(t *testing.T) {
+func TestTenantWhoseLimitsChangeDuringPassIsDueRightAfterIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		nextRun := dueTime.Add(30 * time.Minute)
+		nextPass := dueTime.Add(30 * time.Minute)
 		perDay := 3
 		for label, setLimit := range limitSetters(t, s, fixture) {
 			for _, at := range []time.Time{dueTime, dueTime.Add(time.Second), now} {
 				claim := fixture.claim(t, s)
-				requireOrder(t, label+" leased", dueTenantIDs(t, s, nextRun, 9))
+				requireOrder(t, label+" leased", dueTenantIDs(t, s, nextPass, 9))
 				for range 2 { // a second change with the same time
 					perDay++
 					must(t, label, setLimit(t.Context(), fixture.owner, perDay, at))
 				}
-				requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextRun))
+				requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextPass))
 				requireOrder(t, label, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), fixture.tenantID())
 				claim = fixture.claim(t, s)
 				must(t, label+" as it was", setLimit(t.Context(), fixture.owner, perDay, at))
 				requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime))
 			}
-			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextRun))
-			requireOrder(t, "nothing changed", dueTenantIDs(t, s, nextRun.Add(-time.Microsecond), 9))
-			claim, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextRun)
+			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextPass))
+			requireOrder(t, "nothing changed", dueTenantIDs(t, s, nextPass.Add(-time.Microsecond), 9))
+			claim, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextPass)
 			must(t, "claim", err)
 			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime))
 		}

@@ -130,8 +130,8 @@ func newResultRow(d ports.TriedDelivery) resultRow {
 
 // SaveDeliveries implements ports.Deliveries. It first locks the webhooks that the results change,
 // and then the deliveries. Transactions that disable a webhook use the same order. If a result
-// disables a webhook, SaveDeliveries stores the result before it marks the pending deliveries of the
-// webhook as failed.
+// disables a webhook, SaveDeliveries stores the result before it marks the pending deliveries of
+// the webhook as failed.
 func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery, now time.Time) ([]ports.SavedDelivery, error) {
 	var results []ports.SavedDelivery
 	err := s.inTransaction(ctx, "save deliveries", func(ctx context.Context, tx bun.IDB) error {

@@ -151,9 +151,10 @@ type addedDeliveries struct {
 	waiting []ports.DueWebhook
 }
 
-// add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at once
-// and the slots allow. If only slots are lacking, add also adds the webhook to waiting. Deliveries
-// beyond the maximum of the endpoint are claimed when another delivery to the endpoint has finished.
+// add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at
+// once and the slots allow. If only slots are lacking, add also adds the webhook to waiting.
+// Deliveries beyond the maximum of the endpoint are claimed when another delivery to the endpoint
+// has finished.
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false

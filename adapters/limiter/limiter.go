@@ -38,9 +38,9 @@ type Options struct {
 	// Lease is how long a slot stays in use after its replica last renewed the lease. The default
 	// is 30 s.
 	Lease time.Duration
-	// AnswerTimeout is how long Redis may take to answer. The default is 200 ms. A request that
-	// arrives while a batch is in flight may wait twice as long. If the timeout is too short,
-	// replicas on a busy machine count alone although Redis works.
+	// AnswerTimeout is how long Redis may take to answer. The default is 200 ms. Commands are sent
+	// in batches. A request that arrives while a batch is in flight may wait twice as long. If the
+	// timeout is too short, replicas on a busy machine count alone although Redis works.
 	AnswerTimeout time.Duration
 }
 
@@ -148,7 +148,7 @@ func (l *Limiter) Enter(_ context.Context, name string, limit int) (func(), bool
 
 // State is the state of a Limiter, for metrics and health.
 type State struct {
-	// Shared is true if a Redis is configured.
+	// Shared is true if Redis is configured.
 	Shared bool
 	// Fallback is true while Redis does not answer and this process counts alone.
 	Fallback bool

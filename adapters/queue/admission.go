@@ -17,8 +17,9 @@ import (
 
 // admission decides which due wake-ups River gets. River starts jobs in the order in which they
 // were inserted. Without admission, 10,000 jobs of one account would delay the first job of the
-// next account. A wake-up therefore stays in the table wakeup until its fairness group has a free
-// share of the handlers.
+// next account. A wake-up therefore waits in the table wakeup until its fairness group has a free
+// share of the handlers. admission works in rounds. A round is one transaction, which records the
+// handlers that ended and gives River the wake-ups that need no longer wait.
 //
 // The table is authoritative. A wake-up whose River job is lost, or whose process died, is admitted
 // again after Options.RescueAfter.

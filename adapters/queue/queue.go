@@ -35,8 +35,8 @@ type Options struct {
 	MaxHandlers int
 	// HandlerTimeout is the time limit of a handler, 45 s by default.
 	HandlerTimeout time.Duration
-	// RescueAfter is the time after which an admitted wake-up that has not ended is admitted again,
-	// 60 s by default. It must be longer than HandlerTimeout. Local ignores it.
+	// RescueAfter is the time after which River gets a wake-up again if the end of its handler was
+	// not recorded, 60 s by default. It must be longer than HandlerTimeout. Local ignores it.
 	RescueAfter time.Duration
 	// RetryDelay is the delay before the first retry of a handler that failed, 5 s by default. It
 	// doubles with every failure, up to 60 times RetryDelay.

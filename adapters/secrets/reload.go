@@ -36,9 +36,9 @@ func (s *Sealer) currentRing() *keyring {
 }
 
 // ringWithKey returns a keyring to open or check a value. id identifies the key that made the
-// value. If the current keyring does not have this key, ringWithKey reloads a changed file. A
-// replica with a newer keyset may have made the value. It does not read an unchanged file again,
-// because anyone can send values with invented ids.
+// value. If the current keyring does not have this key, ringWithKey reloads a changed file, because
+// a replica with a newer keyset may have made the value. ringWithKey does not read an unchanged
+// file again, because anyone can send values with invented ids.
 func (s *Sealer) ringWithKey(id uint32) *keyring {
 	if ring := s.ring.Load(); ring.hasKey(id) {
 		return ring
