@@ -344,9 +344,9 @@ func (s *Store) RenewJobLease(ctx context.Context, j provisioning.Job, lease tim
 	})
 }
 
-// SaveJob implements ports.DNSJobs. If the saved job has a next attempt, no event is emitted, so one
-// statement is enough. For a job that ends, SaveJob locks the run before the job. The deletion of a domain uses
-// the same order.
+// SaveJob implements ports.DNSJobs. If the saved job has a next attempt, no event is emitted, so
+// one statement is enough. For a job that ends, SaveJob locks the run before the job. The deletion
+// of a domain uses the same order.
 func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, err error) {
 	if j.Status.HasNextAttempt() {
 		err = s.db.RunWrite(ctx, "save provisioning job", func(ctx context.Context, db bun.IDB) (err error) {

@@ -21,8 +21,8 @@ var emitters = []string{"emit", "emitTenant", "emitDomain", "emitMailbox", "emit
 
 // silentWrites are the functions that write rows in subjectRows and emit no event, with the reason.
 var silentWrites = map[string]string{
-	"CreateRun":              "a queued run is the answer of the request that made it, and not an event",
-	"insertJob":              "a queued job is the answer of the request that made it, and not an event",
+	"CreateRun":              "the answer of the request shows the queued run, so it has no event",
+	"insertJob":              "the answer of the request shows the queued job, so it has no event",
 	"dropEmptyRuns":          "the jobs of the run were deleted with their domains, which are events",
 	"ClaimJob":               "a job that runs is not an event",
 	"RenewJobLease":          "a lease is not a state of a job that callers see",
@@ -37,12 +37,12 @@ var silentWrites = map[string]string{
 	"ReleaseMailbox":         "a reservation is not a mailbox yet",
 	"updateTodayCounts":      "a count is not an event, but a block is",
 	"ReservePolicy":          "a policy without a limit is reserved only; a policy that it replaces is deleted by deletePolicies",
-	"savePendingConnection":  "an open session is the answer of the request that began it; a connected mailbox stays connected",
+	"savePendingConnection":  "the answer of the request shows the pending session; a connected mailbox stays connected",
 	"DueRefreshes":           "the time of a refresh is not an event",
 	"markClosed":             "the runs of a closed account are deleted with its log",
 	"EndLeases":              "a lease is not a state that callers see",
-	"AddWebhook":             "an endpoint is a setting of the account; a caller makes it and the audit has it",
-	"RemoveWebhook":          "an endpoint is a setting of the account; a caller removes it and the audit has it",
+	"AddWebhook":             "an endpoint is a setting of the account; the audit log has the request that adds it",
+	"RemoveWebhook":          "an endpoint is a setting of the account; the audit log has the request that removes it",
 	"Replay":                 "the position of a webhook is not a state that callers see",
 	"FanOut":                 "the position of a webhook is not a state that callers see",
 	"dropWebhooks":           "the webhooks of a closed account are deleted with its log",

@@ -369,10 +369,10 @@ func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, afte
 	return s.numberedEvents(ctx, tx, owner, limit, numbers, nil)
 }
 
-// numberedEvents returns the first limit events whose sequence numbers a query selects in order,
-// and whose type is one of types. If types is empty, all types match. The query stops at the last
-// event of the page. SQLite reads the numbers in their order if the query is in an IN. PostgreSQL
-// does so only if the query is in a join.
+// numberedEvents returns the first limit events whose sequence numbers the query numbers selects in
+// order, and whose type is one of types. If types is empty, all types match. The database reads no
+// numbers after the last event of the page. SQLite reads the numbers in their order if the query is
+// in an IN condition. PostgreSQL does so only if the query is joined.
 func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, owner string, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
 	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", owner)
 	if database.IsPostgres(s.db) {

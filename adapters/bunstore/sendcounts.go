@@ -270,9 +270,9 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 const (
 	// readySince is approximately when a tenant became ready for its first enforcement pass.
 	readySince = "COALESCE(t.last_sync_at, t.consented_at)"
-	// waitsSince is how long a tenant waits for its next pass: since it became due. Unlike
-	// dueSince, it ignores a due time before the consent. Such a due time belongs to an earlier
-	// connection of the tenant, or was set to make the tenant due at once.
+	// waitsSince is when a tenant began to wait for its next pass, which is when it became due.
+	// Unlike dueSince, it ignores a due time before the consent. Such a due time belongs to an
+	// earlier connection of the tenant, or was set to make the tenant due at once.
 	waitsSince = "COALESCE(CASE WHEN st.due_at > t.consented_at THEN st.due_at END, " + readySince + ")"
 	// limitedTenant is the condition that a tenant has a limit in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
@@ -282,8 +282,8 @@ const (
 	// lagging.
 	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + mailboxOfTenant + ")"
 	// maxMarkLag is the maximum age of the mark of a tenant that is counted regularly (see
-	// ports.TenantClaim). It is the length of the longest day. The mark is used for tenants without
-	// mailboxes, because they have no counts.
+	// ports.TenantClaim). It is longer than a day with a clock change. The mark is used for tenants
+	// without mailboxes, because they have no counts.
 	maxMarkLag = 26 * time.Hour
 	// enforceableTenant is the condition of the function enforceable: the consent is granted, and
 	// the bootstrap is ready.

@@ -39,8 +39,8 @@ func newPolicyRow(owner string, p sendlimit.Policy) policyRow {
 		UpdatedAt: storedTime(p.UpdatedAt)}
 }
 
-func (r policyRow) policy(id string) sendlimit.Policy {
-	return sendlimit.Policy{ID: r.ID, Tenant: tenant.GUID(id), Scope: r.Scope, PerDay: r.DailySendLimit, RuleID: r.RuleID, RuleName: r.RuleName,
+func (r policyRow) policy(tenantGUID string) sendlimit.Policy {
+	return sendlimit.Policy{ID: r.ID, Tenant: tenant.GUID(tenantGUID), Scope: r.Scope, PerDay: r.DailySendLimit, RuleID: r.RuleID, RuleName: r.RuleName,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC()}
 }
 

@@ -32,8 +32,8 @@ type sendTenantRow struct {
 	LeasedUntil int64 // microseconds since 1970, see Store.clock
 }
 
-func (r sendTenantRow) claim(id string) ports.TenantClaim {
-	return ports.TenantClaim{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, TimeZone: r.TimeZone, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
+func (r sendTenantRow) claim(guid string) ports.TenantClaim {
+	return ports.TenantClaim{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(guid), Epoch: r.Epoch, TimeZone: r.TimeZone, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
 }
 
 // These conditions join rows of one account. Each of them compares account ids. A statement without

@@ -33,7 +33,7 @@ type webhookRow struct {
 	Secret         []byte    // encrypted
 	PreviousSecret []byte    `bun:",nullzero"` // encrypted
 	PreviousUntil  time.Time `bun:",nullzero"`
-	Position       int64     // sequence number up to which deliveries were added for the events
+	Position       int64     // events up to this sequence number have been fanned out
 	FailingSince   time.Time `bun:",nullzero"`
 	CreatedAt      time.Time
 }

@@ -72,7 +72,7 @@ func claimWithSlots(t testing.TB, s *Store, slots ports.Slots, at time.Time, hoo
 	return s.ClaimDeliveries(context.WithoutCancel(t.Context()), convertAll(hooks, dueWebhook), slots, testLease, at)
 }
 
-// dueWebhook returns the reference by which ClaimDeliveries gets a webhook.
+// dueWebhook returns the ports.DueWebhook that names a webhook in a call of ClaimDeliveries.
 func dueWebhook(hook webhook.Webhook) ports.DueWebhook {
 	return ports.DueWebhook{Account: hook.Account, ID: hook.ID}
 }

@@ -34,7 +34,7 @@ func spansOf(t *testing.T, run func()) tracetest.SpanStubs {
 	return exporter.GetSpans()
 }
 
-// callInterceptor returns the interceptor of Calls for a provider named "p".
+// callInterceptor returns the interceptor that NewCallInterceptor creates for a provider named "p".
 func callInterceptor(t *testing.T, options CallOptions) wire.Interceptor {
 	t.Helper()
 	options.Provider = "p"

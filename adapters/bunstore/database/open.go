@@ -80,8 +80,8 @@ type DB struct {
 	hooks    []bun.QueryHook
 	log      *slog.Logger
 	timeouts Timeouts
-	// connSlots limits how many statements use a connection at once. It is nil on SQLite. writeSlot
-	// admits one writer at a time on SQLite. It is nil on PostgreSQL.
+	// connSlots limits how many statements and transactions run at once on PostgreSQL. It is nil on
+	// SQLite. writeSlot admits one writer at a time on SQLite. It is nil on PostgreSQL.
 	connSlots, writeSlot chan struct{}
 
 	execMode pgx.QueryExecMode // how PostgreSQL's driver runs prepared reads

@@ -89,8 +89,9 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 // Close closes the connections.
 func (i *Inspection) Close() error { return i.db.Close() }
 
-// Writable returns an error if the database does not accept writes. It writes in a transaction and
-// rolls the transaction back.
+// Writable returns an error if the database does not accept writes. On SQLite it takes the write
+// lock. On PostgreSQL it runs an update that changes no row. If the schema is missing, it checks the
+// privilege to create tables. It rolls its transaction back.
 func (i *Inspection) Writable(ctx context.Context) error {
 	tx, err := i.db.BeginTx(ctx, nil) // on SQLite this takes the write lock
 	if err != nil {
