@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// auditRow is an event of the operators' own log.
 type auditRow struct {
 	bun.BaseModel `bun:"table:audit_events,alias:e"`
 
@@ -115,6 +116,8 @@ func (s *Store) KeepsAudit(ctx context.Context) (bool, error) {
 	return exists, err
 }
 
+// entryRow is an entry in the audit chain of an account. Each entry contains the hash of the
+// previous entry.
 type entryRow struct {
 	bun.BaseModel `bun:"table:audit_entries,alias:ae"`
 

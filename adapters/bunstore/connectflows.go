@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// flowRow is one attempt of an administrator to connect a tenant in a browser.
 type flowRow struct {
 	bun.BaseModel `bun:"table:connect_flows,alias:f"`
 
@@ -28,8 +29,8 @@ type flowRow struct {
 	StateHash      []byte `bun:",pk"`
 	Step           string
 	ExpiresAt      time.Time
-	Browser        []byte
-	Claimed        string
+	BrowserHash    []byte `bun:"browser"`
+	ClaimedTenant  string `bun:"claimed"`
 	SignInHash     []byte
 	Nonce          string
 	Verifier       []byte
@@ -44,7 +45,7 @@ type flowRow struct {
 func newFlowRow(f ports.ConnectFlow) flowRow {
 	return flowRow{
 		AccountID: accountKey(f.Account), StateHash: f.StateHash[:], Step: string(f.Step), ExpiresAt: storedTime(f.ExpiresAt),
-		Browser: f.BrowserHash[:], Claimed: storedText(string(f.ClaimedTenant)), SignInHash: f.SignInHash[:], Nonce: storedText(f.Nonce), Verifier: f.SealedVerifier,
+		BrowserHash: f.BrowserHash[:], ClaimedTenant: storedText(string(f.ClaimedTenant)), SignInHash: f.SignInHash[:], Nonce: storedText(f.Nonce), Verifier: f.SealedVerifier,
 		AdminTenant: storedText(string(f.Administrator.Tenant)), AdminAddress: storedText(f.Administrator.Address), AdminName: storedText(f.Administrator.Name),
 		ProfileName: storedText(f.Profile.Name), ProfileBuiltin: storedText(f.Profile.BuiltinDomain), ProfileDefault: storedText(f.Profile.DefaultDomain),
 	}
@@ -53,7 +54,7 @@ func newFlowRow(f ports.ConnectFlow) flowRow {
 func (r flowRow) flow() ports.ConnectFlow {
 	return ports.ConnectFlow{
 		StateHash: [32]byte(r.StateHash), Account: access.AccountID(r.AccountID), Step: ports.ConnectStep(r.Step),
-		ExpiresAt: r.ExpiresAt.UTC(), BrowserHash: [32]byte(r.Browser), ClaimedTenant: tenant.GUID(r.Claimed),
+		ExpiresAt: r.ExpiresAt.UTC(), BrowserHash: [32]byte(r.BrowserHash), ClaimedTenant: tenant.GUID(r.ClaimedTenant),
 		SignInHash: [32]byte(r.SignInHash), Nonce: r.Nonce, SealedVerifier: r.Verifier,
 		Administrator: tenant.Administrator{Tenant: tenant.GUID(r.AdminTenant), Address: r.AdminAddress, Name: r.AdminName},
 		Profile:       tenant.Profile{Name: r.ProfileName, BuiltinDomain: r.ProfileBuiltin, DefaultDomain: r.ProfileDefault},
@@ -119,7 +120,7 @@ func (s *Store) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
 			Where("account_id = ?", row.AccountID).Where("state_hash = ?", row.StateHash).
 			Where("step = ?", row.Step).Exec(ctx)
 		if f.Administrator.Address != "" {
-			addEntry(ctx, row.AccountID, administratorEntry(audit.SignIn, row.AdminAddress, row.Claimed))
+			addEntry(ctx, row.AccountID, administratorEntry(audit.SignIn, row.AdminAddress, row.ClaimedTenant))
 		}
 		return requireRow(res, err, linkInvalid())
 	})

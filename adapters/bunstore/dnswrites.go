@@ -23,6 +23,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// dnsWriteRow is a value that tenantry wrote into a zone, with the value that it replaced.
 type dnsWriteRow struct {
 	bun.BaseModel `bun:"table:dns_writes,alias:dw"`
 

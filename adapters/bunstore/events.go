@@ -57,6 +57,7 @@ type eventLogRow struct {
 	DroppedSequence int64
 }
 
+// eventVersionRow counts the events of a subject.
 type eventVersionRow struct {
 	bun.BaseModel `bun:"table:event_versions,alias:v"`
 

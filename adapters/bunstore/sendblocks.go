@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// blockRow names the scope whose rule blocks a mailbox.
 type blockRow struct {
 	bun.BaseModel `bun:"table:mailbox_blocks,alias:mb"`
 

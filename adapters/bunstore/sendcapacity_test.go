@@ -72,10 +72,10 @@ func TestTenantThatIsSavedOrConnectedAgainKeepsItsLicences(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		have := tenant.Licenses{Paid: 25, RecipientLimit: 7}
 		must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, have, now))
-		held, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
+		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "tenant", err)
-		must(t, "save tenant", s.SaveTenant(t.Context(), fixture.owner, held))
-		_, err = s.Attach(t.Context(), fixture.owner, held)
+		must(t, "save tenant", s.SaveTenant(t.Context(), fixture.owner, stored))
+		_, err = s.Attach(t.Context(), fixture.owner, stored)
 		must(t, "attach", err)
 		fixture.requireSending(t, s, tenant.Sending{Licenses: have, LicensesAt: now})
 	})

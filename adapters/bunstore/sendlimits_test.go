@@ -121,14 +121,14 @@ func TestPolicyThatIsSetAgainKeepsItsIdentity(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		first := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
-		held, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now.Add(time.Hour))
+		reserved, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now.Add(time.Hour))
 		must(t, "reserve again", err)
-		if diff := cmp.Diff(first, held); diff != "" {
-			t.Fatalf("(-first +held):\n%s", diff)
+		if diff := cmp.Diff(first, reserved); diff != "" {
+			t.Fatalf("(-first +reserved):\n%s", diff)
 		}
-		held.PerDay, held.UpdatedAt = 7, held.UpdatedAt.Add(time.Hour)
-		must(t, "save", s.SavePolicy(t.Context(), ann, held, nil))
-		if diff := cmp.Diff([]sendlimit.Policy{held}, listPolicies(t, s, ann, guid(1))); diff != "" {
+		reserved.PerDay, reserved.UpdatedAt = 7, reserved.UpdatedAt.Add(time.Hour)
+		must(t, "save", s.SavePolicy(t.Context(), ann, reserved, nil))
+		if diff := cmp.Diff([]sendlimit.Policy{reserved}, listPolicies(t, s, ann, guid(1))); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	})

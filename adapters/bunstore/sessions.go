@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// sessionRow is an OAuth session, which connects a mailbox to a sending platform.
 type sessionRow struct {
 	bun.BaseModel `bun:"table:oauth_sessions,alias:os"`
 

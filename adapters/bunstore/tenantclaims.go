@@ -20,6 +20,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// sendTenantRow is the enforcement state of a tenant. An enforcement pass counts the messages of a
+// tenant and blocks mailboxes. Before that, the pass claims the tenant: it increments Epoch, and
+// takes a lease until LeasedUntil. The claim is valid while Epoch is unchanged.
 type sendTenantRow struct {
 	bun.BaseModel `bun:"table:send_tenants,alias:st"`
 

@@ -82,6 +82,7 @@ type holderRow struct {
 	AccountID string
 }
 
+// withdrawnRow records that an operator withdrew a managed tenant from an account.
 type withdrawnRow struct {
 	bun.BaseModel `bun:"table:withdrawn,alias:w"`
 

@@ -21,6 +21,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// deliveryRow is the delivery of one event to one webhook. Before a process sends the event, it
+// claims the delivery: it increments Epoch, and takes a lease until LeasedUntil.
 type deliveryRow struct {
 	bun.BaseModel `bun:"table:webhook_deliveries,alias:wd"`
 

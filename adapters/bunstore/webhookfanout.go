@@ -32,8 +32,9 @@ func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.
 	return convertAll(ids, func(id string) access.AccountID { return access.AccountID(id) }), err
 }
 
-// FanOut implements ports.Deliveries. It locks the webhooks, so only one of several concurrent
-// calls reads the events. The other calls then find higher positions.
+// FanOut implements ports.Deliveries. It adds a delivery for each new event that a webhook wants.
+// It locks the webhooks, so only one of several concurrent calls reads the events. The other calls
+// then find higher positions.
 func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int, slots ports.Slots, lease time.Duration, now time.Time) (ports.FanOutResult, error) {
 	var result ports.FanOutResult
 	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {
@@ -142,7 +143,7 @@ func eventsIn(ctx context.Context, tx bun.IDB, spans []logSpan) (map[string][]ev
 
 // addedDeliveries collects the deliveries that a fan-out adds and claims.
 type addedDeliveries struct {
-	slots   ports.Slots
+	slots   ports.Slots    // how many more deliveries the caller can send at once
 	claimed map[string]int // number of deliveries with an unexpired lease, keyed by webhook id
 	now     time.Time
 
