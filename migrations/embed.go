@@ -7,7 +7,7 @@
 // It must be safe to run a file twice: the process can be killed after a migration ran and before
 // the migration is marked as applied. A release must work before and after its own migration.
 // Change the schema in two releases: the first adds the new part, and the second removes the old
-// one.
+// part.
 package migrations
 
 import "embed"

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// dayCountRow is the number of messages that a mailbox sent on a day. Final counts the messages up
-// to the tenant's mark, and Recent the later messages.
+// dayCountRow is the number of messages that a mailbox sent on a day. Final counts the messages
+// before the tenant's mark, and Recent the later messages.
 type dayCountRow struct {
 	bun.BaseModel `bun:"table:mailbox_sends,alias:ms"`
 

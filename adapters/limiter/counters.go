@@ -12,7 +12,7 @@ import (
 // counters holds the buckets of this process. All times are times of a monotonic clock. Unused
 // buckets are removed in this way: each use of a bucket puts the bucket into current. Once per
 // longestWindow, previous is dropped and current becomes previous. A bucket that is dropped was
-// therefore not used for longer than its window.
+// therefore unused for at least its window.
 type counters struct {
 	clock func() time.Duration
 

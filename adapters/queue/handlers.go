@@ -22,7 +22,7 @@ type handlers map[string]ports.Handler
 
 // newHandlers returns the handlers of w, and a handler for each periodic job. The handler of a
 // periodic job enqueues the next wake-up before it runs the job, so that a failure does not end the
-// series. wakeupID returns the id of the wake-up for the run at the time at. newHandlers fails if a
+// series. wakeupID(at) is the id of the wake-up for the run at that time. newHandlers fails if a
 // kind has two handlers or an interval is not positive.
 func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string) (handlers, error) {
 	byKind := handlers{}

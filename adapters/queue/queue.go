@@ -42,8 +42,8 @@ type Options struct {
 	// doubles with every failure, up to 60 times RetryDelay.
 	RetryDelay time.Duration
 	// PollInterval is the time between two checks of River for handlers that ended in other
-	// processes, 250 ms by default. River checks only while it has work. Local ignores
-	// PollInterval.
+	// processes, 250 ms by default. If no wake-up that this process admitted is still in progress,
+	// River checks less often. Local ignores PollInterval.
 	PollInterval time.Duration
 }
 
