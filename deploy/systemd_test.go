@@ -51,8 +51,9 @@ func TestSystemdUnitIsValid(t *testing.T) {
 }
 
 // TestSystemdUnitLimitsAllPluginsTogether checks that the unit leaves memory to the system, and
-// that the service continues if the kernel ends one of its processes. The unit allows three times
-// as many processes as one plugin may start, so that two plugins cannot use up all of them.
+// that the service continues if the kernel ends one of its processes. The unit must allow at least
+// three times as many processes as one plugin may start, so that two plugins cannot use up all of
+// them.
 func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(unitFile)

@@ -194,8 +194,8 @@ func (c *tenantClient) RemoveDomain(ctx context.Context, name string) error {
 	}
 }
 
-// removalError converts Graph's refusal to remove a domain. If nothing uses the domain, it returns
-// the refusal unchanged.
+// removalError converts Graph's refusal to remove a domain. If it does not find what uses the
+// domain, it returns the refusal unchanged.
 func (c *tenantClient) removalError(ctx context.Context, name string, refusal error) error {
 	d, err := c.domain(ctx, name)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// makeReadsLag makes reads of Exchange lag by an hour. Until then, they show the state at the time
-// of this call.
+// makeReadsLag makes reads of Exchange lag. For an hour, they show the state at the time of this
+// call.
 func (s *sendingTenant) makeReadsLag() {
 	s.t.Helper()
 	s.setBehaviour(s.t, s.tenantInfo.GUID, options{"exchange_replicas": options{"lag_ms": 3_600_000, "answers": "all"}})

@@ -139,7 +139,7 @@ type ruleUpdate struct {
 	writeError  error // error of the last write, nil if it succeeded
 	reads       int   // how often the rule was read after the last new step
 	writes      int
-	created     bool // this update created the rule
+	created     bool // this update created the rule, or may have created it
 	changed     bool // a write has changed the rule, or may have changed it
 }
 

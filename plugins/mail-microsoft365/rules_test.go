@@ -61,8 +61,8 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 	}
 }
 
-// TestForeignRulesAreNotTouched checks that only a rule with exactly the right name is managed. The
-// platform answers an unknown name with all its rules.
+// TestForeignRulesAreNotTouched checks that a rule stays unchanged if its name only resembles the
+// name of a managed rule. The platform answers an unknown name with all its rules.
 func TestForeignRulesAreNotTouched(t *testing.T) {
 	env := newSendingTenant(t, newTestEnv(t))
 	foreignRules := []string{"Disclaimer", "tenantry-block", "tenantry-block-mine", sendlimit.RuleName(env.domain) + " (old)"}
@@ -85,8 +85,8 @@ func TestForeignRulesAreNotTouched(t *testing.T) {
 	}
 }
 
-// TestRulesListsManagedRules checks that names are compared without case, and that a rule that only
-// reports blocks nobody.
+// TestRulesListsManagedRules checks that the case of names does not matter, and that a rule that
+// only reports messages blocks no mailbox.
 func TestRulesListsManagedRules(t *testing.T) {
 	env := newSendingTenant(t, newTestEnv(t))
 	list := func() []sendlimit.Rule {

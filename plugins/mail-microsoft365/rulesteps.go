@@ -27,8 +27,9 @@ const (
 // not exist.
 type nextStep func(row ruleRow, found bool, senders []string) ruleStep
 
-// ensureStep creates a missing rule. It changes an existing rule only if the rule has no senders.
-// It then disables the rule, because a rule without senders blocks all mail of the tenant.
+// ensureStep returns the next step to make a rule exist. A missing rule is created, unless there
+// are no senders. The only change of an existing rule is to disable it if it is enabled without
+// senders, because such a rule blocks all mail of the tenant.
 func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case found && row.isEnabled() && row.hasNoSenders():

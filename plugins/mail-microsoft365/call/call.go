@@ -43,8 +43,8 @@ const (
 	Read Effect = iota + 1
 	// Repeatable is a write that has the same result however often it is sent.
 	Repeatable
-	// Create is a write that may be repeated only after a lookup has shown that the object does not
-	// exist.
+	// Create is a write that creates an object. If the provider may have executed it, it may be
+	// repeated only after a lookup has shown that the object does not exist.
 	Create
 )
 
@@ -73,8 +73,8 @@ const UserAgent = "tenantry-mail-microsoft365/" + Version
 // Version is the version of the plugin.
 const Version = "0.1.0"
 
-// Send sends a request once, as soon as its gate allows it. It returns an *outcome.Error, or an
-// error that wraps context.Canceled if the caller cancelled the call.
+// Send sends a request once, as soon as its gate allows it. It fails with an *outcome.Error. If the
+// caller cancelled the call, it fails with an error that wraps context.Canceled.
 func Send(ctx context.Context, client *http.Client, request Request) (Response, error) {
 	if err := request.Gate.wait(ctx); err != nil {
 		return Response{}, err

@@ -38,8 +38,10 @@ func Retry[T any](ctx context.Context, policy RetryPolicy, effect Effect, attemp
 }
 
 // mayRepeat reports whether a request may be repeated after err. A throttled request was not
-// executed. If the provider was out of service, the request was probably not executed. It may then
-// be repeated if it is a read or a repeatable write, but not if it is a Create.
+// executed, so any request may be repeated. If the provider was out of service, the request was
+// probably not executed. A read and a repeatable write may then be repeated. A Create may be
+// repeated only if it was never sent. After an error that is marked as retryableRead, only a read
+// may be repeated.
 func mayRepeat(effect Effect, err error) bool {
 	var result *outcome.Error
 	if !errors.As(err, &result) || isPermanent(err) {

@@ -124,9 +124,9 @@ func (c Client) request(cmd Command) (address string, body []byte, err error) {
 const maxPages = 100
 
 // invokePages runs a cmdlet and follows the links of a truncated answer. Requests ask for all rows
-// at once, so such links are rare. Public reports about these links contradict each other. If the
-// server says that a link has expired, invokePages fails, so that it does not return an incomplete
-// list.
+// at once, so such links are rare. Microsoft does not document these links, and public reports
+// about them contradict each other. If the server says that a link has expired, invokePages fails,
+// so that it does not return an incomplete list.
 func invokePages[T any](ctx context.Context, c Client, cmd Command, address string, body []byte) ([]T, error) {
 	var rows []T
 	var session []string

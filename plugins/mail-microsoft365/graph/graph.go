@@ -135,7 +135,7 @@ func decode(resp call.Response, target any) error {
 	return nil
 }
 
-// send sends a request until it succeeds, with the retries of the policy.
+// send sends a request. It repeats the request if the retry policy and the effect allow it.
 func (c Client) send(ctx context.Context, effect call.Effect, method, address, route string, body any) (call.Response, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

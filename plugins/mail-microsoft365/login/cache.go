@@ -89,9 +89,9 @@ func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, request *tokenR
 	return Token{}, e.request, mustSend
 }
 
-// finish stores the result of a request and wakes its callers. If the login host is unreachable or
-// throttles, the old token stays in use while it is valid. After any other error, finish removes
-// the old token.
+// finish stores the result of a request and wakes its callers. If the outcome is Down or Throttled,
+// the old token stays in use while it is valid. After any other error, finish removes the old
+// token.
 func (c *TokenCache) finish(key tokenKey, request *tokenRequest, t Token, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// operatorRetryDelay is the retry delay after the login host refused the application's own
-// credential. It is long, because a person must first replace the credential.
+// operatorRetryDelay is the retry delay if the application's own credential was refused or a
+// setting is wrong. It is long, because the operator must first fix the cause. It is also the
+// shortest retry delay after a request loop.
 const operatorRetryDelay = time.Minute
 
 // The errors of a wrong configuration. Callers get ServiceUnavailable, because the operator and not
@@ -40,7 +41,7 @@ type class int
 
 const (
 	unknown       class = iota
-	consentLost         // no consent, or the tenant does not exist any more
+	consentLost         // no consent, the application is disabled, or the tenant does not exist
 	notConsented        // the tenant does not have the application: consent revoked, or not replicated yet
 	operatorError       // the operator's credential or registration is wrong
 	noExchange          // the tenant has no Exchange subscription

@@ -29,14 +29,15 @@ type behaviour struct {
 	DomainMS int `json:"domain_ms"`
 	// HydrateMS is the delay until Enable-OrganizationCustomization takes effect.
 	HydrateMS int `json:"hydrate_ms"`
-	// CasMS is the delay until the cmdlets for CAS mailboxes find a new mailbox. If it is nil, the
-	// delay is MailboxMS.
+	// CasMS is the delay until Get-CASMailbox and Set-CASMailbox find a new mailbox. If it is nil,
+	// the delay is MailboxMS.
 	CasMS *int `json:"cas_ms"`
 	// DNSNegativeMS is how long the resolvers cache that a record is missing.
-	DNSNegativeMS int    `json:"dns_negative_ms"`
-	TokenSeconds  int    `json:"token_seconds"` // the lifetime of tokens
-	PageSize      int    `json:"page_size"`     // the most rows in a page of Graph or Exchange
-	NextLink      string `json:"next_link"`     // "follow" or "expired"
+	DNSNegativeMS int `json:"dns_negative_ms"`
+	TokenSeconds  int `json:"token_seconds"` // the lifetime of tokens
+	PageSize      int `json:"page_size"`     // the most rows in a page of Graph or Exchange
+	// NextLink is "follow", or "expired" if Exchange refuses every link to a further page.
+	NextLink string `json:"next_link"`
 	// Elsewhere lists domains that an organization outside the sandbox has verified. ElsewhereAt
 	// names the call that refuses these domains and the verified domains of other tenants: "verify"
 	// or "add".

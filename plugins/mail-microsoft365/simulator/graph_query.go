@@ -130,8 +130,8 @@ var (
 	andSeparator      = regexp.MustCompile(`\s+and\s+`)
 )
 
-// parseFilter parses comparisons that are joined by "and". This is the only form that tenantry
-// uses. For any other form it returns Graph's error for an unsupported property.
+// parseFilter parses comparisons, startswith and endswith, joined by "and". tenantry uses no other
+// form. For any other form, parseFilter returns Graph's error for an unsupported property.
 func parseFilter(text string) ([]clause, *graphError) {
 	if text == "" {
 		return nil, nil

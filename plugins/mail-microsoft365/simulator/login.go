@@ -176,7 +176,8 @@ type aadsts struct {
 	text   string
 }
 
-// These are the errors of the login host. Method aadsts.with replaces "%s" in a text.
+// The errors of the login host. The method aadsts.with replaces "%s" in their texts by its
+// argument.
 var (
 	errScope          = aadsts{70011, "invalid_scope", 400, "The provided request must include a 'scope' input parameter. The provided value for the input parameter 'scope' is not valid. The scope %s is not valid."}
 	errNotConsented   = aadsts{65001, "invalid_grant", 400, "The user or administrator has not consented to use the application with ID '%s'. Send an interactive authorization request for this user and resource."}

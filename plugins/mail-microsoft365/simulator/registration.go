@@ -102,8 +102,8 @@ func (s *simulator) signer() (signingKey, error) {
 	return keys[len(keys)-1], nil
 }
 
-// allowsRedirect reports whether a redirect URI is registered. The comparison is exact. Like at
-// Microsoft, only the port of a loopback address does not matter.
+// allowsRedirect reports whether a redirect URI is registered. The comparison is exact, with one
+// exception: as at Microsoft, the port of a loopback address does not matter.
 func (r registration) allowsRedirect(uri string) bool {
 	want, err := url.Parse(uri)
 	if err != nil || want.Fragment != "" {

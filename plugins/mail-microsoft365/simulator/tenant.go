@@ -224,8 +224,8 @@ var appRoles = map[string]appRole{
 	exchangeManageApps: {"dc50a0fb-09a3-484d-be87-e023b12c6440", exchangeAppID},
 }
 
-// defaultPermissions returns the app roles that the application registers. Application.Read.All is
-// not among them, so the application must not read service principals.
+// defaultPermissions returns the app roles of a new registration. Application.Read.All is not among
+// them, so Graph refuses to let the application read service principals.
 func defaultPermissions() []string {
 	return []string{domainReadWrite, organizationRead, userReadWrite, passwordReadWrite, enableAccount,
 		roleReadWrite, roleRead, policyRead, exchangeManageApps}

@@ -125,7 +125,7 @@ func TestBannedPasswordsFollowSetting(t *testing.T) {
 }
 
 // TestUserUpdateNeedsPermissions checks that the password and accountEnabled need their own
-// permissions, besides User.ReadWrite.All.
+// permissions, and that other properties need User.ReadWrite.All.
 func TestUserUpdateNeedsPermissions(t *testing.T) {
 	for role, body := range map[string]jsonObject{
 		"User-PasswordProfile.ReadWrite.All": {"passwordProfile": jsonObject{"password": "Correct-Horse-7"}},

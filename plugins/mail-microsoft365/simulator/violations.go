@@ -100,8 +100,8 @@ type applicationWait struct {
 	from, until time.Time
 }
 
-// inFlightTolerance is the time after a Retry-After in which calls break no rule. The client may
-// have sent these calls before it received the Retry-After.
+// inFlightTolerance is the time after an answer with Retry-After in which calls break no rule. The
+// client may have sent these calls before it received that answer.
 const inFlightTolerance = 200 * time.Millisecond
 
 // extend records that the simulator answers with a Retry-After now.
