@@ -20,12 +20,13 @@ type options = map[string]any
 // noDelays makes the simulator finish all delayed work at once.
 var noDelays = options{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0}
 
-func (env *testEnv) setBehaviour(t conformance.T, id tenant.GUID, k options) {
+// setBehaviour changes settings of a tenant in the simulator. It does nothing if changes is nil.
+func (env *testEnv) setBehaviour(t conformance.T, id tenant.GUID, changes options) {
 	t.Helper()
-	if k == nil {
+	if changes == nil {
 		return
 	}
-	env.control(t, http.MethodPost, "/tenants/"+string(id)+"/behaviour", k)
+	env.control(t, http.MethodPost, "/tenants/"+string(id)+"/behaviour", changes)
 }
 
 // busyOnce makes the next run of a cmdlet fail with status 400 and ServerBusyException.
@@ -34,7 +35,7 @@ func busyOnce(cmdlet string) options {
 }
 
 // consentedTenant creates a tenant whose administrator has given consent.
-func (env *testEnv) consentedTenant(t conformance.T, s contract.Setup, k options) (contract.Tenant, sdk.MailTenant) {
+func (env *testEnv) consentedTenant(t conformance.T, s contract.Setup, changes options) (contract.Tenant, sdk.MailTenant) {
 	t.Helper()
 	tenantInfo := env.NewTenant(t, s)
 	env.setBehaviour(t, tenantInfo.GUID, noDelays)
@@ -45,18 +46,18 @@ func (env *testEnv) consentedTenant(t conformance.T, s contract.Setup, k options
 	if id, err := env.platform.Granted(t.Context(), env.Visit(t, page, tenantInfo.Admin, true)); err != nil || id != tenantInfo.GUID {
 		t.Fatalf("consent: %s, %v", id, err)
 	}
-	env.setBehaviour(t, tenantInfo.GUID, k)
+	env.setBehaviour(t, tenantInfo.GUID, changes)
 	return tenantInfo, env.platform.For(tenantInfo.GUID)
 }
 
 // preparedTenant creates a tenant whose bootstrap is complete.
-func (env *testEnv) preparedTenant(t conformance.T, k options) (contract.Tenant, sdk.MailTenant) {
+func (env *testEnv) preparedTenant(t conformance.T, changes options) (contract.Tenant, sdk.MailTenant) {
 	t.Helper()
 	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, nil)
 	if p, err := c.Bootstrap(t.Context()); err != nil || p.Status != tenant.BootstrapReady {
 		t.Fatalf("bootstrap: %+v, %v", p, err)
 	}
-	env.setBehaviour(t, tenantInfo.GUID, maps.Clone(k))
+	env.setBehaviour(t, tenantInfo.GUID, maps.Clone(changes))
 	return tenantInfo, c
 }
 

@@ -110,8 +110,8 @@ func (env *throttledEnv) control(method, path string, in any) (answer any) {
 	return answer
 }
 
-// newProcess returns the client of the tenant in a new process of the plugin. Processes with the
-// same store share their waits.
+// newProcess returns the client of the tenant in a new process of the plugin. Processes that get
+// the same memoryWaits share their waits.
 func (env *throttledEnv) newProcess(shared *memoryWaits) sdk.MailTenant {
 	return env.platform(shared).For(env.id)
 }
@@ -123,11 +123,11 @@ func (env *throttledEnv) platform(shared *memoryWaits) sdk.MailPlatform {
 	if shared != nil {
 		state.waits.Share(shared)
 	}
-	sendingPlatform, err := state.newPlatform(env.settings)
+	mailPlatform, err := state.newPlatform(env.settings)
 	if err != nil {
 		env.t.Fatal(err)
 	}
-	return sendingPlatform
+	return mailPlatform
 }
 
 // provision creates a mailbox, and enables its sign-in and its SMTP submission.

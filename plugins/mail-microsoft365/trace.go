@@ -38,15 +38,15 @@ func (r traceRow) sent() sendlimit.Sent {
 	}
 }
 
-// traceSpan is the longest time range of one query. The limit is 10 days, and one minute is left
-// for rounding.
-const traceSpan = 10*24*time.Hour - time.Minute
+// maxTraceSpan is the longest time range of one query. The platform's limit is 10 days. One minute
+// is left for rounding.
+const maxTraceSpan = 10*24*time.Hour - time.Minute
 
-// traceTime is the format of times in a query: UTC without a zone.
-const traceTime = "2006-01-02T15:04:05.9999999"
+// traceTimeLayout is the format of times in a query: UTC without a zone.
+const traceTimeLayout = "2006-01-02T15:04:05.9999999"
 
-// traceSenders is the maximum number of senders in one query.
-const traceSenders = 50
+// maxTraceSenders is the maximum number of senders in one query.
+const maxTraceSenders = 50
 
 // tracePosition is where a page of the trace begins. A cursor is an encoded tracePosition.
 type tracePosition struct {
@@ -62,15 +62,15 @@ type tracePosition struct {
 // quota of the tenant. It reads the trace backwards, the newest message first.
 func (c *tenantClient) Sent(ctx context.Context, query sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	position, ok := parseCursor(query.Cursor)
-	batches := slices.Collect(slices.Chunk(query.Senders, traceSenders))
+	batches := slices.Collect(slices.Chunk(query.Senders, maxTraceSenders))
 	if !ok || position.Batch > 0 && position.Batch >= len(batches) {
 		return sendlimit.Trace{}, call.Refuse(fault.ProviderError, "the cursor is not valid for this trace")
 	}
 	if len(batches) == 0 { // a query without senders would return the messages of all senders
 		return sendlimit.Trace{}, nil
 	}
-	end := query.To.Add(time.Duration(-position.Span) * traceSpan)
-	begin := end.Add(-traceSpan)
+	end := query.To.Add(time.Duration(-position.Span) * maxTraceSpan)
+	begin := end.Add(-maxTraceSpan)
 	if begin.Before(query.From) {
 		begin = query.From
 	}
@@ -121,12 +121,12 @@ func withRetryDelay(err error) error {
 
 func (p tracePosition) parameters(begin, end time.Time, senders []string) map[string]any {
 	body := map[string]any{
-		"StartDate":  begin.UTC().Truncate(time.Second).Format(traceTime),
-		"EndDate":    end.UTC().Add(time.Second - time.Nanosecond).Truncate(time.Second).Format(traceTime),
+		"StartDate":  begin.UTC().Truncate(time.Second).Format(traceTimeLayout),
+		"EndDate":    end.UTC().Add(time.Second - time.Nanosecond).Truncate(time.Second).Format(traceTimeLayout),
 		"ResultSize": exchange.TracePage, "SenderAddress": senders,
 	}
 	if !p.End.IsZero() {
-		body["EndDate"], body["StartingRecipientAddress"] = p.End.UTC().Format(traceTime), p.Recipient
+		body["EndDate"], body["StartingRecipientAddress"] = p.End.UTC().Format(traceTimeLayout), p.Recipient
 	}
 	return body
 }

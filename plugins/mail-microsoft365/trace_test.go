@@ -78,10 +78,10 @@ func TestSentReadsEveryMessageOfTheTimeRange(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)
 	base := time.Now().UTC().Truncate(time.Hour)
-	hour := 0
+	round := 0
 	checkProperty(t, func(rt *rapid.T) {
-		hour++
-		from := base.Add(time.Duration(-hour) * 30 * time.Minute)
+		round++
+		from := base.Add(time.Duration(-round) * 30 * time.Minute)
 		to := from.Add(20 * time.Minute)
 		env.setBehaviour(t, s.tenantInfo.GUID, options{
 			"trace_page": rapid.IntRange(6, 40).Draw(rt, "page"), "trace_quota": 1_000_000,

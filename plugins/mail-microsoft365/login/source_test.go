@@ -36,34 +36,34 @@ func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
 		"loop detected":         {400, 50196, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, d, _ := newTokenIssuer(t, 3600)
+			s, fake, _ := newTokenIssuer(t, 3600)
 			s.expectToken(t, "t1")
-			d.answer = fixedAnswer(tt.status, map[string]any{"error": "x", "error_codes": []int{tt.number}})
+			fake.answer = fixedAnswer(tt.status, map[string]any{"error": "x", "error_codes": []int{tt.number}})
 			s.Renew(0)
 			got, err := s.Token(t.Context())
 			if !errors.Is(err, tt.want) || (err == nil && got.Value.Reveal() != "t1") {
 				t.Fatalf("got %s, %v", got.Value.Reveal(), err)
 			}
-			sent := len(d.forms)
+			sent := len(fake.forms)
 			s.Renew(0)
-			if _, err = s.Token(t.Context()); tt.want == nil && (err != nil || len(d.forms) != sent) {
-				t.Fatalf("%v after %d requests: an unreachable host gets the next request at once", err, len(d.forms)-sent)
+			if _, err = s.Token(t.Context()); tt.want == nil && (err != nil || len(fake.forms) != sent) {
+				t.Fatalf("%v after %d requests: an unreachable host gets the next request at once", err, len(fake.forms)-sent)
 			}
 		})
 	}
 }
 
 func TestRenewalsAreLimited(t *testing.T) {
-	s, d, now := newTokenIssuer(t, 3600)
+	s, fake, now := newTokenIssuer(t, 3600)
 	fetchTokens := func(calls int) int {
-		before := len(d.forms)
+		before := len(fake.forms)
 		for range calls {
 			s.Renew(0)
 			if _, err := s.Token(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return len(d.forms) - before
+		return len(fake.forms) - before
 	}
 	if n := fetchTokens(100); n != 1+maxRenewals {
 		t.Fatalf("%d tokens were fetched at once", n)
@@ -77,9 +77,9 @@ func TestRenewalsAreLimited(t *testing.T) {
 // If callers sent their requests one after another, each would wait for the full timeout of a host
 // that does not answer.
 func TestCallersShareOneFailure(t *testing.T) {
-	s, d, _ := newTokenIssuer(t, 3600)
+	s, fake, _ := newTokenIssuer(t, 3600)
 	arrived, release := make(chan struct{}), make(chan struct{})
-	d.answer = func(url.Values) (int, any) {
+	fake.answer = func(url.Values) (int, any) {
 		close(arrived)
 		<-release
 		return http.StatusUnauthorized, map[string]any{"error": "x", "error_codes": []int{7000215}}
@@ -92,33 +92,33 @@ func TestCallersShareOneFailure(t *testing.T) {
 	<-arrived
 	var shared []*tokenRequest
 	for range 9 {
-		_, f, isFirst := s.Tokens.tokenOrRequest(s.key())
+		_, request, isFirst := s.Tokens.tokenOrRequest(s.key())
 		if isFirst {
 			t.Fatal("a second request is to be made")
 		}
-		shared = append(shared, f)
+		shared = append(shared, request)
 	}
 	close(release)
 	results := []error{<-first}
-	for _, f := range shared {
-		<-f.done
-		results = append(results, f.err)
+	for _, request := range shared {
+		<-request.done
+		results = append(results, request.err)
 	}
 	for _, err := range results {
 		if outcome.KindOf(err) != outcome.Down {
 			t.Errorf("got %v", err)
 		}
 	}
-	if len(d.forms) != 1 {
-		t.Fatalf("%d requests", len(d.forms))
+	if len(fake.forms) != 1 {
+		t.Fatalf("%d requests", len(fake.forms))
 	}
 }
 
 func TestACancelledCallerDoesNotCancelTheTokenRequest(t *testing.T) {
-	s, d, _ := newTokenIssuer(t, 3600)
+	s, fake, _ := newTokenIssuer(t, 3600)
 	arrived, release := make(chan struct{}), make(chan struct{})
-	issue := d.answer
-	d.answer = func(f url.Values) (int, any) {
+	issue := fake.answer
+	fake.answer = func(f url.Values) (int, any) {
 		close(arrived)
 		<-release
 		return issue(f)
@@ -136,8 +136,8 @@ func TestACancelledCallerDoesNotCancelTheTokenRequest(t *testing.T) {
 	}
 	close(release)
 	s.expectToken(t, "t1")
-	if len(d.forms) != 1 {
-		t.Fatalf("%d requests", len(d.forms))
+	if len(fake.forms) != 1 {
+		t.Fatalf("%d requests", len(fake.forms))
 	}
 }
 
@@ -161,7 +161,7 @@ func TestPanicOfARequestReachesItsCallers(t *testing.T) {
 
 // A tenant with one write every 20 seconds needs one token every five minutes, and no more.
 func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
-	s, d, now := newTokenIssuer(t, 3600)
+	s, fake, now := newTokenIssuer(t, 3600)
 	for range 45 * 3 {
 		s.RenewOld()
 		if _, err := s.Token(t.Context()); err != nil {
@@ -169,7 +169,7 @@ func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
 		}
 		*now = now.Add(20 * time.Second)
 	}
-	if n := len(d.forms); n != 9 {
+	if n := len(fake.forms); n != 9 {
 		t.Fatalf("%d tokens were fetched in 45 minutes", n)
 	}
 }
@@ -178,7 +178,7 @@ func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
 // effect. A caller that calls once a second must not get a new token each time. As soon as a new
 // token is accepted, the next refused token is replaced at once again.
 func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
-	s, d, now := newTokenIssuer(t, 3600)
+	s, fake, now := newTokenIssuer(t, 3600)
 	acceptedToken := "none"
 	do := func() int {
 		resp, err := s.Do(t.Context(), func(sent Token) (call.Response, error) {
@@ -196,12 +196,12 @@ func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 	for range 10 * 60 {
 		do()
 	}
-	if n := len(d.forms); n < 5 || n > 14 {
+	if n := len(fake.forms); n < 5 || n > 14 {
 		t.Fatalf("%d tokens were fetched in ten minutes", n)
 	}
 	*now = now.Add(MaxTokenAge)
 	for range 2 {
-		acceptedToken = fmt.Sprintf("t%d", len(d.forms)+1)
+		acceptedToken = fmt.Sprintf("t%d", len(fake.forms)+1)
 		if status := do(); status != http.StatusOK {
 			t.Fatalf("status %d, want one replacement that is accepted", status)
 		}

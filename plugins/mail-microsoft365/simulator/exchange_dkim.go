@@ -11,7 +11,7 @@ import (
 // dkimConfig is the DKIM configuration of a domain.
 type dkimConfig struct {
 	Domain  string    `json:"domain"`
-	Keys    bool      `json:"keys"`
+	HasKeys bool      `json:"keys"`
 	KeySize int       `json:"key_size"`
 	Enabled bool      `json:"enabled"`
 	Targets [2]string `json:"targets"`
@@ -70,7 +70,7 @@ func (c *dkimConfig) hasPublishedCNAMEs(cnames map[string]bool) bool {
 func (t *tenant) dkimRow(config dkimConfig) object {
 	status, key := "CnameMissing", "v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A"
 	switch {
-	case !config.Keys:
+	case !config.HasKeys:
 		status = "NoDKIMKeys"
 	case config.Enabled:
 		status = "Valid"
@@ -84,7 +84,7 @@ func (t *tenant) dkimRow(config dkimConfig) object {
 		"KeyCreationTime": config.Created, "RotateOnDate": config.Created, "LastChecked": config.Checked,
 		"HeaderCanonicalization": "Relaxed", "BodyCanonicalization": "Relaxed", "Algorithm": "RsaSHA256",
 	}
-	if config.Keys {
+	if config.HasKeys {
 		row["Selector1PublicKey"] = key + deriveText("selector1", t.ID, config.Domain) + ";"
 		row["Selector2PublicKey"] = key + deriveText("selector2", t.ID, config.Domain) + ";"
 	}
@@ -93,7 +93,7 @@ func (t *tenant) dkimRow(config dkimConfig) object {
 
 // getDKIMConfig runs Get-DkimSigningConfig. The initial domain always has a configuration.
 func getDKIMConfig(call *invocation, t *tenant, _ map[string]bool) outcome {
-	initial := dkimConfig{Domain: t.initialDomain(), Keys: true, KeySize: 2048, Enabled: true, Targets: t.dkimTargets(t.initialDomain()),
+	initial := dkimConfig{Domain: t.initialDomain(), HasKeys: true, KeySize: 2048, Enabled: true, Targets: t.dkimTargets(t.initialDomain()),
 		Created: t.Created, Checked: t.Created}
 	configs := append([]dkimConfig{initial}, t.Exchange.DKIM...)
 	rows := []object{}
@@ -139,7 +139,7 @@ func newDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 
 // createKeys creates the keys of a configuration: it sets their size and targets.
 func (c *dkimConfig) createKeys(call *invocation, t *tenant, size int) {
-	c.Keys, c.KeySize, c.Targets = true, size, t.dkimTargets(c.Domain)
+	c.HasKeys, c.KeySize, c.Targets = true, size, t.dkimTargets(c.Domain)
 	c.Created, c.Checked = call.now, call.now
 }
 
@@ -154,10 +154,10 @@ func setDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 	}
 	enable := call.params.isTrue("Enabled")
-	if !call.params.has("Enabled") || config.Keys && config.Enabled == enable {
+	if !call.params.has("Enabled") || config.HasKeys && config.Enabled == enable {
 		return nothingModified(config.Domain)
 	}
-	if !config.Keys {
+	if !config.HasKeys {
 		config.createKeys(call, t, 2048)
 	}
 	config.Checked = call.now

@@ -23,7 +23,7 @@ type mailbox struct {
 	Kind           string    `json:"kind"`      // RecipientTypeDetails
 	CopySentAs     bool      `json:"sent_copy"` // MessageCopyForSentAsEnabled
 	Created        time.Time `json:"created"`
-	Usable         lag       `json:"usable"`
+	Usable         lag       `json:"usable"` // the delay until Get-CASMailbox finds the mailbox
 	// SMTPAuthDisabled is nil if the organization's setting applies.
 	SMTPAuthDisabled *bool `json:"smtp_auth_disabled"`
 }

@@ -38,7 +38,7 @@ type transportRule struct {
 type ruleVersion struct {
 	transportRule
 	Removed  bool `json:"gone"`
-	InEffect lag  `json:"acts"`
+	InEffect lag  `json:"acts"` // the delay until the version applies to mail
 }
 
 // maxRuleVersions is how many versions of one rule are kept. They are needed for messages that a

@@ -18,7 +18,7 @@ type messageBatch struct {
 	Count      int       `json:"count"`
 	Recipients int       `json:"recipients"` // of each message, 0 for one to three in rotation
 	At         time.Time `json:"at"`
-	Visible    lag       `json:"shows"`
+	Visible    lag       `json:"shows"`   // the delay until the trace shows the messages
 	Blocked    bool      `json:"stopped"` // a rule blocked the messages
 	Bounced    bool      `json:"bounced"` // the recipient's server refused the messages
 }

@@ -41,8 +41,8 @@ type grant struct {
 	// Principal is the object id of the application's service principal. It stays the same after a
 	// revocation, so the role assignments apply again after a new consent.
 	Principal string   `json:"principal"`
-	Visible   lag      `json:"visible"`
-	Roles     []string `json:"roles"` // names of app roles
+	Visible   lag      `json:"visible"` // the delay until the login host issues tokens
+	Roles     []string `json:"roles"`   // names of app roles
 	// ExchangeRoleRevoked is true if the Exchange role was revoked. The next consent restores the
 	// role.
 	ExchangeRoleRevoked bool `json:"exchange_role_revoked"`
@@ -57,8 +57,8 @@ func (g grant) hasAppRole(role string) bool {
 type roleAssignment struct {
 	ID        string `json:"id"`
 	Principal string `json:"principal"`
-	Role      string `json:"role"` // template id
-	Effective lag    `json:"effective"`
+	Role      string `json:"role"`      // template id
+	Effective lag    `json:"effective"` // the delay until the role is in effect
 }
 
 // user is a user account in the directory.
