@@ -5,6 +5,7 @@ package main
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -13,11 +14,11 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-func expectBootstrap(t *testing.T, c sdk.MailTenant, status tenant.Bootstrap, want tenant.BootstrapStep) {
+func expectBootstrap(t *testing.T, c sdk.MailTenant, wantStatus tenant.Bootstrap, wantStep tenant.BootstrapStep) {
 	t.Helper()
 	p, err := c.Bootstrap(t.Context())
-	if err != nil || p.Status != status || p.Step != want || p.Message == "" {
-		t.Fatalf("got %+v, %v, want %s %s", p, err, status, want)
+	if err != nil || p.Status != wantStatus || p.Step != wantStep || p.Message == "" {
+		t.Fatalf("got %+v, %v, want %s %s", p, err, wantStatus, wantStep)
 	}
 }
 
@@ -30,7 +31,7 @@ func TestBootstrapWaitsUntilTheRoleTakesEffect(t *testing.T) {
 	if n := env.calls(t)[assign]; n != 1 {
 		t.Fatalf("the role was assigned %d times", n)
 	}
-	env.Advance(t, 61e9)
+	env.Advance(t, 61*time.Second)
 	expectBootstrap(t, c, tenant.BootstrapReady, tenant.StepNone)
 	env.Revoke(t, tenantInfo.GUID, contract.GrantExchangeRole)
 	env.setBehaviour(t, tenantInfo.GUID, options{"role_ms": 0})
@@ -78,9 +79,9 @@ func TestBootstrapRequestsCustomizationOnce(t *testing.T) {
 		expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
 	}
 	if n := env.calls(t)["Enable-OrganizationCustomization"]; n != 1 {
-		t.Fatalf("asked for %d times", n)
+		t.Fatalf("the customization was requested %d times", n)
 	}
-	env.Advance(t, 61e9)
+	env.Advance(t, 61*time.Second)
 	expectBootstrap(t, c, tenant.BootstrapReady, tenant.StepNone)
 }
 
@@ -92,7 +93,7 @@ func TestBootstrapAcceptsCustomizationRequestedElsewhere(t *testing.T) {
 	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
 	env.platform.(*platform).state.customizationRequested = &tenantTimes{}
 	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
-	env.Advance(t, 61e9)
+	env.Advance(t, 61*time.Second)
 	expectBootstrap(t, env.platform.For(tenantInfo.GUID), tenant.BootstrapReady, tenant.StepNone)
 }
 
@@ -104,7 +105,7 @@ func TestBootstrapRepeatsACustomizationRequestThatFailed(t *testing.T) {
 	expectOutcome(t, err, outcome.Down, fault.ProviderUnavailable)
 	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
 	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
-	env.Advance(t, 61e9)
+	env.Advance(t, 61*time.Second)
 	expectBootstrap(t, c, tenant.BootstrapReady, tenant.StepNone)
 }
 

@@ -41,7 +41,7 @@ func TestAddDomainReturnsAnExistingDomain(t *testing.T) {
 		name := env.NewZone(t)
 		env.injectFault(t, options{"match": "POST /graph/v1.0/domains", "kind": "drop_after", "times": 1})
 		if _, err := c.AddDomain(t.Context(), name); err != nil {
-			t.Fatalf("a lost answer is looked up: %v", err)
+			t.Fatalf("after a lost answer: %v", err)
 		}
 		if _, err := c.AddDomain(t.Context(), name); err != nil {
 			t.Fatal(err)

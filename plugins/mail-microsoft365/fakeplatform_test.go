@@ -216,7 +216,7 @@ func TestMinimalMailboxAnswersAreUnderstood(t *testing.T) {
 	fake := newFakePlatform(t)
 	created, err := fake.client.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna Keller", Address: "Anna@a.example"})
 	if err != nil || created.ObjectID != "o-1" || created.Address != "anna@a.example" {
-		t.Fatalf("made %+v, %v", created, err)
+		t.Fatalf("created %+v, %v", created, err)
 	}
 	expectEqual(t, nil, fake.bodies["New-Mailbox"], `{"CmdletInput":{"CmdletName":"New-Mailbox","Parameters":{"Alias":"`+
 		mailbox.Alias("anna@a.example")+`","DisplayName":"Anna Keller","Name":"anna@a.example",`+

@@ -200,10 +200,10 @@ func TestEnsureSigningCreatesMissingKeys(t *testing.T) {
 	}
 	s, err := c.EnsureSigning(t.Context(), name)
 	if err != nil || s.Enabled || s.Selector1.Content == "" || s.Selector1.Content == s.Selector2.Content {
-		t.Fatalf("made: %+v, %v", s, err)
+		t.Fatalf("created: %+v, %v", s, err)
 	}
 	if n := env.calls(t)["New-DkimSigningConfig"]; n != 0 {
-		t.Fatalf("a configuration that exists was made %d times", n)
+		t.Fatalf("an existing configuration was created again %d times", n)
 	}
 	env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{"Set-DkimSigningConfig": options{"errors": []string{"|X.ValidationException|anything"}}}})
 	expectOutcome(t, c.EnableSigning(t.Context(), name), outcome.Refused, fault.DKIMNotReady)
@@ -221,7 +221,7 @@ func TestObjectNamesAndAliasesFitAndAreUnique(t *testing.T) {
 			used[name], used["alias "+alias] = true, true
 		}
 		if len(address) <= 64 && objectName(address, 0) != address {
-			t.Fatal("the first name is the address where it fits")
+			t.Fatal("the first name must be the address if the address fits")
 		}
 	})
 }

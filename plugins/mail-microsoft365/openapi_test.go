@@ -221,7 +221,7 @@ func TestGraphValidatorReportsUndescribedCalls(t *testing.T) {
 			}
 			_ = resp.Body.Close()
 			if len(c.errors) == 0 {
-				t.Fatal("the validator does not notice")
+				t.Fatal("the validator reports no error")
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 						return err
 					}
 				}
-				runWithFault("make", block(s.mailboxes[0]))
+				runWithFault("create", block(s.mailboxes[0]))
 				runWithFault("change", block(s.mailboxes[1:]...))
 				runWithFault("switch off", block())
 				runWithFault("switch on", block(s.mailboxes...))
@@ -154,7 +154,7 @@ func TestASenderListThatIsTooLongIsRefused(t *testing.T) {
 		}
 	}
 	if got := env.calls(t); len(got) != 0 {
-		t.Fatalf("asked %v", got)
+		t.Fatalf("the refused calls sent %v", got)
 	}
 	// A rule has room for 36 mailboxes with very long addresses.
 	var longestAllowed []string

@@ -86,16 +86,16 @@ func changeRuleAsAdministrator(rt *rapid.T, s *sendingTenant, scope string) {
 	if s.managedRule(scope) == "" {
 		return
 	}
-	switch rapid.SampledFrom([]string{"not at all", "opens it", "switches it", "adds an exception", "narrows it", "audits"}).Draw(rt, "meddles") {
-	case "opens it":
+	switch rapid.SampledFrom([]string{"nothing", "remove the senders", "enable", "add an exception", "add a condition", "set mode Audit"}).Draw(rt, "change") {
+	case "remove the senders":
 		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "From": nil})
-	case "switches it":
+	case "enable":
 		s.runAsAdministrator(exchange.EnableTransportRule, options{"Identity": name})
-	case "adds an exception":
+	case "add an exception":
 		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "ExceptIfFrom": []string{s.mailboxes[0]}})
-	case "narrows it":
+	case "add a condition":
 		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "SentToScope": "InOrganization"})
-	case "audits":
+	case "set mode Audit":
 		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "Mode": "Audit"})
 	}
 }

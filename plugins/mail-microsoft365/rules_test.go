@@ -32,7 +32,7 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 	created := ensure(env.mailboxes...)
 	want := sendlimit.Rule{ID: created.ID, Name: sendlimit.RuleName(env.domain), Lists: env.mailboxes, Created: true, Written: true}
 	if created.ID == "" || !cmp.Equal(created, want) || len(env.stoppedSenders()) != 0 {
-		t.Fatalf("made %+v, want %+v", created, want)
+		t.Fatalf("created %+v, want %+v", created, want)
 	}
 	want.Created, want.Written = false, false
 	if repeated := ensure(env.mailboxes[:1]...); !cmp.Equal(repeated, want) {

@@ -172,7 +172,7 @@ func TestSentReportsRefusedAndLateMessages(t *testing.T) {
 	env.Advance(t, 61*time.Minute)
 	visibleLater, _ := s.readTrace(t, now, time.Now().Add(2*time.Minute))
 	if messagesPerSender(visibleAtFirst)[s.mailboxes[2]] != 1 || messagesPerSender(visibleLater)[s.mailboxes[2]] != 5 {
-		t.Fatalf("late %v, then %v", messagesPerSender(visibleAtFirst), messagesPerSender(visibleLater))
+		t.Fatalf("before the delay has passed %v, then %v", messagesPerSender(visibleAtFirst), messagesPerSender(visibleLater))
 	}
 }
 
@@ -203,7 +203,7 @@ func TestSentIsOneRequest(t *testing.T) {
 		_, err := s.client.Sent(t.Context(), oneSenderQuery(now.Add(-time.Hour), now, ""))
 		expectOutcome(t, err, outcome.Throttled, fault.Code{})
 		if o := new(outcome.Error); !errors.As(err, &o) || o.RetryAfter != time.Minute {
-			t.Errorf("come back after %s", o.RetryAfter)
+			t.Errorf("retry after %s", o.RetryAfter)
 		}
 	}
 }
@@ -271,12 +271,12 @@ func TestSentQueriesTheWholeTimeRange(t *testing.T) {
 	}
 	const head = `{"CmdletInput":{"CmdletName":"Get-MessageTraceV2","Parameters":{"EndDate":`
 	if got, want := fake.bodies[exchange.GetMessageTrace], head+`"2026-11-03T00:00:01","ResultSize":5000,"SenderAddress":["a@a.example"],"StartDate":"2026-11-02T00:00:00"}}}`; got != want {
-		t.Errorf("asked\n%s, want\n%s", got, want)
+		t.Errorf("sent\n%s, want\n%s", got, want)
 	}
 	if _, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, page.Next)); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := fake.bodies[exchange.GetMessageTrace], head+`"2026-11-02T07:01:22.048","ResultSize":5000,"SenderAddress":["a@a.example"],"StartDate":"2026-11-02T00:00:00","StartingRecipientAddress":"b@b.example"}}}`; got != want {
-		t.Errorf("asked\n%s, want\n%s", got, want)
+		t.Errorf("sent\n%s, want\n%s", got, want)
 	}
 }

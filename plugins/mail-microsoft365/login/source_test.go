@@ -70,7 +70,7 @@ func TestRenewalsAreLimited(t *testing.T) {
 	}
 	*now = now.Add(renewalWindow)
 	if n := fetchTokens(1); n != 1 {
-		t.Fatal("none was fetched after the window")
+		t.Fatal("no token was fetched after the window")
 	}
 }
 
@@ -94,7 +94,7 @@ func TestCallersShareOneFailure(t *testing.T) {
 	for range 9 {
 		_, request, isFirst := s.Tokens.tokenOrRequest(s.key())
 		if isFirst {
-			t.Fatal("a second request is to be made")
+			t.Fatal("a second request would be sent")
 		}
 		shared = append(shared, request)
 	}

@@ -72,8 +72,8 @@ func TestReplicasDisagree(t *testing.T) {
 // laggingObject is a kind of object that a lagging replica shows in an older state.
 type laggingObject struct {
 	name     string
-	replicas string // the setting of the host's replicas
-	// bootstrap is the kind of the tenant, "ready" if it is empty.
+	replicas string // name of the setting that makes reads lag
+	// bootstrap is a member of the control call that creates the tenant. "" means "ready".
 	bootstrap string
 	setUp     func(*tenant) // creates the old state while no replica lags
 	write     func(*tenant)
