@@ -70,8 +70,9 @@ func (p *platform) Administrator(ctx context.Context, s sdk.SignIn, code secret.
 
 // waitForConsent waits until the application can read the tenant's organization record. A token
 // alone proves nothing, because the login host also issues tokens without any permission.
-// waitForConsent fails with ConsentDeclined if the tenant still denies access after consentTimeout,
-// or denies it for a permanent reason.
+// waitForConsent fails with ConsentDeclined if the tenant denies access for a permanent reason. It
+// fails with the same refusal if the tenant still denies access shortly before consentTimeout or
+// the deadline of the call.
 func (c *tenantClient) waitForConsent(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, consentTimeout)
 	defer cancel()

@@ -27,9 +27,9 @@ const (
 // not exist.
 type nextStep func(row ruleRow, found bool, senders []string) ruleStep
 
-// ensureStep returns the next step to make a rule exist. A missing rule is created, unless there
-// are no senders. The only change of an existing rule is to disable it if it is enabled without
-// senders, because such a rule blocks all mail of the tenant.
+// ensureStep returns the next step to make a rule exist. A missing rule is created if there are
+// senders. An existing rule is changed only if it is enabled and has no senders: such a rule blocks
+// all mail of the tenant, so it is disabled.
 func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case found && row.isEnabled() && row.hasNoSenders():

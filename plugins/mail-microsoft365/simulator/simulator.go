@@ -21,7 +21,7 @@
 //     exchange_cmdlets.go lists the cmdlets and checks their parameters. The other files have the
 //     cmdlets of one resource each.
 //   - replicas.go: the replicas of Graph and Exchange, which can lag.
-//   - violations.go: rules for clients that the journal checks.
+//   - violations.go: the rules that requests must not break. The journal records broken rules.
 //   - control.go: the control interface of the sandbox. faults.go: the answer to a planned fault.
 //   - dns.go: the DNS client that verifies domains and DKIM records.
 package simulator
