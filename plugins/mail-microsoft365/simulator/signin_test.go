@@ -87,11 +87,11 @@ func TestIDTokenIdentifiesUser(t *testing.T) {
 func TestCodeIsRedeemedOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		form   url.Values
-		twice  bool
-		delay  string
+		form   url.Values // replaces the usual parameters
+		twice  bool       // the code was redeemed before
+		delay  string     // age of the code
 		status int
-		number float64
+		number float64 // AADSTS number, 0 if the code is accepted
 	}{
 		{"in time", nil, false, "9m", 200, 0},
 		{"a second time", nil, true, "1s", 400, 54005},
