@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/secret"
@@ -50,23 +51,54 @@ func (c *controller) addAccount(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := c.addKey(r.Context(), acc.ID, in.KeyForm)
+	_, keyText, err := c.addKey(r.Context(), acc.ID, "sandbox", in.KeyForm, access.Unbounded())
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"account_id": string(acc.ID), "api_key": key.Reveal()}, nil
+	return map[string]string{"account_id": string(acc.ID), "api_key": keyText.Reveal()}, nil
 }
 
 // addKey creates an additional API key for an account.
-func (c *controller) addKey(ctx context.Context, owner access.AccountID, form access.KeyForm) (secret.Text, error) {
-	key, keyText, err := access.NewKey(rand.Reader, c.KeyPrefix, form, owner, "sandbox", c.Now())
+func (c *controller) addKey(ctx context.Context, owner access.AccountID, name string, form access.KeyForm, bounds access.Bounds) (access.Key, secret.Text, error) {
+	key, keyText, err := access.NewKey(rand.Reader, c.KeyPrefix, form, owner, name, c.Now())
 	if err != nil {
-		return secret.Text{}, err
+		return access.Key{}, secret.Text{}, err
 	}
+	key.Bounds = bounds
 	if err := c.Accounts.AddKey(ctx, key); err != nil {
-		return secret.Text{}, fmt.Errorf("add key: %w", err)
+		return access.Key{}, secret.Text{}, fmt.Errorf("add key: %w", err)
 	}
-	return keyText, nil
+	return key, keyText, nil
+}
+
+// addBoundedKey creates an API key with bounds, as `tenantry key create` does.
+func (c *controller) addBoundedKey(r *http.Request) (any, error) {
+	var in struct {
+		Name      string     `json:"name"`
+		Scopes    []string   `json:"scopes"`
+		Tenants   []string   `json:"tenant_ids"`
+		Networks  []string   `json:"allowed_cidrs"`
+		ExpiresAt *time.Time `json:"expires_at"`
+	}
+	if err := decodeBody(r, &in); err != nil {
+		return nil, err
+	}
+	if in.Name == "" || utf8.RuneCountInString(in.Name) > 100 {
+		return nil, badRequest("name must have 1 to 100 characters")
+	}
+	bounds, err := access.NewBounds(in.Scopes, in.Tenants, in.Networks, in.ExpiresAt, c.Now())
+	if err != nil {
+		return nil, err
+	}
+	acc, err := c.Accounts.FindAccount(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	key, keyText, err := c.addKey(r.Context(), acc.ID, in.Name, access.Live, bounds)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"key_id": key.ID, "api_key": keyText.Reveal()}, nil
 }
 
 // setPlan sets the plan of an account, and whether the account is active. Without tenant_slots, the

@@ -61,6 +61,8 @@ func (env *Environment) Control(s Services) http.Handler {
 		"POST /accounts/{id}/plan":            controls.setPlan,
 		"POST /accounts/{id}/dns-connections": controls.connectDNS,
 		"POST /accounts/{id}/settings":        controls.setAccount,
+		"POST /accounts/{id}/keys":            controls.addBoundedKey,
+		"POST /accounts/{id}/sign-in-link":    notYet,
 		"POST /tenants":                       controls.addTenant,
 		"POST /tenants/{id}/consent":          controls.consent,
 		"POST /managed":                       controls.assignTenant,

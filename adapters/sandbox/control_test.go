@@ -5,8 +5,10 @@ package sandbox_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +78,27 @@ func TestControlCreatesAccountsAndSetsPlans(t *testing.T) {
 	acc, err := fixture.service.FindAccount(t.Context(), "new@example.com")
 	if err != nil || acc.Active || acc.Plan.Name != "api_growth" || acc.Plan.TenantSlots != 7 {
 		t.Fatalf("got %+v, %v", acc, err)
+	}
+}
+
+func TestControlCreatesABoundedKey(t *testing.T) {
+	fixture := newFixture(t)
+	status, body := fixture.call("POST", "/accounts/"+fixture.ready.AccountID+"/keys",
+		`{"name":"reports","scopes":["events:read"],"tenant_ids":["`+fixture.tenant+`"],"allowed_cidrs":["192.0.2.0/24"],"expires_at":"2999-01-01T00:00:00Z"}`)
+	var created struct {
+		ID  string `json:"key_id"`
+		Key string `json:"api_key"`
+	}
+	if err := json.Unmarshal([]byte(body), &created); err != nil || status != http.StatusOK {
+		t.Fatalf("got %d %s", status, body)
+	}
+	key := fixture.service.keys[access.HashKey(secretOf(created.Key))]
+	want := access.Bounds{
+		Scopes: []access.Scope{"events:read"}, Tenants: []tenant.GUID{tenant.GUID(fixture.tenant)},
+		Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, ExpiresAt: time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	if key.ID != created.ID || key.Name != "reports" || string(key.Account) != fixture.ready.AccountID || !reflect.DeepEqual(key.Bounds, want) {
+		t.Errorf("the key is %+v, want the bounds %+v", key, want)
 	}
 }
 

@@ -111,7 +111,7 @@ func (c *controller) ensureOwnerKey(ctx context.Context, owner access.AccountID)
 	case err != nil && !errors.Is(err, fault.InvalidAPIKey):
 		return secret.Text{}, err
 	}
-	if key, err = c.addKey(ctx, owner, access.Live); err != nil {
+	if _, key, err = c.addKey(ctx, owner, "sandbox", access.Live, access.Unbounded()); err != nil {
 		return secret.Text{}, err
 	}
 	return key, disk.Save(path, key.Reveal())

@@ -25,6 +25,11 @@ func (s *simulator) controlHandler() http.Handler {
 	mux.HandleFunc("POST /_control/tenants/{id}/revoke", s.controlRevoke)
 	mux.HandleFunc("POST /_control/tenants/{id}/behaviour", s.controlBehaviour)
 	mux.HandleFunc("POST /_control/tenants/{id}/rules", s.controlRule)
+	mux.HandleFunc("DELETE /_control/tenants/{id}/mailboxes/{address}", s.controlRemoveMailbox)
+	for _, planned := range []string{"POST /_control/tenants/{id}/restrict", "POST /_control/tenants/{id}/recipient-limit",
+		"PATCH /_control/tenants/{id}", "PATCH /_control/tenants/{id}/mailboxes/{address}", "PATCH /_control/tenants/{id}/domains/{name}"} {
+		mux.HandleFunc(planned, controlNotImplemented)
+	}
 	mux.HandleFunc("POST /_control/app", s.controlApp)
 	mux.HandleFunc("POST /_control/messages", s.controlMessages)
 	mux.HandleFunc("GET /_control/suite", func(w http.ResponseWriter, _ *http.Request) { simulate.WriteJSON(w, http.StatusOK, suite) })
@@ -266,6 +271,31 @@ func (s *simulator) controlRule(w http.ResponseWriter, r *http.Request) {
 	if ok {
 		simulate.WriteJSON(w, http.StatusOK, struct{}{})
 	}
+}
+
+// controlRemoveMailbox deletes a mailbox with its account, as the tenant's administrator does.
+func (s *simulator) controlRemoveMailbox(w http.ResponseWriter, r *http.Request) {
+	found := false
+	ok := s.updateTenant(w, r, func(t *tenant) error {
+		if address := r.PathValue("address"); t.hasMailbox(address) {
+			found = true
+			t.deleteAccount(t.mailbox(address).ObjectID)
+		}
+		return nil
+	})
+	switch {
+	case !ok:
+	case !found:
+		simulate.WriteError(w, http.StatusNotFound, "there is no such mailbox")
+	default:
+		simulate.WriteJSON(w, http.StatusOK, struct{}{})
+	}
+}
+
+// controlNotImplemented answers 501 to a control call that the sandbox's documents name and that
+// this simulator does not support yet.
+func controlNotImplemented(w http.ResponseWriter, _ *http.Request) {
+	simulate.WriteError(w, http.StatusNotImplemented, "this simulator does not support the call yet")
 }
 
 // ruleView is a rule as the control interface shows it. Blocks lists the mailboxes that the rule

@@ -87,6 +87,13 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 		{"invalid certificate", "POST", "/app", `{"certificate":"x"}`, 400},
 		{"unknown permission", "POST", "/app", `{"permissions":["Coffee.Make.All"]}`, 400},
 		{"unknown mailbox", "POST", "/messages", `{"mailbox":"a@b.example","count":1}`, 404},
+		{"removed mailbox does not exist", "DELETE", tenantPath + "/mailboxes/a@b.example", "", 404},
+		{"mailbox of an unknown tenant", "DELETE", "/tenants/x/mailboxes/a@b.example", "", 404},
+		{"restricted sender", "POST", tenantPath + "/restrict", `{"mailbox":"a@b.example","restricted":true}`, 501},
+		{"recipient limit", "POST", tenantPath + "/recipient-limit", `{"limit":10,"used":0}`, 501},
+		{"changed tenant", "PATCH", tenantPath, `{"security_defaults":true}`, 501},
+		{"changed mailbox", "PATCH", tenantPath + "/mailboxes/a@b.example", `{"account_enabled":false}`, 501},
+		{"changed domain", "PATCH", tenantPath + "/domains/b.example", `{"accepted":false}`, 501},
 		{"trace_page 1", "POST", tenantPath + "/behaviour", `{"trace_page":1}`, 400},
 		{"unknown trace_throttled", "POST", tenantPath + "/behaviour", `{"trace_throttled":503}`, 400},
 	} {
@@ -96,6 +103,23 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 		})
+	}
+}
+
+// TestAdministratorRemovesAMailbox checks that a mailbox which the administrator deletes is gone, and
+// its account too.
+func TestAdministratorRemovesAMailbox(t *testing.T) {
+	testTenant := newTenantWithMailbox(t)
+	address := "anna@" + domain
+	if answer := testTenant.do("DELETE", testTenant.ready.URL+"/_control/tenants/"+testTenant.id+"/mailboxes/"+strings.ToUpper(address), nil, ""); answer.status != 200 || strings.TrimSpace(string(answer.raw)) != "{}" {
+		t.Fatalf("%d %s", answer.status, answer.raw)
+	}
+	exchangeToken, graphToken := bearer(testTenant.token(exchangeScope)), bearer(testTenant.token(graphScope))
+	if answer := testTenant.runCmdletWith(exchangeToken, "", "Get-Mailbox", jsonObject{"Identity": address}); answer.status == 200 {
+		t.Errorf("the mailbox exists: %s", answer.raw)
+	}
+	if answer := testTenant.callGraphWith(graphToken, "GET", "/users/"+address, nil); answer.status != 404 {
+		t.Errorf("the account: %d %s", answer.status, answer.raw)
 	}
 }
 

@@ -130,7 +130,7 @@ func ControlCalls(mux *http.ServeMux, next http.Handler) http.Handler {
 			mux.ServeHTTP(w, r)
 			return
 		}
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			withMethod := *r
 			withMethod.Method = method
 			if _, pattern := mux.Handler(&withMethod); pattern != "" {
