@@ -195,7 +195,7 @@ func activeRuns(ctx context.Context, tx bun.IDB, owner string, domainIDs []strin
 	return runs, err
 }
 
-// deleteDomains deletes locked domains and everything that belongs to them.
+// deleteDomains deletes locked domains of one tenant and everything that belongs to them.
 func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, domains []domain.Domain) error {
 	if len(domains) == 0 {
 		return nil
@@ -203,6 +203,9 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, dom
 	ids := convertAll(domains, func(d domain.Domain) string { return d.ID })
 	runs, err := activeRuns(ctx, tx, owner, ids)
 	if err != nil {
+		return err
+	}
+	if err := s.emitEndedPolicies(ctx, tx, owner, domains[0].TenantGUID, ids); err != nil {
 		return err
 	}
 	for _, d := range domains {

@@ -73,7 +73,7 @@ func (s *Store) SaveChanges(ctx context.Context, claim ports.TenantClaim, c port
 		if err != nil {
 			return err
 		}
-		if err := deleteOrphanPolicies(ctx, tx, state, claim.Tenant, c.EmptyScopes); err != nil {
+		if err := deleteOrphanPolicies(ctx, tx, state, c.EmptyScopes); err != nil {
 			return err
 		}
 		if err := deleteOrphanRules(ctx, tx, state, c.EmptyScopes); err != nil {
@@ -154,12 +154,12 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 
 // deleteOrphanPolicies deletes the policies of these scopes if the domain of the scope no longer
 // exists. Otherwise a new domain with the same name would get the old policy.
-func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, id tenant.GUID, scopes []string) error {
+func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil
 	}
-	_, err := deletePolicies(ctx, id, tx.NewDelete().Where("sp.account_id = ?", state.AccountID).Where("sp.tenant_id = ?", state.TenantID).
-		Where("sp.scope IN (?)", bun.List(scopes)).Where("NOT "+domainOfPolicy))
+	_, err := tx.NewDelete().Model((*policyRow)(nil)).Where("sp.account_id = ?", state.AccountID).Where("sp.tenant_id = ?", state.TenantID).
+		Where("sp.scope IN (?)", bun.List(scopes)).Where("NOT " + domainOfPolicy).Exec(ctx)
 	return err
 }
 

@@ -108,9 +108,8 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 			return err
 		}
 		// The stored policy may belong to a deleted domain with the same name. It is then replaced.
-		replaced := tx.NewDelete().Where("sp.account_id = ?", fresh.AccountID).
-			Where("sp.tenant_id = ?", fresh.TenantID).Where("sp.scope = ?", fresh.Scope).Where("sp.domain_id <> ?", fresh.DomainID)
-		if _, err := deletePolicies(ctx, tenant.GUID(ident.ParseOrZero(string(id))), replaced); err != nil {
+		if _, err := tx.NewDelete().Model((*policyRow)(nil)).Where("sp.account_id = ?", fresh.AccountID).
+			Where("sp.tenant_id = ?", fresh.TenantID).Where("sp.scope = ?", fresh.Scope).Where("sp.domain_id <> ?", fresh.DomainID).Exec(ctx); err != nil {
 			return err
 		}
 		fresh.ID, fresh.RuleName, fresh.CreatedAt, fresh.UpdatedAt = newID(), storedText(sendlimit.RuleName(scope)), storedTime(now), storedTime(now)
@@ -128,16 +127,31 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 }
 
 // deletePolicies runs the query, which deletes policies of a tenant, and emits the events of the
-// deleted policies. It returns their number.
+// deleted policies. It returns their number. It leaves out policies whose domain was deleted (see
+// emitEndedPolicies).
 func deletePolicies(ctx context.Context, id tenant.GUID, query *bun.DeleteQuery) (int, error) {
 	var deleted []policyRow
-	if err := query.Model(&deleted).Returning("*").Scan(ctx); err != nil {
+	if err := query.Model(&deleted).Where(domainOfPolicy).Returning("*").Scan(ctx); err != nil {
 		return 0, err
 	}
 	for _, row := range deleted {
 		emitPolicy(ctx, row.AccountID, change[sendlimit.Policy]{before: row.policy(string(id))})
 	}
 	return len(deleted), nil
+}
+
+// emitEndedPolicies emits the events of the policies that end because these domains of a tenant are
+// being deleted. The rows of the policies stay until their rules block no mailbox (see
+// deleteOrphanPolicies).
+func (s *Store) emitEndedPolicies(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, domainIDs []string) error {
+	var rows []policyRow
+	guid := ident.ParseOrZero(string(id))
+	err := s.db.LockRows(tx.NewSelect().Model(&rows).Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantByGUID, owner, guid).
+		Where("sp.domain_id IN (?)", bun.List(domainIDs)).Order("sp.id"), "sp").Scan(ctx)
+	for _, row := range rows {
+		emitPolicy(ctx, owner, change[sendlimit.Policy]{before: row.policy(guid)})
+	}
+	return err
 }
 
 // newPolicyRowFor returns a new policy row for the tenant and the scope. It does not store the row.
