@@ -89,7 +89,7 @@ func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string
 	if !member {
 		return RotatedKey{}, fault.AccessDenied.With("the e-mail address does not belong to a member of the key's account")
 	}
-	now := s.Now()
+	now := s.now()
 	// The store copies the name and the bounds of the old key.
 	newKey, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, "", now)
 	if err != nil {

@@ -40,10 +40,8 @@ func (s *Service) List(ctx context.Context, caller access.Caller, q page.Query) 
 	keys.Entries = slices.DeleteFunc(keys.Entries, func(k access.Key) bool {
 		return access.Bounds{Tenants: caller.Bounds.Tenants}.CheckCovers(access.Bounds{Tenants: k.Bounds.Tenants}, access.KeysRead) != nil
 	})
-	if s.Uses != nil {
-		for i, k := range keys.Entries {
-			keys.Entries[i].LastUsedAt = s.Uses.lastUse(k.ID, k.LastUsedAt)
-		}
+	for i, k := range keys.Entries {
+		keys.Entries[i] = s.withLastUse(k)
 	}
 	return keys, nil
 }
@@ -134,7 +132,15 @@ func (s *Service) changeableKey(ctx context.Context, caller access.Caller, id st
 	if err != nil {
 		return access.Key{}, err
 	}
-	return key, caller.Bounds.CheckCovers(key.Bounds, access.KeysWrite)
+	return s.withLastUse(key), caller.Bounds.CheckCovers(key.Bounds, access.KeysWrite)
+}
+
+// withLastUse returns the key with its last use, which this process may not have stored yet.
+func (s *Service) withLastUse(k access.Key) access.Key {
+	if s.Uses != nil {
+		k.LastUsedAt = s.Uses.lastUse(k.ID, k.LastUsedAt)
+	}
+	return k
 }
 
 // now returns the time in the precision of the store.
