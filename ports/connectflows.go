@@ -14,10 +14,10 @@ import (
 // flows. A flow is identified by the hash of the state in its link. If several concurrent calls
 // take the same step, only one of them succeeds.
 type ConnectFlows interface {
-	// TakeFlow changes the flow's step from `from` to `to`, and returns the changed flow.
-	// browserHash must be the flow's BrowserHash, which is zero until a browser has the cookie.
-	// TakeFlow fails with connect_link_invalid, and changes nothing, if the flow belongs to a
-	// different browser, is at a different step or expired at now.
+	// TakeFlow changes the flow's step from `from` to `to`, and returns the flow as it was before
+	// this change. browserHash must be the flow's BrowserHash, which is zero until a browser has
+	// the cookie. TakeFlow fails with connect_link_invalid, and changes nothing, if the flow
+	// belongs to a different browser, is at a different step or expired at now.
 	TakeFlow(ctx context.Context, stateHash, browserHash [32]byte, from, to ConnectStep, now time.Time) (ConnectFlow, error)
 	// SaveFlow stores the fields that a step has set. f.Step is the flow's current step. SaveFlow
 	// fails with connect_link_invalid if there is no such flow.

@@ -59,8 +59,8 @@ type DNSJobs interface {
 	// SaveJob stores the job. It keeps the lease only if the job is still Running. It may be
 	// repeated.
 	SaveJob(ctx context.Context, j provisioning.Job) (held bool, err error)
-	// ReleaseJob ends the lease of a running job and leaves the job as stored, so that a different
-	// worker can claim it at once.
+	// ReleaseJob ends the lease of a running job. The job becomes Queued and due at now, so that a
+	// different worker can claim it at once. ReleaseJob stores no other field of j.
 	ReleaseJob(ctx context.Context, j provisioning.Job, now time.Time) (held bool, err error)
 }
 

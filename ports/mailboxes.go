@@ -14,8 +14,8 @@ import (
 // MailboxStore stores the shared mailboxes of the owner's tenants.
 type MailboxStore interface {
 	// Mailboxes lists a tenant's mailboxes by address. It omits mailboxes that are marked missing,
-	// because discoveries did not find them at the platform. It also omits mailboxes whose creation
-	// has not reached the platform. It fails with tenant_not_found.
+	// because discoveries did not find them at the platform. It also omits mailboxes in the stages
+	// reserved and creating. It fails with tenant_not_found.
 	Mailboxes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error)
 	// Mailbox returns one of the mailboxes that Mailboxes lists. It fails with tenant_not_found or
 	// mailbox_not_found.

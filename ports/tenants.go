@@ -31,9 +31,9 @@ type Tenants interface {
 	//     can restore a missing grant.
 	//
 	// Attaching a managed tenant is recorded as described at Audit. Attach fails with
-	// tenant_limit_reached, account_closed, or tenant_held_elsewhere. It fails with no_api_plan for
-	// a tenant that is not managed. It also fails with tenant_held_elsewhere if t is managed, but
-	// the account has connected the tenant itself.
+	// tenant_limit_reached, account_closed, or tenant_held_elsewhere. It fails with no_api_plan if
+	// t is not managed and the account is not active. It also fails with tenant_held_elsewhere if t
+	// is managed, but the account has connected the tenant itself.
 	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error)
 	// SaveTenant merges an observation into the stored tenant with tenant.Tenant.Merge: names,
 	// consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. It keeps

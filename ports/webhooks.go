@@ -15,8 +15,9 @@ import (
 // webhook_not_found.
 type Webhooks interface {
 	// AddWebhook stores a new webhook and commits the completion with it. The webhook gets the
-	// events that are logged from now on. AddWebhook fails with webhook_limit_reached if the
-	// account already has webhook.MaxPerAccount webhooks.
+	// events that are logged from now on. AddWebhook fails with account_not_found or
+	// account_closed. It fails with webhook_limit_reached if the account already has
+	// webhook.MaxPerAccount webhooks.
 	AddWebhook(ctx context.Context, w webhook.Webhook, completion *Completion) error
 	// Webhooks lists at most limit webhooks of the owner, newest first. If before is not empty, it
 	// lists only webhooks that are older than the webhook with this id.
@@ -191,10 +192,10 @@ type WebhookHealth struct {
 	Enabled, Disabled int
 	// Failing is the number of enabled webhooks whose last tries failed.
 	Failing int
-	// Pending is the number of pending deliveries.
+	// Pending is the number of pending deliveries to the enabled webhooks of active accounts.
 	Pending int
-	// OldestDue is when the oldest due delivery became due. It ignores deliveries to failing
-	// webhooks. It is zero if none is due.
+	// OldestDue is when the first of the due deliveries in Pending became due. It ignores
+	// deliveries to failing webhooks. It is zero if no delivery is due.
 	OldestDue time.Time
 }
 

@@ -29,8 +29,8 @@ func Unbounded() Bounds { return Bounds{Scopes: []Scope{AnyScope}} }
 // maxBounds is the largest number of entries in one list of Bounds.
 const maxBounds = 100
 
-// maxYear is the last year that RFC 3339 can express. NewBounds checks the year after the
-// conversion to UTC, because an offset can move a time into the next year.
+// maxYear is the last year that RFC 3339 can express. NewBounds converts the expiry to UTC before
+// it checks the year, because an offset can move a time into the next year.
 const maxYear = 9999
 
 // NewBounds returns bounds without repetitions, in the given order. A nil list of tenants or

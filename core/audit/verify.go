@@ -15,9 +15,9 @@ import (
 type Proof struct {
 	Entries     int
 	First, Last int64 // sequences; 0 for an empty export
-	// Anchor is the PreviousHash of the first entry. If First is not 1, the export has an entry
-	// with the action DropEntries and this hash as its subject. That entry records that all entries
-	// before First were deleted.
+	// Anchor is the PreviousHash of the first entry. If First is greater than 1, the export has an
+	// entry with the action DropEntries and this hash as its subject. That entry records that all
+	// entries before First were deleted.
 	Anchor string
 	// LastHash is the hash of the last entry. If entries at the end of the export were removed,
 	// LastHash differs from the hash of the account's newest entry.

@@ -15,7 +15,7 @@ func isDMARC(text string) bool {
 	return rest == "" || strings.ContainsAny(rest[:1], " ;\t")
 }
 
-// parseDMARC returns the tags of a record. ok is false when receivers would ignore the record. The
+// parseDMARC returns the tags of a record, or false if receivers would ignore the record. The
 // version tag must be the first tag, and its value in upper case (RFC 9989).
 func parseDMARC(text string) (map[string]string, bool) {
 	tags := map[string]string{}

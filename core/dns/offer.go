@@ -11,7 +11,7 @@ import (
 type Purpose string
 
 // The purposes, in the order in which their records are written. Ownership comes first, because the
-// platform specifies the other records only after verification.
+// platform specifies its other records only after verification.
 const (
 	Ownership    Purpose = "verification"
 	Inbound      Purpose = "mx"

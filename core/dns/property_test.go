@@ -147,7 +147,7 @@ func TestPlanKeepsForeignValues(t *testing.T) {
 }
 
 // mayBeReplaced reports whether a plan may replace a value. An SPF record may be replaced only if
-// the plan has an item that adds nothing but the platform's include.
+// the plan has an item that adds only the platform's include.
 func mayBeReplaced(p dns.Plan, rrset dns.RRSet, managed []dns.Written, value string) bool {
 	written := slices.ContainsFunc(managed, func(w dns.Written) bool { return w.Name == rrset.Name && w.Type == rrset.Type && w.Value == value })
 	switch {

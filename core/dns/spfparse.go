@@ -46,7 +46,7 @@ type spfRecord struct {
 	terms []spfTerm
 }
 
-// parseSPF parses a record. ok is false when receivers would reject the record.
+// parseSPF parses a record. It returns false if receivers would reject the record.
 func parseSPF(text string) (spfRecord, bool) {
 	r := spfRecord{text: text}
 	if !isSPF(text) {

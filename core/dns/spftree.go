@@ -99,8 +99,8 @@ func (t spfTree) leadsTo(r spfRecord, name string, seen map[string]bool) bool {
 	})
 }
 
-// soleSPF parses the only SPF record among texts. ok is false if texts has no SPF record or
-// several.
+// soleSPF parses the only SPF record among texts. It returns false if texts has no SPF record or
+// several, or if the record is invalid.
 func soleSPF(texts []string) (spfRecord, bool) {
 	found := filter(texts, isSPF)
 	if len(found) != 1 {

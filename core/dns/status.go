@@ -17,12 +17,13 @@ const (
 )
 
 // Status is the status of a domain's mail records. MX is the preferred host, and SPF and DMARC are
-// the texts of the records. A field is "missing" if the zone does not have its record.
+// the texts of the records. Each of these three fields is Missing if the zone lacks the record.
 type Status struct {
 	MX    string
 	SPF   string
 	DMARC string
-	DKIM  string // "healthy", "partial" or "missing"
+	// DKIM is DKIMHealthy if both selectors are correct, DKIMPartial if one is, otherwise Missing.
+	DKIM string
 	// VerificationSeen is true when the ownership record is published.
 	VerificationSeen bool
 }

@@ -154,7 +154,7 @@ func TestADomainIsDueHalfADayAfterItsRead(t *testing.T) {
 }
 
 // TestReadsPerTickCoverAllDomains checks that ReadsPerTick is large enough to read all domains in
-// one RereadInterval, and that no smaller number is.
+// one RereadInterval, and that a smaller number is not.
 func TestReadsPerTickCoverAllDomains(t *testing.T) {
 	const tick = 5 * time.Minute
 	for _, n := range []int{0, 1, 287, 288, 289, 10_000, 1_000_000} {

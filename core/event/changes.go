@@ -196,8 +196,8 @@ func ofIntegration(eventType Type, i integration.Integration) Event {
 }
 
 // OfConnection returns the events of a change of a connection. id is the tenant of the connection's
-// mailbox. The event is ConnectionExpired if the status changes from connected to pending, failed
-// or other.
+// mailbox. The event is ConnectionExpired if the status was ConnectionConnected and becomes
+// ConnectionPending, ConnectionFailed or ConnectionOther.
 func OfConnection(id tenant.GUID, before, after integration.Connection) []Event {
 	if after.ID == "" { // a deleted connection
 		after = before

@@ -6,11 +6,11 @@ import "time"
 
 // Tally holds the counters of a refresh.
 type Tally struct {
-	Checked        int // eligible mailboxes that were examined
-	Connected      int // examined mailboxes that are connected now
+	Checked        int // all eligible mailboxes, including those of ErrorCount
+	Connected      int // mailboxes that are connected now, by the stored state if they were not read
 	NewlyConnected int // connected mailboxes that were not connected before
-	Unchanged      int // mailboxes whose stored state was up to date
-	ErrorCount     int // mailboxes that could not be read
+	Unchanged      int // mailboxes that were read and whose connection stays as stored
+	ErrorCount     int // mailboxes that an interrupted listing did not reach
 }
 
 // Reconcile returns the connection of a mailbox after a complete listing. account is the mailbox's

@@ -15,8 +15,9 @@ import (
 // BeginAttempt starts an attempt of a job that a worker has claimed. It returns the job as Running
 // and the step to do. If the job has no next attempt, BeginAttempt returns it unchanged with None.
 //
-// The attempt counts as a fault until a step has a different result. So a job that kills its worker
-// at every attempt fails: after maxFaults such attempts, BeginAttempt returns the job as Failed.
+// The attempt counts as a fault until one of its steps ends without a fault. A job that kills its
+// worker at every attempt therefore fails: after maxFaults such attempts, BeginAttempt returns the
+// job as Failed.
 func BeginAttempt(j Job, now time.Time) (Job, Step) {
 	if !j.Status.HasNextAttempt() {
 		return j, None

@@ -39,7 +39,7 @@ type Log struct {
 	expired  int // number of entries at the front of accepted that have left the window
 }
 
-// Take decides on a request at the time now. The window of an allowed request begins at the time
+// Take decides on a request at the time now. An allowed request counts as accepted at the time
 // since. This time is earlier than now if a different counter has already accepted the request. The
 // caller passes token to GiveBack to undo the request.
 func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Duration) {

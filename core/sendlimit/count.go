@@ -75,8 +75,9 @@ type Reading struct {
 // messages of mailboxes that were added late. A mark later than now can only come from clock skew
 // and is ignored.
 //
-// If a whole earlier day must be read too, the current day comes first, because only the counts of
-// the current day decide which mailboxes are blocked. The earlier days follow, oldest first.
+// The current day comes first if an earlier day must be read from its start, or can be read to its
+// end because its trace is final. Only the counts of the current day decide which mailboxes are
+// blocked. The earlier days follow, oldest first. In all other cases there is a single reading.
 func Readings(mark, now time.Time, location *time.Location) (readings []Reading) {
 	today, next := DayOf(now, location), nextReading(mark, now, location)
 	lagging := next.From.Before(today.Start) && (next.To.Before(now) || next.From.Equal(next.Days[0].Start))

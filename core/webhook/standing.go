@@ -16,7 +16,7 @@ const (
 	// unproven until it has accepted a message from this process.
 	Unproven
 	// Proven means that the endpoint accepted the message of the last try that ended, and that no
-	// try has lasted for SlowAfter.
+	// try in progress has lasted for SlowAfter.
 	Proven
 )
 

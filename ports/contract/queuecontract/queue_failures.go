@@ -15,9 +15,9 @@ import (
 
 var errBroken = errors.New("broken")
 
-// QueuePeriodic starts replicas with the same periodic work, once a second, and waits for the given
-// number of runs. It fails if there are more runs than replicas plus seconds that have passed. A
-// slow machine can only reduce the number of runs.
+// QueuePeriodic starts replicas with the same periodic work, which is due once a second. It waits
+// for the given number of runs. It fails if there are more runs than the number of replicas plus
+// the number of seconds that have passed. A slow machine can only reduce the number of runs.
 func QueuePeriodic(t testing.TB, runs int, replicas ...ports.Worker) {
 	t.Helper()
 	const every = time.Second
