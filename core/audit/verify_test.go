@@ -190,8 +190,8 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 			}
 			continue
 		}
-		// A chain may begin with any entry. A changed first line may therefore be reported for the
-		// second line, which does not continue it.
+		// A chain may begin with any entry. If the first line was changed, Verify may therefore
+		// name the second line, which does not continue the first.
 		if line := brokenLine(err); line != position+1 && (position > 0 || line != 2) {
 			t.Fatalf("seed %d, %s in line %d: %v\n%s", seed, change, position+1, err, strings.Join(changed, "\n"))
 		}

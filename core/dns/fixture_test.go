@@ -37,7 +37,7 @@ func offer() dns.Offer {
 }
 
 // reliableRead returns a complete read of the zone a.test with these record sets. It includes the
-// SPF record of the platform.
+// SPF record at the name platformSPF.
 func reliableRead(sets ...dns.RRSet) dns.ZoneRead {
 	read := readOf(sets...)
 	read.Zone, read.Complete = "a.test", true

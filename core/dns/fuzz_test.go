@@ -17,14 +17,14 @@ func FuzzReadStatus(f *testing.F) {
 		f.Add(seed, seed)
 	}
 	f.Fuzz(func(t *testing.T, first, second string) {
-		s := dns.ZoneRead{Domain: "example.com", Complete: true}
+		read := dns.ZoneRead{Domain: "example.com", Complete: true}
 		for _, owner := range []string{"example.com", "_dmarc.example.com", "selector1._domainkey.example.com", first} {
 			for _, recordType := range []dns.Type{dns.TXT, dns.MX, dns.CNAME} {
-				s.Sets = append(s.Sets, dns.RRSet{Name: owner, Type: recordType, Values: []string{first, second}})
+				read.Sets = append(read.Sets, dns.RRSet{Name: owner, Type: recordType, Values: []string{first, second}})
 			}
 		}
 		desired := dns.Record{Type: dns.CNAME, Name: "selector1._domainkey.example.com", Content: "target.example"}
-		status := dns.ReadStatus(s, []dns.Record{{Type: dns.TXT, Name: "example.com", Content: "MS=ms1"}}, dns.Signing{Selector1: desired})
+		status := dns.ReadStatus(read, []dns.Record{{Type: dns.TXT, Name: "example.com", Content: "MS=ms1"}}, dns.Signing{Selector1: desired})
 		if status.VerificationSeen && first != "MS=ms1" && second != "MS=ms1" {
 			t.Errorf("%q, %q: seen as the verification", first, second)
 		}

@@ -164,8 +164,8 @@ func TestPlanForWildcardDMARC(t *testing.T) {
 // TestPlanForApexEqualToWildcard checks the apex of a zone, which always has its own records. These
 // records are not treated as a wildcard's answer, even if a wildcard has equal texts.
 func TestPlanForApexEqualToWildcard(t *testing.T) {
-	s := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all"))))
-	c := dns.NewPlan(offerWithoutOwnership(), s, nil).Changes[1] // the first change is the MX
+	read := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all"))))
+	c := dns.NewPlan(offerWithoutOwnership(), read, nil).Changes[1] // the first change is the MX
 	if diff := cmp.Diff(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all")), c.Before); diff != "" {
 		t.Error(diff)
 	}

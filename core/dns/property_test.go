@@ -62,10 +62,10 @@ func drawZone(t *rapid.T) dns.ZoneRead {
 		drawSet("_domainkey.a.test", dns.NS, []string{"ns.esp.test"}, 1)
 		drawSet("a.test", dns.CNAME, []string{"web.test"}, 1)
 	}
-	s := reliableRead(sets...)
-	s.Referenced.SPF["one.test"] = []string{"v=spf1 a " + includePlatform + " -all"}
-	s.Referenced.SPF["two.test"] = []string{"v=spf1 ip4:192.0.2.1 -all"}
-	return s
+	read := reliableRead(sets...)
+	read.Referenced.SPF["one.test"] = []string{"v=spf1 a " + includePlatform + " -all"}
+	read.Referenced.SPF["two.test"] = []string{"v=spf1 ip4:192.0.2.1 -all"}
+	return read
 }
 
 // readAfter returns the read of a zone after a provider has written the changes of a plan.
@@ -90,8 +90,8 @@ func readAfter(t *rapid.T, read dns.ZoneRead, plan dns.Plan) dns.ZoneRead {
 
 // recordsAtProvider returns the record sets that the provider lists. Answers from wildcards are not
 // among them.
-func recordsAtProvider(s dns.ZoneRead) []dns.RRSet {
-	return slices.DeleteFunc(slices.Clone(s.Sets), func(rrset dns.RRSet) bool { return rrset.Synthesised })
+func recordsAtProvider(read dns.ZoneRead) []dns.RRSet {
+	return slices.DeleteFunc(slices.Clone(read.Sets), func(rrset dns.RRSet) bool { return rrset.Synthesised })
 }
 
 // drawManaged draws values that an earlier plan wrote.
@@ -176,13 +176,13 @@ func addsOnly(before, after string) bool {
 // answers does not affect the plan.
 func TestPlanIgnoresAnswerOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawZone(t)
-		shuffled := s
-		shuffled.Sets = rapid.Permutation(s.Sets).Draw(t, "sets")
+		read := drawZone(t)
+		shuffled := read
+		shuffled.Sets = rapid.Permutation(read.Sets).Draw(t, "sets")
 		for i := range shuffled.Sets {
 			shuffled.Sets[i].Values = rapid.Permutation(shuffled.Sets[i].Values).Draw(t, "values")
 		}
-		if dns.NewPlan(offer(), s, nil).Hash() != dns.NewPlan(offer(), shuffled, nil).Hash() {
+		if dns.NewPlan(offer(), read, nil).Hash() != dns.NewPlan(offer(), shuffled, nil).Hash() {
 			t.Fatal("the plan changed")
 		}
 	})

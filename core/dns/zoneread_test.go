@@ -26,8 +26,8 @@ func TestNegativeTTL(t *testing.T) {
 		"the SOA has too few fields":      {3600, "ns1.a.test hostmaster.a.test 1", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := dns.ZoneRead{Zone: "a.test", Sets: []dns.RRSet{{Name: "a.test", Type: dns.SOA, TTL: tt.soaTTL, Values: []string{tt.soa}}}}
-			if got := s.NegativeTTL(); got != tt.want {
+			read := dns.ZoneRead{Zone: "a.test", Sets: []dns.RRSet{{Name: "a.test", Type: dns.SOA, TTL: tt.soaTTL, Values: []string{tt.soa}}}}
+			if got := read.NegativeTTL(); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -38,14 +38,14 @@ func TestNegativeTTL(t *testing.T) {
 }
 
 func TestZoneReadCountsServers(t *testing.T) {
-	s := dns.ZoneRead{Servers: []dns.Server{
+	read := dns.ZoneRead{Servers: []dns.Server{
 		{Name: "ns1.test", State: dns.ServerOK, Agrees: true}, {Name: "ns2.test", State: dns.ServerOK},
 		{Name: "ns3.test", State: dns.ServerBlocked}, {Name: "ns4.test", State: dns.ServerUnreachable},
 	}}
-	if got := s.ServersAsked(); got != 3 {
+	if got := read.ServersAsked(); got != 3 {
 		t.Errorf("asked %d", got)
 	}
-	if got := s.ServersAgreeing(); got != 1 {
+	if got := read.ServersAgreeing(); got != 1 {
 		t.Errorf("agreeing %d", got)
 	}
 }

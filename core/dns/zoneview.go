@@ -117,8 +117,8 @@ func (z zoneView) allManaged(p Purpose, values []string) bool {
 
 // planNames returns the names that a plan for a domain inspects.
 func planNames(domain string) []string {
-	keys := "_domainkey." + domain
-	return []string{domain, "_dmarc." + domain, keys, "selector1." + keys, "selector2." + keys, "autodiscover." + domain}
+	dkimDomain := "_domainkey." + domain
+	return []string{domain, "_dmarc." + domain, dkimDomain, "selector1." + dkimDomain, "selector2." + dkimDomain, "autodiscover." + domain}
 }
 
 // observedSets returns the sets of the planNames, without the NS and SOA of the domain itself.

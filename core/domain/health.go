@@ -34,11 +34,11 @@ type Health struct {
 // WithRead returns the domain after a read of its DNS. hosts are the hosts of the mail platform,
 // nil if they are unknown. Only a complete read of a verified domain can detect or end drift, and
 // only if hosts is not nil.
-func (d Domain) WithRead(s dns.ZoneRead, now time.Time, hosts *dns.PlatformHosts) Domain {
-	d.Status = dns.MergeStatus(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
+func (d Domain) WithRead(read dns.ZoneRead, now time.Time, hosts *dns.PlatformHosts) Domain {
+	d.Status = dns.MergeStatus(d.Status, dns.ReadStatus(read, d.Verification, d.Signing), read.Complete)
 	d.CheckedAt = now
-	if s.Complete && d.Verified && hosts != nil {
-		spf, dkim, mx := dns.ReadSoundness(s, d.Offer(*hosts))
+	if read.Complete && d.Verified && hosts != nil {
+		spf, dkim, mx := dns.ReadSoundness(read, d.Offer(*hosts))
 		d.Health = d.Health.afterRead(map[Drift]dns.Soundness{SPFGone: spf, DKIMBroken: dkim, MXMoved: mx})
 	}
 	return d

@@ -59,7 +59,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"BootstrapStep":               {newValue: tenant.StepGrantRole, event: TenantReadinessChanged},
 		"SMTPAuth":                    {newValue: tenant.SMTPAuthEnabled, event: TenantReadinessChanged},
 		"Discovery":                   {newValue: tenant.DiscoveryCompleted, event: TenantReadinessChanged},
-		"LastSyncAt":                  noEvent("a sync that finds nothing new is no news"),
+		"LastSyncAt":                  noEvent("changes with each sync, even if the sync finds nothing new"),
 		"UserMailboxes":               noEvent("a count that includes mailboxes which the service does not manage"),
 		"DomainCount":                 {newValue: 1, event: TenantReadinessChanged},
 		"DomainsVerified":             {newValue: 1, event: TenantReadinessChanged},
@@ -81,7 +81,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"Signing":      noEvent("a read of the domain shows the records to publish"),
 		"Status":       noEvent("the result of a read; Health says whether it is a change"),
 		"Health":       {newValue: domain.Health{Drifted: []domain.Drift{domain.MXMoved}}, event: DomainHealthChanged},
-		"CheckedAt":    noEvent("a read that finds nothing new is no news"),
+		"CheckedAt":    noEvent("changes with each read, even if the read finds nothing new"),
 		"CreatedAt":    noEvent(identity),
 		"MissingSince": noEvent("a replica may lag; the domain is removed when it is missed again"),
 		"Observed":     noEvent(internal),
@@ -98,8 +98,8 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"Alias":          {newValue: "ada", event: MailboxUpdated},
 		"AccountEnabled": {newValue: true, event: MailboxUpdated},
 		"DailySendLimit": {newValue: 5, event: MailboxUpdated},
-		"SendsToday":     noEvent("a count; the usage shows it, and a block is an event"),
-		"SendsTodayAt":   noEvent("a count; the usage shows it, and a block is an event"),
+		"SendsToday":     noEvent("a count; the usage shows it, and a block causes an event"),
+		"SendsTodayAt":   noEvent("a count; the usage shows it, and a block causes an event"),
 		"BlockedAt":      noEvent("OfBlock returns the event, with the count and the limit"),
 		"CreatedAt":      noEvent(identity), "DomainName": noEvent(identity),
 		"TenantName":   noEvent("belongs to the tenant"),
@@ -109,7 +109,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 	checkFields(t, provisioning.Job{ID: "j", Status: provisioning.Running}, OfJob, map[string]field{
 		"ID": noEvent(identity), "RunID": noEvent(identity), "Account": noEvent(identity), "DomainID": noEvent(identity),
 		"TenantGUID": noEvent(identity), "DomainName": noEvent(identity), "CreatedAt": noEvent(identity),
-		"Stage":          noEvent("progress; a job that waits for a person or fails is an event, and so is the end of its run"),
+		"Stage":          noEvent("progress; a job that requires an action or fails causes an event, and so does the end of its run"),
 		"Status":         {newValue: provisioning.Failed, event: DNSJobFailed},
 		"Next":           noEvent(internal),
 		"Provider":       noEvent("found once, by the first plan"),
@@ -123,9 +123,9 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"Name":             noEvent("set at creation"),
 		"Workspace":        noEvent("set at creation; a later name is only a label"),
 		"Status":           {newValue: integration.Failed, event: IntegrationCredentialRejected},
-		"HasError":         noEvent("a refresh failed, which the next one repeats; a rejected credential is an event"),
-		"CredentialFields": noEvent("set at creation"), "LastTestedAt": noEvent("a test that finds nothing new is no news"),
-		"RefreshedAt": noEvent("a refresh that finds nothing new is no news"), "CreatedAt": noEvent(identity), "UpdatedAt": noEvent("set with the others"),
+		"HasError":         noEvent("the next refresh tries again; a rejected credential causes an event"),
+		"CredentialFields": noEvent("set at creation"), "LastTestedAt": noEvent("changes with each test, even if the test finds nothing new"),
+		"RefreshedAt": noEvent("changes with each refresh, even if the refresh finds nothing new"), "CreatedAt": noEvent(identity), "UpdatedAt": noEvent("set with the others"),
 		"Observed": noEvent(internal),
 	})
 	connectionEvents := func(before, after integration.Connection) []Event { return OfConnection("t", before, after) }
@@ -148,7 +148,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"Hash": noEvent("a fresh secret is a rotation, see OfRotation"), "Hint": noEvent("a fresh secret is a rotation, see OfRotation"),
 		"Name":       noEvent("set at creation"),
 		"RevokedAt":  {newValue: changedAt, event: KeyRevoked},
-		"LastUsedAt": noEvent("a request is no change"),
+		"LastUsedAt": noEvent("changes with the requests that use the key"),
 	})
 	checkFields(t, webhook.Webhook{ID: "w", Status: webhook.Enabled}, webhookEvents, map[string]field{
 		"ID": noEvent(identity), "Account": noEvent(identity), "CreatedAt": noEvent(identity), "Tenants": noEvent("set at creation"),
@@ -163,7 +163,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 func TestObjectsWithoutEvents(t *testing.T) {
 	checkFields(t, tenant.ConnectSession{ID: "s"}, noEvents, map[string]field{
 		"ID": noEvent(identity), "Lifetime": noEvent("set at creation"), "ReturnURL": noEvent("set at creation"), "State": noEvent("set at creation"),
-		"Status":    noEvent("a session that is connected is the event tenant.connected; another end is known to the person who uses the link"),
+		"Status":    noEvent("a connected session causes the event tenant.connected; the person who uses the link sees every other end"),
 		"Tenant":    noEvent("the tenant has its own event"),
 		"ExpiresAt": noEvent("set with a new link, which is the answer of a request"),
 	})
@@ -176,7 +176,7 @@ func TestObjectsWithoutEvents(t *testing.T) {
 	})
 	checkFields(t, dnsconnection.Connection{ID: "c"}, noEvents, map[string]field{
 		"ID": noEvent(identity), "AccountID": noEvent(identity), "Provider": noEvent(identity), "CreatedAt": noEvent(identity), "Name": noEvent("set at creation"),
-		"Status":       noEvent("found by a test that the operator runs; a job that the credential stops is the event dns_job.action_required"),
+		"Status":       noEvent("found by a test that the operator runs; a job that the credential stops causes the event dns_job.action_required"),
 		"ZonesVisible": noEvent("found by a test that the operator runs"), "TestedAt": noEvent("found by a test that the operator runs"),
 	})
 }

@@ -21,36 +21,36 @@ type advanceCase struct {
 	stage       Stage
 	status      Status
 	next        Step
-	code        dns.ActionRequired
+	action      dns.ActionRequired
 	pause       time.Duration // the pause of a job that waits
 }
 
 // run advances the job by the observation and compares it with the expected job.
-func (r advanceCase) run(t *testing.T) {
-	j := afterObservations(t, newJob(), r.path...)
+func (c advanceCase) run(t *testing.T) {
+	j := afterObservations(t, newJob(), c.path...)
 	now := j.NextAttemptAt.Add(time.Minute)
 	j, _ = BeginAttempt(j, now)
-	if r.history != nil {
-		r.history(&j, now)
+	if c.history != nil {
+		c.history(&j, now)
 	}
-	got, step := DefaultRetryPolicy.Advance(j, observationNamed(t, r.observation), at(now))
-	if got.Stage != r.stage || got.Status != r.status || got.Next != r.next || got.RequiredAction != r.code {
-		t.Fatalf("got %s, %s, next %q, code %q", got.Stage, got.Status, got.Next, got.RequiredAction)
+	got, step := DefaultRetryPolicy.Advance(j, observationNamed(t, c.observation), at(now))
+	if got.Stage != c.stage || got.Status != c.status || got.Next != c.next || got.RequiredAction != c.action {
+		t.Fatalf("got %s, %s, next %q, action %q", got.Stage, got.Status, got.Next, got.RequiredAction)
 	}
-	want := map[Status]Step{Running: r.next, Waiting: Wait}[r.status]
+	want := map[Status]Step{Running: c.next, Waiting: Wait}[c.status]
 	if step != want {
 		t.Errorf("the step is %q, want %q", step, want)
 	}
-	if r.status == Waiting && !got.NextAttemptAt.Equal(now.Add(r.pause)) {
-		t.Errorf("the job waits %s, want %s", got.NextAttemptAt.Sub(now), r.pause)
+	if c.status == Waiting && !got.NextAttemptAt.Equal(now.Add(c.pause)) {
+		t.Errorf("the job waits %s, want %s", got.NextAttemptAt.Sub(now), c.pause)
 	}
-	if r.status == Running && (got.Message != "" || !got.NextAttemptAt.Equal(now)) {
+	if c.status == Running && (got.Message != "" || !got.NextAttemptAt.Equal(now)) {
 		t.Errorf("the job runs with the message %q at %s", got.Message, got.NextAttemptAt)
 	}
-	if r.status != Running && r.status != Completed && got.Message == "" {
+	if c.status != Running && c.status != Completed && got.Message == "" {
 		t.Error("the job has no message")
 	}
-	if ended := r.status == Completed || r.status == Failed; ended != got.EndedAt.Equal(now) {
+	if ended := c.status == Completed || c.status == Failed; ended != got.EndedAt.Equal(now) {
 		t.Errorf("the job ended at %s", got.EndedAt)
 	}
 	if !got.UpdatedAt.Equal(now) {
@@ -96,20 +96,20 @@ func publishedAgo(ago, negativeTTL time.Duration) func(*Job, time.Time) {
 }
 
 func TestAdvanceDecidesOnEachObservation(t *testing.T) {
-	for _, r := range []advanceCase{
+	for _, c := range []advanceCase{
 		{name: "a plan without problems is written", observation: "changes", stage: StageApply, status: Running, next: Apply},
 		{name: "a plan without changes skips the write", observation: "unchanged", stage: StagePropagation, status: Running, next: ReadDNS},
-		{name: "a plan with a conflict", observation: "conflict", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConflictToResolve},
-		{name: "a plan with a conflict, without a message", observation: "conflict without message", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConflictToResolve},
+		{name: "a plan with a conflict", observation: "conflict", stage: StagePlan, status: ActionRequired, next: Plan, action: dns.ConflictToResolve},
+		{name: "a plan with a conflict, without a message", observation: "conflict without message", stage: StagePlan, status: ActionRequired, next: Plan, action: dns.ConflictToResolve},
 		{name: "a conflict in an unreliable read", observation: "conflict in unreliable read", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "records that were published by hand", observation: "published by hand", stage: StagePropagation, status: Running, next: ReadDNS},
-		{name: "no connection", observation: "no connection", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConnectionRequired},
-		{name: "an unsupported provider", observation: "provider unsupported", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ProviderUnsupported},
-		{name: "a rejected credential", observation: "credential rejected", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.CredentialRejected},
+		{name: "no connection", observation: "no connection", stage: StagePlan, status: ActionRequired, next: Plan, action: dns.ConnectionRequired},
+		{name: "an unsupported provider", observation: "provider unsupported", stage: StagePlan, status: ActionRequired, next: Plan, action: dns.ProviderUnsupported},
+		{name: "a rejected credential", observation: "credential rejected", stage: StagePlan, status: ActionRequired, next: Plan, action: dns.CredentialRejected},
 		{name: "an unreliable read waits", observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "a missing read waits", observation: "no read", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "almost an hour of unreliable reads", history: unreliableForAlmostHour, observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "an hour of unreliable reads", history: unreliableForHour, observation: "unreliable", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ReadUnreliable},
+		{name: "an hour of unreliable reads", history: unreliableForHour, observation: "unreliable", stage: StagePlan, status: ActionRequired, next: Plan, action: dns.ReadUnreliable},
 		{name: "unreliable since a time in the future", history: unreliableInFuture, observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 
 		{name: "a written plan continues", path: toApply, observation: "plan written", stage: StagePropagation, status: Running, next: ReadDNS},
@@ -117,16 +117,16 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "a different plan is planned again", path: toApply, observation: "other changes", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "a zone that changed during the write is planned again", path: toApply, observation: "zone changed during write", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "a zone that changed the second time", path: toApply, history: zoneChangedOnce, observation: "zone changed during write", stage: StagePlan, status: Waiting, next: Plan, pause: 2 * firstPause},
-		{name: "a zone that changed three times", path: toApply, history: zoneChangedTwice, observation: "zone changed during write", stage: StageApply, status: ActionRequired, next: Apply, code: ZoneChanged},
-		{name: "a different plan three times", path: toApply, history: zoneChangedTwice, observation: "other changes", stage: StageApply, status: ActionRequired, next: Apply, code: ZoneChanged},
-		{name: "a new plan with a conflict", path: toApply, observation: "conflict", stage: StageApply, status: ActionRequired, next: Apply, code: dns.ConflictToResolve},
-		{name: "a zone that the credential does not reach", path: toApply, observation: "no zone", stage: StageApply, status: ActionRequired, next: Apply, code: dns.ConnectionRequired},
-		{name: "a credential that was withdrawn", path: toApply, observation: "credential rejected at write", stage: StageApply, status: ActionRequired, next: Apply, code: dns.CredentialRejected},
+		{name: "a zone that changed three times", path: toApply, history: zoneChangedTwice, observation: "zone changed during write", stage: StageApply, status: ActionRequired, next: Apply, action: ZoneChanged},
+		{name: "a different plan three times", path: toApply, history: zoneChangedTwice, observation: "other changes", stage: StageApply, status: ActionRequired, next: Apply, action: ZoneChanged},
+		{name: "a new plan with a conflict", path: toApply, observation: "conflict", stage: StageApply, status: ActionRequired, next: Apply, action: dns.ConflictToResolve},
+		{name: "a zone that the credential does not reach", path: toApply, observation: "no zone", stage: StageApply, status: ActionRequired, next: Apply, action: dns.ConnectionRequired},
+		{name: "a credential that was withdrawn", path: toApply, observation: "credential rejected at write", stage: StageApply, status: ActionRequired, next: Apply, action: dns.CredentialRejected},
 		{name: "a write with an unknown outcome is repeated", path: toApply, observation: "write with unknown outcome", stage: StageApply, status: Waiting, next: Apply, pause: firstPause},
 		{name: "a throttled write waits as long as demanded", path: toApply, observation: "write throttled", stage: StageApply, status: Waiting, next: Apply, pause: time.Minute},
 		{name: "a refused write", path: toApply, observation: "write refused", stage: StageApply, status: Failed},
 		{name: "an unreliable read before the write", path: toApply, observation: "unreliable", stage: StageApply, status: Waiting, next: Apply, pause: firstPause},
-		{name: "a write without an answer for 48 h", path: toApply, history: overdue, observation: "write with unknown outcome", stage: StageApply, status: ActionRequired, next: Apply, code: PropagationTimeout},
+		{name: "a write without an answer for 48 h", path: toApply, history: overdue, observation: "write with unknown outcome", stage: StageApply, status: ActionRequired, next: Apply, action: PropagationTimeout},
 		{name: "WriteErr matters only after Apply", observation: "write refused", stage: StageApply, status: Running, next: Apply},
 
 		{name: "one read is not enough", path: toRead, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
@@ -135,10 +135,10 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "a first read in the future does not count", path: toRead, history: visibleSinceFuture, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
 		{name: "records that are not shown", path: toRead, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
 		{name: "records that are not shown for almost 48 h", path: toRead, history: almostOverdue, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
-		{name: "records that are not shown for 48 h", path: toRead, history: overdue, observation: "not shown", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: PropagationTimeout},
+		{name: "records that are not shown for 48 h", path: toRead, history: overdue, observation: "not shown", stage: StagePropagation, status: ActionRequired, next: ReadDNS, action: PropagationTimeout},
 		{name: "the records were removed again", path: toRead, observation: "changes", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "a conflict in an unreliable read after the write", path: toRead, observation: "conflict in unreliable read", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
-		{name: "a conflict after the write", path: toRead, observation: "conflict", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: dns.ConflictToResolve},
+		{name: "a conflict after the write", path: toRead, observation: "conflict", stage: StagePropagation, status: ActionRequired, next: ReadDNS, action: dns.ConflictToResolve},
 
 		{name: "a verified domain", path: toVerify, observation: "platform ready", stage: StageDomainVerification, status: Running, next: EnableMail},
 		{name: "a domain that is not verified", path: toVerify, history: publishedAgo(time.Hour, time.Minute), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
@@ -146,40 +146,40 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "negative answers are cached for an hour from the publication", path: toVerify, history: publishedAgo(40*time.Minute, 24*time.Hour), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 20 * time.Minute},
 		{name: "not verified while negative answers are cached", path: toVerify, history: publishedAgo(time.Minute, 30*time.Minute), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: 29 * time.Minute},
 		{name: "negative answers count for an hour at most", path: toVerify, history: publishedAgo(0, 24*time.Hour), observation: "not verified", stage: StageDomainVerification, status: Waiting, next: Verify, pause: time.Hour},
-		{name: "not verified for 48 h", path: toVerify, history: overdue, observation: "not verified", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: VerificationTimeout},
+		{name: "not verified for 48 h", path: toVerify, history: overdue, observation: "not verified", stage: StageDomainVerification, status: ActionRequired, next: Verify, action: VerificationTimeout},
 		{name: "not verified because the record is gone", path: toVerify, observation: "not verified, records removed", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "a conflict during the verification", path: toVerify, observation: "conflict", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: dns.ConflictToResolve},
-		{name: "the domain of a different tenant", path: toVerify, observation: "domain taken", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: DomainUnavailable},
-		{name: "the consent was withdrawn", path: toVerify, observation: "access denied", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: TenantAccessLost},
+		{name: "a conflict during the verification", path: toVerify, observation: "conflict", stage: StageDomainVerification, status: ActionRequired, next: Verify, action: dns.ConflictToResolve},
+		{name: "the domain of a different tenant", path: toVerify, observation: "domain taken", stage: StageDomainVerification, status: ActionRequired, next: Verify, action: DomainUnavailable},
+		{name: "the consent was withdrawn", path: toVerify, observation: "access denied", stage: StageDomainVerification, status: ActionRequired, next: Verify, action: TenantAccessLost},
 		{name: "the tenant is gone", path: toVerify, observation: "tenant gone", stage: StageDomainVerification, status: Failed},
 		{name: "the domain is missing", path: toVerify, observation: "domain missing", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
 		{name: "the domain is missing for almost 15 min", path: toVerify, history: missingForAlmost15Minutes, observation: "domain missing", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
 		{name: "the domain is missing for 15 min", path: toVerify, history: missingFor15Minutes, observation: "domain missing", stage: StageDomainVerification, status: Failed},
 		{name: "the e-mail service is ready", path: toMail, observation: "platform ready", stage: StageDKIMPublication, status: Running, next: EnsureSigning},
 		{name: "the e-mail service is not ready", path: toMail, history: publishedAgo(0, time.Hour), observation: "no read", stage: StageDomainVerification, status: Waiting, next: EnableMail, pause: firstPause},
-		{name: "the e-mail service is not ready in 48 h", path: toMail, history: overdue, observation: "platform not ready", stage: StageDomainVerification, status: ActionRequired, next: EnableMail, code: VerificationTimeout},
+		{name: "the e-mail service is not ready in 48 h", path: toMail, history: overdue, observation: "platform not ready", stage: StageDomainVerification, status: ActionRequired, next: EnableMail, action: VerificationTimeout},
 
 		{name: "the DKIM records are specified", path: toSigning, observation: "platform ready", stage: StageDKIMPublication, status: Running, next: Plan},
-		{name: "the DKIM records are not specified in 48 h", path: toSigning, history: overdue, observation: "platform not ready", stage: StageDKIMPublication, status: ActionRequired, next: EnsureSigning, code: DKIMTimeout},
+		{name: "the DKIM records are not specified in 48 h", path: toSigning, history: overdue, observation: "platform not ready", stage: StageDKIMPublication, status: ActionRequired, next: EnsureSigning, action: DKIMTimeout},
 		{name: "a plan of the DKIM records", path: toDKIMPlan, observation: "changes", stage: StageDKIMPublication, status: Running, next: Apply},
-		{name: "a plan of the DKIM records without a connection", path: toDKIMPlan, observation: "no connection", stage: StageDKIMPublication, status: ActionRequired, next: Plan, code: dns.ConnectionRequired},
+		{name: "a plan of the DKIM records without a connection", path: toDKIMPlan, observation: "no connection", stage: StageDKIMPublication, status: ActionRequired, next: Plan, action: dns.ConnectionRequired},
 		{name: "a plan of the DKIM records without changes", path: toDKIMPlan, observation: "unchanged", stage: StageDKIMPublication, status: Running, next: ReadDNS},
 		{name: "the DKIM records are written", path: toDKIMApply, observation: "plan written", stage: StageDKIMPublication, status: Running, next: ReadDNS},
 		{name: "the zone changed during the write of the DKIM records", path: toDKIMApply, observation: "zone changed during write", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
 		{name: "the DKIM records are shown", path: toDKIMRead, history: visibleFor10s, observation: "unchanged and shown", stage: StageDKIMEnablement, status: Running, next: EnableDKIM},
-		{name: "the DKIM records are not shown in 48 h", path: toDKIMRead, history: overdue, observation: "not shown", stage: StageDKIMPublication, status: ActionRequired, next: ReadDNS, code: DKIMTimeout},
+		{name: "the DKIM records are not shown in 48 h", path: toDKIMRead, history: overdue, observation: "not shown", stage: StageDKIMPublication, status: ActionRequired, next: ReadDNS, action: DKIMTimeout},
 		{name: "the platform signs", path: toEnable, observation: "platform ready", stage: StageHealth, status: Running, next: Validate},
 		{name: "the platform does not sign while negative answers are cached", path: toEnable, history: publishedAgo(time.Minute, 11*time.Minute), observation: "platform not ready", stage: StageDKIMEnablement, status: Waiting, next: EnableDKIM, pause: 10 * time.Minute},
 		{name: "the platform does not sign because the records are gone", path: toEnable, observation: "changes", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
-		{name: "the platform does not sign in 48 h", path: toEnable, history: overdue, observation: "platform not ready", stage: StageDKIMEnablement, status: ActionRequired, next: EnableDKIM, code: DKIMTimeout},
+		{name: "the platform does not sign in 48 h", path: toEnable, history: overdue, observation: "platform not ready", stage: StageDKIMEnablement, status: ActionRequired, next: EnableDKIM, action: DKIMTimeout},
 
 		{name: "a healthy domain", path: toValidate, observation: "unchanged and ready", stage: StageDone, status: Completed},
 		{name: "a healthy domain that the platform does not sign", path: toValidate, observation: "unchanged", stage: StageHealth, status: Waiting, next: Validate, pause: firstPause},
 		{name: "a record is missing", path: toValidate, observation: "not shown", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
-		{name: "a record is missing the third time", path: toValidate, history: zoneChangedTwice, observation: "changes", stage: StageHealth, status: ActionRequired, next: Validate, code: ZoneChanged},
-		{name: "a conflict at the end", path: toValidate, observation: "conflict", stage: StageHealth, status: ActionRequired, next: Validate, code: dns.ConflictToResolve},
+		{name: "a record is missing the third time", path: toValidate, history: zoneChangedTwice, observation: "changes", stage: StageHealth, status: ActionRequired, next: Validate, action: ZoneChanged},
+		{name: "a conflict at the end", path: toValidate, observation: "conflict", stage: StageHealth, status: ActionRequired, next: Validate, action: dns.ConflictToResolve},
 		{name: "the last read is not reliable", path: toValidate, observation: "unreliable", stage: StageHealth, status: Waiting, next: Validate, pause: firstPause},
-		{name: "the last reads are not reliable for an hour", path: toValidate, history: unreliableForHour, observation: "unreliable", stage: StageHealth, status: ActionRequired, next: Validate, code: dns.ReadUnreliable},
+		{name: "the last reads are not reliable for an hour", path: toValidate, history: unreliableForHour, observation: "unreliable", stage: StageHealth, status: ActionRequired, next: Validate, action: dns.ReadUnreliable},
 
 		{name: "a throttled call", observation: "throttled", stage: StagePlan, status: Waiting, next: Plan, pause: 5 * time.Minute},
 		{name: "a provider that is down", observation: "down", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
@@ -194,7 +194,7 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "the clock was set back by days", path: toRead, history: func(j *Job, now time.Time) { j.StageSince = now.Add(99 * time.Hour) }, observation: "not shown",
 			stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
 	} {
-		t.Run(r.name, r.run)
+		t.Run(c.name, c.run)
 	}
 }
 

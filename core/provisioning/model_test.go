@@ -28,7 +28,7 @@ type simulation struct {
 // job may start again twice, because the zone may change twice.
 const (
 	maxDuration = 3 * 9 * (2*48 + 3) * time.Hour
-	maxSteps    = 3 * 9 * 500 // the pause grows to 15 minutes
+	maxSteps    = 3 * 9 * 500 // at most 500 steps in a stage, because the pause grows to 15 minutes
 )
 
 // performEvent draws and performs one event: usually a step of a worker, sometimes a jump of the

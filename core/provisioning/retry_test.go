@@ -12,9 +12,9 @@ import (
 )
 
 // stoppedJob returns a job that reached a step by the observations of path and requires an action.
-func stoppedJob(t *testing.T, code dns.ActionRequired, path []string) Job {
+func stoppedJob(t *testing.T, action dns.ActionRequired, path []string) Job {
 	j, _ := BeginAttempt(afterObservations(t, newJob(), path...), start)
-	j.Status, j.RequiredAction, j.Message, j.ZoneChanges, j.Attempt, j.Faults, j.Epoch = ActionRequired, code, "words", 2, 9, 3, 7
+	j.Status, j.RequiredAction, j.Message, j.ZoneChanges, j.Attempt, j.Faults, j.Epoch = ActionRequired, action, "words", 2, 9, 3, 7
 	j.OutageTime, j.OutageSince, j.UnreliableSince, j.VisibleSince, j.PublishedAt, j.NegativeTTL = time.Hour, start, start, start, start, time.Minute
 	return j
 }
@@ -22,7 +22,7 @@ func stoppedJob(t *testing.T, code dns.ActionRequired, path []string) Job {
 func TestRetryResumesWhereItStopped(t *testing.T) {
 	retriedAt := start.Add(1000 * time.Hour)
 	for _, tt := range []struct {
-		code  dns.ActionRequired
+		action dns.ActionRequired
 		path  []string
 		stage Stage
 		next  Step
@@ -56,14 +56,14 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 		{ZoneChanged, toValidate, StageHealth, Validate},
 		{DKIMTimeout, toValidate, StageDKIMEnablement, EnableDKIM},
 	} {
-		before := stoppedJob(t, tt.code, tt.path)
+		before := stoppedJob(t, tt.action, tt.path)
 		got, err := Retry(before, retriedAt)
 		if err != nil || got.Stage != tt.stage || got.Next != tt.next {
-			t.Errorf("%s at %s: %s, %q, %v", tt.code, before.Next, got.Stage, got.Next, err)
+			t.Errorf("%s at %s: %s, %q, %v", tt.action, before.Next, got.Stage, got.Next, err)
 		}
 		if got.Status != Queued || got.RequiredAction != "" || got.Message != "" || got.Epoch != 8 || !got.NextAttemptAt.Equal(retriedAt) ||
 			got.Progress != (Progress{StageSince: retriedAt, PublishedAt: start, NegativeTTL: time.Minute}) {
-			t.Errorf("%s at %s leaves %+v", tt.code, before.Next, got)
+			t.Errorf("%s at %s leaves %+v", tt.action, before.Next, got)
 		}
 	}
 }

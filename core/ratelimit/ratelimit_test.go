@@ -19,8 +19,8 @@ func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Take") }
 type referenceLog struct{ accepted []time.Duration }
 
 // inWindow returns the accepted requests that count at now, sorted.
-func (m *referenceLog) inWindow(b Bucket, now time.Duration) (counted []time.Duration) {
-	for _, at := range m.accepted {
+func (l *referenceLog) inWindow(b Bucket, now time.Duration) (counted []time.Duration) {
+	for _, at := range l.accepted {
 		if now-at < b.Window {
 			counted = append(counted, at)
 		}
@@ -30,15 +30,15 @@ func (m *referenceLog) inWindow(b Bucket, now time.Duration) (counted []time.Dur
 }
 
 // verdict returns the expected verdict on a request at now.
-func (m *referenceLog) verdict(b Bucket, now time.Duration) Verdict {
-	counted := m.inWindow(b, now)
+func (l *referenceLog) verdict(b Bucket, now time.Duration) Verdict {
+	counted := l.inWindow(b, now)
 	v := Verdict{Limit: b.Limit, Allowed: len(counted) < b.Limit}
 	if v.Allowed {
 		counted = append(counted, now)
 		v.Remaining = b.Limit - len(counted)
 	} else {
 		for wait := time.Duration(1); ; wait++ {
-			if len(m.inWindow(b, now+wait)) < b.Limit {
+			if len(l.inWindow(b, now+wait)) < b.Limit {
 				v.RetryIn = wait
 				break
 			}
@@ -49,17 +49,17 @@ func (m *referenceLog) verdict(b Bucket, now time.Duration) Verdict {
 }
 
 // giveBack removes an accepted request.
-func (m *referenceLog) giveBack(token time.Duration) {
-	if i := slices.Index(m.accepted, token); i >= 0 {
-		m.accepted = slices.Delete(m.accepted, i, i+1)
+func (l *referenceLog) giveBack(token time.Duration) {
+	if i := slices.Index(l.accepted, token); i >= 0 {
+		l.accepted = slices.Delete(l.accepted, i, i+1)
 	}
 }
 
 // maxInWindow returns the highest number of accepted requests in any window.
-func (m *referenceLog) maxInWindow(b Bucket) (most int) {
-	for _, from := range m.accepted {
+func (l *referenceLog) maxInWindow(b Bucket) (most int) {
+	for _, from := range l.accepted {
 		n := 0
-		for _, at := range m.accepted {
+		for _, at := range l.accepted {
 			if at >= from && at < from+b.Window {
 				n++
 			}

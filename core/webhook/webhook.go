@@ -50,8 +50,8 @@ type Webhook struct {
 	Description string
 	Status      Status
 	Secrets     Secrets
-	// FailingSince is the time of the first failed try since the last success. It is zero while the
-	// endpoint works.
+	// FailingSince is the time of the first failed try since the last success. Failed tests do not
+	// count. FailingSince is zero while the endpoint works.
 	FailingSince time.Time
 	CreatedAt    time.Time
 }

@@ -372,10 +372,10 @@ type blockingHandler struct {
 	count atomic.Int64
 }
 
-func (f *blockingHandler) handle(ctx context.Context, w ports.Wakeup) error {
-	f.count.Add(1)
+func (h *blockingHandler) handle(ctx context.Context, w ports.Wakeup) error {
+	h.count.Add(1)
 	select {
-	case f.begun <- w.Account:
+	case h.begun <- w.Account:
 	default: // the channel is full
 	}
 	<-ctx.Done()

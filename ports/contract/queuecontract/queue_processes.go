@@ -79,8 +79,8 @@ func QueueProcess(ctx context.Context, dir string, w ports.Worker) error {
 
 // handle claims a job, works for 50 ms and saves the result. While the file "hold" exists, the
 // first process that claimed the job keeps working.
-func (r *jobLog) handle(dir, id string) error {
-	epoch, ok, err := r.Take(id)
+func (l *jobLog) handle(dir, id string) error {
+	epoch, ok, err := l.Take(id)
 	switch {
 	case err != nil:
 		return err
@@ -90,7 +90,7 @@ func (r *jobLog) handle(dir, id string) error {
 	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end) || (epoch == 1 && fileExists(dir, "hold")); {
 		<-time.After(5 * time.Millisecond)
 	}
-	if err := r.Save(id, epoch); !errors.Is(err, errOutdatedEpoch) {
+	if err := l.Save(id, epoch); !errors.Is(err, errOutdatedEpoch) {
 		return err
 	}
 	return nil
@@ -133,34 +133,34 @@ type process struct {
 
 func (p processes) start(t *testing.T) *process {
 	t.Helper()
-	c := &process{Cmd: p.command(p.dir)}
-	c.Stderr = os.Stderr
-	input, err := c.StdinPipe()
+	started := &process{Cmd: p.command(p.dir)}
+	started.Stderr = os.Stderr
+	input, err := started.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.input = input
-	if err := c.Cmd.Start(); err != nil {
+	started.input = input
+	if err := started.Cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.kill)
-	return c
+	t.Cleanup(started.kill)
+	return started
 }
 
-func (c *process) kill() {
-	if !c.ended {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-		c.ended = true
+func (p *process) kill() {
+	if !p.ended {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+		p.ended = true
 	}
 }
 
 // stop closes the standard input of the process and waits for its exit.
-func (c *process) stop(t *testing.T) {
+func (p *process) stop(t *testing.T) {
 	t.Helper()
-	_ = c.input.Close()
-	c.ended = true
-	if err := c.Wait(); err != nil {
+	_ = p.input.Close()
+	p.ended = true
+	if err := p.Wait(); err != nil {
 		t.Fatalf("the end of a process: %v", err)
 	}
 }
@@ -183,13 +183,13 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 		// The kill must interrupt some jobs. Wait until the number of claimed jobs exceeds half of
 		// the handlers of one process.
 		waitFor(t, "work begins", func() bool { return countEvents(jobs.events(t), "taken") > before+QueueMaxHandlers/2 })
-		for _, c := range running {
-			c.kill()
+		for _, worker := range running {
+			worker.kill()
 		}
 	}
 	waitFor(t, "all is done", func() bool { return countEvents(jobs.events(t), "saved") >= countEvents(jobs.events(t), "added") })
-	for _, c := range running {
-		c.stop(t)
+	for _, worker := range running {
+		worker.stop(t)
 	}
 	saved, rerun := map[string]int{}, false
 	ids, _ := jobStates(jobs.events(t))
@@ -277,8 +277,8 @@ var errOutdatedEpoch = errors.New("the row has another epoch")
 // worker, so that the worker stops before the directory is removed.
 func newJobLog(t testing.TB, ids ...string) *jobLog {
 	t.Helper()
-	r := &jobLog{filepath.Join(t.TempDir(), "rows")}
-	err := r.update(func([]jobEvent) (more []jobEvent) {
+	l := &jobLog{filepath.Join(t.TempDir(), "rows")}
+	err := l.update(func([]jobEvent) (more []jobEvent) {
 		for _, id := range ids {
 			more = append(more, jobEvent{ID: id, What: "added"})
 		}
@@ -287,7 +287,7 @@ func newJobLog(t testing.TB, ids ...string) *jobLog {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return l
 }
 
 // jobState is the state of a job after its events.
@@ -320,8 +320,8 @@ func jobStates(events []jobEvent) (ids []string, states map[string]jobState) {
 
 // Take claims a job and increments its epoch. ok is false if the job is saved, or if its last claim
 // is at most QueueRescueAfter old.
-func (r *jobLog) Take(id string) (epoch int, ok bool, err error) {
-	err = r.update(func(events []jobEvent) []jobEvent {
+func (l *jobLog) Take(id string) (epoch int, ok bool, err error) {
+	err = l.update(func(events []jobEvent) []jobEvent {
 		_, states := jobStates(events)
 		if !states[id].isAvailable(time.Now()) {
 			return nil
@@ -334,9 +334,9 @@ func (r *jobLog) Take(id string) (epoch int, ok bool, err error) {
 
 // Save stores the result of a job. It fails with errOutdatedEpoch if the job is saved already, or if
 // it was claimed again after the claim with this epoch.
-func (r *jobLog) Save(id string, epoch int) error {
+func (l *jobLog) Save(id string, epoch int) error {
 	outdated := false
-	err := r.update(func(events []jobEvent) []jobEvent {
+	err := l.update(func(events []jobEvent) []jobEvent {
 		_, states := jobStates(events)
 		if outdated = states[id].saved || states[id].epoch != epoch; outdated {
 			return []jobEvent{{ID: id, What: "refused", Epoch: epoch}}
@@ -350,8 +350,8 @@ func (r *jobLog) Save(id string, epoch int) error {
 }
 
 // Due returns a wake-up for each job that Take can claim. The jobs belong to four accounts.
-func (r *jobLog) Due(context.Context) (due []ports.Wakeup, err error) {
-	err = r.update(func(events []jobEvent) []jobEvent {
+func (l *jobLog) Due(context.Context) (due []ports.Wakeup, err error) {
+	err = l.update(func(events []jobEvent) []jobEvent {
 		ids, states := jobStates(events)
 		for i, id := range ids {
 			if states[id].isAvailable(time.Now()) {
@@ -363,22 +363,22 @@ func (r *jobLog) Due(context.Context) (due []ports.Wakeup, err error) {
 	return due, err
 }
 
-func (r *jobLog) sweep(q ports.Queue) ports.Periodic {
-	return ports.Sweep("sweep", 500*time.Millisecond, q, r.Due)
+func (l *jobLog) sweep(q ports.Queue) ports.Periodic {
+	return ports.Sweep("sweep", 500*time.Millisecond, q, l.Due)
 }
 
 // events returns all events, oldest first.
-func (r *jobLog) events(t testing.TB) (all []jobEvent) {
+func (l *jobLog) events(t testing.TB) (all []jobEvent) {
 	t.Helper()
-	if err := r.update(func(events []jobEvent) []jobEvent { all = events; return nil }); err != nil {
+	if err := l.update(func(events []jobEvent) []jobEvent { all = events; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
 // update is one transaction: decide receives all events and returns the events to append.
-func (r *jobLog) update(decide func([]jobEvent) []jobEvent) error {
-	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+func (l *jobLog) update(decide func([]jobEvent) []jobEvent) error {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
