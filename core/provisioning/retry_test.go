@@ -23,9 +23,9 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 	retriedAt := start.Add(1000 * time.Hour)
 	for _, tt := range []struct {
 		action dns.ActionRequired
-		path  []string
-		stage Stage
-		next  Step
+		path   []string
+		stage  Stage
+		next   Step
 	}{
 		{dns.ConnectionRequired, nil, StagePlan, Plan},
 		{dns.ProviderUnsupported, nil, StagePlan, Plan},

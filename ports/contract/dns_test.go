@@ -24,12 +24,12 @@ type brokenReader struct {
 }
 
 func (b brokenReader) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
-	s, err := b.DNSReader.Read(ctx, owner, name, wanted...)
+	read, err := b.DNSReader.Read(ctx, owner, name, wanted...)
 	if b.change == nil {
-		return s, nil
+		return read, nil
 	}
-	b.change(&s)
-	return s, err
+	b.change(&read)
+	return read, err
 }
 
 func TestDNSReaderSuiteDetectsBrokenPromises(t *testing.T) {

@@ -240,8 +240,8 @@ var brokenTraces = map[string]brokenRulesOrTrace{
 			return sendlimit.Trace{}, err
 		}
 		q.Senders = nil
-		for _, m := range listed {
-			q.Senders = append(q.Senders, m.Address)
+		for _, listedMailbox := range listed {
+			q.Senders = append(q.Senders, listedMailbox.Address)
 		}
 		return m.Sent(ctx, q)
 	}},

@@ -146,7 +146,7 @@ var brokenQueues = []struct {
 	{"loses the account", "a wake-up arrives at its time, unchanged", func() brokenQueue {
 		return brokenQueue{wake: changeEach(func(w *ports.Wakeup) { w.Account = "" })}
 	}},
-	{"delays a wake-up without a time", "a wake-up without a time, or with a past time, arrives at once", func() brokenQueue {
+	{"drops a wake-up without a time", "a wake-up without a time, or with a past time, arrives at once", func() brokenQueue {
 		return brokenQueue{wake: keepOnly(func(w ports.Wakeup) bool { return !w.At.IsZero() })}
 	}},
 	{"drops a wake-up with a past time", "a wake-up without a time, or with a past time, arrives at once", func() brokenQueue {
