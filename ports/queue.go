@@ -52,8 +52,9 @@ type Queue interface {
 // writes must check the epoch in the job's row.
 type Handler func(ctx context.Context, w Wakeup) error
 
-// Periodic is recurring work. It runs when a worker starts and then at every multiple of Every
-// since midnight UTC, once for all replicas. After an error it is retried like a Handler.
+// Periodic is recurring work. It runs when a worker starts and then at every multiple of Every, as
+// time.Time.Truncate counts in UTC, once for all replicas. After an error it is retried like a
+// Handler.
 type Periodic struct {
 	// Kind must differ from the kinds of all handlers.
 	Kind  string

@@ -104,7 +104,7 @@ func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 	}
 }
 
-func TestBoundsAreNormalised(t *testing.T) {
+func TestBoundsAreNormalized(t *testing.T) {
 	denormalized, err := access.NewBounds([]string{"tenants:read", "dns:*", "dns:*"}, []string{tenantTwo, "AAAAAAAA-0000-4000-8000-000000000001"},
 		[]string{"192.0.2.77/24", "10.0.0.0/8"}, new(now.Add(time.Hour)), now)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestSelectorsAreDecidedIndependently(t *testing.T) {
 	}
 }
 
-func TestReadSelectorsComparesTheTargets(t *testing.T) {
+func TestSelectorStatesComparesTheTargets(t *testing.T) {
 	const name = "selector1._domainkey.a.test"
 	for _, tt := range []struct {
 		name    string

@@ -50,7 +50,7 @@ func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
 }
 
 // TestChooseStaysWithinReach checks that Choose returns only workspaces to which the credential has
-// access. If there are several, Choose returns none unless the caller requests one.
+// access. If there are several, Choose returns a workspace only if the caller requests it.
 func TestChooseStaysWithinReach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4, rapid.ID[string]).Draw(t, "ids")

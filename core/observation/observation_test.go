@@ -31,7 +31,7 @@ func TestAdvanceKeepsNewerObservation(t *testing.T) {
 	}
 }
 
-func TestGoneNeedsTwoMissesApart(t *testing.T) {
+func TestIsGoneNeedsTwoMissesFarEnoughApart(t *testing.T) {
 	firstMiss := time.Unix(1000, 0)
 	for _, tt := range []struct {
 		name         string

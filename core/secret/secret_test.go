@@ -36,11 +36,11 @@ type unexportedFields struct {
 
 // shapes returns values that contain a secret in different ways.
 func shapes(s secret.Text) map[string]any {
-	h := unexportedFields{"n", s, []secret.Text{s}, map[string]secret.Text{"k": s}}
+	hidden := unexportedFields{"n", s, []secret.Text{s}, map[string]secret.Text{"k": s}}
 	return map[string]any{
 		"itself": s, "pointer": &s, "slice": []secret.Text{s}, "map": map[string]secret.Text{"k": s},
 		"exported field": exportedFields{"n", s}, "pointer to struct": &exportedFields{"n", s},
-		"unexported field": h, "pointer to unexported field": &h, "in any": []any{s}, "error": fmt.Errorf("refused %v", s),
+		"unexported field": hidden, "pointer to unexported field": &hidden, "in any": []any{s}, "error": fmt.Errorf("refused %v", s),
 	}
 }
 

@@ -4,7 +4,7 @@
 
 // Package failpoint lets a test kill the process before or after a call of a port. The test checks
 // that the service recovers when it starts again. adapters/bunstore passes the name of each
-// operation on the database. app/wiring passes the name of each provider call.
+// operation on the database. app/wiring passes the name of each provider call, and "webhook send".
 //
 //   - failpoint.go is built without the tag `failpoints`, as in every release. Its functions do
 //     nothing.
