@@ -31,7 +31,8 @@ type DNSProvider interface {
 	// leaves all other sets of the zone unchanged. A TTL below the provider's minimum is raised to
 	// the minimum. If all changes are already made, Apply writes nothing and succeeds. It fails
 	// with dns.ChangedError and writes nothing if a set equals neither Before nor After of its
-	// change, or if a CNAME would share its name with other records.
+	// change, or if a CNAME would share its name with other records. A provider may allow other
+	// records beside a CNAME at the apex.
 	//
 	// Some providers cannot make a write conditional. For these providers, Apply fails with
 	// dns.OverlappedError after the write if someone else changed the zone between Apply's last

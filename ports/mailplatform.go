@@ -63,8 +63,9 @@ type Consent interface {
 	// SignInURL returns the URL at which the administrator signs in to exactly the tenant s.Tenant.
 	SignInURL(ctx context.Context, s SignIn) (string, error)
 	// Administrator redeems the code of the sign-in and proves the tenant and the role. It fails
-	// with not_an_administrator. It fails with connect_link_invalid if the tenant or the nonce
-	// differs from s, or if the code was already redeemed.
+	// with not_an_administrator, or with consent_declined if the tenant has not given its consent.
+	// It fails with connect_link_invalid if the tenant or the nonce differs from s, or if the code
+	// was already redeemed.
 	Administrator(ctx context.Context, s SignIn, code secret.Text) (tenant.Administrator, error)
 }
 
@@ -95,7 +96,8 @@ type TenantDirectory interface {
 	// verified. VerifyDomain fails with verification_failed, domain_unavailable or
 	// domain_not_found.
 	VerifyDomain(ctx context.Context, name string) (domain.Platform, error)
-	// EnableMail enables the platform's e-mail service for a verified domain.
+	// EnableMail enables the platform's e-mail service for a verified domain. It fails with
+	// domain_not_found or domain_not_verified.
 	EnableMail(ctx context.Context, name string) error
 	// RemoveDomain removes a domain from the tenant. It does nothing if the tenant has no such
 	// domain. It fails with domain_in_use while objects of the tenant use the domain, or while the
@@ -115,13 +117,15 @@ type MailServer interface {
 	EnableSMTPAuth(ctx context.Context) error
 	// MailDomains lists the domains for which the mail server accepts mail.
 	MailDomains(ctx context.Context) ([]string, error)
-	// Signing returns the DKIM configuration of a domain, the zero value if there is none.
+	// Signing returns the DKIM configuration of a domain. It returns the zero value if there is no
+	// configuration, or if the configuration has no CNAME records yet.
 	Signing(ctx context.Context, name string) (dns.Signing, error)
 	// EnsureSigning creates the DKIM configuration without enabling it, and returns it. It returns
-	// an existing configuration unchanged.
+	// an existing configuration with CNAME records unchanged. It fails with outcome.NotReady while
+	// the mail server does not accept the domain, or while the CNAME records do not exist.
 	EnsureSigning(ctx context.Context, name string) (dns.Signing, error)
-	// EnableSigning starts DKIM signing. It fails with dkim_not_ready if the platform does not see
-	// the CNAME records.
+	// EnableSigning starts DKIM signing. It fails with dkim_not_ready if there is no configuration,
+	// or if the platform does not see the CNAME records.
 	EnableSigning(ctx context.Context, name string) error
 }
 
@@ -138,13 +142,15 @@ type Mailboxes interface {
 	EmailLicenses(ctx context.Context) (tenant.Licenses, error)
 	// Mailbox returns a shared mailbox by its address. It fails with mailbox_not_found.
 	Mailbox(ctx context.Context, address string) (mailbox.Platform, error)
-	// CreateMailbox creates a shared mailbox. It fails with invalid_mailbox_email if the address is
-	// taken or rejected, and with outcome.NotReady while the mail server does not accept the
-	// domain. Unlike other writes, it must not be repeated without a call of Mailbox in between.
+	// CreateMailbox creates a shared mailbox. It may instead return an existing shared mailbox with
+	// the address. It fails with invalid_mailbox_email if the address is taken or rejected, and
+	// with outcome.NotReady while the mail server does not accept the domain. Unlike other writes,
+	// it must not be repeated without a call of Mailbox in between.
 	CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error)
 	// OpenSignIn sets the password of the mailbox's account, enables its sign-in and sets its
-	// sign-in name to the address. It fails with weak_password, or with outcome.NotReady while the
-	// directory does not show the account.
+	// sign-in name to the address. It fails with weak_password, with invalid_mailbox_email if a
+	// different account has the sign-in name, or with outcome.NotReady while the directory does not
+	// show the account.
 	OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error
 	// OpenSubmission enables authenticated SMTP for one mailbox. It fails with outcome.NotReady
 	// until the mail server shows the mailbox.
