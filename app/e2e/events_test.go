@@ -35,3 +35,35 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		}
 	})
 }
+
+// TestRemovalsOutsideTheServiceAreEvents checks the events of a mailbox that an administrator
+// deletes at the platform, and of a policy whose domain is removed. It reads them with a key that
+// the operator limits to events of the tenant.
+func TestRemovalsOutsideTheServiceAreEvents(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
+		limited := c.newLimitedTenant(5, "ada")
+		limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": limited.zone})
+		created := limited.control("POST", "/accounts/"+limited.id+"/keys", object{"name": "reader", "scopes": []string{"events:read"}, "tenant_ids": []string{limited.guid}})
+		reader := limited.caller
+		reader.key = created.text("api_key")
+		reader.expect("GET", limited.path(""), nil, 403, "insufficient_scope")
+		cursor := reader.get("/v1/events?after=now").text("next_cursor")
+
+		address := limited.mailboxes[0].text("primary_smtp")
+		limited.control("DELETE", "/tenants/"+limited.guid+"/mailboxes/"+address, nil)
+		limited.post(limited.path("/sync"), nil)
+		limited.control("POST", "/clock", object{"advance": "16m"})
+		limited.post(limited.path("/sync"), nil)
+		limited.expect("DELETE", limited.path("/domains/"+limited.zone), nil, 200, "")
+		types := []string{}
+		for _, e := range reader.eventsAfter(cursor) {
+			if e.text("type") != "tenant.readiness_changed" {
+				types = append(types, e.text("type"))
+			}
+		}
+		if want := []string{"mailbox.vanished", "policy.removed", "domain.removed"}; !slices.Equal(types, want) {
+			t.Errorf("the events are %q, want %q", types, want)
+		}
+	})
+}

@@ -101,3 +101,19 @@ func TestUnsavedUsesAreKept(t *testing.T) {
 		t.Errorf("stored %v, want the same use twice", store.calls)
 	}
 }
+
+// TestRotatedKeyShowsItsLastUse checks that the answers of a rotation and a revocation show a use
+// that is not stored yet, as the list of keys does.
+func TestRotatedKeyShowsItsLastUse(t *testing.T) {
+	service, _, text := newService(t)
+	service.Uses = &keys.Uses{Store: &useStore{}, Log: slog.New(slog.DiscardHandler)}
+	caller, err := service.Authenticate(t.Context(), bearer(text), anyAddress)
+	apptest.Must(t, err)
+	rotated, err := service.RenewSecret(t.Context(), caller, caller.KeyID, time.Hour, nil)
+	apptest.Must(t, err)
+	revoked, err := service.Revoke(t.Context(), caller, caller.KeyID, nil)
+	apptest.Must(t, err)
+	if want := now(); !rotated.LastUsedAt.Equal(want) || !revoked.LastUsedAt.Equal(want) {
+		t.Errorf("last used at %s and %s, want %s", rotated.LastUsedAt, revoked.LastUsedAt, want)
+	}
+}
