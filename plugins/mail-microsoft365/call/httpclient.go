@@ -16,11 +16,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// NewHTTPClient returns the HTTP client of the plugin. It does not follow redirects, because no
-// endpoint uses them.
+// NewHTTPClient returns the HTTP client of the plugin. It ignores the proxies of the environment, as
+// the other plugins do. It does not follow redirects, because no endpoint uses them.
 func NewHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 16
+	transport.Proxy, transport.MaxIdleConnsPerHost = nil, 16
 	return &http.Client{
 		Transport:     sdk.LimitHosts(spanTransport{transport}),
 		Timeout:       time.Minute,

@@ -49,11 +49,15 @@ func Verify(secret, id, timestamp, signatures string, body []byte) error {
 }
 
 func main() {
+	if len(os.Args) != 5 {
+		fmt.Fprintln(os.Stderr, "usage: verify SECRET WEBHOOK-ID WEBHOOK-TIMESTAMP WEBHOOK-SIGNATURE < body")
+		os.Exit(2)
+	}
 	body, err := io.ReadAll(os.Stdin)
-	if err == nil && len(os.Args) == 5 {
+	if err == nil {
 		err = Verify(os.Args[1], os.Args[2], os.Args[3], os.Args[4], body)
 	}
-	if err != nil || len(os.Args) != 5 {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "not verified:", err)
 		os.Exit(1)
 	}
