@@ -18,8 +18,9 @@ type claim struct {
 	job         provisioning.Job
 	domains     *domainsteps.Steps // each write through domains checks the lease
 	stopRenewal func()
-	// planned is the survey of the last step if that step was Plan, otherwise nil.
-	planned *domainsteps.Survey
+	// planned is the survey of the last step if that step was Plan, otherwise nil. written is the
+	// survey after the write of the last step, or nil if the last step wrote nothing.
+	planned, written *domainsteps.Survey
 }
 
 // startClaim renews the lease of a claimed job until stopRenewal is called. claimBegan is a time

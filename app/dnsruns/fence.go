@@ -13,7 +13,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fencedSteps returns a copy of s that checks the lease of the job before every write.
+// fencedSteps returns a copy of s that checks the lease of the job before every write. Before a
+// write at a provider, and before the intent of such a write is stored, it checks the lease in the
+// database.
 func (c *claim) fencedSteps(s *domainsteps.Steps) *domainsteps.Steps {
 	platform, domains := c.Fence.Mail(s.Platform, c.lease.GuardWrite), fencedDomains{s.Domains, c}
 	reconciler, connections, copied := *s.Reconciler, *s.Connections, *s
@@ -28,15 +30,16 @@ func (c *claim) fencedSteps(s *domainsteps.Steps) *domainsteps.Steps {
 // field named Domains would hide the method Domains of the port.
 type domainStore = ports.Domains
 
-// fencedDomains checks the lease before it stores a changed domain. The steps of a job use no other
-// write of the port.
+// fencedDomains stores a changed domain only while the lease is held. The store keeps the newest
+// observation of each domain, so a late write of an ended job does no harm. The steps of a job use
+// no other write of the port.
 type fencedDomains struct {
 	domainStore
 	claim *claim
 }
 
 func (f fencedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, changed domain.Domain) (d domain.Domain, err error) {
-	err = f.claim.lease.GuardWrite(ctx, func(ctx context.Context) error {
+	err = f.claim.lease.RunHeld(ctx, func(ctx context.Context) error {
 		d, err = f.domainStore.ChangeDomain(ctx, owner, changed)
 		return err
 	})
@@ -58,11 +61,11 @@ func (f fencedWrites) IntendWrite(ctx context.Context, owner access.AccountID, w
 }
 
 func (f fencedWrites) ConfirmWrite(ctx context.Context, owner access.AccountID, id string) error {
-	return f.claim.lease.GuardWrite(ctx, func(ctx context.Context) error { return f.DNSWrites.ConfirmWrite(ctx, owner, id) })
+	return f.claim.lease.RunHeld(ctx, func(ctx context.Context) error { return f.DNSWrites.ConfirmWrite(ctx, owner, id) })
 }
 
 func (f fencedWrites) DropWrite(ctx context.Context, owner access.AccountID, id string) error {
-	return f.claim.lease.GuardWrite(ctx, func(ctx context.Context) error { return f.DNSWrites.DropWrite(ctx, owner, id) })
+	return f.claim.lease.RunHeld(ctx, func(ctx context.Context) error { return f.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
 // fencedProviders returns DNS providers that check the lease before they write to a zone.

@@ -17,7 +17,7 @@ import (
 func (c *claim) observe(ctx context.Context, step provisioning.Step) provisioning.Observation {
 	switch step {
 	case provisioning.Plan:
-		survey, o := c.surveyAndStore(ctx)
+		survey, o := c.stored(ctx, c.survey)
 		if o.Err == nil {
 			c.planned = &survey
 		}
@@ -25,7 +25,7 @@ func (c *claim) observe(ctx context.Context, step provisioning.Step) provisionin
 	case provisioning.Apply:
 		return c.apply(ctx)
 	case provisioning.ReadDNS:
-		survey, o := c.surveyAndStore(ctx)
+		survey, o := c.stored(ctx, c.reread)
 		o.RecordsVisible = o.Err == nil && survey.RecordsVisible
 		return o
 	case provisioning.Verify:
@@ -58,9 +58,9 @@ func (c *claim) observeSurvey(ctx context.Context, survey domainsteps.Survey, er
 	return survey, provisioning.Observation{Zone: provisioning.ZoneOf(survey.Holder, survey.Automation(), survey.Plan), NegativeTTL: survey.Public.NegativeTTL()}
 }
 
-// surveyAndStore makes a survey and stores its DNS state with the domain.
-func (c *claim) surveyAndStore(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
-	survey, o := c.survey(ctx)
+// stored makes a survey and stores its DNS state with the domain.
+func (c *claim) stored(ctx context.Context, makeSurvey func(context.Context) (domainsteps.Survey, provisioning.Observation)) (domainsteps.Survey, provisioning.Observation) {
+	survey, o := makeSurvey(ctx)
 	if o.Err == nil {
 		_, o.Err = c.domains.StoreSurvey(ctx, c.job.Account, survey)
 	}
@@ -74,8 +74,10 @@ func (c *claim) apply(ctx context.Context) provisioning.Observation {
 	if o.Err != nil || !c.job.MayWrite(o.Zone) {
 		return o
 	}
-	o.WriteErr = c.domains.Write(ctx, c.job.Account, c.job.RunID, survey)
-	o.Ready = o.WriteErr == nil
+	survey, o.WriteErr = c.domains.Write(ctx, c.job.Account, c.job.RunID, survey)
+	if o.Ready = o.WriteErr == nil; o.Ready {
+		c.written = &survey
+	}
 	return o
 }
 
@@ -87,6 +89,17 @@ func (c *claim) replan(ctx context.Context) (domainsteps.Survey, provisioning.Ob
 		return c.survey(ctx)
 	}
 	survey, err := c.domains.Replan(ctx, c.job.Account, *planned)
+	return c.observeSurvey(ctx, survey, err)
+}
+
+// reread makes a survey. Right after a write, it takes the records at the provider from the answer
+// of the write.
+func (c *claim) reread(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
+	written := c.written
+	if c.written = nil; written == nil {
+		return c.survey(ctx)
+	}
+	survey, err := c.domains.Reread(ctx, c.job.Account, *written)
 	return c.observeSurvey(ctx, survey, err)
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/ports"
 )
 
 // planLimit is the timeout of a survey's calls to the mail platform. Its calls to DNS providers
@@ -40,10 +39,10 @@ type Survey struct {
 	// domain needs.
 	RecordsVisible bool
 
-	offer        dns.Offer         // the records that the plan must provide
-	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
-	// resolution tells which earlier writes of unknown outcome took effect. It is empty if
-	// zoneProvider is nil.
+	offer dns.Offer // the records that the plan must provide
+	held  heldZone
+	// resolution tells which earlier writes of unknown outcome took effect. It is empty if the
+	// account has no access to the zone.
 	resolution dns.Resolution
 }
 
@@ -69,40 +68,56 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 	if err != nil {
 		return Survey{}, err
 	}
-	offer := d.Offer(facts.Hosts)
-	offer.Policy = s.DMARC
+	survey := Survey{Domain: d, offer: d.Offer(facts.Hosts)}
+	survey.offer.Policy = s.DMARC
+	if survey, err = s.readPublic(ctx, owner, survey); err != nil {
+		return Survey{}, err
+	}
+	return s.makePlan(ctx, owner, survey, func() (heldZone, error) { return s.findHolder(ctx, owner, survey.Public) })
+}
+
+// readPublic returns the survey with a new read of the public DNS.
+func (s *Steps) readPublic(ctx context.Context, owner access.AccountID, survey Survey) (Survey, error) {
 	began := s.Now()
-	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, dns.DesiredRecords(d.Name, offer)...)
+	public, err := reconcile.ReadZone(ctx, s.DNS, owner, survey.Domain.Name, dns.DesiredRecords(survey.Domain.Name, survey.offer)...)
 	if err != nil {
 		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
-	survey := Survey{Domain: d, Public: zoneRead, ReadAt: began, offer: offer}
-	return s.makePlan(ctx, owner, survey, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
-		return s.findHolder(ctx, owner, zoneRead)
-	})
+	survey.Public, survey.ReadAt = public, began
+	return survey, nil
 }
 
 // Replan returns a recent survey with a new plan, made from the records that the provider stores
 // now. It reads the public DNS again only if the account has no access to the zone. It fails as
 // Survey does.
 func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Survey) (Survey, error) {
-	if survey.zoneProvider == nil {
+	if survey.held.provider == nil {
 		return s.Survey(ctx, owner, survey.Domain.ID)
 	}
-	return s.makePlan(ctx, owner, survey, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
+	return s.makePlan(ctx, owner, survey, func() (heldZone, error) {
 		callCtx, cancel := context.WithTimeout(ctx, planLimit)
 		defer cancel()
-		holder, zoneRead, zoneProvider := readProviderRecords(callCtx, survey.Holder, survey.Public, survey.zoneProvider)
-		return holder, zoneRead, zoneProvider, ctx.Err()
+		return survey.held.withRecords(callCtx), ctx.Err()
 	})
+}
+
+// Reread returns a survey that Write returned, with a new read of the public DNS and a new plan. It
+// does not read the records at the provider again, because the answer of the write shows them. It
+// fails as Survey does.
+func (s *Steps) Reread(ctx context.Context, owner access.AccountID, written Survey) (Survey, error) {
+	survey, err := s.readPublic(ctx, owner, written)
+	if err != nil {
+		return Survey{}, err
+	}
+	return s.makePlan(ctx, owner, survey, func() (heldZone, error) { return written.held, nil })
 }
 
 // makePlan returns the survey with its plan. If the account has access to the records that the
 // provider stores, makePlan makes the plan from these records. Otherwise it uses the public DNS.
 // Public answers can differ from the zone, because name servers flatten CNAMEs, proxy addresses and
-// expand wildcards. findHolder returns the holder of the zone, the records to plan from, and the
-// provider or nil.
-func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error)) (Survey, error) {
+// expand wildcards. findHolder returns the zone as its provider holds it. makePlan calls it after it
+// has read the writes of tenantry.
+func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (heldZone, error)) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, survey.Domain.ID)
 	if err != nil {
 		return Survey{}, err
@@ -111,11 +126,11 @@ func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Sur
 	if err != nil {
 		return Survey{}, err
 	}
-	if survey.Holder, survey.ZoneRead, survey.zoneProvider, err = findHolder(); err != nil {
+	if survey.held, err = findHolder(); err != nil {
 		return Survey{}, err
 	}
-	survey.resolution = dns.Resolution{}
-	if survey.zoneProvider != nil {
+	survey.Holder, survey.ZoneRead, survey.resolution = survey.held.holder, survey.held.read(survey.Public), dns.Resolution{}
+	if survey.held.provider != nil {
 		survey.resolution = dns.ResolveWrites(openWrites, survey.ZoneRead.Sets, s.Now())
 		managed = append(managed, survey.resolution.Written()...)
 	}
@@ -168,26 +183,29 @@ func (s *Steps) fetchRecords(ctx context.Context, owner access.AccountID, d *dom
 // Write applies a survey's changes at the provider that serves the zone. runID is the id of the run
 // that makes the write. Write stores the intended write first. After the provider has confirmed the
 // write, tenantry manages the written values. If the outcome is unknown, a later survey finds out
-// whether the write took effect. Write fails with the error of the store or of the provider.
-func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string, survey Survey) error {
+// whether the write took effect. Write returns the survey with the zone as the write left it, for
+// Reread. It fails with the error of the store or of the provider.
+func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string, survey Survey) (Survey, error) {
 	zone := survey.Holder.Access.Zone
 	id, err := s.Writes.IntendWrite(ctx, owner, dns.Write{
 		DomainID: survey.Domain.ID, RunID: runID, Zone: zone.Name, Changes: survey.Plan.Changes, Written: survey.Plan.Writes, At: s.Now(),
 	})
 	if err != nil {
-		return err
+		return Survey{}, err
 	}
-	err = reconcile.Call(ctx, func(ctx context.Context) error {
-		_, err := survey.zoneProvider.Apply(ctx, zone, survey.Plan.Changes)
+	var written []dns.RRSet
+	err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
+		written, err = survey.held.provider.Apply(ctx, zone, survey.Plan.Changes)
 		return err
 	})
+	survey.held = survey.held.withWritten(survey.Plan.Changes, written)
 	switch {
 	case err == nil, dns.IsOverlapped(err):
-		return errors.Join(err, s.Writes.ConfirmWrite(ctx, owner, id))
+		return survey, errors.Join(err, s.Writes.ConfirmWrite(ctx, owner, id))
 	case outcome.ChangedNothing(err):
-		return errors.Join(err, s.Writes.DropWrite(ctx, owner, id))
+		return Survey{}, errors.Join(err, s.Writes.DropWrite(ctx, owner, id))
 	default:
-		return err
+		return Survey{}, err
 	}
 }
 

@@ -35,18 +35,14 @@ func (s *Steps) OpenZone(ctx context.Context, owner access.AccountID, domainID s
 	if err != nil {
 		return OpenedZone{}, fault.ProviderTimeout.With("the DNS of %s could not be read in time", d.Name)
 	}
-	holder, zoneRead, provider, err := s.findHolder(ctx, owner, zoneRead)
+	held, err := s.findHolder(ctx, owner, zoneRead)
 	if err != nil {
 		return OpenedZone{}, err
 	}
-	if provider == nil {
-		a := holder.Automate(zoneRead, dns.Plan{Reliable: zoneRead.Complete, Reason: zoneRead.Reason})
+	if held.provider == nil {
+		zoneRead = held.read(zoneRead)
+		a := held.holder.Automate(zoneRead, dns.Plan{Reliable: zoneRead.Complete, Reason: zoneRead.Reason})
 		return OpenedZone{}, fault.ConnectionRequired.With("the zone of %s cannot be changed. %s", d.Name, a.Message)
 	}
-	opened := OpenedZone{Domain: d, Zone: holder.Access.Zone, Provider: provider}
-	err = reconcile.Call(ctx, func(ctx context.Context) error {
-		opened.Records, err = provider.Records(ctx, opened.Zone)
-		return err
-	})
-	return opened, err
+	return OpenedZone{Domain: d, Zone: held.holder.Access.Zone, Records: held.records, Provider: held.provider}, nil
 }

@@ -16,41 +16,69 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// findHolder finds the DNS provider that serves a domain's zone. If a connection of the account
-// reaches the zone, findHolder returns zoneRead with the records that the provider stores, and the
-// provider. Otherwise it returns zoneRead and nil.
-//
-// If the provider does not answer, findHolder marks the returned read as unreliable, because the
-// zone may contain records that its name servers do not show.
-func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead) (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
+// heldZone is the zone of a domain, as its DNS provider holds it. If no connection of the account
+// reaches the zone, provider is nil and records is empty.
+type heldZone struct {
+	holder   dns.Holder
+	records  []dns.RRSet // all record sets that the provider stores
+	provider ports.DNSProvider
+}
+
+// findHolder finds the DNS provider that serves the zone of a public read, and reads the records
+// that this provider stores.
+func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, public dns.ZoneRead) (heldZone, error) {
 	providers, err := s.Connections.Providers.Providers(ctx)
 	if err != nil {
-		return dns.Holder{}, zoneRead, nil, err
+		return heldZone{}, err
 	}
 	connections, err := s.Connections.List(ctx, owner)
 	if err != nil {
-		return dns.Holder{}, zoneRead, nil, err
+		return heldZone{}, err
 	}
 	callCtx, cancel := context.WithTimeout(ctx, planLimit)
 	defer cancel()
-	accesses, zoneProvider := s.findConnection(callCtx, owner, zoneRead, dns.Detect(zoneRead, providers).Provider.ID, connections)
-	holder, zoneRead, zoneProvider := readProviderRecords(callCtx, dns.FindHolder(zoneRead, providers, accesses), zoneRead, zoneProvider)
-	return holder, zoneRead, zoneProvider, ctx.Err()
+	accesses, provider := s.findConnection(callCtx, owner, public, dns.Detect(public, providers).Provider.ID, connections)
+	held := heldZone{holder: dns.FindHolder(public, providers, accesses), provider: provider}
+	return held.withRecords(callCtx), ctx.Err()
 }
 
-// readProviderRecords returns zoneRead with the records that the provider stores, if a connection
-// of the account reaches the zone. Otherwise the returned provider is nil.
-func readProviderRecords(ctx context.Context, holder dns.Holder, zoneRead dns.ZoneRead, zoneProvider ports.DNSProvider) (dns.Holder, dns.ZoneRead, ports.DNSProvider) {
-	if holder.Access.Standing == dns.ZoneAccessible {
-		records, err := zoneProvider.Records(ctx, holder.Access.Zone)
-		if holder.Access.Standing, holder.Access.Detail = accessStanding(err); holder.Access.Standing == dns.ZoneAccessible {
-			return holder, zoneRead.WithProviderRecords(records), zoneProvider
+// withRecords returns the zone with the records that the provider stores now.
+func (z heldZone) withRecords(ctx context.Context) heldZone {
+	if z.holder.Access.Standing == dns.ZoneAccessible {
+		records, err := z.provider.Records(ctx, z.holder.Access.Zone)
+		if z.holder.Access.Standing, z.holder.Access.Detail = accessStanding(err); z.holder.Access.Standing == dns.ZoneAccessible {
+			z.records = records
+			return z
 		}
 	}
-	if holder.Access.Standing.RecordsUnknown() && zoneRead.Complete {
-		zoneRead.Complete, zoneRead.Reason = false, dns.ReasonProviderUnavailable
+	return heldZone{holder: z.holder}
+}
+
+// withWritten returns the zone after a write of these changes. written are the changed record sets
+// as the provider stores them.
+func (z heldZone) withWritten(changes []dns.Change, written []dns.RRSet) heldZone {
+	z.records = slices.DeleteFunc(slices.Clone(z.records), func(set dns.RRSet) bool {
+		return slices.ContainsFunc(changes, func(c dns.Change) bool { return c.After.Replaces(set) })
+	})
+	for _, set := range written {
+		if len(set.Values) > 0 {
+			z.records = append(z.records, set)
+		}
 	}
-	return holder, zoneRead, nil
+	return z
+}
+
+// read returns the records to plan from: those of the provider if there is access to them,
+// otherwise those of the public read. If the provider did not answer, read marks the result as
+// unreliable, because the zone may contain records that its name servers do not show.
+func (z heldZone) read(public dns.ZoneRead) dns.ZoneRead {
+	if z.provider != nil {
+		return public.WithProviderRecords(z.records)
+	}
+	if z.holder.Access.Standing.RecordsUnknown() && public.Complete {
+		public.Complete, public.Reason = false, dns.ReasonProviderUnavailable
+	}
+	return public
 }
 
 // providerOrder lists the connected providers without duplicates. The provider detected from the

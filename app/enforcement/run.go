@@ -166,10 +166,7 @@ func (p *pass) callWithRenewedLease(ctx context.Context, call func(context.Conte
 // because a read is harmless even after the lease was lost.
 func (p *pass) callReadOnly(ctx context.Context, call func(context.Context) error) error {
 	return p.withCallSlot(ctx, func() error {
-		if err := p.lease.RenewIfStale(ctx); err != nil {
-			return err
-		}
-		return p.lease.UntilExpiry(ctx, func(ctx context.Context) error { return reconcile.Call(ctx, call) })
+		return p.lease.RunHeld(ctx, func(ctx context.Context) error { return reconcile.Call(ctx, call) })
 	})
 }
 

@@ -88,6 +88,16 @@ func (l *Lease) GuardWrite(ctx context.Context, write func(context.Context) erro
 	return l.UntilExpiry(ctx, write)
 }
 
+// RunHeld renews the lease if it is not fresh, and runs call with a deadline at the end of the
+// lease. It costs less than GuardWrite, but does not notice a claim that was ended from outside
+// before the lease expired. It is for calls that do no harm in this case.
+func (l *Lease) RunHeld(ctx context.Context, call func(context.Context) error) error {
+	if err := l.RenewIfStale(ctx); err != nil {
+		return err
+	}
+	return l.UntilExpiry(ctx, call)
+}
+
 // UntilExpiry runs call with a deadline at the end of the lease, without renewing it. It returns
 // ErrLost when the lease has expired.
 func (l *Lease) UntilExpiry(ctx context.Context, call func(context.Context) error) error {

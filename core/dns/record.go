@@ -91,6 +91,12 @@ func (s RRSet) Same(other RRSet) bool {
 		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))
 }
 
+// Replaces reports whether both sets have the same name and type, so that a zone has only one of
+// them.
+func (s RRSet) Replaces(other RRSet) bool {
+	return s.Type == other.Type && sameName(s.Name, other.Name)
+}
+
 // InZone reports whether the zone with this apex can hold the set. The name of the set must be the
 // apex or below the apex. The type must have the form of a record type, such as TXT or TYPE65534. A
 // type in lower case is not allowed, because types are compared exactly.
