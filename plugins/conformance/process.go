@@ -22,8 +22,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// errNoSimulator means that the plugin does not have the command `simulate`, or that the command
-// exits with 2.
+// errNoSimulator means that the command `simulate` exits with exitNoSimulator.
 var errNoSimulator = errors.New("the plugin has no simulator")
 
 // exitNoSimulator is the exit code of the command `simulate` if a plugin has no simulator.

@@ -52,38 +52,38 @@ type (
 
 func newZoneServer(t T, provider string) *zoneServer {
 	t.Helper()
-	w := &zoneServer{provider: provider}
+	s := &zoneServer{provider: provider}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /zones", w.list)
-	mux.HandleFunc("PUT /zones/{name}", w.edit)
+	mux.HandleFunc("GET /zones", s.list)
+	mux.HandleFunc("PUT /zones/{name}", s.edit)
 	mux.HandleFunc("GET /dns", func(response http.ResponseWriter, _ *http.Request) {
-		simulate.WriteJSON(response, http.StatusOK, map[string]string{"addr": w.dnsAddr})
+		simulate.WriteJSON(response, http.StatusOK, map[string]string{"addr": s.dnsAddr})
 	})
-	w.url = startServer(t, mux)
-	return w
+	s.url = startServer(t, mux)
+	return s
 }
 
-func (w *zoneServer) list(response http.ResponseWriter, r *http.Request) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (s *zoneServer) list(response http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	found := []zoneDoc{}
-	for _, z := range w.zones {
-		if name := r.URL.Query().Get("name"); r.URL.Query().Get("provider") == w.provider && (name == "" || name == z.Name) {
+	for _, z := range s.zones {
+		if name := r.URL.Query().Get("name"); r.URL.Query().Get("provider") == s.provider && (name == "" || name == z.Name) {
 			found = append(found, *z)
 		}
 	}
 	simulate.WriteJSON(response, http.StatusOK, found)
 }
 
-func (w *zoneServer) edit(response http.ResponseWriter, r *http.Request) {
+func (s *zoneServer) edit(response http.ResponseWriter, r *http.Request) {
 	var sent zoneDoc
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&sent); err != nil {
 		simulate.WriteError(response, http.StatusBadRequest, "the body is not a zone: "+err.Error())
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	zone := w.find(r.PathValue("name"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	zone := s.find(r.PathValue("name"))
 	switch {
 	case zone == nil:
 		simulate.WriteError(response, http.StatusNotFound, "no such zone")
@@ -96,8 +96,8 @@ func (w *zoneServer) edit(response http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (w *zoneServer) find(name string) *zoneDoc {
-	for _, z := range w.zones {
+func (s *zoneServer) find(name string) *zoneDoc {
+	for _, z := range s.zones {
 		if z.Name == name {
 			return z
 		}
@@ -106,32 +106,32 @@ func (w *zoneServer) find(name string) *zoneDoc {
 }
 
 // add creates an empty zone and returns its name.
-func (w *zoneServer) add() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	name := fmt.Sprintf("zone-%d.test", len(w.zones)+1)
-	w.zones = append(w.zones, &zoneDoc{
-		Name: name, Provider: w.provider, NameServers: []string{"ns1.provider.example", "ns2.provider.example"},
+func (s *zoneServer) add() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := fmt.Sprintf("zone-%d.test", len(s.zones)+1)
+	s.zones = append(s.zones, &zoneDoc{
+		Name: name, Provider: s.provider, NameServers: []string{"ns1.provider.example", "ns2.provider.example"},
 		Version: 1, Records: []recordDoc{}, Veiled: json.RawMessage("[]"),
 	})
 	return name
 }
 
 // replace removes the records of a zone for which remove returns true, and adds the records in
-// added. A check calls it to edit a zone like the zone's owner.
-func (w *zoneServer) replace(zone string, remove func(recordDoc) bool, added []recordDoc) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	z := w.find(zone)
+// added. A check calls it to edit a zone as the zone's owner would.
+func (s *zoneServer) replace(zone string, remove func(recordDoc) bool, added []recordDoc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	z := s.find(zone)
 	z.Version++
 	z.Records = append(slices.DeleteFunc(slices.Clone(z.Records), remove), added...)
 }
 
 // records returns the records of a zone.
-func (w *zoneServer) records(zone string) []recordDoc {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.find(zone).Records)
+func (s *zoneServer) records(zone string) []recordDoc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.find(zone).Records)
 }
 
 // recordsOfSet returns the records of a record set.
@@ -167,14 +167,14 @@ func setsOf(records []recordDoc) []dns.RRSet {
 }
 
 // serveDNS starts a DNS server on UDP that answers with the records of the zones.
-func (w *zoneServer) serveDNS(t T) {
+func (s *zoneServer) serveDNS(t T) {
 	t.Helper()
 	var config net.ListenConfig
 	conn, err := config.ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	w.dnsAddr = conn.LocalAddr().String()
+	s.dnsAddr = conn.LocalAddr().String()
 	ended := make(chan struct{})
 	panics.Go(func() {
 		defer close(ended)
@@ -184,7 +184,7 @@ func (w *zoneServer) serveDNS(t T) {
 			if err != nil {
 				return // the check has ended
 			}
-			if answer, err := w.answer(packet[:n]); err == nil {
+			if answer, err := s.answer(packet[:n]); err == nil {
 				_, _ = conn.WriteTo(answer, from)
 			}
 		}
@@ -196,16 +196,16 @@ func (w *zoneServer) serveDNS(t T) {
 }
 
 // answer returns the answer to a DNS question.
-func (w *zoneServer) answer(packet []byte) ([]byte, error) {
+func (s *zoneServer) answer(packet []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(packet); err != nil || len(m.Questions) != 1 {
 		return nil, fmt.Errorf("question: %w", err)
 	}
 	m.Response, m.Additionals = true, nil
 	question := m.Questions[0]
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, z := range w.zones {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, z := range s.zones {
 		for _, r := range z.Records {
 			if !strings.EqualFold(r.Name+".", question.Name.String()) || "Type"+r.Type != question.Type.String() {
 				continue

@@ -56,7 +56,7 @@ func (b *budget) acquire() error {
 	defer b.mu.Unlock()
 	now := b.now()
 	b.expire(now)
-	freeAt := now.Add(callTime) // if all calls are still in flight
+	freeAt := now.Add(callTime) // an estimate for the case that all calls are still in flight
 	if len(b.calls) > 0 {
 		freeAt = b.calls[0].Add(window)
 	}

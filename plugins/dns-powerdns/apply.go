@@ -16,8 +16,8 @@ const defaultTTL = 3600
 // Apply implements sdk.DNSProvider. A PATCH is atomic, but it cannot be made conditional on an
 // unchanged zone. Therefore Apply holds the lock of the zone and reads the zone right before the
 // PATCH. If the serial shows that somebody changed the zone between the read and the PATCH, Apply
-// fails with sdk.Overlapped. Apply does not write to a zone with a SOA-EDIT-API mode by which the
-// serial would not show a change.
+// fails with sdk.Overlapped. Apply does not write to a zone whose SOA-EDIT-API mode does not
+// increment the serial at each change.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -58,7 +58,8 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 }
 
 // countsEveryChange reports whether every change by the API increments the serial of a zone with
-// this soa_edit_api. With DEFAULT, the first change of a day sets it to the date followed by 01.
+// this soa_edit_api. With DEFAULT, the first change of a day sets the serial to the date followed
+// by 01.
 func countsEveryChange(soaEditAPI string) bool {
 	return strings.EqualFold(soaEditAPI, "DEFAULT") || strings.EqualFold(soaEditAPI, "INCREASE")
 }

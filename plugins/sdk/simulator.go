@@ -56,7 +56,7 @@ func parseSimulatorFlags(args []string, stderr io.Writer) (simulatorFlags, error
 	flags.SetOutput(stderr)
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` to listen on")
 	flags.StringVar(&f.dataDir, "data", "", "`folder` of the simulator's state")
-	flags.StringVar(&f.worldURL, "world", "", "base `URL` of the sandbox's world interface")
+	flags.StringVar(&f.worldURL, "world", "", "base `URL` of the sandbox's HTTP interface for simulators")
 	if err := flags.Parse(args); err != nil {
 		return f, err
 	}

@@ -22,8 +22,8 @@ type accountPage struct {
 	Next  string       `json:"next_starting_after"`
 }
 
-// Check implements sdk.SendingPlatform. If the key does not have the scope workspaces:read, it uses
-// the workspace of an account.
+// Check implements sdk.SendingPlatform. If the key does not have the scope workspaces:read, Check
+// uses the workspace of an account.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	var w struct{ ID, Name string }
 	err := p.call(ctx, http.MethodGet, "/workspaces/current", &w)

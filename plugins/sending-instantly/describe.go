@@ -36,8 +36,8 @@ func description() sdk.Description {
 			{Key: "credential", Limit: 100, Window: time.Second, Costs: requestCosts()},
 			{Key: "credential", Limit: 6000, Window: time.Minute, Costs: requestCosts()},
 			{Key: "credential", Limit: 75, Window: time.Minute, Only: []string{"start_sign_in"}},
-			// Instantly allows 150 per minute. If an IP address exceeds that limit, Instantly
-			// blocks it, often for hours.
+			// Instantly allows 150 calls per minute. If an IP address exceeds that limit, Instantly
+			// blocks the address, often for hours.
 			{Key: "egress", Limit: 120, Window: time.Minute, Only: []string{"start_sign_in"}},
 		},
 	}

@@ -39,8 +39,8 @@ type Call struct {
 }
 
 // Interceptor runs around a call. It calls next at most once. To refuse the call, it does not call
-// next. The error of next is an *outcome.Error, or the error of an inner interceptor or of the
-// Opener.
+// next. The error of next is or wraps an *outcome.Error, or it is the error of an inner interceptor
+// or of the Opener.
 type Interceptor func(ctx context.Context, c Call, next func(context.Context) error) error
 
 // Tenant returns the id of the mail platform's tenant to which the call belongs, or "".
@@ -267,8 +267,9 @@ func snakeCase(name string) string {
 	return out.String()
 }
 
-// CutReadsAsDown returns an interceptor that changes the outcome of reads. If the connection was
-// cut, it replaces Unknown by Down, because a read has no effect.
+// CutReadsAsDown returns an interceptor that changes the outcome of reads. If the connection
+// between the plugin and the provider was cut, it replaces Unknown by Down, because a read has no
+// effect.
 func CutReadsAsDown() Interceptor {
 	return func(ctx context.Context, c Call, next func(context.Context) error) error {
 		err := next(ctx)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package wire is the protocol between the host and a plugin process. It has the gRPC messages, the
-// handshake, and the conversions between messages and the types of the ports. Only this package,
-// the generated code in plugins/proto and tests import gRPC or protobuf.
+// handshake, and the conversions between messages and the types of package ports. Only this
+// package, the generated code in plugins/proto and tests import gRPC or protobuf.
 //
-// On the host's side Start returns a Process, and MailClient, DNSClient and SendingClient return
-// ports whose methods call such a process. On the plugin's side Serve answers those calls with the
-// author's code.
+// On the host's side Start returns a Process. MailClient, DNSClient and SendingClient return
+// implementations of the interfaces in package ports, whose methods call such a process. On the
+// plugin's side Serve answers these calls with the author's code.
 //
 //   - description.go: Description, Field and Budget, which a plugin sends to the host, and
 //     Connection, which the host sends with each call.
@@ -14,16 +14,18 @@
 //   - serve.go: Serve, the plugin's side. Read this file or process.go first.
 //   - process.go: Process, a running plugin. runner.go: how its process is started and killed.
 //     runner_linux.go, runner_other.go: the attributes of that process on each system.
-//   - mailclient.go, mailserver.go, dns.go, sending.go: one client and one server for each port.
+//   - mailclient.go, mailserver.go, dns.go, sending.go: one client and one server for each
+//     interface.
 //   - chain.go: Interceptor, which runs around each call of a client. answers.go: the check of each
 //     answer.
-//   - fence.go: Fence, which runs each write of a port inside a guard.
+//   - fence.go: Fence, which runs each write of a client inside a guard.
 //   - inprocess.go: clients that call a provider in the same process.
 //   - hosts.go: the hosts that a plugin may connect to.
 //   - limits.go, limits_linux.go: Limits, which limit what a plugin's processes may use. They apply
 //     only on Linux.
 //   - certificate.go: the certificate of the host.
-//   - waits.go: ShareWaits, the stream on which a plugin shares its waits.
+//   - waits.go: ShareWaits, the stream on which a plugin shares its waits. A wait is a pause that
+//     the provider has asked for with Retry-After.
 //   - outcome.go: how errors cross the connection.
 //   - convert.go: the conversions.
 package wire

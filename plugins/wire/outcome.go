@@ -29,7 +29,7 @@ const (
 	CauseUnclassified = "plugin_unclassified" // the author's code returned an error that is not an outcome
 )
 
-// maxTextBytes is the maximum length of a text that is received from a plugin.
+// maxTextBytes is the maximum length of a text that sanitize returns.
 const maxTextBytes = 1024
 
 var protoKinds = map[outcome.Kind]proto.Outcome_Kind{
@@ -92,9 +92,9 @@ func classify(err error) *outcome.Error {
 const undecodablePrefix = "grpc: failed to unmarshal the received message"
 
 // fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown if no complete
-// answer arrived, because the plugin may have executed the call. For reads, CutReadsAsDown can
-// change it to Down. ctx is the context of the call. grpc-go reports codes.Canceled in two cases:
-// the caller cancelled ctx, or the connection was closed because the process had ended.
+// answer arrived, because the plugin may have executed the call. ctx is the context of the call.
+// grpc-go reports codes.Canceled in two cases: the caller cancelled ctx, or the connection was
+// closed because the process had ended.
 func fromStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -4,7 +4,8 @@
 // updates (RFC 2136) signed with a TSIG key, by TCP. The simulator joins the strings of a TXT
 // record, because the zones of a sandbox contain the joined text.
 //
-//   - simulator.go: New, the requests that messages become, and the control calls. Start here.
+//   - simulator.go: New, the conversion of DNS messages to requests, and the control calls. Start
+//     here.
 //   - listen.go: the DNS listener.
 //   - message.go: TSIG, transfers and queries.
 //   - update.go: prerequisites and changes.
@@ -26,8 +27,8 @@ const (
 	KeyName = "simulated-key"
 	Secret  = "c2ltdWxhdGVkLXJmYzIxMzYtc2VjcmV0"
 	// OperatorZone is a zone of the server's operator. The key may transfer the zone but not update
-	// it. It exists so that the setting `zones` is not empty if the sandbox has no zones at this
-	// provider.
+	// it. The zone exists so that the setting `zones` is not empty if the sandbox has no zones at
+	// this provider.
 	OperatorZone = "operator.rfc2136.sandbox-dns.test"
 )
 

@@ -34,8 +34,8 @@ type journal struct {
 	mu      sync.Mutex
 	file    *os.File
 	entries []Entry
-	// firstNumber is the call number of entries[0]. When the journal is cleared, it increases. The
-	// status of an older call is therefore not stored in a later entry.
+	// firstNumber is the call number of entries[0]. clear increases it, so that the status of an
+	// older call is not stored in a later entry.
 	firstNumber int
 }
 

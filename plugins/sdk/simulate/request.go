@@ -73,7 +73,7 @@ func (s *State[K, A, V]) Remove(workspace, address string) bool {
 }
 
 // Request is a request to a Platform: an API request, a control call, or a finished sign-in. For a
-// sign-in the HTTP fields are nil.
+// sign-in, HTTP, Header and Route are nil.
 type Request[K, A, V any] struct {
 	HTTP   *http.Request
 	Header http.Header     // the header of the answer

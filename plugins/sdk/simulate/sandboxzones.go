@@ -30,32 +30,32 @@ func newSandboxZones(base, provider string) *sandboxZones {
 }
 
 // zones returns the provider's zones, or only the zone with this name if name is not empty.
-func (w *sandboxZones) zones(ctx context.Context, name string) (found []Zone, err error) {
-	query := url.Values{"provider": {w.provider}}
+func (s *sandboxZones) zones(ctx context.Context, name string) (found []Zone, err error) {
+	query := url.Values{"provider": {s.provider}}
 	if name != "" {
 		query.Set("name", name)
 	}
-	err = w.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &found)
+	err = s.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &found)
 	return found, err
 }
 
-func (w *sandboxZones) edit(ctx context.Context, name string, version uint32, records []Record) error {
+func (s *sandboxZones) edit(ctx context.Context, name string, version uint32, records []Record) error {
 	body := map[string]any{"version": version, "records": append([]Record{}, records...)}
-	return w.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(name), body, nil)
+	return s.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(name), body, nil)
 }
 
 // call sends in as JSON. If out is not nil, call decodes the answer into out. If the sandbox
 // refuses the call, it fails with ErrNoZone, ErrZoneChanged or InvalidRecords.
-func (w *sandboxZones) call(ctx context.Context, method, path string, in, out any) error {
+func (s *sandboxZones) call(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, w.base+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, s.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	resp, err := w.client.Do(req)
+	resp, err := s.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("call the sandbox: %w", err)
 	}

@@ -95,8 +95,8 @@ type Workspace struct {
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // NextStamp returns FormatTime of the time of a change. before is the result for the previous
-// change. The time is now, but at least one millisecond after before, so that the two results
-// differ.
+// change. The time is now, or one millisecond after the previous change if now is earlier than
+// that. The two results therefore differ.
 func NextStamp(before string, now time.Time) string {
 	if last, err := time.Parse(time.RFC3339, before); err == nil && now.Before(last.Add(time.Millisecond)) {
 		now = last.Add(time.Millisecond)

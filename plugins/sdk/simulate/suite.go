@@ -4,14 +4,14 @@ package simulate
 
 // Suite tells the conformance suite how to bring a simulated sending platform into the states that
 // the contract suite (package ports/contract) needs. The simulator answers GET /_control/suite with
-// a Suite. The conformance suite replaces these words in its texts:
+// a Suite. The conformance suite replaces these words in the texts of the Suite:
 //
 //   - $url: the URL of the simulator
 //   - $name, $first and $last: the display name of an account, and the first and the second word of
 //     this name
 //   - $third: the number of the account modulo 3
 //   - $session: the id of a sign-in session
-//   - $workspaces, as a whole value: a list of workspaces (see SuiteWorkspaces)
+//   - $workspaces, if it is the whole text: a list of workspaces (see SuiteWorkspaces)
 type Suite struct {
 	// Prepare lists the control calls that the suite makes before each check.
 	Prepare []SuiteCall `json:"prepare,omitempty"`

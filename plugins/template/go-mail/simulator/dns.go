@@ -46,8 +46,8 @@ func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	var world struct {
+	var answer struct {
 		Addr string `json:"addr"`
 	}
-	return world.Addr, json.NewDecoder(resp.Body).Decode(&world)
+	return answer.Addr, json.NewDecoder(resp.Body).Decode(&answer)
 }

@@ -28,7 +28,7 @@ type (
 	route   = simulate.Route[key, account, struct{}]
 )
 
-// key is an API key as the platform stores it. PUT /_control/keys/{key} creates one.
+// key is an API key as the platform stores it. PUT /_control/keys/{key} creates a key.
 type key struct {
 	Workspaces []simulate.Workspace `json:"workspaces"` // the first is the default
 	Unpaid     bool                 `json:"unpaid"`     // the plan has ended
