@@ -79,7 +79,7 @@ func (r Report) Count(s Status) (n int) {
 	return n
 }
 
-// Complete reports whether no check was skipped because the plugin has no simulator.
+// Complete returns false if a check was skipped because the plugin has no simulator.
 func (r Report) Complete() bool {
 	for _, result := range r.Results {
 		if result.Status == Skipped && result.Reason == noSimulatorReason {

@@ -79,8 +79,9 @@ type Plugin struct {
 	// nil if the plugin has no simulator. Most checks of `tenantry plugin test` are then skipped.
 	// See package simulate.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)
-	// Waits contains the waits that the provider asked for. The host shares these waits with the
-	// processes of this plugin in all replicas. Waits may be nil.
+	// Waits contains the waits that the provider asked for. The host shares these waits with later
+	// processes of this plugin and, if Redis is configured, with its processes in all replicas.
+	// Waits may be nil.
 	Waits *Waits
 }
 
@@ -128,6 +129,7 @@ const FaultCredential = wire.FaultCredential
 // SameAddress reports whether a and b are the same mail address.
 func SameAddress(a, b string) bool { return integration.SameAddress(a, b) }
 
-// SignInLink reports whether an authorization URL is https and leads to one of the hosts, or to a
-// simulator on loopback. SendingPlatform.StartSignIn must not return any other link.
+// SignInLink reports whether an authorization URL leads to one of the hosts and uses https. The URL
+// of a loopback address may also use http, for simulators. SendingPlatform.StartSignIn must not
+// return any other link.
 func SignInLink(link string, hosts []string) bool { return integration.IsAllowedAuthURL(link, hosts) }

@@ -24,7 +24,7 @@ func TestRefusedKeysAreDistinguishedFromTheProxy(t *testing.T) {
 	}
 	env.FailOnce(jsonObject{"kind": "html", "status": 403})
 	if _, err := env.With(nil).Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Throttled {
-		t.Errorf("a page of the edge: %v", err)
+		t.Errorf("a page of the proxy: %v", err)
 	}
 	env.FailOnce(jsonObject{"kind": "status", "status": 402})
 	if _, err := env.With(nil).Check(t.Context()); sdk.OutcomeOf(err).Cause != "plan_inactive" {
@@ -43,8 +43,8 @@ func TestThrottlingWithoutRetryAfter(t *testing.T) {
 	}
 }
 
-// TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt uses a wrong password, with a partner's login
-// allowed and not allowed by the operator.
+// TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt uses a partner's login with a wrong password,
+// first with the operator's permission for such logins and then without it.
 func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 	env := newTestEnv(t)
 	wrongPassword := texts{"partner_password": "guessed-password"}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestEverySenderIsListedOnceWithEitherMeaningOfSkip checks the senders of a listing and the number
-// of calls. If TENANTRY_SOAK is not set, the longest lists have 200 senders less.
+// of calls. If TENANTRY_SOAK is not set, lists of more than 200 senders are shortened by 200.
 func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 	for _, tt := range []struct {
 		senders, calls int

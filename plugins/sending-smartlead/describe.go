@@ -91,7 +91,7 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 
 // isValidKey reports whether text may be a key. The key is a part of the URL. If a URL is too long
 // or looks like an attack, a firewall in front of Smartlead answers with an HTML page. Such a page
-// counts as Broken, and five of them open the circuit breaker for all customers.
+// counts as Broken, and five of these pages in a row open the circuit breaker for all customers.
 func isValidKey(text string) bool {
 	return text != "" && len(text) <= maxKeyLength && !strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune("<>\"'`;(){}[]\\$|&%", r)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template_test tests the plugin templates of other languages. It runs the conformance
-// suite on them, and checks the checksums of their files.
+// Package template_test tests the plugin templates in Python and JavaScript. It runs the conformance
+// suite and the sandbox with them, and checks the checksums of their files. One test also runs the
+// Go template of a mail platform in the sandbox.
 package template_test
 
 import (
@@ -31,9 +32,10 @@ import (
 
 // plugin is a plugin in a language other than Go that `tenantry plugin new` has written.
 type plugin struct {
-	kind, folder string // folder of the template
-	entry        string
-	files        []string // the files in the manifest, without the entry
+	kind   string
+	folder string   // the folder of the template
+	entry  string   // the path of the program
+	files  []string // the files in the manifest, without the entry
 	language
 }
 

@@ -69,9 +69,10 @@ type Description struct {
 	Fields      []Field
 	NameServers []string // for DNS: patterns of the name servers that belong to the provider
 	Budgets     []Budget
-	// FaultDomain determines which calls share a circuit breaker. If it is empty, all calls to the
-	// provider share one breaker. If it is FaultCredential, all calls with the same credential
-	// share one breaker.
+	// FaultDomain determines which calls to a sending platform share a circuit breaker. If it is
+	// empty, all calls to the platform share one breaker. If it is FaultCredential, all calls with
+	// the same credential share one breaker. For other kinds of plugins it has no effect: each
+	// tenant of a mail platform, and each credential of a DNS provider, has its own breaker.
 	FaultDomain string
 	// MailPlatform is only for mail platforms.
 	MailPlatform platform.Facts
@@ -83,7 +84,7 @@ type Description struct {
 	Hosts []string
 }
 
-// FaultCredential is the fault domain of a provider that has its own server for each credential.
+// FaultCredential is the fault domain of a platform that has its own server for each credential.
 const FaultCredential = "credential"
 
 // AuthHosts is the name of an operator's setting for a sending platform. Its value lists the hosts
@@ -91,10 +92,11 @@ const FaultCredential = "credential"
 // contains the default.
 const AuthHosts = "auth_hosts"
 
-// Field is a setting or a field of a credential. The host reads an operator's field from the
-// environment. For example, it reads the setting `login_url` of provider microsoft365 from
-// TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL. It reads the secret `client_secret` from the file that
-// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE names.
+// Field is a setting or a field of a credential. The host reads an operator's field from its
+// settings file or from the environment. For example, the variable
+// TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL sets the setting `login_url` of provider microsoft365.
+// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE names the file that contains the secret
+// `client_secret`.
 type Field struct {
 	Name     string
 	Secret   bool

@@ -104,7 +104,7 @@ func TestEveryMailMethodCrossesTheWire(t *testing.T) {
 		}
 	}
 	if methods < 30 {
-		t.Fatalf("%d methods walked, the port has 30", methods)
+		t.Fatalf("%d methods were called, want at least 30", methods)
 	}
 }
 

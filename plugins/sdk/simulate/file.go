@@ -24,7 +24,7 @@ type File[T any] struct {
 }
 
 // OpenFile reads the value at path. If there is no file, it creates the file with the value fresh.
-// It fails if the file cannot be read or decoded.
+// It fails if the file cannot be read, decoded or created.
 func OpenFile[T any](path string, fresh T) (*File[T], error) {
 	f := &File[T]{path: path, value: fresh}
 	raw, err := os.ReadFile(path)

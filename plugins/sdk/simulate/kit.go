@@ -109,8 +109,8 @@ func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T)
 func (k *Kit) Host() string { return k.host }
 
 // Count counts one call at the time now. It does not count a call that exceeds a rate. Calls with
-// different counters are counted separately. Most simulators pass time.Now() and not the simulated
-// time, because the rates of the plugin's budgets use the wall clock.
+// different counters are counted separately. A simulator can pass time.Now() instead of the
+// simulated time, so that it counts by the same clock as the budgets of the plugin.
 func (k *Kit) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return k.limiter.count(counter, now, rates)
 }

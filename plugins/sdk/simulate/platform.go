@@ -139,7 +139,7 @@ type server[K, A, V any] struct {
 }
 
 // Open returns the handler of the simulator, and the content of the line that the simulator prints
-// when it is ready. It fails if the data folder cannot be read.
+// when it is ready. It fails if the data folder cannot be used.
 func (p Platform[K, A, V]) Open(o Options) (http.Handler, Ready, error) {
 	kit, file, err := OpenState(p.Name, "platform.json", o, func(now time.Time) State[K, A, V] { return p.Fresh(now).withMaps() })
 	if err != nil {
