@@ -49,15 +49,15 @@ func (e *environment) startSimulator(t T, zonesURL string) {
 		t.Errorf("the simulator's line names the provider %q, the plugin is %q", e.simulator.Ready.Provider, e.description.Name)
 	}
 	for name, value := range e.simulator.Ready.Settings {
-		if replacement, replaced := e.options.Settings[name]; replaced && replacement != value && e.simulator.isAddress(value) {
+		if replacement, replaced := e.options.Settings[name]; replaced && replacement != value && e.simulator.hasAddressIn(value) {
 			t.Fatalf("the setting %s is the address of the simulator, and the given settings replace it by %q; omit it, or test that provider with --against real", name, replacement)
 		}
 	}
 }
 
-// isAddress reports whether the value of a setting contains the address of the simulator, or the
+// hasAddressIn reports whether the value of a setting contains the address of the simulator, or the
 // address of the proxy in front of the simulator. An address is a host and port.
-func (s *Simulator) isAddress(value string) bool {
+func (s *Simulator) hasAddressIn(value string) bool {
 	hosts := []string{s.Ready.Address}
 	for _, raw := range []string{s.URL, s.Ready.URL} {
 		if u, err := url.Parse(raw); err == nil {

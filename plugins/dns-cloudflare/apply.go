@@ -67,7 +67,8 @@ func withoutApexCNAME(zone sdk.Zone, sets []sdk.RRSet) []sdk.RRSet {
 
 // write sends the batch, reads the zone again and returns its sets. Cloudflare may answer that a
 // record already exists, for example after an earlier attempt of the same write. Then write
-// succeeds if the zone has the wanted sets. Otherwise it returns sdk.ZoneChanged.
+// succeeds if the zone has the wanted sets. If the zone has other sets, write returns
+// sdk.ZoneChanged. If the zone cannot be read, the outcome is Unknown.
 func (p *provider) write(ctx context.Context, zone sdk.Zone, records []recordDoc, changes []sdk.Change) ([]sdk.RRSet, error) {
 	batch, err := newBatch(records, changes)
 	if err != nil {

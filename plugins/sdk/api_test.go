@@ -177,18 +177,18 @@ func (d apiDump) addType(o *types.TypeName) {
 		d.addUsedTypes(target)
 		return
 	}
-	switch under := o.Type().Underlying().(type) {
+	switch underlying := o.Type().Underlying().(type) {
 	case *types.Struct:
 		d.add("type %s struct", name)
-		for field := range under.Fields() {
+		for field := range underlying.Fields() {
 			if field.Exported() {
 				d.add("field %s.%s %s", name, field.Name(), types.TypeString(field.Type(), qualifier))
 				d.addUsedTypes(field.Type())
 			}
 		}
 	default:
-		d.add("type %s %s", name, types.TypeString(under, qualifier))
-		d.addUsedTypes(under)
+		d.add("type %s %s", name, types.TypeString(underlying, qualifier))
+		d.addUsedTypes(underlying)
 	}
 	if named, ok := o.Type().(*types.Named); ok {
 		for method := range named.Methods() {

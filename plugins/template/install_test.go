@@ -74,8 +74,8 @@ func describe(t *testing.T, dir, name string) error {
 }
 
 // TestOneChecksumCoversEveryFile changes the files of an installed plugin, and one file in each of
-// its folders. A changed file is refused. A file that is added, even one that the interpreter would
-// prefer, is not loaded.
+// its folders. A changed file is refused. A file that is added is not loaded, even if the
+// interpreter would prefer the file.
 func TestOneChecksumCoversEveryFile(t *testing.T) {
 	eachTemplate(t, allKinds, func(t *testing.T, p plugin) {
 		dir, e := install(t, p)

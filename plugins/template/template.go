@@ -5,7 +5,7 @@
 // has the id "example". A folder LANGUAGE has the files that the plugins of all kinds in a language
 // share. A plugin in Go has the SDK instead.
 //
-// New copies both folders and replaces the word "example" by the name of the new plugin. A template
+// New copies these folders and replaces the word "example" by the name of the new plugin. A template
 // therefore uses this word for nothing else. The reserved domains example.com, example.net,
 // example.org and .example, and "for example" in a text, stay as they are.
 //
