@@ -29,7 +29,7 @@ var exemptFolders = []string{"app/e2e", "adapters/httpapi/pages/assets"}
 // allowedVendors lists the vendors that each file may name, in lower case. Decision 0020 says why.
 var allowedVendors = map[string][]string{
 	// published names and codes, and texts about these names
-	"core/fault/codes.go":                                           {"emailbison", "instantly", "plusvibe", "salesblink", "smartlead"},
+	"core/fault/codes.go":                                           {"emailbison", "plusvibe", "salesblink"},
 	"core/integration/integration.go":                               {"microsoft"},
 	"adapters/httpapi/pages/templates/guide-sending-platforms.html": {"emailbison", "instantly", "microsoft", "plusvibe", "salesblink", "smartlead"},
 	// examples of a provider's id
