@@ -57,9 +57,7 @@ func (z heldZone) withRecords(ctx context.Context) heldZone {
 // withWritten returns the zone after a write of these changes. written are the changed record sets
 // as the provider stores them.
 func (z heldZone) withWritten(changes []dns.Change, written []dns.RRSet) heldZone {
-	z.records = slices.DeleteFunc(slices.Clone(z.records), func(set dns.RRSet) bool {
-		return slices.ContainsFunc(changes, func(c dns.Change) bool { return c.After.Replaces(set) })
-	})
+	z.records = dns.WithoutChanged(z.records, changes)
 	for _, set := range written {
 		if len(set.Values) > 0 {
 			z.records = append(z.records, set)

@@ -91,12 +91,6 @@ func (s RRSet) Same(other RRSet) bool {
 		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))
 }
 
-// Replaces reports whether both sets have the same name and type, so that a zone has only one of
-// them.
-func (s RRSet) Replaces(other RRSet) bool {
-	return s.Type == other.Type && sameName(s.Name, other.Name)
-}
-
 // InZone reports whether the zone with this apex can hold the set. The name of the set must be the
 // apex or below the apex. The type must have the form of a record type, such as TXT or TYPE65534. A
 // type in lower case is not allowed, because types are compared exactly.
@@ -113,6 +107,13 @@ func Find(sets []RRSet, name string, recordType Type) RRSet {
 		}
 	}
 	return RRSet{Name: name, Type: recordType}
+}
+
+// WithoutChanged returns the sets that the changes leave as they are.
+func WithoutChanged(sets []RRSet, changes []Change) []RRSet {
+	return slices.DeleteFunc(slices.Clone(sets), func(set RRSet) bool {
+		return slices.ContainsFunc(changes, func(c Change) bool { return set.Type == c.After.Type && sameName(set.Name, c.After.Name) })
+	})
 }
 
 func normalName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
