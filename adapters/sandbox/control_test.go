@@ -246,10 +246,15 @@ func TestRestartKeepsTheState(t *testing.T) {
 	if second.Tenants[0] != first.Tenants[1] || len(second.Tenants) != 3 {
 		t.Errorf("a restart must offer three tenants without the connected tenant: %v, then %v", first.Tenants, second.Tenants)
 	}
-	delete(service.keys, access.HashKey(secretOf(first.APIKey))) // as a key rotation does
+	delete(service.keys, access.HashKey(secretOf(first.APIKey))) // as a rotation without overlap does
 	third := run(func(*sandbox.Environment, sandbox.Ready) {})
 	if third.APIKey == first.APIKey || third.AccountID != first.AccountID {
 		t.Error("the third start did not create a new key of the same account")
+	}
+	service.replaced = map[[32]byte]time.Time{access.HashKey(secretOf(third.APIKey)): time.Now().Add(time.Hour)}
+	fourth := run(func(*sandbox.Environment, sandbox.Ready) {})
+	if fourth.APIKey == third.APIKey || fourth.AccountID != first.AccountID {
+		t.Error("the start after a rotation with overlap did not create a new key of the same account")
 	}
 	if info, err := os.Stat(options.DataDir + "/sandbox/api-key.json"); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("key file: %v, %v", info.Mode(), err)

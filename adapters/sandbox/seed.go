@@ -96,8 +96,9 @@ func (c *controller) ensureOwner(ctx context.Context) (access.Account, secret.Te
 	return acc, key, err
 }
 
-// ensureOwnerKey returns the API key of the last start if the key is still valid, otherwise a new
-// key. The database contains only the key's hash, so the key is stored in a file.
+// ensureOwnerKey returns the API key of the last start if the key is valid and no rotation has
+// replaced it, otherwise a new key. The database contains only the key's hash, so the key is stored
+// in a file.
 func (c *controller) ensureOwnerKey(ctx context.Context, owner access.AccountID) (secret.Text, error) {
 	path, lastKey := c.dataFile("api-key.json"), ""
 	if err := disk.Load(path, &lastKey); err != nil {
@@ -106,7 +107,7 @@ func (c *controller) ensureOwnerKey(ctx context.Context, owner access.AccountID)
 	key := secret.New(lastKey)
 	caller, err := c.Keys.Caller(ctx, access.HashKey(key))
 	switch {
-	case err == nil && caller.Account.ID == owner:
+	case err == nil && caller.Account.ID == owner && caller.SecretUntil.IsZero(): // not replaced by a rotation
 		return key, nil
 	case err != nil && !errors.Is(err, fault.InvalidAPIKey):
 		return secret.Text{}, err

@@ -31,6 +31,7 @@ type service struct {
 	mu                 sync.Mutex
 	accounts           []access.Account
 	keys               map[[32]byte]access.Key
+	replaced           map[[32]byte]time.Time // the secrets that a rotation replaced, and until when they work
 	owners             map[tenant.GUID]access.AccountID
 	killed             []string
 	enforceCalls       int
@@ -223,5 +224,5 @@ func (k keys) Caller(_ context.Context, hash [32]byte) (access.Caller, error) {
 	if !ok {
 		return access.Caller{}, access.UnknownKey()
 	}
-	return access.Caller{Account: access.Account{ID: key.Account}}, nil
+	return access.Caller{Account: access.Account{ID: key.Account}, SecretUntil: k.service.replaced[hash]}, nil
 }
