@@ -28,7 +28,8 @@ type Domains interface {
 	//   - The domain has no row: the reservation is a new row, and JustReserved is set.
 	//   - The domain was added and is not missing: the row is returned without a change.
 	//   - The domain is missing: its row becomes a reservation, and Added is false.
-	//   - The row is a reservation: the reservation is renewed, and PreviousReservedAt is its old time.
+	//   - The row is a reservation: the reservation is renewed, and PreviousReservedAt is its old
+	//     time.
 	//
 	// Each time a row is reserved again, its ReservedAt increases. WithdrawReservation undoes this
 	// increase. ReserveDomain deletes the record of an earlier removal of the domain: discoveries

@@ -124,8 +124,8 @@ type MailServer interface {
 	// an existing configuration with CNAME records unchanged. It fails with outcome.NotReady while
 	// the mail server does not accept the domain, or while the CNAME records do not exist.
 	EnsureSigning(ctx context.Context, name string) (dns.Signing, error)
-	// EnableSigning starts DKIM signing. It fails with dkim_not_ready if there is no configuration,
-	// or if the platform does not see the CNAME records.
+	// EnableSigning starts DKIM signing. It fails with dkim_not_ready if EnsureSigning has not
+	// prepared the domain, or if the platform does not see the CNAME records.
 	EnableSigning(ctx context.Context, name string) error
 }
 

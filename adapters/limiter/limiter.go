@@ -9,7 +9,8 @@
 //
 //   - limiter.go: Options, Limiter and State. Start here.
 //   - counters.go: counters, the buckets of this process.
-//   - rediscounters.go: redisCounters, the buckets in Redis, and how failures of Redis are detected.
+//   - rediscounters.go: redisCounters, the buckets in Redis, and how failures of Redis are
+//     detected.
 //   - batch.go: redisSession, which sends the commands of concurrent requests together.
 //   - slots.go: concurrency slots, in the process (localSlots) and in Redis (slotLease).
 //   - waits.go: waits, in the process (localWaits) and in Redis.

@@ -204,8 +204,8 @@ func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 	}
 }
 
-// TestStepsShareReads checks that a plan and the write of the plan share one read of the public DNS,
-// and that the write and the read after it share one read of the records at the provider.
+// TestStepsShareReads checks that a plan and the write of the plan share one read of the public
+// DNS, and that the write and the read after it share one read of the records at the provider.
 func TestStepsShareReads(t *testing.T) {
 	fx := newFixture(t)
 	provider := &readCountingProvider{publishingProvider: fx.provider, onRead: func(int) {}}

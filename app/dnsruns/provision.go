@@ -138,5 +138,5 @@ const wakeLimit = 5 * time.Second
 func (s *Service) wake(ctx context.Context, j provisioning.Job) {
 	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
 	defer cancel()
-	_ = s.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: j.NextAttemptAt})
+	_ = s.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account})
 }

@@ -95,7 +95,7 @@ func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecon
 
 // runJob executes the steps of a claimed job until it must wait or ends.
 func (c *claim) runJob(ctx context.Context) error {
-	startedJob, step := provisioning.BeginAttempt(c.job, c.now())
+	startedJob, step := c.RetryPolicy.BeginAttempt(c.job, c.now())
 	if err := c.save(ctx, startedJob); err != nil {
 		return err
 	}

@@ -115,8 +115,8 @@ func (s *Steps) Reread(ctx context.Context, owner access.AccountID, written Surv
 // makePlan returns the survey with its plan. If the account has access to the records that the
 // provider stores, makePlan makes the plan from these records. Otherwise it uses the public DNS.
 // Public answers can differ from the zone, because name servers flatten CNAMEs, proxy addresses and
-// expand wildcards. findHolder returns the zone as its provider holds it. makePlan calls it after it
-// has read the writes of tenantry.
+// expand wildcards. findHolder returns the zone as its provider holds it. makePlan calls it after
+// it has read the writes of tenantry.
 func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (heldZone, error)) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, survey.Domain.ID)
 	if err != nil {

@@ -213,6 +213,30 @@ func TestProvisioningAfterAConflict(t *testing.T) {
 	tenant.checkProvisioned(zone)
 }
 
+// TestJobsFollowTheClockOfTheSandbox moves the clock of a sandbox. A job that is created after a
+// move starts at once. The hour for which a job waits for a reliable read passes with a move.
+func TestJobsFollowTheClockOfTheSandbox(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
+		tenant := c.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+		tenant.post(tenant.path("/domains"), object{"domain": "undelegated.test"})
+		domainID := tenant.get(tenant.path("/domains")).objects("domains")[0].text("id")
+		tenant.control("POST", "/clock", object{"advance": "2h"})
+		started := tenant.expect("POST", "/v1/domains/"+domainID+"/dns/provision", nil, 202, "")
+		run := fmt.Sprint(started.valueAt("run.id"))
+		requested := time.Now()
+		tenant.eventually("the job waits", func() bool {
+			return tenant.get("/v1/dns/provisioning-runs/" + run).objects("jobs")[0].text("status") == "waiting"
+		})
+		if waited := time.Since(requested); waited >= 25*time.Second {
+			t.Errorf("the job started after %s, so a sweep started it", waited)
+		}
+		tenant.control("POST", "/clock", object{"advance": "61m"})
+		job := tenant.waitForRun(run).objects("jobs")[0]
+		checkValues(t, job, object{"status": "action_required", "stage": "dns_plan", "action_required_code": "dns_read_unreliable"})
+	})
+}
+
 // TestServiceWithoutWorkerLeavesJobsQueued checks that a process without a worker queues a job and
 // does not run it. A later process with a worker runs the job.
 func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {

@@ -72,10 +72,11 @@ const (
 )
 
 // SandboxJobRetryPolicy is the retry policy of provisioning jobs in the sandbox. It is
-// provisioning.DefaultRetryPolicy with shorter pauses.
+// provisioning.DefaultRetryPolicy with shorter pauses, and counts the time that a move of the clock
+// skips.
 var SandboxJobRetryPolicy = func() provisioning.RetryPolicy {
 	p := provisioning.DefaultRetryPolicy
-	p.FirstPause, p.LongestPause, p.BetweenReads = time.Second, 15*time.Second, time.Second
+	p.FirstPause, p.LongestPause, p.BetweenReads, p.CountIdle = time.Second, 15*time.Second, time.Second, true
 	return p
 }()
 

@@ -18,7 +18,7 @@ import (
 // The attempt counts as a fault until one of its steps ends without a fault. A job that kills its
 // worker at every attempt therefore fails: after maxFaults such attempts, BeginAttempt returns the
 // job as Failed.
-func BeginAttempt(j Job, now time.Time) (Job, Step) {
+func (p RetryPolicy) BeginAttempt(j Job, now time.Time) (Job, Step) {
 	if !j.Status.HasNextAttempt() {
 		return j, None
 	}
@@ -30,7 +30,9 @@ func BeginAttempt(j Job, now time.Time) (Job, Step) {
 		d.enterStage(StagePlan, Plan)
 		j = d.Job
 	}
-	j.excludeIdle(elapsed(j.NextAttemptAt, now))
+	if !p.CountIdle {
+		j.excludeIdle(elapsed(j.NextAttemptAt, now))
+	}
 	j.Status, j.NextAttemptAt, j.UpdatedAt = Running, now, now
 	if j.Faults++; j.Faults > maxFaults {
 		d := decision{Moment: Moment{Now: now}, Job: j}

@@ -29,7 +29,7 @@ type advanceCase struct {
 func (c advanceCase) run(t *testing.T) {
 	j := afterObservations(t, newJob(), c.path...)
 	now := j.NextAttemptAt.Add(time.Minute)
-	j, _ = BeginAttempt(j, now)
+	j, _ = DefaultRetryPolicy.BeginAttempt(j, now)
 	if c.history != nil {
 		c.history(&j, now)
 	}
@@ -210,7 +210,7 @@ func TestPausesGrowUpToALimit(t *testing.T) {
 	var pauses []time.Duration
 	for range 9 {
 		now := j.NextAttemptAt
-		j, _ = BeginAttempt(j, now)
+		j, _ = DefaultRetryPolicy.BeginAttempt(j, now)
 		j, _ = DefaultRetryPolicy.Advance(j, observationNamed(t, "not shown"), at(now))
 		pauses = append(pauses, j.NextAttemptAt.Sub(now)/time.Second)
 	}
@@ -229,7 +229,7 @@ func TestPausesGrowUpToALimit(t *testing.T) {
 func TestUnavailableTimeDoesNotCount(t *testing.T) {
 	jobWithOutage := func(hours int) Job {
 		j := afterObservations(t, newJob(), toRead...)
-		j, _ = BeginAttempt(j, j.NextAttemptAt)
+		j, _ = DefaultRetryPolicy.BeginAttempt(j, j.NextAttemptAt)
 		since := j.StageSince
 		for h := range hours {
 			j.Status = Running
@@ -258,7 +258,7 @@ func TestUnavailableTimeDoesNotCount(t *testing.T) {
 }
 
 func TestAnswerResetsFaults(t *testing.T) {
-	j, _ := BeginAttempt(newJob(), start)
+	j, _ := DefaultRetryPolicy.BeginAttempt(newJob(), start)
 	j.Faults = 19
 	j, _ = DefaultRetryPolicy.Advance(j, observationNamed(t, "unreliable"), at(start))
 	j.Status = Running
@@ -271,14 +271,14 @@ func TestAnswerResetsFaults(t *testing.T) {
 func TestJobThatKillsItsWorkersFails(t *testing.T) {
 	j := afterObservations(t, newJob(), toApply...)
 	for range 20 {
-		if j, _ = BeginAttempt(j, start); j.Status != Running {
+		if j, _ = DefaultRetryPolicy.BeginAttempt(j, start); j.Status != Running {
 			t.Fatalf("the job is %s: %s", j.Status, j.Message)
 		}
 	}
 	if once, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, "unchanged"), at(start)); once.Faults != 0 {
 		t.Errorf("a finished step leaves %d faults", once.Faults)
 	}
-	ended, step := BeginAttempt(j, start)
+	ended, step := DefaultRetryPolicy.BeginAttempt(j, start)
 	if ended.Status != Failed || step != None || ended.Message != messageFaults || !ended.EndedAt.Equal(start) {
 		t.Errorf("after 20 attempts that ended with their worker: %q, %+v", step, ended)
 	}
@@ -288,7 +288,7 @@ func TestJobThatKillsItsWorkersFails(t *testing.T) {
 // without the records resets VisibleSince.
 func TestReadResetsProgress(t *testing.T) {
 	j := afterObservations(t, newJob(), toApply...)
-	j, _ = BeginAttempt(j, start)
+	j, _ = DefaultRetryPolicy.BeginAttempt(j, start)
 	j.UnreliableSince = start.Add(-59 * time.Minute)
 	if got, _ := DefaultRetryPolicy.Advance(j, Observation{Zone: zoneWithChanges, WriteErr: nil, Ready: true}, at(start)); !got.UnreliableSince.IsZero() {
 		t.Error("a reliable read did not reset UnreliableSince")
@@ -315,7 +315,7 @@ func TestMissingDomainIsFoundAgain(t *testing.T) {
 func TestStageResetsProgress(t *testing.T) {
 	jobWithProgress := func(path []string) Job {
 		j := afterObservations(t, newJob(), path...)
-		j, _ = BeginAttempt(j, start)
+		j, _ = DefaultRetryPolicy.BeginAttempt(j, start)
 		j.Attempt, j.OutageTime, j.OutageSince, j.VisibleSince, j.UnreliableSince = 5, time.Hour, start.Add(time.Hour), start, start
 		return j
 	}
@@ -336,7 +336,7 @@ func TestStageResetsProgress(t *testing.T) {
 	if !got.UnreliableSince.Equal(start.Add(-time.Minute)) {
 		t.Error("UnreliableSince stays in the future")
 	}
-	if again, _ := BeginAttempt(got, start.Add(time.Hour)); !again.StartedAt.Equal(start) {
+	if again, _ := DefaultRetryPolicy.BeginAttempt(got, start.Add(time.Hour)); !again.StartedAt.Equal(start) {
 		t.Errorf("the start of the job changed to %s", again.StartedAt)
 	}
 }
@@ -376,7 +376,7 @@ func TestAPlansMessageTakesPrecedence(t *testing.T) {
 	}
 	unconnected := Zone{Reliable: true, Conflict: true, Changes: true, Required: dns.ConnectionRequired, Message: "no connection"}
 	j := afterObservations(t, newJob(), toRead...)
-	j, _ = BeginAttempt(j, start)
+	j, _ = DefaultRetryPolicy.BeginAttempt(j, start)
 	if j, _ = DefaultRetryPolicy.Advance(j, Observation{Zone: unconnected}, at(start)); j.Message != actionMessages[dns.ConflictToResolve] {
 		t.Errorf("the message of a conflict is %q", j.Message)
 	}
@@ -420,9 +420,28 @@ func TestAdvanceIgnoresJobThatIsNotRunning(t *testing.T) {
 		if want := map[bool]Step{true: Wait, false: None}[s == Queued || s == Waiting]; got != j || step != want {
 			t.Errorf("%s: step %q, %+v", s, step, got)
 		}
-		begun, step := BeginAttempt(j, start.Add(time.Hour))
+		begun, step := DefaultRetryPolicy.BeginAttempt(j, start.Add(time.Hour))
 		if hasAttempt := s == Queued || s == Waiting; (begun.Status == Running) != hasAttempt || (step == Plan) != hasAttempt || hasAttempt == begun.StartedAt.IsZero() {
 			t.Errorf("%s: begins with %q as %s", s, step, begun.Status)
+		}
+	}
+}
+
+// TestIdleTimeCountsIfThePolicySaysSo checks that the limits of a job follow a clock that moves in
+// jumps, as in the sandbox.
+func TestIdleTimeCountsIfThePolicySaysSo(t *testing.T) {
+	policy := DefaultRetryPolicy
+	policy.CountIdle = true
+	for observation, jump := range map[string]time.Duration{"not shown": 48 * time.Hour, "unreliable": time.Hour} {
+		path := toRead
+		if observation == "unreliable" {
+			path = nil
+		}
+		j := afterObservations(t, newJob(), append(path[:len(path):len(path)], observation)...)
+		later := j.NextAttemptAt.Add(jump)
+		j, _ = policy.BeginAttempt(j, later)
+		if next, _ := policy.Advance(j, observationNamed(t, observation), at(later)); next.Status != ActionRequired {
+			t.Errorf("%s: the job is %s after a jump of %s", observation, next.Status, jump)
 		}
 	}
 }
@@ -439,8 +458,8 @@ func TestIdleTimeDoesNotCount(t *testing.T) {
 		}
 		j := afterObservations(t, newJob(), append(path[:len(path):len(path)], observation)...)
 		due, resumed := j.NextAttemptAt, j.NextAttemptAt.Add(1000*time.Hour)
-		j, _ = BeginAttempt(j, resumed)
-		j, _ = BeginAttempt(j, resumed) // the first worker crashed
+		j, _ = DefaultRetryPolicy.BeginAttempt(j, resumed)
+		j, _ = DefaultRetryPolicy.BeginAttempt(j, resumed) // the first worker crashed
 		if next, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, observation), at(resumed)); next.Status != Waiting {
 			t.Errorf("%s: the job is %s after 1000 idle hours", observation, next.Status)
 		}

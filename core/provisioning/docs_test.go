@@ -83,7 +83,7 @@ func reachableStages(t testing.TB) map[Stage]stageRow {
 			for _, o := range observations {
 				j := afterObservations(t, newJob(), path...)
 				now := j.NextAttemptAt.Add(time.Minute)
-				j, _ = BeginAttempt(j, now)
+				j, _ = DefaultRetryPolicy.BeginAttempt(j, now)
 				change(&j)
 				after, _ := DefaultRetryPolicy.Advance(j, o, at(now))
 				if after.Stage != j.Stage {
@@ -153,7 +153,7 @@ func TestDocsStateTheRetryPolicy(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if DefaultRetryPolicy != (RetryPolicy{15 * time.Second, 15 * time.Minute, 10 * time.Second, time.Hour, time.Hour, 48 * time.Hour}) {
+	if DefaultRetryPolicy != (RetryPolicy{15 * time.Second, 15 * time.Minute, 10 * time.Second, time.Hour, time.Hour, 48 * time.Hour, false}) {
 		t.Error("the retry policy changed: change the page and this test with it")
 	}
 }

@@ -109,7 +109,7 @@ func afterObservations(t testing.TB, j Job, names ...string) Job {
 	for _, name := range names {
 		now := j.NextAttemptAt.Add(time.Minute)
 		if j.Status != Running {
-			j, _ = BeginAttempt(j, now)
+			j, _ = DefaultRetryPolicy.BeginAttempt(j, now)
 		}
 		j, _ = DefaultRetryPolicy.Advance(j, observationNamed(t, name), at(now))
 	}

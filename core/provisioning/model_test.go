@@ -93,7 +93,7 @@ func (s *simulation) work(t *rapid.T) {
 			s.now = s.job.NextAttemptAt
 		}
 		s.job.Epoch++
-		s.job, _ = BeginAttempt(s.job, s.now)
+		s.job, _ = DefaultRetryPolicy.BeginAttempt(s.job, s.now)
 	}
 	var step Step
 	s.job, step = DefaultRetryPolicy.Advance(s.job, s.drawObservation(t), Moment{s.now, rapid.Float64Range(0, 0.999).Draw(t, "chance")})
@@ -178,7 +178,7 @@ func (s *simulation) runUntilStopped(t *rapid.T) {
 			if s.job.NextAttemptAt.After(s.now) {
 				s.now = s.job.NextAttemptAt
 			}
-			s.job, _ = BeginAttempt(s.job, s.now)
+			s.job, _ = DefaultRetryPolicy.BeginAttempt(s.job, s.now)
 		}
 		var step Step
 		s.job, step = DefaultRetryPolicy.Advance(s.job, observations[repeated[steps%len(repeated)]], at(s.now))
@@ -212,7 +212,7 @@ func attempt(j Job, now time.Time, o Observation) (Job, time.Time) {
 	if j.NextAttemptAt.After(now) {
 		now = j.NextAttemptAt
 	}
-	j, _ = BeginAttempt(j, now)
+	j, _ = DefaultRetryPolicy.BeginAttempt(j, now)
 	j, _ = DefaultRetryPolicy.Advance(j, o, at(now))
 	return j, now
 }

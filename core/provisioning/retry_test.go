@@ -13,7 +13,7 @@ import (
 
 // stoppedJob returns a job that reached a step by the observations of path and requires an action.
 func stoppedJob(t *testing.T, action dns.ActionRequired, path []string) Job {
-	j, _ := BeginAttempt(afterObservations(t, newJob(), path...), start)
+	j, _ := DefaultRetryPolicy.BeginAttempt(afterObservations(t, newJob(), path...), start)
 	j.Status, j.RequiredAction, j.Message, j.ZoneChanges, j.Attempt, j.Faults, j.Epoch = ActionRequired, action, "words", 2, 9, 3, 7
 	j.OutageTime, j.OutageSince, j.UnreliableSince, j.VisibleSince, j.PublishedAt, j.NegativeTTL = time.Hour, start, start, start, start, time.Minute
 	return j

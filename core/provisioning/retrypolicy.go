@@ -22,6 +22,9 @@ type RetryPolicy struct {
 	// StageLimit is the time limit of a stage. The time during which a provider was unavailable
 	// does not count, up to a total of StageLimit.
 	StageLimit time.Duration
+	// CountIdle makes the time for which a due job was not attempted count towards the limits. The
+	// sandbox sets it, because its clock moves in jumps, and a jump stands for time that has passed.
+	CountIdle bool
 }
 
 // DefaultRetryPolicy is the policy that the service uses outside the sandbox.

@@ -117,8 +117,8 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 }
 
 // TestZoneWithoutChangeCounterIsNotWritten checks a zone whose serial does not show the changes of
-// others. The plugin refuses to write it, because it could not detect that its write removed a value
-// that somebody else added meanwhile.
+// others. The plugin refuses to write it, because it could not detect that its write removed a
+// value that somebody else added meanwhile.
 func TestZoneWithoutChangeCounterIsNotWritten(t *testing.T) {
 	fixture := newFixture(t)
 	for _, mode := range []string{"", "EPOCH", "SOA-EDIT"} {

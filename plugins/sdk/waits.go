@@ -19,8 +19,8 @@ import (
 // to all calls of a scope, such as a tenant or a credential. The call whose answer had the
 // Retry-After belongs to that scope. The author of the plugin defines the scopes and their names.
 //
-// If the field Waits of Plugin is set, the host stores each wait for later processes of this plugin.
-// If Redis is configured, the processes in all replicas share the waits. Waits is safe for
+// If the field Waits of Plugin is set, the host stores each wait for later processes of this
+// plugin. If Redis is configured, the processes in all replicas share the waits. Waits is safe for
 // concurrent use. A nil *Waits refuses nothing.
 type Waits struct {
 	now func() time.Time

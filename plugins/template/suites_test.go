@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template_test tests the plugin templates in Python and JavaScript. It runs the conformance
-// suite and the sandbox with them, and checks the checksums of their files. One test also runs the
-// Go template of a mail platform in the sandbox.
+// Package template_test tests the plugin templates in Python and JavaScript. It runs the
+// conformance suite and the sandbox with them, and checks the checksums of their files. One test
+// also runs the Go template of a mail platform in the sandbox.
 package template_test
 
 import (

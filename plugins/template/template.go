@@ -5,9 +5,9 @@
 // has the id "example". A folder LANGUAGE has the files that the plugins of all kinds in a language
 // share. A plugin in Go has the SDK instead.
 //
-// New copies these folders and replaces the word "example" by the name of the new plugin. A template
-// therefore uses this word for nothing else. The reserved domains example.com, example.net,
-// example.org and .example, and "for example" in a text, stay as they are.
+// New copies these folders and replaces the word "example" by the name of the new plugin. A
+// template therefore uses this word for nothing else. The reserved domains example.com,
+// example.net, example.org and .example, and "for example" in a text, stay as they are.
 //
 //   - template.go: New and its Options.
 //   - rename.go: how the word "example" in a template becomes the name of the new plugin.

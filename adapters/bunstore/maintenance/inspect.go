@@ -90,8 +90,8 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 func (i *Inspection) Close() error { return i.db.Close() }
 
 // Writable returns an error if the database does not accept writes. On SQLite it takes the write
-// lock. On PostgreSQL it runs an update that changes no row. If the schema is missing, it checks the
-// privilege to create tables. It rolls its transaction back.
+// lock. On PostgreSQL it runs an update that changes no row. If the schema is missing, it checks
+// the privilege to create tables. It rolls its transaction back.
 func (i *Inspection) Writable(ctx context.Context) error {
 	tx, err := i.db.BeginTx(ctx, nil) // on SQLite this takes the write lock
 	if err != nil {

@@ -332,8 +332,8 @@ func (l *jobLog) Take(id string) (epoch int, ok bool, err error) {
 	return epoch, ok, err
 }
 
-// Save stores the result of a job. It fails with errOutdatedEpoch if the job is saved already, or if
-// it was claimed again after the claim with this epoch.
+// Save stores the result of a job. It fails with errOutdatedEpoch if the job is saved already, or
+// if it was claimed again after the claim with this epoch.
 func (l *jobLog) Save(id string, epoch int) error {
 	outdated := false
 	err := l.update(func(events []jobEvent) []jobEvent {
