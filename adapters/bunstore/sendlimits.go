@@ -11,6 +11,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
@@ -214,21 +215,32 @@ func (s *Store) lockPolicy(ctx context.Context, tx bun.IDB, owner, id string) (s
 	return row.policy(row.TenantGUID), err
 }
 
+// scopesOfTenant selects the scopes of the policies and blocks of a tenant, and the names of its
+// orphan rules.
+func scopesOfTenant(db *bun.DB) *database.PreparedRead {
+	owner, guid := database.PreparedArg, database.PreparedArg2
+	scopesAndRules := db.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.tenant_id, sp.scope, NULL AS orphan_rule").
+		Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantByGUID, owner, guid).
+		Union(db.NewSelect().TableExpr("mailbox_blocks AS mb").Join(mailboxOfBlock).
+			ColumnExpr("m.tenant_id, mb.scope, NULL").Where("mb.account_id = ?", owner).Where("m.tenant_id = "+tenantByGUID, owner, guid)).
+		Union(db.NewSelect().TableExpr("orphan_rules AS orp").ColumnExpr("orp.tenant_id, NULL, orp.rule_name").
+			Where("orp.account_id = ?", owner).Where("orp.tenant_id = "+tenantByGUID, owner, guid))
+	return database.NewPreparedRead(db.NewSelect().TableExpr("tenants AS t").Join("LEFT JOIN (?) AS r ON r.tenant_id = t.id", scopesAndRules).
+		ColumnExpr("r.scope, r.orphan_rule").Where("t.account_id = ?", owner).Where("t.guid = ?", guid).OrderExpr("r.scope"))
+}
+
 // ScopesWithRules implements ports.SendPolicies.
 func (s *Store) ScopesWithRules(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error) {
-	var rows []struct{ Scope, OrphanRule sql.NullString }
-	err := s.db.RunRead(ctx, "list scopes with rules", func(ctx context.Context, db bun.IDB) error {
+	type scopeOrRule struct{ Scope, OrphanRule sql.NullString }
+	var rows []scopeOrRule
+	err := s.db.RunRead(ctx, "list scopes with rules", func(ctx context.Context, _ bun.IDB) error {
 		rows = nil
-		owner, guid := accountKey(owner), ident.ParseOrZero(string(id))
-		scopesAndRules := db.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.tenant_id, sp.scope, NULL AS orphan_rule").
-			Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantByGUID, owner, guid).
-			Union(db.NewSelect().TableExpr("mailbox_blocks AS mb").Join(mailboxOfBlock).
-				ColumnExpr("m.tenant_id, mb.scope, NULL").Where("mb.account_id = ?", owner).Where("m.tenant_id = "+tenantByGUID, owner, guid)).
-			Union(db.NewSelect().TableExpr("orphan_rules AS orp").ColumnExpr("orp.tenant_id, NULL, orp.rule_name").
-				Where("orp.account_id = ?", owner).Where("orp.tenant_id = "+tenantByGUID, owner, guid))
-		return db.NewSelect().TableExpr("tenants AS t").Join("LEFT JOIN (?) AS r ON r.tenant_id = t.id", scopesAndRules).
-			ColumnExpr("r.scope, r.orphan_rule").Where("t.account_id = ?", owner).Where("t.guid = ?", guid).
-			OrderExpr("r.scope").Scan(ctx, &rows)
+		return s.db.ReadPrepared(ctx, s.scopesOfTenant, func(r database.Row) error {
+			var row scopeOrRule
+			err := r.Scan(&row.Scope, &row.OrphanRule)
+			rows = append(rows, row)
+			return err
+		}, accountKey(owner), ident.ParseOrZero(string(id)))
 	})
 	if err == nil && len(rows) == 0 {
 		return nil, tenantNotFound()

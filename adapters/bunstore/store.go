@@ -93,6 +93,7 @@ type Store struct {
 	tenantsOfOwner  *database.PreparedRead
 	tenantOfOwner   *database.PreparedRead
 	domainByID      *database.PreparedRead
+	scopesOfTenant  *database.PreparedRead
 }
 
 var _ interface {
@@ -145,7 +146,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	s := &Store{
 		db: db, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, requireSMTPAuth: !o.AllowNoSMTPAuth,
 		eventsLogged: make(chan struct{}, 1), callerByHash: callerByHash(db.DB), callerByOldHash: callerByOldHash(db.DB),
-		tenantsOfOwner: tenantsOfOwner(db.DB), tenantOfOwner: tenantOfOwner(db.DB), domainByID: domainByID(db.DB),
+		tenantsOfOwner: tenantsOfOwner(db.DB), tenantOfOwner: tenantOfOwner(db.DB), domainByID: domainByID(db.DB), scopesOfTenant: scopesOfTenant(db.DB),
 	}
 	if s.now == nil {
 		s.now = time.Now
