@@ -205,6 +205,9 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, dom
 	if err != nil {
 		return err
 	}
+	if _, err := s.lockSendState(ctx, tx, owner, tenantIDQuery(tx, tenantRow{AccountID: owner, ID: domains[0].TenantID})); err != nil {
+		return err
+	}
 	if err := s.emitEndedPolicies(ctx, tx, owner, domains[0].TenantGUID, ids); err != nil {
 		return err
 	}

@@ -11,9 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/observation"
@@ -308,6 +310,34 @@ func TestEachChangeOfPolicyIsLoggedOnce(t *testing.T) {
 		must(t, "delete tenant", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		log.requireTypes(t, "the tenant is removed, whose policies have ended", event.TenantRemoved)
 	})
+}
+
+// TestPolicyEndsOnceIfItIsRemovedWithItsDomain removes a policy while its domain is being removed.
+func TestPolicyEndsOnceIfItIsRemovedWithItsDomain(t *testing.T) {
+	url := testserver.Database(t) // not shared, because the test observes all database connections
+	s, hook := migratedStore(t, url), newPausingHook(`DELETE FROM "domains"`)
+	pausing := openStore(t, url, hook)
+	ann := newAccount(t, s, "ann")
+	markReady(t, s, ann, attachTenant(t, s, ann, 1))
+	d := addDomain(t, s, ann, guid(1), "a.test")
+	policy := setPolicy(t, s, ann, guid(1), d.Name, 5)
+	claim, isClaimed, err := s.SeizeTenant(t.Context(), ann, guid(1), longLease)
+	if err != nil || !isClaimed {
+		t.Fatalf("the tenant was not claimed: %v", err)
+	}
+	log := readerAtEnd(t, s, ann)
+	domainRemoved, policyRemoved := make(chan error, 1), make(chan error, 1)
+	go func() { domainRemoved <- pausing.RemoveDomain(t.Context(), ann, d, now, nil) }()
+	<-hook.paused
+	go func() {
+		_, err := s.RemovePolicy(t.Context(), claim, policy.ID, nil)
+		policyRemoved <- err
+	}()
+	waitForLock(t, s)
+	close(hook.resume)
+	must(t, "remove the domain", <-domainRemoved)
+	requireRefusal(t, "remove the policy", <-policyRemoved, fault.PolicyNotFound)
+	log.requireTypes(t, "both removals", event.PolicyRemoved, event.DomainRemoved, readinessChanged)
 }
 
 func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {

@@ -71,7 +71,7 @@ func (c *controller) addKey(ctx context.Context, owner access.AccountID, name st
 	return key, keyText, nil
 }
 
-// addBoundedKey creates an API key with bounds, as `tenantry key create` does.
+// addBoundedKey creates an API key with bounds, as an operator does with `tenantry key create`.
 func (c *controller) addBoundedKey(r *http.Request) (any, error) {
 	var in struct {
 		Name      string     `json:"name"`

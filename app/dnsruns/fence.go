@@ -65,7 +65,7 @@ func (f fencedWrites) ConfirmWrite(ctx context.Context, owner access.AccountID, 
 }
 
 func (f fencedWrites) DropWrite(ctx context.Context, owner access.AccountID, id string) error {
-	return f.claim.lease.RunHeld(ctx, func(ctx context.Context) error { return f.DNSWrites.DropWrite(ctx, owner, id) })
+	return f.claim.lease.GuardWrite(ctx, func(ctx context.Context) error { return f.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
 // fencedProviders returns DNS providers that check the lease before they write to a zone.

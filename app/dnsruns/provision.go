@@ -134,9 +134,11 @@ func (s *Service) newID(now time.Time) (string, error) {
 // wakeLimit is the timeout for queueing a job.
 const wakeLimit = 5 * time.Second
 
-// wake queues the job to start at once. If the wake-up is lost, the sweep finds the stored job.
+// wake queues the job to start at once. If the wake-up is lost, the sweep finds the stored job. The
+// due time is a time of the machine's clock, as queues use it. In the sandbox, the service's clock
+// may be hours ahead.
 func (s *Service) wake(ctx context.Context, j provisioning.Job) {
 	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
 	defer cancel()
-	_ = s.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account})
+	_ = s.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: time.Now()})
 }

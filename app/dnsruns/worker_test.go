@@ -4,6 +4,7 @@ package dnsruns
 
 import (
 	"context"
+	"crypto/rand"
 	"testing"
 	"time"
 
@@ -207,4 +208,19 @@ func TestFinishedStepsAreNotRepeated(t *testing.T) {
 	_, err = (&domains.Service{Steps: fx.Domains}).EnableDKIM(t.Context(), fx.account.ID, tenantGUID, zone)
 	must(t, err)
 	fx.requireHealthy(t, fx.job(t, id))
+}
+
+// TestNewJobStartsAtOnceIfTheClockIsAhead checks the wake-up of a new job in a sandbox whose clock
+// was moved. Queues compare the due time with the machine's clock.
+func TestNewJobStartsAtOnceIfTheClockIsAhead(t *testing.T) {
+	fx := newFixture(t)
+	fx.connect(t, fx.provider)
+	fx.clock = time.Now().Add(2 * time.Hour)
+	service := &Service{Tenants: fx.store, Domains: fx.store, Runs: fx.store, Survey: fx.Domains, Queue: fx.wakeups,
+		Now: func() time.Time { return fx.clock }, Random: rand.Reader, Trace: func(context.Context) string { return "" }}
+	_, err := service.Provision(t.Context(), fx.account, fx.domain.ID, nil)
+	must(t, err)
+	if wakeups := fx.wakeups.All(); len(wakeups) != 1 || wakeups[0].At.After(time.Now()) {
+		t.Errorf("the wake-ups are %+v", wakeups)
+	}
 }

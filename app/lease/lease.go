@@ -3,8 +3,8 @@
 // Package lease keeps a lease that the database granted to this process. A lease is on a
 // provisioning job, on a tenant during an enforcement pass, or on an Idempotency-Key.
 //
-// A Lease is renewed in two ways. RenewInBackground renews it in the background, and GuardWrite
-// renews it before each write. A process that has lost a lease may not write to a provider any
+// RenewInBackground renews a lease in the background. GuardWrite renews it before each write whose
+// second execution would do harm. RunHeld renews it before other calls, if it is stale. A process that has lost a lease may not write to a provider any
 // more. The store also checks each change itself: every claim gets a new number, and the store
 // accepts changes only with the newest number.
 package lease

@@ -72,8 +72,8 @@ const (
 )
 
 // SandboxJobRetryPolicy is the retry policy of provisioning jobs in the sandbox. It is
-// provisioning.DefaultRetryPolicy with shorter pauses, and counts the time that a move of the clock
-// skips.
+// provisioning.DefaultRetryPolicy with shorter pauses. It also counts the time for which a due job
+// was not attempted, so that the limits follow moves of the clock.
 var SandboxJobRetryPolicy = func() provisioning.RetryPolicy {
 	p := provisioning.DefaultRetryPolicy
 	p.FirstPause, p.LongestPause, p.BetweenReads, p.CountIdle = time.Second, 15*time.Second, time.Second, true
