@@ -72,7 +72,7 @@ type EntryPage struct {
 
 // Act is a request whose audit entry is not written yet. The context of the request carries the act
 // and the Effects. The first transaction of the request that changes something also stores the act,
-// so that a crash does not lose it. Later, EndAct or a Completion turns the act into an entry.
+// so that a crash does not lose it. Later, EndAct or a StoredAnswer turns the act into an entry.
 type Act struct {
 	// Entry is the entry without the fields that the store sets and without the outcome. The act of
 	// a connect page has no account and does not become an entry. It only provides the client IP

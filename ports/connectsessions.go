@@ -26,10 +26,10 @@ type ConnectSessions interface {
 	// StartConnectSession stores a new session and the flow of its first link, in one transaction.
 	StartConnectSession(ctx context.Context, s tenant.ConnectSession, f ConnectFlow) error
 	// RenewConnectSession stores the flow of a new link and deletes the flows of the earlier links,
-	// so that these links stop working. The session becomes pending again, and expires with the
-	// new link. If completion is not nil, RenewConnectSession stores it in the same transaction.
-	// It fails with connect_session_not_found or connect_session_connected.
-	RenewConnectSession(ctx context.Context, id string, f ConnectFlow, completion *Completion) error
+	// so that these links stop working. The session becomes pending again, and expires with the new
+	// link. If storedAnswer is not nil, RenewConnectSession stores it in the same transaction. It
+	// fails with connect_session_not_found or connect_session_connected.
+	RenewConnectSession(ctx context.Context, id string, f ConnectFlow, storedAnswer *StoredAnswer) error
 	// ConnectSession returns a session. It fails with connect_session_not_found.
 	ConnectSession(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error)
 	// ConnectSessionOfLink returns the account and the session of the link whose state has this

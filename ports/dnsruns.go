@@ -13,10 +13,10 @@ import (
 // DNSRuns stores the provisioning runs and jobs of accounts. A job is deleted with its domain, and
 // a run with its last job. To an account, the runs and jobs of other accounts do not exist.
 type DNSRuns interface {
-	// CreateRun stores a new run with its jobs, all or none, and commits the completion with them.
-	// A domain has at most one active job, so only one of several concurrent calls succeeds.
+	// CreateRun stores a new run with its jobs, all or none, and commits the stored answer with
+	// them. A domain has at most one active job, so only one of several concurrent calls succeeds.
 	// CreateRun fails with domain_not_found or domain_provisioning_already_active.
-	CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, completion *Completion) error
+	CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, storedAnswer *StoredAnswer) error
 	// Runs lists an account's runs, newest first, with the state derived from their jobs.
 	Runs(ctx context.Context, owner access.AccountID, q RunQuery) ([]provisioning.Run, error)
 	// Run returns a run, with the state derived from its jobs, and the jobs. It fails with
@@ -26,10 +26,10 @@ type DNSRuns interface {
 	Job(ctx context.Context, owner access.AccountID, id string) (provisioning.Job, error)
 	// ActiveJob returns the active job of a domain, if it has one.
 	ActiveJob(ctx context.Context, owner access.AccountID, domainID string) (j provisioning.Job, found bool, err error)
-	// RetryJob queues a job again with provisioning.Retry and commits the completion with it. An
+	// RetryJob queues a job again with provisioning.Retry and commits the stored answer with it. An
 	// earlier claim of the job becomes invalid. RetryJob fails with provisioning_job_not_found or
 	// provisioning_job_not_retryable.
-	RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *Completion) (provisioning.Job, error)
+	RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time, storedAnswer *StoredAnswer) (provisioning.Job, error)
 }
 
 // RunQuery selects runs.

@@ -47,8 +47,8 @@ type Domains interface {
 	// EndReservation deletes the row. It does nothing if the domain was added, or if a different
 	// request has reserved it after reservedAt.
 	EndReservation(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error
-	// SaveDomain does the same as ChangeDomain, and commits the completion with the change.
-	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *Completion) error
+	// SaveDomain does the same as ChangeDomain, and commits the stored answer with the change.
+	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, storedAnswer *StoredAnswer) error
 	// ChangeDomain merges the observation d into the stored domain with domain.Domain.Merge. It
 	// keeps each stored part that was observed later than the same part of d. It returns the stored
 	// domain. It fails with domain_not_found.

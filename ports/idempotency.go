@@ -25,9 +25,8 @@ type Idempotency interface {
 	// RenewKeyLease renews the lease of an attempt. held is false if a different attempt has the
 	// key or the key no longer exists. Finish, Abandon and Release return held in the same way.
 	RenewKeyLease(ctx context.Context, key idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
-	// Finish stores a completion of a write that has no change to commit with it. It may be
-	// repeated.
-	Finish(ctx context.Context, c Completion) (held bool, err error)
+	// Finish stores the answer of a write that has no change to commit with it. It may be repeated.
+	Finish(ctx context.Context, c StoredAnswer) (held bool, err error)
 	// Abandon ends an attempt without storing an answer. The key is kept until the given time. A
 	// key with an answer stays unchanged, and held is false.
 	Abandon(ctx context.Context, key idempotency.KeyID, attempt string, until time.Time) (held bool, err error)
@@ -46,30 +45,31 @@ type Claim struct {
 	Now         time.Time
 }
 
-// Completion is the answer of an idempotent write, sealed for storage. A store commits a Completion
-// in the transaction of the change that the answer describes. If a different attempt holds the key
-// at that time, the store commits neither and fails with idempotency_request_in_progress. If the
-// Completion is nil, the store commits only the change.
-type Completion struct {
+// StoredAnswer is the answer of an idempotent write, encrypted for storage. A store commits it in
+// the transaction of the change that the answer describes. If a different attempt holds the key at
+// that time, the store commits neither and fails with idempotency_request_in_progress. If the
+// StoredAnswer is nil, the store commits only the change.
+type StoredAnswer struct {
 	Key     idempotency.KeyID
 	Attempt string
 	Answer  []byte
 	Until   time.Time
-	// Outcome is the outcome of the request's audit entry, which is committed with the completion.
-	// If it is nil, the answer is a refusal, for which there is no entry.
+	// Outcome is the outcome of the request's audit entry, which is committed with the answer. If
+	// it is nil, the answer is a refusal, for which there is no entry.
 	Outcome *audit.Outcome
 }
 
-// Answer returns the Completion for the result of a use case, or nil if the answer must not be
-// stored. A use case has a parameter of this type only if a second run would return a different
-// result. The use case calls Answer before its last change, and passes the Completion to the store.
-// A nil Answer means that the caller sent no Idempotency-Key.
-type Answer[R any] func(R) (*Completion, error)
+// AnswerEncoder encodes the result of a use case as the answer that the store keeps for repetitions
+// of the request. It returns nil if the answer must not be stored. A use case has an AnswerEncoder
+// only if a second run would return a different result. It encodes the result before its last
+// change, and passes the StoredAnswer to the store. A nil AnswerEncoder means that the caller sent
+// no Idempotency-Key.
+type AnswerEncoder[R any] func(R) (*StoredAnswer, error)
 
-// Completion calls a with the result. It returns nil if a is nil.
-func (a Answer[R]) Completion(result R) (*Completion, error) {
-	if a == nil {
+// Encode calls e with the result. It returns nil if e is nil.
+func (e AnswerEncoder[R]) Encode(result R) (*StoredAnswer, error) {
+	if e == nil {
 		return nil, nil
 	}
-	return a(result)
+	return e(result)
 }

@@ -14,23 +14,23 @@ import (
 // encrypted and bound to the integration's row. To an account, the integrations of other accounts
 // do not exist.
 type Integrations interface {
-	// AddIntegration stores a new integration with its sealed credential, and commits the
-	// completion with it. It fails with account_not_found or account_closed.
-	AddIntegration(ctx context.Context, i integration.Integration, credential []byte, completion *Completion) error
+	// AddIntegration stores a new integration with its sealed credential, and commits the stored
+	// answer with it. It fails with account_not_found or account_closed.
+	AddIntegration(ctx context.Context, i integration.Integration, credential []byte, storedAnswer *StoredAnswer) error
 	// Integrations lists an account's integrations, newest first.
 	Integrations(ctx context.Context, owner access.AccountID) ([]integration.Integration, error)
 	// Integration returns an integration with its sealed credential. It fails with
 	// integration_not_found.
 	Integration(ctx context.Context, owner access.AccountID, id string) (integration.Integration, []byte, error)
 	// SaveIntegration merges an observation of an integration into the stored integration (see
-	// integration.Integration.Merge), and commits the completion with it. It fails with
+	// integration.Integration.Merge), and commits the stored answer with it. It fails with
 	// integration_not_found.
-	SaveIntegration(ctx context.Context, i integration.Integration, completion *Completion) error
+	SaveIntegration(ctx context.Context, i integration.Integration, storedAnswer *StoredAnswer) error
 	// RemoveIntegration deletes an integration with its credential, connections and sessions, and
-	// commits the completion with it. It fails with integration_not_found. It fails with
+	// commits the stored answer with it. It fails with integration_not_found. It fails with
 	// insufficient_scope if the integration has a connection of a mailbox that is not visible in
 	// ctx (see WithTenants).
-	RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
+	RemoveIntegration(ctx context.Context, owner access.AccountID, id string, storedAnswer *StoredAnswer) error
 	// DueRefreshes lists at most limit integrations whose last refresh began before the given time,
 	// oldest first. It stores now as the start of their next refresh, so that no concurrent caller
 	// gets the same integrations. Integrations of inactive accounts are excluded.
@@ -69,13 +69,13 @@ type Connections interface {
 	// Session returns a session of exactly this integration and mailbox. It fails with
 	// oauth_session_not_found.
 	Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error)
-	// SaveSession stores a session, and c if it is not nil, and commits the completion with them.
-	// Only a pending session can change, with one exception: a connected session replaces an
+	// SaveSession stores a session, and c if it is not nil, and commits the stored answer with
+	// them. Only a pending session can change, with one exception: a connected session replaces an
 	// expired session, because the platform may report a success late. The exception does not apply
 	// if the mailbox's connection is disconnecting or disconnected. If the session cannot change,
 	// SaveSession stores nothing and saved is false. If a different integration has the mailbox,
 	// SaveSession fails like BeginSession.
-	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, completion *Completion) (saved bool, err error)
+	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, storedAnswer *StoredAnswer) (saved bool, err error)
 	// ClaimSessionCheck records that the caller checks a pending session at the platform at now.
 	// claimed is false if the session has ended or was already checked after the time since. Only
 	// one of several concurrent calls succeeds.
@@ -83,17 +83,16 @@ type Connections interface {
 	// PendingSessions lists at most limit pending sessions of all accounts that expired before the
 	// given time, oldest first.
 	PendingSessions(ctx context.Context, before time.Time, limit int) ([]OwnedSession, error)
-	// SaveConnection stores a connection and commits the completion with it. before is UpdatedAt of
-	// the row that the caller read, zero if there was no row. If the stored row has a different
+	// SaveConnection stores a connection and commits the stored answer with it. before is UpdatedAt
+	// of the row that the caller read, zero if there was no row. If the stored row has a different
 	// UpdatedAt, SaveConnection stores nothing and saved is false. If it stores a disconnected
 	// connection, it ends a pending session of the mailbox as failed, with the reason disconnected.
 	// SaveConnection fails with mailbox_already_connected_elsewhere. For a new connection it can
 	// also fail like EligibleMailbox.
-	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *Completion) (saved bool, err error)
-	// SaveRefresh stores the result of a complete listing in one transaction and commits the
-	// completion with it. It merges i as SaveIntegration does. If the result of a listing that
-	// began later is already stored, SaveRefresh stores no connection. It also skips these
-	// connections:
+	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, storedAnswer *StoredAnswer) (saved bool, err error)
+	// SaveRefresh stores the result of a complete listing in one transaction and commits the stored
+	// answer with it. It merges i as SaveIntegration does. If the result of a listing that began
+	// later is already stored, SaveRefresh stores no connection. It also skips these connections:
 	//
 	//   - a connection that changed after the time began
 	//   - a connection whose mailbox was deleted
@@ -101,7 +100,7 @@ type Connections interface {
 	//
 	// If a mailbox occurs several times, its last connection counts. SaveRefresh returns the number
 	// of stored connections. It fails with integration_not_found.
-	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *Completion) (stored int, err error)
+	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, storedAnswer *StoredAnswer) (stored int, err error)
 }
 
 // OwnedSession is a session with the account that owns it.

@@ -28,7 +28,7 @@ type Keys interface {
 }
 
 // AccountKeys manages the API keys of an account for its own callers. To an account, the keys of
-// other accounts do not exist. Each change is one transaction with the completion of its answer.
+// other accounts do not exist. Each change is one transaction with its stored answer.
 type AccountKeys interface {
 	// KeyPage lists the keys of the account, newest first, including revoked keys, each with its
 	// last use.
@@ -36,14 +36,14 @@ type AccountKeys interface {
 	// AccountKey returns a key. It fails with key_not_found.
 	AccountKey(ctx context.Context, owner access.AccountID, id string) (access.Key, error)
 	// IssueKey stores a new key with its bounds and its creator. It fails with account_closed.
-	IssueKey(ctx context.Context, k access.Key, completion *Completion) error
+	IssueKey(ctx context.Context, k access.Key, storedAnswer *StoredAnswer) error
 	// RenewKeySecret gives a key the hash and the hint of newKey. The replaced secret is accepted
 	// until oldUntil. Secrets that were replaced earlier expire at oldUntil at the latest.
 	// RenewKeySecret fails with key_revoked.
-	RenewKeySecret(ctx context.Context, owner access.AccountID, id string, newKey access.Key, oldUntil time.Time, completion *Completion) error
+	RenewKeySecret(ctx context.Context, owner access.AccountID, id string, newKey access.Key, oldUntil time.Time, storedAnswer *StoredAnswer) error
 	// RevokeOwnKey revokes a key with all its secrets. It fails with key_revoked if the key is
 	// already revoked.
-	RevokeOwnKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *Completion) error
+	RevokeOwnKey(ctx context.Context, owner access.AccountID, id string, now time.Time, storedAnswer *StoredAnswer) error
 }
 
 // KeyUses stores when API keys were last used.

@@ -33,8 +33,8 @@ type MailboxStore interface {
 	// mailbox_not_found if the row no longer exists.
 	SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error
 	// ConcludeMailboxes does the same as SaveMailbox for all mailboxes of a request, or for none of
-	// them. It commits the completion with them.
-	ConcludeMailboxes(ctx context.Context, owner access.AccountID, mailboxes []mailbox.Mailbox, completion *Completion) error
+	// them. It commits the stored answer with them.
+	ConcludeMailboxes(ctx context.Context, owner access.AccountID, mailboxes []mailbox.Mailbox, storedAnswer *StoredAnswer) error
 	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
 	// started. It does nothing if a different request has reserved the mailbox after reservedAt.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error

@@ -90,7 +90,7 @@ type TenantDirectory interface {
 	// with domain_unavailable or invalid_domain.
 	AddDomain(ctx context.Context, name string) (domain.Platform, error)
 	// Records returns the DNS records that the platform specifies. Before verification, the field
-	// Service may be incomplete or empty.
+	// Service of the result may be incomplete or empty.
 	Records(ctx context.Context, name string) (domain.Records, error)
 	// VerifyDomain asks the platform to check the verification record. A verified domain stays
 	// verified. VerifyDomain fails with verification_failed, domain_unavailable or
@@ -136,9 +136,9 @@ type Mailboxes interface {
 	// UserMailboxes returns the number of licensed user mailboxes, even if the mail server is not
 	// prepared.
 	UserMailboxes(ctx context.Context) (int, error)
-	// EmailLicenses returns the tenant's e-mail licences, assigned or not, and the limit of external
-	// recipients that the platform publishes for them. It works even if the mail server is not
-	// prepared.
+	// EmailLicenses returns the tenant's e-mail licences, assigned or not. It also returns how many
+	// external recipients a day the platform allows a tenant with these licences. It works even if
+	// the mail server is not prepared.
 	EmailLicenses(ctx context.Context) (tenant.Licenses, error)
 	// Mailbox returns a shared mailbox by its address. It fails with mailbox_not_found.
 	Mailbox(ctx context.Context, address string) (mailbox.Platform, error)
@@ -159,10 +159,10 @@ type Mailboxes interface {
 	Rename(ctx context.Context, address, displayName string) error
 	// RemoveMailbox deletes a mailbox and its account by the object id, so that a new mailbox with
 	// the same address is never removed. It does nothing if neither the directory nor the mail
-	// server has the id. It fails with outcome.NotReady while only the mail server has the id. In
-	// that case either the account is new and the directory does not show it yet, or the mailbox is
-	// deleted and the mail server still shows it. The platform can restore both the mailbox and the
-	// account for the duration mailbox.Retention.
+	// server has the id. It fails with outcome.NotReady while only the mail server has the id: the
+	// directory may not show a new account yet, or the mail server may still show a deleted
+	// mailbox. The platform can restore both the mailbox and the account for the duration
+	// mailbox.Retention.
 	RemoveMailbox(ctx context.Context, objectID string) error
 }
 

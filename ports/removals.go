@@ -13,7 +13,7 @@ import (
 )
 
 // Removals removes domains, mailboxes and send limits at the request of their account. Each removal
-// is one transaction, which also commits the completion.
+// is one transaction, which also commits the stored answer.
 type Removals interface {
 	// RemovableDomain returns an added domain by its name. The domain may be marked as missing,
 	// because the answer to an earlier removal may have been lost. RemovableDomain fails with
@@ -30,7 +30,7 @@ type Removals interface {
 	// RemoveDomain deletes a domain with its provisioning jobs. The policy of the domain is no
 	// longer in force. Discoveries ignore the domain until Domains.ReserveDomain reserves it again.
 	// RemoveDomain fails with domain_not_found or domain_in_use.
-	RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *Completion) error
+	RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, storedAnswer *StoredAnswer) error
 	// RemovableMailbox returns a mailbox, which may be marked as missing. RemovableMailbox fails
 	// with tenant_not_found or mailbox_not_found.
 	RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
@@ -39,10 +39,10 @@ type Removals interface {
 	// mailbox with an intended block is only hidden, and a later discovery deletes it. Discoveries
 	// that began up to observation.ReplicaLag after now ignore the mailbox. RemoveMailbox fails
 	// with mailbox_not_found.
-	RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, completion *Completion) error
+	RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, storedAnswer *StoredAnswer) error
 	// RemovePolicy deletes a policy. It changes nothing, and held is false, if the claim no longer
 	// holds the tenant. RemovePolicy fails with policy_not_found.
-	RemovePolicy(ctx context.Context, claim TenantClaim, policyID string, completion *Completion) (held bool, err error)
+	RemovePolicy(ctx context.Context, claim TenantClaim, policyID string, storedAnswer *StoredAnswer) (held bool, err error)
 }
 
 // DomainRemoval tells what was known about a domain when its removal began.

@@ -44,7 +44,7 @@ func VisibleTenants(ctx context.Context) (tenants []tenant.GUID, limited bool) {
 }
 
 // Effects collects the effects of a request. Adapters record the effects: providers' adapters
-// record calls and answers, and stores record changes and completions. If the context has no
+// record calls and answers, and stores record changes and stored answers. If the context has no
 // Effects, nothing is recorded.
 type Effects struct {
 	mu       sync.Mutex
@@ -100,8 +100,8 @@ func RecordChange(ctx context.Context) {
 	record(ctx, func(e *idempotency.Effects) { e.Changed = true })
 }
 
-// RecordCompletion records that a Completion was committed.
-func RecordCompletion(ctx context.Context) {
+// RecordStoredAnswer records that a StoredAnswer was committed.
+func RecordStoredAnswer(ctx context.Context) {
 	record(ctx, func(e *idempotency.Effects) { e.Completed = true })
 }
 

@@ -25,10 +25,10 @@ type SendPolicies interface {
 	// limit. Policies and Policy do not return that policy until SavePolicy puts it in force.
 	// ReservePolicy fails with tenant_not_found or domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
-	// SavePolicy puts a reserved policy in force, or changes a policy, and commits the completion
-	// with it. If the limit changes, the tenant becomes due at once. SavePolicy fails with
+	// SavePolicy puts a reserved policy in force, or changes a policy, and commits the stored
+	// answer with it. If the limit changes, the tenant becomes due at once. SavePolicy fails with
 	// policy_not_found if the policy was deleted in the meantime.
-	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *Completion) error
+	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, storedAnswer *StoredAnswer) error
 	// ScopesWithRules lists the scopes for which the mail platform may have a managed rule. These
 	// are the scopes of policies, of reserved policies, of policies whose domain was deleted, of
 	// orphan rules, and the scopes whose rules block a mailbox. ScopesWithRules fails with

@@ -41,9 +41,9 @@ type Tenants interface {
 	// tenant_not_found.
 	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
 	// DeleteTenant deletes the tenant and everything that belongs to it, or ends the assignment of
-	// a managed tenant. It commits the completion with the deletion. It fails with
+	// a managed tenant. It commits the stored answer with the deletion. It fails with
 	// tenant_not_found.
-	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *Completion) error
+	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, storedAnswer *StoredAnswer) error
 }
 
 // Assignments stores to which account each managed tenant is assigned.

@@ -14,23 +14,23 @@ import (
 // Webhooks stores the webhooks of accounts. Methods that take the id of a webhook fail with
 // webhook_not_found.
 type Webhooks interface {
-	// AddWebhook stores a new webhook and commits the completion with it. The webhook gets the
+	// AddWebhook stores a new webhook and commits the stored answer with it. The webhook gets the
 	// events that are logged from now on. AddWebhook fails with account_not_found or
 	// account_closed. It fails with webhook_limit_reached if the account already has
 	// webhook.MaxPerAccount webhooks.
-	AddWebhook(ctx context.Context, w webhook.Webhook, completion *Completion) error
+	AddWebhook(ctx context.Context, w webhook.Webhook, storedAnswer *StoredAnswer) error
 	// Webhooks lists at most limit webhooks of the owner, newest first. If before is not empty, it
 	// lists only webhooks that are older than the webhook with this id.
 	Webhooks(ctx context.Context, owner access.AccountID, before string, limit int) ([]webhook.Webhook, error)
 	Webhook(ctx context.Context, owner access.AccountID, id string) (webhook.Webhook, error)
-	// ChangeWebhook applies change to the stored webhook, stores the result, and commits the
-	// completion with it. It may call change more than once. If change enables the webhook, the
-	// webhook gets the events that are logged from now on. If change disables it, its pending
-	// deliveries fail, and the event webhook.disabled is logged with the reason.
-	ChangeWebhook(ctx context.Context, owner access.AccountID, id string, reason webhook.Reason, completion *Completion,
+	// ChangeWebhook applies change to the stored webhook, stores the result, and commits the stored
+	// answer with it. It may call change more than once. If change enables the webhook, the webhook
+	// gets the events that are logged from now on. If change disables it, its pending deliveries
+	// fail, and the event webhook.disabled is logged with the reason.
+	ChangeWebhook(ctx context.Context, owner access.AccountID, id string, reason webhook.Reason, storedAnswer *StoredAnswer,
 		change func(*webhook.Webhook)) (webhook.Webhook, error)
-	// RemoveWebhook deletes a webhook with its deliveries, and commits the completion with it.
-	RemoveWebhook(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
+	// RemoveWebhook deletes a webhook with its deliveries, and commits the stored answer with it.
+	RemoveWebhook(ctx context.Context, owner access.AccountID, id string, storedAnswer *StoredAnswer) error
 	// Replay moves the webhook back to the position in its account's log, so that all later events
 	// are sent to the webhook again. It fails with cursor_expired if some of these events were
 	// deleted, and with invalid_request if the position is after the end of the log.

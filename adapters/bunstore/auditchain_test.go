@@ -91,9 +91,9 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 				t.Fatalf("after %s: %d acts, state %d", name, countStoredActs(t, s), act.State())
 			}
 		}
-		completion := newCompletion(request, attempt)
-		completion.Outcome = createdOutcome
-		requireLeaseHeld(t, "finish", true)(s.Finish(ctx, *completion))
+		storedAnswer := newStoredAnswer(request, attempt)
+		storedAnswer.Outcome = createdOutcome
+		requireLeaseHeld(t, "finish", true)(s.Finish(ctx, *storedAnswer))
 		got := requireOneMoreEntry(t, s, owner, entriesBefore)
 		want := act.Entry
 		want.Actor.Name = storedText(want.Actor.Name)
@@ -110,17 +110,17 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 		entriesBefore := len(exportEntries(t, s, fixture.owner))
 		request := newClaim(fixture.owner, 1)
 		attempt := mustClaim(t, s, request)
-		completion := newCompletion(request, attempt)
-		completion.Outcome = createdOutcome
+		storedAnswer := newStoredAnswer(request, attempt)
+		storedAnswer.Outcome = createdOutcome
 		act := newAct(fixture.owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
-		lostCompletion := *completion
-		lostCompletion.Attempt = newID()
-		requireRefusal(t, "a lost attempt", s.DeleteTenant(ctx, fixture.owner, guid(1), &lostCompletion), fault.KeyInProgress)
+		lostAnswer := *storedAnswer
+		lostAnswer.Attempt = newID()
+		requireRefusal(t, "a lost attempt", s.DeleteTenant(ctx, fixture.owner, guid(1), &lostAnswer), fault.KeyInProgress)
 		if len(exportEntries(t, s, fixture.owner)) != entriesBefore || act.State() != ports.ActNew {
 			t.Fatal("a rolled back change left an entry")
 		}
-		must(t, "delete", s.DeleteTenant(ctx, fixture.owner, guid(1), completion))
+		must(t, "delete", s.DeleteTenant(ctx, fixture.owner, guid(1), storedAnswer))
 		if e := requireOneMoreEntry(t, s, fixture.owner, entriesBefore); e.ID != act.Entry.ID || e.Outcome != *createdOutcome {
 			t.Fatalf("got %+v", e)
 		}

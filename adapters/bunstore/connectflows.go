@@ -262,7 +262,7 @@ func addLink(ctx context.Context, tx bun.IDB, sessionID string, f ports.ConnectF
 }
 
 // RenewConnectSession implements ports.ConnectSessions.
-func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.ConnectFlow, completion *ports.Completion) error {
+func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.ConnectFlow, storedAnswer *ports.StoredAnswer) error {
 	owner := accountKey(f.Account)
 	return s.inTransaction(ctx, "renew connect session", func(ctx context.Context, tx bun.IDB) error {
 		var row connectSessionRow
@@ -287,7 +287,7 @@ func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.Conn
 		if err := addLink(ctx, tx, row.ID, f); err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 

@@ -94,7 +94,7 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 }
 
 // SaveConnection implements ports.Connections.
-func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *ports.Completion) (bool, error) {
+func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, storedAnswer *ports.StoredAnswer) (bool, error) {
 	row := newConnectionRow(accountKey(owner), c)
 	var wasSaved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" connection", func(ctx context.Context, tx bun.IDB) error {
@@ -121,7 +121,7 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 				return err
 			}
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 	return wasSaved && err == nil, err
 }

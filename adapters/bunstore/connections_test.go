@@ -211,13 +211,13 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 		previous := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
 		next := previous
 		next.Status, next.UpdatedAt = integration.ConnectionDisconnecting, now.Add(time.Second)
-		requireCommitted(t, s, fixture.owner, map[string]func(completion *ports.Completion) error{
-			"another": func(completion *ports.Completion) error {
-				_, err := s.SaveConnection(t.Context(), fixture.owner, next, previous.UpdatedAt, completion)
+		requireCommitted(t, s, fixture.owner, map[string]func(storedAnswer *ports.StoredAnswer) error{
+			"another": func(storedAnswer *ports.StoredAnswer) error {
+				_, err := s.SaveConnection(t.Context(), fixture.owner, next, previous.UpdatedAt, storedAnswer)
 				return err
 			},
-			"a new one": func(completion *ports.Completion) error {
-				_, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 1, integration.ConnectionFailed), time.Time{}, completion)
+			"a new one": func(storedAnswer *ports.StoredAnswer) error {
+				_, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 1, integration.ConnectionFailed), time.Time{}, storedAnswer)
 				return err
 			},
 		}, func() {
@@ -225,8 +225,8 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 			fixture.requireConnection(t, "the new one", s, fixture.integration2, 1, integration.Connection{})
 		})
 		claim := newClaim(fixture.owner, 99)
-		completion := newCompletion(claim, mustClaim(t, s, claim))
-		requireLeaseHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, completion))
+		storedAnswer := newStoredAnswer(claim, mustClaim(t, s, claim))
+		requireLeaseHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, storedAnswer))
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
 		}

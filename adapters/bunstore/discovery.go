@@ -21,12 +21,13 @@ import (
 )
 
 // unfinishedGrace is how long a creation without a result counts as in progress after its last
-// request. Every request ends much earlier.
+// request. It is much longer than any request takes.
 const unfinishedGrace = time.Hour
 
-// SaveDiscovery implements ports.Discoveries. It locks the tenant before its domains, so that no
-// domain is reserved during the comparison. It also locks the enforcement state, so that no mailbox
-// is blocked or unblocked during the comparison.
+// SaveDiscovery implements ports.Discoveries. It compares the stored domains and mailboxes with the
+// platform's lists. It locks the tenant before its domains, so that no domain is reserved
+// meanwhile. It also locks the enforcement state, so that no mailbox is blocked or unblocked
+// meanwhile.
 func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.DiscoveryResult) error {
 	f.Began = storedTime(f.Began)
 	return s.inTransaction(ctx, "save discovery", func(ctx context.Context, tx bun.IDB) error {
@@ -89,7 +90,8 @@ func (s *Store) lockDomains(ctx context.Context, tx bun.IDB, t tenantRow) ([]dom
 
 // mayBeMissed reports whether a stored row may count as missed because the platform's list lacks
 // it. The list shows the platform's state at began, so a row that was stored later does not count.
-// finished is false for a creation without a result.
+// finished is false for a creation without a result, which may still be in progress. Its row must
+// be older by unfinishedGrace.
 func mayBeMissed(began, storedAt time.Time, finished bool) bool {
 	if !finished {
 		began = began.Add(-unfinishedGrace)
@@ -112,7 +114,7 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 		p, isListed := found[storedDomain.Name]
 		delete(found, storedDomain.Name)
 		switch {
-		case isListed: // a listed domain whose creation got no answer gets its observation too
+		case isListed: // takes over the platform's state, even if the answer to the creation was lost
 			changed = append(changed, change[domain.Domain]{storedDomain, storedDomain.Merge(storedDomain.WithPlatformState(p, f.Began))})
 		case f.MissedDomains[storedDomain.Name] && mayBeMissed(f.Began, rows[i].StoredAt, storedDomain.Added):
 			missed, isGone := storedDomain.AfterMiss(f.Began)
@@ -129,7 +131,7 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 	if err := s.deleteDomains(ctx, tx, t.AccountID, gone); err != nil {
 		return err
 	}
-	if err := leaveOutForgotten(ctx, tx, t, found); err != nil {
+	if err := leaveOutRemovedDomains(ctx, tx, t, found); err != nil {
 		return err
 	}
 	return insertDomains(ctx, tx, t, found, f)
@@ -167,7 +169,7 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	for _, p := range f.Mailboxes {
 		found[storedText(strings.ToLower(p.Address))] = p
 	}
-	if err := leaveOutRemoved(ctx, tx, t, found, f.Began); err != nil {
+	if err := leaveOutRemovedMailboxes(ctx, tx, t, found, f.Began); err != nil {
 		return err
 	}
 	changed, gone, err := compareMailboxes(ctx, tx, t, rows, found, f)
@@ -177,7 +179,7 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	if err := saveMailboxes(ctx, tx, t.AccountID, changed...); err != nil {
 		return err
 	}
-	gone, released, err := unblockGone(ctx, tx, t, sendState, gone, f)
+	gone, unblocks, err := unblockGone(ctx, tx, t, sendState, gone, f)
 	if err != nil {
 		return err
 	}
@@ -187,7 +189,7 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	if err := insertMailboxes(ctx, tx, t, found, f); err != nil {
 		return err
 	}
-	return recordEvents(ctx, tx, t.AccountID, released)
+	return recordEvents(ctx, tx, t.AccountID, unblocks)
 }
 
 func (s *Store) lockMailboxes(ctx context.Context, tx bun.IDB, t tenantRow) ([]mailboxRow, error) {
@@ -262,9 +264,9 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 // unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to
 // delete, and an unblock event for each blocked mailbox. It makes the tenant due, so that the next
 // enforcement pass removes these mailboxes from the transport rule. It does not return the row of a
-// mailbox with an intended block (see SaveIntents). Only an enforcement pass can find out whether
-// that mailbox is blocked.
-func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.DiscoveryResult) (deletable []mailboxRow, released []sendlimit.Event, err error) {
+// mailbox with a block of unknown outcome (an intent, see SaveIntents). Only an enforcement pass
+// can find out whether that mailbox is blocked.
+func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.DiscoveryResult) (deletable []mailboxRow, unblocks []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil
 	}
@@ -289,10 +291,10 @@ func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantR
 	if at.Before(f.Began) {
 		at = f.Began
 	}
-	if released, err = unblockEvents(ctx, tx, t, state, blocked, at); err != nil {
+	if unblocks, err = unblockEvents(ctx, tx, t, state, blocked, at); err != nil {
 		return nil, nil, err
 	}
-	return deletable, released, makeDue(ctx, tx, state, at)
+	return deletable, unblocks, makeDue(ctx, tx, state, at)
 }
 
 // intendedBlocks returns the ids of the mailboxes with an intended block. The outcome of such a

@@ -127,7 +127,7 @@ func runNotFound() error {
 func jobNotFound() error { return fault.JobNotFound.With("the account has no such provisioning job") }
 
 // CreateRun implements ports.DNSRuns.
-func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, completion *ports.Completion) error {
+func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, storedAnswer *ports.StoredAnswer) error {
 	row := dnsRunRow{AccountID: accountKey(r.Account), ID: ident.ParseOrZero(r.ID), TotalDomains: r.TotalDomains, CreatedAt: storedTime(r.CreatedAt)}
 	err := s.inTransaction(ctx, "create provisioning run", func(ctx context.Context, tx bun.IDB) error {
 		if err := dropEmptyRuns(ctx, tx, row.AccountID); err != nil {
@@ -142,7 +142,7 @@ func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provis
 				return err
 			}
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 	if errors.Is(err, database.ErrMissingParent) {
 		return domainNotFound()
@@ -273,7 +273,7 @@ func (s *Store) ActiveJob(ctx context.Context, owner access.AccountID, domainID 
 }
 
 // RetryJob implements ports.DNSRuns.
-func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *ports.Completion) (provisioning.Job, error) {
+func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time, storedAnswer *ports.StoredAnswer) (provisioning.Job, error) {
 	var retried provisioning.Job
 	err := s.inTransaction(ctx, "retry provisioning job", func(ctx context.Context, tx bun.IDB) error {
 		var row dnsJobRow
@@ -288,7 +288,7 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 		if _, err := saveJob(ctx, tx, change[provisioning.Job]{row.job(), retried}); err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 	return retried, err
 }

@@ -341,19 +341,19 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
 		r, j := newRun(ann, d, 1)
-		for key, change := range []func(completion *ports.Completion) error{
-			func(completion *ports.Completion) error {
-				return s.CreateRun(t.Context(), r, []provisioning.Job{j}, completion)
+		for key, change := range []func(storedAnswer *ports.StoredAnswer) error{
+			func(storedAnswer *ports.StoredAnswer) error {
+				return s.CreateRun(t.Context(), r, []provisioning.Job{j}, storedAnswer)
 			},
-			func(completion *ports.Completion) error {
-				_, err := s.RetryJob(t.Context(), ann, j.ID, now, completion)
+			func(storedAnswer *ports.StoredAnswer) error {
+				_, err := s.RetryJob(t.Context(), ann, j.ID, now, storedAnswer)
 				return err
 			},
 		} {
 			claim := newClaim(ann, byte(key))
 			attempt := mustClaim(t, s, claim)
-			requireRefusal(t, "an attempt that lost its key", change(newCompletion(claim, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
-			must(t, "change", change(newCompletion(claim, attempt)))
+			requireRefusal(t, "an attempt that lost its key", change(newStoredAnswer(claim, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
+			must(t, "change", change(newStoredAnswer(claim, attempt)))
 			if record := requireRecord(t, s, claim.Key); string(record.Answer) != "answer" || record.Leased {
 				t.Fatalf("got %+v", record)
 			}

@@ -244,12 +244,12 @@ func orDomainNotFound(err error) error {
 }
 
 // SaveDomain implements ports.Domains.
-func (s *Store) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *ports.Completion) error {
+func (s *Store) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "save domain", func(ctx context.Context, tx bun.IDB) error {
 		if _, err := s.mergeDomain(ctx, tx, owner, d); err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 

@@ -55,7 +55,7 @@ func (d *sharedStore) emptyStore(t testing.TB) *Store {
 	t.Helper()
 	if d.store == nil {
 		d.store = openWithin(t, d.URL(t), hangTimeout, &seenStatements)
-		must(t, "migrate", d.store.Migrate(withoutCollection(t.Context())))
+		must(t, "migrate", d.store.Migrate(withoutStatementCollection(t.Context())))
 		d.emptyingSQL = emptyingScript(t, d.store)
 	}
 	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.emptyingSQL) // not through the hook that collects statements
@@ -66,7 +66,7 @@ func (d *sharedStore) emptyStore(t testing.TB) *Store {
 // emptyingScript returns statements that delete all rows that migrations did not insert.
 func emptyingScript(t testing.TB, s *Store) string {
 	t.Helper()
-	tables, err := maintenance.Tables(withoutCollection(t.Context()), s.db)
+	tables, err := maintenance.Tables(withoutStatementCollection(t.Context()), s.db)
 	must(t, "list tables", err)
 	var names, deletions []string
 	for _, table := range slices.Backward(tables) { // a table comes before the tables that it references

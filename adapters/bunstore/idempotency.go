@@ -97,7 +97,7 @@ func (s *Store) RenewKeyLease(ctx context.Context, id idempotency.KeyID, attempt
 }
 
 // Finish implements ports.Idempotency.
-func (s *Store) Finish(ctx context.Context, c ports.Completion) (bool, error) {
+func (s *Store) Finish(ctx context.Context, c ports.StoredAnswer) (bool, error) {
 	var isHeld bool
 	err := s.inTransaction(ctx, "finish an idempotency key", func(ctx context.Context, tx bun.IDB) error {
 		res, err := s.finish(ctx, tx, c)
@@ -113,21 +113,21 @@ func (s *Store) Finish(ctx context.Context, c ports.Completion) (bool, error) {
 	return isHeld, err
 }
 
-func (s *Store) finish(ctx context.Context, db bun.IDB, c ports.Completion) (sql.Result, error) {
+func (s *Store) finish(ctx context.Context, db bun.IDB, c ports.StoredAnswer) (sql.Result, error) {
 	return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Key, c.Attempt).
 		Set("answer = ?", c.Answer).Set("leased_until = 0").Set("expires_at = ?", storedTime(c.Until)).Exec(ctx)
 }
 
-// storeCompletion stores a completion, if there is one, in the transaction of its change.
-func (s *Store) storeCompletion(ctx context.Context, tx bun.IDB, completion *ports.Completion) error {
-	if completion == nil {
+// storeAnswer stores the answer of a write, if there is one, in the transaction of the change.
+func (s *Store) storeAnswer(ctx context.Context, tx bun.IDB, storedAnswer *ports.StoredAnswer) error {
+	if storedAnswer == nil {
 		return nil
 	}
-	res, err := s.finish(ctx, tx, *completion)
+	res, err := s.finish(ctx, tx, *storedAnswer)
 	err = requireRow(res, err, fault.KeyInProgress.With("a different request has claimed the Idempotency-Key"))
 	if err == nil {
-		ports.RecordCompletion(ctx)
-		endAct(ctx, completion.Outcome)
+		ports.RecordStoredAnswer(ctx)
+		endAct(ctx, storedAnswer.Outcome)
 	}
 	return err
 }

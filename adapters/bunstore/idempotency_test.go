@@ -95,7 +95,7 @@ func TestAccountsDoNotShareIdempotencyKeys(t *testing.T) {
 		ann, bob := newClaim(newAccount(t, s, "ann"), 1), newClaim(newAccount(t, s, "bob"), 1)
 		attempt := mustClaim(t, s, ann)
 		requireNoRecord(t, "bob's", s, bob.Key)
-		requireLeaseHeld(t, "finish for bob", false)(s.Finish(t.Context(), completionOf(bob.Key, attempt, []byte("x"), now)))
+		requireLeaseHeld(t, "finish for bob", false)(s.Finish(t.Context(), storedAnswerOf(bob.Key, attempt, []byte("x"), now)))
 		requireLeaseHeld(t, "abandon for bob", false)(s.Abandon(t.Context(), bob.Key, attempt, now))
 		requireLeaseHeld(t, "release for bob", false)(s.Release(t.Context(), bob.Key, attempt))
 		requireLeaseHeld(t, "renew for bob", false)(s.RenewKeyLease(t.Context(), bob.Key, attempt, longLease))
@@ -112,7 +112,7 @@ func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 		attempt := mustClaim(t, s, request)
 		answer, until := bytes.Repeat([]byte{0, 255, '\'', '?'}, 64<<10), now.Add(time.Hour)
 		for range 2 {
-			requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, attempt, answer, until)))
+			requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(request.Key, attempt, answer, until)))
 		}
 		record := requireRecord(t, s, request.Key)
 		if !bytes.Equal(record.Answer, answer) || record.Leased || !record.ExpiresAt.Equal(until) {
@@ -137,7 +137,7 @@ func TestReleasedIdempotencyKeyIsFree(t *testing.T) {
 		if second := mustClaim(t, s, request); second == first {
 			t.Fatal("two attempts have the same id")
 		}
-		requireLeaseHeld(t, "finish of the first", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
+		requireLeaseHeld(t, "finish of the first", false)(s.Finish(t.Context(), storedAnswerOf(request.Key, first, []byte("late"), now)))
 	})
 }
 
@@ -147,7 +147,7 @@ func TestExpiredIdempotencyKeysAreDeletedInBatches(t *testing.T) {
 		for i := range byte(5) {
 			request := newClaim(owner, i)
 			attempt := mustClaim(t, s, request)
-			requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second))))
+			requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(request.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second))))
 		}
 		running := newClaim(owner, 9)
 		running.Now = now.Add(-2 * idempotency.Retention)
@@ -245,13 +245,13 @@ func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 			t.Fatalf("won %v, %q after %q", isClaimed, second, first)
 		}
 		requireLeaseHeld(t, "renew", false)(s.RenewKeyLease(t.Context(), request.Key, first, time.Hour))
-		requireLeaseHeld(t, "finish", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
+		requireLeaseHeld(t, "finish", false)(s.Finish(t.Context(), storedAnswerOf(request.Key, first, []byte("late"), now)))
 		requireLeaseHeld(t, "abandon", false)(s.Abandon(t.Context(), request.Key, first, now))
 		requireLeaseHeld(t, "release", false)(s.Release(t.Context(), request.Key, first))
 		if record := requireRecord(t, s, request.Key); record.Attempt != second || record.Answer != nil || !record.Leased || string(record.Fingerprint) != "other" {
 			t.Fatalf("got %+v", record)
 		}
-		requireLeaseHeld(t, "the owner", true)(s.Finish(t.Context(), completionOf(request.Key, second, []byte("right"), now.Add(time.Hour))))
+		requireLeaseHeld(t, "the owner", true)(s.Finish(t.Context(), storedAnswerOf(request.Key, second, []byte("right"), now.Add(time.Hour))))
 	})
 }
 
@@ -290,7 +290,7 @@ func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, request)
 		until := now.Truncate(time.Microsecond).Add(time.Hour)
-		requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("answer"), until)))
+		requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(request.Key, first, []byte("answer"), until)))
 		request.Now = until.Add(-time.Microsecond)
 		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || isClaimed {
 			t.Fatalf("taken over a moment early: %v, %v", isClaimed, err)

@@ -69,7 +69,7 @@ func integrationNotFound() error {
 }
 
 // AddIntegration implements ports.Integrations.
-func (s *Store) AddIntegration(ctx context.Context, i integration.Integration, credential []byte, completion *ports.Completion) error {
+func (s *Store) AddIntegration(ctx context.Context, i integration.Integration, credential []byte, storedAnswer *ports.StoredAnswer) error {
 	row := newIntegrationRow(i)
 	row.Credential = credential
 	return s.inTransaction(ctx, "add integration", func(ctx context.Context, tx bun.IDB) error {
@@ -80,7 +80,7 @@ func (s *Store) AddIntegration(ctx context.Context, i integration.Integration, c
 			return err
 		}
 		emitIntegration(ctx, row.AccountID, change[integration.Integration]{after: row.integration()})
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 
@@ -120,13 +120,13 @@ func (s *Store) Integration(ctx context.Context, owner access.AccountID, id stri
 }
 
 // SaveIntegration implements ports.Integrations.
-func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, completion *ports.Completion) error {
+func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "save integration", func(ctx context.Context, tx bun.IDB) error {
 		_, err := s.mergeIntegration(ctx, tx, i, func(q *bun.UpdateQuery) *bun.UpdateQuery { return q })
 		if err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 
@@ -161,7 +161,7 @@ func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.
 }
 
 // RemoveIntegration implements ports.Integrations.
-func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
+func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "remove integration", func(ctx context.Context, tx bun.IDB) error {
 		rows, err := s.lockIntegrations(ctx, tx, accountKey(owner), ident.ParseOrZero(id))
 		switch {
@@ -176,7 +176,7 @@ func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, i
 		if err := s.removeIntegrations(ctx, tx, accountKey(owner), rows); err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 
@@ -239,11 +239,11 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 const maxRefreshTries = 10
 
 // SaveRefresh implements ports.Connections.
-func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *ports.Completion) (int, error) {
+func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, storedAnswer *ports.StoredAnswer) (int, error) {
 	i.AccountID = owner
 	observed := newConnectionRows(newIntegrationRow(i), connections)
 	for range maxRefreshTries {
-		stored, err := s.saveRefresh(ctx, i, observed, storedTime(began), completion)
+		stored, err := s.saveRefresh(ctx, i, observed, storedTime(began), storedAnswer)
 		if !errors.Is(err, database.ErrDuplicate) {
 			return stored, err
 		}
@@ -251,7 +251,7 @@ func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integ
 	return 0, fault.ServiceUnavailable.RetryIn(database.UnavailableRetry, "other requests are connecting the same mailboxes right now")
 }
 
-func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, observed []connectionRow, began time.Time, completion *ports.Completion) (storedCount int, err error) {
+func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, observed []connectionRow, began time.Time, storedAnswer *ports.StoredAnswer) (storedCount int, err error) {
 	err = s.inTransaction(ctx, "save refresh", func(ctx context.Context, tx bun.IDB) error {
 		storedCount = 0
 		isNewest, err := s.mergeRefreshed(ctx, tx, i, began)
@@ -259,7 +259,7 @@ func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, obse
 			return err
 		}
 		if !isNewest {
-			return s.storeCompletion(ctx, tx, completion)
+			return s.storeAnswer(ctx, tx, storedAnswer)
 		}
 		row := newIntegrationRow(i)
 		if err := s.lockToConnect(ctx, tx, row.AccountID, row.ID, convertAll(observed, func(r connectionRow) string { return r.MailboxID })...); err != nil {
@@ -276,7 +276,7 @@ func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, obse
 			}
 			storedCount += n
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 	if err != nil {
 		return 0, err

@@ -221,18 +221,18 @@ func TestIntegrationAndItsAnswerAreCommittedTogether(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		addIntegration(t, s, ann, 1)
 		addIntegration(t, s, ann, 2)
-		requireCommitted(t, s, ann, map[string]func(completion *ports.Completion) error{
-			"add": func(completion *ports.Completion) error {
-				return s.AddIntegration(t.Context(), newIntegration(ann, 3), credentialOf(3), completion)
+		requireCommitted(t, s, ann, map[string]func(storedAnswer *ports.StoredAnswer) error{
+			"add": func(storedAnswer *ports.StoredAnswer) error {
+				return s.AddIntegration(t.Context(), newIntegration(ann, 3), credentialOf(3), storedAnswer)
 			},
-			"save": func(completion *ports.Completion) error {
-				return s.SaveIntegration(t.Context(), withAllFieldsChanged(newIntegration(ann, 1)), completion)
+			"save": func(storedAnswer *ports.StoredAnswer) error {
+				return s.SaveIntegration(t.Context(), withAllFieldsChanged(newIntegration(ann, 1)), storedAnswer)
 			},
-			"remove": func(completion *ports.Completion) error {
-				return s.RemoveIntegration(t.Context(), ann, integrationID(2), completion)
+			"remove": func(storedAnswer *ports.StoredAnswer) error {
+				return s.RemoveIntegration(t.Context(), ann, integrationID(2), storedAnswer)
 			},
-			"refresh": func(completion *ports.Completion) error {
-				_, err := s.SaveRefresh(t.Context(), ann, withAllFieldsChanged(newIntegration(ann, 1)), now, nil, completion)
+			"refresh": func(storedAnswer *ports.StoredAnswer) error {
+				_, err := s.SaveRefresh(t.Context(), ann, withAllFieldsChanged(newIntegration(ann, 1)), now, nil, storedAnswer)
 				return err
 			},
 		}, func() {
@@ -244,7 +244,7 @@ func TestIntegrationAndItsAnswerAreCommittedTogether(t *testing.T) {
 // requireCommitted checks changes that store an answer for an Idempotency-Key. If the key was taken
 // over, a change must fail and store nothing. The function unchanged checks that nothing is stored.
 // If the attempt still holds its claim, the change must also store the answer.
-func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes map[string]func(completion *ports.Completion) error, unchanged func()) {
+func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes map[string]func(storedAnswer *ports.StoredAnswer) error, unchanged func()) {
 	t.Helper()
 	key := byte(0)
 	for label, change := range changes {
@@ -257,13 +257,13 @@ func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes ma
 		if !isClaimed {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
-		requireRefusal(t, label, change(newCompletion(claim, expiredAttempt)), fault.KeyInProgress)
+		requireRefusal(t, label, change(newStoredAnswer(claim, expiredAttempt)), fault.KeyInProgress)
 		unchanged()
 	}
 	for label, change := range changes {
 		key++
 		claim := newClaim(owner, key)
-		must(t, label, change(newCompletion(claim, mustClaim(t, s, claim))))
+		must(t, label, change(newStoredAnswer(claim, mustClaim(t, s, claim))))
 		if r := requireRecord(t, s, claim.Key); string(r.Answer) != "answer" || r.Leased {
 			t.Fatalf("%s: %+v", label, r)
 		}

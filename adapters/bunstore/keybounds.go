@@ -207,7 +207,7 @@ func accountKeyNotFound() error {
 }
 
 // IssueKey implements ports.AccountKeys.
-func (s *Store) IssueKey(ctx context.Context, k access.Key, completion *ports.Completion) error {
+func (s *Store) IssueKey(ctx context.Context, k access.Key, storedAnswer *ports.StoredAnswer) error {
 	row := newKeyRow(k)
 	return s.inTransaction(ctx, "issue key", func(ctx context.Context, tx bun.IDB) error {
 		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
@@ -216,13 +216,13 @@ func (s *Store) IssueKey(ctx context.Context, k access.Key, completion *ports.Co
 		if err := insertKey(ctx, tx, row, k.Bounds, k.CreatedBy); err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 
 // RenewKeySecret implements ports.AccountKeys. All earlier secrets of the key expire no later than
 // the secret that is replaced now. A rotation without overlap therefore leaves one secret.
-func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, completion *ports.Completion) error {
+func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "renew key", func(ctx context.Context, tx bun.IDB) error {
 		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
 			return err
@@ -246,7 +246,7 @@ func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id s
 			return err
 		}
 		emit(ctx, row.AccountID, event.OfRotation(row.withoutBounds()))
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 
@@ -270,7 +270,7 @@ func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.
 
 // RevokeOwnKey implements ports.AccountKeys. It holds the account's lock like all other changes of
 // keys.
-func (s *Store) RevokeOwnKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *ports.Completion) error {
+func (s *Store) RevokeOwnKey(ctx context.Context, owner access.AccountID, id string, now time.Time, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "end key", func(ctx context.Context, tx bun.IDB) error {
 		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
 			return err
@@ -288,7 +288,7 @@ func (s *Store) RevokeOwnKey(ctx context.Context, owner access.AccountID, id str
 		before := row.withoutBounds()
 		before.RevokedAt = time.Time{}
 		emitKey(ctx, row.AccountID, change[access.Key]{before, row.withoutBounds()})
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 

@@ -146,14 +146,14 @@ func (s *Store) SaveMailbox(ctx context.Context, owner access.AccountID, m mailb
 }
 
 // ConcludeMailboxes implements ports.MailboxStore.
-func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, mailboxes []mailbox.Mailbox, completion *ports.Completion) error {
+func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, mailboxes []mailbox.Mailbox, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "conclude mailboxes", func(ctx context.Context, tx bun.IDB) error {
 		for _, m := range mailboxes {
 			if err := s.mergeMailbox(ctx, tx, owner, m); err != nil {
 				return err
 			}
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 

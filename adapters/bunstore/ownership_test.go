@@ -117,18 +117,18 @@ type statementSet struct {
 // seenStatements are the statements that the tests ran on the stores of eachStore.
 var seenStatements = statementSet{statements: map[string]bool{}}
 
-type withoutCollectionKey struct{}
+type withoutStatementCollectionKey struct{}
 
-// withoutCollection returns a context whose statements are not collected, such as the statements of
-// migrations.
-func withoutCollection(ctx context.Context) context.Context {
-	return context.WithValue(ctx, withoutCollectionKey{}, true)
+// withoutStatementCollection returns a context whose statements are not collected, such as the
+// statements of migrations.
+func withoutStatementCollection(ctx context.Context) context.Context {
+	return context.WithValue(ctx, withoutStatementCollectionKey{}, true)
 }
 
 func (*statementSet) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 
 func (s *statementSet) AfterQuery(ctx context.Context, e *bun.QueryEvent) {
-	if ctx.Value(withoutCollectionKey{}) != nil {
+	if ctx.Value(withoutStatementCollectionKey{}) != nil {
 		return
 	}
 	s.mu.Lock()

@@ -47,7 +47,7 @@ type removedMailboxRow struct {
 
 // DeleteTenant implements ports.Tenants. Foreign keys delete the tenant's domains, mailboxes and
 // other rows.
-func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *ports.Completion) error {
+func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, storedAnswer *ports.StoredAnswer) error {
 	wasHeld := false
 	err := s.inTransaction(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
 		guid := ident.ParseOrZero(string(id))
@@ -59,7 +59,7 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 		if err != nil || !wasHeld {
 			return err
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 	if err == nil && !wasHeld {
 		return tenantNotFound()
@@ -188,7 +188,7 @@ func (s *Store) CancelDomainRemoval(ctx context.Context, owner access.AccountID,
 
 // RemoveDomain implements ports.Removals. Like a reservation of mailboxes, it locks the domain, so
 // that no mailbox is reserved during the removal. Foreign keys delete the domain's jobs.
-func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *ports.Completion) error {
+func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "remove domain", func(ctx context.Context, tx bun.IDB) error {
 		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.ParseOrZero(d.ID))
 		if err != nil {
@@ -210,13 +210,13 @@ func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d doma
 		if err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 
-// leaveOutForgotten deletes the removed domains of a tenant from found. found contains only domains
-// without a row.
-func leaveOutForgotten(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform) error {
+// leaveOutRemovedDomains deletes the removed domains of a tenant from found. found contains only
+// domains without a row.
+func leaveOutRemovedDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform) error {
 	var names []string
 	err := tx.NewSelect().Model((*forgottenRow)(nil)).Column("name").Where("fd.account_id = ?", t.AccountID).
 		Where("fd.tenant_id = ?", t.ID).Scan(ctx, &names)
@@ -236,7 +236,7 @@ func (s *Store) RemovableMailbox(ctx context.Context, owner access.AccountID, id
 }
 
 // RemoveMailbox implements ports.Removals. It takes its locks in the same order as SaveDiscovery.
-func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, completion *ports.Completion) error {
+func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, storedAnswer *ports.StoredAnswer) error {
 	now = storedTime(now)
 	return s.inTransaction(ctx, "remove mailbox", func(ctx context.Context, tx bun.IDB) error {
 		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.ParseOrZero(string(m.TenantGUID)))
@@ -268,14 +268,14 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 				return err
 			}
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 
 // dropMailbox deletes a mailbox and records its unblock. A mailbox with an intended block is hidden
 // instead of deleted, because only an enforcement pass can find out whether the mailbox is blocked.
 func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
-	deletable, released, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.DiscoveryResult{Began: now, At: now})
+	deletable, unblocks, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.DiscoveryResult{Began: now, At: now})
 	if err != nil {
 		return err
 	}
@@ -292,12 +292,12 @@ func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state 
 	if err := s.deleteMailboxes(ctx, tx, t.AccountID, deletable, event.MailboxRemoved); err != nil {
 		return err
 	}
-	return recordEvents(ctx, tx, t.AccountID, released)
+	return recordEvents(ctx, tx, t.AccountID, unblocks)
 }
 
-// leaveOutRemoved deletes from found the mailboxes of a tenant that were removed shortly before the
-// discovery began. It also deletes the records of earlier removals.
-func leaveOutRemoved(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, began time.Time) error {
+// leaveOutRemovedMailboxes deletes from found the mailboxes of a tenant that were removed shortly
+// before the discovery began. It also deletes the records of earlier removals.
+func leaveOutRemovedMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, began time.Time) error {
 	since := storedTime(began.Add(-observation.ReplicaLag))
 	_, err := tx.NewDelete().Model((*removedMailboxRow)(nil)).Where("rm.account_id = ?", t.AccountID).
 		Where("rm.tenant_id = ?", t.ID).Where("rm.removed_at <= ?", since).Exec(ctx)
@@ -312,7 +312,7 @@ func leaveOutRemoved(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 }
 
 // RemovePolicy implements ports.Removals.
-func (s *Store) RemovePolicy(ctx context.Context, claim ports.TenantClaim, policyID string, completion *ports.Completion) (bool, error) {
+func (s *Store) RemovePolicy(ctx context.Context, claim ports.TenantClaim, policyID string, storedAnswer *ports.StoredAnswer) (bool, error) {
 	return s.inTenantClaim(ctx, "remove send limit", claim, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
 		removed, err := deletePolicies(ctx, claim.Tenant, tx.NewDelete().Where("sp.account_id = ?", state.AccountID).
 			Where("sp.tenant_id = ?", state.TenantID).Where("sp.id = ?", ident.ParseOrZero(policyID)).
@@ -323,6 +323,6 @@ func (s *Store) RemovePolicy(ctx context.Context, claim ports.TenantClaim, polic
 		if removed == 0 {
 			return fault.FromStore(policyNotFound())
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }

@@ -58,10 +58,10 @@ func TestMigrationComputesTheLimitOfStoredLicences(t *testing.T) {
 			fixture := newSendLimitFixture(t, s, fmt.Sprint("ann", n), n)
 			must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, tenant.Licenses{Paid: paid}, now))
 			for _, statement := range []string{"DELETE FROM recipient_limits", "DELETE FROM bun_migrations"} {
-				_, err := s.db.ExecContext(withoutCollection(t.Context()), statement)
+				_, err := s.db.ExecContext(withoutStatementCollection(t.Context()), statement)
 				must(t, statement, err)
 			}
-			must(t, "migrate", s.Migrate(withoutCollection(t.Context())))
+			must(t, "migrate", s.Migrate(withoutStatementCollection(t.Context())))
 			fixture.requireSending(t, s, tenant.Sending{Licenses: tenant.Licenses{Paid: paid, RecipientLimit: want}, LicensesAt: now})
 		}
 	})

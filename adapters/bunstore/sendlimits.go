@@ -143,8 +143,8 @@ func deletePolicies(ctx context.Context, id tenant.GUID, query *bun.DeleteQuery)
 
 // emitEndedPolicies emits the events of the policies that end because these domains of a tenant are
 // being deleted. The rows of the policies stay until their rules block no mailbox (see
-// deleteOrphanPolicies). Call lockSendState before: a transaction that removes one of these policies
-// holds the same lock, and then no longer finds the domain.
+// deleteOrphanPolicies). Call lockSendState before: a transaction that removes one of these
+// policies holds the same lock, and then no longer finds the domain.
 func (s *Store) emitEndedPolicies(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, domainIDs []string) error {
 	var rows []policyRow
 	guid := ident.ParseOrZero(string(id))
@@ -174,7 +174,7 @@ func (s *Store) newPolicyRowFor(ctx context.Context, tx bun.IDB, owner, guid, sc
 }
 
 // SavePolicy implements ports.SendPolicies.
-func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *ports.Completion) error {
+func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, storedAnswer *ports.StoredAnswer) error {
 	row := newPolicyRow(accountKey(owner), p)
 	return s.inTransaction(ctx, "save send limit", func(ctx context.Context, tx bun.IDB) error {
 		tenantOfPolicy := tx.NewSelect().Model((*policyRow)(nil)).Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID).Column("tenant_id")
@@ -199,7 +199,7 @@ func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendli
 				return err
 			}
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 

@@ -156,7 +156,7 @@ func (s *Store) Session(ctx context.Context, owner access.AccountID, integration
 }
 
 // SaveSession implements ports.Connections.
-func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
+func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session integration.Session, c *integration.Connection, storedAnswer *ports.StoredAnswer) (bool, error) {
 	row := newSessionRow(accountKey(owner), session)
 	var wasSaved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" OAuth session", func(ctx context.Context, tx bun.IDB) error {
@@ -176,7 +176,7 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session
 			}
 		}
 		wasSaved = true
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 	return wasSaved && err == nil, err
 }

@@ -430,13 +430,13 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 		session, otherSession := fixture.beginSession(t, s, fixture.integration1, 0, 1), fixture.beginSession(t, s, fixture.integration1, 1, 2)
 		c := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
 		pending := fixture.storedConnection(t, s, fixture.integration1, 1)
-		requireCommitted(t, s, fixture.owner, map[string]func(completion *ports.Completion) error{
-			"alone": func(completion *ports.Completion) error {
-				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, completion)
+		requireCommitted(t, s, fixture.owner, map[string]func(storedAnswer *ports.StoredAnswer) error{
+			"alone": func(storedAnswer *ports.StoredAnswer) error {
+				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, storedAnswer)
 				return err
 			},
-			"with its connection": func(completion *ports.Completion) error {
-				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(otherSession), &c, completion)
+			"with its connection": func(storedAnswer *ports.StoredAnswer) error {
+				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(otherSession), &c, storedAnswer)
 				return err
 			},
 		}, func() {
@@ -445,7 +445,7 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 			fixture.requireConnection(t, "its connection", s, fixture.integration1, 1, pending)
 		})
 		lateClaim := newClaim(fixture.owner, 99)
-		requireLeaseHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newCompletion(lateClaim, mustClaim(t, s, lateClaim))))
+		requireLeaseHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newStoredAnswer(lateClaim, mustClaim(t, s, lateClaim))))
 		if r := requireRecord(t, s, lateClaim.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored for nothing: %+v", r)
 		}

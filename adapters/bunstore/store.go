@@ -173,7 +173,7 @@ func (s *Store) Pending(ctx context.Context) ([]string, error) { return s.db.Pen
 //
 // If work succeeds and has changed rows, inTransaction records a change in the ports.Effects of
 // ctx. It does so even if the commit fails, because the outcome of a failed commit is unknown. It
-// records a completion only if the commit succeeds.
+// records a stored answer only if the commit succeeds.
 func (s *Store) inTransaction(ctx context.Context, operation string, work database.Func) error {
 	return s.db.RetryWrite(ctx, operation, func() error {
 		var effects ports.Effects
@@ -198,7 +198,7 @@ func (s *Store) inTransaction(ctx context.Context, operation string, work databa
 			ports.RecordChange(ctx)
 		}
 		if err == nil && effects.Recorded().Completed {
-			ports.RecordCompletion(ctx)
+			ports.RecordStoredAnswer(ctx)
 		}
 		if workErr == nil {
 			entries.afterCommit(err == nil)

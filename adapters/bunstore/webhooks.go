@@ -77,7 +77,7 @@ func orWebhookNotFound(err error) error {
 }
 
 // AddWebhook implements ports.Webhooks.
-func (s *Store) AddWebhook(ctx context.Context, w webhook.Webhook, completion *ports.Completion) error {
+func (s *Store) AddWebhook(ctx context.Context, w webhook.Webhook, storedAnswer *ports.StoredAnswer) error {
 	row := newWebhookRow(accountKey(w.Account), w)
 	return s.inTransaction(ctx, "add webhook", func(ctx context.Context, tx bun.IDB) error {
 		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
@@ -96,7 +96,7 @@ func (s *Store) AddWebhook(ctx context.Context, w webhook.Webhook, completion *p
 		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 
@@ -175,7 +175,7 @@ func selectByKeys(query *bun.SelectQuery, hooks *[]webhookRow) *bun.SelectQuery 
 }
 
 // ChangeWebhook implements ports.Webhooks.
-func (s *Store) ChangeWebhook(ctx context.Context, owner access.AccountID, id string, reason webhook.Reason, completion *ports.Completion,
+func (s *Store) ChangeWebhook(ctx context.Context, owner access.AccountID, id string, reason webhook.Reason, storedAnswer *ports.StoredAnswer,
 	change func(*webhook.Webhook)) (webhook.Webhook, error) {
 	var changed webhook.Webhook
 	err := s.inTransaction(ctx, "change webhook", func(ctx context.Context, tx bun.IDB) error {
@@ -207,7 +207,7 @@ func (s *Store) ChangeWebhook(ctx context.Context, owner access.AccountID, id st
 			"previous_secret", "previous_until", "position", "failing_since").Exec(ctx); err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 	return changed, err
 }
@@ -235,7 +235,7 @@ func failPendingDeliveries(ctx context.Context, tx bun.IDB, owner, id string, re
 }
 
 // RemoveWebhook implements ports.Webhooks.
-func (s *Store) RemoveWebhook(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
+func (s *Store) RemoveWebhook(ctx context.Context, owner access.AccountID, id string, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "remove webhook", func(ctx context.Context, tx bun.IDB) error {
 		row, err := s.lockWebhook(ctx, tx, accountKey(owner), id)
 		if err != nil {
@@ -244,7 +244,7 @@ func (s *Store) RemoveWebhook(ctx context.Context, owner access.AccountID, id st
 		if _, err := tx.NewDelete().Model((*webhookRow)(nil)).Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx); err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx, completion)
+		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
 

@@ -114,8 +114,8 @@ func (s steppedDomains) ReserveDomain(ctx context.Context, owner access.AccountI
 	return StepWithResult(ctx, s.steps, func() (domain.Domain, error) { return s.storedDomains.ReserveDomain(ctx, owner, id, name, limit, now) })
 }
 
-func (s steppedDomains) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *ports.Completion) error {
-	return s.steps.Step(ctx, func() error { return s.storedDomains.SaveDomain(ctx, owner, d, completion) })
+func (s steppedDomains) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, storedAnswer *ports.StoredAnswer) error {
+	return s.steps.Step(ctx, func() error { return s.storedDomains.SaveDomain(ctx, owner, d, storedAnswer) })
 }
 
 func (s steppedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, observed domain.Domain) (d domain.Domain, err error) {
@@ -197,16 +197,16 @@ type steppedIntegrations struct {
 	steps Stepper
 }
 
-func (s steppedIntegrations) AddIntegration(ctx context.Context, i integration.Integration, credential []byte, completion *ports.Completion) error {
-	return s.steps.Step(ctx, func() error { return s.storedIntegrations.AddIntegration(ctx, i, credential, completion) })
+func (s steppedIntegrations) AddIntegration(ctx context.Context, i integration.Integration, credential []byte, storedAnswer *ports.StoredAnswer) error {
+	return s.steps.Step(ctx, func() error { return s.storedIntegrations.AddIntegration(ctx, i, credential, storedAnswer) })
 }
 
-func (s steppedIntegrations) SaveIntegration(ctx context.Context, i integration.Integration, completion *ports.Completion) error {
-	return s.steps.Step(ctx, func() error { return s.storedIntegrations.SaveIntegration(ctx, i, completion) })
+func (s steppedIntegrations) SaveIntegration(ctx context.Context, i integration.Integration, storedAnswer *ports.StoredAnswer) error {
+	return s.steps.Step(ctx, func() error { return s.storedIntegrations.SaveIntegration(ctx, i, storedAnswer) })
 }
 
-func (s steppedIntegrations) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
-	return s.steps.Step(ctx, func() error { return s.storedIntegrations.RemoveIntegration(ctx, owner, id, completion) })
+func (s steppedIntegrations) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, storedAnswer *ports.StoredAnswer) error {
+	return s.steps.Step(ctx, func() error { return s.storedIntegrations.RemoveIntegration(ctx, owner, id, storedAnswer) })
 }
 
 // SteppedConnections wraps a connection store so that its writes are steps of s.
@@ -224,20 +224,20 @@ func (s steppedConnections) BeginSession(ctx context.Context, owner access.Accou
 	return s.steps.Step(ctx, func() error { return s.storedConnections.BeginSession(ctx, owner, session, connectionID, stale) })
 }
 
-func (s steppedConnections) SaveSession(ctx context.Context, owner access.AccountID, session integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
-	return StepWithResult(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveSession(ctx, owner, session, c, completion) })
+func (s steppedConnections) SaveSession(ctx context.Context, owner access.AccountID, session integration.Session, c *integration.Connection, storedAnswer *ports.StoredAnswer) (bool, error) {
+	return StepWithResult(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveSession(ctx, owner, session, c, storedAnswer) })
 }
 
 func (s steppedConnections) ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
 	return StepWithResult(ctx, s.steps, func() (bool, error) { return s.storedConnections.ClaimSessionCheck(ctx, owner, sessionID, since, now) })
 }
 
-func (s steppedConnections) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *ports.Completion) (bool, error) {
-	return StepWithResult(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveConnection(ctx, owner, c, before, completion) })
+func (s steppedConnections) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, storedAnswer *ports.StoredAnswer) (bool, error) {
+	return StepWithResult(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveConnection(ctx, owner, c, before, storedAnswer) })
 }
 
-func (s steppedConnections) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *ports.Completion) (int, error) {
+func (s steppedConnections) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, storedAnswer *ports.StoredAnswer) (int, error) {
 	return StepWithResult(ctx, s.steps, func() (int, error) {
-		return s.storedConnections.SaveRefresh(ctx, owner, i, began, connections, completion)
+		return s.storedConnections.SaveRefresh(ctx, owner, i, began, connections, storedAnswer)
 	})
 }

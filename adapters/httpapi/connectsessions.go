@@ -95,7 +95,7 @@ func registerRenewConnectSession(api huma.API, service *tenants.Service) {
 			"working at once. A session that expired or was declined is `pending` again. A connected session cannot be renewed.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.TenantsWrite, Write: true, AnswerExample: exampleConnectURL, Refuses: specificCodes(fault.ConnectSessionUnknown, fault.SessionConnected,
 			fault.InvalidReturnURL, fault.TenantLimitReached, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
-	}, connectURLOf, func(ctx context.Context, caller access.Caller, in *connectSessionPath, answer ports.Answer[tenants.Link]) (tenants.Link, error) {
+	}, connectURLOf, func(ctx context.Context, caller access.Caller, in *connectSessionPath, encoder ports.AnswerEncoder[tenants.Link]) (tenants.Link, error) {
 		id := ident.ParseOrZero(in.ID)
 		if caller.Bounds.Tenants != nil { // the link could connect a tenant outside of the key's bounds
 			if _, err := service.ConnectSession(ctx, caller.Account.ID, id); err != nil {
@@ -103,7 +103,7 @@ func registerRenewConnectSession(api huma.API, service *tenants.Service) {
 			}
 			return tenants.Link{}, caller.Bounds.CheckAllTenants(access.TenantsWrite)
 		}
-		return service.RenewLink(ctx, caller.Account, id, answer)
+		return service.RenewLink(ctx, caller.Account, id, encoder)
 	})
 }
 

@@ -46,8 +46,8 @@ func registerProvisionDNS(api huma.API, service *dnsruns.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleBegunRun, Refuses: codes(platformCodes, specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.Metadata(),
-	}, begunOf, func(ctx context.Context, caller access.Caller, in *domainIDPath, answer ports.Answer[dnsruns.StartedRun]) (dnsruns.StartedRun, error) {
-		return service.Provision(ctx, caller.Account, ident.ParseOrZero(in.DomainID), answer)
+	}, begunOf, func(ctx context.Context, caller access.Caller, in *domainIDPath, encoder ports.AnswerEncoder[dnsruns.StartedRun]) (dnsruns.StartedRun, error) {
+		return service.Provision(ctx, caller.Account, ident.ParseOrZero(in.DomainID), encoder)
 	})
 }
 
@@ -74,8 +74,8 @@ func registerRetryJob(api huma.API, service *dnsruns.Service) {
 			"that was `action_required` gets its full time limit again. If the action concerned the DNS, the job plans the zone again.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleRetriedJob, Refuses: specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.Metadata(),
-	}, retriedOf, func(ctx context.Context, caller access.Caller, in *jobPath, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {
-		return service.Retry(ctx, caller.Account, ident.ParseOrZero(in.JobID), answer)
+	}, retriedOf, func(ctx context.Context, caller access.Caller, in *jobPath, encoder ports.AnswerEncoder[provisioning.Job]) (provisioning.Job, error) {
+		return service.Retry(ctx, caller.Account, ident.ParseOrZero(in.JobID), encoder)
 	})
 }
 

@@ -75,8 +75,8 @@ func registerAddDomain(api huma.API, service *domains.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Creates: event.Domain, RequestExample: exampleAddDomain, AnswerExample: exampleAddedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.Metadata(),
-	}, addedOf, func(ctx context.Context, caller access.Caller, in *addDomainInput, answer ports.Answer[domains.AddResult]) (domains.AddResult, error) {
-		return service.Add(ctx, caller.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.Domain, answer)
+	}, addedOf, func(ctx context.Context, caller access.Caller, in *addDomainInput, encoder ports.AnswerEncoder[domains.AddResult]) (domains.AddResult, error) {
+		return service.Add(ctx, caller.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.Domain, encoder)
 	})
 }
 
@@ -102,13 +102,13 @@ func registerRemoveDomain(api huma.API, service *domains.Service) {
 			"platform. A domain with mailboxes is not removed. The DNS records in the domain's zone stay as they are.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleRemovedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound, fault.DomainInUse))}.Metadata(),
-	}, removedDomainOf, func(ctx context.Context, caller access.Caller, in *removeDomainInput, answer ports.Answer[domains.RemoveResult]) (domains.RemoveResult, error) {
+	}, removedDomainOf, func(ctx context.Context, caller access.Caller, in *removeDomainInput, encoder ports.AnswerEncoder[domains.RemoveResult]) (domains.RemoveResult, error) {
 		var fromPlatform bool
 		if !parseFlag(in.FromPlatform, &fromPlatform) {
 			return domains.RemoveResult{}, refusal.Invalid("a query parameter is not valid",
 				refusal.ProblemField{Location: "query.from_platform", Message: "must be true or false"})
 		}
-		return service.Remove(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName, fromPlatform, answer)
+		return service.Remove(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName, fromPlatform, encoder)
 	})
 }
 

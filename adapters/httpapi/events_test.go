@@ -34,7 +34,7 @@ func (env *testEnv) attachTenantWithoutPlatform(t *testing.T, a testAccount, id 
 
 func TestEventsAreLimitedToTheAccount(t *testing.T) {
 	env := newTestEnv(t)
-	ownershipCases(env, t) // events of most subjects
+	ownershipCases(env, t) // also creates objects of most kinds, whose events the test reads
 	client := serve(t, env.handler(t))
 	for _, a := range []testAccount{env.accountA, env.accountB} {
 		got := client.expect(call{method: "GET", path: "/v1/events?limit=100", key: a.key}, http.StatusOK, "")
@@ -140,8 +140,8 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 			answers <- client.doWhenNotBusy(call{method: "GET", path: "/v1/events?after=now&wait_seconds=30&types=tenant.connected", key: env.accountA.key})
 		})
 	}
-	// Other requests are answered while these requests wait. Each added key causes an event of a
-	// different type.
+	// Other requests are answered while these requests wait. The events of the keys that this loop
+	// adds do not end the waits, because their type is different.
 	for i := range 20 {
 		env.addKey(t, env.accountA.account.ID)
 		if got := client.doWhenNotBusy(call{method: "GET", path: fmt.Sprintf("/v1/events?limit=%d", i+1), key: env.accountA.key}); got.status != http.StatusOK {
@@ -190,7 +190,7 @@ func TestWaitingRequestsOfAnAccountAreLimited(t *testing.T) {
 	path := "/v1/events?after=now&wait_seconds=30"
 	for range 5 {
 		wg.Go(func() {
-			for ctx.Err() == nil { // wait again, because one of the short waits below can take the fifth place
+			for ctx.Err() == nil { // a request that waitBriefly keeps from waiting tries again
 				request := call{method: "GET", path: path, key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
 				if response, err := noRedirects.Do(request); err == nil {
 					_ = response.Body.Close()

@@ -25,7 +25,7 @@ type finishHook struct {
 	finish func(key idempotency.KeyID, answer []byte) error
 }
 
-func (f finishHook) Finish(ctx context.Context, c ports.Completion) (bool, error) {
+func (f finishHook) Finish(ctx context.Context, c ports.StoredAnswer) (bool, error) {
 	if err := f.finish(c.Key, c.Answer); err != nil {
 		return false, err
 	}
@@ -75,9 +75,9 @@ type takeoverStore struct {
 	takeOver func()
 }
 
-func (s takeoverStore) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *ports.Completion) error {
+func (s takeoverStore) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, storedAnswer *ports.StoredAnswer) error {
 	s.takeOver()
-	return s.tenantStore.DeleteTenant(ctx, owner, id, completion)
+	return s.tenantStore.DeleteTenant(ctx, owner, id, storedAnswer)
 }
 
 // TestAttemptThatLostItsKeyDeletesNothing checks that a slow deletion does nothing after a
@@ -121,7 +121,7 @@ func (s *hookedKeys) RenewKeyLease(ctx context.Context, key idempotency.KeyID, a
 	return s.Idempotency.RenewKeyLease(ctx, key, attempt, lease)
 }
 
-func (s *hookedKeys) Finish(ctx context.Context, c ports.Completion) (bool, error) {
+func (s *hookedKeys) Finish(ctx context.Context, c ports.StoredAnswer) (bool, error) {
 	if s.finish != nil {
 		if err := s.finish(); err != nil {
 			return false, err

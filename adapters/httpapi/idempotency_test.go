@@ -302,7 +302,7 @@ func TestTamperedStoredAnswerIsAnError(t *testing.T) {
 	changed[len(changed)-1] ^= 1
 	calls := env.platform.Calls("AddDomain")
 	for name, answer := range map[string][]byte{"changed": changed, "moved": other.Answer, "emptied": {}} {
-		if _, err := env.store.Finish(t.Context(), ports.Completion{Key: env.storedKeyID("k"), Attempt: stored.Attempt, Answer: answer, Until: time.Now().Add(time.Hour)}); err != nil {
+		if _, err := env.store.Finish(t.Context(), ports.StoredAnswer{Key: env.storedKeyID("k"), Attempt: stored.Attempt, Answer: answer, Until: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		if got := client.expect(addDomainCall(env, "k"), 500, "internal_error"); strings.Contains(got.raw, "open") {

@@ -89,12 +89,12 @@ func registerCreateIntegration(api huma.API, service *integrations.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Creates: event.Integration, RequestExample: exampleCreateIntegration, AnswerExample: exampleIntegration,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
 				fault.EmailBisonWorkspace))}.Metadata(),
-	}, integrationOf, func(ctx context.Context, caller access.Caller, in *createIntegrationInput, answer ports.Answer[integrations.View]) (integrations.View, error) {
+	}, integrationOf, func(ctx context.Context, caller access.Caller, in *createIntegrationInput, encoder ports.AnswerEncoder[integrations.View]) (integrations.View, error) {
 		requested, err := in.Body.newIntegration(caller.Account.ID)
 		if err != nil {
 			return integrations.View{}, err
 		}
-		return service.Create(ctx, requested, answer)
+		return service.Create(ctx, requested, encoder)
 	})
 }
 
@@ -137,8 +137,8 @@ func registerTestIntegration(api huma.API, service *integrations.Service) {
 			"`has_error` of the integration is true until a test succeeds.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleTestedIntegration,
 			Refuses: codes(sendingCodes, specificCodes(fault.IntegrationNotFound))}.Metadata(),
-	}, testedOf, func(ctx context.Context, caller access.Caller, in *integrationPath, answer ports.Answer[integrations.TestResult]) (integrations.TestResult, error) {
-		return service.Test(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
+	}, testedOf, func(ctx context.Context, caller access.Caller, in *integrationPath, encoder ports.AnswerEncoder[integrations.TestResult]) (integrations.TestResult, error) {
+		return service.Test(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), encoder)
 	})
 }
 
@@ -149,8 +149,8 @@ func registerDeleteIntegration(api huma.API, service *integrations.Service) {
 		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes can be connected " +
 			"elsewhere. The platform is not called: accounts that are connected there stay connected until they are removed at the platform.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleDeletedIntegration, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
-	}, deletedIntegrationOf, func(ctx context.Context, caller access.Caller, in *integrationPath, answer ports.Answer[integration.Integration]) (integration.Integration, error) {
-		return service.Delete(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
+	}, deletedIntegrationOf, func(ctx context.Context, caller access.Caller, in *integrationPath, encoder ports.AnswerEncoder[integration.Integration]) (integration.Integration, error) {
+		return service.Delete(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), encoder)
 	})
 }
 

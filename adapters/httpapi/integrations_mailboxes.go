@@ -61,8 +61,8 @@ func registerBeginSignIn(api huma.API, service *integrations.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleBegunSession,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.ConnectedElsewhere, fault.SessionActive, fault.CapabilityMissing))}.Metadata(),
-	}, begunSessionOf, func(ctx context.Context, caller access.Caller, in *connectionPath, answer ports.Answer[integrations.StartedSession]) (integrations.StartedSession, error) {
-		return service.BeginSignIn(ctx, caller.Account, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)
+	}, begunSessionOf, func(ctx context.Context, caller access.Caller, in *connectionPath, encoder ports.AnswerEncoder[integrations.StartedSession]) (integrations.StartedSession, error) {
+		return service.BeginSignIn(ctx, caller.Account, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), encoder)
 	})
 }
 
@@ -90,8 +90,8 @@ func registerRefreshMailboxes(api huma.API, service *integrations.Service) {
 			"no mailbox is marked as disconnected.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleRefreshedMailboxes,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.Metadata(),
-	}, refreshedOf, func(ctx context.Context, caller access.Caller, in *integrationPath, answer ports.Answer[integrations.RefreshResult]) (integrations.RefreshResult, error) {
-		return service.Refresh(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
+	}, refreshedOf, func(ctx context.Context, caller access.Caller, in *integrationPath, encoder ports.AnswerEncoder[integrations.RefreshResult]) (integrations.RefreshResult, error) {
+		return service.Refresh(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), encoder)
 	})
 }
 
@@ -104,7 +104,7 @@ func registerDisconnectMailbox(api huma.API, service *integrations.Service) {
 			"until then the mailbox cannot be connected elsewhere.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleDisconnectedMailbox,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.Metadata(),
-	}, disconnectedOf, func(ctx context.Context, caller access.Caller, in *connectionPath, answer ports.Answer[integrations.DisconnectResult]) (integrations.DisconnectResult, error) {
-		return service.Disconnect(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)
+	}, disconnectedOf, func(ctx context.Context, caller access.Caller, in *connectionPath, encoder ports.AnswerEncoder[integrations.DisconnectResult]) (integrations.DisconnectResult, error) {
+		return service.Disconnect(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), encoder)
 	})
 }

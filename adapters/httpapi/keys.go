@@ -70,12 +70,12 @@ func registerCreateKey(api huma.API, service *keys.Service) {
 			"than the key of the request: no other scope, tenant or address, and no later expiry. Otherwise the answer is `insufficient_scope`.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true, Creates: event.Key,
 			RequestExample: exampleCreateKey, AnswerExample: exampleIssuedKey}.Metadata(),
-	}, issuedKeyOf, func(ctx context.Context, caller access.Caller, in *createKeyInput, answer ports.Answer[keys.IssuedKey]) (keys.IssuedKey, error) {
+	}, issuedKeyOf, func(ctx context.Context, caller access.Caller, in *createKeyInput, encoder ports.AnswerEncoder[keys.IssuedKey]) (keys.IssuedKey, error) {
 		requested, err := in.Body.request()
 		if err != nil {
 			return keys.IssuedKey{}, err
 		}
-		return service.Create(ctx, caller, requested, answer)
+		return service.Create(ctx, caller, requested, encoder)
 	})
 }
 
@@ -87,8 +87,8 @@ func registerRevokeKey(api huma.API, service *keys.Service) {
 			"can revoke itself, but no key that has more rights than itself.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
 			AnswerExample: exampleRevokedKey, Refuses: specificCodes(fault.KeyNotFound)}.Metadata(),
-	}, revokedKeyOf, func(ctx context.Context, caller access.Caller, in *keyPath, answer ports.Answer[access.Key]) (access.Key, error) {
-		return service.Revoke(ctx, caller, in.KeyID, answer)
+	}, revokedKeyOf, func(ctx context.Context, caller access.Caller, in *keyPath, encoder ports.AnswerEncoder[access.Key]) (access.Key, error) {
+		return service.Revoke(ctx, caller, in.KeyID, encoder)
 	})
 }
 
@@ -100,8 +100,8 @@ func registerRenewKey(api huma.API, service *keys.Service) {
 			"than that. `api_key` is shown only in this response and its replays. The body may be empty.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
 			RequestExample: exampleRotateKey, AnswerExample: exampleIssuedKey, Refuses: specificCodes(fault.KeyNotFound, fault.KeyRevoked)}.Metadata(),
-	}, issuedKeyOf, func(ctx context.Context, caller access.Caller, in *rotateKeyInput, answer ports.Answer[keys.IssuedKey]) (keys.IssuedKey, error) {
-		return service.RenewSecret(ctx, caller, in.KeyID, in.overlap(), answer)
+	}, issuedKeyOf, func(ctx context.Context, caller access.Caller, in *rotateKeyInput, encoder ports.AnswerEncoder[keys.IssuedKey]) (keys.IssuedKey, error) {
+		return service.RenewSecret(ctx, caller, in.KeyID, in.overlap(), encoder)
 	})
 }
 

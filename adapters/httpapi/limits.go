@@ -60,12 +60,12 @@ func registerSetMailboxLimit(api huma.API, service *limits.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Creates: event.Policy, RequestExample: exampleSetLimit, AnswerExample: exampleLimitSet,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // setLimit validates the body
-	}, limitSetOf, func(ctx context.Context, caller access.Caller, in *setLimitInput, answer ports.Answer[limits.SetResult]) (limits.SetResult, error) {
+	}, limitSetOf, func(ctx context.Context, caller access.Caller, in *setLimitInput, encoder ports.AnswerEncoder[limits.SetResult]) (limits.SetResult, error) {
 		requested, err := in.Body.requestedLimit()
 		if err != nil {
 			return limits.SetResult{}, err
 		}
-		return service.Set(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), requested, answer)
+		return service.Set(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), requested, encoder)
 	})
 }
 
@@ -90,8 +90,8 @@ func registerEndMailboxLimit(api huma.API, service *limits.Service) {
 			"of mailboxes stay.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, AnswerExample: exampleLimitEnded,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.PolicyNotFound, fault.ExchangeNotReady))}.Metadata(),
-	}, limitEndedOf, func(ctx context.Context, caller access.Caller, in *limitScopeInput, answer ports.Answer[limits.EndResult]) (limits.EndResult, error) {
-		return service.End(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.domainScope, answer)
+	}, limitEndedOf, func(ctx context.Context, caller access.Caller, in *limitScopeInput, encoder ports.AnswerEncoder[limits.EndResult]) (limits.EndResult, error) {
+		return service.End(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.domainScope, encoder)
 	})
 }
 

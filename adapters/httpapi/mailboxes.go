@@ -86,8 +86,8 @@ func registerProvisionMailboxes(api huma.API, service *mailboxes.Service) {
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
 				fault.SMTPAuthNotEnabled))}.Metadata(),
-	}, provisionedOf, func(ctx context.Context, caller access.Caller, in *provisionInput, answer ports.Answer[[]mailboxes.Result]) ([]mailboxes.Result, error) {
-		return service.Provision(ctx, caller.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.request(), answer)
+	}, provisionedOf, func(ctx context.Context, caller access.Caller, in *provisionInput, encoder ports.AnswerEncoder[[]mailboxes.Result]) ([]mailboxes.Result, error) {
+		return service.Provision(ctx, caller.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.request(), encoder)
 	})
 }
 
@@ -119,8 +119,8 @@ func registerRemoveMailbox(api huma.API, service *mailboxes.Service) {
 			"shows until when. Send limits of its domain and tenant stay. A new mailbox with the same address is never removed.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, AnswerExample: exampleRemovedMailbox,
 			Refuses: codes(platformCodes, specificCodes(fault.ConfirmationRequired, fault.TenantNotFound, fault.MailboxNotFound, fault.ExchangeNotReady))}.Metadata(),
-	}, removedMailboxOf, func(ctx context.Context, caller access.Caller, in *removeMailboxInput, answer ports.Answer[mailboxes.RemoveResult]) (mailboxes.RemoveResult, error) {
-		return service.Remove(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID), in.Confirm, answer)
+	}, removedMailboxOf, func(ctx context.Context, caller access.Caller, in *removeMailboxInput, encoder ports.AnswerEncoder[mailboxes.RemoveResult]) (mailboxes.RemoveResult, error) {
+		return service.Remove(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID), in.Confirm, encoder)
 	})
 }
 

@@ -168,7 +168,7 @@ type tenantDeleter struct {
 	delete func(context.Context) error
 }
 
-func (d tenantDeleter) DeleteTenant(ctx context.Context, _ access.AccountID, _ tenant.GUID, _ *ports.Completion) error {
+func (d tenantDeleter) DeleteTenant(ctx context.Context, _ access.AccountID, _ tenant.GUID, _ *ports.StoredAnswer) error {
 	return d.delete(ctx)
 }
 

@@ -89,8 +89,8 @@ func registerDeleteTenant(api huma.API, service *tenants.Service) {
 			"only the rules that block mailboxes are changed. They are removed first, if the platform allows it, " +
 			"and `message` lists any that remain. This cannot be undone. The deletion of a managed tenant ends its assignment.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, Write: true, AnswerExample: exampleDeletedTenant, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
-	}, deletedOf, func(ctx context.Context, caller access.Caller, in *tenantPath, answer ports.Answer[tenants.DeleteResult]) (tenants.DeleteResult, error) {
-		return service.Delete(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), answer)
+	}, deletedOf, func(ctx context.Context, caller access.Caller, in *tenantPath, encoder ports.AnswerEncoder[tenants.DeleteResult]) (tenants.DeleteResult, error) {
+		return service.Delete(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), encoder)
 	})
 }
 

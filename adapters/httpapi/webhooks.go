@@ -66,7 +66,7 @@ func registerCreateWebhook(api huma.API, service *webhooks.Service) {
 			"encrypted and never shown again. The guide about webhooks shows how to check a signature. An account can have 10 webhooks.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Creates: event.Webhook, RequestExample: exampleCreateWebhook, AnswerExample: exampleWebhookWithSecret,
 			Refuses: specificCodes(fault.InvalidWebhookURL, fault.WebhookLimitReached)}.Metadata(),
-	}, withSecretOf, func(ctx context.Context, caller access.Caller, in *createWebhookInput, answer ports.Answer[webhooks.WebhookWithSecret]) (webhooks.WebhookWithSecret, error) {
+	}, withSecretOf, func(ctx context.Context, caller access.Caller, in *createWebhookInput, encoder ports.AnswerEncoder[webhooks.WebhookWithSecret]) (webhooks.WebhookWithSecret, error) {
 		types, err := webhook.ParseTypes(in.Body.EventTypes)
 		if err != nil {
 			return webhooks.WebhookWithSecret{}, err
@@ -77,7 +77,7 @@ func registerCreateWebhook(api huma.API, service *webhooks.Service) {
 		if in.Body.Description != nil {
 			requested.Description = *in.Body.Description
 		}
-		return service.Create(ctx, requested, answer)
+		return service.Create(ctx, requested, encoder)
 	})
 }
 
@@ -140,8 +140,8 @@ func registerDeleteWebhook(api huma.API, service *webhooks.Service) {
 		Summary:     "Delete a webhook",
 		Description: "Deletes a webhook with its secret and its deliveries. A message that is being sent may still arrive.",
 		Metadata:    guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, AnswerExample: exampleDeletedWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
-	}, deletedWebhookOf, func(ctx context.Context, caller access.Caller, in *webhookPath, answer ports.Answer[webhook.Webhook]) (webhook.Webhook, error) {
-		return service.Delete(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID), answer)
+	}, deletedWebhookOf, func(ctx context.Context, caller access.Caller, in *webhookPath, encoder ports.AnswerEncoder[webhook.Webhook]) (webhook.Webhook, error) {
+		return service.Delete(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID), encoder)
 	})
 }
 
@@ -162,12 +162,12 @@ func registerRotateWebhookSecret(api huma.API, service *webhooks.Service) {
 			"the previous secret. Without a body the overlap is 24 hours.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleRotateWebhook, AnswerExample: exampleRotatedWebhook,
 			Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
-	}, rotatedWebhookOf, func(ctx context.Context, caller access.Caller, in *rotateWebhookSecretInput, answer ports.Answer[webhooks.WebhookWithSecret]) (webhooks.WebhookWithSecret, error) {
+	}, rotatedWebhookOf, func(ctx context.Context, caller access.Caller, in *rotateWebhookSecretInput, encoder ports.AnswerEncoder[webhooks.WebhookWithSecret]) (webhooks.WebhookWithSecret, error) {
 		overlap := webhook.DefaultOverlap
 		if in.Body != nil && in.Body.OverlapHours != nil {
 			overlap = time.Duration(*in.Body.OverlapHours) * time.Hour
 		}
-		return service.RotateSecret(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID), overlap, answer)
+		return service.RotateSecret(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID), overlap, encoder)
 	})
 }
 

@@ -36,7 +36,7 @@ type fixture struct {
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{t: t, service: newService(t)}
-	f.environment = startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake", "without"), Seed: true})
+	f.environment = startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake", "nosimulator"), Seed: true})
 	var err error
 	if f.ready, err = f.environment.Open(t.Context(), f.service.services(f.environment)); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func runChild(dir string) {
 }
 
 func TestSimulatorsEndWithTheSandbox(t *testing.T) {
-	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake", "without")})
+	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake", "nosimulator")})
 	must(t, err)
 	conn := connectTo(t, env.Settings()["fake"]["login_url"])
 	closeEnvironment(t, env)
@@ -141,7 +141,7 @@ func TestSimulatorsGetACleanEnvironment(t *testing.T) {
 }
 
 func TestPluginsWithoutASimulatorAreLeftOut(t *testing.T) {
-	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "without", "fake")})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "nosimulator", "fake")})
 	if len(env.Settings()) != 1 {
 		t.Fatal(env.Settings())
 	}

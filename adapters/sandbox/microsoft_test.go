@@ -34,7 +34,7 @@ func bundledPlugin(t *testing.T, kind, name string) string {
 	return dir
 }
 
-// realConsent returns consent URLs of the real simulator.
+// realConsent returns the consent URLs of the simulator of Microsoft 365, not of a fake.
 type realConsent struct {
 	*service
 	environment *sandbox.Environment

@@ -62,10 +62,10 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 		{"POST /faults", `{"kind":"status"}`, 400},
 		{"POST /faults", `[]`, 400},
 		{"POST /faults", `{"provider":"nobody"}`, 404},
-		{"POST /faults", `{"provider":"without","kind":"status","status":503,"times":1}`, 501},
+		{"POST /faults", `{"provider":"nosimulator","kind":"status","status":503,"times":1}`, 501},
 		{"GET /calls", ``, 400},
 		{"GET /calls?provider=nobody", ``, 404},
-		{"GET /sending/without/accounts", ``, 501},
+		{"GET /sending/nosimulator/accounts", ``, 501},
 		{"POST /plugins/nobody/kill", ``, 404},
 		{"GET /nothing", ``, 404},
 		{"GET /", ``, 404},
@@ -95,8 +95,8 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 	}
 }
 
-// TestAProviderWithoutASimulatorHasAnEmptyListOfCalls checks that GET /calls knows every provider
-// of the catalog.
+// TestAProviderWithoutASimulatorHasAnEmptyListOfCalls checks that GET /calls also answers for a
+// provider of the catalog that has no simulator.
 func TestAProviderWithoutASimulatorHasAnEmptyListOfCalls(t *testing.T) {
-	newFixture(t).mustCall("GET", "/calls?provider=without", "", "[]")
+	newFixture(t).mustCall("GET", "/calls?provider=nosimulator", "", "[]")
 }

@@ -82,8 +82,8 @@ func CheckKeyset(content []byte) error {
 
 // WriteNewKeyset writes the content of a keyset to a new file. Its error wraps fs.ErrExist when the
 // file exists. It writes a temporary file and links it to path, so that no process reads an
-// incomplete file. If two processes start at the same time, one process fails. It can then read the
-// file of the other process.
+// incomplete file. If two processes write the file at the same time, one of them gets this error.
+// It can then read the file of the other process.
 func WriteNewKeyset(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -130,7 +130,8 @@ type keysetFile struct {
 
 // readKeysetFile reads a keyset file. It refuses a file that is not a keyset or has permissions in
 // forbiddenMode. It calls Stat before it reads. If the file is written between the two calls, its
-// info is older than the content. The next check for a changed file then reads it again.
+// info is older than the content. The next check for a changed file finds a newer info and reads
+// the file again.
 func readKeysetFile(path string) (keysetFile, error) {
 	info, err := os.Stat(path)
 	if err != nil {

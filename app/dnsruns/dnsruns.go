@@ -69,7 +69,7 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (p
 //
 // It fails with provisioning_job_not_found, dns_automation_not_in_plan, tenant_limit_reached, or a
 // code of provisioning.Retry.
-func (s *Service) Retry(ctx context.Context, acc access.Account, jobID string, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {
+func (s *Service) Retry(ctx context.Context, acc access.Account, jobID string, encoder ports.AnswerEncoder[provisioning.Job]) (provisioning.Job, error) {
 	j, err := s.Runs.Job(ctx, acc.ID, jobID)
 	if err != nil {
 		return provisioning.Job{}, err
@@ -81,11 +81,11 @@ func (s *Service) Retry(ctx context.Context, acc access.Account, jobID string, a
 	if j, err = provisioning.Retry(j, now); err != nil {
 		return provisioning.Job{}, err
 	}
-	completion, err := answer.Completion(j)
+	storedAnswer, err := encoder.Encode(j)
 	if err != nil {
 		return provisioning.Job{}, err
 	}
-	if _, err := s.Runs.RetryJob(ctx, acc.ID, j.ID, now, completion); err != nil {
+	if _, err := s.Runs.RetryJob(ctx, acc.ID, j.ID, now, storedAnswer); err != nil {
 		return provisioning.Job{}, err
 	}
 	s.wake(ctx, j)

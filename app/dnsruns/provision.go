@@ -32,7 +32,7 @@ type StartedRun struct {
 // It fails with domain_not_found, dns_automation_not_in_plan, tenant_limit_reached, a code of
 // Tenant.CheckConsent, domain_provisioning_already_active, an error of the survey,
 // dns_provider_unsupported, dns_connection_required, or dns_conflict.
-func (s *Service) Provision(ctx context.Context, acc access.Account, domainID string, answer ports.Answer[StartedRun]) (StartedRun, error) {
+func (s *Service) Provision(ctx context.Context, acc access.Account, domainID string, encoder ports.AnswerEncoder[StartedRun]) (StartedRun, error) {
 	d, err := s.Domains.DomainByID(ctx, acc.ID, domainID)
 	if err != nil {
 		return StartedRun{}, err
@@ -50,7 +50,7 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, domainID st
 	if err := checkAutomation(survey); err != nil {
 		return StartedRun{}, err
 	}
-	return s.createRun(ctx, acc.ID, d, survey, answer)
+	return s.createRun(ctx, acc.ID, d, survey, encoder)
 }
 
 // checkPlan refuses accounts whose plan has no automatic DNS, or which have more tenants than the
@@ -98,7 +98,7 @@ func checkAutomation(survey domainsteps.Survey) error {
 }
 
 func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domain.Domain, survey domainsteps.Survey,
-	answer ports.Answer[StartedRun]) (StartedRun, error) {
+	encoder ports.AnswerEncoder[StartedRun]) (StartedRun, error) {
 	now := s.now()
 	runID, err := s.newID(now)
 	if err != nil {
@@ -112,11 +112,11 @@ func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domai
 	j.Provider, j.Trace = survey.Holder.Provider.ID, s.Trace(ctx)
 	started := StartedRun{DomainID: d.ID, Jobs: []provisioning.Job{j}}
 	started.Run = provisioning.Run{ID: runID, Account: owner, TotalDomains: len(started.Jobs), CreatedAt: now}.With(started.Jobs)
-	completion, err := answer.Completion(started)
+	storedAnswer, err := encoder.Encode(started)
 	if err != nil {
 		return StartedRun{}, err
 	}
-	if err := s.Runs.CreateRun(ctx, started.Run, started.Jobs, completion); err != nil {
+	if err := s.Runs.CreateRun(ctx, started.Run, started.Jobs, storedAnswer); err != nil {
 		return StartedRun{}, err
 	}
 	s.wake(ctx, j)

@@ -37,7 +37,7 @@ type DKIMState struct {
 //
 // It fails with tenant_not_found, invalid_domain, a code of Tenant.CheckConsent,
 // domain_limit_reached, tenant_limit_reached, domain_unavailable, or an error of the platform.
-func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, requestedName string, answer ports.Answer[AddResult]) (AddResult, error) {
+func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, requestedName string, encoder ports.AnswerEncoder[AddResult]) (AddResult, error) {
 	t, err := s.Tenants.Tenant(ctx, acc.ID, id)
 	if err != nil {
 		return AddResult{}, err
@@ -56,7 +56,7 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 	if err := s.checkLimits(ctx, acc, id, name); err != nil {
 		return AddResult{}, err
 	}
-	return s.reserveAndAdd(ctx, acc.ID, t, name, answer)
+	return s.reserveAndAdd(ctx, acc.ID, t, name, encoder)
 }
 
 // checkLimits checks that the tenant may have one more domain, unless the tenant already has this
@@ -83,7 +83,7 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 // calls ReserveDomain even for a domain that was added already. ReserveDomain deletes the stored
 // state of an earlier removal, so that the next removal does not count as its repetition.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
-	answer ports.Answer[AddResult]) (AddResult, error) {
+	encoder ports.AnswerEncoder[AddResult]) (AddResult, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
 	if err != nil {
 		return AddResult{}, err
@@ -98,7 +98,7 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 		return AddResult{}, s.releaseReservation(ctx, owner, t.GUID, d, err)
 	}
 	added := s.liveResult(ctx, owner, d, exists)
-	err = s.saveAdded(ctx, owner, added, answer)
+	err = s.saveAdded(ctx, owner, added, encoder)
 	if errors.Is(err, fault.DomainNotFound) {
 		// The platform refused a concurrent request for the same domain, and that request deleted
 		// the row.
@@ -106,7 +106,7 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 			return AddResult{}, err
 		}
 		added.Domain.ID, added.Domain.CreatedAt = d.ID, d.CreatedAt
-		err = s.saveAdded(ctx, owner, added, answer)
+		err = s.saveAdded(ctx, owner, added, encoder)
 	}
 	if err != nil {
 		return AddResult{}, fmt.Errorf("save domain: %w", err)
@@ -115,13 +115,13 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 }
 
 // saveAdded stores an added domain together with the answer.
-func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added AddResult, answer ports.Answer[AddResult]) error {
-	completion, err := answer.Completion(added)
+func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added AddResult, encoder ports.AnswerEncoder[AddResult]) error {
+	storedAnswer, err := encoder.Encode(added)
 	if err != nil {
 		return err
 	}
 	return reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Domains.SaveDomain(ctx, owner, added.Domain, completion)
+		return s.Domains.SaveDomain(ctx, owner, added.Domain, storedAnswer)
 	})
 }
 

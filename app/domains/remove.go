@@ -32,7 +32,7 @@ type RemoveResult struct {
 // It fails with tenant_not_found, domain_not_found or domain_in_use. If fromPlatform is true, it
 // also fails with a code of Tenant.CheckConsent or an error of the platform. A failed removal can
 // be repeated.
-func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, fromPlatform bool, answer ports.Answer[RemoveResult]) (RemoveResult, error) {
+func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, fromPlatform bool, encoder ports.AnswerEncoder[RemoveResult]) (RemoveResult, error) {
 	d, err := s.Removals.RemovableDomain(ctx, owner, id, domain.ParseNameOrNone(name))
 	if err != nil {
 		return RemoveResult{}, err
@@ -52,12 +52,12 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 			return RemoveResult{}, s.RecordLostConsent(ctx, owner, id, err)
 		}
 	}
-	completion, err := answer.Completion(removed)
+	storedAnswer, err := encoder.Encode(removed)
 	if err != nil {
 		return RemoveResult{}, err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Removals.RemoveDomain(ctx, owner, d, s.Now(), completion)
+		return s.Removals.RemoveDomain(ctx, owner, d, s.Now(), storedAnswer)
 	})
 	if err != nil {
 		return RemoveResult{}, fmt.Errorf("remove domain: %w", err)

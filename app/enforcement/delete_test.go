@@ -111,7 +111,7 @@ type failingTenants struct{ *bunstore.Store }
 
 var errStore = errors.New("away")
 
-func (failingTenants) DeleteTenant(context.Context, access.AccountID, tenant.GUID, *ports.Completion) error {
+func (failingTenants) DeleteTenant(context.Context, access.AccountID, tenant.GUID, *ports.StoredAnswer) error {
 	return errStore
 }
 

@@ -19,7 +19,7 @@ import (
 // credential fails the test, Create stores nothing. Create fails with unknown_provider,
 // invalid_request, provider_credential_rejected, an error of integration.Reach.Choose, or an error
 // of the platform.
-func (s *Service) Create(ctx context.Context, input NewIntegration, answer ports.Answer[View]) (View, error) {
+func (s *Service) Create(ctx context.Context, input NewIntegration, encoder ports.AnswerEncoder[View]) (View, error) {
 	credential, err := s.Platforms.ParseCredential(ctx, input.Provider, input.APIKey)
 	if err != nil {
 		return View{}, err
@@ -38,7 +38,7 @@ func (s *Service) Create(ctx context.Context, input NewIntegration, answer ports
 		ID: id, AccountID: input.Account, Provider: input.Provider, Name: input.Name, Workspace: workspace, CredentialFields: fieldNames(credential),
 		Status: integration.Connected, LastTestedAt: now, CreatedAt: now, UpdatedAt: now,
 	}
-	return s.add(ctx, i, credential, answer)
+	return s.add(ctx, i, credential, encoder)
 }
 
 // testCredential tests a credential for the workspace that input names. If input names no
@@ -74,18 +74,18 @@ func nameCredentialField(err error) error {
 	return fmt.Errorf("%w (%w)", fault.InvalidRequest.At(detail, fault.Field{Name: "api_key", Message: detail}), err)
 }
 
-func (s *Service) add(ctx context.Context, i integration.Integration, credential secret.Credential, answer ports.Answer[View]) (View, error) {
+func (s *Service) add(ctx context.Context, i integration.Integration, credential secret.Credential, encoder ports.AnswerEncoder[View]) (View, error) {
 	sealedCredential, err := s.seal(i, credential)
 	if err != nil {
 		return View{}, err
 	}
 	view := s.newView(ctx, i)
-	completion, err := answer.Completion(view)
+	storedAnswer, err := encoder.Encode(view)
 	if err != nil {
 		return View{}, err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Integrations.AddIntegration(ctx, i, sealedCredential, completion)
+		return s.Integrations.AddIntegration(ctx, i, sealedCredential, storedAnswer)
 	})
 	if err != nil {
 		return View{}, fmt.Errorf("add integration: %w", err)

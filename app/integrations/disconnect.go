@@ -23,7 +23,7 @@ import (
 // Disconnect fails with integration_not_found, mailbox_not_found, provider_timeout,
 // provider_credential_rejected, or another error of the platform. If the account exists and the
 // integration cannot remove accounts, it fails with capability_not_supported.
-func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string, answer ports.Answer[DisconnectResult]) (DisconnectResult, error) {
+func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string, encoder ports.AnswerEncoder[DisconnectResult]) (DisconnectResult, error) {
 	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return DisconnectResult{}, err
@@ -41,7 +41,7 @@ func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, ma
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	r := &removal{Service: s, platform: platform, integration: i, eligible: e, connection: e.Connection, answer: answer}
+	r := &removal{Service: s, platform: platform, integration: i, eligible: e, connection: e.Connection, encoder: encoder}
 	began := s.now()
 	d, err := r.disconnect(ctx)
 	return d, s.recordRejection(ctx, i, began, err)
@@ -76,7 +76,7 @@ type removal struct {
 	integration integration.Integration
 	eligible    integration.EligibleMailbox
 	connection  integration.Connection // as stored
-	answer      ports.Answer[DisconnectResult]
+	encoder     ports.AnswerEncoder[DisconnectResult]
 }
 
 func (r *removal) disconnect(ctx context.Context) (DisconnectResult, error) {
@@ -156,11 +156,11 @@ func (r *removal) withStatus(status integration.ConnectionStatus) integration.Co
 // storeDisconnected stores the connection as disconnected, together with the answer.
 func (r *removal) storeDisconnected(ctx context.Context, removed bool) (DisconnectResult, error) {
 	d := DisconnectResult{IntegrationID: r.integration.ID, MailboxID: r.eligible.Mailbox.ID, Removed: removed}
-	completion, err := r.answer.Completion(d)
+	storedAnswer, err := r.encoder.Encode(d)
 	if err != nil {
 		return DisconnectResult{}, err
 	}
-	if err := r.save(ctx, r.connection.WithoutAccount("", r.now()), completion); err != nil {
+	if err := r.save(ctx, r.connection.WithoutAccount("", r.now()), storedAnswer); err != nil {
 		return DisconnectResult{}, err
 	}
 	return d, nil
@@ -171,9 +171,9 @@ const saveTries = 5
 
 // save stores the connection. If a concurrent request changed the stored connection, save
 // overwrites the change, because the caller has requested the disconnect.
-func (r *removal) save(ctx context.Context, c integration.Connection, completion *ports.Completion) error {
+func (r *removal) save(ctx context.Context, c integration.Connection, storedAnswer *ports.StoredAnswer) error {
 	for range saveTries {
-		saved, err := r.saveOnce(ctx, c, completion)
+		saved, err := r.saveOnce(ctx, c, storedAnswer)
 		if err != nil || saved {
 			return err
 		}
@@ -181,9 +181,9 @@ func (r *removal) save(ctx context.Context, c integration.Connection, completion
 	return fmt.Errorf("save connection: other requests changed it %d times", saveTries)
 }
 
-func (r *removal) saveOnce(ctx context.Context, c integration.Connection, completion *ports.Completion) (saved bool, err error) {
+func (r *removal) saveOnce(ctx context.Context, c integration.Connection, storedAnswer *ports.StoredAnswer) (saved bool, err error) {
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		if saved, err = r.Connections.SaveConnection(ctx, r.integration.AccountID, c, r.connection.UpdatedAt, completion); err != nil {
+		if saved, err = r.Connections.SaveConnection(ctx, r.integration.AccountID, c, r.connection.UpdatedAt, storedAnswer); err != nil {
 			return fmt.Errorf("save connection: %w", err)
 		}
 		if saved {

@@ -159,16 +159,16 @@ func (s *Service) Mailboxes(ctx context.Context, owner access.AccountID, id stri
 // Delete deletes an integration with its credential and connections, so that its mailboxes can
 // connect through other integrations. It does not call the platform. It returns the integration as
 // it was before the deletion. It fails with integration_not_found.
-func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[integration.Integration]) (integration.Integration, error) {
+func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[integration.Integration]) (integration.Integration, error) {
 	i, _, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return integration.Integration{}, err
 	}
-	completion, err := answer.Completion(i)
+	storedAnswer, err := encoder.Encode(i)
 	if err != nil {
 		return integration.Integration{}, err
 	}
-	if err := s.Integrations.RemoveIntegration(ctx, owner, id, completion); err != nil {
+	if err := s.Integrations.RemoveIntegration(ctx, owner, id, storedAnswer); err != nil {
 		return integration.Integration{}, err
 	}
 	return i, nil

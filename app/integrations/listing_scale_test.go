@@ -54,7 +54,7 @@ func (s *manyMailboxes) Eligible(context.Context, access.AccountID, string) ([]i
 	return s.eligible, nil
 }
 
-func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ integration.Integration, _ time.Time, connections []integration.Connection, _ *ports.Completion) (int, error) {
+func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ integration.Integration, _ time.Time, connections []integration.Connection, _ *ports.StoredAnswer) (int, error) {
 	s.storedCount += len(connections)
 	return len(connections), nil
 }

@@ -19,13 +19,13 @@ import (
 // listing is interrupted, Refresh changes no connection. If the first page fails, Refresh returns
 // the platform's error. It fails with integration_not_found, capability_not_supported, or
 // provider_credential_rejected.
-func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[RefreshResult]) (RefreshResult, error) {
-	return s.refresh(ctx, owner, id, &accountRead{}, answer)
+func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[RefreshResult]) (RefreshResult, error) {
+	return s.refresh(ctx, owner, id, &accountRead{}, encoder)
 }
 
 // refresh does the work of Refresh. It starts the read, or continues a read that has already
 // started.
-func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, read *accountRead, answer ports.Answer[RefreshResult]) (RefreshResult, error) {
+func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, read *accountRead, encoder ports.AnswerEncoder[RefreshResult]) (RefreshResult, error) {
 	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return RefreshResult{}, err
@@ -50,7 +50,7 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	if read.cause = read.readAll(ctx); read.cause != nil {
 		return s.handleIncomplete(ctx, i, read)
 	}
-	return s.reconcile(ctx, i, read, answer)
+	return s.reconcile(ctx, i, read, encoder)
 }
 
 // handleIncomplete handles a listing that was interrupted. It changes no connection. It stores a
@@ -92,7 +92,7 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 // connections, because another refresh can have stored an older listing in the meantime. Each
 // changed connection is stored with the time at which the listing began, so that only a newer
 // listing replaces it.
-func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, answer ports.Answer[RefreshResult]) (RefreshResult, error) {
+func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, encoder ports.AnswerEncoder[RefreshResult]) (RefreshResult, error) {
 	result := RefreshResult{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
 	stored, err := s.Connections.Eligible(ctx, i.AccountID, i.ID)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 			drifts = append(drifts, drift)
 		}
 	}
-	completion, err := answer.Completion(result)
+	storedAnswer, err := encoder.Encode(result)
 	if err != nil {
 		return RefreshResult{}, err
 	}
@@ -134,7 +134,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 	i.RefreshedAt = s.now()
 	i.UpdatedAt = i.RefreshedAt
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		_, err := s.Connections.SaveRefresh(ctx, i.AccountID, i, read.began, changes, completion)
+		_, err := s.Connections.SaveRefresh(ctx, i.AccountID, i, read.began, changes, storedAnswer)
 		return err
 	})
 	if err != nil {

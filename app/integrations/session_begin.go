@@ -35,7 +35,7 @@ const openTimeout = 10 * time.Second
 // integration_not_found, mailbox_not_found, tenant_limit_reached, capability_not_supported,
 // mailbox_already_connected_elsewhere, oauth_session_pending. It also returns errors of the
 // platform.
-func (s *Service) BeginSignIn(ctx context.Context, acc access.Account, id, mailboxID string, answer ports.Answer[StartedSession]) (StartedSession, error) {
+func (s *Service) BeginSignIn(ctx context.Context, acc access.Account, id, mailboxID string, encoder ports.AnswerEncoder[StartedSession]) (StartedSession, error) {
 	i, sealedCredential, err := s.Integrations.Integration(ctx, acc.ID, id)
 	if err != nil {
 		return StartedSession{}, err
@@ -57,7 +57,7 @@ func (s *Service) BeginSignIn(ctx context.Context, acc access.Account, id, mailb
 	if err != nil {
 		return StartedSession{}, err
 	}
-	return opener.openSession(ctx, answer)
+	return opener.openSession(ctx, encoder)
 }
 
 // checkAllowed makes the checks that need only stored state. If several concurrent requests pass
@@ -149,19 +149,19 @@ func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.EligibleMa
 }
 
 // openSession gets the link from the platform and stores the session with the answer.
-func (o *sessionOpener) openSession(ctx context.Context, answer ports.Answer[StartedSession]) (StartedSession, error) {
+func (o *sessionOpener) openSession(ctx context.Context, encoder ports.AnswerEncoder[StartedSession]) (StartedSession, error) {
 	link, err := o.requestLink(ctx)
 	if err != nil {
 		return StartedSession{}, o.failSession(ctx, err)
 	}
 	begun := StartedSession{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
-	completion, err := answer.Completion(begun)
+	storedAnswer, err := encoder.Encode(begun)
 	if err != nil {
 		return StartedSession{}, o.failSession(ctx, err)
 	}
 	var saved bool
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		saved, err = o.Connections.SaveSession(ctx, o.integration.AccountID, o.session, nil, completion)
+		saved, err = o.Connections.SaveSession(ctx, o.integration.AccountID, o.session, nil, storedAnswer)
 		return err
 	})
 	if err != nil {

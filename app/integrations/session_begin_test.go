@@ -192,7 +192,7 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 func TestUnsealableAnswerEndsTheSession(t *testing.T) {
 	fx := newFixture(t)
 	id, errSealing := fx.createIntegration(t, "instantly"), errors.New("no key")
-	_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, func(integrations.StartedSession) (*ports.Completion, error) {
+	_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, func(integrations.StartedSession) (*ports.StoredAnswer, error) {
 		return nil, errSealing
 	})
 	if !errors.Is(err, errSealing) {

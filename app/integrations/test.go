@@ -20,7 +20,7 @@ import (
 // Test checks the credential at the platform, and stores and returns the result. A rejected
 // credential is a result, not an error. Test fails with integration_not_found, or when the platform
 // cannot be reached.
-func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[TestResult]) (TestResult, error) {
+func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[TestResult]) (TestResult, error) {
 	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return TestResult{}, err
@@ -42,7 +42,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, a
 	}
 	t.LastTestedAt = s.now()
 	t.UpdatedAt = t.LastTestedAt
-	return t, s.saveTest(ctx, t, answer)
+	return t, s.saveTest(ctx, t, encoder)
 }
 
 // currentWorkspace returns the integration's workspace as the platform reports it now. It fails
@@ -79,13 +79,13 @@ func failureAdvice(err error) string {
 	return "Fix the credential at the platform and test again, or add an integration with a new credential."
 }
 
-func (s *Service) saveTest(ctx context.Context, t TestResult, answer ports.Answer[TestResult]) error {
-	completion, err := answer.Completion(t)
+func (s *Service) saveTest(ctx context.Context, t TestResult, encoder ports.AnswerEncoder[TestResult]) error {
+	storedAnswer, err := encoder.Encode(t)
 	if err != nil {
 		return err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Integrations.SaveIntegration(ctx, t.Integration, completion)
+		return s.Integrations.SaveIntegration(ctx, t.Integration, storedAnswer)
 	})
 	if err != nil {
 		return fmt.Errorf("save test of integration: %w", err)

@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// KeyRequest is the input of Create. Empty Tenants or Networks and a nil ExpiresAt set no bound.
+// KeyRequest is the input of Create. A key is not limited in Tenants, Networks or ExpiresAt if the
+// field is empty.
 type KeyRequest struct {
 	Name                      string
 	Scopes, Tenants, Networks []string
@@ -48,7 +49,7 @@ func (s *Service) List(ctx context.Context, caller access.Caller, q page.Query) 
 
 // Create adds a key to the caller's account. It fails with invalid_request for invalid bounds, and
 // with insufficient_scope if the new key would allow more than the caller's key.
-func (s *Service) Create(ctx context.Context, caller access.Caller, wanted KeyRequest, answer ports.Answer[IssuedKey]) (IssuedKey, error) {
+func (s *Service) Create(ctx context.Context, caller access.Caller, wanted KeyRequest, encoder ports.AnswerEncoder[IssuedKey]) (IssuedKey, error) {
 	now := s.now()
 	bounds, err := access.NewBounds(wanted.Scopes, wanted.Tenants, wanted.Networks, wanted.ExpiresAt, now)
 	if err != nil {
@@ -63,11 +64,11 @@ func (s *Service) Create(ctx context.Context, caller access.Caller, wanted KeyRe
 	}
 	key.Bounds, key.CreatedBy = bounds, caller.KeyID
 	created := IssuedKey{key, text}
-	completion, err := answer.Completion(created)
+	storedAnswer, err := encoder.Encode(created)
 	if err != nil {
 		return IssuedKey{}, err
 	}
-	if err := s.AccountKeys.IssueKey(ctx, key, completion); err != nil {
+	if err := s.AccountKeys.IssueKey(ctx, key, storedAnswer); err != nil {
 		return IssuedKey{}, fmt.Errorf("create key: %w", err)
 	}
 	return created, nil
@@ -76,7 +77,7 @@ func (s *Service) Create(ctx context.Context, caller access.Caller, wanted KeyRe
 // RenewSecret replaces the secret of a key of the account. The old secret keeps working for the
 // duration overlap. RenewSecret fails with key_not_found or key_revoked, and with
 // insufficient_scope if the key allows more than the caller's key.
-func (s *Service) RenewSecret(ctx context.Context, caller access.Caller, id string, overlap time.Duration, answer ports.Answer[IssuedKey]) (IssuedKey, error) {
+func (s *Service) RenewSecret(ctx context.Context, caller access.Caller, id string, overlap time.Duration, encoder ports.AnswerEncoder[IssuedKey]) (IssuedKey, error) {
 	key, err := s.changeableKey(ctx, caller, id)
 	if err != nil {
 		return IssuedKey{}, err
@@ -91,11 +92,11 @@ func (s *Service) RenewSecret(ctx context.Context, caller access.Caller, id stri
 	}
 	key.Hash, key.Hint = newKey.Hash, newKey.Hint
 	renewed := IssuedKey{key, text}
-	completion, err := answer.Completion(renewed)
+	storedAnswer, err := encoder.Encode(renewed)
 	if err != nil {
 		return IssuedKey{}, err
 	}
-	if err := s.AccountKeys.RenewKeySecret(ctx, caller.Account.ID, key.ID, newKey, now.Add(overlap), completion); err != nil {
+	if err := s.AccountKeys.RenewKeySecret(ctx, caller.Account.ID, key.ID, newKey, now.Add(overlap), storedAnswer); err != nil {
 		return IssuedKey{}, fmt.Errorf("rotate key: %w", err)
 	}
 	return renewed, nil
@@ -104,17 +105,17 @@ func (s *Service) RenewSecret(ctx context.Context, caller access.Caller, id stri
 // Revoke revokes a key of the account with all its secrets. A revoked key keeps the time of its
 // first revocation. Revoke fails with key_not_found, and with insufficient_scope if the key allows
 // more than the caller's key.
-func (s *Service) Revoke(ctx context.Context, caller access.Caller, id string, answer ports.Answer[access.Key]) (access.Key, error) {
+func (s *Service) Revoke(ctx context.Context, caller access.Caller, id string, encoder ports.AnswerEncoder[access.Key]) (access.Key, error) {
 	key, err := s.changeableKey(ctx, caller, id)
 	if err != nil || key.Status() == access.StatusRevoked {
 		return key, err
 	}
 	key.RevokedAt = s.now()
-	completion, err := answer.Completion(key)
+	storedAnswer, err := encoder.Encode(key)
 	if err != nil {
 		return access.Key{}, err
 	}
-	err = s.AccountKeys.RevokeOwnKey(ctx, caller.Account.ID, key.ID, key.RevokedAt, completion)
+	err = s.AccountKeys.RevokeOwnKey(ctx, caller.Account.ID, key.ID, key.RevokedAt, storedAnswer)
 	if errors.Is(err, fault.KeyRevoked) { // a concurrent request revoked it
 		return s.changeableKey(ctx, caller, id)
 	}
@@ -125,8 +126,8 @@ func (s *Service) Revoke(ctx context.Context, caller access.Caller, id string, a
 }
 
 // changeableKey returns a key that the caller may change, and fails with key_not_found or
-// insufficient_scope. The bounds of a key never change, so the permission that changeableKey
-// checked is still valid when the caller changes the key.
+// insufficient_scope. The bounds of a key never change, so the permission is still valid when the
+// key is changed later.
 func (s *Service) changeableKey(ctx context.Context, caller access.Caller, id string) (access.Key, error) {
 	key, err := s.AccountKeys.AccountKey(ctx, caller.Account.ID, id)
 	if err != nil {

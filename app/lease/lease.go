@@ -4,9 +4,9 @@
 // provisioning job, on a tenant during an enforcement pass, or on an Idempotency-Key.
 //
 // RenewInBackground renews a lease in the background. GuardWrite renews it before each write whose
-// second execution would do harm. RunHeld renews it before other calls, if it is stale. A process that has lost a lease may not write to a provider any
-// more. The store also checks each change itself: every claim gets a new number, and the store
-// accepts changes only with the newest number.
+// second execution would do harm. RunHeld renews it before other calls, if it is stale. A process
+// that has lost a lease may not write to a provider any more. The store also checks each change
+// itself: every claim gets a new number, and the store accepts changes only with the newest number.
 package lease
 
 import (

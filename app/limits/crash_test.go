@@ -55,7 +55,7 @@ func (m crashingPolicies) ReservePolicy(ctx context.Context, owner access.Accoun
 	return p, err
 }
 
-func (m crashingPolicies) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *ports.Completion) error {
+func (m crashingPolicies) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, storedAnswer *ports.StoredAnswer) error {
 	return m.step(func() error { return m.SendPolicies.SavePolicy(ctx, owner, p, nil) })
 }
 

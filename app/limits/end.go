@@ -45,7 +45,7 @@ type EndResult struct {
 //
 // End fails with tenant_not_found, policy_not_found, access_denied or exchange_bootstrap_not_ready,
 // and with the errors of the platform and the store.
-func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUID, domainScope *string, answer ports.Answer[EndResult]) (EndResult, error) {
+func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUID, domainScope *string, encoder ports.AnswerEncoder[EndResult]) (EndResult, error) {
 	limit, err := s.Get(ctx, owner, id, domainScope)
 	if err != nil {
 		return EndResult{}, err
@@ -68,7 +68,7 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return EndResult{}, err
 	}
-	e := &policyEnding{Service: s, claim: claim, platform: s.Platform.For(id), ended: EndResult{Limit: limit}, answer: answer}
+	e := &policyEnding{Service: s, claim: claim, platform: s.Platform.For(id), ended: EndResult{Limit: limit}, encoder: encoder}
 	err = e.endPolicy(ctx)
 	_ = reconcile.Store(ctx, func(ctx context.Context) error { // if the release fails, the lease expires
 		_, err := s.Claims.ReleaseTenant(ctx, claim, s.Now())
@@ -91,7 +91,7 @@ type policyEnding struct {
 	claim    ports.TenantClaim
 	platform ports.MailTenant
 	ended    EndResult
-	answer   ports.Answer[EndResult]
+	encoder  ports.AnswerEncoder[EndResult]
 }
 
 func (e *policyEnding) endPolicy(ctx context.Context) error {
@@ -117,13 +117,13 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 		}
 	}
 	e.ended.Unblocked = len(unblocked)
-	completion, err := e.answer.Completion(e.ended)
+	storedAnswer, err := e.encoder.Encode(e.ended)
 	if err != nil {
 		return err
 	}
 	leaseHeld := false
 	err = reconcile.Store(ctx, func(ctx context.Context) (err error) {
-		leaseHeld, err = e.Removals.RemovePolicy(ctx, e.claim, e.ended.Policy.ID, completion)
+		leaseHeld, err = e.Removals.RemovePolicy(ctx, e.claim, e.ended.Policy.ID, storedAnswer)
 		return err
 	})
 	return orPauseLost(leaseHeld, err)

@@ -14,55 +14,55 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// partialPlatform accepts rules only for the mailboxes in accepts. It lists the mailboxes in
-// accepts and in lists.
+// partialPlatform lists the mailboxes in accepted and in onlyListed. It refuses a rule with a
+// mailbox that is not in accepted.
 type partialPlatform struct {
 	ports.MailPlatform
-	accepts, lists []string
+	accepted, onlyListed []string
 }
 
 type partialTenant struct {
 	ports.MailTenant
-	accepts, lists []string
+	accepted, onlyListed []string
 }
 
 func (p partialPlatform) For(id tenant.GUID) ports.MailTenant {
-	return partialTenant{p.MailPlatform.For(id), p.accepts, p.lists}
+	return partialTenant{p.MailPlatform.For(id), p.accepted, p.onlyListed}
 }
 
 func (p partialTenant) Mailboxes(context.Context) (listed []mailbox.Platform, err error) {
-	for _, address := range slices.Concat(p.lists, p.accepts) {
+	for _, address := range slices.Concat(p.onlyListed, p.accepted) {
 		listed = append(listed, mailbox.Platform{Address: address})
 	}
 	return listed, nil
 }
 
-func (p partialTenant) EnsureRule(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
-	for _, address := range list {
-		if !slices.Contains(p.accepts, address) {
+func (p partialTenant) EnsureRule(ctx context.Context, scope string, addresses []string) (sendlimit.Rule, error) {
+	for _, address := range addresses {
+		if !slices.Contains(p.accepted, address) {
 			return sendlimit.Rule{}, fault.MailboxNotFound.With("not there")
 		}
 	}
-	return p.MailTenant.EnsureRule(ctx, scope, list)
+	return p.MailTenant.EnsureRule(ctx, scope, addresses)
 }
 
 // TestAMissingMailboxDoesNotPreventALimit checks that a limit is set although a mailbox is missing
-// at the platform. The new rule, which is switched off, lists a different mailbox. If the platform
-// has no mailbox, Set creates no rule.
+// at the platform. The new rule is switched off and contains one mailbox that the platform accepts.
+// If the platform accepts no mailbox, Set creates no rule.
 func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 	ada, bob := "ada@"+zone, "bob@"+zone
 	for name, tt := range map[string]struct {
-		accepts, lists []string
-		wantRule       bool
+		accepted, onlyListed []string
+		wantRule             bool
 	}{
-		"all mailboxes exist":                  {[]string{ada, bob}, nil, true},
-		"one mailbox exists":                   {[]string{bob}, nil, true},
-		"no mailbox exists":                    {nil, nil, false},
-		"one mailbox is listed and is missing": {nil, []string{bob}, false},
+		"all mailboxes exist":        {[]string{ada, bob}, nil, true},
+		"one mailbox exists":         {[]string{bob}, nil, true},
+		"no mailbox exists":          {nil, nil, false},
+		"one mailbox is only listed": {nil, []string{bob}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.Platform = partialPlatform{fx.fake, tt.accepts, tt.lists}
+			fx.Platform = partialPlatform{fx.fake, tt.accepted, tt.onlyListed}
 			result := fx.set(t, nil, 5)
 			if hasRule := result.Policy.RuleID != ""; hasRule != tt.wantRule || result.PolicyResult != sendlimit.Created || result.Mailboxes != 2 || result.Policy.PerDay != 5 {
 				t.Fatalf("got %+v", result)

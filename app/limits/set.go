@@ -44,7 +44,7 @@ type SetResult struct {
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
 // exchange_bootstrap_not_ready, and with the errors of the platform and the store.
-func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUID, request SetRequest, answer ports.Answer[SetResult]) (SetResult, error) {
+func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUID, request SetRequest, encoder ports.AnswerEncoder[SetResult]) (SetResult, error) {
 	scope, err := s.checkRequest(ctx, owner, id, request)
 	if err != nil {
 		return SetResult{}, err
@@ -68,7 +68,7 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	result.Mailboxes = len(addresses)
 	now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store
 	result.Policy, result.PolicyResult = p.With(request.PerDay, rule, now)
-	return result, s.save(ctx, owner, result, answer)
+	return result, s.save(ctx, owner, result, encoder)
 }
 
 // checkRequest makes the checks that need no platform call, and returns the scope.
@@ -93,13 +93,13 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 
 // save stores the policy together with the answer. If the policy was deleted during Set, save fails
 // with tenant_not_found or domain_not_found.
-func (s *Service) save(ctx context.Context, owner access.AccountID, result SetResult, answer ports.Answer[SetResult]) error {
-	completion, err := answer.Completion(result)
+func (s *Service) save(ctx context.Context, owner access.AccountID, result SetResult, encoder ports.AnswerEncoder[SetResult]) error {
+	storedAnswer, err := encoder.Encode(result)
 	if err != nil {
 		return err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Policies.SavePolicy(ctx, owner, result.Policy, completion)
+		return s.Policies.SavePolicy(ctx, owner, result.Policy, storedAnswer)
 	})
 	switch {
 	case errors.Is(err, fault.PolicyNotFound):

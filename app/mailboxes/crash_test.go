@@ -91,7 +91,7 @@ func (s crashingStore) SaveMailbox(ctx context.Context, owner access.AccountID, 
 	return s.step(func() error { return s.MailboxStore.SaveMailbox(ctx, owner, m) })
 }
 
-func (s crashingStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, rows []mailbox.Mailbox, completion *ports.Completion) error {
+func (s crashingStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, rows []mailbox.Mailbox, storedAnswer *ports.StoredAnswer) error {
 	return s.step(func() error { return s.MailboxStore.ConcludeMailboxes(ctx, owner, rows, nil) })
 }
 

@@ -47,7 +47,7 @@ type Result struct {
 // Provision reserves a row for each mailbox before it calls the platform. After a crash, a
 // repetition of the request continues from these rows. A reserved row counts towards the domain's
 // limit.
-func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.GUID, r Request, answer ports.Answer[[]Result]) ([]Result, error) {
+func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.GUID, r Request, encoder ports.AnswerEncoder[[]Result]) ([]Result, error) {
 	specs, err := checkBody(r)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
 	results, errs := s.provisionAll(ctx, acc.ID, t, d, specs, rows, r.Password)
-	if err := s.storeResults(ctx, acc.ID, results, errs, answer); err != nil {
+	if err := s.storeResults(ctx, acc.ID, results, errs, encoder); err != nil {
 		return nil, err
 	}
 	return s.combineResults(ctx, acc.ID, t.GUID, results, errs)

@@ -19,8 +19,8 @@ import (
 
 // Connections ends the connections of a mailbox to sending platforms.
 type Connections interface {
-	// DisconnectAll removes the mailbox from its sending platforms and ends its connections. A
-	// caller may repeat it.
+	// DisconnectAll removes the mailbox from all its sending platforms, and stores that its
+	// connections have ended. A caller may repeat it.
 	DisconnectAll(ctx context.Context, owner access.AccountID, mailboxID string) error
 }
 
@@ -37,7 +37,7 @@ type RemoveResult struct {
 // It fails with tenant_not_found, mailbox_not_found, confirmation_required,
 // exchange_bootstrap_not_ready, a code of Tenant.CheckConsent, or an error of a platform. A failed
 // removal can be repeated.
-func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID, confirm string, answer ports.Answer[RemoveResult]) (RemoveResult, error) {
+func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID, confirm string, encoder ports.AnswerEncoder[RemoveResult]) (RemoveResult, error) {
 	m, err := s.Removals.RemovableMailbox(ctx, owner, id, mailboxID)
 	if err != nil {
 		return RemoveResult{}, err
@@ -65,12 +65,12 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 	}
 	now := s.Now().UTC()
 	removed := RemoveResult{Mailbox: m, RestorableUntil: now.Add(mailbox.Retention).Truncate(time.Second)}
-	completion, err := answer.Completion(removed)
+	storedAnswer, err := encoder.Encode(removed)
 	if err != nil {
 		return RemoveResult{}, err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Removals.RemoveMailbox(ctx, owner, m, now, completion)
+		return s.Removals.RemoveMailbox(ctx, owner, m, now, storedAnswer)
 	})
 	if err != nil {
 		return RemoveResult{}, fmt.Errorf("remove mailbox: %w", err)

@@ -19,7 +19,7 @@ import (
 // storeResults stores the created mailboxes and the answer in one transaction. If errs contains an
 // error, the caller gets no results. storeResults then stores the created mailboxes as unfinished,
 // so that a repetition of the request reports them as created.
-func (s *Service) storeResults(ctx context.Context, owner access.AccountID, results []Result, errs []error, answer ports.Answer[[]Result]) error {
+func (s *Service) storeResults(ctx context.Context, owner access.AccountID, results []Result, errs []error, encoder ports.AnswerEncoder[[]Result]) error {
 	stage := mailbox.Ready
 	if errors.Join(errs...) != nil {
 		stage = mailbox.Created
@@ -35,14 +35,14 @@ func (s *Service) storeResults(ctx context.Context, owner access.AccountID, resu
 		return nil
 	}
 	if stage != mailbox.Ready {
-		answer = nil
+		encoder = nil
 	}
-	completion, err := answer.Completion(results)
+	storedAnswer, err := encoder.Encode(results)
 	if err != nil {
 		return err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Mailboxes.ConcludeMailboxes(ctx, owner, created, completion)
+		return s.Mailboxes.ConcludeMailboxes(ctx, owner, created, storedAnswer)
 	})
 	if err != nil {
 		return fmt.Errorf("conclude mailboxes: %w", err)

@@ -26,7 +26,7 @@ func (s *Service) ConnectSession(ctx context.Context, owner access.AccountID, id
 // first link. The earlier link stops working, even for a browser that has already opened that link.
 // RenewLink fails with connect_session_not_found, connect_session_connected, invalid_return_url,
 // tenant_limit_reached, or with service_unavailable when no mail platform is configured.
-func (s *Service) RenewLink(ctx context.Context, acc access.Account, id string, answer ports.Answer[Link]) (Link, error) {
+func (s *Service) RenewLink(ctx context.Context, acc access.Account, id string, encoder ports.AnswerEncoder[Link]) (Link, error) {
 	session, err := s.Sessions.ConnectSession(ctx, acc.ID, id)
 	if err != nil {
 		return Link{}, err
@@ -47,11 +47,11 @@ func (s *Service) RenewLink(ctx context.Context, acc access.Account, id string, 
 	if err != nil {
 		return Link{}, err
 	}
-	completion, err := answer.Completion(link)
+	storedAnswer, err := encoder.Encode(link)
 	if err != nil {
 		return Link{}, err
 	}
-	return link, s.Sessions.RenewConnectSession(ctx, session.ID, flow, completion)
+	return link, s.Sessions.RenewConnectSession(ctx, session.ID, flow, storedAnswer)
 }
 
 // Origin is what a connect page shows about the account that requested the link.

@@ -30,7 +30,7 @@ type DeleteResult struct {
 // has deleted their limits. If the removal fails, Delete deletes the tenant anyway, and the result
 // names the remaining rules. Delete changes nothing else at the platform. It fails with
 // tenant_not_found.
-func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID, answer ports.Answer[DeleteResult]) (DeleteResult, error) {
+func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID, encoder ports.AnswerEncoder[DeleteResult]) (DeleteResult, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err != nil {
 		return DeleteResult{}, err
@@ -41,12 +41,12 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	if deleted.RuleRemoval, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
 		return DeleteResult{}, err
 	}
-	completion, err := answer.Completion(deleted)
+	storedAnswer, err := encoder.Encode(deleted)
 	if err != nil {
 		s.resumeEnforcement(ctx, deleted.RuleRemoval)
 		return DeleteResult{}, err
 	}
-	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id, completion) })
+	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id, storedAnswer) })
 	if err != nil {
 		s.resumeEnforcement(ctx, deleted.RuleRemoval)
 		return DeleteResult{}, err

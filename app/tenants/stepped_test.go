@@ -171,7 +171,7 @@ func (s steppedStore) SaveMailbox(ctx context.Context, owner access.AccountID, m
 	return s.Store.SaveMailbox(ctx, owner, m)
 }
 
-func (s steppedStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, rows []mailbox.Mailbox, completion *ports.Completion) error {
+func (s steppedStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, rows []mailbox.Mailbox, storedAnswer *ports.StoredAnswer) error {
 	interleaving.Step(ctx)
-	return s.Store.ConcludeMailboxes(ctx, owner, rows, completion)
+	return s.Store.ConcludeMailboxes(ctx, owner, rows, storedAnswer)
 }

@@ -33,7 +33,7 @@ type WebhookWithSecret struct {
 
 // Create adds a webhook with a new secret. It fails with invalid_webhook_url or
 // webhook_limit_reached.
-func (s *Service) Create(ctx context.Context, input NewWebhook, answer ports.Answer[WebhookWithSecret]) (WebhookWithSecret, error) {
+func (s *Service) Create(ctx context.Context, input NewWebhook, encoder ports.AnswerEncoder[WebhookWithSecret]) (WebhookWithSecret, error) {
 	if err := s.Sender.CheckURL(ctx, input.URL); err != nil {
 		return WebhookWithSecret{}, err
 	}
@@ -50,11 +50,11 @@ func (s *Service) Create(ctx context.Context, input NewWebhook, answer ports.Ans
 		ID: id, Account: input.Account, URL: input.URL, Types: input.Types, Tenants: input.Tenants, Description: input.Description, Status: webhook.Enabled,
 		Secrets: webhook.Secrets{Current: sealedSecret}, CreatedAt: now,
 	}, text}
-	completion, err := answer.Completion(created)
+	storedAnswer, err := encoder.Encode(created)
 	if err != nil {
 		return WebhookWithSecret{}, err
 	}
-	return created, s.Webhooks.AddWebhook(ctx, created.Webhook, completion)
+	return created, s.Webhooks.AddWebhook(ctx, created.Webhook, storedAnswer)
 }
 
 func (s *Service) newSecret(owner access.AccountID, id string) (text secret.Text, sealedSecret []byte, err error) {
@@ -103,21 +103,21 @@ func set[T any](field *T, newValue *T) {
 
 // Delete deletes a webhook with its deliveries, and returns the deleted webhook. It fails with
 // webhook_not_found.
-func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[webhook.Webhook]) (webhook.Webhook, error) {
+func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[webhook.Webhook]) (webhook.Webhook, error) {
 	w, err := s.Webhooks.Webhook(ctx, owner, id)
 	if err != nil {
 		return w, err
 	}
-	completion, err := answer.Completion(w)
+	storedAnswer, err := encoder.Encode(w)
 	if err != nil {
 		return w, err
 	}
-	return w, s.Webhooks.RemoveWebhook(ctx, owner, id, completion)
+	return w, s.Webhooks.RemoveWebhook(ctx, owner, id, storedAnswer)
 }
 
 // RotateSecret replaces the secret of a webhook. Until the overlap has passed, messages are signed
 // with both secrets. RotateSecret fails with webhook_not_found.
-func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id string, overlap time.Duration, answer ports.Answer[WebhookWithSecret]) (WebhookWithSecret, error) {
+func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id string, overlap time.Duration, encoder ports.AnswerEncoder[WebhookWithSecret]) (WebhookWithSecret, error) {
 	w, err := s.Webhooks.Webhook(ctx, owner, id)
 	if err != nil {
 		return WebhookWithSecret{}, err
@@ -129,11 +129,11 @@ func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id s
 	now := s.now()
 	rotate := func(w *webhook.Webhook) { w.Secrets = w.Secrets.Rotate(sealedSecret, overlap, now) }
 	rotate(&w)
-	completion, err := answer.Completion(WebhookWithSecret{w, text})
+	storedAnswer, err := encoder.Encode(WebhookWithSecret{w, text})
 	if err != nil {
 		return WebhookWithSecret{}, err
 	}
-	w, err = s.Webhooks.ChangeWebhook(ctx, owner, id, webhook.ReasonRequested, completion, rotate)
+	w, err = s.Webhooks.ChangeWebhook(ctx, owner, id, webhook.ReasonRequested, storedAnswer, rotate)
 	return WebhookWithSecret{w, text}, err
 }
 
@@ -160,7 +160,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 	if err != nil {
 		return TestResult{}, err
 	}
-	if tried.HasDue { // a failing endpoint gets one try at a time, so other deliveries may have waited for the test
+	if tried.HasDue { // deliveries waited for the test, because a failing endpoint gets one try at a time
 		if err := s.Queue.Wake(context.WithoutCancel(ctx), wakeup(owner, id)); err != nil {
 			return TestResult{}, err
 		}
@@ -179,8 +179,8 @@ func (s *Service) Redeliver(ctx context.Context, owner access.AccountID, id, del
 	return d, s.Queue.Wake(ctx, wakeup(owner, id))
 }
 
-// Replay sends the events after a position to a webhook again. It fails with webhook_not_found or
-// cursor_expired.
+// Replay sends all events after a position of the log to a webhook again. It fails with
+// webhook_not_found or cursor_expired.
 func (s *Service) Replay(ctx context.Context, owner access.AccountID, id string, from ports.ReplayFrom) error {
 	return s.Webhooks.Replay(ctx, owner, id, from)
 }

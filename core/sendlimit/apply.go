@@ -38,11 +38,12 @@ func (decision Decision) WriteOrder(scopes []string) []string {
 	return ordered
 }
 
-// BlocksForFailed reports whether a scope's rule may have to keep mailboxes blocked for other
+// MayBlockForFailed reports whether a scope's rule may have to keep mailboxes blocked for other
 // scopes. failed holds the scopes whose rules could not be written. The scope's rule may still
-// block mailboxes that the decision moves to the rules of failed scopes. If BlocksForFailed returns
-// true, the caller writes the scope's rule with the addresses that AddressesWithFailed returns.
-func (decision Decision) BlocksForFailed(scope string, failed []string) bool {
+// block mailboxes that the decision moves to the rules of failed scopes. If MayBlockForFailed
+// returns true, the caller writes the scope's rule with the addresses that AddressesWithFailed
+// returns.
+func (decision Decision) MayBlockForFailed(scope string, failed []string) bool {
 	if scope != TenantWide && decision.HasPolicy(scope) {
 		return false
 	}

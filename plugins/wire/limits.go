@@ -15,8 +15,8 @@ import (
 type Limits struct {
 	// Memory is the maximum size of the private memory of each process, in bytes.
 	Memory uint64
-	// Processes is how many more processes and threads the plugin's user may have than at the start
-	// of the plugin. The kernel does not enforce this limit for root.
+	// Processes is the maximum number of processes and threads that the plugin's user may add after
+	// the start of the plugin. The kernel does not enforce this limit for root.
 	Processes uint64
 	// OpenFiles is the maximum number of open files and sockets of each process.
 	OpenFiles uint64
@@ -45,9 +45,9 @@ func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 }
 
 // Output runs a command within the limits and returns its standard output. It fails with
-// ErrOutputTooLong if the output has more bytes than most.
-func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
-	output := &limitedBuffer{remaining: most}
+// ErrOutputTooLong if the output is longer than maxBytes.
+func (l Limits) Output(cmd *exec.Cmd, maxBytes int) ([]byte, error) {
+	output := &limitedBuffer{remaining: maxBytes}
 	cmd.Stdout, cmd.WaitDelay = output, pipeDrainTime
 	if _, err := l.start(cmd); err != nil {
 		return nil, err
@@ -66,7 +66,8 @@ type limitedBuffer struct {
 	remaining int
 }
 
-// Write implements io.Writer. After Write has failed, the command can print nothing more.
+// Write implements io.Writer. After Write has failed, os/exec stops reading, and the command can
+// print nothing more.
 func (b *limitedBuffer) Write(p []byte) (int, error) {
 	if b.remaining -= len(p); b.remaining < 0 {
 		return 0, ErrOutputTooLong

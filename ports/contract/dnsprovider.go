@@ -198,9 +198,9 @@ var zoneReadChecks = []providerCheck{
 	}},
 }
 
-// silentProviderEnv is a DNSProviderEnv that can see whether the adapter ends its requests to the
-// provider. The plugin host ends a cancelled call itself. Therefore only the provider can see
-// whether the plugin continues.
+// silentProviderEnv is implemented by a DNSProviderEnv that can see whether the adapter ends its
+// requests to the provider. If the adapter is a plugin, a cancelled call returns at once, even if
+// the plugin still waits for the provider. Only the provider sees the open request.
 type silentProviderEnv interface {
 	// Silent returns the adapter under test at a provider that never answers. requested is closed
 	// when the provider gets a request. requireQuiet fails the check if a request stays open.
@@ -291,7 +291,7 @@ var zoneWriteChecks = []providerCheck{
 		foundZone := findZone(t, env.Provider(), zone)
 		want := recordSet(zone, dns.TXT, existingTTL, append(slices.Clone(oldSet.Values), "MS=ms12345678")...)
 		plannedSet := oldSet
-		plannedSet.TTL = 60 // a resolver shows the remaining TTL, and the write must keep the provider's TTL
+		plannedSet.TTL = 60 // as in a plan from a resolver, which shows the remaining TTL; the write keeps the provider's TTL
 		after := want
 		after.TTL = 60
 		got, err := env.Provider().Apply(callContext(t), foundZone, []dns.Change{{Before: plannedSet, After: after}})

@@ -85,11 +85,11 @@ func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err erro
 func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	completion, err := x.completion(ctx, a)
+	storedAnswer, err := x.storedAnswer(ctx, a)
 	if err != nil {
 		return false, err
 	}
-	return x.guard.idempotency.Keys.Finish(ctx, *completion)
+	return x.guard.idempotency.Keys.Finish(ctx, *storedAnswer)
 }
 
 // leaveUnresolved marks the key's outcome as unknown. It returns false if a different attempt has
@@ -186,28 +186,28 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	})
 }
 
-// Completion returns the encrypted answer of a successful write. A store commits the Completion
+// StoredAnswer returns the encrypted answer of a successful write. A store commits the StoredAnswer
 // together with a change. If the process dies after the commit, the answer can still be replayed.
 // The stored answer has the same bytes as the answer that the API sends. For an answer larger than
-// idempotency.MaxAnswer, Completion returns nil.
-func Completion(ctx context.Context, api huma.API, op *huma.Operation, body any) (*ports.Completion, error) {
+// idempotency.MaxAnswer, StoredAnswer returns nil.
+func StoredAnswer(ctx context.Context, api huma.API, op *huma.Operation, body any) (*ports.StoredAnswer, error) {
 	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
 	a.WriteHeader(SuccessStatus(op))
 	if err := api.Marshal(a, "application/json", body); err != nil || a.body.Len() > idempotency.MaxAnswer {
 		return nil, err
 	}
-	return exchangeOf(ctx).run.completion(ctx, a)
+	return exchangeOf(ctx).run.storedAnswer(ctx, a)
 }
 
-// completion returns an answer in its encrypted form, and the outcome for its audit entry.
-func (x *run) completion(ctx context.Context, a *answer) (*ports.Completion, error) {
+// storedAnswer returns an answer in its encrypted form, and the outcome for its audit entry.
+func (x *run) storedAnswer(ctx context.Context, a *answer) (*ports.StoredAnswer, error) {
 	e := exchangeOf(ctx)
 	e.route.rules.setCreatedSubject(e.act, a)
 	sealedAnswer, err := x.guard.idempotency.seal(x.keyID, a)
 	if err != nil {
 		return nil, err
 	}
-	return &ports.Completion{
+	return &ports.StoredAnswer{
 		Key: x.keyID, Attempt: x.attempt, Answer: sealedAnswer, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
 		Outcome: e.outcomeOf(a, false),
 	}, nil

@@ -25,7 +25,7 @@ func main() {
 		os.Exit(2)
 	}
 	switch filepath.Base(os.Args[0]) {
-	case "without":
+	case "nosimulator":
 		fmt.Fprintln(os.Stderr, "no simulator")
 		os.Exit(2)
 	case "broken":

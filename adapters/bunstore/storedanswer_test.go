@@ -113,18 +113,18 @@ func newTenantFixture(t testing.TB, s *Store) tenantFixture {
 	return fixture
 }
 
-// completingChange is a change that commits a completion. isStored reports whether the store has
+// completingChange is a change that commits a stored answer. isStored reports whether the store has
 // the result of the change.
 type completingChange struct {
-	change   func(completion *ports.Completion) error
+	change   func(storedAnswer *ports.StoredAnswer) error
 	isStored func(t testing.TB) bool
 }
 
 func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]completingChange {
 	return map[string]completingChange{
 		"a deletion": {
-			func(completion *ports.Completion) error {
-				return s.DeleteTenant(ctx, fixture.owner, fixture.domain.TenantGUID, completion)
+			func(storedAnswer *ports.StoredAnswer) error {
+				return s.DeleteTenant(ctx, fixture.owner, fixture.domain.TenantGUID, storedAnswer)
 			},
 			func(t testing.TB) bool {
 				n, err := s.TenantCount(t.Context(), fixture.owner)
@@ -133,10 +133,10 @@ func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]c
 			},
 		},
 		"a saved domain": {
-			func(completion *ports.Completion) error {
+			func(storedAnswer *ports.StoredAnswer) error {
 				d := fixture.domain
 				d.Verified = true
-				return s.SaveDomain(ctx, fixture.owner, d, completion)
+				return s.SaveDomain(ctx, fixture.owner, d, storedAnswer)
 			},
 			func(t testing.TB) bool {
 				d, err := s.DomainByID(t.Context(), fixture.owner, fixture.domain.ID)
@@ -145,8 +145,8 @@ func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]c
 			},
 		},
 		"concluded mailboxes": {
-			func(completion *ports.Completion) error {
-				return s.ConcludeMailboxes(ctx, fixture.owner, withStageReady(fixture.boxes), completion)
+			func(storedAnswer *ports.StoredAnswer) error {
+				return s.ConcludeMailboxes(ctx, fixture.owner, withStageReady(fixture.boxes), storedAnswer)
 			},
 			func(t testing.TB) bool { return fixture.countReady(t, s) == len(fixture.boxes) },
 		},
@@ -175,16 +175,16 @@ func withStageReady(boxes []mailbox.Mailbox) []mailbox.Mailbox {
 	return mailboxes
 }
 
-// newCompletion returns a completion of the attempt with the answer "answer".
-func newCompletion(c ports.Claim, attempt string) *ports.Completion {
-	return &ports.Completion{Key: c.Key, Attempt: attempt, Answer: []byte("answer"), Until: now.Add(time.Hour)}
+// newStoredAnswer returns the stored answer "answer" of the attempt.
+func newStoredAnswer(c ports.Claim, attempt string) *ports.StoredAnswer {
+	return &ports.StoredAnswer{Key: c.Key, Attempt: attempt, Answer: []byte("answer"), Until: now.Add(time.Hour)}
 }
 
-func completionOf(key idempotency.KeyID, attempt string, answer []byte, until time.Time) ports.Completion {
-	return ports.Completion{Key: key, Attempt: attempt, Answer: answer, Until: until}
+func storedAnswerOf(key idempotency.KeyID, attempt string, answer []byte, until time.Time) ports.StoredAnswer {
+	return ports.StoredAnswer{Key: key, Attempt: attempt, Answer: answer, Until: until}
 }
 
-func TestChangeCommitsItsCompletion(t *testing.T) {
+func TestChangeCommitsItsAnswer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, key := newTenantFixture(t, s), byte(0)
 		for _, label := range []string{"a saved domain", "concluded mailboxes", "a deletion"} {
@@ -192,7 +192,7 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 			claim := newClaim(fixture.owner, key)
 			ctx, recordedEffects := watchEffects(t)
 			completing := fixture.changes(ctx, s)[label]
-			must(t, label, completing.change(newCompletion(claim, mustClaim(t, s, claim))))
+			must(t, label, completing.change(newStoredAnswer(claim, mustClaim(t, s, claim))))
 			if !recordedEffects().Completed {
 				t.Fatalf("%s is not noted as completed", label)
 			}
@@ -202,7 +202,7 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 			}
 			// The attempt that holds the key can still extend its lease.
 			requireLeaseHeld(t, "renew after "+label, true)(s.RenewKeyLease(t.Context(), claim.Key, r.Attempt, longLease))
-			requireLeaseHeld(t, "finish after "+label, true)(s.Finish(t.Context(), completionOf(claim.Key, r.Attempt, []byte("answer"), now)))
+			requireLeaseHeld(t, "finish after "+label, true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, r.Attempt, []byte("answer"), now)))
 		}
 	})
 }
@@ -220,7 +220,7 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 		}
 		ctx, recordedEffects := watchEffects(t)
 		for label, completing := range fixture.changes(ctx, s) {
-			requireRefusal(t, label, completing.change(newCompletion(claim, first)), fault.KeyInProgress)
+			requireRefusal(t, label, completing.change(newStoredAnswer(claim, first)), fault.KeyInProgress)
 			if recordedEffects().Completed {
 				t.Fatalf("%s is noted as completed", label)
 			}
@@ -236,11 +236,11 @@ func TestRefusedChangeCompletesNothing(t *testing.T) {
 		fixture, bob := newTenantFixture(t, s), newAccount(t, s, "bob")
 		withUnknownMailbox := append(withStageReady(fixture.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
 		claim := newClaim(fixture.owner, 1)
-		completion := newCompletion(claim, mustClaim(t, s, claim))
-		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, fixture.domain.TenantGUID, completion), fault.TenantNotFound)
-		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.domain, completion), fault.DomainNotFound)
-		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, withStageReady(fixture.boxes), completion), fault.MailboxNotFound)
-		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, withUnknownMailbox, completion), fault.MailboxNotFound)
+		storedAnswer := newStoredAnswer(claim, mustClaim(t, s, claim))
+		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, fixture.domain.TenantGUID, storedAnswer), fault.TenantNotFound)
+		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.domain, storedAnswer), fault.DomainNotFound)
+		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, withStageReady(fixture.boxes), storedAnswer), fault.MailboxNotFound)
+		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, withUnknownMailbox, storedAnswer), fault.MailboxNotFound)
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {
 			t.Fatalf("%d are concluded, %+v", fixture.countReady(t, s), r)
 		}
