@@ -326,10 +326,12 @@ func TestBudgetsSeeTheOperation(t *testing.T) {
 	}
 }
 
-// TestHeldBackCallCountsNowhere checks that a call which the plugin did not send uses no budget,
-// and does not close a circuit.
-func TestHeldBackCallCountsNowhere(t *testing.T) {
+// TestUnsentCallCountsNowhere checks that a call which the plugin did not send uses no budget, does
+// not close a circuit, and is not recorded as a call of the request.
+func TestUnsentCallCountsNowhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		heldBack := &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Second}
+		invalidSetting := &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: outcome.CauseSetting + "server"}
 		counted := 0
 		p := &provider{}
 		b := New(Options{Failures: 1, OpenTime: time.Minute, Budget: func(context.Context, string, string) (func(), time.Duration, bool) {
@@ -338,21 +340,28 @@ func TestHeldBackCallCountsNowhere(t *testing.T) {
 		}})
 		m := wire.MailInProcess(p, b.Interceptor(ByTenant)).For("t")
 		for _, step := range []struct {
-			err     error
-			wait    time.Duration // before the call
-			counted int
-			state   State
+			err      error
+			wait     time.Duration // before the call
+			counted  int
+			state    State
+			recorded bool
 		}{
-			{&outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Second}, 0, 0, Closed},
-			{&outcome.Error{Kind: outcome.Throttled, Cause: "http_429", RetryAfter: time.Second}, 0, 1, Closed},
-			{outcomeError(outcome.Down), 0, 2, Open},
-			{&outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Second}, 2 * time.Minute, 2, HalfOpen},
-			{nil, 0, 3, Closed},
+			{heldBack, 0, 0, Closed, false},
+			{invalidSetting, 0, 0, Closed, false},
+			{&outcome.Error{Kind: outcome.Throttled, Cause: "http_429", RetryAfter: time.Second}, 0, 1, Closed, true},
+			{outcomeError(outcome.Down), 0, 2, Open, true},
+			{heldBack, 2 * time.Minute, 2, HalfOpen, false},
+			{invalidSetting, 0, 2, HalfOpen, false},
+			{nil, 0, 3, Closed, true},
 		} {
 			time.Sleep(step.wait)
 			p.err = step.err
-			if _, err := m.Sent(t.Context(), sendlimit.TraceQuery{}); fmt.Sprint(err) != fmt.Sprint(step.err) {
+			var effects ports.Effects
+			if _, err := m.Sent(ports.WithEffects(t.Context(), &effects), sendlimit.TraceQuery{}); fmt.Sprint(err) != fmt.Sprint(step.err) {
 				t.Fatalf("got %v, want %v", err, step.err)
+			}
+			if recorded := effects.Recorded().ProviderCalled; recorded != step.recorded {
+				t.Errorf("after %v: recorded %t", step.err, recorded)
 			}
 			if state := b.Circuits()[0].State; counted != step.counted || state != step.state {
 				t.Errorf("after %v: %d calls counted, %s; want %d, %s", step.err, counted, state, step.counted, step.state)

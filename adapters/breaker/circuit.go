@@ -78,7 +78,7 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 			return struct{}{}, errNoEvidence
 		}
 		err = send(ctx)
-		if outcome.IsHeldBack(err) {
+		if outcome.IsUnsent(err) {
 			giveBack()
 		}
 		recordEffects(ctx, call, err)
@@ -115,11 +115,11 @@ func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budge
 }
 
 // recordEffects records in ports.Effects whether the provider answered, or only that it was called.
-// It records nothing for an error of tenantry itself, because such a call did not reach the
-// provider.
+// It records nothing for an error of tenantry itself or of the plugin, because such a call did not
+// reach the provider.
 func recordEffects(ctx context.Context, call wire.Call, err error) {
 	switch kind := outcome.KindOf(err); {
-	case call.WithoutProvider:
+	case call.WithoutProvider, outcome.IsUnsent(err):
 	case err == nil, kind == outcome.Refused, kind == outcome.NotReady:
 		ports.RecordAnswer(ctx)
 	case kind != 0, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -133,7 +133,7 @@ func classify(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.KindOf(err); {
 	case errors.Is(context.Cause(ctx), context.Canceled):
 		return errNoEvidence // the caller has cancelled the call
-	case outcome.IsHeldBack(err):
+	case outcome.IsUnsent(err):
 		return errNoEvidence
 	case kind == outcome.Down, kind == outcome.Broken, kind == outcome.Unknown:
 		return errFailed

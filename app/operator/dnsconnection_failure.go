@@ -28,7 +28,7 @@ const (
 // rejects a field without a call to the provider, explainAddError returns a usage error.
 func explainAddError(provider string, err error) error {
 	var providerErr *outcome.Error
-	if errors.As(err, &providerErr) && providerErr.Kind == outcome.Refused && strings.HasPrefix(providerErr.Cause, outcome.CauseSetting) {
+	if errors.As(err, &providerErr) && outcome.IsInvalidSetting(err) {
 		return cli.WithFix(cli.UsageError(errors.New(providerErr.Detail)), fixSettings)
 	}
 	cause, fix := explainFailedTest(provider, err)

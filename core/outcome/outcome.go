@@ -109,12 +109,6 @@ const CauseTooLarge = "answer_too_large"
 // an earlier answer of the provider demanded a pause.
 const CauseHeldBack = "held_back"
 
-// IsHeldBack reports whether err has the Cause CauseHeldBack.
-func IsHeldBack(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Kind == Throttled && e.Cause == CauseHeldBack
-}
-
 // CauseConnectionCut is the Cause of an Unknown outcome when the connection was closed before the
 // answer. If the call was a read, it changed nothing and may be reported as Down.
 const CauseConnectionCut = "connection_cut"
@@ -122,6 +116,19 @@ const CauseConnectionCut = "connection_cut"
 // CauseSetting is the prefix of the Cause when a setting of a connection is invalid. The plugin
 // detects this before it calls the provider.
 const CauseSetting = "setting "
+
+// IsUnsent reports whether err means that the plugin did not send the call: an earlier answer of
+// the provider demanded a pause, or a setting of the connection is invalid.
+func IsUnsent(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == Throttled && e.Cause == CauseHeldBack || IsInvalidSetting(err)
+}
+
+// IsInvalidSetting reports whether err means that a setting of the connection is invalid.
+func IsInvalidSetting(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == Refused && strings.HasPrefix(e.Cause, CauseSetting)
+}
 
 // IsTooLarge reports whether err means that an answer exceeded the size limit of the service or of
 // the plugin protocol. A retry returns the same error.

@@ -57,7 +57,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	case listed:
 		return sdk.Reach{}, nil // the instance lists no workspace
 	case p.workspace != "":
-		return sdk.Reach{}, sdk.Misconfigured("workspace_id", "the instance does not tell the workspace of the token: leave it out")
+		return sdk.Reach{}, sdk.NotServed("workspace_id", "the instance does not tell the workspace of the token: leave it out")
 	default:
 		return sdk.Reach{Workspaces: []sdk.Workspace{{}}}, nil
 	}
@@ -88,7 +88,7 @@ func (p *platform) workspaces(ctx context.Context) (found []sdk.Workspace, liste
 // API. For other errors it returns asOutcome(err).
 func asInstanceError(err error) error {
 	if errors.Is(err, errNotFound) {
-		return sdk.Misconfigured("instance_url", "there is no EmailBison at this host")
+		return sdk.NotServed("instance_url", "there is no EmailBison at this host")
 	}
 	return asOutcome(err)
 }

@@ -52,7 +52,7 @@ func (p *platform) workspaceOfAccounts(ctx context.Context) (string, error) {
 	case len(listed.Items) > 0:
 		return listed.Items[0].Organization, nil
 	case p.workspace != "":
-		return "", sdk.Misconfigured("workspace_id", "the key cannot read its workspace: leave it out, or give the key the scope workspaces:read")
+		return "", sdk.NotServed("workspace_id", "the key cannot read its workspace: leave it out, or give the key the scope workspaces:read")
 	default:
 		return "", nil
 	}
