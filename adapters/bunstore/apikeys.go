@@ -103,7 +103,7 @@ func callerQuery(db *bun.DB) *bun.SelectQuery {
 }
 
 // Caller implements ports.Keys. It reads the key, its bounds, its account and its plan in one
-// query. It runs for each request, so a rotated key stops working at once in all processes. If no
+// query. It runs for each request, so a revoked key stops working at once in all processes. If no
 // key has this secret, a second query searches the secrets that rotations have replaced.
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
 	var caller access.Caller

@@ -216,7 +216,7 @@ func (s *Store) appendEntries(ctx context.Context, tx bun.IDB, owner string, ent
 }
 
 // tenantQueries select the GUID of the tenant to which a subject belongs. They are keyed by the
-// subject's type, and are for operations whose path does not contain the tenant.
+// subject's type, and are for API operations whose URL does not contain the tenant.
 var tenantQueries = map[string]string{
 	string(event.Domain):  "SELECT t.guid FROM domains AS d JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id WHERE d.account_id = ? AND d.id = ?",
 	string(event.Mailbox): "SELECT t.guid FROM mailboxes AS m JOIN tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id WHERE m.account_id = ? AND m.id = ?",

@@ -90,10 +90,12 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 	return nil
 }
 
-// endStoredAct deletes the stored act. If there is an outcome, it also adds the act's entry, unless
-// RecordLostWrites or an earlier commit without an answer has stored the entry. With an outcome,
-// endStoredAct also deletes the act that an earlier attempt stored under the same Idempotency-Key,
-// because one entry stands for both attempts.
+// endStoredAct deletes the stored act. If the act has an outcome, endStoredAct adds the act's
+// entry. It adds no second entry if the entry is stored already: RecordLostWrites may have stored
+// it, or an earlier commit whose result was lost.
+//
+// The stored act may belong to an earlier attempt with the same Idempotency-Key. With an outcome,
+// endStoredAct deletes that act, because one entry stands for both attempts.
 func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
 	deletion := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)

@@ -221,9 +221,9 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, dom
 }
 
 // deleteMailboxes deletes locked mailboxes and everything that belongs to them. It first waits for
-// the transactions that are adding connections to these mailboxes (see lockToConnect). For
-// eventType see event.OfMailbox.
-func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, mailboxes []mailboxRow, eventType event.Type) error {
+// the transactions that are adding connections to these mailboxes (see lockToConnect). goneType is
+// the type of the mailboxes' events, as in emitMailbox.
+func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, mailboxes []mailboxRow, goneType event.Type) error {
 	if len(mailboxes) == 0 {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, m
 		return err
 	}
 	for _, row := range mailboxes {
-		emitMailbox(ctx, owner, change[mailbox.Mailbox]{before: row.mailbox()}, eventType)
+		emitMailbox(ctx, owner, change[mailbox.Mailbox]{before: row.mailbox()}, goneType)
 	}
 	for chunk := range slices.Chunk(ids, batchSize) {
 		if _, err := tx.NewDelete().Model((*mailboxRow)(nil)).Where("account_id = ?", owner).Where("id IN (?)", bun.List(chunk)).Exec(ctx); err != nil {
@@ -326,7 +326,7 @@ func connectsTenant(ctx context.Context, key tenantKey) bool {
 	})
 }
 
-// lockReadiness locks and returns the readinessRow of a tenant. A new tenant, or one that an
+// lockReadiness locks and returns the readinessRow of a tenant. A tenant that is new, or that an
 // earlier release stored, has no row. lockReadiness then inserts a row that differs from every
 // readiness.
 func (s *Store) lockReadiness(ctx context.Context, tx bun.IDB, key tenantKey) (readinessRow, error) {

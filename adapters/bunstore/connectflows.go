@@ -66,7 +66,7 @@ func linkInvalid() error {
 }
 
 // TakeFlow implements ports.ConnectFlows. The query names no account, because a browser sends only
-// the state. The hash of 256 random bits identifies the row.
+// the OAuth state. The state is 256 random bits, so its hash identifies the row.
 //
 // Anyone can send an invented state or cookie. TakeFlow therefore first reads whether the flow
 // exists, so that such a request causes no write.
@@ -109,8 +109,8 @@ func administratorEntry(action audit.Action, address, guid string) audit.Entry {
 	}
 }
 
-// SaveFlow implements ports.ConnectFlows. A flow with an administrator is a sign-in. SaveFlow adds
-// an audit entry for it.
+// SaveFlow implements ports.ConnectFlows. A flow has an administrator once the administrator has
+// signed in. SaveFlow then adds an audit entry for the sign-in.
 func (s *Store) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
 	row := newFlowRow(f)
 	return s.inTransaction(ctx, "save connect flow", func(ctx context.Context, tx bun.IDB) error {

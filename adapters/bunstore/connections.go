@@ -93,13 +93,14 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 	return counts, err
 }
 
-// SaveConnection implements ports.Connections.
-func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, storedAnswer *ports.StoredAnswer) (bool, error) {
+// SaveConnection implements ports.Connections. readUpdatedAt is the UpdatedAt of the row that the
+// caller read, zero if there was no row.
+func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, readUpdatedAt time.Time, storedAnswer *ports.StoredAnswer) (bool, error) {
 	row := newConnectionRow(accountKey(owner), c)
 	var wasSaved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" connection", func(ctx context.Context, tx bun.IDB) error {
 		wasSaved = false
-		if before.IsZero() {
+		if readUpdatedAt.IsZero() {
 			if err := s.lockToConnect(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
 				return err
 			}
@@ -108,10 +109,10 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 			return err
 		}
 		var err error
-		if before.IsZero() {
+		if readUpdatedAt.IsZero() {
 			wasSaved, err = insertConnection(ctx, tx, row)
 		} else {
-			wasSaved, err = s.updateConnection(ctx, tx, row, storedTime(before))
+			wasSaved, err = s.updateConnection(ctx, tx, row, storedTime(readUpdatedAt))
 		}
 		if err != nil || !wasSaved {
 			return err
@@ -204,10 +205,10 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 }
 
 // eligibleMailboxes selects an integration left-joined with its account's visible mailboxes that
-// satisfy joinCondition. A result without rows means that there is no integration. A row with an
-// empty mailbox means that there is no such mailbox. Connections are read separately. Right after
-// the first refresh PostgreSQL has no statistics about the connections, and a join would take more
-// than a second.
+// satisfy joinCondition. If there is no such integration, the result has no rows. If there is no
+// such mailbox, the result is one row with an empty mailbox. Connections are read separately: right
+// after the first refresh PostgreSQL has no statistics about them, and a join would take more than
+// a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
 	visibleCondition, visibleArgs := ofVisibleTenant(ctx, "m")
 	joinCondition, args = joinCondition+visibleCondition, append(args, visibleArgs...)

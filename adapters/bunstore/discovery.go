@@ -28,8 +28,8 @@ const unfinishedGrace = time.Hour
 // platform's lists. It locks the tenant before its domains, so that no domain is reserved
 // meanwhile. It also locks the enforcement state, so that no mailbox is blocked or unblocked
 // meanwhile.
-func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.DiscoveryResult) error {
-	f.Began = storedTime(f.Began)
+func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, result ports.DiscoveryResult) error {
+	result.Began = storedTime(result.Began)
 	return s.inTransaction(ctx, "save discovery", func(ctx context.Context, tx bun.IDB) error {
 		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.ParseOrZero(string(id)))
 		if err != nil {
@@ -45,13 +45,13 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 		}
 		current := storedObservations[t.ID].ofTenant(t.tenant())
 		// A list that is older than the stored observation is ignored.
-		if f.Domains != nil && observation.Advance(&current.Observed.Domains, f.Began) {
-			if err := s.mergeDomains(ctx, tx, t, stored, f); err != nil {
+		if result.Domains != nil && observation.Advance(&current.Observed.Domains, result.Began) {
+			if err := s.mergeDomains(ctx, tx, t, stored, result); err != nil {
 				return err
 			}
 		}
-		if f.Mailboxes != nil && observation.Advance(&current.Observed.Mailboxes, f.Began) {
-			if err := s.mergeMailboxes(ctx, tx, t, f); err != nil {
+		if result.Mailboxes != nil && observation.Advance(&current.Observed.Mailboxes, result.Began) {
+			if err := s.mergeMailboxes(ctx, tx, t, result); err != nil {
 				return err
 			}
 		}
@@ -99,9 +99,9 @@ func mayBeMissed(began, storedAt time.Time, finished bool) bool {
 	return !storedAt.After(began)
 }
 
-func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, f ports.DiscoveryResult) error {
-	found := make(map[string]domain.Platform, len(f.Domains))
-	for _, p := range f.Domains {
+func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, result ports.DiscoveryResult) error {
+	found := make(map[string]domain.Platform, len(result.Domains))
+	for _, p := range result.Domains {
 		found[storedText(p.Name)] = p
 	}
 	stored, err := domainsWithObservations(ctx, tx, t.AccountID, rows)
@@ -115,9 +115,9 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 		delete(found, storedDomain.Name)
 		switch {
 		case isListed: // takes over the platform's state, even if the answer to the creation was lost
-			changed = append(changed, change[domain.Domain]{storedDomain, storedDomain.Merge(storedDomain.WithPlatformState(p, f.Began))})
-		case f.MissedDomains[storedDomain.Name] && mayBeMissed(f.Began, rows[i].StoredAt, storedDomain.Added):
-			missed, isGone := storedDomain.AfterMiss(f.Began)
+			changed = append(changed, change[domain.Domain]{storedDomain, storedDomain.Merge(storedDomain.WithPlatformState(p, result.Began))})
+		case result.MissedDomains[storedDomain.Name] && mayBeMissed(result.Began, rows[i].StoredAt, storedDomain.Added):
+			missed, isGone := storedDomain.AfterMiss(result.Began)
 			if isGone {
 				gone = append(gone, storedDomain)
 				continue
@@ -134,16 +134,16 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 	if err := leaveOutRemovedDomains(ctx, tx, t, found); err != nil {
 		return err
 	}
-	return insertDomains(ctx, tx, t, found, f)
+	return insertDomains(ctx, tx, t, found, result)
 }
 
-func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform, f ports.DiscoveryResult) error {
+func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform, result ports.DiscoveryResult) error {
 	rows := make([]domainRow, 0, len(found))
 	newObservations := make([]observationRow, 0, len(found))
 	for _, p := range found {
-		d := domain.Domain{ID: newID(), TenantID: t.ID, TenantGUID: tenant.GUID(t.GUID), Name: p.Name, CreatedAt: f.Began}.WithPlatformState(p, f.Began)
+		d := domain.Domain{ID: newID(), TenantID: t.ID, TenantGUID: tenant.GUID(t.GUID), Name: p.Name, CreatedAt: result.Began}.WithPlatformState(p, result.Began)
 		row := newDomainRow(t.AccountID, d)
-		row.StoredAt = f.Began
+		row.StoredAt = result.Began
 		rows, newObservations = append(rows, row), append(newObservations, domainObservation(t.AccountID, d))
 		emitDomain(ctx, t.AccountID, change[domain.Domain]{after: d})
 	}
@@ -156,7 +156,7 @@ func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[strin
 	return saveObservations(ctx, tx, domainObservations, newObservations...)
 }
 
-func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.DiscoveryResult) error {
+func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, result ports.DiscoveryResult) error {
 	sendState, err := s.lockSendState(ctx, tx, t.AccountID, tenantIDQuery(tx, t))
 	if err != nil {
 		return err
@@ -165,28 +165,28 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	if err != nil {
 		return err
 	}
-	found := make(map[string]mailbox.Platform, len(f.Mailboxes))
-	for _, p := range f.Mailboxes {
+	found := make(map[string]mailbox.Platform, len(result.Mailboxes))
+	for _, p := range result.Mailboxes {
 		found[storedText(strings.ToLower(p.Address))] = p
 	}
-	if err := leaveOutRemovedMailboxes(ctx, tx, t, found, f.Began); err != nil {
+	if err := leaveOutRemovedMailboxes(ctx, tx, t, found, result.Began); err != nil {
 		return err
 	}
-	changed, gone, err := compareMailboxes(ctx, tx, t, rows, found, f)
+	changed, gone, err := compareMailboxes(ctx, tx, t, rows, found, result)
 	if err != nil {
 		return err
 	}
 	if err := saveMailboxes(ctx, tx, t.AccountID, changed...); err != nil {
 		return err
 	}
-	gone, unblocks, err := unblockGone(ctx, tx, t, sendState, gone, f)
+	gone, unblocks, err := unblockGone(ctx, tx, t, sendState, gone, result)
 	if err != nil {
 		return err
 	}
 	if err := s.deleteMailboxes(ctx, tx, t.AccountID, gone, event.MailboxVanished); err != nil {
 		return err
 	}
-	if err := insertMailboxes(ctx, tx, t, found, f); err != nil {
+	if err := insertMailboxes(ctx, tx, t, found, result); err != nil {
 		return err
 	}
 	return recordEvents(ctx, tx, t.AccountID, unblocks)
@@ -204,7 +204,7 @@ func (s *Store) lockMailboxes(ctx context.Context, tx bun.IDB, t tenantRow) ([]m
 
 // compareMailboxes returns the stored mailboxes that the discovery changes, and the rows of the
 // mailboxes that no longer exist. It removes known mailboxes from found.
-func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailboxRow, found map[string]mailbox.Platform, f ports.DiscoveryResult) (changed []change[mailbox.Mailbox], gone []mailboxRow, err error) {
+func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailboxRow, found map[string]mailbox.Platform, result ports.DiscoveryResult) (changed []change[mailbox.Mailbox], gone []mailboxRow, err error) {
 	ids := make([]string, 0, len(rows))
 	for _, row := range rows {
 		ids = append(ids, row.ID)
@@ -218,12 +218,12 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 		delete(found, row.Address)
 		m := stored[row.ID].ofMailbox(row.mailbox())
 		switch {
-		case isListed && !row.StoredAt.After(f.Began):
-			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.WithPlatformState(p, f.Began))})
-		case !isListed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.IsListed()):
-			missed, isGone := m.AfterMiss(f.Began)
-			// A mailbox that is gone is changed too, because unblockGone keeps it if a block is
-			// intended.
+		case isListed && !row.StoredAt.After(result.Began):
+			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.WithPlatformState(p, result.Began))})
+		case !isListed && result.MissedMailboxes[row.Address] && mayBeMissed(result.Began, row.StoredAt, row.Stage.IsListed()):
+			missed, isGone := m.AfterMiss(result.Began)
+			// The changes include a mailbox that is gone, because unblockGone keeps its row if a
+			// block is intended.
 			changed = append(changed, change[mailbox.Mailbox]{m, missed})
 			if isGone {
 				gone = append(gone, row)
@@ -233,16 +233,16 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 	return changed, gone, nil
 }
 
-func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, f ports.DiscoveryResult) error {
+func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, result ports.DiscoveryResult) error {
 	rows := make([]mailboxRow, 0, len(found))
 	newObservations := make([]observationRow, 0, len(found))
 	for address, p := range found {
-		m := mailbox.Mailbox{ID: newID(), TenantGUID: tenant.GUID(t.GUID), Stage: mailbox.Reserved, Address: address}.WithPlatformState(p, f.Began)
+		m := mailbox.Mailbox{ID: newID(), TenantGUID: tenant.GUID(t.GUID), Stage: mailbox.Reserved, Address: address}.WithPlatformState(p, result.Began)
 		row := newMailboxRow(t.AccountID, m)
 		row.TenantID, row.Address, row.DomainName = t.ID, address, domainOf(address)
-		row.CreatedAt, row.StoredAt = storedTime(p.CreatedAt), f.Began
+		row.CreatedAt, row.StoredAt = storedTime(p.CreatedAt), result.Began
 		if p.CreatedAt.IsZero() {
-			row.CreatedAt = f.Began
+			row.CreatedAt = result.Began
 		}
 		rows, newObservations = append(rows, row), append(newObservations, mailboxObservation(t.AccountID, m))
 		emitMailbox(ctx, t.AccountID, change[mailbox.Mailbox]{after: m}, event.MailboxVanished)
@@ -262,11 +262,11 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 }
 
 // unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to
-// delete, and an unblock event for each blocked mailbox. It makes the tenant due, so that the next
-// enforcement pass removes these mailboxes from the transport rule. It does not return the row of a
-// mailbox with a block of unknown outcome (an intent, see SaveIntents). Only an enforcement pass
-// can find out whether that mailbox is blocked.
-func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.DiscoveryResult) (deletable []mailboxRow, unblocks []sendlimit.Event, err error) {
+// delete, and an unblock event for each blocked mailbox. If there is a blocked mailbox, it makes
+// the tenant due, so that the next enforcement pass removes the mailbox from its transport rule. It
+// does not return the row of a mailbox with a block of unknown outcome (an intent, see
+// SaveIntents). Only an enforcement pass can find out whether that mailbox is blocked.
+func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, result ports.DiscoveryResult) (deletable []mailboxRow, unblocks []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil
 	}
@@ -287,9 +287,9 @@ func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantR
 	if len(blocked) == 0 {
 		return deletable, nil, nil
 	}
-	at := f.At
-	if at.Before(f.Began) {
-		at = f.Began
+	at := result.At
+	if at.Before(result.Began) {
+		at = result.Began
 	}
 	if unblocks, err = unblockEvents(ctx, tx, t, state, blocked, at); err != nil {
 		return nil, nil, err

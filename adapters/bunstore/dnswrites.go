@@ -46,8 +46,8 @@ func newDNSWriteRow(owner, domainID string, w dns.Written, now time.Time) dnsWri
 	}
 }
 
-func (r dnsWriteRow) hasSameKey(o dnsWriteRow) bool {
-	return r.Purpose == o.Purpose && r.Name == o.Name && r.RecordType == o.RecordType && string(r.ValueHash) == string(o.ValueHash)
+func (r dnsWriteRow) hasSameKey(other dnsWriteRow) bool {
+	return r.Purpose == other.Purpose && r.Name == other.Name && r.RecordType == other.RecordType && string(r.ValueHash) == string(other.ValueHash)
 }
 
 // Written implements ports.DNSWrites.

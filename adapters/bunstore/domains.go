@@ -53,7 +53,8 @@ type domainRow struct {
 type storedRecords struct {
 	Verification, Service []storedRecord
 	Selector1, Selector2  storedRecord
-	// Sound and Drifted are EverCorrect and Drifted of domain.Health, separated by commas.
+	// Sound is the list EverCorrect of domain.Health, separated by commas. Drifted is the list of
+	// the same name.
 	Sound, Drifted string
 }
 

@@ -63,8 +63,8 @@ type eventCountRow struct {
 	Events     int
 }
 
-// countsOfEvent returns the counts in which an event is included. The event's id determines the
-// span, because pages are ordered by id.
+// countsOfEvent returns the counts in which an event is included. The time in the event's id
+// determines the spans, because pages are ordered by id.
 func countsOfEvent(e enforcementRow) (counts []eventCountRow) {
 	at := ident.Time(e.ID).Unix()
 	for _, guid := range []string{ident.Zero, e.TenantGUID} {
@@ -77,7 +77,9 @@ func countsOfEvent(e enforcementRow) (counts []eventCountRow) {
 }
 
 // firstID returns the smallest id of an event at or after a time.
-func firstID(unix int64) string { return ident.New(time.Unix(unix, 0), [ident.Entropy]byte{}) }
+func firstID(unixSeconds int64) string {
+	return ident.New(time.Unix(unixSeconds, 0), [ident.Entropy]byte{})
+}
 
 // eventBatch is the maximum number of events that one statement inserts.
 const eventBatch = 500
@@ -307,10 +309,10 @@ func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 // both in one transaction, so that the counts are always correct.
 func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, limit int) (n int, err error) {
 	err = s.inTransaction(ctx, "drop enforcement events", func(ctx context.Context, tx bun.IDB) error {
-		chunk := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", d.AccountID).
+		oldestIDs := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", d.AccountID).
 			Where("ev.id >= ?", firstID(d.Starts)).Where("ev.id < ?", firstID(d.Starts+day)).Order("ev.id").Limit(int64(limit))
 		var deleted []enforcementRow
-		if err := tx.NewDelete().Model(&deleted).Where("ev.account_id = ?", d.AccountID).Where("ev.id IN (?)", chunk).
+		if err := tx.NewDelete().Model(&deleted).Where("ev.account_id = ?", d.AccountID).Where("ev.id IN (?)", oldestIDs).
 			Returning("account_id, id, tenant_guid, action").Scan(ctx); err != nil {
 			return err
 		}

@@ -232,16 +232,16 @@ const (
 	// maxMergedRanges is the largest number of ranges (see logRange) that eventsAfter merges
 	// without a scan.
 	maxMergedRanges = 32
-	// scannedEvents is the maximum number of events that scanEvents reads. That takes about a
+	// maxScannedEvents is the maximum number of events that scanEvents reads. That takes about a
 	// millisecond.
-	scannedEvents = 2_000
+	maxScannedEvents = 2_000
 	// eventsPerMatch: eventsOfManyRanges reads eventsPerMatch times as many events as the page
 	// still needs, and filters them by their type.
 	eventsPerMatch = 4
 )
 
-// eventsAfter returns the events of a page, and one more if there is one. Each combination of a
-// tenant and a type is a range of an index. The time to merge ranges does not depend on the
+// eventsAfter returns the events of a page, and one more event if the log has it. Each combination
+// of a tenant and a type is a range of an index. The time to merge ranges does not depend on the
 // position in the log. For more than maxMergedRanges ranges, eventsAfter first scans the next
 // events, because these often fill the page.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
@@ -264,7 +264,7 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	if ranges := rangesOf(tenants, types); len(ranges) <= maxMergedRanges {
 		return s.mergedEvents(ctx, tx, owner, after, limit, ranges)
 	}
-	end := after + scannedEvents
+	end := after + maxScannedEvents
 	rows, err = scanEvents(ctx, tx, owner, after, limit, tenants, types)
 	if err != nil || len(rows) == limit || end >= log.LastSequence {
 		return rows, err
@@ -273,11 +273,12 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	return append(rows, rest...), err
 }
 
-// scanEvents reads the next events of the log, at most scannedEvents, and returns those of tenants
-// and types, at most limit. If the filter selects many events, they fill a page. The LIMIT of the
-// inner select makes the planner read the events in their order and stop when the page is full.
+// scanEvents reads the next events of the log, at most maxScannedEvents, and returns those of
+// tenants and types, at most limit. If the filter selects many events, they fill a page. The LIMIT
+// of the inner select makes the planner read the events in their order and stop when the page is
+// full.
 func scanEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) (rows []eventRow, err error) {
-	q := tx.NewSelect().TableExpr("(?) AS e", logAfter(tx, owner, after, scannedEvents)).Order("e.sequence").Limit(int64(limit))
+	q := tx.NewSelect().TableExpr("(?) AS e", logAfter(tx, owner, after, maxScannedEvents)).Order("e.sequence").Limit(int64(limit))
 	err = whereIn(whereIn(q, "e.type", types), "e.tenant_guid", tenants).Scan(ctx, &rows)
 	return rows, err
 }
@@ -392,29 +393,29 @@ func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, owner string, li
 // If there is more than one range, firstNumbers first reads a few numbers of each range and sorts
 // them. The number at position limit is then an upper bound for the numbers of the query.
 func (s *Store) firstNumbers(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) (*bun.SelectQuery, error) {
-	part := logAfter(tx, owner, after, limit)
+	rangeQuery := logAfter(tx, owner, after, limit)
 	if len(ranges) > 1 {
-		perRange := (2*limit + len(ranges) - 1) / len(ranges)
-		prefixes := s.joinedRanges(tx, logAfter(tx, owner, after, perRange), ranges).Order("sequence").Limit(int64(limit))
+		numbersPerRange := (2*limit + len(ranges) - 1) / len(ranges)
+		sample := s.joinedRanges(tx, logAfter(tx, owner, after, numbersPerRange), ranges).Order("sequence").Limit(int64(limit))
 		var found struct {
 			Numbers int
 			Last    int64 `bun:",nullzero"`
 		}
-		if err := tx.NewSelect().TableExpr("(?) AS p", prefixes).ColumnExpr("COUNT(*) AS numbers").ColumnExpr("MAX(p.sequence) AS last").
+		if err := tx.NewSelect().TableExpr("(?) AS p", sample).ColumnExpr("COUNT(*) AS numbers").ColumnExpr("MAX(p.sequence) AS last").
 			Scan(ctx, &found); err != nil || found.Numbers == 0 {
 			return nil, err
 		}
 		if found.Numbers == limit {
-			part = part.Where("e.sequence <= ?", found.Last)
+			rangeQuery = rangeQuery.Where("e.sequence <= ?", found.Last)
 		}
 	}
-	return s.joinedRanges(tx, part, ranges).Order("sequence").Limit(int64(limit)), nil
+	return s.joinedRanges(tx, rangeQuery, ranges).Order("sequence").Limit(int64(limit)), nil
 }
 
-// joinedRanges selects the sequence numbers of ranges. It runs the query part for each range. It
-// uses a join, because the databases take longer to plan a union of many ranges than to read them.
-func (s *Store) joinedRanges(tx bun.IDB, part *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
-	numbers := part.Column("sequence")
+// joinedRanges selects the sequence numbers of ranges. It runs rangeQuery for each range. It uses a
+// join, because the databases take longer to plan a union of many ranges than to read them.
+func (s *Store) joinedRanges(tx bun.IDB, rangeQuery *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
+	numbers := rangeQuery.Column("sequence")
 	if ranges[0].TenantGUID != ident.Zero {
 		numbers = numbers.Where("e.tenant_guid = v.tenant_guid")
 	}

@@ -97,25 +97,25 @@ func (s *Store) RenewKeyLease(ctx context.Context, id idempotency.KeyID, attempt
 }
 
 // Finish implements ports.Idempotency.
-func (s *Store) Finish(ctx context.Context, c ports.StoredAnswer) (bool, error) {
+func (s *Store) Finish(ctx context.Context, answer ports.StoredAnswer) (bool, error) {
 	var isHeld bool
 	err := s.inTransaction(ctx, "finish an idempotency key", func(ctx context.Context, tx bun.IDB) error {
-		res, err := s.finish(ctx, tx, c)
+		res, err := s.finish(ctx, tx, answer)
 		if err != nil {
 			return err
 		}
 		n, err := res.RowsAffected()
 		if isHeld = n > 0; isHeld {
-			endAct(ctx, c.Outcome)
+			endAct(ctx, answer.Outcome)
 		}
 		return err
 	})
 	return isHeld, err
 }
 
-func (s *Store) finish(ctx context.Context, db bun.IDB, c ports.StoredAnswer) (sql.Result, error) {
-	return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Key, c.Attempt).
-		Set("answer = ?", c.Answer).Set("leased_until = 0").Set("expires_at = ?", storedTime(c.Until)).Exec(ctx)
+func (s *Store) finish(ctx context.Context, db bun.IDB, answer ports.StoredAnswer) (sql.Result, error) {
+	return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), answer.Key, answer.Attempt).
+		Set("answer = ?", answer.Answer).Set("leased_until = 0").Set("expires_at = ?", storedTime(answer.Until)).Exec(ctx)
 }
 
 // storeAnswer stores the answer of a write, if there is one, in the transaction of the change.

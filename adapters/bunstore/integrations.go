@@ -32,7 +32,7 @@ type integrationRow struct {
 	WorkspaceID   string
 	WorkspaceName string
 	Credential    []byte   // encrypted
-	Fields        []string `bun:"given,type:jsonb"`
+	FieldNames    []string `bun:"given,type:jsonb"` // names of the credential's fields
 	Status        string
 	HasError      bool
 	LastTestedAt  time.Time `bun:",nullzero"`
@@ -43,13 +43,13 @@ type integrationRow struct {
 }
 
 func newIntegrationRow(i integration.Integration) integrationRow {
-	fields := make([]string, 0, len(i.CredentialFields))
+	fieldNames := make([]string, 0, len(i.CredentialFields))
 	for _, name := range i.CredentialFields {
-		fields = append(fields, storedText(name))
+		fieldNames = append(fieldNames, storedText(name))
 	}
 	return integrationRow{
 		AccountID: accountKey(i.AccountID), ID: ident.ParseOrZero(i.ID), Provider: storedText(i.Provider), Name: storedText(i.Name),
-		WorkspaceID: storedText(i.Workspace.ID), WorkspaceName: storedText(i.Workspace.Name), Fields: fields,
+		WorkspaceID: storedText(i.Workspace.ID), WorkspaceName: storedText(i.Workspace.Name), FieldNames: fieldNames,
 		Status: storedText(string(i.Status)), HasError: i.HasError, LastTestedAt: storedTime(i.LastTestedAt), RefreshedAt: storedTime(i.RefreshedAt),
 		CreatedAt: storedTime(i.CreatedAt), UpdatedAt: storedTime(i.UpdatedAt),
 	}
@@ -59,7 +59,7 @@ func (r integrationRow) integration() integration.Integration {
 	return integration.Integration{
 		ID: r.ID, AccountID: access.AccountID(r.AccountID), Provider: r.Provider, Name: r.Name,
 		Workspace: integration.Workspace{ID: r.WorkspaceID, Name: r.WorkspaceName},
-		Status:    integration.Status(r.Status), HasError: r.HasError, CredentialFields: slices.Clip(r.Fields),
+		Status:    integration.Status(r.Status), HasError: r.HasError, CredentialFields: slices.Clip(r.FieldNames),
 		LastTestedAt: r.LastTestedAt.UTC(), RefreshedAt: r.RefreshedAt.UTC(), CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// keyBoundsRow holds the bounds of a key, and who created the key. A key that an earlier release
-// created has no row.
+// keyBoundsRow holds the bounds of a key: its scopes, tenants, networks and expiry. It also holds
+// who created the key. A key that an earlier release created has no row.
 type keyBoundsRow struct {
 	bun.BaseModel `bun:"table:api_key_bounds,alias:b"`
 
@@ -250,8 +250,8 @@ func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id s
 	})
 }
 
-// retireSecrets keeps the current secret of a key valid until a time. It makes all earlier secrets
-// expire at this time at the latest, and deletes expired secrets.
+// retireSecrets stores the current secret of a key as an old secret that expires at until. It makes
+// all earlier secrets expire at until at the latest, and deletes expired secrets.
 func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.Time) error {
 	_, err := tx.NewUpdate().Model((*oldSecretRow)(nil)).Set("valid_until = ?", until).
 		Where("key_id = ?", row.ID).Where("valid_until > ?", until).Exec(ctx)
@@ -296,8 +296,9 @@ func keyRevoked() error { return fault.FromStore(fault.KeyRevoked.With("the API 
 
 // The context of a request limits the visible tenants, with ports.WithTenants, if the request's key
 // is limited to some tenants. Methods that read lists, or that find an object by its own id, use
-// the functions below. Methods that get the id of the tenant do not need these functions. Package
-// guard has already replaced the id of a tenant that is not visible with an id that no tenant has.
+// the functions below. Methods that get the id of the tenant do not need these functions. The HTTP
+// package guard has already replaced the id of a tenant that is not visible with an id that no
+// tenant has.
 
 // isVisible reports whether a tenant is visible in ctx.
 func isVisible(ctx context.Context, id tenant.GUID) bool {

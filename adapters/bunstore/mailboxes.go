@@ -309,8 +309,8 @@ func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, newSpecs [
 func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs []mailbox.Spec, now time.Time) error {
 	for i := range rows {
 		row := &rows[i]
-		isWanted := slices.ContainsFunc(specs, func(spec mailbox.Spec) bool { return spec.Address == row.Address })
-		if !isWanted || row.Stage.IsListed() {
+		isRequested := slices.ContainsFunc(specs, func(spec mailbox.Spec) bool { return spec.Address == row.Address })
+		if !isRequested || row.Stage.IsListed() {
 			continue
 		}
 		row.StoredAt = nextReservation(row.StoredAt, now)

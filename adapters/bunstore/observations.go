@@ -30,8 +30,8 @@ type observationRow struct {
 	MissingSince time.Time     `bun:",nullzero"`
 }
 
-// observedTimes maps the name of a part to the time of its last observation. Renaming a part
-// requires a migration.
+// observedTimes maps the name of a part to the time of its last observation. A part is a group of
+// fields that are read together, such as a tenant's profile. Renaming a part requires a migration.
 type observedTimes map[string]time.Time
 
 // observationTable is a table of observations. canBeMissing is true if its objects can be missing
@@ -172,8 +172,8 @@ func (r observationRow) ofIntegration(i integration.Integration) integration.Int
 // that concurrent observations are merged one after another.
 func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	var row domainRow
-	lock := joinTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.ParseOrZero(d.ID))
-	if err := orDomainNotFound(s.db.LockRows(lock, "d").Scan(ctx)); err != nil {
+	query := joinTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.ParseOrZero(d.ID))
+	if err := orDomainNotFound(s.db.LockRows(query, "d").Scan(ctx)); err != nil {
 		return domain.Domain{}, err
 	}
 	stored, err := observations(ctx, tx, domainObservations, row.AccountID, row.ID)

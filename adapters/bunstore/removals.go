@@ -67,9 +67,9 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 	return err
 }
 
-// deleteTenant deletes a tenant and the record of its holder, and emits the events of everything
-// that the account loses. It reports whether the account held the tenant. It takes its locks in the
-// same order as SaveDiscovery.
+// deleteTenant deletes a tenant and its holderRow, and emits the events of everything that the
+// account loses. It reports whether the account held the tenant. It takes its locks in the same
+// order as SaveDiscovery.
 func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
 	var t tenantRow
 	err := s.db.LockRowsToDelete(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)

@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// blockRow names the scope whose rule blocks a mailbox.
+// blockRow names the scope whose transport rule blocks a mailbox. A scope is a whole tenant or one
+// of its domains.
 type blockRow struct {
 	bun.BaseModel `bun:"table:mailbox_blocks,alias:mb"`
 
@@ -36,7 +37,7 @@ type blockReasonRow struct {
 	DecidedAt  time.Time
 }
 
-// intentRow is a change that a pass is about to make at the platform.
+// intentRow is a change that an enforcement pass is about to make at the platform.
 type intentRow struct {
 	bun.BaseModel `bun:"table:send_intents,alias:si"`
 
@@ -163,7 +164,7 @@ func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, 
 	return err
 }
 
-// orphanRuleRow is a managed rule that a pass found and whose scope was not known (see
+// orphanRuleRow is a managed rule that an enforcement pass found and whose scope was not known (see
 // ports.TenantClaims.SaveOrphanRules). The rule may still block mailboxes.
 type orphanRuleRow struct {
 	bun.BaseModel `bun:"table:orphan_rules,alias:orp"`
@@ -221,13 +222,13 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, mailboxes []mai
 }
 
 // sendState returns the mailbox in the form that enforcement evaluates. reason is zero for a block
-// that an earlier release stored. The field ExceededLimit of the result is then zero too.
+// that an earlier release stored. The field ExceededLimit of the result is then zero.
 func (r mailboxRow) sendState(reason blockReasonRow) sendlimit.MailboxState {
-	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, OwnLimit: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
-	if !b.BlockedAt.IsZero() && !reason.DecidedAt.IsZero() {
-		b.BlockedAt, b.ExceededLimit = reason.DecidedAt.UTC(), reason.LimitValue
+	state := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, OwnLimit: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
+	if !state.BlockedAt.IsZero() && !reason.DecidedAt.IsZero() {
+		state.BlockedAt, state.ExceededLimit = reason.DecidedAt.UTC(), reason.LimitValue
 	}
-	return b
+	return state
 }
 
 // SaveIntents implements ports.TenantClaims.

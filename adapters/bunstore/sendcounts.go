@@ -21,7 +21,7 @@ import (
 )
 
 // dayCountRow is the number of messages that a mailbox sent on a day. Final counts the messages
-// before the tenant's mark, and Recent the later messages.
+// before the tenant's mark (see retiredMark), and Recent the later messages.
 type dayCountRow struct {
 	bun.BaseModel `bun:"table:mailbox_sends,alias:ms"`
 
@@ -110,7 +110,8 @@ func (s *Store) SaveCounts(ctx context.Context, claim ports.TenantClaim, c ports
 // retiredMark returns the earlier mark of two successive enforcement passes. A mark is the time up
 // to which the counts of a tenant are final. Counts of days before this mark can no longer change.
 // The later mark may be wrong, because the clock of one pass may be fast. newDay is true if the
-// marks are on different days in UTC. Deleting counts once a day is often enough.
+// marks are on different days in UTC. The caller deletes old counts only then, because once a day
+// is often enough.
 func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
 		return mark, false
@@ -255,18 +256,18 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 	if err != nil {
 		return tenant.Sending{}, fmt.Errorf("the tenant's day: %w", err)
 	}
-	out := tenant.Sending{Licenses: tenant.Licenses{Paid: first.Paid, Trial: first.Trial, RecipientLimit: first.Recipients}, LicensesAt: first.ReadAt.UTC()}
+	sending := tenant.Sending{Licenses: tenant.Licenses{Paid: first.Paid, Trial: first.Trial, RecipientLimit: first.Recipients}, LicensesAt: first.ReadAt.UTC()}
 	today := sendlimit.DayOf(now, timeZone)
 	for _, r := range rows {
 		if !today.Contains(r.SendsTodayAt) {
 			continue
 		}
-		out.SentToday += r.SendsToday
-		if at := r.SendsTodayAt.UTC(); out.CountedAt.IsZero() || at.Before(out.CountedAt) {
-			out.CountedAt = at
+		sending.SentToday += r.SendsToday
+		if at := r.SendsTodayAt.UTC(); sending.CountedAt.IsZero() || at.Before(sending.CountedAt) {
+			sending.CountedAt = at
 		}
 	}
-	return out, nil
+	return sending, nil
 }
 
 const (

@@ -143,8 +143,8 @@ func deletePolicies(ctx context.Context, id tenant.GUID, query *bun.DeleteQuery)
 
 // emitEndedPolicies emits the events of the policies that end because these domains of a tenant are
 // being deleted. The rows of the policies stay until their rules block no mailbox (see
-// deleteOrphanPolicies). Call lockSendState before: a transaction that removes one of these
-// policies holds the same lock, and then no longer finds the domain.
+// deleteOrphanPolicies). Call lockSendState first. RemovePolicy takes the same lock. If
+// RemovePolicy runs later, it no longer finds the domain, and emits no second event.
 func (s *Store) emitEndedPolicies(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, domainIDs []string) error {
 	var rows []policyRow
 	guid := ident.ParseOrZero(string(id))

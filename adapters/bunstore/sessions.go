@@ -28,7 +28,7 @@ type sessionRow struct {
 	Status          string
 	Opened          bool
 	PlatformID      string
-	PreviousMark    string `bun:"stamp_before"`
+	PreviousMark    string `bun:"stamp_before"` // see integration.Session
 	PlatformAccount string
 	PlatformAddress string
 	PlatformName    string
@@ -59,7 +59,7 @@ func (r sessionRow) session() integration.Session {
 }
 
 // BeginSession implements ports.Connections.
-func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun integration.Session, connectionID string, stale time.Time) error {
+func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun integration.Session, connectionID string, staleBefore time.Time) error {
 	row := newSessionRow(accountKey(owner), begun)
 	connection := newConnectionRow(row.AccountID, integration.Connection{
 		ID: connectionID, IntegrationID: row.IntegrationID, MailboxID: row.MailboxID,
@@ -79,7 +79,7 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 		if err := savePendingConnection(ctx, tx, connection); err != nil {
 			return err
 		}
-		if err := expireSessions(ctx, tx, row, stale); err != nil {
+		if err := expireSessions(ctx, tx, row, staleBefore); err != nil {
 			return err
 		}
 		// If sessions begin concurrently, the unique index admits one of them.

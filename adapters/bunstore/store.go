@@ -2,8 +2,8 @@
 
 // Package bunstore implements the store ports on PostgreSQL and SQLite, with the bun query builder.
 // One Store implements every store port. Most methods are one statement or one transaction. A
-// statement names the account that owns the rows. TestEveryStatementNamesTheOwner lists the
-// exceptions, such as sweeps of all accounts.
+// statement names the owner, which is the account to which the rows belong.
+// TestEveryStatementNamesTheOwner lists the exceptions, such as sweeps of all accounts.
 //
 // Start reading at Open and inTransaction in store.go, then one resource such as domains.go. Row
 // types and helpers are in the same file as the queries that use them. Package database, below this
@@ -168,8 +168,8 @@ func (s *Store) Migrate(ctx context.Context) error { return s.db.Migrate(ctx) }
 func (s *Store) Pending(ctx context.Context) ([]string, error) { return s.db.Pending(ctx) }
 
 // inTransaction runs work in one transaction. After work, the transaction stores the events that
-// work emitted. Then it stores or ends the act of the request, and stores the audit entries. These
-// steps are always the last steps, in this order.
+// work emitted. Then it stores or ends the act of the request (see actRow), and stores the audit
+// entries. These steps are always the last steps, in this order.
 //
 // If work succeeds and has changed rows, inTransaction records a change in the ports.Effects of
 // ctx. It does so even if the commit fails, because the outcome of a failed commit is unknown. It

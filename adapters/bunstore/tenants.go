@@ -236,8 +236,9 @@ func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) 
 
 // Attach implements ports.Tenants. It holds the account's lock while it reads the plan, counts the
 // tenants and claims a slot. If several accounts attach the same tenant, the primary key of
-// tenant_holders admits one of them.
-func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error) {
+// tenant_holders admits one of them. sessionIDs are the connect sessions that Attach marks as
+// connected.
+func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessionIDs ...string) (tenant.Tenant, error) {
 	row := newTenantRow(accountKey(owner), t)
 	row.ID, row.Consent = newID(), string(tenant.ConsentGranted)
 	var attached tenant.Tenant
@@ -260,7 +261,7 @@ func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Ten
 				return err
 			}
 		}
-		if err := connectSessions(ctx, tx, row.AccountID, row.GUID, sessions); err != nil {
+		if err := connectSessions(ctx, tx, row.AccountID, row.GUID, sessionIDs); err != nil {
 			return err
 		}
 		if attached, err = selectTenant(ctx, tx, row.AccountID, row.GUID); err != nil {

@@ -33,7 +33,7 @@ type deliveryRow struct {
 	EventType     string
 	Sequence      int64
 	Status        string
-	Tries         int
+	Tries         int               // since the delivery was created or redelivered
 	Attempts      []webhook.Attempt `bun:"type:jsonb"`
 	NextAttemptAt time.Time
 	Epoch         int64

@@ -213,7 +213,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
 		claimed = ports.ClaimResult{Next: map[ports.DueWebhook]time.Time{}}
 		keys := sortedWebhookKeys(convertAll(webhooks, func(d ports.DueWebhook) webhookKey { return webhookKey{accountKey(d.Account), ident.ParseOrZero(d.ID)} }))
-		hooks, locked, err := s.lockFreeWebhooks(ctx, tx, keys)
+		hooks, locked, err := s.lockAvailableWebhooks(ctx, tx, keys)
 		claimed.Waiting = locked
 		if err != nil || len(hooks) == 0 {
 			return err
@@ -258,9 +258,9 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 	return claimed, nil
 }
 
-// lockFreeWebhooks locks the enabled webhooks of active accounts, without waiting. It also returns
-// the webhooks that another transaction has locked.
-func (s *Store) lockFreeWebhooks(ctx context.Context, tx bun.IDB, keys []webhookKey) (free []webhookRow, locked []ports.DueWebhook, err error) {
+// lockAvailableWebhooks locks the enabled webhooks of active accounts, without waiting. It also
+// returns the webhooks that another transaction has locked.
+func (s *Store) lockAvailableWebhooks(ctx context.Context, tx bun.IDB, keys []webhookKey) (free []webhookRow, locked []ports.DueWebhook, err error) {
 	enabled := func(hooks *[]webhookRow) *bun.SelectQuery {
 		return selectByKeys(tx.NewSelect().With("k", tx.NewValues(&keys)).Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")), hooks)
 	}

@@ -30,8 +30,8 @@ func (d *DB) RunRead(ctx context.Context, operation string, work Func) error {
 	return d.retry(ctx, operation, d.singleStatement(ctx, work))
 }
 
-// RunWrite runs a single statement that writes. On SQLite it first waits for the writers of the
-// process.
+// RunWrite runs a single statement that writes. On SQLite it first waits for the other writers of
+// this process.
 func (d *DB) RunWrite(ctx context.Context, operation string, work Func) error {
 	return d.retry(ctx, operation, d.withWriteSlot(ctx, d.singleStatement(ctx, work)))
 }

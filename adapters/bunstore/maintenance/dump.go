@@ -185,8 +185,8 @@ func appliedMigrations(ctx context.Context, db bun.IDB) (names []string, err err
 	return slices.Compact(names), err
 }
 
-// Rows calls each with every row of a table, as a JSON array in the order of its columns. each may
-// keep row.
+// Rows calls the function each with every row of a table, as a JSON array in the order of its
+// columns. The function may keep row after it returns.
 func (s *Snapshot) Rows(ctx context.Context, t Table, each func(row []byte) error) error {
 	query := s.tx.NewSelect().TableExpr("?", bun.Ident(t.Name))
 	for _, column := range t.Columns {
