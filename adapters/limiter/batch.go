@@ -95,14 +95,14 @@ func (rs *redisSession) isInFlight(b *batch) bool {
 // sendCommand sends a command and reports whether Redis answered. It takes no context: if a
 // cancelled request interrupted its command, the interruption would count as a failure of Redis. If
 // a batch gets no answer, sendCommand returns false to all callers whose commands are in the batch.
-func (s *redisCounters) sendCommand(c *command) bool {
-	session := s.session.Load()
+func (rc *redisCounters) sendCommand(c *command) bool {
+	session := rc.session.Load()
 	b, isFirst := session.join(c)
 	if b == nil {
 		return false
 	}
-	onPanic := func(err error) { s.endSession(session, err) }
-	if isFirst && !s.goUnlessClosed(func() { s.sendBatches(session, b) }, onPanic) {
+	onPanic := func(err error) { rc.endSession(session, err) }
+	if isFirst && !rc.goUnlessClosed(func() { rc.sendBatches(session, b) }, onPanic) {
 		session.end()
 	}
 	<-b.done
@@ -110,13 +110,13 @@ func (s *redisCounters) sendCommand(c *command) bool {
 }
 
 // sendBatches sends batches until no command waits.
-func (s *redisCounters) sendBatches(session *redisSession, b *batch) {
+func (rc *redisCounters) sendBatches(session *redisSession, b *batch) {
 	for ; b != nil; b = session.completeBatch() {
-		timeout := s.startTimeout(session, b)
-		err := s.roundTrip(b.commands...)
+		timeout := rc.startTimeout(session, b)
+		err := rc.roundTrip(b.commands...)
 		timeout.Stop()
 		if err != nil {
-			s.endSession(session, err)
+			rc.endSession(session, err)
 			return
 		}
 	}
@@ -124,10 +124,10 @@ func (s *redisCounters) sendBatches(session *redisSession, b *batch) {
 
 // roundTrip sends commands to Redis and reads their answers, within readTimeout. If Redis does not
 // have the scripts any more, roundTrip loads them and repeats the commands that failed.
-func (s *redisCounters) roundTrip(commands ...*command) error {
-	ctx, cancel := context.WithTimeout(s.ctx, s.readTimeout())
+func (rc *redisCounters) roundTrip(commands ...*command) error {
+	ctx, cancel := context.WithTimeout(rc.ctx, rc.readTimeout())
 	defer cancel()
-	err := s.sendPipeline(ctx, commands)
+	err := rc.sendPipeline(ctx, commands)
 	if !isScriptMissing(err) {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *redisCounters) roundTrip(commands ...*command) error {
 			retry = append(retry, c)
 		}
 	}
-	return s.sendPipeline(ctx, retry)
+	return rc.sendPipeline(ctx, retry)
 }
 
 func isScriptMissing(err error) bool {
@@ -150,8 +150,8 @@ func isScriptMissing(err error) bool {
 
 // sendPipeline sends commands in one pipeline. It returns the error of the connection or, if there
 // is none, the first error of a command.
-func (s *redisCounters) sendPipeline(ctx context.Context, commands []*command) (firstErr error) {
-	conn, err := s.pool.GetContext(ctx)
+func (rc *redisCounters) sendPipeline(ctx context.Context, commands []*command) (firstErr error) {
+	conn, err := rc.pool.GetContext(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,12 +180,12 @@ func (s *redisCounters) sendPipeline(ctx context.Context, commands []*command) (
 // timers in sequence, each for half of answerTimeout. After a pause of the process, the first timer
 // can fire at once. The second timer then leaves time to receive an answer that arrived during the
 // pause.
-func (s *redisCounters) startTimeout(session *redisSession, b *batch) *time.Timer {
-	return panics.AfterFunc(s.answerTimeout/2, func() {
-		panics.AfterFunc(s.answerTimeout/2, func() {
+func (rc *redisCounters) startTimeout(session *redisSession, b *batch) *time.Timer {
+	return panics.AfterFunc(rc.answerTimeout/2, func() {
+		panics.AfterFunc(rc.answerTimeout/2, func() {
 			if session.isInFlight(b) {
-				s.endSession(session, s.timeoutError())
+				rc.endSession(session, rc.timeoutError())
 			}
-		}, s.logPanic)
-	}, s.logPanic)
+		}, rc.logPanic)
+	}, rc.logPanic)
 }

@@ -63,8 +63,8 @@ type command struct {
 	err   error
 }
 
-// runScript returns the command that runs a script on one key.
-func runScript(script *redis.Script, key string, args ...any) *command {
+// scriptCommand returns the command that runs a script on one key.
+func scriptCommand(script *redis.Script, key string, args ...any) *command {
 	return &command{name: "EVALSHA", args: append([]any{script.Hash(), 1, keyspace + key}, args...)}
 }
 

@@ -67,109 +67,109 @@ func connect(ctx context.Context, o Options) (*redisCounters, error) {
 	if err := CheckURL(o.URL); err != nil {
 		return nil, err
 	}
-	s := &redisCounters{log: o.Log, answerTimeout: cmp.Or(o.AnswerTimeout, 200*time.Millisecond)}
+	rc := &redisCounters{log: o.Log, answerTimeout: cmp.Or(o.AnswerTimeout, 200*time.Millisecond)}
 	// One connection is in use. The other connections replace it if it hangs.
-	s.pool = &redis.Pool{MaxIdle: 1, MaxActive: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return dial(ctx, o.URL, s.readTimeout())
+	rc.pool = &redis.Pool{MaxIdle: 1, MaxActive: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return dial(ctx, o.URL, rc.readTimeout())
 	}}
-	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	rc.ctx, rc.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	session := &redisSession{}
-	s.session.Store(session)
-	if err := s.probe(); err != nil {
-		s.endSession(session, err)
+	rc.session.Store(session)
+	if err := rc.probe(); err != nil {
+		rc.endSession(session, err)
 	}
-	return s, nil
+	return rc, nil
 }
 
-func (s *redisCounters) close() error {
-	s.mu.Lock()
-	s.cancel()
-	s.mu.Unlock()
-	s.background.Wait()
-	return s.pool.Close()
+func (rc *redisCounters) close() error {
+	rc.mu.Lock()
+	rc.cancel()
+	rc.mu.Unlock()
+	rc.background.Wait()
+	return rc.pool.Close()
 }
 
 // goUnlessClosed runs fn in a goroutine, and close waits for that goroutine. If fn panics, the
 // goroutine calls onPanic. After close, goUnlessClosed does not run fn and returns false.
-func (s *redisCounters) goUnlessClosed(fn func(), onPanic func(error)) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx.Err() != nil {
+func (rc *redisCounters) goUnlessClosed(fn func(), onPanic func(error)) bool {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if rc.ctx.Err() != nil {
 		return false
 	}
-	s.background.Go(panics.Guarded(fn, func(e *panics.Error) {
-		s.logPanic(e)
+	rc.background.Go(panics.Guarded(fn, func(e *panics.Error) {
+		rc.logPanic(e)
 		onPanic(e)
 	}))
 	return true
 }
 
-func (s *redisCounters) logPanic(e *panics.Error) {
-	s.log.Error("panic", "type", e.Type, "stack", e.Stack)
+func (rc *redisCounters) logPanic(e *panics.Error) {
+	rc.log.Error("panic", "type", e.Type, "stack", e.Stack)
 }
 
-func (s *redisCounters) isUnavailable() bool { return !s.session.Load().isActive() }
+func (rc *redisCounters) isUnavailable() bool { return !rc.session.Load().isActive() }
 
 // endSession ends a session after an error and starts probing. Further calls for the same session
 // do nothing.
-func (s *redisCounters) endSession(session *redisSession, err error) {
+func (rc *redisCounters) endSession(session *redisSession, err error) {
 	if !session.end() {
 		return
 	}
-	s.outages.Add(1)
-	s.log.Warn("Redis does not answer: this process counts rate limits by itself", "error", err)
-	s.startProbing()
+	rc.outages.Add(1)
+	rc.log.Warn("Redis does not answer: this process counts rate limits by itself", "error", err)
+	rc.startProbing()
 }
 
-func (s *redisCounters) startProbing() {
-	s.goUnlessClosed(s.probeUntilAvailable, func(error) { s.startProbing() })
+func (rc *redisCounters) startProbing() {
+	rc.goUnlessClosed(rc.probeUntilAvailable, func(error) { rc.startProbing() })
 }
 
-func (s *redisCounters) probeUntilAvailable() {
+func (rc *redisCounters) probeUntilAvailable() {
 	for {
 		select {
-		case <-s.ctx.Done():
+		case <-rc.ctx.Done():
 			return
 		case <-time.After(probeInterval):
 		}
-		if s.probe() == nil {
+		if rc.probe() == nil {
 			break
 		}
 	}
-	s.session.Store(&redisSession{})
-	s.log.Info("Redis answers: replicas count rate limits together")
+	rc.session.Store(&redisSession{})
+	rc.log.Info("Redis answers: replicas count rate limits together")
 }
 
 // probe returns an error if Redis does not run the script, or if no attempt gets an answer within
 // answerTimeout.
-func (s *redisCounters) probe() error {
+func (rc *redisCounters) probe() error {
 	for range probeAttempts {
 		start := time.Now()
-		if err := s.roundTrip(runScript(takeScript, "probe", 1, 1)); err != nil {
+		if err := rc.roundTrip(scriptCommand(takeScript, "probe", 1, 1)); err != nil {
 			return err
 		}
-		if time.Since(start) <= s.answerTimeout {
+		if time.Since(start) <= rc.answerTimeout {
 			return nil
 		}
 	}
-	return s.timeoutError()
+	return rc.timeoutError()
 }
 
-func (s *redisCounters) timeoutError() error {
-	return fmt.Errorf("no answer within %s", s.answerTimeout)
+func (rc *redisCounters) timeoutError() error {
+	return fmt.Errorf("no answer within %s", rc.answerTimeout)
 }
 
 // readTimeout limits how long a connection waits for an answer. It is longer than answerTimeout,
 // which limits how long callers wait.
-func (s *redisCounters) readTimeout() time.Duration { return dialTimeout + s.answerTimeout }
+func (rc *redisCounters) readTimeout() time.Duration { return dialTimeout + rc.answerTimeout }
 
 // keyspace is the prefix of all keys, so that other programs can use the same Redis.
 const keyspace = "tenantry:"
 
 // take counts a request in a bucket. answered is false if Redis did not count the request.
-func (s *redisCounters) take(b ratelimit.Bucket) (reply takeReply, answered bool) {
-	cmd := runScript(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
-	if !s.sendCommand(cmd) {
+func (rc *redisCounters) take(b ratelimit.Bucket) (reply takeReply, answered bool) {
+	cmd := scriptCommand(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
+	if !rc.sendCommand(cmd) {
 		return takeReply{}, false
 	}
 	list, err := redis.Values(cmd.reply, cmd.err)
@@ -177,25 +177,25 @@ func (s *redisCounters) take(b ratelimit.Bucket) (reply takeReply, answered bool
 		reply, err = parseTakeReply(b, list)
 	}
 	if err != nil {
-		s.endSession(s.session.Load(), err)
+		rc.endSession(rc.session.Load(), err)
 	}
 	return reply, err == nil
 }
 
 // remaining returns how many requests a bucket still allows. answered is false when Redis did not
 // answer.
-func (s *redisCounters) remaining(b ratelimit.Bucket) (remaining int, answered bool) {
-	cmd := runScript(remainingScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
-	if !s.sendCommand(cmd) {
+func (rc *redisCounters) remaining(b ratelimit.Bucket) (remaining int, answered bool) {
+	cmd := scriptCommand(remainingScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
+	if !rc.sendCommand(cmd) {
 		return 0, false
 	}
 	remaining, err := redis.Int(cmd.reply, cmd.err)
 	if err != nil {
-		s.endSession(s.session.Load(), err)
+		rc.endSession(rc.session.Load(), err)
 	}
 	return remaining, err == nil
 }
 
-func (s *redisCounters) giveBack(b ratelimit.Bucket, token string) {
-	s.sendCommand(&command{name: "LREM", args: []any{keyspace + "bucket:" + b.Key, -1, token}})
+func (rc *redisCounters) giveBack(b ratelimit.Bucket, token string) {
+	rc.sendCommand(&command{name: "LREM", args: []any{keyspace + "bucket:" + b.Key, -1, token}})
 }

@@ -16,7 +16,7 @@ import (
 // slotLease holds one concurrency slot in Redis. It renews the slot's lease until release is
 // called.
 type slotLease struct {
-	s        *redisCounters
+	counters *redisCounters
 	name     string
 	holder   string
 	duration time.Duration
@@ -26,8 +26,8 @@ type slotLease struct {
 	renewal     *time.Timer
 }
 
-func (s *redisCounters) newSlotLease(name string, duration time.Duration) *slotLease {
-	return &slotLease{s: s, name: "slots:" + name, holder: rand.Text(), duration: duration}
+func (rc *redisCounters) newSlotLease(name string, duration time.Duration) *slotLease {
+	return &slotLease{counters: rc, name: "slots:" + name, holder: rand.Text(), duration: duration}
 }
 
 // acquire takes the slot and starts to renew its lease. It returns false if all slots are in use.
@@ -38,7 +38,7 @@ func (l *slotLease) acquire(limit int) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.renewal = panics.AfterFunc(l.duration/3, l.renewLease, l.s.logPanic)
+	l.renewal = panics.AfterFunc(l.duration/3, l.renewLease, l.counters.logPanic)
 	return true
 }
 
@@ -47,7 +47,7 @@ func (l *slotLease) acquire(limit int) bool {
 func (l *slotLease) renewLease() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.wasReleased || l.s.ctx.Err() != nil {
+	if l.wasReleased || l.counters.ctx.Err() != nil {
 		return
 	}
 	l.claim(math.MaxInt32)
@@ -55,8 +55,8 @@ func (l *slotLease) renewLease() {
 }
 
 func (l *slotLease) claim(limit int) (acquired, answered bool) {
-	cmd := runScript(enterScript, l.name, l.holder, limit, l.duration.Microseconds())
-	if !l.s.sendCommand(cmd) {
+	cmd := scriptCommand(enterScript, l.name, l.holder, limit, l.duration.Microseconds())
+	if !l.counters.sendCommand(cmd) {
 		return false, false
 	}
 	n, err := redis.Int(cmd.reply, cmd.err)
@@ -68,7 +68,7 @@ func (l *slotLease) release() {
 	defer l.mu.Unlock()
 	l.wasReleased = true
 	l.renewal.Stop()
-	l.s.sendCommand(&command{name: "ZREM", args: []any{keyspace + l.name, l.holder}})
+	l.counters.sendCommand(&command{name: "ZREM", args: []any{keyspace + l.name, l.holder}})
 }
 
 // localSlots counts the concurrency slots in use in this process, by name.

@@ -14,8 +14,8 @@ import (
 
 var _ ports.Waits = (*Limiter)(nil)
 
-// Wait implements ports.Waits. The process also stores its own waits, so they stay in force even
-// if Redis fails or loses its data.
+// Wait implements ports.Waits. With Redis, the process still keeps its own waits in memory, so that
+// they stay in force if Redis fails or loses its data.
 func (l *Limiter) Wait(_ context.Context, scope string, atLeast time.Duration) time.Duration {
 	remaining := l.waits.extend(scope, l.local.clock(), atLeast)
 	if l.shared == nil {
@@ -24,16 +24,16 @@ func (l *Limiter) Wait(_ context.Context, scope string, atLeast time.Duration) t
 	return max(remaining, l.shared.wait(scope, atLeast))
 }
 
-// wait extends a wait in Redis and returns its remaining time. It returns 0 if Redis does not
-// answer.
-func (s *redisCounters) wait(scope string, atLeast time.Duration) time.Duration {
-	cmd := runScript(waitScript, "wait:"+scope, atLeast.Microseconds())
-	if !s.sendCommand(cmd) {
+// wait extends the wait of a scope in Redis and returns its remaining time. It returns 0 if Redis
+// does not answer.
+func (rc *redisCounters) wait(scope string, atLeast time.Duration) time.Duration {
+	cmd := scriptCommand(waitScript, "wait:"+scope, atLeast.Microseconds())
+	if !rc.sendCommand(cmd) {
 		return 0
 	}
 	milliseconds, err := redis.Int64(cmd.reply, cmd.err)
 	if err != nil {
-		s.endSession(s.session.Load(), err)
+		rc.endSession(rc.session.Load(), err)
 	}
 	return time.Duration(milliseconds) * time.Millisecond
 }

@@ -17,9 +17,10 @@ import (
 
 // admission decides which due wake-ups River gets. River starts jobs in the order in which they
 // were inserted. Without admission, 10,000 jobs of one account would delay the first job of the
-// next account. A wake-up therefore waits in the table wakeup until its fairness group has a free
-// share of the handlers. admission works in rounds. A round is one transaction, which records the
-// handlers that ended and gives River the wake-ups that need no longer wait.
+// next account. A wake-up therefore waits in the table wakeup until its fairness group (usually its
+// account) has a free share of the handlers. admission works in rounds. A round with work runs one
+// transaction, which records the handlers that ended, and gives River the wake-ups that need no
+// longer wait.
 //
 // The table is authoritative. A wake-up whose River job is lost, or whose process died, is admitted
 // again after Options.RescueAfter.
@@ -62,14 +63,14 @@ func (a *admission) trigger() {
 
 // finish records the end of a handler. It returns as soon as the end is stored in the table wakeup.
 // It fails if the rounds stop before that.
-func (a *admission) finish(f *endedHandler) error {
-	f.recorded = make(chan struct{})
+func (a *admission) finish(h *endedHandler) error {
+	h.recorded = make(chan struct{})
 	a.mu.Lock()
-	a.ended = append(a.ended, f)
+	a.ended = append(a.ended, h)
 	a.mu.Unlock()
 	a.trigger()
 	select {
-	case <-f.recorded:
+	case <-h.recorded:
 		return nil
 	case <-a.stopped:
 		return errStopped
@@ -141,8 +142,8 @@ func (a *admission) runRound(ctx context.Context) (next time.Duration, err error
 			a.mu.Unlock()
 			return
 		}
-		for _, f := range ended {
-			close(f.recorded)
+		for _, h := range ended {
+			close(h.recorded)
 		}
 	}()
 	work, err := a.readRoundWork(ctx)
@@ -188,13 +189,13 @@ func minOrNil(a, b *float64) *float64 {
 
 // next returns the time until the next round. A process with admitted wake-ups starts the next
 // round soon, because their handlers may end in a different process.
-func (s roundWork) next(o Options) time.Duration {
+func (w roundWork) next(o Options) time.Duration {
 	next := idlePollInterval
-	if s.hasAdmitted {
+	if w.hasAdmitted {
 		next = o.PollInterval
 	}
-	if s.secondsToNext != nil {
-		next = min(next, time.Duration(*s.secondsToNext*float64(time.Second)))
+	if w.secondsToNext != nil {
+		next = min(next, time.Duration(*w.secondsToNext*float64(time.Second)))
 	}
 	return max(next, minRoundInterval)
 }
@@ -204,12 +205,12 @@ func (s roundWork) next(o Options) time.Duration {
 // wake-up after this interval at the latest.
 const idlePollInterval = 2 * time.Second
 
-func (a *admission) readRoundWork(ctx context.Context) (s roundWork, err error) {
-	err = a.pool.QueryRow(ctx, selectRoundWork, a.client.ID(), a.options.RescueAfter).Scan(&s.hasDue, &s.hasLost, &s.hasAdmitted, &s.secondsToNext)
+func (a *admission) readRoundWork(ctx context.Context) (work roundWork, err error) {
+	err = a.pool.QueryRow(ctx, selectRoundWork, a.client.ID(), a.options.RescueAfter).Scan(&work.hasDue, &work.hasLost, &work.hasAdmitted, &work.secondsToNext)
 	if err != nil {
-		return s, fmt.Errorf("find wake-ups: %w", err)
+		return work, fmt.Errorf("find wake-ups: %w", err)
 	}
-	return s, nil
+	return work, nil
 }
 
 // admit gives River the due wake-ups for which there is a free share of the handlers.
@@ -220,7 +221,7 @@ func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 	}
 	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p river.InsertManyParams, err error) {
 		var j riverArgs
-		err = row.Scan(&j.Job, &j.ID, &j.Account, &j.SeparateGroup, &j.Trace, &j.At, &j.Failures, &j.Admission)
+		err = row.Scan(&j.JobKind, &j.ID, &j.Account, &j.SeparateGroup, &j.Trace, &j.At, &j.Failures, &j.Admission)
 		return river.InsertManyParams{Args: j, InsertOpts: &river.InsertOpts{Queue: riverQueue}}, err
 	})
 	if err != nil || len(jobs) == 0 {
@@ -242,11 +243,11 @@ func recordEnded(ctx context.Context, tx pgx.Tx, ended []*endedHandler) (seconds
 	var kinds, ids []string
 	var admissions []int64
 	var delays []*float64 // in seconds, nil for a handler that succeeded
-	for _, f := range ended {
-		kinds, ids, admissions = append(kinds, f.job.Job), append(ids, f.job.ID), append(admissions, f.job.Admission)
+	for _, h := range ended {
+		kinds, ids, admissions = append(kinds, h.job.JobKind), append(ids, h.job.ID), append(admissions, h.job.Admission)
 		var delay *float64
-		if f.shouldRetry {
-			seconds := f.delay.Seconds()
+		if h.shouldRetry {
+			seconds := h.delay.Seconds()
 			delay = &seconds
 		}
 		delays = append(delays, delay)

@@ -52,8 +52,8 @@ func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string
 	return byKind, nil
 }
 
-// startupWakeups returns one wake-up for each periodic job, so that all of them run when the worker
-// starts.
+// startupWakeups returns one wake-up for each periodic job, so that every periodic job runs when
+// the worker starts.
 func startupWakeups(w ports.Work) []ports.Wakeup {
 	var wakeups []ports.Wakeup
 	for _, p := range w.Periodic {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package queue implements ports.Worker: it enqueues wake-ups and calls the handler of a job when a
-// wake-up of the job is due. Accounts are served round-robin, each with a limited share of the
-// handlers.
+// wake-up of the job is due. A wake-up is the order to run the job's handler at a time. Accounts
+// are served round-robin, each with a limited share of the handlers.
 //
 // There are two implementations. River keeps wake-ups in PostgreSQL, for any number of replicas,
 // and executes them with the library River. Local keeps them in memory, for the single process of

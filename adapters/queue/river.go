@@ -247,7 +247,7 @@ func (r *River) Close(ctx context.Context) error {
 
 // riverArgs is an admitted wake-up as River stores it, in JSON.
 type riverArgs struct {
-	Job           string           `json:"job"`
+	JobKind       string           `json:"job"`
 	ID            string           `json:"id"`
 	Account       access.AccountID `json:"account"`
 	SeparateGroup bool             `json:"separate_group,omitempty"`
@@ -262,7 +262,7 @@ type riverArgs struct {
 func (riverArgs) Kind() string { return "wakeup" }
 
 func (a riverArgs) wakeup() ports.Wakeup {
-	return ports.Wakeup{Kind: a.Job, ID: a.ID, Account: a.Account, SeparateGroup: a.SeparateGroup, At: a.At, Trace: a.Trace}
+	return ports.Wakeup{Kind: a.JobKind, ID: a.ID, Account: a.Account, SeparateGroup: a.SeparateGroup, At: a.At, Trace: a.Trace}
 }
 
 // Backlog implements ports.Worker.

@@ -48,7 +48,7 @@ type simulator struct {
 // stop ends the process and releases its files.
 func (s *simulator) stop() {
 	s.process.stop()
-	_ = s.files.Close() // if this fails, a folder with copies of files remains, which are not secret
+	_ = s.files.Close() // a failure leaves copies of the plugin's files, which contain no secrets
 }
 
 // kindMail is the kind of mail platforms in the plugin catalog.

@@ -115,37 +115,37 @@ type tenantEntry struct {
 }
 
 func openTenantList(path string) (*tenantList, error) {
-	d := &tenantList{path: path}
-	if err := disk.Load(path, &d.list); err != nil {
+	l := &tenantList{path: path}
+	if err := disk.Load(path, &l.list); err != nil {
 		return nil, fmt.Errorf("read tenants: %w", err)
 	}
-	return d, nil
+	return l, nil
 }
 
-func (d *tenantList) add(e tenantEntry) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	next := append(slices.Clone(d.list), e)
-	if err := disk.Save(d.path, next); err != nil {
+func (l *tenantList) add(e tenantEntry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := append(slices.Clone(l.list), e)
+	if err := disk.Save(l.path, next); err != nil {
 		return fmt.Errorf("save tenants: %w", err)
 	}
-	d.list = next
+	l.list = next
 	return nil
 }
 
-func (d *tenantList) find(id string) (tenantEntry, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	i := slices.IndexFunc(d.list, func(e tenantEntry) bool { return strings.EqualFold(e.TenantID, id) })
+func (l *tenantList) find(id string) (tenantEntry, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.list, func(e tenantEntry) bool { return strings.EqualFold(e.TenantID, id) })
 	if i < 0 {
 		return tenantEntry{}, false
 	}
-	return d.list[i], true
+	return l.list[i], true
 }
 
 // seededTenants returns the tenants that were created by seeding.
-func (d *tenantList) seededTenants() []tenantEntry {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(d.list), func(e tenantEntry) bool { return !e.Seeded })
+func (l *tenantList) seededTenants() []tenantEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.list), func(e tenantEntry) bool { return !e.Seeded })
 }

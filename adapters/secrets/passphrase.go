@@ -86,14 +86,14 @@ type cachingIdentity struct {
 }
 
 // Unwrap returns the key of a header.
-func (d *cachingIdentity) Unwrap(header []*age.Stanza) ([]byte, error) {
-	if d.key != nil && reflect.DeepEqual(header, d.header) {
-		return bytes.Clone(d.key), nil
+func (c *cachingIdentity) Unwrap(header []*age.Stanza) ([]byte, error) {
+	if c.key != nil && reflect.DeepEqual(header, c.header) {
+		return bytes.Clone(c.key), nil
 	}
-	key, err := d.Identity.Unwrap(header)
+	key, err := c.Identity.Unwrap(header)
 	if err != nil {
 		return nil, err
 	}
-	d.header, d.key = header, bytes.Clone(key)
+	c.header, c.key = header, bytes.Clone(key)
 	return key, nil
 }

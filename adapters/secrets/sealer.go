@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package secrets encrypts the credentials in the database with AES-256-GCM, and backups with a
-// passphrase. The keyset is in a file outside the database.
+// passphrase. The keyset, which contains the keys, is in a file outside the database.
 //
 //   - sealer.go: Sealer, which seals and opens secrets. Start here.
 //   - fingerprint.go: keyring, and fingerprints of texts with keys of the same keyset.

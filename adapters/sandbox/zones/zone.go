@@ -80,7 +80,7 @@ func (z *zone) add(rr wire.RR) {
 	z.addName(name)
 }
 
-// addName records that a name exists, and also all its parent names.
+// addName records that a name and all its parent names in the zone exist.
 func (z *zone) addName(name string) {
 	for n := name; isWithin(n, z.apex); _, n, _ = strings.Cut(n, ".") {
 		z.names[n] = true

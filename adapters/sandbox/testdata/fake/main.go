@@ -31,13 +31,13 @@ func main() {
 	case "broken":
 		fmt.Fprintln(os.Stderr, "the disk is full")
 		os.Exit(1)
-	case "babbling":
+	case "babbling": // its first line is not a ready line
 		fmt.Println("hello")
 		sleep()
-	case "open":
+	case "open": // its address is not on loopback
 		printReady("http://192.0.2.1:80", "open", *zonesURL)
 		sleep()
-	case "liar":
+	case "liar": // its ready line names a different provider
 		printReady("http://127.0.0.1:1", "somebody-else", *zonesURL)
 		sleep()
 	}
