@@ -43,7 +43,7 @@ func TestNewPlanReplacesAccountsOwnSlots(t *testing.T) {
 	})
 }
 
-func TestSlotsChangeWithoutPlan(t *testing.T) {
+func TestSlotsCanChangeWithoutPlan(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		for _, slots := range []int{3, 0} {
@@ -243,7 +243,7 @@ func TestConnectLinkExpiresWithItsAccount(t *testing.T) {
 	})
 }
 
-func TestAddressOfClosedAccountIsFreeAndFindsOpenOne(t *testing.T) {
+func TestAddressOfClosedAccountIsFreeAndFindsOpenAccountFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		find := func() access.AccountID {
 			a, err := s.FindAccount(t.Context(), "ann@example.test")

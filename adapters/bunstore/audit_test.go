@@ -269,7 +269,7 @@ func requireWithdrawn(t testing.TB, s *Store, owner access.AccountID, n int, wan
 	}
 }
 
-func TestWithdrawnTenantIsGone(t *testing.T) {
+func TestWithdrawnTenantCanBeAssignedToDifferentAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		assignTenant(t, s, ann, 1)
@@ -372,7 +372,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 		key := newKey(t, s, ann, 1)
 		assignTenant(t, s, ann, 1)
 		addDNSConnection(t, s, ann, 1)
-		before := readState(t, s, ann)
+		before := operatorViewOf(t, s, ann)
 		execSQL(t, s, "DROP TABLE audit_events")
 		for name, change := range map[string]func() error{
 			"create account": func() error {
@@ -397,7 +397,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 			if err := change(); err == nil {
 				t.Errorf("%s succeeded without an audit event", name)
 			}
-			if after := readState(t, s, ann); !reflect.DeepEqual(after, before) {
+			if after := operatorViewOf(t, s, ann); !reflect.DeepEqual(after, before) {
 				t.Errorf("%s changed something: %+v, before %+v", name, after, before)
 			}
 		}
@@ -416,7 +416,7 @@ type operatorView struct {
 	dnsConnectionCount int
 }
 
-func readState(t *testing.T, s *Store, id access.AccountID) operatorView {
+func operatorViewOf(t *testing.T, s *Store, id access.AccountID) operatorView {
 	t.Helper()
 	accounts, err := s.Accounts(t.Context())
 	must(t, "accounts", err)

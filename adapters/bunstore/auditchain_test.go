@@ -78,8 +78,8 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
 		entriesBefore := len(exportEntries(t, s, owner))
-		request := newClaim(owner, 1)
-		attempt := mustClaim(t, s, request)
+		claim := newClaim(owner, 1)
+		attempt := mustClaim(t, s, claim)
 		act := newAct(owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
 		if _, err := s.Tenants(ctx, owner); err != nil || countStoredActs(t, s) != 0 {
@@ -91,7 +91,7 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 				t.Fatalf("after %s: %d acts, state %d", name, countStoredActs(t, s), act.State())
 			}
 		}
-		storedAnswer := newStoredAnswer(request, attempt)
+		storedAnswer := newStoredAnswer(claim, attempt)
 		storedAnswer.Outcome = createdOutcome
 		requireLeaseHeld(t, "finish", true)(s.Finish(ctx, *storedAnswer))
 		got := requireOneMoreEntry(t, s, owner, entriesBefore)
@@ -108,9 +108,9 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)
 		entriesBefore := len(exportEntries(t, s, fixture.owner))
-		request := newClaim(fixture.owner, 1)
-		attempt := mustClaim(t, s, request)
-		storedAnswer := newStoredAnswer(request, attempt)
+		claim := newClaim(fixture.owner, 1)
+		attempt := mustClaim(t, s, claim)
+		storedAnswer := newStoredAnswer(claim, attempt)
 		storedAnswer.Outcome = createdOutcome
 		act := newAct(fixture.owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
@@ -183,8 +183,8 @@ func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.Accoun
 	}
 }
 
-// requireLostActs calls RecordLostWrites for acts of any age. It requires that RecordLostWrites
-// ends exactly want acts.
+// requireLostActs calls RecordLostWrites for acts of any age. The number of acts that
+// RecordLostWrites ends must be want.
 func requireLostActs(t *testing.T, s *Store, want int) {
 	t.Helper()
 	if n, err := s.RecordLostWrites(t.Context(), 0, 100); err != nil || n != want {
@@ -192,7 +192,7 @@ func requireLostActs(t *testing.T, s *Store, want int) {
 	}
 }
 
-func TestYoungActsAreNotLost(t *testing.T) {
+func TestRecordLostWritesSkipsYoungActs(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
@@ -203,17 +203,17 @@ func TestYoungActsAreNotLost(t *testing.T) {
 	})
 }
 
-// TestActsOfRunningWritesAreNotLost checks that RecordLostWrites does not end the act of a request
-// that still runs. Such a request holds the lease on its Idempotency-Key.
-func TestActsOfRunningWritesAreNotLost(t *testing.T) {
+// TestRecordLostWritesSkipsActsOfRunningWrites checks that RecordLostWrites does not end the act of
+// a request that still runs. Such a request holds the lease on its Idempotency-Key.
+func TestRecordLostWritesSkipsActsOfRunningWrites(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
-		request := newClaim(owner, 1)
-		attempt := mustClaim(t, s, request)
-		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, string(request.Key.Key[:]))), owner)
+		claim := newClaim(owner, 1)
+		attempt := mustClaim(t, s, claim)
+		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, string(claim.Key.Key[:]))), owner)
 		requireLostActs(t, s, 0)
-		requireLeaseHeld(t, "end the lease", true)(s.RenewKeyLease(t.Context(), request.Key, attempt, expiredLease))
+		requireLeaseHeld(t, "end the lease", true)(s.RenewKeyLease(t.Context(), claim.Key, attempt, expiredLease))
 		requireLostActs(t, s, 1)
 	})
 }
@@ -340,7 +340,7 @@ func addEntries(t testing.TB, s *Store, owner access.AccountID, n int, change fu
 	}
 }
 
-func TestRetentionLeavesAChain(t *testing.T) {
+func TestRetentionLeavesAValidChain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		clock := now
 		s.setClock(t, &clock)
@@ -380,7 +380,7 @@ func TestRetentionLeavesAChain(t *testing.T) {
 	})
 }
 
-func TestConcurrentRetentionDropsOnce(t *testing.T) {
+func TestConcurrentRetentionDropsEachEntryOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		dropped := make([]int, 8)
@@ -465,7 +465,8 @@ func TestCursorsOfMissingEntriesAreRefused(t *testing.T) {
 	})
 }
 
-// TestEntriesHaveTheTenantOfTheirSubject checks operations whose path does not name the tenant.
+// TestEntriesHaveTheTenantOfTheirSubject checks API operations whose URL does not contain the
+// tenant.
 func TestEntriesHaveTheTenantOfTheirSubject(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)

@@ -359,9 +359,9 @@ func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// TestRemovedTenantRemovesAllInIt checks that each object that is removed with a tenant has its own
-// event. A reader of only one type of events must see the removal too.
-func TestRemovedTenantRemovesAllInIt(t *testing.T) {
+// TestEachObjectOfRemovedTenantHasARemovalEvent checks that each object that is removed with a
+// tenant has its own event. A reader of only one type of events must see the removal.
+func TestEachObjectOfRemovedTenantHasARemovalEvent(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
@@ -449,10 +449,10 @@ func TestReadinessFollowsDomains(t *testing.T) {
 	})
 }
 
-// TestReadsOfTheDNSTakeFewStatements counts the statements of the two most frequent changes during
-// provisioning. One change saves a domain after its DNS was read. The other change saves a job
-// after a step.
-func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
+// TestSavesOfDomainsAndJobsTakeFewStatements counts the statements of the two most frequent changes
+// during provisioning. One change saves a domain after its DNS was read. The other change saves a
+// job after a step.
+func TestSavesOfDomainsAndJobsTakeFewStatements(t *testing.T) {
 	var counter statementCounter
 	s := migratedStore(t, Memory, &counter)
 	ann := newAccount(t, s, "ann")

@@ -118,8 +118,8 @@ func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
 		fixture.requireConnection(t, "stored", s, fixture.integration1, 0, stored)
 		changed := stored
 		changed.ID, changed.Status, changed.UpdatedAt = connectionID(7), integration.ConnectionFailed, now.Add(time.Second)
-		for _, before := range []time.Time{{}, now.Add(-time.Second), changed.UpdatedAt} {
-			requireLeaseHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), fixture.owner, changed, before, nil))
+		for _, readUpdatedAt := range []time.Time{{}, now.Add(-time.Second), changed.UpdatedAt} {
+			requireLeaseHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), fixture.owner, changed, readUpdatedAt, nil))
 			fixture.requireConnection(t, "not saved", s, fixture.integration1, 0, stored)
 		}
 		changed.AccountID, changed.AccountAddress, changed.AccountName, changed.HasError, changed.Reason = "", "", "", true, ""
@@ -132,7 +132,7 @@ func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
 	})
 }
 
-func TestOneIntegrationHoldsMailboxInEveryStatus(t *testing.T) {
+func TestOnlyOneIntegrationHoldsMailbox(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for _, status := range allConnectionStatuses {
@@ -238,7 +238,7 @@ const unknownMailboxID = "70000000-0000-4000-8000-000000000000"
 
 // The following tests cover the mailboxes that can be connected to a sending platform.
 
-func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
+func TestProvisionedMailboxesAreEligibleInOrderOfAddress(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		newIntegrationFixture(t, s, "bob", 2)

@@ -175,7 +175,7 @@ func TestListedDomainWhoseAddCallLostItsAnswerBecomesAdded(t *testing.T) {
 	})
 }
 
-func TestDiscoveryStoresBothListsOrNone(t *testing.T) {
+func TestDiscoveryStoresBothListsOrNeither(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
 		s := migratedStore(t, url(t), hook)

@@ -225,8 +225,8 @@ func TestConcurrentReservationsOfOneDomainCreateOneDomain(t *testing.T) {
 			return err
 		})
 		created := 0
-		for _, f := range isNew {
-			if f {
+		for _, wasNew := range isNew {
+			if wasNew {
 				created++
 			}
 		}

@@ -336,7 +336,7 @@ func TestTenantWithoutMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
 	})
 }
 
-func TestHealthCountsBlockedMailboxesAndStuckOnes(t *testing.T) {
+func TestHealthCountsBlockedAndStrandedMailboxes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)

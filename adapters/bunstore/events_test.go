@@ -68,9 +68,10 @@ func TestEventsAreNumberedForEachAccount(t *testing.T) {
 	})
 }
 
-// TestPagesOfFilteredLog reads pages with random filters and cursors. It compares each page with a
-// filtered copy of the log. Some tenants and types have most of the events, and some have none.
-func TestPagesOfFilteredLog(t *testing.T) {
+// TestPagesOfFilteredLogMatchTheLog reads pages with random filters and cursors. It compares each
+// page with a filtered copy of the log. Some tenants and types have most of the events, and some
+// have no event.
+func TestPagesOfFilteredLogMatchTheLog(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, random := newAccount(t, s, "a"), rand.New(rand.NewPCG(1, 0))
 		skewed := func(n int) int { return min(random.IntN(n), random.IntN(n), random.IntN(n)) }
@@ -163,9 +164,9 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 	})
 }
 
-// TestReadersOfEventsMissNone checks that a reader that follows the log gets each event once, in
+// TestReadersOfLogMissNoEvent checks that a reader that follows the log gets each event once, in
 // the order of the sequence numbers, while concurrent transactions commit.
-func TestReadersOfEventsMissNone(t *testing.T) {
+func TestReadersOfLogMissNoEvent(t *testing.T) {
 	const writers, rounds = 4, 20
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")

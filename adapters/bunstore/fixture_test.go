@@ -45,22 +45,22 @@ var sharedStores = func() (stores []*sharedStore) {
 // With TENANTRY_SOAK it runs on both kinds of SQLite. All tests share these stores, because
 // emptying a database is much faster than migrating a new database for each test.
 func eachStore(t *testing.T, run func(t *testing.T, s *Store)) {
-	for _, d := range append(soak.Sample(t, sharedStores[:2:2], 1), sharedStores[2]) {
-		t.Run(d.Name, func(t *testing.T) { run(t, d.emptyStore(t)) })
+	for _, shared := range append(soak.Sample(t, sharedStores[:2:2], 1), sharedStores[2]) {
+		t.Run(shared.Name, func(t *testing.T) { run(t, shared.emptyStore(t)) })
 	}
 }
 
 // emptyStore deletes the rows that the last test left in the shared store, and returns the store.
-func (d *sharedStore) emptyStore(t testing.TB) *Store {
+func (shared *sharedStore) emptyStore(t testing.TB) *Store {
 	t.Helper()
-	if d.store == nil {
-		d.store = openWithin(t, d.URL(t), hangTimeout, &seenStatements)
-		must(t, "migrate", d.store.Migrate(withoutStatementCollection(t.Context())))
-		d.emptyingSQL = emptyingScript(t, d.store)
+	if shared.store == nil {
+		shared.store = openWithin(t, shared.URL(t), hangTimeout, &seenStatements)
+		must(t, "migrate", shared.store.Migrate(withoutStatementCollection(t.Context())))
+		shared.emptyingSQL = emptyingScript(t, shared.store)
 	}
-	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.emptyingSQL) // not through the hook that collects statements
+	_, err := shared.store.db.DB.DB.ExecContext(t.Context(), shared.emptyingSQL) // not through the hook that collects statements
 	must(t, "delete all rows", err)
-	return d.store
+	return shared.store
 }
 
 // emptyingScript returns statements that delete all rows that migrations did not insert.
@@ -84,9 +84,9 @@ func emptyingScript(t testing.TB, s *Store) string {
 func TestMain(m *testing.M) { os.Exit(databasetest.Main(m, closeSharedStores)) }
 
 func closeSharedStores() (err error) {
-	for _, d := range sharedStores {
-		if d.store != nil {
-			err = errors.Join(err, d.store.Close())
+	for _, shared := range sharedStores {
+		if shared.store != nil {
+			err = errors.Join(err, shared.store.Close())
 		}
 	}
 	return err
@@ -245,9 +245,9 @@ func mailboxSpecs(d domain.Domain, locals ...string) []mailbox.Spec {
 }
 
 // requireSameError checks that a foreign object and an unknown object get the same error.
-func requireSameError(t testing.TB, label string, a, b error) {
+func requireSameError(t testing.TB, label string, foreign, unknown error) {
 	t.Helper()
-	if a == nil || b == nil || a.Error() != b.Error() {
-		t.Fatalf("%s: foreign gives %v, unknown gives %v", label, a, b)
+	if foreign == nil || unknown == nil || foreign.Error() != unknown.Error() {
+		t.Fatalf("%s: foreign gives %v, unknown gives %v", label, foreign, unknown)
 	}
 }

@@ -20,9 +20,9 @@ func newClaim(owner access.AccountID, key byte) ports.Claim {
 }
 
 // mustClaim claims a free key and returns the attempt id.
-func mustClaim(t testing.TB, s *Store, request ports.Claim) string {
+func mustClaim(t testing.TB, s *Store, claim ports.Claim) string {
 	t.Helper()
-	attempt, isClaimed, err := s.Claim(t.Context(), request)
+	attempt, isClaimed, err := s.Claim(t.Context(), claim)
 	must(t, "claim", err)
 	if !isClaimed || attempt == "" {
 		t.Fatalf("a free key could not be claimed: %q, %v", attempt, isClaimed)
@@ -63,11 +63,11 @@ func requireLeaseHeld(t testing.TB, label string, want bool) func(stillHeld bool
 
 func TestClaimOfKeyIsStoredAsItWasMade(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		request := newClaim(newAccount(t, s, "ann"), 1)
-		requireNoRecord(t, "before", s, request.Key)
-		attempt := mustClaim(t, s, request)
-		record := requireRecord(t, s, request.Key)
-		if record.Attempt != attempt || !bytes.Equal(record.Fingerprint, request.Fingerprint) || record.Answer != nil || !record.Leased ||
+		claim := newClaim(newAccount(t, s, "ann"), 1)
+		requireNoRecord(t, "before", s, claim.Key)
+		attempt := mustClaim(t, s, claim)
+		record := requireRecord(t, s, claim.Key)
+		if record.Attempt != attempt || !bytes.Equal(record.Fingerprint, claim.Fingerprint) || record.Answer != nil || !record.Leased ||
 			!record.ExpiresAt.Equal(now.Truncate(time.Microsecond).Add(idempotency.Retention)) {
 			t.Fatalf("got %+v", record)
 		}
@@ -76,10 +76,10 @@ func TestClaimOfKeyIsStoredAsItWasMade(t *testing.T) {
 
 func TestOneOfConcurrentClaimsOfIdempotencyKeySucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		request := newClaim(newAccount(t, s, "ann"), 1)
+		claim := newClaim(newAccount(t, s, "ann"), 1)
 		isClaimed := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			_, isClaimed[i], err = s.Claim(t.Context(), request)
+			_, isClaimed[i], err = s.Claim(t.Context(), claim)
 			return err
 		}) {
 			must(t, "claim", err)
@@ -108,36 +108,36 @@ func TestAccountsDoNotShareIdempotencyKeys(t *testing.T) {
 
 func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		request := newClaim(newAccount(t, s, "ann"), 1)
-		attempt := mustClaim(t, s, request)
+		claim := newClaim(newAccount(t, s, "ann"), 1)
+		attempt := mustClaim(t, s, claim)
 		answer, until := bytes.Repeat([]byte{0, 255, '\'', '?'}, 64<<10), now.Add(time.Hour)
 		for range 2 {
-			requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(request.Key, attempt, answer, until)))
+			requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, attempt, answer, until)))
 		}
-		record := requireRecord(t, s, request.Key)
+		record := requireRecord(t, s, claim.Key)
 		if !bytes.Equal(record.Answer, answer) || record.Leased || !record.ExpiresAt.Equal(until) {
 			t.Fatalf("got %d bytes, leased %v, until %v", len(record.Answer), record.Leased, record.ExpiresAt)
 		}
-		_, isClaimed, err := s.Claim(t.Context(), request)
+		_, isClaimed, err := s.Claim(t.Context(), claim)
 		must(t, "claim again", err)
 		if isClaimed {
 			t.Fatal("a finished key was claimed")
 		}
-		requireLeaseHeld(t, "release of an answer", false)(s.Release(t.Context(), request.Key, attempt))
-		requireLeaseHeld(t, "abandon of an answer", false)(s.Abandon(t.Context(), request.Key, attempt, until))
+		requireLeaseHeld(t, "release of an answer", false)(s.Release(t.Context(), claim.Key, attempt))
+		requireLeaseHeld(t, "abandon of an answer", false)(s.Abandon(t.Context(), claim.Key, attempt, until))
 	})
 }
 
 func TestReleasedIdempotencyKeyIsFree(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		request := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, request)
-		requireLeaseHeld(t, "release", true)(s.Release(t.Context(), request.Key, first))
-		requireNoRecord(t, "released", s, request.Key)
-		if second := mustClaim(t, s, request); second == first {
+		claim := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, claim)
+		requireLeaseHeld(t, "release", true)(s.Release(t.Context(), claim.Key, first))
+		requireNoRecord(t, "released", s, claim.Key)
+		if second := mustClaim(t, s, claim); second == first {
 			t.Fatal("two attempts have the same id")
 		}
-		requireLeaseHeld(t, "finish of the first", false)(s.Finish(t.Context(), storedAnswerOf(request.Key, first, []byte("late"), now)))
+		requireLeaseHeld(t, "finish of the first", false)(s.Finish(t.Context(), storedAnswerOf(claim.Key, first, []byte("late"), now)))
 	})
 }
 
@@ -145,9 +145,9 @@ func TestExpiredIdempotencyKeysAreDeletedInBatches(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		for i := range byte(5) {
-			request := newClaim(owner, i)
-			attempt := mustClaim(t, s, request)
-			requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(request.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second))))
+			claim := newClaim(owner, i)
+			attempt := mustClaim(t, s, claim)
+			requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second))))
 		}
 		running := newClaim(owner, 9)
 		running.Now = now.Add(-2 * idempotency.Retention)
@@ -170,11 +170,11 @@ func TestExpiredIdempotencyKeysAreDeletedInBatches(t *testing.T) {
 func TestIdempotencyKeysOfClosedAccountAreDeleted(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
-		request := newClaim(owner, 1)
-		mustClaim(t, s, request)
+		claim := newClaim(owner, 1)
+		mustClaim(t, s, claim)
 		_, err := s.CloseAccount(t.Context(), owner, now)
 		must(t, "close", err)
-		requireNoRecord(t, "of a closed account", s, request.Key)
+		requireNoRecord(t, "of a closed account", s, claim.Key)
 	})
 }
 
@@ -209,20 +209,20 @@ func retryUntilWon(t testing.TB, claim func() (bool, error)) {
 
 func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		request := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, request)
-		_, isClaimed, err := s.TakeOver(t.Context(), first, request)
+		claim := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, claim)
+		_, isClaimed, err := s.TakeOver(t.Context(), first, claim)
 		must(t, "too early", err)
 		if isClaimed {
 			t.Fatal("a lease that has not expired was taken over")
 		}
-		requireLeaseHeld(t, "let the lease end", true)(s.RenewKeyLease(t.Context(), request.Key, first, expiredLease))
-		if requireRecord(t, s, request.Key).Leased {
+		requireLeaseHeld(t, "let the lease end", true)(s.RenewKeyLease(t.Context(), claim.Key, first, expiredLease))
+		if requireRecord(t, s, claim.Key).Leased {
 			t.Fatal("an expired lease counts")
 		}
 		hasTakenOver := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			_, hasTakenOver[i], err = s.TakeOver(t.Context(), first, request)
+			_, hasTakenOver[i], err = s.TakeOver(t.Context(), first, claim)
 			return err
 		}) {
 			must(t, "take over", err)
@@ -235,37 +235,37 @@ func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 
 func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		request := newClaim(newAccount(t, s, "ann"), 1)
-		request.Lease = expiredLease
-		first := mustClaim(t, s, request)
-		request.Lease, request.Fingerprint = longLease, []byte("other")
-		second, isClaimed, err := s.TakeOver(t.Context(), first, request)
+		claim := newClaim(newAccount(t, s, "ann"), 1)
+		claim.Lease = expiredLease
+		first := mustClaim(t, s, claim)
+		claim.Lease, claim.Fingerprint = longLease, []byte("other")
+		second, isClaimed, err := s.TakeOver(t.Context(), first, claim)
 		must(t, "take over", err)
 		if !isClaimed || second == first {
 			t.Fatalf("won %v, %q after %q", isClaimed, second, first)
 		}
-		requireLeaseHeld(t, "renew", false)(s.RenewKeyLease(t.Context(), request.Key, first, time.Hour))
-		requireLeaseHeld(t, "finish", false)(s.Finish(t.Context(), storedAnswerOf(request.Key, first, []byte("late"), now)))
-		requireLeaseHeld(t, "abandon", false)(s.Abandon(t.Context(), request.Key, first, now))
-		requireLeaseHeld(t, "release", false)(s.Release(t.Context(), request.Key, first))
-		if record := requireRecord(t, s, request.Key); record.Attempt != second || record.Answer != nil || !record.Leased || string(record.Fingerprint) != "other" {
+		requireLeaseHeld(t, "renew", false)(s.RenewKeyLease(t.Context(), claim.Key, first, time.Hour))
+		requireLeaseHeld(t, "finish", false)(s.Finish(t.Context(), storedAnswerOf(claim.Key, first, []byte("late"), now)))
+		requireLeaseHeld(t, "abandon", false)(s.Abandon(t.Context(), claim.Key, first, now))
+		requireLeaseHeld(t, "release", false)(s.Release(t.Context(), claim.Key, first))
+		if record := requireRecord(t, s, claim.Key); record.Attempt != second || record.Answer != nil || !record.Leased || string(record.Fingerprint) != "other" {
 			t.Fatalf("got %+v", record)
 		}
-		requireLeaseHeld(t, "the owner", true)(s.Finish(t.Context(), storedAnswerOf(request.Key, second, []byte("right"), now.Add(time.Hour))))
+		requireLeaseHeld(t, "the owner", true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, second, []byte("right"), now.Add(time.Hour))))
 	})
 }
 
 func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		request := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, request)
-		request.Now = now.Add(1000 * time.Hour)
-		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || isClaimed {
+		claim := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, claim)
+		claim.Now = now.Add(1000 * time.Hour)
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || isClaimed {
 			t.Fatalf("the caller's clock ended the lease: %v, %v", isClaimed, err)
 		}
-		requireLeaseHeld(t, "shorten the lease", true)(s.RenewKeyLease(t.Context(), request.Key, first, time.Millisecond))
+		requireLeaseHeld(t, "shorten the lease", true)(s.RenewKeyLease(t.Context(), claim.Key, first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			_, isClaimed, err := s.TakeOver(t.Context(), first, request)
+			_, isClaimed, err := s.TakeOver(t.Context(), first, claim)
 			return isClaimed, err
 		})
 	})
@@ -273,13 +273,13 @@ func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 
 func TestIdempotencyKeyOfAbandonedAttemptCanBeTakenOverAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		request := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, request)
-		requireLeaseHeld(t, "abandon", true)(s.Abandon(t.Context(), request.Key, first, now.Add(time.Hour)))
-		if record := requireRecord(t, s, request.Key); record.Leased || record.Answer != nil || !record.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
+		claim := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, claim)
+		requireLeaseHeld(t, "abandon", true)(s.Abandon(t.Context(), claim.Key, first, now.Add(time.Hour)))
+		if record := requireRecord(t, s, claim.Key); record.Leased || record.Answer != nil || !record.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
 			t.Fatalf("got %+v", record)
 		}
-		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || !isClaimed {
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || !isClaimed {
 			t.Fatalf("not taken over: %v", err)
 		}
 	})
@@ -287,19 +287,19 @@ func TestIdempotencyKeyOfAbandonedAttemptCanBeTakenOverAtOnce(t *testing.T) {
 
 func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		request := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, request)
+		claim := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, claim)
 		until := now.Truncate(time.Microsecond).Add(time.Hour)
-		requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(request.Key, first, []byte("answer"), until)))
-		request.Now = until.Add(-time.Microsecond)
-		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || isClaimed {
+		requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, first, []byte("answer"), until)))
+		claim.Now = until.Add(-time.Microsecond)
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || isClaimed {
 			t.Fatalf("taken over a moment early: %v, %v", isClaimed, err)
 		}
-		request.Now = until
-		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || !isClaimed {
+		claim.Now = until
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || !isClaimed {
 			t.Fatalf("not taken over in time: %v", err)
 		}
-		if record := requireRecord(t, s, request.Key); record.Answer != nil || !record.ExpiresAt.Equal(until.Add(idempotency.Retention)) {
+		if record := requireRecord(t, s, claim.Key); record.Answer != nil || !record.ExpiresAt.Equal(until.Add(idempotency.Retention)) {
 			t.Fatalf("got %+v", record)
 		}
 	})

@@ -304,7 +304,7 @@ func waitForLock(t *testing.T, s *Store) {
 func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 	for name, reservationFirst := range map[string]bool{"reservation first": true, "deletion first": false} {
 		t.Run(name, func(t *testing.T) {
-			url := testserver.Database(t) // not shared, because the test observes all its connections
+			url := testserver.Database(t) // not shared, because the test observes all database connections
 			pauseHook := newPausingHook(`NO KEY UPDATE OF "d"`)
 			reservationHook, deletionHook := newPausingHook("FOR KEY SHARE"), newPausingHook(`DELETE FROM "tenants"`)
 			close(reservationHook.resume)
@@ -339,8 +339,8 @@ func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 			} else {
 				requireRefusal(t, "second", err, fault.DomainNotFound)
 			}
-			if n, m := reservationHook.matches.Load(), deletionHook.matches.Load(); n != 1 || m != 1 {
-				t.Errorf("the reservation took %d attempts, the deletion %d", n, m)
+			if reservations, deletions := reservationHook.matches.Load(), deletionHook.matches.Load(); reservations != 1 || deletions != 1 {
+				t.Errorf("the reservation took %d attempts, the deletion %d", reservations, deletions)
 			}
 		})
 	}

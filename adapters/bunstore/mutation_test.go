@@ -94,8 +94,8 @@ func (f *sourceFile) visitAll(exprs []ast.Expr) {
 }
 
 // withoutCondition returns the mutants of an argument of Where. For each condition on the owner,
-// one mutant lacks this condition. If the argument has other conditions too, one more mutant makes
-// the whole argument true for all rows. All mutants keep the placeholders.
+// one mutant lacks this condition. If the argument has other conditions, one more mutant makes the
+// whole argument true for all rows. All mutants keep the placeholders.
 func (f *sourceFile) withoutCondition(arg ast.Expr) []string {
 	sql := f.text(arg)
 	mutants := withoutOwner(sql)

@@ -97,7 +97,7 @@ func TestConcurrentClaimsOfRefreshesDoNotOverlap(t *testing.T) {
 	})
 }
 
-func TestAccountsWithoutActivePlanAreNotRefreshed(t *testing.T) {
+func TestSuspendedAndClosedAccountsAreNotRefreshed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob, eve := newAccount(t, s, "ann"), newAccount(t, s, "bob"), newAccount(t, s, "eve")
 		addIntegration(t, s, ann, 1)
@@ -179,7 +179,7 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 	})
 }
 
-func TestConcurrentRefreshesAndSessionsShareMailboxes(t *testing.T) {
+func TestConcurrentRefreshesAndSessionsHoldEachMailboxOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n := range 4 {

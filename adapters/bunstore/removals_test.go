@@ -202,9 +202,9 @@ func TestDomainWithMailboxesIsNotRemoved(t *testing.T) {
 	})
 }
 
-// TestRemovalOfADomainRacesWithAMailbox checks that either the domain is removed or the mailbox is
-// reserved.
-func TestRemovalOfADomainRacesWithAMailbox(t *testing.T) {
+// TestEitherDomainIsRemovedOrMailboxIsReserved checks that either the domain is removed or the
+// mailbox is reserved.
+func TestEitherDomainIsRemovedOrMailboxIsReserved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)

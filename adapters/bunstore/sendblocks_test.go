@@ -226,8 +226,9 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 	})
 }
 
-// TestOrphanRulesAreKnownUntilEmptied also checks the rule of a domain whose name is too long for a
-// rule name. The scope of this rule is truncated until the domain has a policy.
+// TestOrphanRulesAreKnownUntilEmptied checks that the scopes of orphan rules are listed until a
+// pass has emptied the rules. One rule is the rule of a domain whose name is too long for a rule
+// name. Its scope is truncated until the domain has a policy.
 func TestOrphanRulesAreKnownUntilEmptied(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)

@@ -127,12 +127,12 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 	return row.policy(ident.ParseOrZero(string(id))), nil
 }
 
-// deletePolicies runs the query, which deletes policies of a tenant, and emits the events of the
-// deleted policies. It returns their number. It leaves out policies whose domain was deleted (see
+// deletePolicies runs q, which deletes policies of a tenant, and emits the events of the deleted
+// policies. It returns their number. It leaves out policies whose domain was deleted (see
 // emitEndedPolicies).
-func deletePolicies(ctx context.Context, id tenant.GUID, query *bun.DeleteQuery) (int, error) {
+func deletePolicies(ctx context.Context, id tenant.GUID, q *bun.DeleteQuery) (int, error) {
 	var deleted []policyRow
-	if err := query.Model(&deleted).Where(domainOfPolicy).Returning("*").Scan(ctx); err != nil {
+	if err := q.Model(&deleted).Where(domainOfPolicy).Returning("*").Scan(ctx); err != nil {
 		return 0, err
 	}
 	for _, row := range deleted {

@@ -209,22 +209,22 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
 		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		for name, query := range map[string]struct {
-			owner integrationFixture
-			i     integration.Integration
-			box   int
-			found bool
+			account integrationFixture
+			i       integration.Integration
+			box     int
+			found   bool
 		}{
 			"pending": {fixture, fixture.integration1, 0, true}, "at another integration": {fixture, fixture.integration2, 0, false},
 			"of another mailbox": {fixture, fixture.integration1, 1, false}, "of another account": {bob, fixture.integration1, 0, false},
 		} {
-			got, found, err := s.PendingSession(t.Context(), query.owner.owner, query.i.ID, fixture.boxes[query.box].ID)
+			got, found, err := s.PendingSession(t.Context(), query.account.owner, query.i.ID, fixture.boxes[query.box].ID)
 			must(t, name, err)
 			if found != query.found || found && got != session {
 				t.Fatalf("%s: %v, %+v", name, found, got)
 			}
 		}
-		find := func(owner integrationFixture, i integration.Integration, m mailbox.Mailbox, id string) error {
-			_, err := s.Session(t.Context(), owner.owner, i.ID, m.ID, id)
+		find := func(account integrationFixture, i integration.Integration, m mailbox.Mailbox, id string) error {
+			_, err := s.Session(t.Context(), account.owner, i.ID, m.ID, id)
 			return err
 		}
 		must(t, "find", find(fixture, fixture.integration1, fixture.boxes[0], session.ID))

@@ -20,8 +20,8 @@ import (
 // dayStart is the beginning of the current day in these tests.
 var dayStart = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
-// sendLimitFixture is a tenant with a prepared mail server and two mailboxes, so that its messages
-// can be counted.
+// sendLimitFixture is a tenant with two mailboxes. Its bootstrap is ready, so its messages can be
+// counted.
 type sendLimitFixture struct {
 	owner access.AccountID
 	guid  tenant.GUID
@@ -44,11 +44,11 @@ func addSendLimitTenant(t testing.TB, s *Store, owner access.AccountID, n int) s
 	return fixture
 }
 
-// markReady marks a tenant's mail server as prepared.
-func markReady(t testing.TB, s *Store, owner access.AccountID, unprepared tenant.Tenant) {
+// markReady stores that the bootstrap of a tenant is ready.
+func markReady(t testing.TB, s *Store, owner access.AccountID, pending tenant.Tenant) {
 	t.Helper()
-	unprepared.Bootstrap = tenant.BootstrapReady
-	must(t, "save tenant", s.SaveTenant(t.Context(), owner, unprepared))
+	pending.Bootstrap = tenant.BootstrapReady
+	must(t, "save tenant", s.SaveTenant(t.Context(), owner, pending))
 }
 
 func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.TenantClaim {
@@ -315,8 +315,8 @@ func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 		changedTenant = stored
 		changedTenant.Bootstrap = tenant.BootstrapFailed
 		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, changedTenant))
-		requireNotDue("without a mail server")
-		must(t, "mend", s.SaveTenant(t.Context(), fixture.owner, stored))
+		requireNotDue("with a failed bootstrap")
+		must(t, "restore", s.SaveTenant(t.Context(), fixture.owner, stored))
 		requireOrder(t, "back", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		// Tenants of suspended accounts stay due: their mailboxes must be unblocked.
 		_, err = s.SetActive(t.Context(), fixture.owner, false)

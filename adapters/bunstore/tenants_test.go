@@ -218,7 +218,7 @@ func TestCancelledContextEndsCallAndStoresNothing(t *testing.T) {
 	})
 }
 
-func TestNewTenantStartsInFirstState(t *testing.T) {
+func TestNewTenantHasConsentAndPendingBootstrap(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		got := attachTenant(t, s, newAccount(t, s, "ann"), 1)
 		want := tenant.Tenant{
@@ -273,9 +273,9 @@ func setSlots(t testing.TB, s *Store, owner access.AccountID, slots int) {
 	must(t, "change plan", err)
 }
 
-// TestAttachmentReadsTheAccountUnderItsLock checks that Attach refuses a suspended account until it
-// is resumed. An operator can assign a tenant to a suspended account.
-func TestAttachmentReadsTheAccountUnderItsLock(t *testing.T) {
+// TestSuspendedAccountCannotAttachTenant checks that Attach refuses a suspended account until it is
+// resumed. An operator can assign a tenant to a suspended account.
+func TestSuspendedAccountCannotAttachTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		_, err := s.SetActive(t.Context(), ann, false)

@@ -126,7 +126,7 @@ func connectedFixture(t testing.TB, s *Store) integrationFixture {
 	return fixture
 }
 
-func TestHiddenMailboxesAreNotEligibleNorCounted(t *testing.T) {
+func TestHiddenMailboxesAreNeitherEligibleNorCounted(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)
 		for _, tt := range []struct {
@@ -171,7 +171,7 @@ func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	for name, removalFirst := range map[string]bool{"removal first": true, "connection first": false} {
 		t.Run(name, func(t *testing.T) {
-			url := testserver.Database(t) // not shared, because the test observes all its connections
+			url := testserver.Database(t) // not shared, because the test observes all database connections
 			setup := migratedStore(t, url)
 			fixture := connectedFixture(t, setup)
 			hook := newPausingHook(`INSERT INTO "mailbox_connections"`)

@@ -97,7 +97,7 @@ func triedDelivery(hook webhook.Webhook, d webhook.Delivery, status int, at time
 	return ports.TriedDelivery{Delivery: d.AfterTry(response, at, 0), Account: hook.Account, Gone: response.IsGone()}
 }
 
-func TestWebhooksAreStored(t *testing.T) {
+func TestWebhooksAreStoredForTheirAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
 		webhook1 := addWebhook(t, s, accountA, func(hook *webhook.Webhook) {

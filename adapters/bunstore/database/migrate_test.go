@@ -13,15 +13,15 @@ import (
 
 func TestPendingListsMissingMigrations(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s, err := Open(t.Context(), url(t), Options{})
+		d, err := Open(t.Context(), url(t), Options{})
 		must(t, "open", err)
-		defer func() { _ = s.Close() }()
-		before, err := s.Pending(t.Context())
+		defer func() { _ = d.Close() }()
+		before, err := d.Pending(t.Context())
 		if err != nil || len(before) == 0 || !strings.HasSuffix(before[0], "_accounts") {
 			t.Fatalf("before: %v, %v", before, err)
 		}
-		must(t, "migrate", s.Migrate(t.Context()))
-		if after, err := s.Pending(t.Context()); err != nil || len(after) != 0 {
+		must(t, "migrate", d.Migrate(t.Context()))
+		if after, err := d.Pending(t.Context()); err != nil || len(after) != 0 {
 			t.Fatalf("after: %v, %v", after, err)
 		}
 	})
@@ -31,14 +31,14 @@ func TestPendingListsMissingMigrations(t *testing.T) {
 // marked the migration as applied.
 func TestMigrationsCanRunTwice(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migratedDB(t, url(t))
-		execSQL(t, s, "INSERT INTO accounts (account_id, email, plan, active, created_at) VALUES "+
+		d := migratedDB(t, url(t))
+		execSQL(t, d, "INSERT INTO accounts (account_id, email, plan, active, created_at) VALUES "+
 			"('0b0c8a4e-6c3f-4f7e-9d58-0a1b2c3d4e5f', 'ann@example.test', 'complete', TRUE, '2026-01-01')")
-		execSQL(t, s, "UPDATE plans SET tenant_slots = 7 WHERE name = 'complete'")
-		execSQL(t, s, "DELETE FROM bun_migrations")
-		must(t, "migrate", s.Migrate(t.Context()))
+		execSQL(t, d, "UPDATE plans SET tenant_slots = 7 WHERE name = 'complete'")
+		execSQL(t, d, "DELETE FROM bun_migrations")
+		must(t, "migrate", d.Migrate(t.Context()))
 		var slots int
-		err := s.NewSelect().TableExpr("accounts AS a").Join("JOIN plans AS p ON p.name = a.plan").Column("p.tenant_slots").Scan(t.Context(), &slots)
+		err := d.NewSelect().TableExpr("accounts AS a").Join("JOIN plans AS p ON p.name = a.plan").Column("p.tenant_slots").Scan(t.Context(), &slots)
 		if err != nil || slots != 7 {
 			t.Fatalf("got %d, %v: the migration changed what was there", slots, err)
 		}
@@ -47,21 +47,21 @@ func TestMigrationsCanRunTwice(t *testing.T) {
 
 func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migratedDB(t, url(t))
-		m, err := s.migrator()
+		d := migratedDB(t, url(t))
+		m, err := d.migrator()
 		must(t, "open migrator", err)
 		if _, err := m.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		tables := s.NewSelect().TableExpr("sqlite_master").Column("name").Where("type = 'table'").Where("name NOT LIKE 'sqlite_%'").Where("name NOT LIKE 'bun_%'")
-		if IsPostgres(s) {
-			tables = s.NewSelect().TableExpr("pg_catalog.pg_tables").Column("tablename").Where("schemaname = current_schema()").Where("tablename NOT LIKE 'bun_%'")
+		tables := d.NewSelect().TableExpr("sqlite_master").Column("name").Where("type = 'table'").Where("name NOT LIKE 'sqlite_%'").Where("name NOT LIKE 'bun_%'")
+		if IsPostgres(d) {
+			tables = d.NewSelect().TableExpr("pg_catalog.pg_tables").Column("tablename").Where("schemaname = current_schema()").Where("tablename NOT LIKE 'bun_%'")
 		}
 		var remaining []string
 		if must(t, "list tables", tables.Scan(t.Context(), &remaining)); len(remaining) != 0 {
 			t.Fatalf("tables that remain: %v", remaining)
 		}
-		must(t, "migrate", s.Migrate(t.Context()))
+		must(t, "migrate", d.Migrate(t.Context()))
 	})
 }
 
@@ -75,10 +75,10 @@ func TestConcurrentProcessesMigrateOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range errs {
 			wg.Go(func() {
-				s, err := Open(t.Context(), address, Options{MaxConns: 1})
+				d, err := Open(t.Context(), address, Options{MaxConns: 1})
 				if err == nil {
-					defer func() { _ = s.Close() }()
-					err = s.Migrate(t.Context())
+					defer func() { _ = d.Close() }()
+					err = d.Migrate(t.Context())
 				}
 				errs[i] = err
 			})
@@ -93,14 +93,14 @@ func TestConcurrentProcessesMigrateOnce(t *testing.T) {
 func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		s := migratedDB(t, address)
-		setMinRelease := func(oldest int) { execSQL(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
-		execSQL(t, s, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
-		if err := s.Migrate(t.Context()); err != nil {
+		d := migratedDB(t, address)
+		setMinRelease := func(oldest int) { execSQL(t, d, "UPDATE schema_release SET min_release = ?", oldest) }
+		execSQL(t, d, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
+		if err := d.Migrate(t.Context()); err != nil {
 			t.Fatalf("the database is one release newer: %v", err)
 		}
 		setMinRelease(migrations.Release + 1)
-		if err := s.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
+		if err := d.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
 			t.Fatalf("migrate: %v", err)
 		}
 		if address == Memory {

@@ -20,8 +20,8 @@ func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 	path := filepath.Join(dir, "odd %41 name?x#y.db")
 	must(t, "mkdir all", os.MkdirAll(dir, 0o700))
 	must(t, "write file", os.WriteFile(path, nil, 0o644))
-	s := migratedDB(t, "sqlite://"+path)
-	execSQL(t, s, "UPDATE plans SET tenant_slots = 7")
+	d := migratedDB(t, "sqlite://"+path)
+	execSQL(t, d, "UPDATE plans SET tenant_slots = 7")
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 3 {
 		t.Fatalf("files: %v, %v; want the database and its two companions", files, err)
@@ -34,18 +34,18 @@ func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 }
 
 func TestSQLiteConnectionsHaveTheirPragmas(t *testing.T) {
-	for synchronous, want := range map[string]string{"": "1", "FULL": "2"} {
-		s, err := Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "t.db"), Options{Synchronous: synchronous})
+	for synchronous, wantSynchronous := range map[string]string{"": "1", "FULL": "2"} {
+		d, err := Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "t.db"), Options{Synchronous: synchronous})
 		must(t, "open", err)
 		for pragma, want := range map[string]string{
-			"journal_mode": "wal", "busy_timeout": "5000", "foreign_keys": "1", "synchronous": want,
+			"journal_mode": "wal", "busy_timeout": "5000", "foreign_keys": "1", "synchronous": wantSynchronous,
 		} {
 			var got string
-			if err := s.NewRaw("PRAGMA "+pragma).Scan(t.Context(), &got); err != nil || got != want {
+			if err := d.NewRaw("PRAGMA "+pragma).Scan(t.Context(), &got); err != nil || got != want {
 				t.Errorf("%s is %s, want %s (%v)", pragma, got, want, err)
 			}
 		}
-		_ = s.Close()
+		_ = d.Close()
 	}
 }
 
@@ -66,9 +66,9 @@ func TestUnreachableDatabaseIsReported(t *testing.T) {
 
 func TestInvalidURLsAreRefusedWithoutPassword(t *testing.T) {
 	for _, url := range []string{"", "mysql://ann:hunter2@db/x", "sqlite://", "sqlite:x", "postgres://ann:hunter2@[/x", "/var/lib/x.db"} {
-		s, err := Open(t.Context(), url, Options{})
+		d, err := Open(t.Context(), url, Options{})
 		if err == nil {
-			_ = s.Close()
+			_ = d.Close()
 			t.Errorf("%q opens", url)
 		} else if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("the error contains the password: %v", err)
@@ -78,11 +78,11 @@ func TestInvalidURLsAreRefusedWithoutPassword(t *testing.T) {
 
 func TestPingFailsAfterClose(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s, err := Open(t.Context(), url(t), Options{})
+		d, err := Open(t.Context(), url(t), Options{})
 		must(t, "open", err)
-		must(t, "ping", s.Ping(t.Context()))
-		must(t, "close", s.Close())
-		if err := s.Ping(t.Context()); err == nil {
+		must(t, "ping", d.Ping(t.Context()))
+		must(t, "close", d.Close())
+		if err := d.Ping(t.Context()); err == nil {
 			t.Fatal("a closed database answers")
 		}
 	})

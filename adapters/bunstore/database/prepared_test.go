@@ -38,8 +38,8 @@ func prepareRead(d *DB) func(ctx context.Context) error {
 // TestPreparedReadSurvivesMigration prepares a statement on the table plans. It then changes the
 // table as a migration of the next release would.
 func TestPreparedReadSurvivesMigration(t *testing.T) {
-	s := migratedDB(t, databasetest.NewSchema(t))
-	read := prepareRead(s)
+	d := migratedDB(t, databasetest.NewSchema(t))
+	read := prepareRead(d)
 	readOnce := func() {
 		t.Helper()
 		must(t, "read", read(t.Context()))
@@ -47,7 +47,7 @@ func TestPreparedReadSurvivesMigration(t *testing.T) {
 	for _, change := range []string{
 		"SELECT 1", "ALTER TABLE plans ADD COLUMN later text", "ALTER TABLE plans ALTER COLUMN name TYPE varchar(400)",
 	} {
-		if _, err := s.ExecContext(t.Context(), change); err != nil {
+		if _, err := d.ExecContext(t.Context(), change); err != nil {
 			t.Fatal(err)
 		}
 		readOnce()
@@ -60,13 +60,13 @@ func TestPreparedReadSurvivesMigration(t *testing.T) {
 // all connections to the database.
 func TestPreparedReadSurvivesDeadConnections(t *testing.T) {
 	url := testserver.Database(t)
-	s, other := migratedDB(t, url), migratedDB(t, url)
-	read := prepareRead(s)
-	s.SetMaxIdleConns(4)
+	d, other := migratedDB(t, url), migratedDB(t, url)
+	read := prepareRead(d)
+	d.SetMaxIdleConns(4)
 	for range 2 { // the pool does not check a connection that was used in the last second
 		var conns []*sql.Conn
 		for range 4 {
-			conn, err := s.DB.DB.Conn(t.Context())
+			conn, err := d.DB.DB.Conn(t.Context())
 			must(t, "open connection", err)
 			conns = append(conns, conn)
 		}
@@ -92,14 +92,14 @@ func TestExecModeOfURLDisablesPreparedStatements(t *testing.T) {
 		query      string
 		isPrepared bool
 	}{{"", true}, {"&default_query_exec_mode=exec", false}} {
-		s := migratedDB(t, databasetest.NewSchema(t)+tt.query)
-		s.SetMaxOpenConns(1) // so that all statements use the same connection
-		read := prepareRead(s)
+		d := migratedDB(t, databasetest.NewSchema(t)+tt.query)
+		d.SetMaxOpenConns(1) // so that all statements use the same connection
+		read := prepareRead(d)
 		for range 2 {
 			must(t, "read", read(t.Context()))
 		}
 		var isPrepared bool
-		if err := s.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_prepared_statements)").Scan(t.Context(), &isPrepared); err != nil || isPrepared != tt.isPrepared {
+		if err := d.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_prepared_statements)").Scan(t.Context(), &isPrepared); err != nil || isPrepared != tt.isPrepared {
 			t.Errorf("%q: the statement is prepared: %v, %v", tt.query, isPrepared, err)
 		}
 	}

@@ -40,14 +40,14 @@ func TestConnectionErrorsAreClassified(t *testing.T) {
 
 func TestConstraintErrorsAreClassified(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migratedDB(t, url(t))
+		d := migratedDB(t, url(t))
 		for statement, want := range map[string]error{
 			"INSERT INTO plans (name, tenant_slots, automatic_dns) VALUES ('complete', 1, TRUE)": ErrDuplicate,
 			"INSERT INTO members (account_id, email, created_at) VALUES " +
 				"('00000000-0000-0000-0000-000000000000', 'x', '2026-01-01')": ErrMissingParent,
 			"SELECT nonsense FROM nowhere": nil,
 		} {
-			_, err := s.ExecContext(t.Context(), statement)
+			_, err := d.ExecContext(t.Context(), statement)
 			if got := kindOf(err); err == nil || !errors.Is(got, want) {
 				t.Errorf("%s: %v is %v, want %v", statement, err, got, want)
 			}
@@ -118,19 +118,19 @@ func transactionRunner(d *DB) func(context.Context, string, Func) error {
 // TestDeadlockIsRetried runs two transactions that wait for each other. PostgreSQL aborts one of
 // them, and RetryWrite runs it again.
 func TestDeadlockIsRetried(t *testing.T) {
-	s := migratedDB(t, databasetest.NewSchema(t))
+	d := migratedDB(t, databasetest.NewSchema(t))
 	var firstUpdates sync.WaitGroup
 	firstUpdates.Add(2)
 	errs := make(chan error, 2)
 	for _, order := range [][]string{{"complete", "api_scale"}, {"api_scale", "complete"}} {
 		go func() {
-			meet := sync.OnceFunc(func() { firstUpdates.Done(); firstUpdates.Wait() })
-			errs <- transactionRunner(s)(t.Context(), "deadlock", func(ctx context.Context, tx bun.IDB) error {
+			waitForBoth := sync.OnceFunc(func() { firstUpdates.Done(); firstUpdates.Wait() })
+			errs <- transactionRunner(d)(t.Context(), "deadlock", func(ctx context.Context, tx bun.IDB) error {
 				for _, plan := range order {
 					if _, err := tx.NewRaw("UPDATE plans SET tenant_slots = tenant_slots + 1 WHERE name = ?", plan).Exec(ctx); err != nil {
 						return err
 					}
-					meet()
+					waitForBoth()
 				}
 				return nil
 			})
@@ -140,7 +140,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 		must(t, "transaction", <-errs)
 	}
 	var slots int
-	if err := s.NewSelect().TableExpr("plans").Column("tenant_slots").Where("name = 'complete'").Scan(t.Context(), &slots); err != nil || slots != 102 {
+	if err := d.NewSelect().TableExpr("plans").Column("tenant_slots").Where("name = 'complete'").Scan(t.Context(), &slots); err != nil || slots != 102 {
 		t.Fatalf("slots are %d, want both additions (%v)", slots, err)
 	}
 }
@@ -149,11 +149,11 @@ func TestDeadlockIsRetried(t *testing.T) {
 // that a caller whose own deadline passes gets that deadline's error.
 func TestHangingDatabaseIsUnavailable(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migratedDB(t, url(t))
+		d := migratedDB(t, url(t))
 		// SQLite ignores an interruption that arrives just before the statement begins. The
 		// statement is therefore finite, and hang repeats it.
 		slowQuery := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000000) SELECT count(*) FROM n"
-		if IsPostgres(s) {
+		if IsPostgres(d) {
 			slowQuery = "SELECT pg_sleep(3600)"
 		}
 		hang := func(ctx context.Context, db bun.IDB) (err error) {
@@ -164,8 +164,8 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 			}
 			return err
 		}
-		s.timeouts.Query = 50 * time.Millisecond
-		for name, attempt := range map[string]func(context.Context, string, Func) error{"run": s.RunRead, "atomically": transactionRunner(s)} {
+		d.timeouts.Query = 50 * time.Millisecond
+		for name, attempt := range map[string]func(context.Context, string, Func) error{"run": d.RunRead, "atomically": transactionRunner(d)} {
 			if err := attempt(t.Context(), "hang", hang); fault.ErrorOf(err).Code != fault.ServiceUnavailable || fault.ErrorOf(err).RetryAfter == 0 {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -175,8 +175,8 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 			}
 			cancel()
 		}
-		s.timeouts.Query = hangTimeout
-		if err := s.Ping(t.Context()); err != nil {
+		d.timeouts.Query = hangTimeout
+		if err := d.Ping(t.Context()); err != nil {
 			t.Errorf("ping after the hang: %v", err)
 		}
 	})
@@ -185,20 +185,20 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 // TestSQLiteWritersWaitForEachOther checks that on SQLite the writers of a process wait for each
 // other, and that readers do not wait.
 func TestSQLiteWritersWaitForEachOther(t *testing.T) {
-	s := migratedDB(t, databasetest.NewFile(t))
-	s.writeSlot <- struct{}{}
+	d := migratedDB(t, databasetest.NewFile(t))
+	d.writeSlot <- struct{}{}
 	shortCtx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	write := func(ctx context.Context, db bun.IDB) error {
 		_, err := db.ExecContext(ctx, "UPDATE plans SET tenant_slots = 7")
 		return err
 	}
-	if err := s.RunWrite(shortCtx, "write", write); !errors.Is(err, context.DeadlineExceeded) {
+	if err := d.RunWrite(shortCtx, "write", write); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("beside another writer: %v", err)
 	}
-	if err := s.Ping(t.Context()); err != nil {
+	if err := d.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
-	<-s.writeSlot
-	must(t, "write", s.RunWrite(t.Context(), "write", write))
+	<-d.writeSlot
+	must(t, "write", d.RunWrite(t.Context(), "write", write))
 }

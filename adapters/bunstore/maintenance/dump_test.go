@@ -18,12 +18,13 @@ import (
 )
 
 // TestDumpRestoresEveryTableIntoBothDatabases restores a dump of each kind of database in the other
-// kind. The dump includes every table, also tables that later migrations will add.
+// kind. The dump includes every table of the schema, so the test also covers the tables of later
+// migrations.
 func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
-	first, sqlite, second := migratedDB(t, databasetest.NewSchema(t)), migratedDB(t, databasetest.NewFile(t)), migratedDB(t, databasetest.NewSchema(t))
-	fillEmptyTables(t, first)
-	want := dump(t, first)
-	tables, err := Tables(t.Context(), first)
+	postgres1, sqlite, postgres2 := migratedDB(t, databasetest.NewSchema(t)), migratedDB(t, databasetest.NewFile(t)), migratedDB(t, databasetest.NewSchema(t))
+	fillEmptyTables(t, postgres1)
+	want := dump(t, postgres1)
+	tables, err := Tables(t.Context(), postgres1)
 	must(t, "list tables", err)
 	if len(want.tables) != len(tables) || len(tables) < 10 {
 		t.Fatalf("%d of %d tables: %v", len(want.tables), len(tables), tables)
@@ -35,8 +36,8 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 	}
 	must(t, "load", want.load(t.Context(), sqlite))
 	sqliteDump := dump(t, sqlite)
-	must(t, "load", sqliteDump.load(t.Context(), second))
-	for name, rows := range dump(t, second).comparableRows() {
+	must(t, "load", sqliteDump.load(t.Context(), postgres2))
+	for name, rows := range dump(t, postgres2).comparableRows() {
 		if rows != want.comparableRows()[name] {
 			t.Errorf("%s was\n%s\nand is\n%s", name, want.comparableRows()[name], rows)
 		}
@@ -53,8 +54,8 @@ func TestRestoredTimesKeepTheirText(t *testing.T) {
 	addAccount(t, source)
 	must(t, "load", dump(t, source).load(t.Context(), target))
 	var texts [2]string
-	for i, s := range []*database.DB{source, target} {
-		must(t, "read time", s.NewRaw("SELECT CAST(created_at AS text) FROM accounts").Scan(t.Context(), &texts[i]))
+	for i, db := range []*database.DB{source, target} {
+		must(t, "read time", db.NewRaw("SELECT CAST(created_at AS text) FROM accounts").Scan(t.Context(), &texts[i]))
 	}
 	if texts[0] != texts[1] {
 		t.Errorf("%q became %q", texts[0], texts[1])
@@ -67,9 +68,9 @@ func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 		if address == database.Memory {
 			return // this database has only one connection
 		}
-		s := migratedDB(t, address)
-		err := TakeSnapshot(t.Context(), s, func(ctx context.Context, snapshot *Snapshot) error {
-			addAccount(t, s)
+		db := migratedDB(t, address)
+		err := TakeSnapshot(t.Context(), db, func(ctx context.Context, snapshot *Snapshot) error {
+			addAccount(t, db)
 			for _, table := range snapshot.Tables {
 				if err := snapshot.Rows(ctx, table, func([]byte) error {
 					if table.Name == "accounts" || table.Name == "members" {
@@ -91,20 +92,20 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 		source := migratedDB(t, database.Memory)
 		addAccount(t, source)
 		valid := dump(t, source)
-		s := migratedDB(t, url(t))
-		before := dump(t, s).comparableRows()
+		db := migratedDB(t, url(t))
+		before := dump(t, db).comparableRows()
 		broken := valid
 		broken.rows = maps.Clone(valid.rows)
 		broken.rows["members"] = [][]byte{[]byte(`["not a row"]`)}
-		if err := broken.load(t.Context(), s); err == nil {
+		if err := broken.load(t.Context(), db); err == nil {
 			t.Fatal("a broken row was loaded")
 		}
-		if !maps.Equal(before, dump(t, s).comparableRows()) {
+		if !maps.Equal(before, dump(t, db).comparableRows()) {
 			t.Fatal("something is left of it")
 		}
-		must(t, "empty", CheckEmpty(t.Context(), s))
-		must(t, "load", valid.load(t.Context(), s))
-		if err := valid.load(t.Context(), s); !errors.Is(err, ErrNotEmpty) {
+		must(t, "empty", CheckEmpty(t.Context(), db))
+		must(t, "load", valid.load(t.Context(), db))
+		if err := valid.load(t.Context(), db); !errors.Is(err, ErrNotEmpty) {
 			t.Fatalf("loaded twice: %v", err)
 		}
 	})
@@ -114,16 +115,16 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 // migrations.
 func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		backup, s := dump(t, migratedDB(t, database.Memory)), migratedDB(t, url(t))
+		backup, db := dump(t, migratedDB(t, database.Memory)), migratedDB(t, url(t))
 		lastIndex := len(backup.migrations) - 1
 		missing := backup.migrations[lastIndex]
 		backup.migrations = backup.migrations[:lastIndex]
-		must(t, "load", backup.load(t.Context(), s))
-		pending, err := s.Pending(t.Context())
+		must(t, "load", backup.load(t.Context(), db))
+		pending, err := db.Pending(t.Context())
 		if err != nil || len(pending) != 1 || !strings.HasPrefix(pending[0], missing) {
 			t.Fatalf("pending: %v, %v", pending, err)
 		}
-		must(t, "migrate", s.Migrate(t.Context()))
+		must(t, "migrate", db.Migrate(t.Context()))
 	})
 }
 
@@ -160,10 +161,10 @@ type memoryDump struct {
 	rows       map[string][][]byte
 }
 
-func dump(t *testing.T, s *database.DB) memoryDump {
+func dump(t *testing.T, db *database.DB) memoryDump {
 	t.Helper()
 	d := memoryDump{rows: map[string][][]byte{}}
-	err := TakeSnapshot(t.Context(), s, func(ctx context.Context, snapshot *Snapshot) error {
+	err := TakeSnapshot(t.Context(), db, func(ctx context.Context, snapshot *Snapshot) error {
 		d.migrations, d.tables = snapshot.Migrations, snapshot.Tables
 		for _, table := range snapshot.Tables {
 			if err := snapshot.Rows(ctx, table, func(row []byte) error {
@@ -179,8 +180,8 @@ func dump(t *testing.T, s *database.DB) memoryDump {
 	return d
 }
 
-func (d memoryDump) load(ctx context.Context, s *database.DB) error {
-	return Load(ctx, s, d.migrations, func(ctx context.Context, l *Loading) error {
+func (d memoryDump) load(ctx context.Context, db *database.DB) error {
+	return Load(ctx, db, d.migrations, func(ctx context.Context, l *Loading) error {
 		for _, table := range d.tables {
 			if err := l.CheckTable(table); err != nil {
 				return err
@@ -211,13 +212,13 @@ func (d memoryDump) comparableRows() map[string]string {
 // fillEmptyTables writes two rows into every empty table: one with unusual values, and one with
 // NULL in every nullable column. An unknown column type fails the test, because it would also fail
 // a backup.
-func fillEmptyTables(t *testing.T, s *database.DB) {
+func fillEmptyTables(t *testing.T, db *database.DB) {
 	t.Helper()
-	tables, err := Tables(t.Context(), s)
+	tables, err := Tables(t.Context(), db)
 	must(t, "list tables", err)
-	types := columnTypes(t, s)
+	types := columnTypes(t, db)
 	for _, table := range tables {
-		if exists, err := s.NewSelect().TableExpr("?", bun.Ident(table.Name)).Exists(t.Context()); err != nil || exists {
+		if exists, err := db.NewSelect().TableExpr("?", bun.Ident(table.Name)).Exists(t.Context()); err != nil || exists {
 			must(t, "count rows", err)
 			continue
 		}
@@ -226,7 +227,7 @@ func fillEmptyTables(t *testing.T, s *database.DB) {
 			for _, column := range table.Columns {
 				row[column.Name] = oddValue(types[table.Name+"."+column.Name], n)
 			}
-			if _, err := s.NewInsert().Model(&row).TableExpr("?", bun.Ident(table.Name)).Exec(t.Context()); err != nil {
+			if _, err := db.NewInsert().Model(&row).TableExpr("?", bun.Ident(table.Name)).Exec(t.Context()); err != nil {
 				t.Fatalf("%s: %v", table.Name, err)
 			}
 		}
@@ -237,10 +238,10 @@ func fillEmptyTables(t *testing.T, s *database.DB) {
 type columnType struct{ TableName, ColumnName, DataType, IsNullable string }
 
 // columnTypes returns the types of all columns of the schema, keyed by "table.column".
-func columnTypes(t *testing.T, s *database.DB) map[string]columnType {
+func columnTypes(t *testing.T, db *database.DB) map[string]columnType {
 	t.Helper()
 	var columns []columnType
-	must(t, "list columns", s.NewSelect().TableExpr("information_schema.columns").Column("table_name", "column_name", "data_type", "is_nullable").
+	must(t, "list columns", db.NewSelect().TableExpr("information_schema.columns").Column("table_name", "column_name", "data_type", "is_nullable").
 		Where("table_schema = current_schema()").Scan(t.Context(), &columns))
 	types := map[string]columnType{}
 	for _, column := range columns {

@@ -29,31 +29,31 @@ func TestInspectReportsMigrations(t *testing.T) {
 		if address == database.Memory {
 			return // a database in memory cannot be opened a second time
 		}
-		s, err := database.Open(t.Context(), address, database.Options{})
+		db, err := database.Open(t.Context(), address, database.Options{})
 		must(t, "open", err)
-		defer func() { _ = s.Close() }()
+		defer func() { _ = db.Close() }()
 		i := openInspection(t, address)
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) == 0 || m.Applied != 0 || m.InUse {
 			t.Fatalf("empty: %+v, %v", m, err)
 		}
-		if exists, err := database.HasTable(t.Context(), s, "bun_migrations"); err != nil || exists {
+		if exists, err := database.HasTable(t.Context(), db, "bun_migrations"); err != nil || exists {
 			t.Fatalf("the inspection created a table: %v, %v", exists, err)
 		}
 		must(t, "writable", i.Writable(t.Context()))
-		must(t, "migrate", s.Migrate(t.Context()))
-		addAccount(t, s)
+		must(t, "migrate", db.Migrate(t.Context()))
+		addAccount(t, db)
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) != 0 || m.Applied == 0 || !m.InUse || m.RequiredRelease != 0 {
 			t.Fatalf("migrated: %+v, %v", m, err)
 		}
-		execSQL(t, s, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, current_timestamp)")
-		execSQL(t, s, "UPDATE schema_release SET min_release = 99")
+		execSQL(t, db, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, current_timestamp)")
+		execSQL(t, db, "UPDATE schema_release SET min_release = 99")
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Newer) != 1 || m.RequiredRelease != 99 {
 			t.Fatalf("newer: %+v, %v", m, err)
 		}
 		must(t, "writable", i.Writable(t.Context()))
 		started := time.Now()
 		skew, known, err := i.ClockSkew(t.Context())
-		if err != nil || known != database.IsPostgres(s) || skew.Abs() > time.Since(started) { // both use the machine's clock
+		if err != nil || known != database.IsPostgres(db) || skew.Abs() > time.Since(started) { // both use the machine's clock
 			t.Fatalf("the server's clock is %s ahead (known: %v), %v", skew, known, err)
 		}
 	})
@@ -65,8 +65,8 @@ func TestInspectDoesNotChangeDatabase(t *testing.T) {
 	if _, err := Inspect(t.Context(), "sqlite://"+path); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("got %v", err)
 	}
-	s := migratedDB(t, "sqlite://"+path)
-	must(t, "close", s.Close())
+	db := migratedDB(t, "sqlite://"+path)
+	must(t, "close", db.Close())
 	before, err := os.ReadFile(path)
 	must(t, "read file", err)
 	i, err := Inspect(t.Context(), "sqlite://"+path)
