@@ -56,7 +56,8 @@ func isDone(b *batch) bool {
 	}
 }
 
-// TestSessionEndsWhenABatchTimesOut also checks that a timeout after the answer does nothing.
+// TestSessionEndsWhenABatchTimesOut checks that a session ends if a batch gets no answer within
+// answerTimeout. A timer that fires after the answer must do nothing.
 func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer time.Duration
@@ -66,11 +67,11 @@ func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cancelled, cancel := context.WithCancel(t.Context())
 				cancel() // so that Redis is not probed
-				s := &redisCounters{answerTimeout: 50 * time.Millisecond, log: slog.New(slog.DiscardHandler), ctx: cancelled}
+				rc := &redisCounters{answerTimeout: 50 * time.Millisecond, log: slog.New(slog.DiscardHandler), ctx: cancelled}
 				session := &redisSession{}
-				s.session.Store(session)
+				rc.session.Store(session)
 				b, _ := session.join(&command{})
-				s.startTimeout(session, b)
+				rc.startTimeout(session, b)
 				go func() {
 					<-time.After(tt.answer)
 					session.completeBatch()

@@ -163,7 +163,8 @@ func BenchmarkTake(b *testing.B) {
 
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Take") }
 
-// TestReplicasCountTogether also checks that both replicas return the same remaining wait.
+// TestReplicasCountTogether checks that two replicas share the limit of a bucket, and return the
+// same remaining wait.
 func TestReplicasCountTogether(t *testing.T) {
 	server := testserver.NewRedis(t)
 	replica1, replica2 := openShared(t, longTimeoutOptions(server)), openShared(t, longTimeoutOptions(server))

@@ -201,8 +201,8 @@ func (fixture *cloudflareFixture) checkTokensPerAccount() {
 	}
 }
 
-// TestCloudflareBatchIsOneTransaction also checks the error codes of the API, and a fault that was
-// set through the control interface.
+// TestCloudflareBatchIsOneTransaction checks that a refused batch changes no record. It also checks
+// the error codes of the API, and a fault that was set through the control interface.
 func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 	fixture := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
 	defer closeEnvironment(t, fixture.environment)

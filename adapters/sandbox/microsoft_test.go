@@ -40,10 +40,10 @@ type realConsent struct {
 	environment *sandbox.Environment
 }
 
-func (p realConsent) ConsentURL(_ context.Context, state, redirect string) (string, error) {
-	s := p.environment.Settings()["microsoft365"]
-	return s["login_url"] + "/organizations/v2.0/adminconsent?" + url.Values{
-		"client_id": {s["client_id"]}, "scope": {"https://graph.microsoft.com/.default"}, "state": {state}, "redirect_uri": {redirect},
+func (c realConsent) ConsentURL(_ context.Context, state, redirect string) (string, error) {
+	settings := c.environment.Settings()["microsoft365"]
+	return settings["login_url"] + "/organizations/v2.0/adminconsent?" + url.Values{
+		"client_id": {settings["client_id"]}, "scope": {"https://graph.microsoft.com/.default"}, "state": {state}, "redirect_uri": {redirect},
 	}.Encode(), nil
 }
 

@@ -95,8 +95,8 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 	}
 }
 
-// TestAProviderWithoutASimulatorHasAnEmptyListOfCalls checks that GET /calls also answers for a
-// provider of the catalog that has no simulator.
+// TestAProviderWithoutASimulatorHasAnEmptyListOfCalls checks that GET /calls answers for a provider
+// of the catalog that has no simulator.
 func TestAProviderWithoutASimulatorHasAnEmptyListOfCalls(t *testing.T) {
 	newFixture(t).mustCall("GET", "/calls?provider=nosimulator", "", "[]")
 }

@@ -12,21 +12,21 @@ import (
 
 func fingerprintOf(t *testing.T, s *secrets.Sealer, text string) []byte {
 	t.Helper()
-	p, err := s.Fingerprint([]byte(text))
+	fingerprint, err := s.Fingerprint([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return fingerprint
 }
 
 func TestFingerprintMatchesOnlyItsText(t *testing.T) {
 	s := openSealer(t, createKeyset(t))
-	p := fingerprintOf(t, s, "one")
-	if !s.Matches([]byte("one"), p) || s.Matches([]byte("two"), p) || s.Matches([]byte("one"), nil) || s.Matches([]byte("one"), p[:20]) {
+	fingerprint := fingerprintOf(t, s, "one")
+	if !s.Matches([]byte("one"), fingerprint) || s.Matches([]byte("two"), fingerprint) || s.Matches([]byte("one"), nil) || s.Matches([]byte("one"), fingerprint[:20]) {
 		t.Fatal("a fingerprint must match its own text and nothing else")
 	}
-	p[len(p)-1] ^= 1
-	if s.Matches([]byte("one"), p) {
+	fingerprint[len(fingerprint)-1] ^= 1
+	if s.Matches([]byte("one"), fingerprint) {
 		t.Fatal("a changed fingerprint matches")
 	}
 }
@@ -35,11 +35,11 @@ func TestFingerprintMatchesOnlyItsText(t *testing.T) {
 // would allow guessing a password in the text.
 func TestFingerprintsNeedTheKeyset(t *testing.T) {
 	sealer1, sealer2 := openSealer(t, createKeyset(t)), openSealer(t, createKeyset(t))
-	p, hash := fingerprintOf(t, sealer1, "text"), sha256.Sum256([]byte("text"))
-	if bytes.Equal(p[4:], fingerprintOf(t, sealer2, "text")[4:]) || bytes.Contains(p, hash[:]) {
+	fingerprint, hash := fingerprintOf(t, sealer1, "text"), sha256.Sum256([]byte("text"))
+	if bytes.Equal(fingerprint[4:], fingerprintOf(t, sealer2, "text")[4:]) || bytes.Contains(fingerprint, hash[:]) {
 		t.Fatal("the fingerprint can be made without the keyset")
 	}
-	if sealer2.Matches([]byte("text"), p) {
+	if sealer2.Matches([]byte("text"), fingerprint) {
 		t.Fatal("the fingerprint of another keyset matches")
 	}
 }

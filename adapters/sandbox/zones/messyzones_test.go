@@ -22,17 +22,17 @@ func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 	if rows := strings.Count(string(raw), "| `messy-"); rows != len(zones.MessyZones) {
 		t.Errorf("docs/sandbox.md has %d zones, the sandbox %d", rows, len(zones.MessyZones))
 	}
-	for _, p := range zones.MessyZones {
-		if err := store.Seed(p); err != nil {
+	for _, messy := range zones.MessyZones {
+		if err := store.Seed(messy); err != nil {
 			t.Fatal(err)
 		}
-		if m := query(t, server, "tcp", p.Name, "SOA", false); len(m.Answer) != 1 {
-			t.Errorf("%s is not served: %v", p.Name, m)
+		if m := query(t, server, "tcp", messy.Name, "SOA", false); len(m.Answer) != 1 {
+			t.Errorf("%s is not served: %v", messy.Name, m)
 		}
-		if list, err := store.Records(p.Name); err != nil || len(list) == 0 {
-			t.Errorf("%s has %v, %v", p.Name, list, err)
+		if list, err := store.Records(messy.Name); err != nil || len(list) == 0 {
+			t.Errorf("%s has %v, %v", messy.Name, list, err)
 		}
-		row := "| `" + p.Name + "` | " + map[string]string{"cloudflare": "Cloudflare", "manual": "a registrar"}[p.Provider] + " | " + p.About + " |\n"
+		row := "| `" + messy.Name + "` | " + map[string]string{"cloudflare": "Cloudflare", "manual": "a registrar"}[messy.Provider] + " | " + messy.About + " |\n"
 		if !strings.Contains(string(raw), row) {
 			t.Errorf("docs/sandbox.md has no row %s", row)
 		}
@@ -41,8 +41,8 @@ func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 	if err := store.Replace("messy-mx-null.test", edited); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range zones.MessyZones {
-		if err := store.Seed(p); err != nil {
+	for _, messy := range zones.MessyZones {
+		if err := store.Seed(messy); err != nil {
 			t.Fatal(err)
 		}
 	}
