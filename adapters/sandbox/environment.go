@@ -19,7 +19,8 @@
 //   - simulator.go: simulators and the plugin catalog. process.go: the process of a simulator.
 //     process_linux.go and process_other.go: the attributes of this process on each operating
 //     system.
-//   - state.go: the clock, addresses and tenants that a restart keeps.
+//   - clock.go: the clock of the sandbox, which a restart keeps, and the call that moves it.
+//   - state.go: the addresses and tenants that a restart keeps.
 //
 // Package zones is the DNS server. Package disk stores the state.
 package sandbox

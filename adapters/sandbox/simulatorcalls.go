@@ -10,48 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 )
-
-// setClock sets the clock of the service and of the simulators, and wakes the jobs that are due at
-// the new time.
-func (c *controller) setClock(r *http.Request) (any, error) {
-	var in struct {
-		Now     *time.Time `json:"now"`
-		Advance *string    `json:"advance"`
-	}
-	if err := decodeBody(r, &in); err != nil {
-		return nil, err
-	}
-	var newTime time.Time
-	switch {
-	case (in.Now == nil) == (in.Advance == nil):
-		return nil, badRequest("give exactly one of now and advance")
-	case in.Now != nil:
-		newTime = *in.Now
-	default:
-		advance, err := time.ParseDuration(*in.Advance)
-		if err != nil || advance < 0 || advance > maxClockOffset {
-			return nil, badRequest(`advance must be a non-negative duration such as "24h"`)
-		}
-		newTime = c.Now().Add(advance)
-	}
-	if err := c.clock.set(newTime); err != nil {
-		return nil, err
-	}
-	if err := c.setSimulatorClocks(r.Context(), newTime); err != nil {
-		return nil, err
-	}
-	return emptyResponse{}, c.WakeDueJobs(r.Context())
-}
-
-func (env *Environment) setSimulatorClocks(ctx context.Context, now time.Time) error {
-	body, err := json.Marshal(map[string]time.Time{"now": now})
-	if err != nil {
-		return err
-	}
-	return env.controlAll(ctx, http.MethodPost, "/clock", body)
-}
 
 func (env *Environment) controlAll(ctx context.Context, method, path string, body []byte) error {
 	var err error

@@ -9,59 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/tenantry/tenantry/adapters/sandbox/disk"
 )
-
-// maxClockOffset limits how far the clock can be moved. Larger offsets would overflow.
-const maxClockOffset = 100 * 365 * 24 * time.Hour
-
-// Clock is the machine's clock plus an offset. The offset is stored, because otherwise times in the
-// database could be in the future after a restart.
-type Clock struct {
-	path string
-
-	mu     sync.RWMutex
-	offset time.Duration
-}
-
-func openClock(path string) (*Clock, error) {
-	c := &Clock{path: path}
-	if err := disk.Load(path, &c.offset); err != nil {
-		return nil, fmt.Errorf("read clock: %w", err)
-	}
-	return c, nil
-}
-
-// Now returns the time of the sandbox in UTC.
-func (c *Clock) Now() time.Time {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return time.Now().Add(c.offset).UTC()
-}
-
-// isMoved reports whether the clock differs from the machine's clock.
-func (c *Clock) isMoved() bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.offset != 0
-}
-
-// set moves the clock to now and saves the offset.
-func (c *Clock) set(now time.Time) error {
-	offset := time.Until(now)
-	if offset > maxClockOffset || offset < -maxClockOffset {
-		return badRequest("the clock can be moved by at most 100 years")
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := disk.Save(c.path, offset); err != nil {
-		return fmt.Errorf("save clock: %w", err)
-	}
-	c.offset = offset
-	return nil
-}
 
 // anyPort is an address for which the kernel chooses a free port on loopback.
 const anyPort = "127.0.0.1:0"

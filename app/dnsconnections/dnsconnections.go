@@ -3,7 +3,7 @@
 // Package dnsconnections adds, tests and removes the connections of accounts to DNS providers, and
 // finds the connection whose credential has access to a zone.
 //
-// Start reading at Service.Add in this file. The file also seals credentials for the store and
+// Start reading at Service.Add in this file. credential.go seals credentials for the store and
 // opens them. Service.ForZone in zone_connection.go selects the connection for a zone.
 package dnsconnections
 
@@ -148,43 +148,3 @@ func callProvider(ctx context.Context, step func(context.Context) error) error {
 	}
 	return err
 }
-
-// associatedData binds a sealed credential to the row of its connection and to its account.
-func associatedData(c dnsconnection.Connection) string {
-	return "dns_connections/" + string(c.AccountID) + "/" + c.ID
-}
-
-func (s *Service) seal(c dnsconnection.Connection, credential secret.Credential) ([]byte, error) {
-	plain, err := credential.Encode()
-	if err != nil {
-		return nil, fmt.Errorf("seal credential: %w", err)
-	}
-	return s.Sealer.Seal(plain, associatedData(c))
-}
-
-func (s *Service) unseal(c dnsconnection.Connection, sealed []byte) (secret.Credential, error) {
-	plain, err := s.Sealer.Open(sealed, associatedData(c))
-	if err != nil {
-		return secret.Credential{}, UnreadableError{c.ID, err}
-	}
-	credential, err := secret.DecodeCredential(plain)
-	if err != nil {
-		return secret.Credential{}, UnreadableError{c.ID, err}
-	}
-	return credential, nil
-}
-
-// UnreadableError is the error for a connection whose stored credential cannot be decrypted, for
-// example because the keyset was lost.
-type UnreadableError struct {
-	Connection string
-	Cause      error
-}
-
-// Error names the connection and the cause.
-func (u UnreadableError) Error() string {
-	return "the credential of DNS connection " + u.Connection + " cannot be read: " + u.Cause.Error()
-}
-
-// Unwrap returns the error of the sealer.
-func (u UnreadableError) Unwrap() error { return u.Cause }

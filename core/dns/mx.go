@@ -4,6 +4,7 @@ package dns
 
 import (
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,6 +68,28 @@ func (z zoneView) isPlatformHost(host, desired string) bool {
 	desiredLabel, _, _ := strings.Cut(normalName(desired), ".")
 	label, _, _ := strings.Cut(host, ".")
 	return z.hosts.servesDomain(host, z.Domain) || desired != "" && label == desiredLabel && endsWithAny(host, z.hosts.Exchanges)
+}
+
+// hostSuffix matches the suffix that the platform adds to the host name for a domain with hyphens.
+var hostSuffix = regexp.MustCompile(`^[0-9]{2}[a-z][0-9a-z]{0,3}$`)
+
+// servesDomain reports whether a host is a current or earlier host of the platform for this domain.
+// The first label of such a host is the domain with hyphens in place of dots. If the domain
+// itself contains hyphens, the platform removes them and adds a suffix. servesDomain also accepts a
+// label that keeps these hyphens and has no suffix, because people write such a host by the rule
+// for other domains. That label can also belong to a different domain, which has dots in place of
+// some hyphens.
+func (p PlatformHosts) servesDomain(host, domain string) bool {
+	if !endsWithAny(host, p.Exchanges) {
+		return false
+	}
+	label, _, _ := strings.Cut(normalName(host), ".")
+	if label == strings.ReplaceAll(normalName(domain), ".", "-") {
+		return true
+	}
+	bare := strings.ReplaceAll(normalName(domain), "-", "")
+	suffix, found := strings.CutPrefix(label, strings.ReplaceAll(bare, ".", "-"))
+	return found && bare != normalName(domain) && hostSuffix.MatchString(suffix)
 }
 
 func isAddress(host string) bool {

@@ -3,7 +3,6 @@
 package dns
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -160,28 +159,6 @@ func endsWithAny(name string, suffixes []string) bool {
 		}
 	}
 	return false
-}
-
-// hostSuffix matches the suffix that the platform adds to the host name for a domain with hyphens.
-var hostSuffix = regexp.MustCompile(`^[0-9]{2}[a-z][0-9a-z]{0,3}$`)
-
-// servesDomain reports whether a host is a current or earlier host of the platform for this domain.
-// The first label of such a host is the domain with hyphens in place of dots. If the domain
-// itself contains hyphens, the platform removes them and adds a suffix. servesDomain also accepts a
-// label that keeps these hyphens and has no suffix, because people write such a host by the rule
-// for other domains. That label can also belong to a different domain, which has dots in place of
-// some hyphens.
-func (p PlatformHosts) servesDomain(host, domain string) bool {
-	if !endsWithAny(host, p.Exchanges) {
-		return false
-	}
-	label, _, _ := strings.Cut(normalName(host), ".")
-	if label == strings.ReplaceAll(normalName(domain), ".", "-") {
-		return true
-	}
-	bare := strings.ReplaceAll(normalName(domain), "-", "")
-	suffix, found := strings.CutPrefix(label, strings.ReplaceAll(bare, ".", "-"))
-	return found && bare != normalName(domain) && hostSuffix.MatchString(suffix)
 }
 
 // signingTenant returns the name of the tenant in a DKIM target of the platform, and "" for any

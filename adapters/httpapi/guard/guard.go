@@ -22,7 +22,7 @@
 //  9. route answers 404 and 405 (routing.go).
 //  10. beginAct puts the act of a write, the data for its audit entry, into the context (audit.go).
 //  11. checkAccept answers 406 (routing.go).
-//  12. checkScope answers 403 if the API key lacks the scope of the operation (bounds.go).
+//  12. checkScope answers 403 if the API key lacks the scope of the operation (scope.go).
 //  13. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
 //  14. readBody reads the body, or answers 415 and 413 (body.go).
 //  15. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
@@ -31,7 +31,7 @@
 //  17. claimKey lets only one request per Idempotency-Key execute (idempotency.go,
 //     idempotency_run.go).
 //  18. checkQuery answers 400 for invalid query parameters (validation.go).
-//  19. hideTenants replaces the ids of tenants that the key must not see (bounds.go).
+//  19. hideTenants replaces the ids of tenants that the key must not see (hiddentenants.go).
 //  20. validateJSON answers 400 for a body that is not strict JSON (validation.go).
 //  21. setDeadline sets the time limit of the operation (validation.go).
 //

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/sandbox/disk"
+)
+
+// maxClockOffset limits how far the clock can be moved. Larger offsets would overflow.
+const maxClockOffset = 100 * 365 * 24 * time.Hour
+
+// Clock is the machine's clock plus an offset. The offset is stored, because otherwise times in the
+// database could be in the future after a restart.
+type Clock struct {
+	path string
+
+	mu     sync.RWMutex
+	offset time.Duration
+}
+
+func openClock(path string) (*Clock, error) {
+	c := &Clock{path: path}
+	if err := disk.Load(path, &c.offset); err != nil {
+		return nil, fmt.Errorf("read clock: %w", err)
+	}
+	return c, nil
+}
+
+// Now returns the time of the sandbox in UTC.
+func (c *Clock) Now() time.Time {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return time.Now().Add(c.offset).UTC()
+}
+
+// isMoved reports whether the clock differs from the machine's clock.
+func (c *Clock) isMoved() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.offset != 0
+}
+
+// set moves the clock to now and saves the offset.
+func (c *Clock) set(now time.Time) error {
+	offset := time.Until(now)
+	if offset > maxClockOffset || offset < -maxClockOffset {
+		return badRequest("the clock can be moved by at most 100 years")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := disk.Save(c.path, offset); err != nil {
+		return fmt.Errorf("save clock: %w", err)
+	}
+	c.offset = offset
+	return nil
+}
+
+// setClock sets the clock of the service and of the simulators, and wakes the jobs that are due at
+// the new time.
+func (c *controller) setClock(r *http.Request) (any, error) {
+	var in struct {
+		Now     *time.Time `json:"now"`
+		Advance *string    `json:"advance"`
+	}
+	if err := decodeBody(r, &in); err != nil {
+		return nil, err
+	}
+	var newTime time.Time
+	switch {
+	case (in.Now == nil) == (in.Advance == nil):
+		return nil, badRequest("give exactly one of now and advance")
+	case in.Now != nil:
+		newTime = *in.Now
+	default:
+		advance, err := time.ParseDuration(*in.Advance)
+		if err != nil || advance < 0 || advance > maxClockOffset {
+			return nil, badRequest(`advance must be a non-negative duration such as "24h"`)
+		}
+		newTime = c.Now().Add(advance)
+	}
+	if err := c.clock.set(newTime); err != nil {
+		return nil, err
+	}
+	if err := c.setSimulatorClocks(r.Context(), newTime); err != nil {
+		return nil, err
+	}
+	return emptyResponse{}, c.WakeDueJobs(r.Context())
+}
+
+func (env *Environment) setSimulatorClocks(ctx context.Context, now time.Time) error {
+	body, err := json.Marshal(map[string]time.Time{"now": now})
+	if err != nil {
+		return err
+	}
+	return env.controlAll(ctx, http.MethodPost, "/clock", body)
+}
