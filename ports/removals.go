@@ -36,9 +36,9 @@ type Removals interface {
 	RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
 	// RemoveMailbox deletes a mailbox with its limit and connections. A blocked mailbox is
 	// unblocked with an event, as in TenantClaims.SaveChanges, and the tenant becomes due. A
-	// mailbox with an intended block is only hidden, and a later discovery deletes it. Discoveries
-	// that began up to observation.ReplicaLag after now ignore the mailbox. RemoveMailbox fails
-	// with mailbox_not_found.
+	// mailbox that an enforcement pass is about to block (see TenantClaims.SaveIntents) is only
+	// hidden, and a later discovery deletes it. Discoveries that began up to observation.ReplicaLag
+	// after now ignore the mailbox. RemoveMailbox fails with mailbox_not_found.
 	RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, storedAnswer *StoredAnswer) error
 	// RemovePolicy deletes a policy. It changes nothing, and held is false, if the claim no longer
 	// holds the tenant. RemovePolicy fails with policy_not_found.

@@ -31,8 +31,8 @@ type SendPolicies interface {
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, storedAnswer *StoredAnswer) error
 	// ScopesWithRules lists the scopes for which the mail platform may have a managed rule. These
 	// are the scopes of policies, of reserved policies, of policies whose domain was deleted, of
-	// orphan rules, and the scopes whose rules block a mailbox. ScopesWithRules fails with
-	// tenant_not_found.
+	// orphan rules (see TenantClaims.SaveOrphanRules), and the scopes whose rules block a mailbox.
+	// ScopesWithRules fails with tenant_not_found.
 	ScopesWithRules(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
 }
 

@@ -29,9 +29,9 @@ type StartedRun struct {
 // condition that only a person can fix. A condition that may pass within an hour, such as an
 // unreliable DNS read, does not prevent a run: the job waits.
 //
-// It fails with domain_not_found, dns_automation_not_in_plan, tenant_limit_reached, a code of
-// Tenant.CheckConsent, domain_provisioning_already_active, an error of the survey,
-// dns_provider_unsupported, dns_connection_required, or dns_conflict.
+// It fails with domain_not_found, dns_automation_not_in_plan, tenant_limit_reached, access_denied,
+// domain_provisioning_already_active, an error of the survey, dns_provider_unsupported,
+// dns_connection_required, or dns_conflict.
 func (s *Service) Provision(ctx context.Context, acc access.Account, domainID string, encoder ports.AnswerEncoder[StartedRun]) (StartedRun, error) {
 	d, err := s.Domains.DomainByID(ctx, acc.ID, domainID)
 	if err != nil {

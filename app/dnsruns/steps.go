@@ -17,7 +17,7 @@ import (
 func (c *claim) observe(ctx context.Context, step provisioning.Step) provisioning.Observation {
 	switch step {
 	case provisioning.Plan:
-		survey, o := c.stored(ctx, c.survey)
+		survey, o := c.surveyAndStore(ctx, c.survey)
 		if o.Err == nil {
 			c.planned = &survey
 		}
@@ -25,17 +25,17 @@ func (c *claim) observe(ctx context.Context, step provisioning.Step) provisionin
 	case provisioning.Apply:
 		return c.apply(ctx)
 	case provisioning.ReadDNS:
-		survey, o := c.stored(ctx, c.reread)
+		survey, o := c.surveyAndStore(ctx, c.reread)
 		o.RecordsVisible = o.Err == nil && survey.RecordsVisible
 		return o
 	case provisioning.Verify:
-		return c.checkRecords(ctx, c.domains.VerifyByID)
+		return c.runRecordStep(ctx, c.domains.VerifyByID)
 	case provisioning.EnableMail:
 		return observationOf(c.domains.EnableMail(ctx, c.job.Account, c.job.DomainID))
 	case provisioning.EnsureSigning:
 		return observationOf(c.domains.EnsureSigning(ctx, c.job.Account, c.job.DomainID))
 	case provisioning.EnableDKIM:
-		return c.checkRecords(ctx, c.domains.StartSigning)
+		return c.runRecordStep(ctx, c.domains.StartSigning)
 	default:
 		return c.validate(ctx)
 	}
@@ -58,8 +58,8 @@ func (c *claim) observeSurvey(ctx context.Context, survey domainsteps.Survey, er
 	return survey, provisioning.Observation{Zone: provisioning.ZoneOf(survey.Holder, survey.Automation(), survey.Plan), NegativeTTL: survey.Public.NegativeTTL()}
 }
 
-// stored makes a survey and stores its DNS state with the domain.
-func (c *claim) stored(ctx context.Context, makeSurvey func(context.Context) (domainsteps.Survey, provisioning.Observation)) (domainsteps.Survey, provisioning.Observation) {
+// surveyAndStore makes a survey and stores its DNS state with the domain.
+func (c *claim) surveyAndStore(ctx context.Context, makeSurvey func(context.Context) (domainsteps.Survey, provisioning.Observation)) (domainsteps.Survey, provisioning.Observation) {
 	survey, o := makeSurvey(ctx)
 	if o.Err == nil {
 		_, o.Err = c.domains.StoreSurvey(ctx, c.job.Account, survey)
@@ -103,9 +103,9 @@ func (c *claim) reread(ctx context.Context) (domainsteps.Survey, provisioning.Ob
 	return c.observeSurvey(ctx, survey, err)
 }
 
-// checkRecords executes a step in which the platform reads DNS records. If the platform does not
-// see the records, checkRecords makes a survey to check whether they were removed from the zone.
-func (c *claim) checkRecords(ctx context.Context, step func(context.Context, access.AccountID, string) error) provisioning.Observation {
+// runRecordStep executes a step in which the platform reads DNS records. If the platform does not
+// see the records, runRecordStep makes a survey to check whether they were removed from the zone.
+func (c *claim) runRecordStep(ctx context.Context, step func(context.Context, access.AccountID, string) error) provisioning.Observation {
 	o := observationOf(step(ctx, c.job.Account, c.job.DomainID))
 	if isNotVisible(o.Err) {
 		_, surveyed := c.survey(ctx)

@@ -26,8 +26,8 @@ type DKIMReport struct {
 
 // EnableDKIM starts DKIM signing for a domain and returns the domain. It is idempotent.
 //
-// It fails with tenant_not_found, domain_not_found, dkim_not_ready, exchange_bootstrap_not_ready, a
-// code of Tenant.CheckConsent, or an error of the platform.
+// It fails with tenant_not_found, domain_not_found, dkim_not_ready, exchange_bootstrap_not_ready,
+// access_denied, or an error of the platform.
 func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
 	t, d, err := s.loadWithConsent(ctx, owner, id, name)
 	if err != nil {

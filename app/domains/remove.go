@@ -30,8 +30,7 @@ type RemoveResult struct {
 // true, Remove first removes the domain at the platform. DNS records in the domain's zone stay.
 //
 // It fails with tenant_not_found, domain_not_found or domain_in_use. If fromPlatform is true, it
-// also fails with a code of Tenant.CheckConsent or an error of the platform. A failed removal can
-// be repeated.
+// also fails with access_denied or an error of the platform. A failed removal can be repeated.
 func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, fromPlatform bool, encoder ports.AnswerEncoder[RemoveResult]) (RemoveResult, error) {
 	d, err := s.Removals.RemovableDomain(ctx, owner, id, domain.ParseNameOrNone(name))
 	if err != nil {

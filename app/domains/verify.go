@@ -13,8 +13,8 @@ import (
 
 // Verify asks the platform to verify a domain, and returns the stored domain. It is idempotent.
 //
-// It fails with tenant_not_found, domain_not_found, a code of Tenant.CheckConsent,
-// verification_failed, or an error of the platform.
+// It fails with tenant_not_found, domain_not_found, access_denied, verification_failed, or an error
+// of the platform.
 func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
 	t, d, err := s.loadWithConsent(ctx, owner, id, name)
 	if err != nil {
@@ -43,7 +43,8 @@ func (s *Service) loadDomain(ctx context.Context, owner access.AccountID, id ten
 	return t, d, err
 }
 
-// loadWithConsent loads a tenant and its domain. It fails with a code of Tenant.CheckConsent.
+// loadWithConsent loads a tenant and its domain. It fails with access_denied if the consent was
+// revoked.
 func (s *Service) loadWithConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {
 	t, d, err := s.loadDomain(ctx, owner, id, name)
 	if err == nil {

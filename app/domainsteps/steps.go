@@ -123,8 +123,8 @@ func (s *Steps) loadWithConsent(ctx context.Context, owner access.AccountID, dom
 	return t, d, err
 }
 
-// loadTenantWithConsent returns the tenant of a domain. It fails with a code of
-// Tenant.CheckConsent.
+// loadTenantWithConsent returns the tenant of a domain. It fails with access_denied if the consent
+// was revoked.
 func (s *Steps) loadTenantWithConsent(ctx context.Context, owner access.AccountID, d domain.Domain) (tenant.Tenant, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)
 	if err == nil {

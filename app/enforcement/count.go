@@ -27,7 +27,7 @@ const maxRead = 25 * time.Second
 func (p *pass) count(ctx context.Context) error {
 	readCtx, cancel := p.readContext(ctx)
 	defer cancel()
-	for _, r := range sendlimit.Readings(p.Mark, p.now, p.zone) {
+	for _, r := range sendlimit.Readings(p.Mark, p.now, p.location) {
 		if err := p.countReading(ctx, readCtx, r); err != nil {
 			return err
 		}

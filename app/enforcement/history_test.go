@@ -223,7 +223,7 @@ func (h *history) changeTimeZone(t *testing.T) {
 	zone := []string{"UTC", "Europe/Berlin", "America/St_Johns", "Asia/Tokyo", "Pacific/Kiritimati"}[h.IntN(5)]
 	h.note("the time zone is %s", zone)
 	var err error
-	h.want.zone, err = sendlimit.TimeZone(zone)
+	h.want.location, err = sendlimit.TimeZone(zone)
 	must(t, err)
 	_, err = h.store.SetTimeZone(t.Context(), h.id, zone)
 	must(t, err)
@@ -393,7 +393,7 @@ func (h *history) checkFinalState(t *testing.T) {
 	h.advance(max(0, h.latestClock.Sub(h.now)) + maxTraceLag)
 	h.note("no more faults")
 	h.runFourTimes(t)
-	if day, lastBlock := sendlimit.DayOf(h.now, h.want.zone), h.lastBlockTime(t); !lastBlock.Before(day.End) {
+	if day, lastBlock := sendlimit.DayOf(h.now, h.want.location), h.lastBlockTime(t); !lastBlock.Before(day.End) {
 		h.note("the clock reaches the time of the last block")
 		h.advance(lastBlock.Sub(h.now))
 		h.runFourTimes(t)
@@ -405,7 +405,7 @@ func (h *history) checkFinalState(t *testing.T) {
 			t.Fatalf("%s sent %d by %s, with the limits %v and its own %d: %+v", m.Address, n, h.now, h.want.limits, h.want.own[m.Address], m)
 		}
 	}
-	day := sendlimit.DayOf(h.now, h.want.zone)
+	day := sendlimit.DayOf(h.now, h.want.location)
 	must(t, h.run(t))
 	if h.checkConsistent(t); day.Contains(h.now) && h.fake.Effects("Block") != writes {
 		t.Fatal("unchanged values were written again")

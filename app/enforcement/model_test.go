@@ -9,10 +9,10 @@ import (
 
 // model computes the expected state of a tenant, without the code under test.
 type model struct {
-	zone   *time.Location
-	sent   map[string][]time.Time // times of the accepted messages, by address
-	limits map[string]int         // limits by domain; "" is the whole tenant
-	own    map[string]int         // limits of single mailboxes, by address
+	location *time.Location
+	sent     map[string][]time.Time // times of the accepted messages, by address
+	limits   map[string]int         // limits by domain; "" is the whole tenant
+	own      map[string]int         // limits of single mailboxes, by address
 }
 
 func newModel() *model {
@@ -21,9 +21,9 @@ func newModel() *model {
 
 // today returns how many messages an address sent on the day of now.
 func (m *model) today(address string, now time.Time) (n int) {
-	date := now.In(m.zone).Format(time.DateOnly)
+	date := now.In(m.location).Format(time.DateOnly)
 	for _, at := range m.sent[address] {
-		if at.In(m.zone).Format(time.DateOnly) == date {
+		if at.In(m.location).Format(time.DateOnly) == date {
 			n++
 		}
 	}

@@ -113,9 +113,9 @@ func (a *applier) setRule(ctx context.Context, scope string) error {
 
 // changesRule reports whether a change of the decision, or an intent of an earlier pass, may change
 // the rule of a scope. Such a rule must be set even if the listed rule already has the requested
-// state. The list can come from a lagging replica and show an old state. An unblock may change the
-// rule of its own scope, the tenant-wide rule, and each rule whose scope has no policy. Each of
-// these rules can list the mailbox.
+// state. The listed rules can come from a lagging replica and show an old state. An unblock may
+// change the rule of its own scope, the tenant-wide rule, and each rule whose scope has no policy.
+// Each of these rules can list the mailbox.
 func (a *applier) changesRule(scope string) bool {
 	return slices.ContainsFunc(slices.Concat(a.Changes, a.intents), func(c sendlimit.Change) bool {
 		return c.Scope == scope || c.Action == sendlimit.Unblocked && (scope == sendlimit.TenantWide || !a.HasPolicy(scope))
@@ -199,7 +199,7 @@ type missingMailboxes struct {
 }
 
 // add records missing mailboxes of a tenant and deletes the expired ids of all tenants.
-func (missing *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time) {
+func (missing *missingMailboxes) add(tenantID tenant.GUID, mailboxIDs []string, now time.Time) {
 	missing.mu.Lock()
 	defer missing.mu.Unlock()
 	if missing.byTenant == nil {
@@ -209,22 +209,22 @@ func (missing *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time
 		maps.DeleteFunc(expiry, func(_ string, until time.Time) bool { return !now.Before(until) })
 		return len(expiry) == 0
 	})
-	if missing.byTenant[id] == nil {
-		missing.byTenant[id] = map[string]time.Time{}
+	if missing.byTenant[tenantID] == nil {
+		missing.byTenant[tenantID] = map[string]time.Time{}
 	}
-	for _, mailbox := range ids {
-		missing.byTenant[id][mailbox] = now.Add(sendlimit.MaxInterval)
+	for _, mailboxID := range mailboxIDs {
+		missing.byTenant[tenantID][mailboxID] = now.Add(sendlimit.MaxInterval)
 	}
 }
 
 // exclude returns the mailboxes without the missing mailboxes. It keeps a missing mailbox that is
 // blocked, because that mailbox still needs an unblock. It also keeps a mailbox whose id expires
 // later than sendlimit.MaxInterval from now. Such an expiry can only come from clock skew.
-func (missing *missingMailboxes) exclude(id tenant.GUID, mailboxes []sendlimit.MailboxState, now time.Time) []sendlimit.MailboxState {
+func (missing *missingMailboxes) exclude(tenantID tenant.GUID, mailboxes []sendlimit.MailboxState, now time.Time) []sendlimit.MailboxState {
 	missing.mu.Lock()
 	defer missing.mu.Unlock()
 	return slices.DeleteFunc(mailboxes, func(m sendlimit.MailboxState) bool {
-		until := missing.byTenant[id][m.ID]
+		until := missing.byTenant[tenantID][m.ID]
 		return m.BlockedAt.IsZero() && now.Before(until) && until.Sub(now) <= sendlimit.MaxInterval
 	})
 }

@@ -65,7 +65,7 @@ type pass struct {
 
 	platform   ports.MailTenant
 	lease      *lease.Lease
-	zone       *time.Location // the tenant's time zone
+	location   *time.Location // the tenant's time zone
 	now        time.Time      // when the pass began
 	day        sendlimit.Day  // the current day in the tenant's time zone
 	readBudget time.Duration  // remaining time for trace calls
@@ -137,10 +137,10 @@ func (r *Runner) leaseDuration() time.Duration {
 // again. If counting fails, enforce decides from the stored counts. A pass can therefore unblock
 // mailboxes on a new day even if the trace cannot be read.
 func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
-	if p.zone, err = sendlimit.TimeZone(p.TimeZone); err != nil {
+	if p.location, err = sendlimit.TimeZone(p.TimeZone); err != nil {
 		return due, err
 	}
-	p.day = sendlimit.DayOf(p.now, p.zone)
+	p.day = sendlimit.DayOf(p.now, p.location)
 	if p.Mark.IsZero() { // the first pass stores the orphan rules before it stores a mark
 		if _, err := p.scopesWithRules(ctx); err != nil {
 			return due, err

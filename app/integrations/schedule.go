@@ -20,7 +20,7 @@ import (
 // integration.
 const RefreshKind = "sending_refresh"
 
-// SessionKind is the kind of jobs that end an expired session. sessionName returns the id of a job.
+// SessionKind is the kind of jobs that end an expired session. sessionJobID returns the id of a job.
 const SessionKind = "sending_session"
 
 const (
@@ -99,22 +99,22 @@ func (s *Service) expiredSessions(ctx context.Context) ([]ports.Wakeup, error) {
 	expired, err := s.Connections.PendingSessions(ctx, s.now().Add(-sessionGrace), maxSessions)
 	wakeups := make([]ports.Wakeup, 0, len(expired))
 	for _, session := range expired {
-		wakeups = append(wakeups, ports.Wakeup{Kind: SessionKind, ID: sessionName(session.Session), Account: session.Account})
+		wakeups = append(wakeups, ports.Wakeup{Kind: SessionKind, ID: sessionJobID(session.Session), Account: session.Account})
 	}
 	return wakeups, err
 }
 
-func sessionName(s integration.Session) string {
+func sessionJobID(s integration.Session) string {
 	return s.IntegrationID + "/" + s.MailboxID + "/" + s.ID
 }
 
 // endSession ends an expired session. It ignores a session that was deleted.
 func (s *Service) endSession(ctx context.Context, w ports.Wakeup) error {
-	names := strings.Split(w.ID, "/") // the ids of the integration, the mailbox and the session
-	if len(names) != 3 {
+	ids := strings.Split(w.ID, "/") // the ids of the integration, the mailbox and the session
+	if len(ids) != 3 {
 		return fmt.Errorf("%q is not the name of a session", w.ID)
 	}
-	err := s.endExpired(ctx, w.Account, names[0], names[1], names[2])
+	err := s.endExpired(ctx, w.Account, ids[0], ids[1], ids[2])
 	for _, deleted := range []fault.Code{fault.IntegrationNotFound, fault.MailboxNotFound, fault.SessionNotFound} {
 		if errors.Is(err, deleted) {
 			return nil

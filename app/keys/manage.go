@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// KeyRequest is the input of Create. A key is not limited in Tenants, Networks or ExpiresAt if the
-// field is empty.
+// KeyRequest is the input of Create. If Tenants, Networks or ExpiresAt is nil, the key has no limit
+// of this kind.
 type KeyRequest struct {
 	Name                      string
 	Scopes, Tenants, Networks []string

@@ -144,8 +144,8 @@ func (l *Lease) renewUntilLost(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		attempt, cancel := context.WithTimeout(ctx, l.duration/3)
-		err := l.Renew(attempt)
+		attemptCtx, cancel := context.WithTimeout(ctx, l.duration/3)
+		err := l.Renew(attemptCtx)
 		cancel()
 		switch {
 		case ctx.Err() != nil:

@@ -149,11 +149,11 @@ func (e *policyEnding) listRules(ctx context.Context) (rules []sendlimit.Rule, e
 // moves from this policy's rule to the tenant-wide rule, tenantWideList holds all addresses that
 // the tenant-wide rule must block. Otherwise tenantWideList is nil.
 func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []sendlimit.Change, tenantWideList []string, err error) {
-	zone, err := sendlimit.TimeZone(e.claim.TimeZone)
+	location, err := sendlimit.TimeZone(e.claim.TimeZone)
 	if err != nil {
 		return nil, nil, err
 	}
-	day := sendlimit.DayOf(now, zone)
+	day := sendlimit.DayOf(now, location)
 	policies, err := e.Policies.Policies(ctx, e.claim.Account, e.claim.Tenant)
 	if err != nil {
 		return nil, nil, err

@@ -40,9 +40,9 @@ type Result struct {
 // request continues the work.
 //
 // It fails with invalid_request, tenant_not_found, domain_not_found, the codes of
-// mailbox.CheckAddresses and mailbox.CheckPassword, or a code of Tenant.CheckConsent. It also fails
-// with domain_not_verified, mailbox_limit_reached, tenant_limit_reached,
-// exchange_bootstrap_not_ready and smtp_auth_not_enabled.
+// mailbox.CheckAddresses and mailbox.CheckPassword, or access_denied. It also fails with
+// domain_not_verified, mailbox_limit_reached, tenant_limit_reached, exchange_bootstrap_not_ready
+// and smtp_auth_not_enabled.
 //
 // Provision reserves a row for each mailbox before it calls the platform. After a crash, a
 // repetition of the request continues from these rows. A reserved row counts towards the domain's

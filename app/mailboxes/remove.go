@@ -35,8 +35,8 @@ type RemoveResult struct {
 // object id, so a newer mailbox with the same address stays.
 //
 // It fails with tenant_not_found, mailbox_not_found, confirmation_required,
-// exchange_bootstrap_not_ready, a code of Tenant.CheckConsent, or an error of a platform. A failed
-// removal can be repeated.
+// exchange_bootstrap_not_ready, access_denied, or an error of a platform. A failed removal can be
+// repeated.
 func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID, confirm string, encoder ports.AnswerEncoder[RemoveResult]) (RemoveResult, error) {
 	m, err := s.Removals.RemovableMailbox(ctx, owner, id, mailboxID)
 	if err != nil {

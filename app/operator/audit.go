@@ -56,7 +56,7 @@ func auditCommand() *cobra.Command {
 	group := &cobra.Command{Use: "audit", Short: "The audit log: actions of operators, and the proof of a customer's export"}
 	var account, since string
 	var limit int
-	events := &cobra.Command{
+	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the actions of operators, newest first",
 		Long: "Lists the actions of operators, newest first: who did what, and when. An action is recorded together with\n" +
@@ -82,11 +82,11 @@ func auditCommand() *cobra.Command {
 			return cli.List(cmd, "events", rows)
 		}),
 	}
-	events.Flags().StringVar(&account, "account", "", "only actions on this account: its id or e-mail address")
-	events.Flags().StringVar(&since, "since", "", "only actions since this time: 2026-11-21, 2026-11-21T08:00:00Z, or 24h for the last day")
-	events.Flags().IntVar(&limit, "limit", 100, "maximum number of entries")
-	settings.Config{}.AddFlags(events.Flags())
-	group.AddCommand(events, auditVerifyCommand())
+	list.Flags().StringVar(&account, "account", "", "only actions on this account: its id or e-mail address")
+	list.Flags().StringVar(&since, "since", "", "only actions since this time: 2026-11-21, 2026-11-21T08:00:00Z, or 24h for the last day")
+	list.Flags().IntVar(&limit, "limit", 100, "maximum number of entries")
+	settings.Config{}.AddFlags(list.Flags())
+	group.AddCommand(list, auditVerifyCommand())
 	return group
 }
 

@@ -131,12 +131,12 @@ func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []stri
 // recordUnblocks stores that the blocked mailboxes are unblocked. The events of the unblocks are
 // kept after the tenant is deleted.
 func (s *Service) recordUnblocks(ctx context.Context, claim ports.TenantClaim) error {
-	zone, err := sendlimit.TimeZone(claim.TimeZone)
+	location, err := sendlimit.TimeZone(claim.TimeZone)
 	if err != nil {
 		return err
 	}
 	now := s.Now()
-	day := sendlimit.DayOf(now, zone)
+	day := sendlimit.DayOf(now, location)
 	policies, err := s.Policies.Policies(ctx, claim.Account, claim.Tenant)
 	if err != nil {
 		return err

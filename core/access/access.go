@@ -117,10 +117,11 @@ func (a Account) CheckActive() error {
 	return nil
 }
 
-// CheckMayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link,
-// with which an administrator connects a tenant. connected is the number of tenants with a valid
-// consent. Tenants with a revoked consent are not counted, because connecting one of them again
-// needs no new slot. CheckMayAttach checks the slots again when the administrator confirms.
+// CheckMayConnect fails with tenant_limit_reached if no tenant slot is free. It is called before a
+// connect link is created. With this link, an administrator connects a tenant. connected is the
+// number of tenants with a valid consent. Tenants with a revoked consent are not counted, because
+// connecting one of them again needs no new slot. CheckMayAttach checks the slots again when the
+// administrator confirms.
 func (a Account) CheckMayConnect(connected int) error {
 	if connected >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)

@@ -53,8 +53,8 @@ func Verify(export io.Reader) (Proof, error) {
 		if err != nil {
 			return Proof{}, &BrokenError{Line: p.Entries + 1, Reason: err.Error()}
 		}
-		if e.lastDeleted != "" {
-			deleted[e.lastDeleted] = true
+		if e.lastDeletedHash != "" {
+			deleted[e.lastDeletedHash] = true
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
@@ -69,7 +69,7 @@ func Verify(export io.Reader) (Proof, error) {
 }
 
 // add checks that e follows the entries in p, and adds it to them.
-func (p *Proof) add(e link) error {
+func (p *Proof) add(e parsedEntry) error {
 	switch {
 	case p.Entries == 0 && e.sequence < 1:
 		return errors.New("the sequence of an entry is at least 1")
@@ -86,40 +86,40 @@ func (p *Proof) add(e link) error {
 	return nil
 }
 
-// link has the parts of an entry that Verify needs.
-type link struct {
+// parsedEntry has the parts of an entry that Verify needs.
+type parsedEntry struct {
 	sequence           int64
 	previousHash, hash string
-	lastDeleted        string // the hash of the last deleted entry, if the action is DropEntries
+	lastDeletedHash    string // the hash of the last deleted entry, if the action is DropEntries
 }
 
 // parseEntry parses a line and checks its hash.
-func parseEntry(line []byte) (link, error) {
+func parseEntry(line []byte) (parsedEntry, error) {
 	members, err := parseObject(line)
 	if err != nil {
-		return link{}, err
+		return parsedEntry{}, err
 	}
-	var e link
+	var e parsedEntry
 	e.hash, _ = members[hashMember].(string)
 	delete(members, hashMember)
 	text, err := appendCanonical(nil, members)
 	if err != nil {
-		return link{}, err
+		return parsedEntry{}, err
 	}
 	if hashOf(text) != e.hash {
-		return link{}, errors.New("hash is not the hash of the entry")
+		return parsedEntry{}, errors.New("hash is not the hash of the entry")
 	}
 	number, _ := members["sequence"].(json.Number)
 	sequence, err := number.Float64()
 	if err != nil {
-		return link{}, errors.New("the entry has no sequence")
+		return parsedEntry{}, errors.New("the entry has no sequence")
 	}
 	e.sequence = int64(sequence)
 	e.previousHash, _ = members["previous_hash"].(string)
 	actor, _ := members["actor"].(map[string]any)
 	subject, _ := members["subject"].(map[string]any)
 	if actor["type"] == string(Service) && members["action"] == string(DropEntries) && subject["type"] == EntryHash {
-		e.lastDeleted, _ = subject["id"].(string)
+		e.lastDeletedHash, _ = subject["id"].(string)
 	}
 	return e, nil
 }

@@ -44,7 +44,7 @@ func ValidDMARC(text string) bool {
 // a parent domain applies, decideDMARC adds no record, because a new one could weaken the policy.
 func (z zoneView) decideDMARC(want Record) verdict {
 	aliasTargets := z.setAt(want.Name, CNAME).Values
-	// Receivers accept a record from a wildcard, so such a record counts too.
+	// z.values includes records from a wildcard, because receivers accept such records.
 	records := filter(z.values(want.Name, TXT), isDMARC)
 	delegation := z.setAt(want.Name, NS).Values
 	inherited := z.inheritedTags()

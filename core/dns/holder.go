@@ -81,8 +81,8 @@ func providerOf(host string, providers []Provider) (match Provider, found bool) 
 // suffix.
 func matchesPattern(host, pattern string) bool {
 	host, pattern = normalName(host), normalName(pattern)
-	if end, wild := strings.CutPrefix(pattern, "*"); wild {
-		return strings.HasPrefix(end, ".") && strings.HasSuffix(host, end) && len(host) > len(end)
+	if suffix, wild := strings.CutPrefix(pattern, "*"); wild {
+		return strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
 	}
 	return host == pattern
 }
@@ -148,9 +148,10 @@ type Holder struct {
 }
 
 // FindHolder returns the provider that serves the zone of a read. If a connection has access to the
-// published zone, its provider is the holder, whatever names its servers have. Otherwise Detect
-// determines the provider, and Access is the first relevant access in the order of
-// standingPriority. If no access is relevant, Access has the standing NoConnection.
+// zone, and its provider publishes the zone, this provider is the holder. The names of the name
+// servers do not matter in this case. Otherwise Detect determines the provider, and Access is the
+// first relevant access in the order of standingPriority. If no access is relevant, Access has the
+// standing NoConnection.
 func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
 	h := Holder{Detection: Detect(read, providers), Access: Access{Standing: NoConnection}}
 	checked := make([]Access, 0, len(accesses))
@@ -205,13 +206,13 @@ func (a Access) checkDelegation(delegation []string) Access {
 func detectionOf(id string, providers []Provider) Detection {
 	for _, p := range providers {
 		if p.ID == id {
-			return Detection{Provider: p, Title: p.name()}
+			return Detection{Provider: p, Title: p.titleOrID()}
 		}
 	}
 	return Detection{Provider: Provider{ID: id}, Title: id}
 }
 
-func (p Provider) name() string {
+func (p Provider) titleOrID() string {
 	if p.Title != "" {
 		return p.Title
 	}

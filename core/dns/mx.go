@@ -97,8 +97,8 @@ func isAddress(host string) bool {
 	return err == nil
 }
 
-// decideMX decides on the MX. The platform specifies the desired record only after verification.
-// Until then, decideMX only detects conflicts.
+// decideMX decides on the MX records. The platform specifies the desired record only after
+// verification. Until then, decideMX only detects conflicts.
 func (z zoneView) decideMX(want Record) verdict {
 	values := z.setAt(want.Name, MX).Values
 	if z.domainIsCNAME() {

@@ -213,8 +213,8 @@ func SPFReferences(text string) []string {
 			names = append(names, normalName(t.value))
 		}
 	}
-	if to := r.redirect(); to != "" && !strings.Contains(to, "%") {
-		names = append(names, normalName(to))
+	if target := r.redirect(); target != "" && !strings.Contains(target, "%") {
+		names = append(names, normalName(target))
 	}
 	return names
 }

@@ -42,22 +42,22 @@ func (t spfTree) count(r spfRecord, path []string, total *spfCost) {
 			total.lookups++
 		}
 	}
-	if to := r.redirect(); to != "" {
-		t.follow(to, path, total)
+	if target := r.redirect(); target != "" {
+		t.follow(target, path, total)
 	}
 }
 
-func (t spfTree) follow(to string, path []string, total *spfCost) {
+func (t spfTree) follow(target string, path []string, total *spfCost) {
 	total.lookups++
-	to = normalName(to)
-	if total.lookups > maxLookups || strings.Contains(to, "%") {
+	target = normalName(target)
+	if total.lookups > maxLookups || strings.Contains(target, "%") {
 		return
 	}
-	if slices.Contains(path, to) {
+	if slices.Contains(path, target) {
 		total.lookups = maxLookups + 1 // a loop needs endless lookups
 		return
 	}
-	texts, known := t[to]
+	texts, known := t[target]
 	if !known {
 		total.unknown = true
 		return
@@ -67,7 +67,7 @@ func (t spfTree) follow(to string, path []string, total *spfCost) {
 	}
 	next, ok := soleSPF(texts)
 	total.broken = total.broken || !ok
-	t.count(next, append(slices.Clip(path), to), total)
+	t.count(next, append(slices.Clip(path), target), total)
 }
 
 // reaches reports whether a record includes the name of an include term, directly or through the
@@ -83,18 +83,18 @@ func (t spfTree) leadsTo(r spfRecord, name string, seen map[string]bool) bool {
 			names = append(names, normalName(term.value))
 		}
 	}
-	if to := r.redirect(); to != "" {
-		names = append(names, normalName(to))
+	if target := r.redirect(); target != "" {
+		names = append(names, normalName(target))
 	}
-	return slices.ContainsFunc(names, func(to string) bool {
-		if to == name {
+	return slices.ContainsFunc(names, func(target string) bool {
+		if target == name {
 			return true
 		}
-		next, ok := soleSPF(t[to])
-		if !ok || seen[to] {
+		next, ok := soleSPF(t[target])
+		if !ok || seen[target] {
 			return false
 		}
-		seen[to] = true
+		seen[target] = true
 		return t.leadsTo(next, name, seen)
 	})
 }

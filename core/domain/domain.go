@@ -30,7 +30,7 @@ type Domain struct {
 	TenantGUID tenant.GUID
 	Name       string // lower-case A-labels, no final dot
 	// Added is false until the platform has confirmed that the domain was added. Until then the row
-	// only counts towards MaxPerTenant, and the API does not list the domain.
+	// is only a reservation: it counts towards MaxPerTenant, and the API does not list the domain.
 	Added bool
 	// JustReserved is not stored. It is true when a reservation has just created the row.
 	JustReserved bool

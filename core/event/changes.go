@@ -44,9 +44,9 @@ func ofTenant(eventType Type, t tenant.Tenant) Event {
 }
 
 // OfReadiness returns the event of a tenant whose readiness changed.
-func OfReadiness(id tenant.GUID, r tenant.Readiness) Event {
-	return Event{Type: TenantReadinessChanged, Tenant: id, Subject: Subject{Tenant, string(id)}, Data: ReadinessData{
-		TenantID: string(id), Status: string(r.Status()), Consent: string(r.Consent), ExchangeBootstrap: string(r.Bootstrap),
+func OfReadiness(tenantID tenant.GUID, r tenant.Readiness) Event {
+	return Event{Type: TenantReadinessChanged, Tenant: tenantID, Subject: Subject{Tenant, string(tenantID)}, Data: ReadinessData{
+		TenantID: string(tenantID), Status: string(r.Status()), Consent: string(r.Consent), ExchangeBootstrap: string(r.Bootstrap),
 		SMTPAuth: string(r.SMTPAuth), Discovery: string(r.Discovery), DomainsVerified: r.DomainsVerified, DomainsTotal: r.DomainsTotal,
 		MailboxesTotal: r.MailboxesTotal, ReadyToProvision: r.ReadyToProvision, NextStep: orNil(r.NextStep),
 	}}
@@ -127,9 +127,9 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 	return []Event{e}
 }
 
-// OfMailbox returns the events of a change of a mailbox, except when it is blocked or unblocked;
-// see OfBlock. A mailbox that the API does not list yet has no events. removalType is the type of
-// the event of a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
+// OfMailbox returns the events of a change of a mailbox. OfBlock returns the event of a block or an
+// unblock. A mailbox that the API does not list yet has no events. removalType is the type of the
+// event of a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
 // MailboxRemoved.
 func OfMailbox(before, after mailbox.Mailbox, removalType Type) []Event {
 	listedBefore, listedAfter := before.Stage.IsListed(), after.Stage.IsListed()
@@ -195,10 +195,10 @@ func ofIntegration(eventType Type, i integration.Integration) Event {
 	}}
 }
 
-// OfConnection returns the events of a change of a connection. id is the tenant of the connection's
-// mailbox. The event is ConnectionExpired if the status was ConnectionConnected and becomes
-// ConnectionPending, ConnectionFailed or ConnectionOther.
-func OfConnection(id tenant.GUID, before, after integration.Connection) []Event {
+// OfConnection returns the events of a change of a connection. tenantID is the tenant of the
+// connection's mailbox. The event is ConnectionExpired if the status was ConnectionConnected and
+// becomes ConnectionPending, ConnectionFailed or ConnectionOther.
+func OfConnection(tenantID tenant.GUID, before, after integration.Connection) []Event {
 	if after.ID == "" { // a deleted connection
 		after = before
 		after.Status, after.Reason = integration.ConnectionDisconnected, ""
@@ -217,8 +217,8 @@ func OfConnection(id tenant.GUID, before, after integration.Connection) []Event 
 	default:
 		return nil
 	}
-	return []Event{{Type: eventType, Tenant: id, Subject: Subject{Connection, after.ID}, Data: ConnectionData{
-		TenantID: string(id), ConnectionID: after.ID, IntegrationID: after.IntegrationID, MailboxID: after.MailboxID,
+	return []Event{{Type: eventType, Tenant: tenantID, Subject: Subject{Connection, after.ID}, Data: ConnectionData{
+		TenantID: string(tenantID), ConnectionID: after.ID, IntegrationID: after.IntegrationID, MailboxID: after.MailboxID,
 		Status: string(after.Status), Reason: orNil(after.Reason),
 	}}}
 }

@@ -32,7 +32,7 @@ const (
 	MailboxRestricted Type = "mailbox.restricted" // by the mail platform
 	MailboxVanished   Type = "mailbox.vanished"   // the mail platform no longer has the mailbox
 	MailboxRemoved    Type = "mailbox.removed"
-	MailboxWouldBlock Type = "mailbox.would_block" // a policy in shadow mode would block the mailbox
+	MailboxWouldBlock Type = "mailbox.would_block" // a policy in shadow mode, which blocks no mailbox, would block this mailbox
 
 	IntegrationConnected          Type = "integration.connected"
 	IntegrationCredentialRejected Type = "integration.credential_rejected"
@@ -50,7 +50,7 @@ const (
 
 	PolicySet     Type = "policy.set"
 	PolicyRemoved Type = "policy.removed"
-	LimitStepped  Type = "limit.stepped" // the ramp of a policy reached its next limit
+	LimitStepped  Type = "limit.stepped" // the ramp of a policy, which raises its limit step by step, reached the next limit
 )
 
 // Kind describes the events of a type.

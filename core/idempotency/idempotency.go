@@ -165,8 +165,8 @@ var statusesNotKept = []int{401, 402, 404, 429}
 //   - The answer to a successful request is kept.
 //   - A refusal (4xx) is kept if a provider or a DNS server was asked and answered, because the
 //     answer to a repeated request might differ. There are two exceptions: statuses in
-//     statusesNotKept, and refusals for which fromStore is true. Such a refusal depends only on
-//     stored data, which a concurrent request can change.
+//     statusesNotKept, and refusals for which fromStore is true. A refusal of the second kind
+//     depends only on stored data, which a concurrent request can change.
 //   - For any other request, only the key is kept if the request asked a provider or the DNS, or
 //     changed data. Otherwise the key is released.
 func DecideEnd(status int, fromStore bool, e Effects) Result {

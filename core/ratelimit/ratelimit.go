@@ -40,9 +40,9 @@ type Log struct {
 }
 
 // Take decides on a request at the time now. An allowed request counts as accepted at the time
-// since. This time is earlier than now if a different counter has already accepted the request. The
-// caller passes token to GiveBack to undo the request.
-func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Duration) {
+// acceptedAt. This time is earlier than now if a different counter has already accepted the
+// request. The caller passes token to GiveBack to undo the request.
+func (l *Log) Take(b Bucket, now, acceptedAt time.Duration) (v Verdict, token time.Duration) {
 	l.dropUntil(now - b.Window)
 	inWindow := l.accepted[l.expired:]
 	if n := len(inWindow); n >= b.Limit {
@@ -50,11 +50,11 @@ func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Du
 		return Verdict{Limit: b.Limit, ResetIn: inWindow[0] + b.Window - now, RetryIn: inWindow[n-b.Limit] + b.Window - now}, 0
 	}
 	if n := len(inWindow); n > 0 {
-		since = max(since, inWindow[n-1]) // keep the entries sorted
+		acceptedAt = max(acceptedAt, inWindow[n-1]) // keep the entries sorted
 	}
-	l.accepted = append(l.accepted, since)
+	l.accepted = append(l.accepted, acceptedAt)
 	inWindow = l.accepted[l.expired:]
-	return Verdict{Allowed: true, Limit: b.Limit, Remaining: b.Limit - len(inWindow), ResetIn: inWindow[0] + b.Window - now}, since
+	return Verdict{Allowed: true, Limit: b.Limit, Remaining: b.Limit - len(inWindow), ResetIn: inWindow[0] + b.Window - now}, acceptedAt
 }
 
 // Remaining returns the number of requests that would be allowed at now.

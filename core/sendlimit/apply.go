@@ -24,7 +24,7 @@ func (decision Decision) HasPolicy(scope string) bool { return decision.BlockLis
 // domains with a policy come first, then the tenant-wide rule, then the rules of domains without a
 // policy.
 func (decision Decision) WriteOrder(scopes []string) []string {
-	writeOrder := func(scope string) int {
+	rank := func(scope string) int {
 		switch {
 		case scope == TenantWide:
 			return 1
@@ -34,7 +34,7 @@ func (decision Decision) WriteOrder(scopes []string) []string {
 		return 2
 	}
 	ordered := slices.Clone(scopes)
-	slices.SortFunc(ordered, func(a, b string) int { return cmp.Or(cmp.Compare(writeOrder(a), writeOrder(b)), cmp.Compare(a, b)) })
+	slices.SortFunc(ordered, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 	return ordered
 }
 
@@ -54,7 +54,7 @@ func (decision Decision) MayBlockForFailed(scope string, failed []string) bool {
 // the scopes in failed could not be written. These are the addresses of the scope itself, and the
 // addresses of failed scopes that the scope's rule blocks at present.
 func (decision Decision) AddressesWithFailed(scope string, failed []string, rules []Rule) []string {
-	list := slices.Clone(decision.BlockLists[scope])
+	addresses := slices.Clone(decision.BlockLists[scope])
 	for _, rule := range rules {
 		if !strings.EqualFold(rule.Name, RuleName(scope)) {
 			continue
@@ -62,11 +62,11 @@ func (decision Decision) AddressesWithFailed(scope string, failed []string, rule
 		for _, other := range failed {
 			for _, address := range decision.BlockLists[other] {
 				if rule.blocksAddress(address) {
-					list = append(list, address)
+					addresses = append(addresses, address)
 				}
 			}
 		}
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	slices.Sort(addresses)
+	return slices.Compact(addresses)
 }

@@ -106,15 +106,15 @@ func Decide(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day
 	}
 	for _, m := range mailboxes {
 		scope, covered := policies.Covering(m.Domain)
-		over := covered && mustBlock(m, policies.Effective(m.OwnLimit, m.Domain), day)
-		if over {
+		block := covered && mustBlock(m, policies.Effective(m.OwnLimit, m.Domain), day)
+		if block {
 			decision.BlockLists[scope] = append(decision.BlockLists[scope], m.Address)
 		}
-		if over == m.isBlocked() {
+		if block == m.isBlocked() {
 			continue
 		}
 		action := Unblocked
-		if over {
+		if block {
 			action = Blocked
 		}
 		decision.Changes = append(decision.Changes, m.ChangeTo(action, id, policies, now))

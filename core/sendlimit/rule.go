@@ -88,7 +88,7 @@ func ScopeOfRule(name string) string {
 }
 
 // IsRuleName reports whether RuleName can return this name. The prefix alone is not enough, because
-// foreign rules may use it too.
+// a rule that tenantry did not create may have the same prefix.
 func IsRuleName(name string) bool {
 	name = strings.ToLower(name)
 	scope, prefixed := strings.CutPrefix(name, RulePrefix)
