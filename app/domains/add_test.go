@@ -50,7 +50,7 @@ func TestRepeatedAddReturnsTheSameDomain(t *testing.T) {
 	}
 }
 
-func TestAddOfADomainThatThePlatformHas(t *testing.T) {
+func TestAddStoresADomainThatThePlatformHas(t *testing.T) {
 	fx := newFixture(t)
 	_, err := fx.fake.For(guid).AddDomain(t.Context(), zone)
 	must(t, err)
@@ -271,9 +271,9 @@ func TestAddStoresALostConsent(t *testing.T) {
 	}
 }
 
-// TestRequestsAfterTheConsentWasLost checks which errors requests get once the stored consent is
-// revoked. No call reaches the platform.
-func TestRequestsAfterTheConsentWasLost(t *testing.T) {
+// TestRequestsAreRefusedAfterTheConsentWasLost checks which errors requests get once the stored
+// consent is revoked. No call reaches the platform.
+func TestRequestsAreRefusedAfterTheConsentWasLost(t *testing.T) {
 	fx := newFixture(t)
 	fx.addDomain(t)
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
@@ -300,7 +300,7 @@ func TestRequestsAfterTheConsentWasLost(t *testing.T) {
 	must(t, status(zone)) // reads only the DNS
 }
 
-func TestDKIMStatusWithoutConsent(t *testing.T) {
+func TestDKIMStatusNeedsConsentOnlyToReadTargets(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
@@ -337,7 +337,7 @@ func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
 	}
 }
 
-func TestManyConcurrentAddsOfOneDomain(t *testing.T) {
+func TestManyConcurrentRequestsAddADomainOnce(t *testing.T) {
 	fx := newFixture(t)
 	errs := make([]error, 50)
 	var requests sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-func TestEnableDKIM(t *testing.T) {
+func TestRepeatedEnableDKIMCallsThePlatformOnce(t *testing.T) {
 	fx := newFixture(t)
 	fx.addAndPublishDKIM(t)
 	d, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
@@ -97,7 +97,7 @@ func TestEnableDKIMRefusals(t *testing.T) {
 	}
 }
 
-func TestDKIMStatus(t *testing.T) {
+func TestDKIMStatusFollowsThePublishedRecords(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string
 		arrange              func(*testing.T, *fixture)

@@ -66,7 +66,7 @@ func TestSyncDoesNotRestoreARemovedDomain(t *testing.T) {
 	}
 }
 
-func TestRemoveFromPlatform(t *testing.T) {
+func TestRemoveFromPlatformRemovesTheDomainEverywhere(t *testing.T) {
 	fx := newFixture(t)
 	fx.addAndVerify(t)
 	removed, err := fx.remove(t, true)
@@ -303,9 +303,9 @@ func (fx *fixture) requireRemoval(t *testing.T) {
 	}
 }
 
-// TestRemovalWithUnknownOutcome loses the answer of the platform. The removal may have taken effect
-// or not.
-func TestRemovalWithUnknownOutcome(t *testing.T) {
+// TestRemovalResolvesALostAnswer loses the answer of the platform. The removal has taken effect in
+// one case, and has not in the other.
+func TestRemovalResolvesALostAnswer(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		fx := newFixture(t)
 		fx.addAndVerify(t)

@@ -52,9 +52,9 @@ func TestSurveyFetchesMissingRecords(t *testing.T) {
 	requireRefusal(t, err, fault.AccessDenied)
 }
 
-// TestSurveyWithoutThePlatform checks that a survey uses the stored records while the platform is
-// down or the consent is revoked.
-func TestSurveyWithoutThePlatform(t *testing.T) {
+// TestSurveyWithoutThePlatformUsesStoredRecords checks that a survey uses the stored records while
+// the platform is down or the consent is revoked.
+func TestSurveyWithoutThePlatformUsesStoredRecords(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)
 	d.Signing = dns.Signing{}
@@ -69,9 +69,9 @@ func TestSurveyWithoutThePlatform(t *testing.T) {
 	}
 }
 
-// TestSurveyBeforeVerification checks a platform that returns only the ownership record before
-// verification.
-func TestSurveyBeforeVerification(t *testing.T) {
+// TestSurveyBeforeVerificationNeedsNoPlatform checks a platform that returns only the ownership
+// record before verification.
+func TestSurveyBeforeVerificationNeedsNoPlatform(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addDomain(t).Domain
 	d.Service = nil

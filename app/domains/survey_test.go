@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestSurveyOfAZoneWithForeignRecords(t *testing.T) {
+func TestSurveyReportsConflictsWithForeignRecords(t *testing.T) {
 	fx := newFixture(t)
 	fx.providers.AddProvider(detectedProvider)
 	d := fx.addAndVerify(t)
@@ -94,7 +94,7 @@ func TestSurveyReplacesOnlyManagedRecords(t *testing.T) {
 	}
 }
 
-func TestSurveyWithFailingProviders(t *testing.T) {
+func TestSurveyNamesTheActionForAFailingProvider(t *testing.T) {
 	down := &outcome.Error{Kind: outcome.Down}
 	refusedSettings := &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: no public address"}
 	tooLarge := &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge}
@@ -173,7 +173,7 @@ func TestSurveyAsksNoMoreProvidersThanItMust(t *testing.T) {
 	}
 }
 
-func TestSurveyOfAnUnreliableRead(t *testing.T) {
+func TestSurveyOfAnUnreliableReadCallsNoProvider(t *testing.T) {
 	fx := newFixture(t)
 	fx.providers.AddProvider(detectedProvider)
 	fx.addAndVerify(t)
@@ -206,7 +206,7 @@ func TestSurveyOfAForeignDomainIsRefused(t *testing.T) {
 	}
 }
 
-func TestSurveyWithACancelledContext(t *testing.T) {
+func TestSurveyWithACancelledContextFails(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -226,9 +226,9 @@ func (c cancelingReader) Read(ctx context.Context, owner access.AccountID, name 
 	return c.DNSReader.Read(ctx, owner, name, wanted...)
 }
 
-// TestSurveyWithTheOperatorsDMARC checks that a domain without a DMARC record gets the record that
+// TestSurveyPlansTheOperatorsDMARC checks that a domain without a DMARC record gets the record that
 // the operator has set, or DefaultPolicy.
-func TestSurveyWithTheOperatorsDMARC(t *testing.T) {
+func TestSurveyPlansTheOperatorsDMARC(t *testing.T) {
 	fx := newFixture(t)
 	fx.addDomain(t)
 	for _, record := range []string{"", "v=DMARC1; p=none; rua=mailto:dmarc@example.com"} {

@@ -36,9 +36,9 @@ func TestVerifyReconcilesTheDomain(t *testing.T) {
 	}
 }
 
-// TestVerifyOfADomainThatWasAddedAgain checks that Verify does not use the stored state of a
+// TestVerifyIgnoresTheStateOfARemovedDomain checks that Verify does not use the stored state of a
 // removed domain for a new domain with the same name.
-func TestVerifyOfADomainThatWasAddedAgain(t *testing.T) {
+func TestVerifyIgnoresTheStateOfARemovedDomain(t *testing.T) {
 	fx := newFixture(t)
 	fx.addAndVerify(t)
 	must(t, fx.fake.For(guid).RemoveDomain(t.Context(), zone))
@@ -50,9 +50,8 @@ func TestVerifyOfADomainThatWasAddedAgain(t *testing.T) {
 	}
 }
 
-// TestVerifyOfAVerifiedDomainThatReplicasHide checks that one lagging read does not fail a
-// verification.
-func TestVerifyOfAVerifiedDomainThatReplicasHide(t *testing.T) {
+// TestOneLaggingReadDoesNotFailVerify checks that one lagging read does not fail a verification.
+func TestOneLaggingReadDoesNotFailVerify(t *testing.T) {
 	fx := newFixture(t)
 	fx.addAndVerify(t)
 	fx.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 1})
@@ -132,7 +131,7 @@ func TestLaggingListKeepsAVerifiedDomain(t *testing.T) {
 	}
 }
 
-func TestVerifyBeforeTheMailServerIsReady(t *testing.T) {
+func TestVerifySucceedsBeforeTheMailServerIsReady(t *testing.T) {
 	fx := newFixture(t)
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	d := fx.addAndVerify(t)
@@ -141,7 +140,7 @@ func TestVerifyBeforeTheMailServerIsReady(t *testing.T) {
 	}
 }
 
-func TestVerifyWhileTheMailServerLags(t *testing.T) {
+func TestVerifySucceedsWhileTheMailServerLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		fx.lagMailServer()

@@ -281,9 +281,9 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	}
 }
 
-// TestTenantWithoutMailboxes checks that a pass over a tenant without mailboxes does not read the
-// trace.
-func TestTenantWithoutMailboxes(t *testing.T) {
+// TestTraceOfATenantWithoutMailboxesIsNotRead checks that a pass over a tenant without mailboxes
+// does not read the trace.
+func TestTraceOfATenantWithoutMailboxesIsNotRead(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	fx.syncMailboxes(t, nil)
@@ -309,9 +309,9 @@ func TestLateRowsCountOnTheCurrentDay(t *testing.T) {
 	}
 }
 
-// TestMailboxDiscoveredLate checks mailboxes that are discovered during the day. Their counts
-// include all messages of this day. They get no count of the previous day.
-func TestMailboxDiscoveredLate(t *testing.T) {
+// TestMailboxDiscoveredLateCountsTheWholeDay checks mailboxes that are discovered during the day.
+// Their counts include all messages of this day. They get no count of the previous day.
+func TestMailboxDiscoveredLateCountsTheWholeDay(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	must(t, fx.run(t))
@@ -382,9 +382,9 @@ func TestAFastClockDoesNoLastingHarm(t *testing.T) {
 	}
 }
 
-// TestDayWithoutMidnight checks a block on the day before daylight saving time begins in the
-// Azores. The clock there skips from midnight to one o'clock. The block ends at that moment.
-func TestDayWithoutMidnight(t *testing.T) {
+// TestBlockEndsOnADayWithoutMidnight checks a block on the day before daylight saving time begins
+// in the Azores. The clock there skips from midnight to one o'clock. The block ends at that moment.
+func TestBlockEndsOnADayWithoutMidnight(t *testing.T) {
 	fx := newFixture(t)
 	fx.advance(time.Date(2027, 3, 27, 10, 0, 0, 0, time.UTC).Sub(fx.now))
 	fx.limit(t, sendlimit.TenantWide, 5)

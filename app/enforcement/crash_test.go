@@ -12,10 +12,10 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// TestCrashAtEachStep crashes the process at each step of a pass that blocks one mailbox and
-// unblocks another. The next pass completes both changes. Each change has one event, and no rule is
-// written twice.
-func TestCrashAtEachStep(t *testing.T) {
+// TestNextPassCompletesACrashAtEachStep crashes the process at each step of a pass that blocks one
+// mailbox and unblocks another. The next pass completes both changes. Each change has one event,
+// and no rule is written twice.
+func TestNextPassCompletesACrashAtEachStep(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		for step, crashed := 0, true; crashed; step++ {
 			fx, ada, bob := newWithPendingChanges(t)
@@ -53,10 +53,10 @@ func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fi
 	return fx, ada, bob
 }
 
-// TestCrashThenDifferentDecision crashes a pass. The next pass decides differently and can crash
-// too. Each change at the platform still has its event. Over all cases, passes crash before and
-// after each step in crashSteps.
-func TestCrashThenDifferentDecision(t *testing.T) {
+// TestChangesOfACrashedPassKeepTheirEvents crashes a pass. The next pass decides differently and
+// can crash too. Each change at the platform still has its event. Over all cases, passes crash
+// before and after each step in crashSteps.
+func TestChangesOfACrashedPassKeepTheirEvents(t *testing.T) {
 	store, reached, n := newStore(t), map[string]bool{}, 0
 	for _, afterEffect := range []bool{false, true} {
 		for first, crashed := 0, true; crashed; first++ {
@@ -76,7 +76,7 @@ func TestCrashThenDifferentDecision(t *testing.T) {
 	}
 	for _, step := range crashSteps {
 		if !reached["before "+step] || !reached["after "+step] {
-			t.Errorf("no pass crashed before %s, or none after it", step)
+			t.Errorf("no pass crashed before %s, or no pass crashed after it", step)
 		}
 	}
 }
@@ -90,7 +90,8 @@ func (p *crashPlan) crashPoint() string {
 	return "before " + p.lastStep
 }
 
-// crashSteps are the steps before and after which TestCrashThenDifferentDecision must crash.
+// crashSteps are the steps before and after which TestChangesOfACrashedPassKeepTheirEvents must
+// crash.
 var crashSteps = []string{"SaveCounts", "ReconcileIntents", "SaveIntents", "Block", "SaveChanges", "ReleaseTenant"}
 
 // TestIntentsStayOpenWithoutRules checks that a pass with open intents makes no decision while it

@@ -46,10 +46,10 @@ func (s seizingClaims) SeizeTenant(ctx context.Context, owner access.AccountID, 
 	return r, won, err
 }
 
-// TestDeleteDuringCall deletes a tenant during a long call of a pass. The deletion revokes the
-// lease of the pass. No rule remains, whether the call takes effect before or after the revocation.
-// The block and the unblock have one event each.
-func TestDeleteDuringCall(t *testing.T) {
+// TestDeleteDuringCallLeavesNoRule deletes a tenant during a long call of a pass. The deletion
+// revokes the lease of the pass. No rule remains, whether the call takes effect before or after the
+// revocation. The block and the unblock have one event each.
+func TestDeleteDuringCallLeavesNoRule(t *testing.T) {
 	for name, lateEffect := range map[string]bool{"the call takes effect before the revocation": false, "the call takes effect after the revocation": true} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)

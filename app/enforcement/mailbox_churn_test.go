@@ -35,9 +35,9 @@ func (fx *fixture) syncMailboxes(t *testing.T, present []string) {
 	must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, found))
 }
 
-// TestSyncDropsBlockedMailbox checks a blocked mailbox that a sync deletes. The mailbox is
+// TestMailboxThatASyncDropsIsUnblocked checks a blocked mailbox that a sync deletes. The mailbox is
 // unblocked, and the events of the block and the unblock are kept.
-func TestSyncDropsBlockedMailbox(t *testing.T) {
+func TestMailboxThatASyncDropsIsUnblocked(t *testing.T) {
 	fx := newFixture(t)
 	ada := fx.mailboxes[0].Address
 	present := addresses(fx.mailboxes)
@@ -57,9 +57,9 @@ func TestSyncDropsBlockedMailbox(t *testing.T) {
 	}
 }
 
-// TestUnblockWithoutLimit checks the unblock of a mailbox that no longer has a limit. The event
-// names the limit for which the mailbox was blocked.
-func TestUnblockWithoutLimit(t *testing.T) {
+// TestUnblockWithoutLimitNamesTheExceededLimit checks the unblock of a mailbox that no longer has a
+// limit. The event names the limit for which the mailbox was blocked.
+func TestUnblockWithoutLimitNamesTheExceededLimit(t *testing.T) {
 	fx := newFixture(t)
 	ada := fx.mailboxes[0].Address
 	fx.limit(t, domainOne, 5)

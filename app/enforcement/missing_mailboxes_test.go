@@ -86,9 +86,10 @@ func TestAMissingMailboxDoesNotPreventOtherBlocks(t *testing.T) {
 	}
 }
 
-// TestMissingMailboxAndCrash crashes a pass that finds a blocked mailbox missing. The state, the
-// rules and the events agree after the next pass, even if the mailbox returns before that pass.
-func TestMissingMailboxAndCrash(t *testing.T) {
+// TestCrashWithAMissingMailboxConverges crashes a pass that finds a blocked mailbox missing. The
+// state, the rules and the events agree after the next pass, even if the mailbox returns before
+// that pass.
+func TestCrashWithAMissingMailboxConverges(t *testing.T) {
 	store, n := newStore(t), 0
 	for _, afterEffect := range []bool{false, true} {
 		for step, crashed := 0, true; crashed; step++ {
@@ -143,9 +144,9 @@ func TestMissingMailboxIsRemembered(t *testing.T) {
 	}
 }
 
-// TestMailboxWithChangedAddress checks that a mailbox whose address changed at the platform does
-// not prevent the blocks of other mailboxes.
-func TestMailboxWithChangedAddress(t *testing.T) {
+// TestAChangedAddressDoesNotPreventOtherBlocks checks that a mailbox whose address changed at the
+// platform does not prevent the blocks of other mailboxes.
+func TestAChangedAddressDoesNotPreventOtherBlocks(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.mailboxes[0].Address, fx.mailboxes[1].Address
 	present := []string{bob, "ada.k@" + domainOne}

@@ -376,10 +376,10 @@ func TestPausedPassLosesLease(t *testing.T) {
 	fx.checkConsistent(t)
 }
 
-// TestClockStepsBack checks a clock that steps back after a block. The times of the events still
-// increase. Once the clock is right again, a pass has unblocked the mailbox, because its limit was
-// raised.
-func TestClockStepsBack(t *testing.T) {
+// TestEventTimesIncreaseWhenTheClockStepsBack checks a clock that steps back after a block. The
+// times of the events still increase. Once the clock is right again, a pass has unblocked the
+// mailbox, because its limit was raised.
+func TestEventTimesIncreaseWhenTheClockStepsBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		step       time.Duration
 		crashes    bool

@@ -138,9 +138,9 @@ func TestSameRequestAfterACrashBegins(t *testing.T) {
 	}
 }
 
-// TestCrashOfADisconnect crashes a disconnect at each step. A retry or a refresh resolves the
-// outcome of the disconnect.
-func TestCrashOfADisconnect(t *testing.T) {
+// TestEveryCrashOfADisconnectConverges crashes a disconnect at each step. A retry or a refresh
+// resolves the outcome of the disconnect.
+func TestEveryCrashOfADisconnectConverges(t *testing.T) {
 	fx := newFixture(t)
 	for _, afterEffect := range []bool{false, true} {
 		for step, finished := 0, false; !finished; step++ {

@@ -69,9 +69,9 @@ func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
 }
 
-// TestDisconnectOfAMissingAccount checks that Disconnect succeeds if the platform no longer has the
-// account.
-func TestDisconnectOfAMissingAccount(t *testing.T) {
+// TestDisconnectOfAMissingAccountSucceeds checks that Disconnect succeeds if the platform no longer
+// has the account.
+func TestDisconnectOfAMissingAccountSucceeds(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
@@ -81,9 +81,10 @@ func TestDisconnectOfAMissingAccount(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
-// TestDisconnectOfAnAccountThatDoesNotShowYet checks an account that the platform does not list
-// yet, because the sign-in was a few seconds ago. Disconnect removes the account by its stored id.
-func TestDisconnectOfAnAccountThatDoesNotShowYet(t *testing.T) {
+// TestDisconnectRemovesAnAccountThatDoesNotShowYet checks an account that the platform does not
+// list yet, because the sign-in was a few seconds ago. Disconnect removes the account by its stored
+// id.
+func TestDisconnectRemovesAnAccountThatDoesNotShowYet(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
@@ -121,7 +122,7 @@ func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
-func TestDisconnectWithoutTheCapability(t *testing.T) {
+func TestRemovalOfAnAccountNeedsTheCapability(t *testing.T) {
 	fx := newFixture(t)
 	platform := fx.addPlatform("salesblink", func([]string) integration.Capabilities {
 		return integration.Capabilities{OAuth: true, MailboxRefresh: true}
@@ -141,7 +142,7 @@ func TestDisconnectWithoutTheCapability(t *testing.T) {
 	}
 }
 
-func TestDisconnectWithoutAnAnswer(t *testing.T) {
+func TestFailedDisconnectStoresWhatIsKnown(t *testing.T) {
 	for name, tt := range map[string]struct {
 		faults []fake.Fault
 		want   fault.Code // the zero Code if Disconnect succeeds
@@ -200,9 +201,9 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestSignInDuringADisconnect checks that a failed sign-in does not resolve a disconnect with an
-// unknown outcome, because the account may still exist.
-func TestSignInDuringADisconnect(t *testing.T) {
+// TestFailedSignInDoesNotResolveADisconnect checks that a failed sign-in does not resolve a
+// disconnect with an unknown outcome, because the account may still exist.
+func TestFailedSignInDoesNotResolveADisconnect(t *testing.T) {
 	fx := newFixture(t)
 	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	fx.connect(t, id, fx.anna)
@@ -223,9 +224,9 @@ func TestSignInDuringADisconnect(t *testing.T) {
 	fx.connect(t, id, fx.anna)
 }
 
-// TestDisconnectOfALeftOverAccount checks that a disconnect removes an account that failed at one
-// platform, after a different integration has connected the mailbox.
-func TestDisconnectOfALeftOverAccount(t *testing.T) {
+// TestDisconnectRemovesALeftOverAccount checks that a disconnect removes an account that failed at
+// one platform, after a different integration has connected the mailbox.
+func TestDisconnectRemovesALeftOverAccount(t *testing.T) {
 	fx := newFixture(t)
 	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	fx.connect(t, id, fx.anna)

@@ -205,10 +205,10 @@ var signInRaces = []struct {
 	},
 }
 
-// TestSignInsInEveryOrder checks that no sign-in is lost. If a request fails because a concurrent
-// request was first, the error must not be stored for its Idempotency-Key. After the race, a
-// refresh must store the state of the platform.
-func TestSignInsInEveryOrder(t *testing.T) {
+// TestNoSignInIsLostInAnyOrder checks that no sign-in is lost. If a request fails because a
+// concurrent request was first, the error must not be stored for its Idempotency-Key. After the
+// race, a refresh must store the state of the platform.
+func TestNoSignInIsLostInAnyOrder(t *testing.T) {
 	for _, tt := range signInRaces {
 		t.Run(tt.name, func(t *testing.T) {
 			interleaving.Explore(t, 2, func(t *testing.T, o *interleaving.Order) {

@@ -111,9 +111,9 @@ func TestRequestedRefreshEndsAtAThrottledPage(t *testing.T) {
 	})
 }
 
-// TestScheduledRefreshThatTakesTooLong checks that scheduled refreshes stop reading a list after 15
-// parts, and mark the integration as failing.
-func TestScheduledRefreshThatTakesTooLong(t *testing.T) {
+// TestScheduledRefreshStopsAfterFifteenParts checks that scheduled refreshes stop reading a list
+// after 15 parts, and mark the integration as failing.
+func TestScheduledRefreshStopsAfterFifteenParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, id, r := newLimitedFixture(t)
 		r.pagesLeft = 1

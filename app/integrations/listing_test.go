@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestTwoAccountsOfOneMailbox checks a list with two accounts that have the same address. The
+// TestConnectedAccountOfTwoIsUsed checks a list with two accounts that have the same address. The
 // connected account is used, in both orders of the accounts.
-func TestTwoAccountsOfOneMailbox(t *testing.T) {
+func TestConnectedAccountOfTwoIsUsed(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	working := integration.Account{ID: "1", Address: fx.anna.Address, State: integration.AccountConnected}
@@ -41,9 +41,9 @@ func (p onePage) Accounts(context.Context, string) (integration.Page, error) {
 	return integration.Page{Accounts: p.accounts}, nil
 }
 
-// TestListingWaitsInTheMiddle checks that a listing pauses when the platform throttles a page. The
-// listing ends early if there is no time for the pause.
-func TestListingWaitsInTheMiddle(t *testing.T) {
+// TestListingPausesAtAThrottledPage checks that a listing pauses when the platform throttles a
+// page. The listing ends early if there is no time for the pause.
+func TestListingPausesAtAThrottledPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		id := fx.createIntegration(t, "instantly")

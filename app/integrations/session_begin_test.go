@@ -214,9 +214,9 @@ func (p interruptedStarts) StartSignIn(context.Context, string) (integration.Sig
 	return integration.SignIn{}, &outcome.Error{Kind: outcome.Throttled}
 }
 
-// TestRefreshDuringAStart checks that a failed start of a session does not undo the result of a
-// concurrent refresh.
-func TestRefreshDuringAStart(t *testing.T) {
+// TestFailedStartKeepsTheResultOfARefresh checks that a failed start of a session does not undo the
+// result of a concurrent refresh.
+func TestFailedStartKeepsTheResultOfARefresh(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
@@ -315,9 +315,10 @@ func TestBeginFindsALateSignIn(t *testing.T) {
 	}
 }
 
-// TestBeginAfterASessionThatCannotBeChecked checks that no session begins while the platform cannot
-// say how the expired session ended. After maxCheckDelay the expired session ends without a check.
-func TestBeginAfterASessionThatCannotBeChecked(t *testing.T) {
+// TestNoSessionBeginsWhileTheExpiredOneCannotBeChecked checks that no session begins while the
+// platform cannot say how the expired session ended. After maxCheckDelay the expired session ends
+// without a check.
+func TestNoSessionBeginsWhileTheExpiredOneCannotBeChecked(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	first := fx.beginSession(t, id, fx.anna)

@@ -45,9 +45,9 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 	}
 }
 
-// TestConnectedBeforeTheAccountShows checks a platform that reports a successful sign-in before it
-// lists the account.
-func TestConnectedBeforeTheAccountShows(t *testing.T) {
+// TestSignInConnectsBeforeTheAccountShows checks a platform that reports a successful sign-in
+// before it lists the account.
+func TestSignInConnectsBeforeTheAccountShows(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	b := fx.beginSession(t, id, fx.anna)
@@ -132,9 +132,9 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 	}
 }
 
-// TestSessionOfAConnectedMailbox checks that a mailbox stays connected during a repeated sign-in,
-// and that a change of the account shows that the person has signed in.
-func TestSessionOfAConnectedMailbox(t *testing.T) {
+// TestMailboxStaysConnectedDuringARepeatedSignIn checks that a mailbox stays connected during a
+// repeated sign-in, and that a change of the account shows that the person has signed in.
+func TestMailboxStaysConnectedDuringARepeatedSignIn(t *testing.T) {
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		t.Run(provider, func(t *testing.T) {
 			fx := newFixture(t)
@@ -210,7 +210,7 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 	}
 }
 
-func TestSignInAfterADisconnectAndAnotherConnection(t *testing.T) {
+func TestSignInFailsAfterADisconnectAndAnotherConnection(t *testing.T) {
 	fx := newFixture(t)
 	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	b := fx.beginSession(t, id, fx.anna)
@@ -226,9 +226,9 @@ func TestSignInAfterADisconnectAndAnotherConnection(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
-// TestSignInAfterAnotherIntegrationConnected checks that a sign-in fails if another integration has
-// connected the mailbox meanwhile.
-func TestSignInAfterAnotherIntegrationConnected(t *testing.T) {
+// TestSignInFailsAfterAnotherIntegrationConnected checks that a sign-in fails if another
+// integration has connected the mailbox meanwhile.
+func TestSignInFailsAfterAnotherIntegrationConnected(t *testing.T) {
 	fx := newFixture(t)
 	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	b := fx.beginSession(t, id, fx.anna)

@@ -259,13 +259,13 @@ func (p deletingTenant) EnsureRule(ctx context.Context, scope string, mailboxes 
 	return p.MailTenant.EnsureRule(ctx, scope, mailboxes)
 }
 
-func TestTenantDeletedDuringSet(t *testing.T) {
+func TestSetForATenantDeletedMeanwhileIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = deletingPlatform{fx.fake, func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid, nil)) }}
 	fx.requireRefusal(t, "deleted", limits.SetRequest{PerDay: 5}, fault.TenantNotFound)
 }
 
-func TestDomainDeletedDuringSet(t *testing.T) {
+func TestSetForADomainDeletedMeanwhileIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = deletingPlatform{fx.fake, func() {
 		missed := ports.DiscoveryResult{Began: fx.now.Add(time.Hour), Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}

@@ -55,7 +55,7 @@ func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
 	fx.requireComplete(t, 3)
 }
 
-func TestManyConcurrentRequestsForTheSameMailboxes(t *testing.T) {
+func TestConcurrentRequestsCreateEachMailboxOnce(t *testing.T) {
 	fx := newFixture(t)
 	for _, err := range runConcurrently(func(int) error {
 		results, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test", "carl@example.test")

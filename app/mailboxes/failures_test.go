@@ -203,7 +203,7 @@ func (o *overtakenStore) ReserveMailboxes(ctx context.Context, owner access.Acco
 	return rows, err
 }
 
-func TestProvisionOvertakenByTheSameRequest(t *testing.T) {
+func TestOvertakenProvisionFindsTheMailbox(t *testing.T) {
 	fx := newFixture(t)
 	slow := fx.service()
 	slow.Mailboxes = &overtakenStore{fx.store, func() {
@@ -221,7 +221,7 @@ func TestProvisionOvertakenByTheSameRequest(t *testing.T) {
 	fx.requireComplete(t, 1)
 }
 
-func TestProvisionFailsOneItem(t *testing.T) {
+func TestAFailedItemDoesNotFailTheOthers(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Occupy(guid, "taken@example.test")
 	got, err := fx.provision(t.Context(), "taken@example.test", "anna@example.test")
@@ -339,7 +339,7 @@ func TestProvisionNeedsNoDKIM(t *testing.T) {
 	}
 }
 
-func TestProvisionWithAPasswordThePlatformRefuses(t *testing.T) {
+func TestProvisionCanBeRepeatedAfterARefusedPassword(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Refused, Code: fault.WeakPassword, Times: 1})
 	got, err := fx.provision(t.Context(), "anna@example.test")
@@ -355,7 +355,7 @@ func TestProvisionWithAPasswordThePlatformRefuses(t *testing.T) {
 	fx.requireComplete(t, 1)
 }
 
-func TestProvisionWithAccessWithdrawn(t *testing.T) {
+func TestProvisionWithAccessWithdrawnReleasesTheRows(t *testing.T) {
 	for grant, want := range map[string]tenant.Consent{
 		"consent": tenant.ConsentRevoked, "exchange_role": tenant.ConsentGranted,
 	} {

@@ -132,7 +132,7 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 	}
 }
 
-func TestProvisionForATenantOfAnotherAccount(t *testing.T) {
+func TestTenantsOfOtherAccountsAreNotFound(t *testing.T) {
 	fx := newFixture(t)
 	otherAccount, err := fx.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, fx.Now())
 	must(t, err)
@@ -148,7 +148,7 @@ func TestProvisionForATenantOfAnotherAccount(t *testing.T) {
 	requireRefusal(t, err, fault.TenantNotFound)
 }
 
-func TestProvisionWithoutSMTPAuthWhereTheOperatorAllows(t *testing.T) {
+func TestProvisionNeedsNoSMTPAuthIfTheOperatorAllows(t *testing.T) {
 	fx := newFixture(t)
 	fx.RequireSMTPAuth = false
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthRefused })

@@ -100,7 +100,7 @@ func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 	}
 }
 
-func TestRemoveMailboxRefused(t *testing.T) {
+func TestRefusedRemovalKeepsTheMailbox(t *testing.T) {
 	fx := newFixture(t)
 	m, connections := fx.provisionRemovable(t)
 	for _, confirm := range []string{"", "bob@" + zone, m.ID, " " + m.Address} {
@@ -143,9 +143,9 @@ func TestRepeatedRemovalKeepsANewMailbox(t *testing.T) {
 	}
 }
 
-// TestMailboxRemovalWithUnknownOutcome loses the answer of the platform. The removal may have taken
-// effect or not.
-func TestMailboxRemovalWithUnknownOutcome(t *testing.T) {
+// TestMailboxRemovalResolvesALostAnswer loses the answer of the platform. The removal has taken
+// effect in one case, and has not in the other.
+func TestMailboxRemovalResolvesALostAnswer(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		fx := newFixture(t)
 		m, _ := fx.provisionRemovable(t)

@@ -49,7 +49,7 @@ func TestUpdateChangesNameAndLimitEverywhere(t *testing.T) {
 	}
 }
 
-func TestUsageWithoutALimit(t *testing.T) {
+func TestUsageWithoutALimitCountsNothing(t *testing.T) {
 	fx := newFixture(t)
 	usage, err := fx.Usage(t.Context(), fx.account.ID, guid, provisionOne(t, fx).ID)
 	must(t, err)
@@ -58,9 +58,9 @@ func TestUsageWithoutALimit(t *testing.T) {
 	}
 }
 
-// TestUsageUnderTheEffectiveLimit checks that usage shows the mailbox's own limit. A mailbox
+// TestUsageShowsTheMostSpecificLimit checks that usage shows the mailbox's own limit. A mailbox
 // without its own limit has the limit of its domain, or else of its tenant.
-func TestUsageUnderTheEffectiveLimit(t *testing.T) {
+func TestUsageShowsTheMostSpecificLimit(t *testing.T) {
 	fx := newFixture(t)
 	m := provisionOne(t, fx)
 	for _, step := range []struct {
@@ -128,7 +128,7 @@ func TestUpdateRefusesInvalidChanges(t *testing.T) {
 	}
 }
 
-func TestRenameAfterTheConsentWasLost(t *testing.T) {
+func TestRenameNeedsConsent(t *testing.T) {
 	fx := newFixture(t)
 	m := provisionOne(t, fx)
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
@@ -190,7 +190,7 @@ func TestFailedRenameLeavesTheStoredName(t *testing.T) {
 	}
 }
 
-func TestListByAddress(t *testing.T) {
+func TestListIsSortedByAddress(t *testing.T) {
 	fx := newFixture(t)
 	requestedAt := time.Now().Truncate(time.Microsecond)
 	_, err := fx.provision(t.Context(), "ben@example.test", "anna@example.test")

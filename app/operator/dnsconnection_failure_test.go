@@ -57,9 +57,9 @@ func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 	}
 }
 
-// TestFieldsThatThePluginRejects checks a field that the plugin rejects. `add` returns a usage
-// error for this field. `test` reports a failed test.
-func TestFieldsThatThePluginRejects(t *testing.T) {
+// TestRejectedFieldIsAUsageErrorOnlyOfAdd checks a field that the plugin rejects. `add` returns a
+// usage error for this field. `test` reports a failed test.
+func TestRejectedFieldIsAUsageErrorOnlyOfAdd(t *testing.T) {
 	t.Parallel()
 	rejected := sdk.Misconfigured("key_secret", "it is not base64")
 	for err, want := range map[error]struct {

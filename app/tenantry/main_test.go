@@ -4,7 +4,7 @@ package main
 
 import "testing"
 
-func TestVersionOfAProgram(t *testing.T) {
+func TestModuleVersionReplacesOnlyADevVersion(t *testing.T) {
 	for _, tt := range []struct{ linked, module, want string }{
 		{"0.1.0-dev", "(devel)", "0.1.0-dev"},
 		{"0.1.0-dev", "", "0.1.0-dev"},

@@ -187,7 +187,7 @@ func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 	fx.requireSession(t, first.SessionID, tenant.SessionConnected, guid)
 }
 
-func TestRenewAfterTheLinkEnded(t *testing.T) {
+func TestRenewReopensAnEndedSession(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, time.Hour)
 	_, err := fx.Callback(t.Context(), withParam(t, fx.visitPage(t, link.URL, admin), "error", "access_denied"))
@@ -223,9 +223,9 @@ func TestReturnURLIsCheckedBeforeTheSlots(t *testing.T) {
 	requireRefusal(t, err, fault.TenantLimitReached)
 }
 
-// TestLinkWithoutASession completes the flow of a link without a session. Earlier releases created
-// links without sessions.
-func TestLinkWithoutASession(t *testing.T) {
+// TestLinkWithoutASessionConnects completes the flow of a link without a session. Earlier releases
+// created links without sessions.
+func TestLinkWithoutASessionConnects(t *testing.T) {
 	fx := newFixture(t)
 	query := fx.grantConsent(t, fx.ann, admin)
 	apptest.Must(t, fx.store.DeleteConnectSessions(t.Context(), fx.now.Add(time.Hour)))

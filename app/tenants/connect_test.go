@@ -127,10 +127,10 @@ func TestDeclinedLinkIsUsedUp(t *testing.T) {
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
-// TestForgedGUID puts the tenant of a different account into the callback of a link of ann. The
-// consent of that tenant is valid. A service that checked only the consent would attach the tenant
-// to ann (confused deputy).
-func TestForgedGUID(t *testing.T) {
+// TestForgedGUIDAttachesNothing puts the tenant of a different account into the callback of a link
+// of ann. The consent of that tenant is valid. A service that checked only the consent would attach
+// the tenant to ann (confused deputy).
+func TestForgedGUIDAttachesNothing(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, otherAdmin)
 	forged := withParam(t, fx.grantConsent(t, fx.ann, admin), "tenant", string(otherGUID))
@@ -328,7 +328,7 @@ func TestConfirmAgainAfterTheStoreWasUnavailable(t *testing.T) {
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
-func TestConfirmTooLate(t *testing.T) {
+func TestLateConfirmIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	fx.now = fx.now.Add(15 * time.Minute)
@@ -406,7 +406,7 @@ func TestConnectRespectsTheTenantLimit(t *testing.T) {
 	})
 }
 
-func TestPlanLapsedDuringFlow(t *testing.T) {
+func TestFlowIsRefusedOnceThePlanLapses(t *testing.T) {
 	fx := newFixture(t)
 	setActive := func(active bool) {
 		t.Helper()
@@ -454,7 +454,7 @@ func TestReconnectRetriesBootstrap(t *testing.T) {
 	}
 }
 
-func TestSignInWithoutConsent(t *testing.T) {
+func TestSignInWithoutConsentIsDeclined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		fx.ConsentTimeout = 20 * time.Millisecond

@@ -203,8 +203,9 @@ func TestDeleteWaitsForPass(t *testing.T) {
 	}
 }
 
-// TestNoPassDuringDelete checks that no enforcement pass can claim the tenant during a deletion.
-func TestNoPassDuringDelete(t *testing.T) {
+// TestNoPassClaimsATenantDuringDelete checks that no enforcement pass can claim the tenant during a
+// deletion.
+func TestNoPassClaimsATenantDuringDelete(t *testing.T) {
 	fx := newFixtureWithRule(t)
 	gate := fx.platform.Hold("RemoveRules")
 	done := make(chan error)
@@ -240,9 +241,9 @@ func newManagedFixtureWithRule(t *testing.T) *fixture {
 	return fx
 }
 
-// TestWithdrawConnectedTenant checks that a tenant which an account connected itself cannot be
-// withdrawn, and keeps its rules.
-func TestWithdrawConnectedTenant(t *testing.T) {
+// TestAConnectedTenantCannotBeWithdrawn checks that a tenant which an account connected itself
+// cannot be withdrawn, and keeps its rules.
+func TestAConnectedTenantCannotBeWithdrawn(t *testing.T) {
 	fx := newFixtureWithRule(t)
 	if _, err := fx.Withdraw(t.Context(), guid); !errors.Is(err, fault.TenantNotFound) {
 		t.Fatalf("withdrawn: %v", err)
@@ -252,9 +253,9 @@ func TestWithdrawConnectedTenant(t *testing.T) {
 	}
 }
 
-// TestWithdrawWithoutPlatform checks that Withdraw succeeds without a mail platform, and names the
-// rules that remain.
-func TestWithdrawWithoutPlatform(t *testing.T) {
+// TestWithdrawWithoutPlatformNamesTheRemainingRules checks that Withdraw succeeds without a mail
+// platform, and names the rules that remain.
+func TestWithdrawWithoutPlatformNamesTheRemainingRules(t *testing.T) {
 	fx := newManagedFixtureWithRule(t)
 	fx.Platform = nil
 	deleted, err := fx.Withdraw(t.Context(), guid)

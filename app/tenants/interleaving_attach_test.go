@@ -82,9 +82,9 @@ var attachRaces = []struct {
 	},
 }
 
-// TestTenantsOfAnAccountInEveryOrder checks that an account never has more tenants than slots. No
+// TestSlotsLimitTheTenantsInEveryOrder checks that an account never has more tenants than slots. No
 // tenant is attached while the account is inactive.
-func TestTenantsOfAnAccountInEveryOrder(t *testing.T) {
+func TestSlotsLimitTheTenantsInEveryOrder(t *testing.T) {
 	for _, tt := range attachRaces {
 		t.Run(tt.name, func(t *testing.T) {
 			interleaving.Explore(t, 3, func(t *testing.T, o *interleaving.Order) {

@@ -100,9 +100,9 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 	}
 }
 
-// TestSyncOfMoreDomainsThanThereIsTimeFor checks that a sync ends at its time limit. The next sync
+// TestNextSyncBeginsWithTheUnreadDomains checks that a sync ends at its time limit. The next sync
 // begins with the domains that the first sync did not read.
-func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
+func TestNextSyncBeginsWithTheUnreadDomains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newConnectedFixture(t, fake.Setup{})
 		fx.Limit = 1500 * time.Millisecond

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestSyncWithSMTPAuthRefused(t *testing.T) {
+func TestSyncStoresThatSMTPAuthIsRefused(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{SMTPAuthRefused: true})
 	synced := fx.sync(t)
 	if !synced.Partial || synced.SMTPAuth.Status != "failed" || synced.SMTPAuth.Skipped || synced.Bootstrap.Status != "ready" {
@@ -27,9 +27,9 @@ func TestSyncWithSMTPAuthRefused(t *testing.T) {
 	}
 }
 
-// TestSyncWithSMTPAuthThatTakesEffectLater checks a sync that enables SMTP AUTH before reads show
-// it as enabled. The sync stores the state as disabled, not as refused or enabled.
-func TestSyncWithSMTPAuthThatTakesEffectLater(t *testing.T) {
+// TestSMTPAuthThatTakesEffectLaterIsStoredAsDisabled checks a sync that enables SMTP AUTH before
+// reads show it as enabled. The sync stores the state as disabled.
+func TestSMTPAuthThatTakesEffectLaterIsStoredAsDisabled(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	endFault := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
 	synced := fx.sync(t)
@@ -131,10 +131,10 @@ func enableAfterRefusal(t *testing.T, fx *fixture) {
 	fx.sync(t)
 }
 
-// TestSyncWithSMTPAuthThatCannotBeSwitchedNow checks a call to enable SMTP AUTH that fails with an
-// error other than smtp_auth_not_enabled. The sync then stores the state that it read before the
+// TestFailedCallToEnableSMTPAuthKeepsTheReadState checks a call to enable SMTP AUTH that fails with
+// an error other than smtp_auth_not_enabled. The sync then stores the state that it read before the
 // call.
-func TestSyncWithSMTPAuthThatCannotBeSwitchedNow(t *testing.T) {
+func TestFailedCallToEnableSMTPAuthKeepsTheReadState(t *testing.T) {
 	for _, f := range []fake.Fault{
 		{Method: "EnableSMTPAuth", Kind: outcome.Throttled},
 		{Method: "EnableSMTPAuth", Kind: outcome.Unknown},

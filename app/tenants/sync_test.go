@@ -133,7 +133,7 @@ func TestSyncRemovesMissingObjects(t *testing.T) {
 	}
 }
 
-func TestSyncOfPendingTenant(t *testing.T) {
+func TestSyncBeforeTheRoleWorksSkipsSMTPAuth(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		setup     fake.Setup
@@ -190,7 +190,7 @@ func TestSyncWaitsForABootstrapThatIsAlmostReady(t *testing.T) {
 	}
 }
 
-func TestSyncOfAPartlyBrokenPlatform(t *testing.T) {
+func TestSyncOfAPartlyBrokenPlatformReportsEachPart(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fault fake.Fault
@@ -248,7 +248,7 @@ func TestSyncOfAPartlyBrokenPlatform(t *testing.T) {
 	}
 }
 
-func TestSyncOfAPlatformThatIsDown(t *testing.T) {
+func TestSyncFailsIfThePlatformIsDown(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	fx.platform.Fail(fake.Fault{Kind: outcome.Down})
 	_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
@@ -258,7 +258,7 @@ func TestSyncOfAPlatformThatIsDown(t *testing.T) {
 	}
 }
 
-func TestSyncAfterTheConsentWasWithdrawn(t *testing.T) {
+func TestSyncStoresAWithdrawnConsent(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		revoke func(fx *fixture)
@@ -293,7 +293,7 @@ func TestSyncNoticesAConsentThatWorksAgain(t *testing.T) {
 	}
 }
 
-func TestSyncAfterTheRoleWasLost(t *testing.T) {
+func TestSyncTriesToRestoreALostRole(t *testing.T) {
 	t.Run("the service can get the role again", func(t *testing.T) {
 		fx := newConnectedFixture(t, fake.Setup{})
 		fx.sync(t)
@@ -360,7 +360,7 @@ func TestSyncEndsWhenItsTimeIsUp(t *testing.T) {
 	})
 }
 
-func TestSyncOfTenantDeletedMeanwhile(t *testing.T) {
+func TestSyncOfTenantDeletedMeanwhileFails(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	gate := fx.platform.Hold("Profile")
 	done := make(chan error)

@@ -26,7 +26,7 @@ func TestListShowsTheLatestFirst(t *testing.T) {
 	}
 }
 
-func TestGetForeignAndUnknown(t *testing.T) {
+func TestForeignAndUnknownTenantsGetOneAnswer(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
 	_, _, foreign := fx.Get(t.Context(), fx.ann, guid)
@@ -97,7 +97,7 @@ func TestAssignKeepsConnectedTenant(t *testing.T) {
 	}
 }
 
-func TestAssignToClosedAccount(t *testing.T) {
+func TestAssignToClosedAccountIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	if _, err := fx.store.CloseAccount(t.Context(), fx.ann.ID, fx.now); err != nil {
 		t.Fatal(err)

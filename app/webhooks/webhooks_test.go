@@ -179,7 +179,7 @@ func TestATestSendsOneMessageAndReportsTheAnswer(t *testing.T) {
 	apptest.RequireRefusal(t, err, fault.WebhookNotFound)
 }
 
-func TestRedeliverAndReplay(t *testing.T) {
+func TestRedeliverAndReplaySendEventsAgain(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")

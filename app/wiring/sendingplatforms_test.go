@@ -201,7 +201,7 @@ var partnerPlatform = wire.Description{
 	},
 }
 
-func TestParseCredential(t *testing.T) {
+func TestParseCredentialReadsTextAndJSON(t *testing.T) {
 	p := describedPlatforms(nil, partnerPlatform)
 	for text, want := range map[string]string{
 		"k3y":             "api_key=k3y",

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestCanonicalJSON uses the examples of sections 3.2.2 and 3.2.3 and of appendix B of RFC 8785.
-func TestCanonicalJSON(t *testing.T) {
+// TestCanonicalJSONFollowsRFC8785 uses the examples of sections 3.2.2 and 3.2.3 and of appendix B
+// of RFC 8785.
+func TestCanonicalJSONFollowsRFC8785(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{
 			"strings and literals (section 3.2.2)",

@@ -62,9 +62,9 @@ func hashOf(t testing.TB, line string) string {
 	return e.Hash
 }
 
-// TestHashOfAnEntry compares the line of an entry with the expected line. The command sha256sum
-// computed the expected hash from the line without its hash.
-func TestHashOfAnEntry(t *testing.T) {
+// TestEntryHashIsTheSHA256OfItsLine compares the line of an entry with the expected line. The
+// command sha256sum computed the expected hash from the line without its hash.
+func TestEntryHashIsTheSHA256OfItsLine(t *testing.T) {
 	lines := chain(t, 1, 0, audit.Anchor)
 	want := `{"action":"add-domain","actor":{"id":"k","name":"pro\"d <ü>","type":"key"},"at":"2026-11-02T09:00:00.000001Z","client_ip":"192.0.2.1",` +
 		`"hash":"HASH","id":"id-0","outcome":{"code":null,"status":200},"previous_hash":"` + strings.Repeat("0", 64) +

@@ -189,7 +189,7 @@ func TestAutomationNamesTheRequiredAction(t *testing.T) {
 	}
 }
 
-func TestAutomationWithoutChanges(t *testing.T) {
+func TestAutomationWithoutChangesNeedsNoAction(t *testing.T) {
 	emptyZone := reliableRead()
 	sets := []dns.RRSet{}
 	for _, c := range dns.NewPlan(offer(), emptyZone, nil).Changes {

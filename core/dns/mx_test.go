@@ -78,10 +78,10 @@ func TestPlanMX(t *testing.T) {
 	}
 }
 
-// TestPlanMXBeforeVerification checks plans that are made before the verification of the domain,
-// when the platform has specified no MX yet. An MX record of another provider blocks such a plan
-// too.
-func TestPlanMXBeforeVerification(t *testing.T) {
+// TestForeignMXBlocksAPlanBeforeVerification checks plans that are made before the verification of
+// the domain, when the platform has specified no MX yet. An MX record of another provider blocks
+// such a plan too.
+func TestForeignMXBlocksAPlanBeforeVerification(t *testing.T) {
 	for _, tt := range []struct {
 		name, value string
 		want        dns.Reason
@@ -113,10 +113,10 @@ func TestPlanMXBeforeVerification(t *testing.T) {
 	}
 }
 
-// TestPlatformHostOfHyphenatedDomain checks which hosts count as an earlier MX of my-shop.com. For
-// a domain with hyphens, the platform removes the hyphens from the host and adds a suffix. People
-// write the host with the hyphens.
-func TestPlatformHostOfHyphenatedDomain(t *testing.T) {
+// TestPlatformHostsOfAHyphenatedDomainAreRecognized checks which hosts count as an earlier MX of
+// my-shop.com. For a domain with hyphens, the platform removes the hyphens from the host and adds a
+// suffix. People write the host with the hyphens.
+func TestPlatformHostsOfAHyphenatedDomainAreRecognized(t *testing.T) {
 	for label, isPlatformHost := range map[string]bool{
 		"myshop-com01b": true, "myshop-com03i": true, "MyShop-com01be2e": true,
 		"my-shop-com": true, "myshop-com": false, "my-shop-com01b": false, "myshopcom01b": false, "myshop-com2026": false, "myshop-comedy": false, "myshop-com01bad12": false,

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-func TestPlanForEmptyZone(t *testing.T) {
+func TestPlanForEmptyZoneCreatesEachRecord(t *testing.T) {
 	web := rrset("www.a.test", dns.CNAME, "web.test")
 	p := dns.NewPlan(offer(), reliableRead(rrset("a.test", dns.NS, "ns1.test"), rrset("a.test", dns.SOA, "x"), web), nil)
 	if !p.SafeToApply() || len(p.Blocking()) != 0 || p.Zone != "a.test" || len(p.Observed) != 0 {
@@ -40,9 +40,9 @@ func TestPlanForEmptyZone(t *testing.T) {
 	}
 }
 
-// TestPlanTTL checks that a changed record set keeps its TTL. A different TTL alone causes no
-// change.
-func TestPlanTTL(t *testing.T) {
+// TestPlanKeepsTheTTL checks that a changed record set keeps its TTL. A different TTL alone causes
+// no change.
+func TestPlanKeepsTheTTL(t *testing.T) {
 	read := reliableRead(withTTL(60, rrset("a.test", dns.TXT, "x")), withTTL(77, rrset("a.test", dns.MX, "0 "+platformMX)))
 	p := dns.NewPlan(offer(), read, nil)
 	if c := p.Changes[0]; c.Before.TTL != 60 || c.After.TTL != 60 {
@@ -118,10 +118,10 @@ func TestPlanSurvivesJSON(t *testing.T) {
 	}
 }
 
-// TestPlanForDomainServedByWildcard checks a domain without records of its own. A wildcard of the
-// zone answers for the domain. The first record that is written at the domain overrides that
+// TestPlanNotesThatItOverridesAWildcard checks a domain without records of its own. A wildcard of
+// the zone answers for the domain. The first record that is written at the domain overrides that
 // wildcard.
-func TestPlanForDomainServedByWildcard(t *testing.T) {
+func TestPlanNotesThatItOverridesAWildcard(t *testing.T) {
 	read := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "x", "v=spf1 mx ~all"))), fromWildcard(rrset("a.test", dns.MX, "5 mx.else.test")))
 	read.Zone = "test"
 	plan := dns.NewPlan(offerWithoutOwnership(), read, nil)
@@ -145,10 +145,10 @@ func TestPlanForDomainServedByWildcard(t *testing.T) {
 	}
 }
 
-// TestPlanForWildcardDMARC checks a DMARC record from a wildcard, which receivers apply. The name
-// servers return it as a record of the name. The provider's list contains only the wildcard. The
-// answers and the list must lead to the same plan.
-func TestPlanForWildcardDMARC(t *testing.T) {
+// TestAnswersAndListWithWildcardDMARCGiveOnePlan checks a DMARC record from a wildcard, which
+// receivers apply. The name servers return it as a record of the name. The provider's list contains
+// only the wildcard. The answers and the list must lead to the same plan.
+func TestAnswersAndListWithWildcardDMARCGiveOnePlan(t *testing.T) {
 	answers := reliableRead(fromWildcard(rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=reject")))
 	wildcard := rrset("*.a.test", dns.TXT, "v=DMARC1; p=reject")
 	p := dns.NewPlan(offer(), answers.WithProviderRecords([]dns.RRSet{wildcard}), nil)
@@ -161,9 +161,10 @@ func TestPlanForWildcardDMARC(t *testing.T) {
 	}
 }
 
-// TestPlanForApexEqualToWildcard checks the apex of a zone, which always has its own records. These
-// records are not treated as a wildcard's answer, even if a wildcard has equal texts.
-func TestPlanForApexEqualToWildcard(t *testing.T) {
+// TestApexRecordsAreNotAWildcardsAnswer checks the apex of a zone, which always has its own
+// records. These records are not treated as a wildcard's answer, even if a wildcard has equal
+// texts.
+func TestApexRecordsAreNotAWildcardsAnswer(t *testing.T) {
 	read := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all"))))
 	c := dns.NewPlan(offerWithoutOwnership(), read, nil).Changes[1] // the first change is the MX
 	if diff := cmp.Diff(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all")), c.Before); diff != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-func TestNegativeTTL(t *testing.T) {
+func TestNegativeTTLIsTheLowerOfTTLAndMinimum(t *testing.T) {
 	for name, tt := range map[string]struct {
 		soaTTL int
 		soa    string

@@ -29,7 +29,7 @@ func TestWithCanonicalNamesOmitsInvalidNames(t *testing.T) {
 	}
 }
 
-func TestDKIMStatus(t *testing.T) {
+func TestDKIMStatusFollowsTheSelectors(t *testing.T) {
 	specified := dns.Signing{Selector1: dns.Record{Name: "selector1._domainkey.a.test"}}
 	for _, tt := range []struct {
 		name                 string

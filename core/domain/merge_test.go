@@ -181,9 +181,9 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 	}
 }
 
-// TestReservationOfAMissingDomain checks that reservations of a missing domain do not change the
-// time of its first miss. The domain is missing until it is found.
-func TestReservationOfAMissingDomain(t *testing.T) {
+// TestReservationsKeepTheTimeOfTheFirstMiss checks that reservations of a missing domain do not
+// change the time of its first miss. The domain is missing until it is found.
+func TestReservationsKeepTheTimeOfTheFirstMiss(t *testing.T) {
 	firstMiss := time.Unix(10000, 0)
 	missed, _ := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, firstMiss.Add(-1)).AfterMiss(firstMiss)
 	reserved := missed.ReservedAgain(firstMiss.Add(time.Minute))

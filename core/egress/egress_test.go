@@ -24,7 +24,7 @@ func TestSpecialAddressesAreNotPublic(t *testing.T) {
 		}
 	}
 	if egress.IsPublic(netip.Addr{}) {
-		t.Error("no address is public")
+		t.Error("the zero address is public")
 	}
 }
 

@@ -158,9 +158,9 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 	})
 }
 
-// TestObjectsWithoutEvents lists the objects of an account that are the subject of no event. A new
-// field must be listed with the reason why its change has no event.
-func TestObjectsWithoutEvents(t *testing.T) {
+// TestFieldsOfObjectsWithoutEventsHaveReasons lists the objects of an account that are the subject
+// of no event. A new field must be listed with the reason why its change has no event.
+func TestFieldsOfObjectsWithoutEventsHaveReasons(t *testing.T) {
 	checkFields(t, tenant.ConnectSession{ID: "s"}, noEvents, map[string]field{
 		"ID": noEvent(identity), "Lifetime": noEvent("set at creation"), "ReturnURL": noEvent("set at creation"), "State": noEvent("set at creation"),
 		"Status":    noEvent("a connected session causes the event tenant.connected; the person who uses the link sees every other end"),

@@ -9,7 +9,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-func TestConnectionAfterSession(t *testing.T) {
+func TestEndedSessionDecidesTheConnection(t *testing.T) {
 	workingAccount := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountConnected}
 	failedAccount := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountFailed, Reason: "connection_error"}
 	connectedSession := openSession("p").WithProgress(integration.Progress{State: integration.SignInSucceeded, Address: anna.Address, Name: "Anna"}, anna, now)

@@ -151,7 +151,7 @@ func TestASecondReconcileChangesNothing(t *testing.T) {
 	})
 }
 
-func TestTallyOfInterruptedListing(t *testing.T) {
+func TestUnreadConnectionsCountAsErrors(t *testing.T) {
 	var tally integration.Tally
 	unchanged := integration.Connection{Status: connected}
 	tally.Count(unchanged, unchanged, false)

@@ -29,7 +29,7 @@ func TestAliasesDifferByDomain(t *testing.T) {
 	})
 }
 
-func TestAliasOfLongAddress(t *testing.T) {
+func TestAliasesOfLongAddressesAreShortAndUnique(t *testing.T) {
 	first := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 13) + "@a.test")
 	second := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 12) + "c@a.test")
 	if first == second || len(first) > 64 || strings.Contains(first, ".-") {

@@ -119,7 +119,7 @@ func TestDisplayNamesAreTrimmedAndChecked(t *testing.T) {
 	}
 }
 
-func TestRefusedDisplayNames(t *testing.T) {
+func TestUnsafeDisplayNamesAreRefused(t *testing.T) {
 	for _, tt := range []struct{ name, raw string }{
 		{"empty", ""},
 		{"only spaces", " \t\u00a0 "},

@@ -68,9 +68,9 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 	}
 }
 
-// TestRetryWaitingJob checks that a waiting job that is retried repeats its step at once. Its time
-// limit does not start again.
-func TestRetryWaitingJob(t *testing.T) {
+// TestRetriedWaitingJobKeepsItsTimeLimit checks that a waiting job that is retried repeats its step
+// at once. Its time limit does not start again.
+func TestRetriedWaitingJobKeepsItsTimeLimit(t *testing.T) {
 	retriedAt := start.Add(40 * time.Hour)
 	before := afterObservations(t, newJob(), append(toRead[:2:2], "not shown", "not shown")...)
 	got, err := Retry(before, retriedAt)

@@ -111,9 +111,9 @@ func TestLogDoesNotGrow(t *testing.T) {
 	}
 }
 
-// TestTakeCountsFromSince checks a request that a different counter accepted earlier. The request
-// counts from the time of that acceptance.
-func TestTakeCountsFromSince(t *testing.T) {
+// TestTakeCountsFromTheEarlierAcceptance checks a request that a different counter accepted
+// earlier. The request counts from the time of that acceptance.
+func TestTakeCountsFromTheEarlierAcceptance(t *testing.T) {
 	b := Bucket{Limit: 1, Window: 10}
 	var l Log
 	if v, token := l.Take(b, 5, 2); !v.Allowed || token != 2 || v.ResetIn != 7 {

@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-func TestChangeInEffect(t *testing.T) {
+func TestInEffectFollowsTheEnabledRules(t *testing.T) {
 	enabledRule := sendlimit.Rule{Name: "one", Enabled: true, Lists: []string{"ada@a.test"}}
 	disabledRule := sendlimit.Rule{Name: "two", Lists: []string{"bob@a.test"}}
 	for _, tt := range []struct {

@@ -80,9 +80,10 @@ func TestDecideReturnsEvents(t *testing.T) {
 	}
 }
 
-// TestUnblockEventLimit checks the limit in the event of an unblocked mailbox. If no policy covers
-// the mailbox any more, the event has the limit that applied when the mailbox was blocked.
-func TestUnblockEventLimit(t *testing.T) {
+// TestUnblockEventKeepsTheLimitOfTheBlock checks the limit in the event of an unblocked mailbox. If
+// no policy covers the mailbox any more, the event has the limit that applied when the mailbox was
+// blocked.
+func TestUnblockEventKeepsTheLimitOfTheBlock(t *testing.T) {
 	blocked := sendlimit.MailboxState{ID: "1", Address: "ada@a.test", Domain: "a.test", Sent: 26, Counted: true, BlockedAt: noon, ExceededLimit: 25}
 	withOwnLimit, withoutExceededLimit := blocked, blocked
 	withOwnLimit.OwnLimit, withoutExceededLimit.ExceededLimit = 7, 0

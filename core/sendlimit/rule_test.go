@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-func TestRuleNamesAreUniqueAndShort(t *testing.T) {
+func TestRuleNamesShowTheirScope(t *testing.T) {
 	long := strings.Repeat("a", 50) + ".test"
 	for scope, want := range map[string]string{
 		sendlimit.TenantWide: "tenantry-block-tenantwide",

@@ -74,7 +74,7 @@ func TestNextStepNamesTheMostUrgentProblem(t *testing.T) {
 	}
 }
 
-func TestReadyToProvision(t *testing.T) {
+func TestReadyToProvisionNeedsACompleteSetup(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		change      func(*tenant.Tenant)
@@ -174,7 +174,7 @@ func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 	}
 }
 
-func TestSMTPAuthPart(t *testing.T) {
+func TestSMTPAuthPartDescribesEachState(t *testing.T) {
 	for state, want := range map[tenant.SMTPAuth]string{
 		tenant.SMTPAuthEnabled: "enabled", tenant.SMTPAuthDisabled: "disabled",
 		tenant.SMTPAuthRefused: "failed", tenant.SMTPAuthUnknown: "failed",
