@@ -195,8 +195,8 @@ func runSandbox(ctx context.Context, c settings.Config, o devOptions, log *slog.
 	err = serveSandbox(ctx, environment, c, log, api, admin, func(r sandbox.Ready, s *wiring.Service) {
 		ready(r)
 		if plugin != nil {
-			use := useRebuilt(ctx, plugin, s.Host, environment.RestartSimulator, log, o.printText)
-			watchers.Go(func() { plugin.watch(watchCtx, rebuildInterval, use) })
+			onRebuild := useRebuilt(ctx, plugin, s.Host, environment.RestartSimulator, log, o.printText)
+			watchers.Go(func() { plugin.watch(watchCtx, rebuildInterval, onRebuild) })
 		}
 	})
 	stopWatching()

@@ -15,19 +15,19 @@ func associatedData(c dnsconnection.Connection) string {
 }
 
 func (s *Service) seal(c dnsconnection.Connection, credential secret.Credential) ([]byte, error) {
-	plain, err := credential.Encode()
+	plaintext, err := credential.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("seal credential: %w", err)
 	}
-	return s.Sealer.Seal(plain, associatedData(c))
+	return s.Sealer.Seal(plaintext, associatedData(c))
 }
 
 func (s *Service) unseal(c dnsconnection.Connection, sealed []byte) (secret.Credential, error) {
-	plain, err := s.Sealer.Open(sealed, associatedData(c))
+	plaintext, err := s.Sealer.Open(sealed, associatedData(c))
 	if err != nil {
 		return secret.Credential{}, UnreadableError{c.ID, err}
 	}
-	credential, err := secret.DecodeCredential(plain)
+	credential, err := secret.DecodeCredential(plaintext)
 	if err != nil {
 		return secret.Credential{}, UnreadableError{c.ID, err}
 	}

@@ -23,10 +23,10 @@ const (
 // platform.
 func (e *examination) checkClock(ctx context.Context) finding {
 	var compared []string
-	largest := time.Duration(0)
+	largestOffset := time.Duration(0)
 	addOffset := func(clock string, offset time.Duration) {
 		compared = append(compared, fmt.Sprintf("%s from %s", offset.Abs().Round(time.Second), clock))
-		largest = max(largest, offset.Abs())
+		largestOffset = max(largestOffset, offset.Abs())
 	}
 	if db, err := e.openDatabase(); err == nil {
 		if offset, hasClock, err := db.ClockSkew(ctx); err == nil && hasClock {
@@ -41,9 +41,9 @@ func (e *examination) checkClock(ctx context.Context) finding {
 	switch {
 	case len(compared) == 0:
 		return warningFinding("fix the check mail_platform first, or set the clock by NTP: timedatectl set-ntp true", "no other clock could be read")
-	case largest > clockFailure:
+	case largestOffset > clockFailure:
 		return failedFinding(fix, "%s", summary)
-	case largest > clockWarning:
+	case largestOffset > clockWarning:
 		return warningFinding(fix, "%s", summary)
 	default:
 		return okFinding("%s", summary)

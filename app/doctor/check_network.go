@@ -38,16 +38,16 @@ func (e *examination) checkDNS(ctx context.Context) finding {
 	resolverChecks.Go(func() { resolvers = reader.Resolvers(ctx, probeZone) })
 	zoneRead, err := reader.Read(ctx, "", probeZone)
 	resolverChecks.Wait()
-	var silent []string
+	var silentResolvers []string
 	for _, r := range resolvers {
 		if r.Err != nil {
-			silent = append(silent, fmt.Sprintf("%s (%s)", r.Addr, r.Err))
+			silentResolvers = append(silentResolvers, fmt.Sprintf("%s (%s)", r.Addr, r.Err))
 		}
 	}
 	const fix = "correct dns_resolvers, or let this machine reach them by UDP and TCP"
 	switch {
-	case len(silent) == len(resolvers):
-		return failedFinding(fix, "no resolver answers: %s", cmp.Or(strings.Join(silent, ", "), "none is configured"))
+	case len(silentResolvers) == len(resolvers):
+		return failedFinding(fix, "no resolver answers: %s", cmp.Or(strings.Join(silentResolvers, ", "), "none is configured"))
 	case zoneRead.Zone == "" && zoneRead.Reason != "":
 		return failedFinding("set dns_resolvers to resolvers of the public DNS", "the resolvers do not find the zone %s: %s", probeZone, zoneRead.Reason)
 	case c.DNSMode == "recursive":
@@ -56,8 +56,8 @@ func (e *examination) checkDNS(ctx context.Context) finding {
 		reason := strings.Join(append([]string{cmp.Or(zoneRead.Reason, "read_deadline")}, zoneRead.Warnings...), ", ")
 		return failedFinding(fmt.Sprintf("let this machine reach UDP and TCP port %d of any address; if name servers are in a private network on purpose, set dns_allow_private", c.DNSPort),
 			"no authoritative server of %s answers on port %d: %s", probeZone, c.DNSPort, reason)
-	case len(silent) > 0:
-		return warningFinding(fix, "%d of %d resolvers do not answer: %s", len(silent), len(resolvers), strings.Join(silent, ", "))
+	case len(silentResolvers) > 0:
+		return warningFinding(fix, "%d of %d resolvers do not answer: %s", len(silentResolvers), len(resolvers), strings.Join(silentResolvers, ", "))
 	default:
 		return okFinding("resolvers that answer: %d of %d; authoritative servers answer on port %d", len(resolvers), len(resolvers), c.DNSPort)
 	}

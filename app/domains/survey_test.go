@@ -59,10 +59,10 @@ func TestSurveyUsesTheRecordsOfTheProvider(t *testing.T) {
 	fx.providers.AddProvider(detectedProvider)
 	d := fx.addAndVerify(t)
 	fx.fake.DNS.Publish(zone, d.Verification...)
-	s1, s2 := d.Signing.Selector1, d.Signing.Selector2
+	selector1, selector2 := d.Signing.Selector1, d.Signing.Selector2
 	fx.connect(t, "cloudflare", "blind", &fake.DNSProvider{})
 	fx.connect(t, "cloudflare", "one", servingProvider(
-		dns.RRSet{Name: s1.Name, Type: dns.CNAME, Values: []string{s1.Content}}, dns.RRSet{Name: s2.Name, Type: dns.CNAME, Values: []string{s2.Content}}))
+		dns.RRSet{Name: selector1.Name, Type: dns.CNAME, Values: []string{selector1.Content}}, dns.RRSet{Name: selector2.Name, Type: dns.CNAME, Values: []string{selector2.Content}}))
 	survey := fx.survey(t)
 	if got := actions(survey.Plan); got[dns.Selector1] != "preserve present" || got[dns.Selector2] != "preserve present" || got[dns.Ownership] != "create missing" {
 		t.Errorf("got %v", got)

@@ -37,11 +37,11 @@ func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)
 	ada := fx.mailboxes[0].Address
-	check := func(when string, blocked bool) {
+	check := func(situation string, blocked bool) {
 		t.Helper()
 		must(t, fx.run(t))
 		if got := len(fx.ruleList(t, domainOne)) == 1; got != blocked {
-			t.Errorf("%s: the rule blocks %q", when, fx.ruleList(t, domainOne))
+			t.Errorf("%s: the rule blocks %q", situation, fx.ruleList(t, domainOne))
 		}
 		fx.checkConsistent(t)
 	}

@@ -58,8 +58,8 @@ func TestASweepWakesDueTenants(t *testing.T) {
 	}
 }
 
-// TestRunAllPassesOverEveryTenant checks that RunAll makes a pass over each tenant, due or not, and
-// returns the errors.
+// TestRunAllPassesOverEveryTenant checks that RunAll makes a pass over each tenant with consent,
+// due or not, and returns the errors.
 func TestRunAllPassesOverEveryTenant(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)

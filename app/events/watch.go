@@ -110,9 +110,9 @@ func (self *waiter) wake(woken bool) {
 // pollLogs wakes the callers whose logs have grown, until no caller waits. After an error of the
 // store it tries again at the next tick.
 func (s *Service) pollLogs(served map[*waiter]bool) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for ; ; <-tick.C {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for ; ; <-ticker.C {
 		owners := s.watch.owners(served)
 		if len(owners) == 0 {
 			return

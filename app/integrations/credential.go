@@ -23,21 +23,21 @@ func associatedData(i integration.Integration) string {
 }
 
 func (s *Service) seal(i integration.Integration, credential secret.Credential) ([]byte, error) {
-	plain, err := credential.Encode()
+	plaintext, err := credential.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("seal credential: %w", err)
 	}
-	return s.Sealer.Seal(plain, associatedData(i))
+	return s.Sealer.Seal(plaintext, associatedData(i))
 }
 
 // openPlatform decrypts the integration's credential and returns a client of the platform that uses
 // the credential. It fails with UnreadableError if the credential cannot be decrypted or decoded.
 func (s *Service) openPlatform(i integration.Integration, sealedCredential []byte) (ports.SendingPlatform, error) {
-	plain, err := s.Sealer.Open(sealedCredential, associatedData(i))
+	plaintext, err := s.Sealer.Open(sealedCredential, associatedData(i))
 	if err != nil {
 		return nil, UnreadableError{i.ID, err}
 	}
-	credential, err := secret.DecodeCredential(plain)
+	credential, err := secret.DecodeCredential(plaintext)
 	if err != nil {
 		return nil, UnreadableError{i.ID, err}
 	}

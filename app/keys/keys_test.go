@@ -70,11 +70,11 @@ func TestMalformedAndUnknownKeysGetOneAnswer(t *testing.T) {
 	malformedKey := secret.New(key.Reveal()[:len(key.Reveal())-1] + "x")
 	_, malformedErr := service.Authenticate(t.Context(), bearer(malformedKey), anyAddress)
 	last := key.Reveal()[len(key.Reveal())-1]
-	otherLast := byte('0')
+	otherDigit := byte('0')
 	if last == '0' {
-		otherLast = '1'
+		otherDigit = '1'
 	}
-	unknownKey := secret.New(key.Reveal()[:len(key.Reveal())-1] + string(otherLast))
+	unknownKey := secret.New(key.Reveal()[:len(key.Reveal())-1] + string(otherDigit))
 	_, unknownErr := service.Authenticate(t.Context(), bearer(unknownKey), anyAddress)
 	if malformedErr == nil || unknownErr == nil || malformedErr.Error() != unknownErr.Error() {
 		t.Fatalf("%v and %v", malformedErr, unknownErr)

@@ -136,13 +136,13 @@ func (l *Lease) RenewInBackground(ctx context.Context, onLost func(error)) (kept
 // renewUntilLost renews the lease until ctx ends or the lease is lost. It returns nil when ctx
 // ends.
 func (l *Lease) renewUntilLost(ctx context.Context) error {
-	tick := time.NewTicker(l.duration / 3)
-	defer tick.Stop()
+	ticker := time.NewTicker(l.duration / 3)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-ticker.C:
 		}
 		attemptCtx, cancel := context.WithTimeout(ctx, l.duration/3)
 		err := l.Renew(attemptCtx)

@@ -79,14 +79,14 @@ func (fx *fixture) changeTenant(t *testing.T, apply func(*tenant.Tenant)) {
 }
 
 // addDomain stores a domain with these mailboxes.
-func (fx *fixture) addDomain(t *testing.T, name string, locals ...string) {
+func (fx *fixture) addDomain(t *testing.T, name string, localParts ...string) {
 	t.Helper()
 	d, err := fx.store.ReserveDomain(t.Context(), fx.owner, guid, name, 12, fx.now)
 	must(t, err)
 	d.Added = true
 	must(t, fx.store.SaveDomain(t.Context(), fx.owner, d, nil))
-	for _, local := range locals {
-		rows, err := fx.store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + name}}, 3, fx.now)
+	for _, localPart := range localParts {
+		rows, err := fx.store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: localPart + "@" + name}}, 3, fx.now)
 		must(t, err)
 		rows[0].Stage = mailbox.Ready
 		must(t, fx.store.SaveMailbox(t.Context(), fx.owner, rows[0]))

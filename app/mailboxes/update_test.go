@@ -80,7 +80,7 @@ func TestUsageShowsTheMostSpecificLimit(t *testing.T) {
 	}
 }
 
-// enforce stores a policy.
+// enforce stores the send limit of a scope as a policy.
 func (fx *fixture) enforce(t *testing.T, scope string, perDay int) {
 	t.Helper()
 	p, err := fx.store.ReservePolicy(t.Context(), fx.account.ID, guid, scope, fx.Now())

@@ -38,8 +38,8 @@ func (s *Service) sealState(owner access.AccountID, expires time.Time) (string, 
 	if err != nil {
 		return "", err
 	}
-	plain := strings.Join([]string{token, string(owner), strconv.FormatInt(expires.Unix(), 10)}, " ")
-	sealedState, err := s.Sealer.Seal(secret.New(plain), stateAssociatedData)
+	plaintext := strings.Join([]string{token, string(owner), strconv.FormatInt(expires.Unix(), 10)}, " ")
+	sealedState, err := s.Sealer.Seal(secret.New(plaintext), stateAssociatedData)
 	if err != nil {
 		return "", fmt.Errorf("seal state: %w", err)
 	}
@@ -63,11 +63,11 @@ func (s *Service) unsealState(state string) (access.AccountID, time.Time, error)
 	if err != nil || state == "" {
 		return "", time.Time{}, invalidLinkError()
 	}
-	plain, err := s.Sealer.Open(sealedState, stateAssociatedData)
+	plaintext, err := s.Sealer.Open(sealedState, stateAssociatedData)
 	if err != nil {
 		return "", time.Time{}, invalidLinkError()
 	}
-	parts := strings.Split(plain.Reveal(), " ")
+	parts := strings.Split(plaintext.Reveal(), " ")
 	if len(parts) != 3 {
 		return "", time.Time{}, invalidLinkError()
 	}

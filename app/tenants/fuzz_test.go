@@ -38,8 +38,8 @@ func FuzzTokens(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		if account, err := service.openState(raw); err == nil {
-			plain, _ := base64.RawURLEncoding.DecodeString(raw)
-			if parts := strings.Split(string(plain), " "); len(parts) != 3 || parts[1] != string(account) {
+			plaintext, _ := base64.RawURLEncoding.DecodeString(raw)
+			if parts := strings.Split(string(plaintext), " "); len(parts) != 3 || parts[1] != string(account) {
 				t.Errorf("%q is the state of %q", raw, account)
 			}
 		}

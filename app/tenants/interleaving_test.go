@@ -121,7 +121,7 @@ func (r *race) reconnect(ctx context.Context) error {
 	return err
 }
 
-// noticeRevocation makes a sync that finds the consent revoked.
+// noticeRevocation runs a sync that finds the consent revoked.
 func (r *race) noticeRevocation(ctx context.Context) error {
 	_ = r.sync(ctx) // it fails with access_denied, unless reconnect has already run
 	return nil

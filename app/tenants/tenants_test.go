@@ -110,12 +110,12 @@ func TestAssignToClosedAccountIsRefused(t *testing.T) {
 
 func TestManagedTenantsTakeSlots(t *testing.T) {
 	fx, _ := newManagedFixture(t)
-	small := fx.createAccount(t, "none@example.com", 1)
-	fx.connect(t, small, otherAdmin)
+	oneSlotAccount := fx.createAccount(t, "none@example.com", 1)
+	fx.connect(t, oneSlotAccount, otherAdmin)
 	if _, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err := fx.Assign(t.Context(), small, guid)
+	_, err := fx.Assign(t.Context(), oneSlotAccount, guid)
 	requireRefusal(t, err, fault.TenantLimitReached)
 }
 

@@ -150,11 +150,11 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
-	workingAccount, proven, hanging := fx.createAccount(t, "good"), newRecorder(200), newHangingEndpoint(500)
-	fx.addWebhook(t, p, workingAccount, proven.handle)
+	workingAccount, working, hanging := fx.createAccount(t, "good"), newRecorder(200), newHangingEndpoint(500)
+	fx.addWebhook(t, p, workingAccount, working.handle)
 	fx.emit(t, workingAccount, 1)
 	fx.fanOut(t, p)
-	proven.wait(t, 1)
+	working.wait(t, 1)
 	p.worker.WaitIdle()
 	for n := range 112 {
 		failingAccount := fx.createAccount(t, fmt.Sprint("bad", n))
@@ -168,7 +168,7 @@ func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 	hanging.wait(maxUnproven)
 	fx.emit(t, workingAccount, 10)
 	fx.fanOut(t, p)
-	proven.wait(t, 10)
+	working.wait(t, 10)
 	if n := hanging.maxConcurrent(); n != maxUnproven {
 		t.Errorf("endpoints that are not proven had %d slots", n)
 	}

@@ -170,11 +170,11 @@ func (g enforcementGauges) instruments() []metric.Observable {
 }
 
 func (g enforcementGauges) observe(o metric.Observer, h ports.SendHealth, now time.Time) {
-	late := 0.0
+	lateSeconds := 0.0
 	if !h.OldestDue.IsZero() {
-		late = max(0, now.Sub(h.OldestDue).Seconds())
+		lateSeconds = max(0, now.Sub(h.OldestDue).Seconds())
 	}
-	o.ObserveFloat64(g.lateness, late)
+	o.ObserveFloat64(g.lateness, lateSeconds)
 	o.ObserveFloat64(g.tenants, float64(h.LimitedTenants))
 	o.ObserveFloat64(g.lagging, float64(h.LaggingTenants))
 	o.ObserveFloat64(g.blocked, float64(h.BlockedMailboxes))

@@ -33,9 +33,9 @@ func (g webhookGauges) observe(o metric.Observer, h ports.WebhookHealth, now tim
 		o.ObserveFloat64(g.endpoints, float64(count), labels("state", state))
 	}
 	o.ObserveFloat64(g.pending, float64(h.Pending))
-	late := 0.0
+	lateSeconds := 0.0
 	if !h.OldestDue.IsZero() {
-		late = max(0, now.Sub(h.OldestDue).Seconds())
+		lateSeconds = max(0, now.Sub(h.OldestDue).Seconds())
 	}
-	o.ObserveFloat64(g.lateness, late)
+	o.ObserveFloat64(g.lateness, lateSeconds)
 }

@@ -23,14 +23,14 @@ const webhookSweepEvery = 30 * time.Second
 // initWebhooks builds the use cases and the worker of webhooks. It fails when the metrics cannot be
 // registered.
 func (s *Service) initWebhooks(c settings.Config, sealer ports.Sealer, o Overrides) error {
-	measured, err := telemetry.NewWebhooks()
+	metrics, err := telemetry.NewWebhooks()
 	if err != nil {
 		return err
 	}
 	sender := failpointSender{webhookhttp.New(webhookhttp.Options{AllowPrivate: c.WebhooksAllowPrivate})}
 	tries := &webhooks.Tries{
 		Deliveries: s.Store, Sender: sender, Sealer: sealer, Now: o.Now, Chance: mathrand.Float64, Log: s.Log,
-		OnTry: func(ctx context.Context, t webhooks.TryResult) { measured.RecordTry(ctx, t.Response, t.Lag) },
+		OnTry: func(ctx context.Context, t webhooks.TryResult) { metrics.RecordTry(ctx, t.Response, t.Lag) },
 	}
 	s.webhooks = &webhooks.Service{
 		Webhooks: s.Store, Deliveries: s.Store, Sender: sender, Sealer: sealer, Tries: tries, Queue: s.Queue, Random: rand.Reader, Now: o.Now,

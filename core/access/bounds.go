@@ -160,7 +160,7 @@ func (b Bounds) CheckCovers(other Bounds, required Scope) error {
 // containsNetwork reports whether the networks of b together contain all addresses of n. If no
 // network contains n, but some networks are parts of n, containsNetwork checks each half of n.
 func (b Bounds) containsNetwork(n netip.Prefix) bool {
-	if slices.ContainsFunc(b.Networks, func(own netip.Prefix) bool { return own.Bits() <= n.Bits() && own.Contains(n.Addr()) }) {
+	if slices.ContainsFunc(b.Networks, func(permitted netip.Prefix) bool { return permitted.Bits() <= n.Bits() && permitted.Contains(n.Addr()) }) {
 		return true
 	}
 	if !slices.ContainsFunc(b.Networks, n.Overlaps) {
@@ -174,8 +174,8 @@ func (b Bounds) containsNetwork(n netip.Prefix) bool {
 func halves(n netip.Prefix) (low, high netip.Prefix) {
 	address, bits := n.Addr().AsSlice(), n.Bits()
 	address[bits/8] |= 0x80 >> (bits % 8) // the first bit after the prefix
-	upper, _ := netip.AddrFromSlice(address)
-	return netip.PrefixFrom(n.Addr(), bits+1), netip.PrefixFrom(upper, bits+1)
+	firstOfHigh, _ := netip.AddrFromSlice(address)
+	return netip.PrefixFrom(n.Addr(), bits+1), netip.PrefixFrom(firstOfHigh, bits+1)
 }
 
 // Text returns the bounds as one line. Bounds whose lists differ only in their order have equal

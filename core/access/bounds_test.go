@@ -105,14 +105,14 @@ func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 }
 
 func TestBoundsAreNormalized(t *testing.T) {
-	denormalized, err := access.NewBounds([]string{"tenants:read", "dns:*", "dns:*"}, []string{tenantTwo, "AAAAAAAA-0000-4000-8000-000000000001"},
+	unsorted, err := access.NewBounds([]string{"tenants:read", "dns:*", "dns:*"}, []string{tenantTwo, "AAAAAAAA-0000-4000-8000-000000000001"},
 		[]string{"192.0.2.77/24", "10.0.0.0/8"}, new(now.Add(time.Hour)), now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	normalized, err := access.NewBounds([]string{"dns:*", "tenants:read"}, []string{tenantOne, tenantTwo}, []string{"10.0.0.0/8", "192.0.2.0/24"}, new(now.Add(time.Hour)), now)
-	if err != nil || denormalized.Text() != normalized.Text() {
-		t.Fatalf("%s and %s, %v", denormalized.Text(), normalized.Text(), err)
+	if err != nil || unsorted.Text() != normalized.Text() {
+		t.Fatalf("%s and %s, %v", unsorted.Text(), normalized.Text(), err)
 	}
 }
 

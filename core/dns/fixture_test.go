@@ -58,13 +58,13 @@ func itemFor(t *testing.T, p dns.Plan, purpose dns.Purpose) dns.Item {
 }
 
 // valuesAfter returns the values that a record set has after the plan is written.
-func valuesAfter(p dns.Plan, read dns.ZoneRead, name string, typ dns.Type) []string {
+func valuesAfter(p dns.Plan, read dns.ZoneRead, name string, recordType dns.Type) []string {
 	for _, c := range p.Changes {
-		if c.After.Name == name && c.After.Type == typ {
+		if c.After.Name == name && c.After.Type == recordType {
 			return c.After.Values
 		}
 	}
-	return dns.Find(read.Sets, name, typ).Values
+	return dns.Find(read.Sets, name, recordType).Values
 }
 
 // planCase is one test case of a plan: the records of a zone, and the expected item of the plan for
@@ -138,8 +138,8 @@ var (
 // readOf returns an incomplete read of a.test with these record sets.
 func readOf(sets ...dns.RRSet) dns.ZoneRead { return dns.ZoneRead{Domain: "a.test", Sets: sets} }
 
-func rrset(name string, typ dns.Type, values ...string) dns.RRSet {
-	return dns.RRSet{Name: name, Type: typ, Values: values}
+func rrset(name string, recordType dns.Type, values ...string) dns.RRSet {
+	return dns.RRSet{Name: name, Type: recordType, Values: values}
 }
 
 // fromWildcard returns the record set as the answer of a wildcard.

@@ -17,8 +17,8 @@ func mxValue(preference int, host string) string {
 // parseMX parses an MX value of an RRSet. host is "" for a null MX. ok is false for an invalid
 // value.
 func parseMX(value string) (preference int, host string, ok bool) {
-	number, host, found := strings.Cut(value, " ")
-	preference, err := strconv.Atoi(number)
+	preferenceText, host, found := strings.Cut(value, " ")
+	preference, err := strconv.Atoi(preferenceText)
 	return preference, normalName(host), found && err == nil && preference >= 0
 }
 

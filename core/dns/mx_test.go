@@ -80,7 +80,7 @@ func TestPlanMX(t *testing.T) {
 
 // TestForeignMXBlocksAPlanBeforeVerification checks plans that are made before the verification of
 // the domain, when the platform has specified no MX yet. An MX record of another provider blocks
-// such a plan too.
+// even such a plan.
 func TestForeignMXBlocksAPlanBeforeVerification(t *testing.T) {
 	for _, tt := range []struct {
 		name, value string

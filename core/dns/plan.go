@@ -141,7 +141,7 @@ func (z zoneView) decideOwnership(want Record) verdict {
 	texts := z.setAt(want.Name, TXT).Values
 	label, _, _ := strings.Cut(want.Content, "=")
 	alike := filter(texts, func(text string) bool { return text == want.Content || strings.HasPrefix(text, label+"=") })
-	stale := filter(alike, func(text string) bool {
+	superseded := filter(alike, func(text string) bool {
 		_, managed := z.findWritten(Ownership, text)
 		return managed
 	})
@@ -150,8 +150,8 @@ func (z zoneView) decideOwnership(want Record) verdict {
 		return blockingConflict(ReasonAliasAtDomain).withObserved(z.setAt(z.Domain, CNAME).Values)
 	case slices.Contains(texts, want.Content):
 		return preserve(ReasonPresent).withObserved(alike)
-	case len(stale) > 0:
-		return update(ReasonOwnSuperseded, stale, want.Content).withObserved(alike)
+	case len(superseded) > 0:
+		return update(ReasonOwnSuperseded, superseded, want.Content).withObserved(alike)
 	default:
 		return create(want.Content).withObserved(alike)
 	}

@@ -176,11 +176,11 @@ func (r spfRecord) withTerms(terms []string) string {
 	if last != nil {
 		return r.text[:last.offset] + words + " " + r.text[last.offset:]
 	}
-	gap := " "
+	separator := " "
 	if strings.HasSuffix(r.text, " ") {
-		gap = ""
+		separator = ""
 	}
-	return r.text + gap + words + " ~all"
+	return r.text + separator + words + " ~all"
 }
 
 // checkLimits returns the verdict with notes about the record r. If r needs more lookups than RFC

@@ -93,10 +93,10 @@ func TestAnUndoRestoresOnlyUnchangedValues(t *testing.T) {
 			}
 			p := dns.Plan{Changes: undo.Changes}
 			zone := dns.ZoneRead{Sets: tt.current}
-			for typ, want := range map[dns.Type][]string{dns.TXT: tt.txtAfter, dns.MX: tt.mxAfter} {
-				values := slices.Sorted(slices.Values(valuesAfter(p, zone, "a.test", typ)))
+			for recordType, want := range map[dns.Type][]string{dns.TXT: tt.txtAfter, dns.MX: tt.mxAfter} {
+				values := slices.Sorted(slices.Values(valuesAfter(p, zone, "a.test", recordType)))
 				if diff := cmp.Diff(slices.Sorted(slices.Values(want)), values); diff != "" {
-					t.Errorf("%s after the undo: %s", typ, diff)
+					t.Errorf("%s after the undo: %s", recordType, diff)
 				}
 			}
 		})

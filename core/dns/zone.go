@@ -29,12 +29,12 @@ func (z Zone) ServesDelegation(delegation []string) bool {
 
 // plainNames returns the names in lower case without a final dot, sorted and without duplicates.
 func plainNames(names []string) []string {
-	plain := make([]string, len(names))
+	normalized := make([]string, len(names))
 	for i, name := range names {
-		plain[i] = strings.ToLower(strings.TrimSuffix(name, "."))
+		normalized[i] = strings.ToLower(strings.TrimSuffix(name, "."))
 	}
-	slices.Sort(plain)
-	return slices.Compact(plain)
+	slices.Sort(normalized)
+	return slices.Compact(normalized)
 }
 
 // Change replaces one record set of a zone. Before is the set from which the plan was made, After

@@ -155,16 +155,16 @@ func (d Domain) AfterMiss(at time.Time) (missed Domain, gone bool) {
 	return d, observation.IsGone(since, at)
 }
 
-// WithLaterRead returns the domain with the result of other's DNS read, unless d has a later read.
-func (d Domain) WithLaterRead(other Domain) Domain {
-	if other.CheckedAt.Before(d.CheckedAt) {
+// WithLaterRead returns the domain with the result of read's DNS read, unless d has a later read.
+func (d Domain) WithLaterRead(read Domain) Domain {
+	if read.CheckedAt.Before(d.CheckedAt) {
 		return d
 	}
 	before := d.Health.EverCorrect
-	d.Status, d.Health, d.CheckedAt = other.Status, other.Health, other.CheckedAt
+	d.Status, d.Health, d.CheckedAt = read.Status, read.Health, read.CheckedAt
 	d.Health.EverCorrect = nil
 	for _, kind := range Drifts { // Drifts has all kinds of records
-		if slices.Contains(before, kind) || slices.Contains(other.Health.EverCorrect, kind) {
+		if slices.Contains(before, kind) || slices.Contains(read.Health.EverCorrect, kind) {
 			d.Health.EverCorrect = append(d.Health.EverCorrect, kind)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
 	a, b := integration.Workspace{ID: "a", Name: "A"}, integration.Workspace{ID: "b", Name: "B"}
-	nameless := integration.Workspace{Name: "Main"}
+	withoutID := integration.Workspace{Name: "Main"}
 	for _, tt := range []struct {
 		name, provider, requested string
 		reach                     integration.Reach
@@ -33,8 +33,8 @@ func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
 		{"a name is not an id", "plusvibe", "B", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.PlusVibeWorkspace},
 		{"several workspaces and only the selected one usable", "emailbison", "a", integration.Reach{Workspaces: []integration.Workspace{a, b}, SelectedWorkspaceOnly: true}, integration.Workspace{}, fault.EmailBisonWorkspace},
 		{"one workspace and only the selected one usable", "emailbison", "", integration.Reach{Workspaces: []integration.Workspace{a}, SelectedWorkspaceOnly: true}, a, nil},
-		{"a platform without workspaces", "smartlead", "", integration.Reach{Workspaces: []integration.Workspace{nameless}}, nameless, nil},
-		{"a platform that validates the workspace itself", "smartlead", "7", integration.Reach{Workspaces: []integration.Workspace{nameless}}, integration.Workspace{ID: "7", Name: "Main"}, nil},
+		{"a platform without workspaces", "smartlead", "", integration.Reach{Workspaces: []integration.Workspace{withoutID}}, withoutID, nil},
+		{"a platform that validates the workspace itself", "smartlead", "7", integration.Reach{Workspaces: []integration.Workspace{withoutID}}, integration.Workspace{ID: "7", Name: "Main"}, nil},
 		{"a platform without its own error code", "instantly", "b", integration.Reach{Workspaces: []integration.Workspace{a}}, integration.Workspace{}, fault.InvalidRequest},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -34,9 +34,9 @@ func TestRenameKeepsStageOfNewerCreation(t *testing.T) {
 // Ready mailbox back to an earlier stage.
 func TestCompletedCreationIsFinal(t *testing.T) {
 	completed := mailbox.Mailbox{Stage: mailbox.Ready, Provisioned: true, Observed: mailbox.Observed{Stage: time.Unix(1, 0)}}
-	slower := completed
-	slower.Stage, slower.Observed.Stage = mailbox.Created, time.Unix(2, 0)
-	if got := completed.Merge(slower); got.Stage != mailbox.Ready {
+	incomplete := completed
+	incomplete.Stage, incomplete.Observed.Stage = mailbox.Created, time.Unix(2, 0)
+	if got := completed.Merge(incomplete); got.Stage != mailbox.Ready {
 		t.Fatalf("the stage is %s", got.Stage)
 	}
 	reserved := completed.ReservedAgain(time.Unix(3, 0))

@@ -23,10 +23,10 @@ func TestCursorsAreReadBack(t *testing.T) {
 }
 
 func TestOtherTextsAreNoCursors(t *testing.T) {
-	good := page.Cursor("019a52d0").Encode("keys")
-	flipped := []byte(good)
+	cursor := page.Cursor("019a52d0").Encode("keys")
+	flipped := []byte(cursor)
 	flipped[4] ^= 1
-	for _, text := range []string{"x", "====", good[:len(good)-1], good + "A", string(flipped), "019a52d0", page.Cursor("019a52d0").Encode("events"), " " + good, good + "\n"} {
+	for _, text := range []string{"x", "====", cursor[:len(cursor)-1], cursor + "A", string(flipped), "019a52d0", page.Cursor("019a52d0").Encode("events"), " " + cursor, cursor + "\n"} {
 		if c, err := page.Decode("keys", text); !errors.Is(err, fault.InvalidRequest) || c != "" {
 			t.Errorf("%q: %q, %v", text, c, err)
 		}

@@ -275,8 +275,8 @@ func TestJobThatKillsItsWorkersFails(t *testing.T) {
 			t.Fatalf("the job is %s: %s", j.Status, j.Message)
 		}
 	}
-	if once, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, "unchanged"), at(start)); once.Faults != 0 {
-		t.Errorf("a finished step leaves %d faults", once.Faults)
+	if advanced, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, "unchanged"), at(start)); advanced.Faults != 0 {
+		t.Errorf("a finished step leaves %d faults", advanced.Faults)
 	}
 	ended, step := DefaultRetryPolicy.BeginAttempt(j, start)
 	if ended.Status != Failed || step != None || ended.Message != messageFaults || !ended.EndedAt.Equal(start) {

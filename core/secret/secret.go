@@ -75,14 +75,14 @@ func (c Credential) Encode() (Text, error) {
 	for name, text := range c.Secrets {
 		form.Secrets[name] = text.Reveal()
 	}
-	plain, err := json.Marshal(form)
-	return New(string(plain)), err
+	encoded, err := json.Marshal(form)
+	return New(string(encoded)), err
 }
 
 // DecodeCredential returns the credential that Encode encoded. Its error does not quote the text.
-func DecodeCredential(plain Text) (Credential, error) {
+func DecodeCredential(encoded Text) (Credential, error) {
 	var form credentialForm
-	if json.Unmarshal([]byte(plain.Reveal()), &form) != nil {
+	if json.Unmarshal([]byte(encoded.Reveal()), &form) != nil {
 		return Credential{}, ErrUnreadable
 	}
 	c := Credential{Settings: form.Settings, Secrets: map[string]Text{}}

@@ -47,7 +47,7 @@ func (decision Decision) MayBlockForFailed(scope string, failed []string) bool {
 	if scope != TenantWide && decision.HasPolicy(scope) {
 		return false
 	}
-	return slices.ContainsFunc(failed, func(other string) bool { return len(decision.BlockLists[other]) > 0 })
+	return slices.ContainsFunc(failed, func(failedScope string) bool { return len(decision.BlockLists[failedScope]) > 0 })
 }
 
 // AddressesWithFailed returns the sorted addresses that a scope's rule must block if the rules of
@@ -59,8 +59,8 @@ func (decision Decision) AddressesWithFailed(scope string, failed []string, rule
 		if !strings.EqualFold(rule.Name, RuleName(scope)) {
 			continue
 		}
-		for _, other := range failed {
-			for _, address := range decision.BlockLists[other] {
+		for _, failedScope := range failed {
+			for _, address := range decision.BlockLists[failedScope] {
 				if rule.blocksAddress(address) {
 					addresses = append(addresses, address)
 				}

@@ -79,11 +79,11 @@ func TestDayBoundariesFollowTheTimeZone(t *testing.T) {
 		"a date recurs":              {"America/St_Johns", "2010-11-07T03:00:00Z", "2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z"},
 		"a date is skipped":          {"Pacific/Apia", "2011-12-30T12:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"},
 	} {
-		when, err := time.Parse(time.RFC3339, tt.at)
+		moment, err := time.Parse(time.RFC3339, tt.at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		day := sendlimit.DayOf(when, loadZone(t, tt.zone))
+		day := sendlimit.DayOf(moment, loadZone(t, tt.zone))
 		if start, end := day.Start.Format(time.RFC3339), day.End.Format(time.RFC3339); start != tt.start || end != tt.end {
 			t.Errorf("%s: from %s to %s", name, start, end)
 		}

@@ -43,10 +43,10 @@ func (p Policies) Covering(domain string) (scope string, covered bool) {
 }
 
 // Effective returns the limit that applies to a mailbox of a domain. It is the mailbox's own limit,
-// or the limit of the covering policy if own is 0. It returns 0 when there is no limit.
-func (p Policies) Effective(own int, domain string) int {
-	if own > 0 {
-		return own
+// or the limit of the covering policy if ownLimit is 0. It returns 0 when there is no limit.
+func (p Policies) Effective(ownLimit int, domain string) int {
+	if ownLimit > 0 {
+		return ownLimit
 	}
 	scope, covered := p.Covering(domain)
 	if !covered {

@@ -88,26 +88,26 @@ func callContext(t T) context.Context {
 }
 
 // must fails the test if err is not nil.
-func must(t T, what string, err error) {
+func must(t T, action string, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: %v", action, err)
 	}
 }
 
 // requireRefusal checks that err has this fault code.
-func requireRefusal(t T, what string, err error, code fault.Code) {
+func requireRefusal(t T, action string, err error, code fault.Code) {
 	t.Helper()
 	if !errors.Is(err, code) {
-		t.Fatalf("%s: got %v, want %s", what, err, code.Name)
+		t.Fatalf("%s: got %v, want %s", action, err, code.Name)
 	}
 }
 
 // requireOutcome checks the outcome kind of err.
-func requireOutcome(t T, what string, err error, kind outcome.Kind) {
+func requireOutcome(t T, action string, err error, kind outcome.Kind) {
 	t.Helper()
 	if got := outcome.KindOf(err); got != kind {
-		t.Fatalf("%s: got outcome %s (%v), want %s", what, got, err, kind)
+		t.Fatalf("%s: got outcome %s (%v), want %s", action, got, err, kind)
 	}
 }
 

@@ -112,10 +112,10 @@ func requireReturned(t T, got []dns.RRSet, want ...dns.RRSet) {
 }
 
 // requireChangedZone checks that a write failed because the zone has changed since the plan.
-func requireChangedZone(t T, what string, err error) {
+func requireChangedZone(t T, action string, err error) {
 	t.Helper()
 	if !dns.IsChanged(err) {
-		t.Fatalf("%s: got %v, want a changed zone", what, err)
+		t.Fatalf("%s: got %v, want a changed zone", action, err)
 	}
 }
 

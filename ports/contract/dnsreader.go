@@ -56,12 +56,12 @@ var dnsChecks = []dnsCheck{
 	}},
 	{"all texts are read, long ones in one piece", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
-		long := "v=spf1 " + strings.Repeat("ip4:192.0.2.1 ", 30) + "-all"
+		longText := "v=spf1 " + strings.Repeat("ip4:192.0.2.1 ", 30) + "-all"
 		env.Publish(t, zone,
-			dns.Record{Type: dns.TXT, Name: zone, Content: long, TTL: 300},
+			dns.Record{Type: dns.TXT, Name: zone, Content: longText, TTL: 300},
 			dns.Record{Type: dns.TXT, Name: zone, Content: "MS=ms12345678", TTL: 300},
 		)
-		requireRecords(t, readDNS(t, env, zone), zone, dns.TXT, long, "MS=ms12345678")
+		requireRecords(t, readDNS(t, env, zone), zone, dns.TXT, longText, "MS=ms12345678")
 	}},
 	{"a record that is not published is absent", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
@@ -87,24 +87,24 @@ var dnsChecks = []dnsCheck{
 	}},
 	{"the names that wanted records depend on are looked up", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
-		below := "mail." + zone
+		subdomain := "mail." + zone
 		env.Publish(t, zone,
-			dns.Record{Type: dns.MX, Name: below, Content: "alias." + zone, Preference: 10, TTL: 300},
-			dns.Record{Type: dns.MX, Name: below, Content: "nowhere." + zone, Preference: 10, TTL: 300},
+			dns.Record{Type: dns.MX, Name: subdomain, Content: "alias." + zone, Preference: 10, TTL: 300},
+			dns.Record{Type: dns.MX, Name: subdomain, Content: "nowhere." + zone, Preference: 10, TTL: 300},
 			dns.Record{Type: dns.CNAME, Name: "alias." + zone, Content: "nowhere." + zone, TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "nowhere." + zone, Content: "no address", TTL: 300},
-			dns.Record{Type: dns.TXT, Name: below, Content: "v=spf1 include:one." + zone + " -all", TTL: 300},
+			dns.Record{Type: dns.TXT, Name: subdomain, Content: "v=spf1 include:one." + zone + " -all", TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "one." + zone, Content: "v=spf1 include:two." + zone + " -all", TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "two." + zone, Content: "v=spf1 -all", TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "_dmarc." + zone, Content: "v=DMARC1; p=reject", TTL: 300},
-			dns.Record{Type: dns.TXT, Name: "selector1._domainkey." + below, Content: "v=DKIM1; p=abc", TTL: 300},
+			dns.Record{Type: dns.TXT, Name: "selector1._domainkey." + subdomain, Content: "v=DKIM1; p=abc", TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "key." + zone, Content: "v=DKIM1; p=abc", TTL: 300},
 		)
-		wanted := dns.DesiredRecords(below, dns.Offer{
-			Service: []dns.Record{{Type: dns.TXT, Name: below, Content: "v=spf1 include:three." + zone + " -all"}},
-			Signing: dns.Signing{Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + below, Content: "key." + zone}},
+		wanted := dns.DesiredRecords(subdomain, dns.Offer{
+			Service: []dns.Record{{Type: dns.TXT, Name: subdomain, Content: "v=spf1 include:three." + zone + " -all"}},
+			Signing: dns.Signing{Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + subdomain, Content: "key." + zone}},
 		})
-		read := readDNS(t, env, below, wanted...)
+		read := readDNS(t, env, subdomain, wanted...)
 		if !read.Complete {
 			t.Fatalf("got %+v, want a complete read", read)
 		}

@@ -146,7 +146,7 @@ func connectURL(t Tenant) string { return "http://127.0.0.1:8080/connect/" + t.P
 
 // eventually calls done until it returns true, and moves the platform's clock by 30 s after each of
 // up to 40 attempts.
-func eventually(t T, env MailPlatformEnv, what string, done func() bool) {
+func eventually(t T, env MailPlatformEnv, action string, done func() bool) {
 	t.Helper()
 	for range 40 {
 		if done() {
@@ -154,7 +154,7 @@ func eventually(t T, env MailPlatformEnv, what string, done func() bool) {
 		}
 		env.Advance(t, 30*time.Second)
 	}
-	t.Fatalf("%s: the platform did not finish in time", what)
+	t.Fatalf("%s: the platform did not finish in time", action)
 }
 
 // giveConsent opens the consent page as the tenant's administrator, accepts, and returns the
@@ -287,12 +287,12 @@ func createMailbox(t T, env MailPlatformEnv, client ports.MailTenant, address st
 }
 
 // retryUntilReady repeats a step while its outcome is NotReady.
-func retryUntilReady(t T, env MailPlatformEnv, what string, step func() error) {
+func retryUntilReady(t T, env MailPlatformEnv, action string, step func() error) {
 	t.Helper()
-	eventually(t, env, what, func() bool {
+	eventually(t, env, action, func() bool {
 		err := step()
 		if err != nil && outcome.KindOf(err) != outcome.NotReady {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: %v", action, err)
 		}
 		return err == nil
 	})

@@ -82,9 +82,9 @@ var consentChecks = []mailCheck{
 		})
 	}},
 	{"mail/connect/other-tenant", "a sign-in at a different tenant is refused", func(t T, env MailPlatformEnv) {
-		other := env.NewTenant(t, Setup{})
-		giveConsent(t, env, other)
-		requireSignInRefused(t, env, func(s *ports.SignIn) { s.Tenant = other.GUID })
+		otherTenant := env.NewTenant(t, Setup{})
+		giveConsent(t, env, otherTenant)
+		requireSignInRefused(t, env, func(s *ports.SignIn) { s.Tenant = otherTenant.GUID })
 	}},
 	{"mail/connect/without-consent", "a call for a tenant without consent is refused with access_denied", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
@@ -138,15 +138,15 @@ var directoryChecks = []mailCheck{
 	}},
 	{"mail/domains/removed", "a removed domain is gone, and can be removed and added again", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
-		name, other := newVerifiedDomain(t, env, client), newAddedDomain(t, env, client)
+		name, remainingName := newVerifiedDomain(t, env, client), newAddedDomain(t, env, client)
 		must(t, "remove", client.RemoveDomain(callContext(t), name))
 		must(t, "remove again", client.RemoveDomain(callContext(t), name))
 		eventually(t, env, "removed domain", func() bool {
 			_, err := client.Domain(callContext(t), name)
 			return errors.Is(err, fault.DomainNotFound)
 		})
-		if names := domainNames(t, client); !slices.Equal(names, []string{other}) {
-			t.Fatalf("listed %v, want %s", names, other)
+		if names := domainNames(t, client); !slices.Equal(names, []string{remainingName}) {
+			t.Fatalf("listed %v, want %s", names, remainingName)
 		}
 		d, err := client.AddDomain(callContext(t), name)
 		must(t, "add again", err)
@@ -201,9 +201,9 @@ var directoryChecks = []mailCheck{
 		name := newAddedDomain(t, env, client)
 		_, err := client.VerifyDomain(callContext(t), name)
 		requireRefusal(t, "verify", err, fault.VerificationFailed)
-		wrong := verificationRecord(t, client, name)
-		wrong.Content += "0"
-		env.Publish(t, name, wrong)
+		wrongRecord := verificationRecord(t, client, name)
+		wrongRecord.Content += "0"
+		env.Publish(t, name, wrongRecord)
 		_, err = client.VerifyDomain(callContext(t), name)
 		requireRefusal(t, "verify a wrong record", err, fault.VerificationFailed)
 	}},
@@ -251,14 +251,14 @@ var directoryChecks = []mailCheck{
 	{"mail/connect/withdrawn", "after a withdrawn consent, calls are refused with access_denied", func(t T, env MailPlatformEnv) {
 		testTenant, client := newReadyTenant(t, env, Setup{})
 		env.Revoke(t, testTenant.GUID, GrantConsent)
-		for what, use := range map[string]func() error{
+		for operation, call := range map[string]func() error{
 			"profile":    func() error { _, err := client.Profile(callContext(t)); return err },
 			"domains":    func() error { _, err := client.Domains(callContext(t)); return err },
 			"add domain": func() error { _, err := client.AddDomain(callContext(t), "example.test"); return err },
 			"mailboxes":  func() error { _, err := client.Mailboxes(callContext(t)); return err },
 			"bootstrap":  func() error { _, err := client.Bootstrap(callContext(t)); return err },
 		} {
-			requireRefusal(t, what, use(), fault.AccessDenied)
+			requireRefusal(t, operation, call(), fault.AccessDenied)
 		}
 	}},
 }

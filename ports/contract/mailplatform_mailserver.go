@@ -250,7 +250,7 @@ var mailboxChecks = []mailCheck{
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
 		address := "anna@" + name
-		m, other := createMailbox(t, env, client, address), createMailbox(t, env, client, "otto@"+name)
+		m, remaining := createMailbox(t, env, client, address), createMailbox(t, env, client, "otto@"+name)
 		remove := func() error { return client.RemoveMailbox(callContext(t), m.ObjectID) }
 		retryUntilReady(t, env, "remove", remove)
 		retryUntilReady(t, env, "remove again", remove)
@@ -262,7 +262,7 @@ var mailboxChecks = []mailCheck{
 			t.Fatal("the new mailbox has the id of the removed one")
 		}
 		must(t, "remove the first one again", remove())
-		if got := mailboxAddresses(t, client); !slices.Contains(got, address) || !slices.Contains(got, other.Address) {
+		if got := mailboxAddresses(t, client); !slices.Contains(got, address) || !slices.Contains(got, remaining.Address) {
 			t.Fatalf("the platform has %v", got)
 		}
 	}},

@@ -73,9 +73,9 @@ var ruleChecks = []mailCheck{
 	}},
 	{"mail/rules/scopes", "each scope has a rule of its own", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		long := strings.Repeat("long-", 12) + s.domain
+		longScope := strings.Repeat("long-", 12) + s.domain
 		ids := map[string]bool{}
-		for i, scope := range []string{sendlimit.TenantWide, s.domain, long} {
+		for i, scope := range []string{sendlimit.TenantWide, s.domain, longScope} {
 			r := s.block(t, scope, true, s.mailboxes[i])
 			ids[r.ID] = true
 		}
@@ -89,22 +89,22 @@ var ruleChecks = []mailCheck{
 		s := newSendingTenant(t, env, Setup{})
 		s.block(t, s.domain, true, s.mailboxes[0])
 		name := sendlimit.RuleName(s.domain)
-		for what, other := range map[string]sendlimit.Rule{
+		for change, changedRule := range map[string]sendlimit.Rule{
 			"disabled":                      {Name: name, Lists: s.mailboxes[:1]},
 			"a different list":              {Name: name, Enabled: true, Lists: s.mailboxes[1:]},
 			"no list":                       {Name: name, Enabled: true},
 			"a longer list":                 {Name: name, Enabled: true, Lists: s.mailboxes},
 			"disabled and a different list": {Name: name, Lists: s.mailboxes[2:]},
 		} {
-			env.SetRule(t, s.testTenant.GUID, other)
+			env.SetRule(t, s.testTenant.GUID, changedRule)
 			r, err := s.client.Block(callContext(t), s.domain, s.mailboxes[:1])
-			if must(t, what, err); !r.Written || !slices.Equal(r.Blocks(), s.mailboxes[:1]) {
-				t.Fatalf("%s: %+v", what, r)
+			if must(t, change, err); !r.Written || !slices.Equal(r.Blocks(), s.mailboxes[:1]) {
+				t.Fatalf("%s: %+v", change, r)
 			}
-			env.SetRule(t, s.testTenant.GUID, other)
+			env.SetRule(t, s.testTenant.GUID, changedRule)
 			r, err = s.client.Block(callContext(t), s.domain, nil)
-			if must(t, what, err); r.Written != other.Enabled || len(r.Blocks()) != 0 {
-				t.Fatalf("%s, to be off: %+v", what, r)
+			if must(t, change, err); r.Written != changedRule.Enabled || len(r.Blocks()) != 0 {
+				t.Fatalf("%s, to be off: %+v", change, r)
 			}
 			s.requireBlocked(t, env)
 		}
@@ -172,14 +172,14 @@ var ruleChecks = []mailCheck{
 	{"mail/rules/removed", "managed rules are removed, and rules of others stay", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		must(t, "remove nothing", s.client.RemoveRules(callContext(t)))
-		other := sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.mailboxes[2:]}
-		env.SetRule(t, s.testTenant.GUID, other)
+		ruleOfOthers := sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.mailboxes[2:]}
+		env.SetRule(t, s.testTenant.GUID, ruleOfOthers)
 		s.block(t, sendlimit.TenantWide, true, s.mailboxes[0])
 		s.block(t, s.domain, true, s.mailboxes[1])
 		s.block(t, s.domain, true)
 		must(t, "remove", s.client.RemoveRules(callContext(t)))
 		must(t, "remove again", s.client.RemoveRules(callContext(t)))
-		if got, want := env.Rules(t, s.testTenant.GUID), map[string][]string{other.Name: other.Lists}; !cmp.Equal(got, want) {
+		if got, want := env.Rules(t, s.testTenant.GUID), map[string][]string{ruleOfOthers.Name: ruleOfOthers.Lists}; !cmp.Equal(got, want) {
 			t.Fatalf("the platform has %v, want %v", got, want)
 		}
 		s.requireBlocked(t, env, s.mailboxes[2])

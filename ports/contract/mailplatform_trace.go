@@ -37,14 +37,14 @@ var traceChecks = []mailCheck{
 			env.Send(t, s.testTenant.GUID, address, 5+i)
 		}
 		allMailboxes := s.mailboxes
-		for what, senders := range map[string][]string{
+		for queried, senders := range map[string][]string{
 			"one sender": allMailboxes[1:2], "two senders": {strings.ToUpper(allMailboxes[2]), allMailboxes[0]}, "no sender": nil, "an unknown mailbox": {"nobody@" + s.domain},
 		} {
 			s.mailboxes = senders
 			sent := s.readTrace(t, env)
 			for _, m := range sent {
 				if !slices.ContainsFunc(senders, func(address string) bool { return strings.EqualFold(address, m.Sender) }) {
-					t.Fatalf("queried %s, got %+v", what, m)
+					t.Fatalf("queried %s, got %+v", queried, m)
 				}
 			}
 			for i, address := range allMailboxes {
@@ -53,7 +53,7 @@ var traceChecks = []mailCheck{
 					want = 5 + i
 				}
 				if got := countBySender(sent)[address]; got != want {
-					t.Fatalf("queried %s: %s sent %d, want %d", what, address, got, want)
+					t.Fatalf("queried %s: %s sent %d, want %d", queried, address, got, want)
 				}
 			}
 		}
@@ -67,7 +67,7 @@ var traceChecks = []mailCheck{
 			t.Fatalf("the trace shows %+v, want messages between %s and %s", sent, began, now)
 		}
 		at := sent[0].At
-		for what, tt := range map[string]struct {
+		for name, tt := range map[string]struct {
 			from, to time.Time
 			want     int
 		}{
@@ -78,7 +78,7 @@ var traceChecks = []mailCheck{
 			page, err := s.client.Sent(callContext(t), s.traceQuery(tt.from, tt.to))
 			must(t, "sent", err)
 			if got := countBySender(page.Sent)[s.mailboxes[0]]; got != tt.want {
-				t.Fatalf("%s: %d messages, want %d", what, got, tt.want)
+				t.Fatalf("%s: %d messages, want %d", name, got, tt.want)
 			}
 		}
 	}},

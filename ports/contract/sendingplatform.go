@@ -127,7 +127,7 @@ func sendingChecks() []sendingCheck {
 // field would be skipped.
 func (env SendingPlatformEnv) requireComplete(t T) {
 	t.Helper()
-	for what, missing := range map[string]bool{
+	for field, missing := range map[string]bool{
 		"Platform": env.Platform == nil, "Refused": env.Refused == nil, "Absent": env.Absent == nil, "Secrets": len(env.Secrets) == 0,
 		"AccountStates": !slices.Contains(env.AccountStates, integration.Account{State: integration.AccountConnected}),
 		"Put":           env.Put == nil, "Held": env.Held == nil, "Fail": env.Fail == nil,
@@ -136,7 +136,7 @@ func (env SendingPlatformEnv) requireComplete(t T) {
 		"Decline":   env.Sessions && env.Decline == nil, "Expire": env.Sessions && env.Expire == nil,
 	} {
 		if missing {
-			t.Fatalf("the field %s of the SendingPlatformEnv is missing or wrong", what)
+			t.Fatalf("the field %s of the SendingPlatformEnv is missing or wrong", field)
 		}
 	}
 }
@@ -160,11 +160,11 @@ func manyAccounts(n int) []integration.Account {
 }
 
 // requireNoSecrets checks that an error contains no secret in any of its printed forms.
-func (env SendingPlatformEnv) requireNoSecrets(t T, what string, err error) {
+func (env SendingPlatformEnv) requireNoSecrets(t T, action string, err error) {
 	t.Helper()
 	for _, s := range env.Secrets {
 		if text := fmt.Sprintf("%v %+v %#v", err, err, err); err != nil && strings.Contains(text, s) {
-			t.Fatalf("%s: the error quotes a secret", what)
+			t.Fatalf("%s: the error quotes a secret", action)
 		}
 	}
 }
@@ -199,10 +199,10 @@ var sendingCredentialChecks = []sendingCheck{
 		if env.hasCapability(integration.CanOAuth) {
 			calls["start"] = func(ctx context.Context) error { _, err := p.StartSignIn(ctx, "anna@a.example"); return err }
 		}
-		for what, call := range calls {
+		for operation, call := range calls {
 			err := call(callContext(t))
-			requireRefusal(t, what, err, fault.AccessDenied)
-			env.requireNoSecrets(t, what, err)
+			requireRefusal(t, operation, err, fault.AccessDenied)
+			env.requireNoSecrets(t, operation, err)
 		}
 	}},
 	{"sending/credential/ended-plan", "an ended plan is distinguished from an invalid credential", func(t T, env SendingPlatformEnv) {

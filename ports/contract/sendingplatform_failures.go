@@ -40,10 +40,10 @@ var sendingFailureChecks = []sendingCheck{
 	{"sending/failures/lost-answer", "the outcome of a call whose answer is lost is unknown", everyCallFails(LosesAnswer, outcome.Unknown)},
 	{"sending/failures/lost-request", "the outcome of a call whose request is lost is unknown", everyCallFails(LosesRequest, outcome.Unknown)},
 	{"sending/failures/nothing-listens", "a refused connection is reported as down", func(t T, env SendingPlatformEnv) {
-		for what, call := range env.supportedCalls(env.Absent, "some-session") {
+		for operation, call := range env.supportedCalls(env.Absent, "some-session") {
 			err := call(callContext(t))
-			requireOutcome(t, what, err, outcome.Down)
-			env.requireNoSecrets(t, what, err)
+			requireOutcome(t, operation, err, outcome.Down)
+			env.requireNoSecrets(t, operation, err)
 		}
 	}},
 	signInCheck("sending/sign-in/lost-start", "a sign-in can be started again after the answer was lost", func(t T, env SendingPlatformEnv) {
@@ -60,23 +60,23 @@ var sendingFailureChecks = []sendingCheck{
 	}),
 	{"sending/failures/deadline", "a call without an answer ends at its deadline, and its outcome is unknown", func(t T, env SendingPlatformEnv) {
 		defer env.Fail(t, Hangs)()
-		for what, call := range env.supportedCalls(env.Platform, "some-session") {
+		for operation, call := range env.supportedCalls(env.Platform, "some-session") {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			began := time.Now()
 			err := call(ctx)
 			cancel()
-			if requireOutcome(t, what, err, outcome.Unknown); time.Since(began) > deadlineTolerance {
-				t.Fatalf("%s returned after %s, want the end of the caller's deadline", what, time.Since(began))
+			if requireOutcome(t, operation, err, outcome.Unknown); time.Since(began) > deadlineTolerance {
+				t.Fatalf("%s returned after %s, want the end of the caller's deadline", operation, time.Since(began))
 			}
-			env.requireNoSecrets(t, what, err)
+			env.requireNoSecrets(t, operation, err)
 		}
 	}},
 	{"sending/failures/cancelled", "a call with a cancelled context does nothing, and a cancelled write ends its request", func(t T, env SendingPlatformEnv) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for what, call := range env.supportedCalls(env.Platform, "some-session") {
+		for operation, call := range env.supportedCalls(env.Platform, "some-session") {
 			if err := call(ctx); err == nil || outcome.KindOf(err) == outcome.Refused {
-				t.Fatalf("%s: got %v, want the end of the context", what, err)
+				t.Fatalf("%s: got %v, want the end of the context", operation, err)
 			}
 		}
 		if env.Silent != nil {
@@ -112,12 +112,12 @@ func everyCallFails(failure Failure, want outcome.Kind) func(t T, env SendingPla
 			session = startSignIn(t, env, "anna@a.example").ID
 		}
 		env.Fail(t, failure)
-		for what, call := range env.supportedCalls(env.Platform, session) {
+		for operation, call := range env.supportedCalls(env.Platform, session) {
 			err := call(callContext(t))
-			requireOutcome(t, what, err, want)
-			env.requireNoSecrets(t, what, err)
+			requireOutcome(t, operation, err, want)
+			env.requireNoSecrets(t, operation, err)
 			if want == outcome.Broken && (errors.Is(err, fault.AccessDenied) || strings.Contains(err.Error(), "<html")) {
-				t.Fatalf("%s: got %v", what, err)
+				t.Fatalf("%s: got %v", operation, err)
 			}
 		}
 	}

@@ -117,13 +117,13 @@ func (r *wakeupRecorder) requireNoWakeup(t testing.TB, during time.Duration) {
 	}
 }
 
-func receiveWithin[T any](t testing.TB, limit time.Duration, c <-chan T, what string) T {
+func receiveWithin[T any](t testing.TB, limit time.Duration, c <-chan T, awaited string) T {
 	t.Helper()
 	select {
 	case v := <-c:
 		return v
 	case <-time.After(limit):
-		t.Fatalf("%s did not come within %s", what, limit)
+		t.Fatalf("%s did not come within %s", awaited, limit)
 		panic("unreachable")
 	}
 }

@@ -247,12 +247,12 @@ func countEvents(events []jobEvent, what string) (n int) {
 	return n
 }
 
-func waitFor(t *testing.T, what string, done func() bool) {
+func waitFor(t *testing.T, condition string, done func() bool) {
 	t.Helper()
 	for end := time.After(eventTimeout); !done(); {
 		select {
 		case <-end:
-			t.Fatalf("not within %s: %s", eventTimeout, what)
+			t.Fatalf("not within %s: %s", eventTimeout, condition)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -301,12 +301,12 @@ var brokenQueues = []struct {
 // TestQueueSuiteDetectsBrokenPromises uses the fake clock of synctest, because most broken queues
 // make a check wait for its timeout.
 func TestQueueSuiteDetectsBrokenPromises(t *testing.T) {
-	checks, proven := map[string]queueCheck{}, map[string]bool{}
+	checks, hasBrokenQueue := map[string]queueCheck{}, map[string]bool{}
 	for _, c := range queueChecks() {
 		checks[c.name] = c
 	}
 	for _, b := range brokenQueues {
-		proven[b.check] = true
+		hasBrokenQueue[b.check] = true
 		t.Run(b.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if !checkFails(t, func(t testing.TB) { checks[b.check].run(t, func() ports.Worker { return openQueue(t, b.make()) }) }) {
@@ -316,7 +316,7 @@ func TestQueueSuiteDetectsBrokenPromises(t *testing.T) {
 		})
 	}
 	for name := range checks {
-		if !proven[name] {
+		if !hasBrokenQueue[name] {
 			t.Errorf("no broken queue shows that %q can fail", name)
 		}
 	}
