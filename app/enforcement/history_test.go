@@ -146,9 +146,9 @@ func (h *history) setLimit(t *testing.T) {
 func (h *history) setMailboxLimit(t *testing.T) {
 	t.Helper()
 	m := h.mailboxes[h.IntN(len(h.mailboxes))]
-	h.want.own[m.Address] = 1 + h.IntN(sendlimit.MaxLimit)
-	h.note("the limit of %s is %d", m.Address, h.want.own[m.Address])
-	must(t, h.store.SetSendLimit(t.Context(), h.owner, m.ID, h.want.own[m.Address], h.now))
+	h.want.ownLimits[m.Address] = 1 + h.IntN(sendlimit.MaxLimit)
+	h.note("the limit of %s is %d", m.Address, h.want.ownLimits[m.Address])
+	must(t, h.store.SetSendLimit(t.Context(), h.owner, m.ID, h.want.ownLimits[m.Address], h.now))
 }
 
 // dropRandomDomain deletes a domain of the tenant and its policy.
@@ -402,7 +402,7 @@ func (h *history) checkFinalState(t *testing.T) {
 	writes := h.fake.Effects("Block")
 	for _, m := range h.storedMailboxes(t) {
 		if n := h.want.today(m.Address, h.now); m.SendsToday != n || h.want.blocked(m.Address, h.now) == m.BlockedAt.IsZero() {
-			t.Fatalf("%s sent %d by %s, with the limits %v and its own %d: %+v", m.Address, n, h.now, h.want.limits, h.want.own[m.Address], m)
+			t.Fatalf("%s sent %d by %s, with the limits %v and its own %d: %+v", m.Address, n, h.now, h.want.limits, h.want.ownLimits[m.Address], m)
 		}
 	}
 	day := sendlimit.DayOf(h.now, h.want.location)

@@ -9,14 +9,14 @@ import (
 
 // model computes the expected state of a tenant, without the code under test.
 type model struct {
-	location *time.Location
-	sent     map[string][]time.Time // times of the accepted messages, by address
-	limits   map[string]int         // limits by domain; "" is the whole tenant
-	own      map[string]int         // limits of single mailboxes, by address
+	location  *time.Location
+	sent      map[string][]time.Time // times of the accepted messages, by address
+	limits    map[string]int         // limits by domain; "" is the whole tenant
+	ownLimits map[string]int         // limits of single mailboxes, by address
 }
 
 func newModel() *model {
-	return &model{zone: time.UTC, sent: map[string][]time.Time{}, limits: map[string]int{}, own: map[string]int{}}
+	return &model{location: time.UTC, sent: map[string][]time.Time{}, limits: map[string]int{}, ownLimits: map[string]int{}}
 }
 
 // today returns how many messages an address sent on the day of now.
@@ -37,8 +37,8 @@ func (m *model) blocked(address string, now time.Time) bool {
 	if !enforced {
 		limit, enforced = m.limits[""]
 	}
-	if own := m.own[address]; own > 0 {
-		limit = own
+	if ownLimit := m.ownLimits[address]; ownLimit > 0 {
+		limit = ownLimit
 	}
 	return enforced && m.today(address, now) > limit
 }

@@ -59,7 +59,7 @@ var attachRaces = []struct {
 	name       string
 	minTenants int // the least number of tenants that the account has after the race
 	prepare    func(r *attachRace)
-	cases      func(r *attachRace) []useCase
+	useCases   func(r *attachRace) []useCase
 }{
 	{
 		"two tenants and one slot", 1,
@@ -93,10 +93,10 @@ func TestSlotsLimitTheTenantsInEveryOrder(t *testing.T) {
 					_, err := r.store.ChangePlan(t.Context(), r.ann.ID, "complete", 2)
 					must(t, err)
 					tt.prepare(r)
-					cases := tt.cases(r)
+					useCases := tt.useCases(r)
 					_, err = r.store.ChangePlan(t.Context(), r.ann.ID, "complete", 1)
 					must(t, err)
-					r.run(o, cases...)
+					r.run(o, useCases...)
 					if guids := r.listedTenants(t, r.ann); len(guids) > 1 || len(guids) < tt.minTenants {
 						t.Errorf("the account has %v with one slot", guids)
 					}

@@ -114,9 +114,9 @@ func (r *race) rows() map[string]string {
 }
 
 var missingRaces = []struct {
-	name    string
-	prepare func(*race)
-	cases   func(*race) []useCase
+	name     string
+	prepare  func(*race)
+	useCases func(*race) []useCase
 	// check is called after a sync that does not read from a lagging replica.
 	check func(*race) error
 }{
@@ -220,7 +220,7 @@ func TestObjectsThatReplicasLackKeepTheirRowsInEveryOrder(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRace(t)
 					tt.prepare(r)
-					r.run(o, tt.cases(r)...)
+					r.run(o, tt.useCases(r)...)
 					r.fixture.sync(r.t)
 					if err := tt.check(r); err != nil {
 						t.Error(err)

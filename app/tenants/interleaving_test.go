@@ -61,9 +61,9 @@ func newRaceOf(t *testing.T, fx *fixture) *race {
 }
 
 // run runs use cases in an order and reports their errors. The clock advances with each step.
-func (r *race) run(o *interleaving.Order, cases ...useCase) {
+func (r *race) run(o *interleaving.Order, useCases ...useCase) {
 	advance := func() { r.now = r.now.Add(time.Millisecond) }
-	for i, err := range o.Run(context.Background(), advance, cases...) {
+	for i, err := range o.Run(context.Background(), advance, useCases...) {
 		if err != nil {
 			r.t.Errorf("use case %d: %v", i, err)
 		}
@@ -154,10 +154,10 @@ func storeObjects(r *race) {
 }
 
 var races = []struct {
-	name    string
-	prepare func(*race)
-	cases   func(*race) []useCase
-	check   func(*race) error
+	name     string
+	prepare  func(*race)
+	useCases func(*race) []useCase
+	check    func(*race) error
 }{
 	{
 		"a sync and a verification",
@@ -270,12 +270,12 @@ func maxInterruptions(useCases int) int {
 func TestNewerObservationsSurviveEveryOrder(t *testing.T) {
 	for _, tt := range races {
 		t.Run(tt.name, func(t *testing.T) {
-			interleaving.Explore(t, maxInterruptions(len(tt.cases(&race{}))), func(t *testing.T, o *interleaving.Order) {
+			interleaving.Explore(t, maxInterruptions(len(tt.useCases(&race{}))), func(t *testing.T, o *interleaving.Order) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRace(t)
 					tt.prepare(r)
 					r.before = r.rows()
-					r.run(o, tt.cases(r)...)
+					r.run(o, tt.useCases(r)...)
 					if err := tt.check(r); err != nil {
 						t.Error(err)
 					}

@@ -86,21 +86,22 @@ func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	p.worker.WaitIdle()
 
 	hang.Store(true)
-	working, other := newRecorder(200), newRecorder(200)
-	fx.addWebhook(t, p, failingAccount, working.handle)
-	fx.addWebhook(t, p, workingAccount, other.handle)
+	sameAccount, differentAccount := newRecorder(200), newRecorder(200)
+	fx.addWebhook(t, p, failingAccount, sameAccount.handle)
+	fx.addWebhook(t, p, workingAccount, differentAccount.handle)
 	fx.emit(t, failingAccount, 10)
 	fx.emit(t, workingAccount, 10)
 	fx.fanOut(t, p)
-	working.wait(t, 10)
-	other.wait(t, 10)
+	sameAccount.wait(t, 10)
+	differentAccount.wait(t, 10)
 	for _, h := range hanging {
 		h.wait(webhook.MaxConcurrent)
 	}
-	// The working endpoint also gets later messages while the others still hang.
+	// The endpoint of the same account also gets later messages while the eight endpoints still
+	// hang.
 	fx.emit(t, failingAccount, 10)
 	fx.fanOut(t, p)
-	working.wait(t, 10)
+	sameAccount.wait(t, 10)
 	for _, h := range hanging {
 		if n := h.maxConcurrent(); n != webhook.MaxConcurrent {
 			t.Errorf("the endpoint had %d messages at the same time", n)

@@ -152,8 +152,8 @@ func TestReplicasShareCredentialBudget(t *testing.T) {
 	counters := takeCounter{shared, map[string]int{}}
 	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": testserver.Cloudflare(t, "a.test")}}
 	dir := testserver.Program(t, "release/plugins")
-	first, second := openTestProviders(t, newDNSProviders, dir, fingerprinter, counters, providerSettings), openTestProviders(t, newDNSProviders, dir, fingerprinter, counters, providerSettings)
-	for i, p := range []*DNSProviders{first, second} {
+	firstReplica, secondReplica := openTestProviders(t, newDNSProviders, dir, fingerprinter, counters, providerSettings), openTestProviders(t, newDNSProviders, dir, fingerprinter, counters, providerSettings)
+	for i, p := range []*DNSProviders{firstReplica, secondReplica} {
 		if _, err := p.For("cloudflare", tokenCredential("shared")).Check(t.Context()); err != nil {
 			t.Fatalf("replica %d: %v", i, err)
 		}
@@ -169,20 +169,20 @@ func TestReplicasShareCredentialBudget(t *testing.T) {
 			shared.Take(t.Context(), ratelimit.Bucket{Key: key, Limit: 1200, Window: 5 * time.Minute})
 		}
 	}
-	_, err := first.For("cloudflare", tokenCredential("shared")).Check(t.Context())
+	_, err := firstReplica.For("cloudflare", tokenCredential("shared")).Check(t.Context())
 	var throttled *outcome.Error
 	if !errors.As(err, &throttled) || throttled.Kind != outcome.Throttled || throttled.RetryAfter <= 0 || throttled.RetryAfter > 5*time.Minute {
 		t.Errorf("a call of three requests with a remaining budget of two: %v", err)
 	}
 	for range 2 { // the throttled call used up nothing
-		if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); err != nil {
+		if _, err := secondReplica.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); err != nil {
 			t.Errorf("a call of one request: %v", err)
 		}
 	}
-	if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); outcome.KindOf(err) != outcome.Throttled {
+	if _, err := secondReplica.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); outcome.KindOf(err) != outcome.Throttled {
 		t.Errorf("a call above the budget: %v", err)
 	}
-	if _, err := first.For("cloudflare", tokenCredential("another")).Check(t.Context()); err != nil {
+	if _, err := firstReplica.For("cloudflare", tokenCredential("another")).Check(t.Context()); err != nil {
 		t.Errorf("another token: %v", err)
 	}
 }

@@ -100,9 +100,9 @@ func TestSendingPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	p := openTestProviders(t, newSendingPlatforms, testserver.Program(t, "release/plugins"), fingerprinter, counters, providerSettings)
 	account := keyCredential("account-key")
 	account.Settings = map[string]string{"base_url": "http://" + testserver.FreeAddress(t), "workspace_id": "01890000-0000-7000-8000-000000000001"}
-	access, err := p.For("instantly", account).Check(t.Context())
-	if err != nil || len(access.Workspaces) != 1 || access.Workspaces[0].Name != "One" {
-		t.Errorf("%+v, %v", access, err)
+	reach, err := p.For("instantly", account).Check(t.Context())
+	if err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].Name != "One" {
+		t.Errorf("%+v, %v", reach, err)
 	}
 	for _, invalid := range []secret.Credential{keyCredential("guessed"), {}} {
 		for range 6 {

@@ -121,22 +121,22 @@ func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
 		}
 		return string(line)
 	}
-	dropped := hashOf(t, lines[1])
+	droppedHash := hashOf(t, lines[1])
 	for _, tt := range []struct {
-		name  string
-		last  string
-		valid bool
+		name      string
+		lastEntry string
+		valid     bool
 	}{
-		{"the entry that the retention writes", dropEntry(audit.Service, audit.DropEntries, dropped), true},
-		{"an entry of another actor", dropEntry(audit.Key, audit.DropEntries, dropped), false},
-		{"an entry of another action", dropEntry(audit.Service, "add-domain", dropped), false},
+		{"the entry that the retention writes", dropEntry(audit.Service, audit.DropEntries, droppedHash), true},
+		{"an entry of another actor", dropEntry(audit.Key, audit.DropEntries, droppedHash), false},
+		{"an entry of another action", dropEntry(audit.Service, "add-domain", droppedHash), false},
 		{"an entry with the hash of another dropped entry", dropEntry(audit.Service, audit.DropEntries, hashOf(t, lines[0])), false},
 	} {
-		proof, err := verify(append(slices.Clone(lines[2:]), tt.last))
+		proof, err := verify(append(slices.Clone(lines[2:]), tt.lastEntry))
 		if (err == nil) != tt.valid {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		if tt.valid && (proof.First != 3 || proof.Anchor != dropped) {
+		if tt.valid && (proof.First != 3 || proof.Anchor != droppedHash) {
 			t.Errorf("%s: %+v", tt.name, proof)
 		}
 	}

@@ -149,9 +149,9 @@ func TestPlanKeepsForeignValues(t *testing.T) {
 // mayBeReplaced reports whether a plan may replace a value. An SPF record may be replaced only if
 // the plan has an item that adds only the platform's include.
 func mayBeReplaced(p dns.Plan, rrset dns.RRSet, managed []dns.Written, value string) bool {
-	written := slices.ContainsFunc(managed, func(w dns.Written) bool { return w.Name == rrset.Name && w.Type == rrset.Type && w.Value == value })
+	isManaged := slices.ContainsFunc(managed, func(w dns.Written) bool { return w.Name == rrset.Name && w.Type == rrset.Type && w.Value == value })
 	switch {
-	case written:
+	case isManaged:
 		return true
 	case rrset.Type == dns.MX:
 		return value == "0 "+previousMX || value == "32767 ms1.msv1.invalid"

@@ -109,16 +109,16 @@ func TestUndoRestoresWhatAPlanChanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := drawZone(t)
 		plan := dns.NewPlan(offer(), before, drawManaged(t))
-		written := readAfter(t, before, plan)
+		readAfterPlan := readAfter(t, before, plan)
 		writes := []dns.Write{{Changes: plan.Changes, Written: plan.Writes}}
-		undo := dns.NewUndo(written.Sets, writes)
-		restored := readAfter(t, written, dns.Plan{Changes: undo.Changes})
+		undo := dns.NewUndo(readAfterPlan.Sets, writes)
+		readAfterUndo := readAfter(t, readAfterPlan, dns.Plan{Changes: undo.Changes})
 		for _, c := range plan.Changes {
-			if restoredSet := dns.Find(restored.Sets, c.After.Name, c.After.Type); !sameDistinct(restoredSet.Values, c.Before.Values) {
+			if restoredSet := dns.Find(readAfterUndo.Sets, c.After.Name, c.After.Type); !sameDistinct(restoredSet.Values, c.Before.Values) {
 				t.Fatalf("%+v, not %+v, after %+v", restoredSet, c.Before, undo.Items)
 			}
 		}
-		if secondUndo := dns.NewUndo(restored.Sets, writes); len(secondUndo.Changes) != 0 {
+		if secondUndo := dns.NewUndo(readAfterUndo.Sets, writes); len(secondUndo.Changes) != 0 {
 			t.Fatalf("again: %+v", secondUndo)
 		}
 	})

@@ -66,7 +66,7 @@ func TestBlockedMailboxesStayBlocked(t *testing.T) {
 			if !decision.HasPolicy(domain) {
 				coveringScope = sendlimit.TenantWide
 			}
-			if decision.HasPolicy(coveringScope) && rapid.Bool().Draw(t, "over") {
+			if decision.HasPolicy(coveringScope) && rapid.Bool().Draw(t, "above the limit") {
 				decision.BlockLists[coveringScope] = append(decision.BlockLists[coveringScope], address)
 				if blockingScope != "none" {
 					mustStayBlocked = append(mustStayBlocked, address)

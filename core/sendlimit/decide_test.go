@@ -46,7 +46,7 @@ func TestDecideBlocksOnlyAboveTheLimit(t *testing.T) {
 		{"blocked on the previous day", tenantPolicy, sendlimit.MailboxState{Counted: true, BlockedAt: yesterday}, sendlimit.Unblocked, false},
 		{"blocked on the previous day, not counted yet", tenantPolicy, sendlimit.MailboxState{BlockedAt: yesterday}, sendlimit.Unblocked, false},
 		{"blocked on the previous day, and above the limit again", tenantPolicy, sendlimit.MailboxState{Sent: 26, Counted: true, BlockedAt: yesterday}, "", true},
-		{"blocked after the end of the day", tenantPolicy, sendlimit.MailboxState{Counted: true, BlockedAt: today.End.Add(time.Hour)}, "", true},
+		{"blocked after the end of the day, by clock skew", tenantPolicy, sendlimit.MailboxState{Counted: true, BlockedAt: today.End.Add(time.Hour)}, "", true},
 		{"no longer covered by a policy", domainPolicy, sendlimit.MailboxState{Domain: "b.test", Sent: 30, Counted: true, BlockedAt: blockedToday}, sendlimit.Unblocked, false},
 	} {
 		mailbox := tt.mailbox
@@ -80,10 +80,10 @@ func TestDecideReturnsEvents(t *testing.T) {
 	}
 }
 
-// TestUnblockEventKeepsTheLimitOfTheBlock checks the limit in the event of an unblocked mailbox. If
-// no policy covers the mailbox any more, the event has the limit that applied when the mailbox was
-// blocked.
-func TestUnblockEventKeepsTheLimitOfTheBlock(t *testing.T) {
+// TestUnblockEventWithoutPolicyKeepsTheLimitOfTheBlock checks the limit in the event of an
+// unblocked mailbox. If no policy covers the mailbox any more, the event has the limit that applied
+// when the mailbox was blocked.
+func TestUnblockEventWithoutPolicyKeepsTheLimitOfTheBlock(t *testing.T) {
 	blocked := sendlimit.MailboxState{ID: "1", Address: "ada@a.test", Domain: "a.test", Sent: 26, Counted: true, BlockedAt: noon, ExceededLimit: 25}
 	withOwnLimit, withoutExceededLimit := blocked, blocked
 	withOwnLimit.OwnLimit, withoutExceededLimit.ExceededLimit = 7, 0
