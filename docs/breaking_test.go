@@ -71,8 +71,8 @@ func TestGuardAcceptsAListedBreak(t *testing.T) {
 	}
 }
 
-// TestBaseOfTheGuard checks with which commit the guard compares the document.
-func TestBaseOfTheGuard(t *testing.T) {
+// TestGuardComparesWithTheRightCommit checks with which commit the guard compares the document.
+func TestGuardComparesWithTheRightCommit(t *testing.T) {
 	t.Parallel()
 	folder := newRepository(t)
 	checkGuardFails := func(situation string, wantFailure bool, base ...string) {

@@ -54,29 +54,29 @@ func TestSameContentSameArchive(t *testing.T) {
 	}
 	var packed [2][]byte
 	for i, dir := range []string{one, two} {
-		to := filepath.Join(t.TempDir(), "x.tar.gz")
-		if err := writeArchive(dir, to); err != nil {
+		file := filepath.Join(t.TempDir(), "x.tar.gz")
+		if err := writeArchive(dir, file); err != nil {
 			t.Fatal(err)
 		}
-		packed[i], _ = os.ReadFile(to)
+		packed[i], _ = os.ReadFile(file)
 	}
 	if !bytes.Equal(packed[0], packed[1]) {
 		t.Error("two archives of the same content differ")
 	}
-	zip, err := gzip.NewReader(bytes.NewReader(packed[0]))
+	uncompressed, err := gzip.NewReader(bytes.NewReader(packed[0]))
 	if err != nil {
 		t.Fatal(err)
 	}
 	modes := map[string]int64{}
-	for archive := tar.NewReader(zip); ; {
-		head, err := archive.Next()
+	for archive := tar.NewReader(uncompressed); ; {
+		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		modes[head.Name] = head.Mode
+		modes[header.Name] = header.Mode
 	}
 	root := filepath.Base(one) + "/"
 	if len(modes) != 3 || modes[root+"tenantry"] != 0o755 || modes[root+"plugins/mail-example"] != 0o755 || modes[root+"LICENSE"] != 0o644 {

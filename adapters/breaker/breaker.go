@@ -116,8 +116,9 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 // with outcome.Throttled.
 //
 // A write never tests a half-open circuit, because its outcome could stay unknown if the provider
-// still fails. Instead, the interceptor first sends the read that wire.Call.Probe returns. If
-// a budget or a pause holds back this read, the write fails with the same outcome.Throttled.
+// still fails. Instead, the interceptor first sends the read that wire.Call.Probe returns. If a
+// budget or the wait after a Retry-After holds back this read, the write fails with the same
+// outcome.Throttled.
 func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
 		domain, budgetDomain := domainsOf(ctx, call)

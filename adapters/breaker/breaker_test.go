@@ -299,9 +299,9 @@ func (p *provider) Block(context.Context, string, []string) (sendlimit.Rule, err
 	return sendlimit.Rule{Name: "r"}, p.answer("Block")
 }
 
-// TestBudgetsSeeTheOperation checks that Options.Budget gets the fault domain and the operation of
+// TestBudgetGetsDomainAndOperation checks that Options.Budget gets the fault domain and the operation of
 // each call. A call that exceeds the budget is not sent.
-func TestBudgetsSeeTheOperation(t *testing.T) {
+func TestBudgetGetsDomainAndOperation(t *testing.T) {
 	var counted []string
 	exceeded := false
 	p := &provider{}

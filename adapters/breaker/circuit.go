@@ -62,8 +62,8 @@ func newCircuit(domain string, options Options) *circuit {
 }
 
 // run sends the call if the circuit and the budgets of budgetDomain allow it. If the circuit is
-// half open, run does not send a write and returns errReadFirst. If a different attempt has taken
-// over the request, run returns service_unavailable.
+// half open, run does not send a write and returns errReadFirst. If a repetition of the API request
+// has taken over its work (see ports.Stopped), run returns service_unavailable.
 func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, send func(context.Context) error) error {
 	if ports.Stopped(ctx) {
 		return fault.ServiceUnavailable.With("a different attempt has taken over this request")

@@ -110,8 +110,8 @@ func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// origin returns the origin of the connect link to which a request belongs. If the link is unknown
-// or cannot be read, it returns an empty origin, because the page is useful without one.
+// origin returns the account that requested the connect link of a request, as pages show it. If the
+// link is unknown or cannot be read, the result is empty, because the page is useful without it.
 func (c *pages) origin(r *http.Request) tenants.Origin {
 	var origin tenants.Origin
 	var err error

@@ -60,8 +60,8 @@ func (p *SendingPlatforms) Platforms(context.Context) ([]integration.Provider, e
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var providers []integration.Provider
-	for _, k := range p.providers {
-		providers = append(providers, k.Provider)
+	for _, candidate := range p.providers {
+		providers = append(providers, candidate.Provider)
 	}
 	slices.SortFunc(providers, func(a, b integration.Provider) int { return strings.Compare(a.ID, b.ID) })
 	return providers, nil
@@ -70,9 +70,9 @@ func (p *SendingPlatforms) Platforms(context.Context) ([]integration.Provider, e
 func (p *SendingPlatforms) findProvider(provider string) (sendingProvider, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, k := range p.providers {
-		if k.ID == provider {
-			return k, true
+	for _, candidate := range p.providers {
+		if candidate.ID == provider {
+			return candidate, true
 		}
 	}
 	return sendingProvider{}, false
@@ -100,11 +100,11 @@ func (p *SendingPlatforms) ParseCredential(_ context.Context, provider string, t
 
 // Capabilities implements ports.SendingPlatforms.
 func (p *SendingPlatforms) Capabilities(_ context.Context, provider string, fields []string) integration.Capabilities {
-	k, known := p.findProvider(provider)
+	found, known := p.findProvider(provider)
 	if !known {
 		return integration.Capabilities{}
 	}
-	return k.capabilities(fields)
+	return found.capabilities(fields)
 }
 
 // For implements ports.SendingPlatforms.

@@ -69,7 +69,7 @@ func callOf(op operation, owned map[string]string, key string) call {
 // or are used from a wrong address.
 func TestEveryOperationChecksTheKey(t *testing.T) {
 	env := newTestEnv(t)
-	owned, _ := ownershipCases(env, t)
+	owned, _ := addOwnedObjects(env, t)
 	env.attachTenant(t, env.accountA, secondTenant)
 	keys := newBoundedKeys(t, env)
 	client := serve(t, env.handler(t))
@@ -90,16 +90,16 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 			if security := op.doc["security"].([]any)[0].(map[string]any)["bearer"].([]any); len(security) != 1 || security[0] != scope {
 				t.Errorf("the security is %v", security)
 			}
-			refusing := []string{keys.webhooksOnly}
+			refusedKeys := []string{keys.webhooksOnly}
 			if strings.HasPrefix(scope, "webhooks:") {
-				refusing = []string{keys.keysOnly}
+				refusedKeys = []string{keys.keysOnly}
 			}
 			if strings.HasSuffix(scope, ":write") {
-				refusing = append(refusing, keys.readOnly)
+				refusedKeys = append(refusedKeys, keys.readOnly)
 			} else if got := client.do(callOf(op, owned, keys.readOnly)); got.code() == "insufficient_scope" {
 				t.Errorf("a key with every read scope: %s", got.raw)
 			}
-			for _, key := range refusing {
+			for _, key := range refusedKeys {
 				got := client.expect(callOf(op, owned, key), 403, "insufficient_scope")
 				if got.body["required_scope"] != scope || got.header.Get("X-RateLimit-Bucket") != "" {
 					t.Errorf("headers %v, body %s", got.header, got.raw)
@@ -172,7 +172,7 @@ var statusForOtherTenant = map[string]int{
 // different account.
 func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 	env := newTestEnv(t)
-	owned, foreign := ownershipCases(env, t)
+	owned, foreign := addOwnedObjects(env, t)
 	env.attachTenant(t, env.accountA, secondTenant)
 	key := newBoundedKeys(t, env).otherTenant
 	client := serve(t, env.handler(t))
@@ -211,7 +211,7 @@ func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 // different tenant get.
 func TestListsLeaveOutOtherTenants(t *testing.T) {
 	env := newTestEnv(t)
-	owned, _ := ownershipCases(env, t)
+	owned, _ := addOwnedObjects(env, t)
 	env.attachTenant(t, env.accountA, secondTenant)
 	env.addEvents(t, env.accountA, 3)
 	ownKey := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"*"}, Tenants: []tenant.GUID{env.accountA.tenant}})
@@ -260,7 +260,7 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 // API keys that have different bounds.
 func TestReplaysNeedTheBoundsOfTheFirstRequest(t *testing.T) {
 	env := newTestEnv(t)
-	owned, _ := ownershipCases(env, t)
+	owned, _ := addOwnedObjects(env, t)
 	env.attachTenant(t, env.accountA, secondTenant)
 	keys := newBoundedKeys(t, env)
 	client := serve(t, env.handler(t))

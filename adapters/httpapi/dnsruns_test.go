@@ -174,9 +174,9 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	env.changePlan(t, env.accountA, "complete", 1)
 	client.expect(retry, 402, "tenant_limit_reached")
 	env.changePlan(t, env.accountA, "complete", 0)
-	once := retry
-	once.headers = map[string]string{"Idempotency-Key": "again"}
-	got := client.expect(once, 200, "")
+	keyedRetry := retry
+	keyedRetry.headers = map[string]string{"Idempotency-Key": "again"}
+	got := client.expect(keyedRetry, 200, "")
 	if got.body["status"] != "queued" || member(got.body, "job.status") != "queued" || member(got.body, "job.stage") != "dns_propagation" ||
 		member(got.body, "job.action_required_code") != nil || member(got.body, "job.message") != nil || got.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
 		t.Error(got.raw)
@@ -184,7 +184,7 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	if detail := client.expect(call{method: "GET", path: runsPath + "/" + run, key: env.accountA.key}, 200, ""); !strings.Contains(detail.raw, strings.TrimSuffix(strings.TrimPrefix(got.raw, `{"status":"queued","job":`), "}\n")) {
 		t.Errorf("retry returned\n%s\nthe run is\n%s", got.raw, detail.raw)
 	}
-	if repeated := client.expect(once, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+	if repeated := client.expect(keyedRetry, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
 		t.Error(repeated.raw)
 	}
 	if n := countWakeups(&env.queue, job); n != 2 { // one wake-up by provision, one by the retry
@@ -293,13 +293,13 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 			otherAccount.path, otherAccount.key = "/v1/tenants/"+string(env.accountB.tenant)+"/sync", env.accountB.key
 			client.expect(otherAccount, 200, "") // the same Idempotency-Key of a different account
 			first := client.expect(keyedCall, tt.status, "")
-			woken := len(env.queue.All())
+			wakeupsBefore := len(env.queue.All())
 			if repeated := client.expect(keyedCall, tt.status, ""); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" || repeated.header.Get("X-RateLimit-Bucket") != "read" {
 				t.Errorf("not replayed: %v %s", repeated.header, repeated.raw)
 			}
-			other := keyedCall
-			other.path += "?x=1"
-			client.expect(other, 409, "idempotency_key_conflict")
+			changedCall := keyedCall
+			changedCall.path += "?x=1"
+			client.expect(changedCall, 409, "idempotency_key_conflict")
 			rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: keyedCall.key}, 200, "").body["api_key"].(string)
 			client.expect(keyedCall, 401, "invalid_api_key")
 			keyedCall.key = rotated
@@ -308,8 +308,8 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 			}
 			env.deactivate(t, env.accountA)
 			client.expect(keyedCall, 402, "no_api_plan")
-			if list, err := env.store.Runs(t.Context(), env.accountA.account.ID, ports.RunQuery{Limit: 100}); err != nil || len(list) != 1 || len(env.queue.All()) != woken {
-				t.Errorf("%d runs, %d wake-ups of %d, %v", len(list), len(env.queue.All()), woken, err)
+			if list, err := env.store.Runs(t.Context(), env.accountA.account.ID, ports.RunQuery{Limit: 100}); err != nil || len(list) != 1 || len(env.queue.All()) != wakeupsBefore {
+				t.Errorf("%d runs, %d wake-ups of %d, %v", len(list), len(env.queue.All()), wakeupsBefore, err)
 			}
 		})
 	}

@@ -34,7 +34,7 @@ func (env *testEnv) attachTenantWithoutPlatform(t *testing.T, a testAccount, id 
 
 func TestEventsAreLimitedToTheAccount(t *testing.T) {
 	env := newTestEnv(t)
-	ownershipCases(env, t) // also creates objects of most kinds, whose events the test reads
+	addOwnedObjects(env, t) // the test reads the events of these objects
 	client := serve(t, env.handler(t))
 	for _, a := range []testAccount{env.accountA, env.accountB} {
 		got := client.expect(call{method: "GET", path: "/v1/events?limit=100", key: a.key}, http.StatusOK, "")
@@ -54,7 +54,7 @@ func TestEventsAreLimitedToTheAccount(t *testing.T) {
 
 func TestEventsArePagedInOneOrder(t *testing.T) {
 	env := newTestEnv(t)
-	ownershipCases(env, t)
+	addOwnedObjects(env, t)
 	client := serve(t, env.handler(t))
 	get := func(query string) reply {
 		t.Helper()

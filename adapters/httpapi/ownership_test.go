@@ -13,10 +13,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// ownershipCases adds objects to both accounts. For each path parameter that identifies an owned
+// addOwnedObjects adds objects to both accounts. For each path parameter that identifies an owned
 // object, owned has the value of account A. foreign has values that must all get the same answer:
 // ids of account B, unknown ids and malformed ids.
-func ownershipCases(env *testEnv, t *testing.T) (owned map[string]string, foreign map[string][]string) {
+func addOwnedObjects(env *testEnv, t *testing.T) (owned map[string]string, foreign map[string][]string) {
 	t.Helper()
 	ownDomain, ownMailbox := env.addDomainAndMailbox(t, env.accountA)
 	otherDomain, otherMailbox := env.addDomainAndMailbox(t, env.accountB)
@@ -108,7 +108,7 @@ var validBodies = map[string]string{
 // headers may differ.
 func TestForeignAndUnknownIDsAreIndistinguishable(t *testing.T) {
 	env := newTestEnv(t)
-	owned, foreign := ownershipCases(env, t)
+	owned, foreign := addOwnedObjects(env, t)
 	client := serve(t, env.handler(t))
 	for _, op := range allOperations() {
 		name := strings.ToUpper(op.method) + " " + op.path
@@ -176,7 +176,7 @@ func comparableText(r reply) string {
 // an unknown or invalid domain.
 func TestForeignDomainInBodyIsNotFound(t *testing.T) {
 	env := newTestEnv(t)
-	owned, foreign := ownershipCases(env, t)
+	owned, foreign := addOwnedObjects(env, t)
 	client := serve(t, env.handler(t))
 	var answers []string
 	for _, name := range []string{foreign["domain_name"][0], "unknown.example", "no domain", ""} {
@@ -227,7 +227,7 @@ func TestTenantListIsLimitedToTheAccount(t *testing.T) {
 // tenant id in its canonical form.
 func TestIDsAreCaseInsensitive(t *testing.T) {
 	env := newTestEnv(t)
-	owned, _ := ownershipCases(env, t)
+	owned, _ := addOwnedObjects(env, t)
 	client := serve(t, env.handler(t))
 	for _, path := range []string{
 		"/v1/tenants/" + strings.ToUpper(owned["tenant_id"]) + "/domains",

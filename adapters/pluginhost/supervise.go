@@ -173,7 +173,7 @@ func (s *supervisor) waitForExit(i *instance) {
 	<-i.process.Exited()
 	s.recordExit(i, i.process.HowExited())
 	close(i.exitRecorded)
-	i.dispose(0) // the pipes, sockets, connections and files of the exited process
+	i.dispose(0) // closes the pipes, sockets, connections and files of the exited process
 }
 
 // recordExit records that a process has exited. exitStatus is the exit code or the signal. The exit

@@ -108,8 +108,8 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var log bytes.Buffer
 			spans := spansOf(t, func() {
-				end := func(context.Context, wire.Call, func(context.Context) error) error { return tt.err }
-				p := wire.MailInProcess(fake.New(), callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug)}), end)
+				answerWithErr := func(context.Context, wire.Call, func(context.Context) error) error { return tt.err }
+				p := wire.MailInProcess(fake.New(), callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug)}), answerWithErr)
 				if got := p.Check(t.Context()); !errors.Is(got, tt.err) {
 					t.Errorf("got %v", got)
 				}

@@ -46,16 +46,16 @@ default-soa-content=ns1.@ hostmaster.@ 0 3600 600 604800 60
 
 // StartPowerDNS starts a server without zones and waits until it answers.
 func StartPowerDNS(ctx context.Context) (*PowerDNS, error) {
-	web, err := freePort()
+	apiPort, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	dnsPort, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	p := &PowerDNS{API: "http://127.0.0.1:" + web, Key: rand.Text(), DNS: "127.0.0.1:" + port}
-	files := map[string]string{"pdns.conf": fmt.Sprintf(powerDNSConf, port, p.Key, web)}
+	p := &PowerDNS{API: "http://127.0.0.1:" + apiPort, Key: rand.Text(), DNS: "127.0.0.1:" + dnsPort}
+	files := map[string]string{"pdns.conf": fmt.Sprintf(powerDNSConf, dnsPort, p.Key, apiPort)}
 	p.child, err = startChild(ctx, "pdns_server", []string{"--config-dir=$DIR"}, files, p.checkAnswers)
 	if err != nil {
 		return nil, err

@@ -120,7 +120,7 @@ func dnsAnswer(query []byte, lookup func(string) ([]string, bool)) []byte {
 
 // TestForbiddenURLsAreRefused checks that each URL is refused when a webhook is created. It also
 // sends messages to the URLs, because the check of the connection must not depend on the first
-// check. The error must be the sender's own refusal. No server listens at most of these addresses,
+// check. The error must be the sender's own refusal. Nothing listens on most of these addresses,
 // so a different error would prove nothing.
 func TestForbiddenURLsAreRefused(t *testing.T) {
 	if len(forbiddenURLs) < 60 {

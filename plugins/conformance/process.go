@@ -28,10 +28,9 @@ var errNoSimulator = errors.New("the plugin has no simulator")
 // exitNoSimulator is the exit code of the command `simulate` if a plugin has no simulator.
 const exitNoSimulator = 2
 
-// The environment variables of this process that a plugin and a simulator get: for a plugin, the
-// variables for trusted certificates and the time zone. A plugin also gets wire.SearchPath and the
-// variables of the protocol. The host passes different variables: SSL_CERT_FILE and TZ, but not
-// SSL_CERT_DIR, and the variables for the export of spans.
+// The environment variables that a plugin and a simulator inherit from this process. In addition to
+// these variables, a plugin gets wire.SearchPath and the variables of the protocol. The host passes
+// a different set: SSL_CERT_FILE, TZ and the variables for the export of spans.
 var (
 	pluginVariables    = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "TZ"}
 	simulatorVariables = []string{"PATH", "HOME", "TMPDIR", "TZ"}

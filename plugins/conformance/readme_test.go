@@ -24,7 +24,7 @@ const readmeHeading = "## What `tenantry plugin test` prints\n"
 
 // TestBundledPluginsPass runs the suite over each bundled plugin with its own simulator. No check
 // may fail, and the README of the plugin must end with the output. Without TENANTRY_SOAK it tests
-// four of the plugins. The tests of each plugin run the same checks too.
+// only four of the plugins, because the tests of each plugin run the same checks.
 func TestBundledPluginsPass(t *testing.T) {
 	folders, err := filepath.Glob("../*/main.go")
 	if err != nil || len(folders) < 9 {

@@ -196,8 +196,8 @@ func TestUnreachableServerIsDown(t *testing.T) {
 	}
 }
 
-// TestApplyHandlesRepeatedTexts checks pairs of TXT records with the same text, which the two
-// records split into strings differently. The change removes one record of a pair.
+// TestApplyHandlesRepeatedTexts checks pairs of TXT records that have the same text and divide it
+// into different strings. The change removes one record of a pair.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)

@@ -27,8 +27,8 @@ func TestBootstrapWaitsUntilTheRoleTakesEffect(t *testing.T) {
 	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, options{"role_ms": 60_000})
 	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
 	expectBootstrap(t, c, tenant.BootstrapPending, tenant.StepWait)
-	assign := "POST /graph/v1.0/roleManagement/directory/roleAssignments"
-	if n := env.calls(t)[assign]; n != 1 {
+	roleAssignment := "POST /graph/v1.0/roleManagement/directory/roleAssignments"
+	if n := env.calls(t)[roleAssignment]; n != 1 {
 		t.Fatalf("the role was assigned %d times", n)
 	}
 	env.Advance(t, 61*time.Second)
@@ -36,7 +36,7 @@ func TestBootstrapWaitsUntilTheRoleTakesEffect(t *testing.T) {
 	env.Revoke(t, tenantInfo.GUID, contract.GrantExchangeRole)
 	env.setBehaviour(t, tenantInfo.GUID, options{"role_ms": 0})
 	expectBootstrap(t, c, tenant.BootstrapReady, tenant.StepNone)
-	if n := env.calls(t)[assign]; n != 2 {
+	if n := env.calls(t)[roleAssignment]; n != 2 {
 		t.Fatalf("the withdrawn role was assigned %d times", n-1)
 	}
 }

@@ -25,7 +25,7 @@ func (env *testEnv) checkWith(t *testing.T, change func(*settings)) error {
 func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
 	env := newTestEnv(t)
 	home, _ := env.consentedTenant(t, contract.Setup{}, nil)
-	stranger := env.NewTenant(t, contract.Setup{})
+	withoutApplication := env.NewTenant(t, contract.Setup{})
 	for _, tt := range []struct {
 		name   string
 		change func(*settings)
@@ -39,7 +39,7 @@ func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
 		}, "AADSTS7000215"},
 		{"another client id", func(s *settings) { s.credential.ClientID = "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90" }, "AADSTS700016"},
 		{"an unknown home tenant", func(s *settings) { s.home = "nowhere.example" }, "AADSTS90002"},
-		{"a tenant without the application", func(s *settings) { s.home = string(stranger.GUID) }, "AADSTS700016"},
+		{"a tenant without the application", func(s *settings) { s.home = string(withoutApplication.GUID) }, "AADSTS700016"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := env.checkWith(t, tt.change)

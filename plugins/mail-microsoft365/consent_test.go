@@ -67,9 +67,9 @@ func TestSignInWorksWhenThePlatformsClockIsAhead(t *testing.T) {
 	}
 }
 
-// TestSignInFailsWhenTheConsentNeverShows checks the result of a sign-in whose deadline leaves no
+// TestSignInFailsWhenTheConsentNeverTakesEffect checks the result of a sign-in whose deadline leaves no
 // time for another pause.
-func TestSignInFailsWhenTheConsentNeverShows(t *testing.T) {
+func TestSignInFailsWhenTheConsentNeverTakesEffect(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, _ := env.consentedTenant(t, contract.Setup{}, options{"consent_ms": 3_600_000})
 	env.Revoke(t, tenantInfo.GUID, contract.GrantConsent)

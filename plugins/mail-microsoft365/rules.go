@@ -271,9 +271,9 @@ func mayHaveChanged(err error) bool {
 	return err == nil || hasKind(err, outcome.Unknown) || hasKind(err, outcome.Broken)
 }
 
-func firstError(one, other error) error {
-	if one != nil {
-		return one
+func firstError(first, second error) error {
+	if first != nil {
+		return first
 	}
-	return other
+	return second
 }

@@ -233,7 +233,7 @@ func eachFile(path, sum string, visit func(name string, file io.Reader, sum stri
 }
 
 // copyVerified copies a file to out. If the SHA-256 of the file is not sum, it fails with
-// ErrChecksum, although out has got the content.
+// ErrChecksum after it has written the content to out.
 func copyVerified(file io.Reader, sum string, out io.Writer) error {
 	hash := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(hash, out), file); err != nil {
