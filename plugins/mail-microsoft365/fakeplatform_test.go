@@ -172,7 +172,7 @@ func TestMinimalExchangeAnswersAreUnderstood(t *testing.T) {
 }
 
 // TestMinimalRuleAnswersAreUnderstood covers lists that are a single text, null or missing, and
-// answers that contain other rules too.
+// answers that contain further rules.
 func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 	fake := newFakePlatform(t)
 	const foreign = `{"Name":"Disclaimer","State":"Enabled","From":["anna@a.example"]}`

@@ -15,48 +15,48 @@ import (
 )
 
 func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
-	env := newSendingTenant(t, newTestEnv(t))
+	s := newSendingTenant(t, newTestEnv(t))
 	ensure := func(list ...string) sendlimit.Rule {
-		r, err := env.client.EnsureRule(t.Context(), env.domain, list)
+		r, err := s.client.EnsureRule(t.Context(), s.domain, list)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	if r := ensure(); !cmp.Equal(r, sendlimit.Rule{}) || len(env.rules()) != 0 {
-		t.Fatalf("without mailboxes: %+v, %v", r, env.rules())
+	if r := ensure(); !cmp.Equal(r, sendlimit.Rule{}) || len(s.rules()) != 0 {
+		t.Fatalf("without mailboxes: %+v, %v", r, s.rules())
 	}
-	if r := env.block(env.domain); !cmp.Equal(r, sendlimit.Rule{}) || len(env.rules()) != 0 {
-		t.Fatalf("nothing to block: %+v, %v", r, env.rules())
+	if r := s.block(s.domain); !cmp.Equal(r, sendlimit.Rule{}) || len(s.rules()) != 0 {
+		t.Fatalf("nothing to block: %+v, %v", r, s.rules())
 	}
-	created := ensure(env.mailboxes...)
-	want := sendlimit.Rule{ID: created.ID, Name: sendlimit.RuleName(env.domain), Lists: env.mailboxes, Created: true, Written: true}
-	if created.ID == "" || !cmp.Equal(created, want) || len(env.stoppedSenders()) != 0 {
+	created := ensure(s.mailboxes...)
+	want := sendlimit.Rule{ID: created.ID, Name: sendlimit.RuleName(s.domain), Lists: s.mailboxes, Created: true, Written: true}
+	if created.ID == "" || !cmp.Equal(created, want) || len(s.stoppedSenders()) != 0 {
 		t.Fatalf("created %+v, want %+v", created, want)
 	}
 	want.Created, want.Written = false, false
-	if repeated := ensure(env.mailboxes[:1]...); !cmp.Equal(repeated, want) {
+	if repeated := ensure(s.mailboxes[:1]...); !cmp.Equal(repeated, want) {
 		t.Fatalf("again %+v, want %+v", repeated, want)
 	}
-	want.Written, want.Enabled, want.Lists = true, true, env.mailboxes[:1]
-	if r := env.block(env.domain, strings.ToUpper(env.mailboxes[0])); !cmp.Equal(r, want) {
+	want.Written, want.Enabled, want.Lists = true, true, s.mailboxes[:1]
+	if r := s.block(s.domain, strings.ToUpper(s.mailboxes[0])); !cmp.Equal(r, want) {
 		t.Fatalf("%+v, want %+v", r, want)
 	}
 	want.Written = false
-	if r := env.block(env.domain, env.mailboxes[0], env.mailboxes[0]); !cmp.Equal(r, want) {
+	if r := s.block(s.domain, s.mailboxes[0], s.mailboxes[0]); !cmp.Equal(r, want) {
 		t.Fatalf("the same again: %+v, want %+v", r, want)
 	}
-	if got := env.stoppedSenders(); !slices.Equal(got, env.mailboxes[:1]) {
+	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
 		t.Fatalf("stopped %v", got)
 	}
 	want.Written, want.Enabled = true, false
-	if r := env.block(env.domain); !cmp.Equal(r, want) || len(env.stoppedSenders()) != 0 {
+	if r := s.block(s.domain); !cmp.Equal(r, want) || len(s.stoppedSenders()) != 0 {
 		t.Fatalf("switched off: %+v, want %+v", r, want)
 	}
-	if err := env.client.RemoveRules(t.Context()); err != nil || len(env.rules()) != 0 {
-		t.Fatalf("removed: %v, %v", err, env.rules())
+	if err := s.client.RemoveRules(t.Context()); err != nil || len(s.rules()) != 0 {
+		t.Fatalf("removed: %v, %v", err, s.rules())
 	}
-	if err := env.client.RemoveRules(t.Context()); err != nil {
+	if err := s.client.RemoveRules(t.Context()); err != nil {
 		t.Fatalf("removed again: %v", err)
 	}
 }
@@ -64,23 +64,23 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 // TestForeignRulesAreNotTouched checks that a rule stays unchanged if its name only resembles the
 // name of a managed rule. The platform answers an unknown name with all its rules.
 func TestForeignRulesAreNotTouched(t *testing.T) {
-	env := newSendingTenant(t, newTestEnv(t))
-	foreignRules := []string{"Disclaimer", "tenantry-block", "tenantry-block-mine", sendlimit.RuleName(env.domain) + " (old)"}
+	s := newSendingTenant(t, newTestEnv(t))
+	foreignRules := []string{"Disclaimer", "tenantry-block", "tenantry-block-mine", sendlimit.RuleName(s.domain) + " (old)"}
 	for _, name := range foreignRules {
-		env.runAsAdministrator(exchange.NewTransportRule, options{"Name": name, "Enabled": false, "From": env.mailboxes, "DeleteMessage": true})
+		s.runAsAdministrator(exchange.NewTransportRule, options{"Name": name, "Enabled": false, "From": s.mailboxes, "DeleteMessage": true})
 	}
-	before := fmt.Sprint(env.rules())
-	for _, scope := range []string{sendlimit.TenantWide, env.domain} {
-		if r := env.block(scope); r.Name != "" {
+	before := fmt.Sprint(s.rules())
+	for _, scope := range []string{sendlimit.TenantWide, s.domain} {
+		if r := s.block(scope); r.Name != "" {
 			t.Fatalf("a foreign rule is changed or returned: %+v", r)
 		}
-		env.block(scope, env.mailboxes[0])
-		env.block(scope)
+		s.block(scope, s.mailboxes[0])
+		s.block(scope)
 	}
-	if err := env.client.RemoveRules(t.Context()); err != nil {
+	if err := s.client.RemoveRules(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if after := fmt.Sprint(env.rules()); after != before {
+	if after := fmt.Sprint(s.rules()); after != before {
 		t.Fatalf("others' rules were %s, are %s", before, after)
 	}
 }
@@ -88,28 +88,28 @@ func TestForeignRulesAreNotTouched(t *testing.T) {
 // TestRulesListsManagedRules checks that the case of names does not matter, and that a rule that
 // only reports messages blocks no mailbox.
 func TestRulesListsManagedRules(t *testing.T) {
-	env := newSendingTenant(t, newTestEnv(t))
+	s := newSendingTenant(t, newTestEnv(t))
 	list := func() []sendlimit.Rule {
-		rules, err := env.client.Rules(t.Context())
+		rules, err := s.client.Rules(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return rules
 	}
-	env.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Disclaimer", "Enabled": true, "From": env.mailboxes, "DeleteMessage": true})
+	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Disclaimer", "Enabled": true, "From": s.mailboxes, "DeleteMessage": true})
 	if rules := list(); len(rules) != 0 {
 		t.Fatalf("foreign rules are listed: %+v", rules)
 	}
-	block := env.block(env.domain, env.mailboxes[1:]...)
+	block := s.block(s.domain, s.mailboxes[1:]...)
 	wide := strings.ToUpper(sendlimit.RuleName(sendlimit.TenantWide))
-	env.runAsAdministrator(exchange.NewTransportRule, options{"Name": wide, "Enabled": true, "From": env.mailboxes[:1], "Mode": "Audit", "DeleteMessage": true})
-	before := fmt.Sprint(env.rules())
+	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": wide, "Enabled": true, "From": s.mailboxes[:1], "Mode": "Audit", "DeleteMessage": true})
+	before := fmt.Sprint(s.rules())
 	rules := list()
 	slices.SortFunc(rules, func(a, b sendlimit.Rule) int { return strings.Compare(b.Name, a.Name) })
 	if block.Written, block.Created = false, false; len(rules) != 2 || !cmp.Equal(rules[0], block) || rules[1].Name != wide || len(rules[1].Blocks()) != 0 {
 		t.Fatalf("listed %+v", rules)
 	}
-	if after := fmt.Sprint(env.rules()); after != before {
+	if after := fmt.Sprint(s.rules()); after != before {
 		t.Fatalf("rules were %s, are %s", before, after)
 	}
 }
@@ -117,25 +117,25 @@ func TestRulesListsManagedRules(t *testing.T) {
 // TestRulesReportsAnAlteredRule checks that every change of an enabled rule is visible in the list
 // of rules.
 func TestRulesReportsAnAlteredRule(t *testing.T) {
-	env := newSendingTenant(t, newTestEnv(t))
-	name := sendlimit.RuleName(env.domain)
+	s := newSendingTenant(t, newTestEnv(t))
+	name := sendlimit.RuleName(s.domain)
 	for _, alteration := range []options{
-		{"ExceptIfFrom": env.mailboxes[:1]}, {"SenderAddressLocation": "Header"}, {"RejectMessageReasonText": "Go away."},
+		{"ExceptIfFrom": s.mailboxes[:1]}, {"SenderAddressLocation": "Header"}, {"RejectMessageReasonText": "Go away."},
 		{"RejectMessageEnhancedStatusCode": "5.7.1"}, {"DeleteMessage": true}, {"Mode": "Audit"}, {"SentToScope": "NotInOrganization"},
 	} {
-		env.block(env.domain, env.mailboxes[0])
+		s.block(s.domain, s.mailboxes[0])
 		isUnaltered := func() bool {
-			rules, err := env.client.Rules(t.Context())
+			rules, err := s.client.Rules(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			return sendlimit.RuleOf(env.domain, rules).Matches(env.mailboxes[:1])
+			return sendlimit.RuleOf(s.domain, rules).Matches(s.mailboxes[:1])
 		}
 		if !isUnaltered() {
-			t.Fatalf("before %v it is altered: %v", alteration, env.rules())
+			t.Fatalf("before %v it is altered: %v", alteration, s.rules())
 		}
 		alteration["Identity"] = name
-		if env.runAsAdministrator(exchange.SetTransportRule, alteration); isUnaltered() {
+		if s.runAsAdministrator(exchange.SetTransportRule, alteration); isUnaltered() {
 			t.Errorf("%v counts as a managed rule", alteration)
 		}
 	}
@@ -144,17 +144,17 @@ func TestRulesReportsAnAlteredRule(t *testing.T) {
 // TestAnExistingRuleIsAdopted checks that a rule with the managed name is used and corrected,
 // whoever created it.
 func TestAnExistingRuleIsAdopted(t *testing.T) {
-	env := newSendingTenant(t, newTestEnv(t))
+	s := newSendingTenant(t, newTestEnv(t))
 	name := sendlimit.RuleName(sendlimit.TenantWide)
-	env.runAsAdministrator(exchange.NewTransportRule, options{"Name": strings.ToUpper(name), "From": []string{env.mailboxes[2]}, "DeleteMessage": true, "Enabled": true})
-	found, err := env.client.EnsureRule(t.Context(), sendlimit.TenantWide, env.mailboxes)
-	if err != nil || found.Created || found.Written || !slices.Equal(found.Blocks(), env.mailboxes[2:]) {
+	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": strings.ToUpper(name), "From": []string{s.mailboxes[2]}, "DeleteMessage": true, "Enabled": true})
+	found, err := s.client.EnsureRule(t.Context(), sendlimit.TenantWide, s.mailboxes)
+	if err != nil || found.Created || found.Written || !slices.Equal(found.Blocks(), s.mailboxes[2:]) {
 		t.Fatalf("found %+v, %v", found, err)
 	}
-	if r := env.block(sendlimit.TenantWide, env.mailboxes[0]); !slices.Equal(r.Blocks(), env.mailboxes[:1]) || len(env.rules()) != 1 {
-		t.Fatalf("adopted %+v: %v", r, env.rules())
+	if r := s.block(sendlimit.TenantWide, s.mailboxes[0]); !slices.Equal(r.Blocks(), s.mailboxes[:1]) || len(s.rules()) != 1 {
+		t.Fatalf("adopted %+v: %v", r, s.rules())
 	}
-	if got := env.stoppedSenders(); !slices.Equal(got, env.mailboxes[:1]) {
+	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
 		t.Fatalf("stopped %v", got)
 	}
 }
@@ -162,14 +162,14 @@ func TestAnExistingRuleIsAdopted(t *testing.T) {
 // TestEnsureRuleDisablesARuleWithoutSenders checks that EnsureRule is enough to stop a managed rule
 // from blocking all mail.
 func TestEnsureRuleDisablesARuleWithoutSenders(t *testing.T) {
-	env := newSendingTenant(t, newTestEnv(t))
-	env.block(sendlimit.TenantWide, env.mailboxes[0])
-	env.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(sendlimit.TenantWide), "From": []string{}})
-	if got := env.stoppedSenders(); len(got) != len(env.allSenders()) {
+	s := newSendingTenant(t, newTestEnv(t))
+	s.block(sendlimit.TenantWide, s.mailboxes[0])
+	s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(sendlimit.TenantWide), "From": []string{}})
+	if got := s.stoppedSenders(); len(got) != len(s.allSenders()) {
 		t.Fatalf("the simulator stops only %v", got)
 	}
-	r, err := env.client.EnsureRule(t.Context(), sendlimit.TenantWide, env.mailboxes)
-	if err != nil || r.Enabled || !r.Written || len(env.stoppedSenders()) != 0 {
+	r, err := s.client.EnsureRule(t.Context(), sendlimit.TenantWide, s.mailboxes)
+	if err != nil || r.Enabled || !r.Written || len(s.stoppedSenders()) != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 }

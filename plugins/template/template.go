@@ -169,7 +169,7 @@ func (o Options) files() (map[string]string, error) {
 }
 
 // ignoredFolders are folders that npm and Python create in the folder of a plugin. If a template
-// has such a folder when this package is compiled, the folder is embedded too.
+// has such a folder when this package is compiled, templates contains it, but New does not copy it.
 var ignoredFolders = []string{"node_modules", "__pycache__"}
 
 // addFolder adds the files of a folder of the templates.

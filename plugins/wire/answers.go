@@ -24,7 +24,8 @@ import (
 // request. If a mail platform specifies DNS records outside the domain, dns.DesiredRecords leaves
 // them out.
 //
-// checkAnswer panics if an answer below names an object and its request has no field for that name.
+// checkAnswer panics if it has to compare the name of an object with a request that has no field
+// for this name.
 func checkAnswer(request, answer protobuf.Message) error {
 	matches, isKnown := true, true
 	switch a := answer.(type) {

@@ -63,7 +63,7 @@ func invoke(t *testing.T, c exchange.Client, effect call.Effect) ([]row, error) 
 	return exchange.Invoke[row](t.Context(), c, exchange.Command{Effect: effect, Cmdlet: exchange.GetOrganizationConfig})
 }
 
-func TestInvokeRequestOnTheWire(t *testing.T) {
+func TestInvokeSendsCommandAndHeaders(t *testing.T) {
 	var received *http.Request
 	var body string
 	c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {

@@ -66,7 +66,7 @@ func TestBaseURLEndsWithTheVersion(t *testing.T) {
 	}
 }
 
-func TestRequestsOnTheWire(t *testing.T) {
+func TestRequestsHaveMethodPathTokenAndBody(t *testing.T) {
 	var path, body string
 	c := newFakeGraph(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)

@@ -54,30 +54,30 @@ func TestKeysAreFetchedAgainForAnUnknownKey(t *testing.T) {
 	h, now := fake.host(), time.Now()
 	h.Now = func() time.Time { return now }
 	fake.issueIDToken(nil)
-	signIn := func(keyRequests int, want error) {
+	expectSignIn := func(wantKeyRequests int, want error) {
 		t.Helper()
 		_, err := h.RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
-		if !errors.Is(err, want) || fake.keyRequests != keyRequests {
-			t.Fatalf("got %v after %d reads, want %v after %d", err, fake.keyRequests, want, keyRequests)
+		if !errors.Is(err, want) || fake.keyRequests != wantKeyRequests {
+			t.Fatalf("got %v after %d reads, want %v after %d", err, fake.keyRequests, want, wantKeyRequests)
 		}
 	}
-	signIn(1, nil)
-	signIn(1, nil)
+	expectSignIn(1, nil)
+	expectSignIn(1, nil)
 	fake.key, fake.keyID = newKey(), "k2" // the host rotates its key
 	fake.published = fake.key
-	signIn(2, nil)
+	expectSignIn(2, nil)
 	fake.key, fake.keyID = newKey(), "k3" // a forged key that the host does not publish
 	for range 3 {
-		signIn(2, fault.ConnectLinkInvalid)
+		expectSignIn(2, fault.ConnectLinkInvalid)
 	}
 	now = now.Add(refetchInterval)
 	for range 3 {
-		signIn(3, fault.ConnectLinkInvalid)
+		expectSignIn(3, fault.ConnectLinkInvalid)
 	}
 	// A key that the host no longer publishes is trusted only for keySetLifetime.
 	fake.key, fake.keyID = fake.published, "k2"
 	now = now.Add(keySetLifetime)
-	signIn(4, nil)
+	expectSignIn(4, nil)
 }
 
 func encodeBase64URL(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }

@@ -180,7 +180,7 @@ func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
 func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 	s, fake, now := newTokenIssuer(t, 3600)
 	acceptedToken := "none"
-	do := func() int {
+	callThenAdvance := func() int {
 		resp, err := s.Do(t.Context(), func(sent Token) (call.Response, error) {
 			if sent.Value.Reveal() == acceptedToken {
 				return call.Response{Status: http.StatusOK}, nil
@@ -194,7 +194,7 @@ func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 		return resp.Status
 	}
 	for range 10 * 60 {
-		do()
+		callThenAdvance()
 	}
 	if n := len(fake.forms); n < 5 || n > 14 {
 		t.Fatalf("%d tokens were fetched in ten minutes", n)
@@ -202,7 +202,7 @@ func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 	*now = now.Add(MaxTokenAge)
 	for range 2 {
 		acceptedToken = fmt.Sprintf("t%d", len(fake.forms)+1)
-		if status := do(); status != http.StatusOK {
+		if status := callThenAdvance(); status != http.StatusOK {
 			t.Fatalf("status %d, want one replacement that is accepted", status)
 		}
 	}

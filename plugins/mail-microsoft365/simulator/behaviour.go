@@ -10,8 +10,8 @@ import (
 
 // behaviour holds the settings of one tenant. A new value of a delay does not affect changes that
 // were made before. Fields that end in MS are delays in milliseconds. The fields before the blank
-// line are also for users of the sandbox. The other fields are for tests, and make the simulator
-// behave in ways that Microsoft documents.
+// line are for tests and for users of the sandbox. The other fields are only for tests. They make
+// the simulator behave in ways that Microsoft documents.
 type behaviour struct {
 	ConsentMS        int  `json:"consent_ms"`         // until a consent applies
 	RoleMS           int  `json:"role_ms"`            // until a directory role applies

@@ -106,8 +106,8 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 	}
 }
 
-// TestAdministratorRemovesAMailbox checks that a mailbox which the administrator deletes is gone,
-// and its account too.
+// TestAdministratorRemovesAMailbox checks that the mailbox and its account are gone after the
+// administrator has deleted the mailbox.
 func TestAdministratorRemovesAMailbox(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	address := "anna@" + domain

@@ -80,13 +80,13 @@ func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	var world struct {
+	var answer struct {
 		Addr string `json:"addr"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 4096)).Decode(&world); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 4096)).Decode(&answer); err != nil {
 		return "", fmt.Errorf("world: %w", err)
 	}
-	return world.Addr, nil
+	return answer.Addr, nil
 }
 
 // exchangeDNS sends one query over UDP or TCP and returns the reply.

@@ -188,9 +188,9 @@ func sortedKeys(values map[string]any) []string {
 
 // parameter returns the type of a parameter. Case does not matter.
 func (c cmdlet) parameter(name string) (paramType, bool) {
-	for known, k := range c.parameters {
+	for known, parameterType := range c.parameters {
 		if strings.EqualFold(known, name) {
-			return k, true
+			return parameterType, true
 		}
 	}
 	return paramType{}, false

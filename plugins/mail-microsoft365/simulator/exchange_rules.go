@@ -189,8 +189,8 @@ func ruleParameters(extra map[string]paramType) map[string]paramType {
 		"Mode":                  enumParam("Audit", "AuditAndNotify", "Enforce"), "RuleErrorAction": enumParam("Ignore", "Defer"),
 		"StopRuleProcessing": boolParam, "Confirm": switchParam,
 	}
-	for name, k := range extra {
-		parameters[name] = k
+	for name, parameterType := range extra {
+		parameters[name] = parameterType
 	}
 	return parameters
 }

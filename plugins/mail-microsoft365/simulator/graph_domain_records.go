@@ -100,9 +100,9 @@ func listServiceRecords(c *graphCall, t *tenant) result {
 	mx["mailExchange"], mx["preference"] = t.mailExchange(found.Name), 0
 	spf := dnsRecord(t, found.Name, "Txt", found.Name)
 	spf["text"] = "v=spf1 include:spf.protection.outlook.com -all"
-	auto := dnsRecord(t, found.Name, "CName", "autodiscover."+found.Name)
-	auto["canonicalName"] = "autodiscover.outlook.com"
-	return c.collection(path, []object{mx, spf, auto})
+	autodiscover := dnsRecord(t, found.Name, "CName", "autodiscover."+found.Name)
+	autodiscover["canonicalName"] = "autodiscover.outlook.com"
+	return c.collection(path, []object{mx, spf, autodiscover})
 }
 
 // dashedName returns a domain as one label. It removes the dashes of the domain, and then replaces

@@ -163,11 +163,11 @@ func updateDomain(c *graphCall, t *tenant) result {
 	if !found.Verified {
 		return errorResult(errUnverified.with(found.Name))
 	}
-	services, has := body["supportedServices"]
-	if has && !found.setServices(services, c, t) {
+	services, isSet := body["supportedServices"]
+	if isSet && !found.setServices(services, c, t) {
 		return errorResult(errValues.with(""))
 	}
-	if v, has := body["isDefault"]; has {
+	if v, isSet := body["isDefault"]; isSet {
 		if v != true { // a default domain loses this property only when a different domain becomes the default
 			return errorResult(errValues.with(""))
 		}

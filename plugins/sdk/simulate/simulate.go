@@ -6,7 +6,7 @@
 // The simulator of a sending platform is a Platform: a table of its routes, its key check, its
 // error format and its control calls. Any other simulator opens a Kit with Open, serves Kit.Handler
 // and keeps its own state in a File. The Kit adds a clock, planned faults, a journal of calls and
-// the HTTP control interface below /_control/ to the provider's API. Every Platform has a Kit too.
+// the HTTP control interface below /_control/ to the provider's API. Every Platform contains a Kit.
 //
 //   - simulate.go: Options and Ready, the parameters and the first output of a simulator.
 //   - platform.go: Platform and its parts. Start here for a sending platform.
