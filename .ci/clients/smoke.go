@@ -128,7 +128,7 @@ func (c caller) provision(ctx context.Context) error {
 	return nil
 }
 
-// refusals checks that error answers have types too.
+// refusals checks that the client has typed answers for errors, with their codes.
 func (c caller) refusals(ctx context.Context) error {
 	missing, err := c.GetTenantWithResponse(ctx, uuid.New(), nil)
 	if err != nil || missing.ApplicationproblemJSON404 == nil || missing.ApplicationproblemJSON404.RequestId == "" ||

@@ -30,7 +30,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// token is the secret of each connection. It must not appear in a log or an error.
+// token is the secret of each connection. It must appear neither in a log nor in an error.
 const token = "canary-7f3a9e51d2"
 
 // testTimeout is how long a test waits for an event. Only a test that hangs reaches it.

@@ -170,8 +170,9 @@ func TestAddRefusesADuplicateFileName(t *testing.T) {
 }
 
 // TestUpgradeKeepsTheOldFile upgrades a plugin three times. The file of the previous version stays,
-// so that a running service can return to it. The first file stays too, and the other old files are
-// deleted. The removal of the plugin deletes the files of all versions.
+// so that a running service can return to it. The first file and the file of the current version
+// also stay, and all other files are deleted. The removal of the plugin deletes the files of all
+// versions.
 func TestUpgradeKeepsTheOldFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	first := copyProgram(t, "puppet", "mail-good")

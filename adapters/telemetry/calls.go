@@ -69,8 +69,8 @@ func NewCallInterceptor(options CallOptions) (wire.Interceptor, error) {
 }
 
 // failureLevel returns whether a call with this error is logged as failed, and the level of the log
-// line. The outcomes Refused and NotReady are answers of the provider, so a call with such an
-// outcome is not logged. A call that its caller cancelled is not logged either.
+// line. Two kinds of calls are not logged: calls with the outcome Refused or NotReady, which are
+// answers of the provider, and calls that their caller cancelled.
 func failureLevel(err error) (slog.Level, bool) {
 	switch outcome.KindOf(err) {
 	case outcome.Refused, outcome.NotReady:

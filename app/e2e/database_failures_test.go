@@ -416,8 +416,8 @@ func (s *databaseService) cutEachWrite(cutter *commitCutter, skip int, afterComm
 	return cuts
 }
 
-// retryThroughCuts repeats a request with the same key until it succeeds. It also returns 1 if a
-// COMMIT was cut.
+// retryThroughCuts repeats a request with the same key until it succeeds. It returns the successful
+// response, and 1 if at least one COMMIT was cut, otherwise 0.
 func (s *databaseService) retryThroughCuts(cutter *commitCutter, method, path string, body any) (reply, int) {
 	s.t.Helper()
 	key, cutCount := fmt.Sprint("commit-", uniqueNumber.Add(1)), 0
@@ -435,7 +435,8 @@ func (s *databaseService) retryThroughCuts(cutter *commitCutter, method, path st
 	return reply{}, cutCount
 }
 
-// checkCreatedOnce checks that no domain or mailbox was created twice at the mail platform.
+// checkCreatedOnce checks that each domain and each mailbox was created only once at the mail
+// platform.
 func (s *databaseService) checkCreatedOnce() {
 	s.t.Helper()
 	creations := map[string]int{}

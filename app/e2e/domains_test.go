@@ -179,8 +179,8 @@ func TestInvalidDomainNamesAreRefused(t *testing.T) {
 	checkValues(t, tenant.post(tenant.path("/domains"), object{"domain": "Bücher.example"}).object, object{"domain.domain_name": "xn--bcher-kva.example"})
 }
 
-// TestTenantHasAtMostTwelveDomains checks that the thirteenth domain is refused, also for
-// concurrent requests, and that an existing domain needs no further slot.
+// TestTenantHasAtMostTwelveDomains checks that the thirteenth domain is refused, even if requests
+// are concurrent. A request to add an existing domain needs no further slot.
 func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()

@@ -109,7 +109,7 @@ func (watcher *promptWatcher) Write(p []byte) (int, error) {
 }
 
 // TestCommandRunByTheWrongUserIsExplained checks that a command explains that it runs as a
-// different user than the service, and does not report a broken database or keyset.
+// different user than the service. It must report neither a broken database nor a broken keyset.
 func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

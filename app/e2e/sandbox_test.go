@@ -184,8 +184,9 @@ func TestSandboxListensOnLoopbackOnly(t *testing.T) {
 }
 
 // TestSandboxConnectsSimulatedDNS checks that the seeded account has one connection to the
-// simulated Cloudflare, also after a kill. A different account gets one through the control
-// interface. The DNS plan of a prepared zone merges the platform into its SPF record.
+// simulated Cloudflare, even after the sandbox was killed. A different account gets its connection
+// through the control interface. The DNS plan of a prepared zone merges the platform into its SPF
+// record.
 func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	t.Parallel()
 	build, data := requirePrograms(t, releaseBuild), t.TempDir()

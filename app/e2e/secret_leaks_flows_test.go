@@ -215,7 +215,7 @@ func (s *leakSearch) runKeys(key string) {
 }
 
 // sendTwice sends a password twice with the same Idempotency-Key. The second response is a replay.
-// The Idempotency-Key counts as a secret too, because callers may put anything into it.
+// The Idempotency-Key also counts as a secret, because callers may put anything into it.
 func (s *leakSearch) sendTwice(path, key string) {
 	s.client.t.Helper()
 	body := mailboxesBody(s.zone, "lise")

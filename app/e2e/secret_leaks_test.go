@@ -289,7 +289,7 @@ func encodings(secret string) map[string][]byte {
 	return out
 }
 
-// percentEncode encodes each byte, also those that a URL allows.
+// percentEncode encodes each byte, even a byte that a URL allows.
 func percentEncode(secret, format string) string {
 	var b strings.Builder
 	for _, c := range []byte(secret) {

@@ -81,8 +81,8 @@ func (c *slowConn) sendBytes() {
 	}
 }
 
-// awaitEnd reads until the service ends the connection. A reset also counts: it occurs when a byte
-// arrives after the service has closed the connection.
+// awaitEnd reads until the service ends the connection. A reset counts as an end: it occurs when a
+// byte arrives after the service has closed the connection.
 func (c *slowConn) awaitEnd() {
 	defer close(c.done)
 	_ = c.SetReadDeadline(c.began.Add(waitTimeout))

@@ -186,9 +186,9 @@ func (f *publicFlood) holdUnread(requests string) {
 
 // TestPublicPathsDoNotBlockOthers sends requests that need no key from many slow clients and many
 // clients that do not read. Each slow client gets its answer, and requests with a key are answered
-// meanwhile. A soak tests all publicRequests with many clients, other runs test two with few. A
-// soak also measures the requests with a key and the memory, while no other test of the package
-// runs.
+// meanwhile. A soak tests all publicRequests with many clients. Other runs test two of them with few
+// clients. A soak also measures the requests with a key and the memory, while no other test of the
+// package runs.
 func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 	if !soak.Enabled() {
 		t.Parallel()

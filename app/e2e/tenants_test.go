@@ -175,9 +175,9 @@ func TestDehydratedTenantBecomesReady(t *testing.T) {
 }
 
 // TestAssignedTenantWorksLikeAConnectedOne checks that an assigned tenant works like a connected
-// one. When the operator withdraws the assignment, a sync returns access_denied, and other
-// operations return tenant_not_found or domain_not_found. When the tenant is deleted, a sync also
-// returns tenant_not_found.
+// tenant. When the operator withdraws the assignment, a sync returns access_denied, and other
+// operations return tenant_not_found or domain_not_found. When the tenant is deleted, a sync returns
+// tenant_not_found.
 func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})

@@ -72,8 +72,8 @@ func (f *faultInjector) setPlanned(fault simulate.Fault) {
 	f.planned = fault
 }
 
-// takePlanned returns the planned fault if it applies to r. It also counts r as a request. If the
-// method of r is neither GET nor HEAD, it counts r as a write too.
+// takePlanned returns the planned fault if it applies to r. It counts r as a request and, if the
+// method of r is neither GET nor HEAD, as a write.
 func (f *faultInjector) takePlanned(r *http.Request) (fault simulate.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -85,8 +85,8 @@ func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, err
 	client := *s.http
 	fingerprint := connection.Fingerprint()
 	client.Transport = budgeted{s.http.Transport, s.budgets.forToken(fingerprint), s.waits, fingerprint}
-	// The library must not repeat or limit calls itself, because the host repeats them and budgeted
-	// limits them.
+	// The library must neither repeat nor limit calls itself, because the host repeats calls and
+	// budgeted limits them.
 	api, err := cloudflare.NewWithAPIToken(token, cloudflare.BaseURL(base), cloudflare.HTTPClient(&client),
 		cloudflare.UsingRetryPolicy(0, 0, 0), cloudflare.UsingRateLimit(limit), cloudflare.UserAgent("tenantry/"+version))
 	if err != nil {

@@ -67,7 +67,7 @@ type user struct {
 }
 
 // hasMailbox reports whether the user has a licensed mailbox. The user must have at least one
-// licence. If the answer contains the property mail, it must also not be null or empty.
+// licence. If the answer contains the property mail, the property must be neither null nor empty.
 func (u user) hasMailbox() bool {
 	mail := string(bytes.TrimSpace(u.Mail))
 	return len(u.Licenses) > 0 && mail != "null" && mail != `""`

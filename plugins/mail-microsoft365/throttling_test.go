@@ -65,8 +65,8 @@ func newThrottledEnv(t *testing.T) *throttledEnv {
 	return env
 }
 
-// addTenant creates a tenant, connects it and prepares its mail server. It returns its initial
-// domain too.
+// addTenant creates a tenant, connects it and prepares its mail server. It returns the id and the
+// initial domain of the tenant.
 func (env *throttledEnv) addTenant(name string) (id tenant.GUID, initial string) {
 	env.t.Helper()
 	created := env.control(http.MethodPost, "/tenants", options{"name": name}).(map[string]any)
@@ -193,8 +193,8 @@ func (m *memoryWaits) Wait(_ context.Context, scope string, atLeast time.Duratio
 	return max(0, time.Until(m.until[scope]))
 }
 
-// Microsoft's Retry-After applies to all calls of the application in a tenant, so the calls for
-// other mailboxes must wait too.
+// Microsoft's Retry-After applies to all calls of the application in a tenant. A Retry-After for one
+// mailbox therefore also delays the calls for other mailboxes.
 func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, path string // of the calls that are throttled

@@ -121,8 +121,8 @@ func (i instance) rawStatus(method, path, token, body string) int {
 	return resp.StatusCode
 }
 
-// TestPluginCallsOnlyReadsAndDelete checks that no call selects a workspace or requests the token
-// of a mailbox.
+// TestPluginCallsOnlyReadsAndDelete checks that the plugin never selects a workspace and never
+// requests the token of a mailbox.
 func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 	i := newInstance(t)
 	i.putAccounts("anna@a.example")

@@ -83,8 +83,8 @@ func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 }
 
 // TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. With fewer removals
-// than the constant overlap, the listing must skip no account. Otherwise it must fail. An account
-// that is created during the listing must be listed too.
+// than the constant overlap, the listing must skip no account. Otherwise it must fail. The listing
+// must contain an account that is created during the listing.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	for removed, want := range map[int]sdk.OutcomeKind{0: 0, 3: 0, 10: sdk.Broken} {
 		env := newTestEnv(t)

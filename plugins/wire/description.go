@@ -71,8 +71,8 @@ type Description struct {
 	Budgets     []Budget
 	// FaultDomain determines which calls to a sending platform share a circuit breaker. If it is
 	// empty, all calls to the platform share one breaker. If it is FaultCredential, all calls with
-	// the same credential share one breaker. It has no effect for other kinds of plugins. Each
-	// tenant of a mail platform has its own breaker, and each credential of a DNS provider too.
+	// the same credential share one breaker. It has no effect for other kinds of plugins: each
+	// tenant of a mail platform and each credential of a DNS provider has its own breaker.
 	FaultDomain string
 	// MailPlatform is only for mail platforms.
 	MailPlatform platform.Facts

@@ -36,9 +36,9 @@ func routesOf(doc *huma.OpenAPI) map[string]route {
 }
 
 // fixedPaths maps each path without a parameter to its methods, in the form of an Allow header. A
-// path template can match a fixed path too, but the methods of the template do not apply to it. For
-// example, /v1/tenants/{tenant_id} matches /v1/tenants/connect-url, but connect-url is not a tenant
-// id.
+// path template can match a fixed path, but the methods of the template do not apply to that path.
+// For example, /v1/tenants/{tenant_id} matches /v1/tenants/connect-url, but connect-url is not a
+// tenant id.
 func fixedPaths(doc *huma.OpenAPI) map[string]string {
 	fixed := map[string]string{}
 	for path, item := range doc.Paths {

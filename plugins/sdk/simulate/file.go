@@ -43,7 +43,7 @@ func OpenFile[T any](path string, fresh T) (*File[T], error) {
 }
 
 // Do runs fn with the value and saves the changed value. The value is locked while fn runs, so fn
-// must not use the File or block.
+// must neither use the File nor block.
 func (f *File[T]) Do(fn func(*T)) error {
 	return f.Try(func(value *T) error { fn(value); return nil })
 }
