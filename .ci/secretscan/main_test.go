@@ -63,8 +63,8 @@ func TestSimilarTextsAreNotReported(t *testing.T) {
 	}
 }
 
-// TestOnlyTestFilesMayAllowASecret checks that the comment `secretscan:allow` works only in files of tests,
-// and only for its own line.
+// TestOnlyTestFilesMayAllowASecret checks that the comment `secretscan:allow` works only in files
+// of tests, and only for its own line.
 func TestOnlyTestFilesMayAllowASecret(t *testing.T) {
 	line := planted()["a live key"] + " // " + allowComment + "it was revoked\n"
 	for name, want := range map[string]int{"a_test.go": 0, "x/testdata/a.txt": 0, "main.go": 1, "testdata.go": 1} {

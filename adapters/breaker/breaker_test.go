@@ -299,8 +299,8 @@ func (p *provider) Block(context.Context, string, []string) (sendlimit.Rule, err
 	return sendlimit.Rule{Name: "r"}, p.answer("Block")
 }
 
-// TestBudgetGetsDomainAndOperation checks that Options.Budget gets the fault domain and the operation of
-// each call. A call that exceeds the budget is not sent.
+// TestBudgetGetsDomainAndOperation checks that Options.Budget gets the fault domain and the
+// operation of each call. A call that exceeds the budget is not sent.
 func TestBudgetGetsDomainAndOperation(t *testing.T) {
 	var counted []string
 	exceeded := false

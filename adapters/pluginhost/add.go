@@ -156,8 +156,8 @@ func filesOf(entries []Entry) (files []string) {
 	return files
 }
 
-// deleteVersions deletes the files and folders of all versions of a plugin. base is the file name of
-// the first version. deleteVersions keeps the files and folders in keep.
+// deleteVersions deletes the files and folders of all versions of a plugin. base is the file name
+// of the first version. deleteVersions keeps the files and folders in keep.
 func deleteVersions(dir, base string, keep []string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {

@@ -141,8 +141,9 @@ func findProgram(program string) (string, error) {
 }
 
 // postgresBinaries returns the directory of PostgreSQL's programs. Debian installs each version in
-// a directory that is not in PATH. postgresBinaries prefers the newest version. It also searches the
-// directory of an initdb in PATH and, if that initdb is a link, the directory of the link's target.
+// a directory that is not in PATH. postgresBinaries prefers the newest version. It also searches
+// the directory of an initdb in PATH and, if that initdb is a link, the directory of the link's
+// target.
 func postgresBinaries() (string, error) {
 	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(postgresVersion(b), postgresVersion(a)) })

@@ -34,7 +34,7 @@ import (
 
 // BenchmarkSweep measures the enforcement of the limits of 1,000 tenants with 36 mailboxes each.
 // All tenants are due at once, and the mail platform answers after 20 ms. Store, queue, runner and
-// concurrency are those of the service. There are no plugin processes.
+// concurrency are the same as in the service. There are no plugin processes.
 func BenchmarkSweep(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchSweeps(b, sqliteURL(b), 1000, 20*time.Millisecond, 1) })
 	b.Run("postgres", func(b *testing.B) { benchSweeps(b, testserver.Database(b), 1000, 20*time.Millisecond, 1) })

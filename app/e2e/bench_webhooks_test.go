@@ -180,8 +180,8 @@ func (svc *benchService) post(c *http.Client, key, url, body string) {
 	}
 }
 
-// lagReceiver serves all endpoints. Those at /hang never answer, and those at /fail answer 500. For
-// the other endpoints it stores the lag of each message.
+// lagReceiver serves all endpoints. Endpoints at /hang never answer, and endpoints at /fail answer
+// 500. For all other endpoints it stores the lag of each message.
 type lagReceiver struct {
 	mu   sync.Mutex
 	lags []time.Duration

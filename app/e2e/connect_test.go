@@ -163,7 +163,7 @@ func TestConnectRefusesWhenThePlanLapsed(t *testing.T) {
 }
 
 // TestConnectFlowRefusesInvalidSteps checks the status of the page that answers an invalid,
-// declined or cancelled step of the connect flow. No such step connects a tenant.
+// declined or cancelled step of the connect flow. None of these steps connects a tenant.
 func TestConnectFlowRefusesInvalidSteps(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -395,11 +395,11 @@ func queryParameter(t *testing.T, address, name string) string {
 	return u.Query().Get(name)
 }
 
-// TestPagesInChromium opens the HTML pages in Chromium. It walks through the connect pages to the
-// end and back to the caller's return_url. Without TENANTRY_SOAK it opens the pages about the API
-// in one of three colour schemes and one of two widths. It saves screenshots in TENANTRY_SHOTS, if
-// that is set.
-func TestPagesInChromium(t *testing.T) {
+// TestPagesWorkInChromium opens the HTML pages in Chromium. It walks through the connect pages to
+// the end and back to the caller's return_url. Without TENANTRY_SOAK it opens the pages about the
+// API in one of three colour schemes and one of two widths. It saves screenshots in TENANTRY_SHOTS,
+// if that is set.
+func TestPagesWorkInChromium(t *testing.T) {
 	t.Parallel()
 	const folder = "../../.ci/browser"
 	if _, err := os.Stat(filepath.Join(folder, "node_modules")); err != nil {

@@ -338,7 +338,7 @@ func (cutter *commitCutter) shouldCut(sent []byte) (cut, afterCommit bool) {
 	return true, cutter.afterCommit
 }
 
-// arm lets skip COMMITs pass and cuts the next one.
+// arm makes the cutter let `skip` COMMITs pass and cut the COMMIT after them.
 func (cutter *commitCutter) arm(skip int, afterCommit bool) {
 	cutter.mu.Lock()
 	defer cutter.mu.Unlock()

@@ -188,9 +188,9 @@ func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account stri
 		checkError(t, cli.ExitRefused, "account_closed")
 }
 
-// TestDNSConnectionToPowerDNS adds a connection with account-specific fields. With PostgreSQL no
-// command creates a keyset implicitly.
-func TestDNSConnectionToPowerDNS(t *testing.T) {
+// TestDNSConnectionHasAccountSpecificFields adds a connection with account-specific fields. With
+// PostgreSQL no command creates a keyset implicitly.
+func TestDNSConnectionHasAccountSpecificFields(t *testing.T) {
 	t.Parallel()
 	server, err := testserver.StartPowerDNS(t.Context())
 	must(t, err)
@@ -272,8 +272,8 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 }
 
 // TestKilledDNSConnectionAddStoresAllOrNothing kills the command at different moments. The
-// connection is stored completely or not at all. In the rounds named unanswered the provider has
-// not answered when the command is killed.
+// connection is then stored either completely or not at all. In the rounds named unanswered, the
+// provider has not answered when the command is killed.
 func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 	t.Parallel()
 	c := newCloudflareFake(t, "a.test")

@@ -136,9 +136,9 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 	}
 }
 
-// TestDNSPlanForAnUnsupportedProvider checks that a zone at an unsupported provider has a plan,
-// which a person must apply.
-func TestDNSPlanForAnUnsupportedProvider(t *testing.T) {
+// TestDNSPlanForAnUnsupportedProviderIsAppliedByAPerson checks that a zone at an unsupported
+// provider has a plan, which a person must apply.
+func TestDNSPlanForAnUnsupportedProviderIsAppliedByAPerson(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	zone, id := tenant.newDomainAt("manual")

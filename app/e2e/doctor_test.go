@@ -311,9 +311,9 @@ func TestDoctorReportsEachFault(t *testing.T) {
 	}
 }
 
-// TestDoctorChecksPostgreSQL runs doctor on databases without migrations, with all migrations and of
-// a newer release. It also runs doctor on a read-only database, a database that refuses the user,
-// and a database that does not exist.
+// TestDoctorChecksPostgreSQL runs doctor on databases without migrations, with all migrations and
+// of a newer release. It also runs doctor on a read-only database, a database that refuses the
+// user, and a database that does not exist.
 func TestDoctorChecksPostgreSQL(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)

@@ -49,7 +49,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 }
 
 // TestWrongDocumentedCommandsAreNoticed checks that the functions of TestDocumentedCommandsExist
-// notice wrong commands and variables, and accept right ones.
+// notice wrong commands and variables, and accept correct commands and variables.
 func TestWrongDocumentedCommandsAreNoticed(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"`tenantry nowhere`", "`tenantry key make`", "`tenantry serve --nowhere`", "```\nbin/tenantry account nowhere\n```\n", "```\nsudo -u tenantry tenantry doctor --nowhere x\n```\n"} {
@@ -171,9 +171,9 @@ func hasFlag(c *cobra.Command, name string) bool {
 	return name == "help" || c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil
 }
 
-// knownVariables returns a function that reports whether a name is a known variable. The known
-// variables are those of the settings and of the bundled providers, those of shell examples and of
-// tests, and one that Kubernetes sets.
+// knownVariables returns a function that reports whether a name is a known variable. Known are the
+// variables of the settings, of the bundled providers, of shell examples and of tests, and one
+// variable that Kubernetes sets.
 func knownVariables(t *testing.T) func(string) bool {
 	t.Helper()
 	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS", "TENANTRY_TEST_BIN", "TENANTRY_SERVICE_HOST",

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// browser is a web browser that keeps cookies and does not follow redirects. Tests open
-// page.location to follow one.
+// browser is a web browser that keeps cookies and does not follow redirects. To follow a redirect,
+// a test opens page.location.
 type browser struct {
 	t      *testing.T
 	client *http.Client
@@ -157,7 +157,7 @@ type administrator struct {
 	// visited are the addresses that the browser requested; cookies are the values that it
 	// received.
 	visited, cookies []string
-	// page, status and address are those of the last response.
+	// page, status and address belong to the last response.
 	page    string
 	status  int
 	address *url.URL

@@ -111,7 +111,7 @@ func newMatrixFixture(t *testing.T) *matrixFixture {
 	return f
 }
 
-// rotateKey rotates the API key of the account and returns the old one.
+// rotateKey rotates the API key of the account and returns the old key.
 func (m *matrixAccount) rotateKey() (old string) {
 	old = m.key
 	m.key = m.post("/api-key/rotate?user_email="+m.email, nil).text("api_key")

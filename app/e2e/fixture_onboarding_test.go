@@ -23,7 +23,7 @@ type onboarding struct {
 }
 
 // step is one request of the onboarding. handleReply, if set, is called with the successful
-// response. It checks the response, or does what the next step needs.
+// response. It checks the response, or prepares the next step.
 type step struct {
 	name        string
 	makeRequest func(o *onboarding) request

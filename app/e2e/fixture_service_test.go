@@ -109,7 +109,7 @@ func (f *serviceFixture) serveAndRecord(simulatorHandler http.Handler, w http.Re
 	simulatorHandler.ServeHTTP(recording, req)
 }
 
-// replaceZone replaces the records of a zone with those of a request body.
+// replaceZone replaces the records of a zone with the records in a request body.
 func (f *serviceFixture) replaceZone(w http.ResponseWriter, name string, body []byte) {
 	var records []zones.Record
 	err := json.Unmarshal(body, &records)

@@ -17,8 +17,8 @@ const (
 		"is_blocked blocked_at utilization_pct"
 )
 
-// TestMailboxesGoFromCreationToALimit creates mailboxes, lists them and changes the limit of one.
-// It checks the responses of each step.
+// TestMailboxesGoFromCreationToALimit creates and lists mailboxes and changes the limit of a
+// mailbox. It checks the responses of each step.
 func TestMailboxesGoFromCreationToALimit(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(object{"name": "Boxes Ltd"})

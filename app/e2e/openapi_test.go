@@ -199,7 +199,8 @@ func (d document) hasOperation(method, path string) bool {
 	})
 }
 
-// pathMatches reports whether the segments of a path match those of a template with parameters.
+// pathMatches reports whether the segments of a path match the segments of a template with
+// parameters.
 func pathMatches(template, path []string) bool {
 	if len(template) != len(path) {
 		return false

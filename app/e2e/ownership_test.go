@@ -83,8 +83,8 @@ func (tenant accountTenant) newTestedWebhook() string {
 	return id
 }
 
-// foreignValues returns values of a parameter that must all get the same response: those of the
-// other account, unknown ones and malformed ones.
+// foreignValues returns values of a parameter that must all get the same response: the values of
+// the other account, unknown values and malformed values.
 func (r accountResources) foreignValues(other accountResources, param string) []string {
 	foreignID := other.ids[param]
 	const unknownID = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
@@ -274,7 +274,7 @@ func (r reply) comparable() string {
 }
 
 // TestForeignDomainInABodyLooksUnknown checks that a foreign domain in a request body gets the same
-// response as an unknown one.
+// response as an unknown domain.
 func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)

@@ -53,8 +53,8 @@ func TestReplicasShareWaits(t *testing.T) {
 		{"Graph in all tenants", "GET /graph/", object{"throttle_scope": "Application"}, "/graph/", "/exchange/", connect(), connect()},
 	}
 	must(t, setupService.stop())
-	// The two services below have no tokens yet, so each begins with a request to the login host. They
-	// run no background jobs, because the jobs would make further calls of the platform.
+	// The two services below have no tokens yet, so each begins with a request to the login host.
+	// They run no background jobs, because the jobs would make further calls of the platform.
 	env = append(env, "TENANTRY_WORKER=false")
 	_, first := fixture.serve(env)
 	_, second := fixture.serve(env)

@@ -181,10 +181,10 @@ func TestProvisioningRunIsShown(t *testing.T) {
 	}
 }
 
-// TestProvisioningAfterAConflict checks that a zone with a foreign MX record is refused, and that
-// the response lists the record. After its removal the domain is provisioned, and a waiting job can
-// be retried at once.
-func TestProvisioningAfterAConflict(t *testing.T) {
+// TestZoneIsProvisionedAfterItsConflictIsRemoved checks that a zone with a foreign MX record is
+// refused, and that the response lists the record. After its removal the domain is provisioned, and
+// a waiting job can be retried at once.
+func TestZoneIsProvisionedAfterItsConflictIsRemoved(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 	zone, id := tenant.newHostedDomain()

@@ -40,9 +40,9 @@ func TestRegistrationHasExactlyTheNeededPermissions(t *testing.T) {
 	onboardings.Wait()
 }
 
-// TestRegistrationWithoutRoleAssignment checks that the bootstrap waits until an administrator has
+// TestBootstrapWaitsForAnAssignedRole checks that the bootstrap waits until an administrator has
 // assigned the role. Afterwards all steps succeed.
-func TestRegistrationWithoutRoleAssignment(t *testing.T) {
+func TestBootstrapWaitsForAnAssignedRole(t *testing.T) {
 	t.Parallel()
 	withoutAssignment, _ := readManifest(t, "manifest-without-role-assignment.json").permissions(t)
 	m := readManifest(t, "manifest.json")

@@ -24,9 +24,9 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// TestRestoreOnADifferentDatabase backs up an installation while it is in use, deletes it, and
+// TestRestoreWorksOnADifferentDatabase backs up an installation while it is in use, deletes it, and
 // restores it on the other kind of database.
-func TestRestoreOnADifferentDatabase(t *testing.T) {
+func TestRestoreWorksOnADifferentDatabase(t *testing.T) {
 	t.Parallel()
 	sqliteURL := func(testing.TB) string { return "" } // SQLite, in the data folder
 	for name, database := range map[string][2]func(testing.TB) string{
@@ -129,8 +129,8 @@ func (f *restoreFixture) newTenant(c caller) accountTenant {
 	return tenant
 }
 
-// backUp writes a backup with a passphrase and one without, while the server runs, and searches
-// both for secrets.
+// backUp writes a backup with a passphrase and a backup without, while the server runs. It searches
+// both backups for secrets.
 func (f *restoreFixture) backUp() (file string) {
 	f.t.Helper()
 	dir := f.t.TempDir()

@@ -62,9 +62,9 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 	}
 }
 
-// TestKeysetRotationWhileServing checks that secrets encrypted with the old key can be decrypted
+// TestKeysetRotatesWhileServing checks that secrets encrypted with the old key can be decrypted
 // after a rotation, and that new secrets are soon encrypted with the new key.
-func TestKeysetRotationWhileServing(t *testing.T) {
+func TestKeysetRotatesWhileServing(t *testing.T) {
 	t.Parallel()
 	fixture, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
 	env := fixture.env(data, "")

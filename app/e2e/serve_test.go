@@ -148,7 +148,7 @@ func unprivilegedDatabaseURL(t *testing.T) string {
 }
 
 // TestLostKeysetIsNotReplaced checks that serve creates no keyset if the database has values that a
-// lost keyset encrypted. The operator can give up those values with `keyset create`.
+// lost keyset encrypted. With `keyset create` the operator can give up the encrypted values.
 func TestLostKeysetIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -32,7 +32,8 @@ const (
 // service ends a connection with a slow request head.
 const reopenAfter = 5 * time.Second
 
-// floodSize returns the number of clients that send slowly, and of those that do not read.
+// floodSize returns the number of clients that send slowly, and the number of clients that do not
+// read.
 func floodSize() (slow, unread int) {
 	if soak.Enabled() {
 		return 1000, 600
@@ -186,9 +187,9 @@ func (f *publicFlood) holdUnread(requests string) {
 
 // TestPublicPathsDoNotBlockOthers sends requests that need no key from many slow clients and many
 // clients that do not read. Each slow client gets its answer, and requests with a key are answered
-// meanwhile. A soak tests all publicRequests with many clients. Other runs test two of them with few
-// clients. A soak also measures the requests with a key and the memory, while no other test of the
-// package runs.
+// meanwhile. A soak tests all publicRequests with many clients. Other runs test two of them with
+// few clients. A soak also measures the requests with a key and the memory, while no other test of
+// the package runs.
 func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 	if !soak.Enabled() {
 		t.Parallel()

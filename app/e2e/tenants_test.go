@@ -176,8 +176,8 @@ func TestDehydratedTenantBecomesReady(t *testing.T) {
 
 // TestAssignedTenantWorksLikeAConnectedOne checks that an assigned tenant works like a connected
 // tenant. When the operator withdraws the assignment, a sync returns access_denied, and other
-// operations return tenant_not_found or domain_not_found. When the tenant is deleted, a sync returns
-// tenant_not_found.
+// operations return tenant_not_found or domain_not_found. When the tenant is deleted, a sync
+// returns tenant_not_found.
 func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
@@ -284,9 +284,9 @@ func TestWithdrawnExchangeGrantNeedsANewConsent(t *testing.T) {
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
 }
 
-// TestExchangeRoleThatSyncCannotRestore checks that an administrator must act if the service has
-// lost the permission to assign the Exchange role.
-func TestExchangeRoleThatSyncCannotRestore(t *testing.T) {
+// TestExchangeRoleWithoutPermissionNeedsAnAdministrator checks that an administrator must act if
+// the service has lost the permission to assign the Exchange role.
+func TestExchangeRoleWithoutPermissionNeedsAnAdministrator(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	tenant.control("POST", "/tenants/"+tenant.guid+"/revoke", object{"what": "app_role", "role": "RoleManagement.ReadWrite.Directory"})

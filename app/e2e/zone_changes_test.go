@@ -29,8 +29,8 @@ func TestChangedZoneIsNotWrittenAtCloudflare(t *testing.T) {
 // unprovisionedZone has none of the wanted records.
 const unprovisionedZone = website + "@ 300 TXT v=spf1 a mx ~all\n@ 300 TXT MS=ms99999999\n@ 300 MX 0 {d-}.mail.protection.outlook.com."
 
-// zoneChange is a change of a zone by its owner between plan and apply. The records in removed are
-// replaced by those in added.
+// zoneChange is a change of a zone by its owner between plan and apply. The records in added
+// replace the records in removed.
 type zoneChange struct {
 	name, removed, added string
 	// isUnrelated is set if the change does not conflict with a record that is written. Only a

@@ -22,7 +22,7 @@ func verificationTexts() string {
 	return all.String()
 }
 
-// website are the records that nearly every zone has besides those for mail.
+// website has the records that nearly every zone has in addition to its records for mail.
 const website = `
 @ 600 A 192.0.2.80
 @ 600 AAAA 2001:db8::80

@@ -365,16 +365,17 @@ func (c zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
 	}
 }
 
-// TestZonePlansAtPowerDNS plans each prepared zone from the DNS of a real server, applies the safe
-// plans through the plugin, and compares provider and DNS with the expected records.
-func TestZonePlansAtPowerDNS(t *testing.T) {
+// TestSafeZonePlansAreAppliedAtPowerDNS plans each prepared zone from the DNS of a real server,
+// applies the safe plans through the plugin, and compares provider and DNS with the expected
+// records.
+func TestSafeZonePlansAreAppliedAtPowerDNS(t *testing.T) {
 	t.Parallel()
 	runZoneCases(t, newPowerDNSHost(t), allZoneCases(), "powerdns")
 }
 
-// TestZonePlansAtCloudflare is TestZonePlansAtPowerDNS with the simulator of Cloudflare, and with
-// cases that only Cloudflare has.
-func TestZonePlansAtCloudflare(t *testing.T) {
+// TestSafeZonePlansAreAppliedAtCloudflare is TestSafeZonePlansAreAppliedAtPowerDNS with the
+// simulator of Cloudflare, and with cases that only Cloudflare has.
+func TestSafeZonePlansAreAppliedAtCloudflare(t *testing.T) {
 	t.Parallel()
 	runZoneCases(t, newCloudflareHost(t), append(allZoneCases(), cloudflareCases...), "cloudflare")
 }

@@ -67,8 +67,8 @@ func TestSignInWorksWhenThePlatformsClockIsAhead(t *testing.T) {
 	}
 }
 
-// TestSignInFailsWhenTheConsentNeverTakesEffect checks the result of a sign-in whose deadline leaves no
-// time for another pause.
+// TestSignInFailsWhenTheConsentNeverTakesEffect checks the result of a sign-in whose deadline
+// leaves no time for another pause.
 func TestSignInFailsWhenTheConsentNeverTakesEffect(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, _ := env.consentedTenant(t, contract.Setup{}, options{"consent_ms": 3_600_000})

@@ -193,8 +193,8 @@ func (m *memoryWaits) Wait(_ context.Context, scope string, atLeast time.Duratio
 	return max(0, time.Until(m.until[scope]))
 }
 
-// Microsoft's Retry-After applies to all calls of the application in a tenant. A Retry-After for one
-// mailbox therefore also delays the calls for other mailboxes.
+// Microsoft's Retry-After applies to all calls of the application in a tenant. A Retry-After for
+// one mailbox therefore also delays the calls for other mailboxes.
 func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, path string // of the calls that are throttled

@@ -61,9 +61,9 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 // idempotency.DecideEnd makes this choice. If the answer was committed with the last change of the
 // operation, recordOutcome does nothing.
 //
-// held is false if a different attempt has claimed the key. If recordOutcome returns an error, it is
-// unknown whether the answer is stored. The caller must then not send the answer, because a replay
-// may be impossible.
+// held is false if a different attempt has claimed the key. If recordOutcome returns an error, it
+// is unknown whether the answer is stored. The caller must then not send the answer, because a
+// replay may be impossible.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
 	switch idempotency.DecideEnd(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Recorded()) {
 	case idempotency.AnswerKept:
