@@ -29,16 +29,16 @@ import (
 )
 
 // The benchmark provisions 1000 domains of one account, 12 in each tenant. Every call to the mail
-// platform takes chainCall. The platform's mail server accepts a domain after chainAcceptDelay; the
-// real mail server takes minutes to an hour.
+// platform takes platformCallTime. The platform's mail server accepts a domain after acceptDelay;
+// the real mail server takes minutes to an hour.
 const (
-	chainDomains     = 1000
-	chainsAlone      = 8 // domains that are provisioned first, as the reference
-	chainPerTenant   = 12
-	chainCall        = 100 * time.Millisecond
-	chainAcceptDelay = 80 * time.Second
-	// chainLimit is the time after which the benchmark fails.
-	chainLimit = 4 * time.Minute
+	batchDomains     = 1000
+	referenceDomains = 8 // domains that are provisioned first, as the reference
+	domainsPerTenant = 12
+	platformCallTime = 100 * time.Millisecond
+	acceptDelay      = 80 * time.Second
+	// benchTimeLimit is the time after which the benchmark fails.
+	benchTimeLimit = 4 * time.Minute
 )
 
 // BenchmarkProvisioning provisions domains from their first record to DKIM: first a few
@@ -47,16 +47,16 @@ const (
 func BenchmarkProvisioning(b *testing.B) {
 	svc := newProvisioningBench(b, testserver.Database(b))
 	defer func() { svc.must(svc.process.stop()) }()
-	reference := svc.provision(svc.domains[:chainsAlone])
+	reference := svc.provision(svc.domains[:referenceDomains])
 	callsBefore := svc.providerCalls()
-	batch := svc.provision(svc.domains[chainsAlone:])
+	batch := svc.provision(svc.domains[referenceDomains:])
 	calls := svc.providerCalls()
 	b.ReportMetric(batch.took.Seconds()/reference.slowest.Seconds(), "x/chain")
 	b.ReportMetric(reference.slowest.Seconds(), "s/chain")
 	b.ReportMetric(batch.took.Seconds(), "s/1000")
-	b.ReportMetric(chainDomains/batch.took.Seconds(), "job/s")
+	b.ReportMetric(batchDomains/batch.took.Seconds(), "job/s")
 	for _, provider := range slices.Sorted(maps.Keys(calls)) {
-		b.ReportMetric((calls[provider]-callsBefore[provider])/chainDomains, provider+"-calls/job")
+		b.ReportMetric((calls[provider]-callsBefore[provider])/batchDomains, provider+"-calls/job")
 	}
 }
 
@@ -78,10 +78,10 @@ func (svc *provisioningBench) provision(domains []string) (times provisioningTim
 		runs[i] = fmt.Sprint(got.valueAt("run.id"))
 		return err
 	})
-	for deadline := time.After(chainLimit); svc.openRunCount() > 0; {
+	for deadline := time.After(benchTimeLimit); svc.openRunCount() > 0; {
 		select {
 		case <-deadline:
-			svc.b.Fatalf("after %s %d and more are open", chainLimit, svc.openRunCount())
+			svc.b.Fatalf("after %s %d and more are open", benchTimeLimit, svc.openRunCount())
 		case <-time.After(time.Second):
 		}
 	}
@@ -120,15 +120,15 @@ type provisioningBench struct {
 // newProvisioningBench starts the service and adds all domains to tenants of its account.
 func newProvisioningBench(b *testing.B, database string) *provisioningBench {
 	b.Helper()
-	svc := &provisioningBench{benchService: newBenchAccount(b, database), zones: newZoneBench(b, chainsAlone+chainDomains)}
+	svc := &provisioningBench{benchService: newBenchAccount(b, database), zones: newZoneBench(b, referenceDomains+batchDomains)}
 	svc.startPlatform()
 	svc.runCommand("keyset", "create")
 	svc.addDNSConnection(svc.zones)
 	svc.process, svc.api = svc.serve()
 	svc.adminURL = servingLine.FindStringSubmatch(svc.process.logs.String())[2]
 	svc.domains = make([]string, len(svc.zones.zones))
-	svc.forEachNumber(len(svc.domains)/chainPerTenant, svc.addTenant)
-	svc.must(svc.control("/faults", object{"kind": "delay", "delay_ms": chainCall.Milliseconds(), "times": 1_000_000}, nil))
+	svc.forEachNumber(len(svc.domains)/domainsPerTenant, svc.addTenant)
+	svc.must(svc.control("/faults", object{"kind": "delay", "delay_ms": platformCallTime.Milliseconds(), "times": 1_000_000}, nil))
 	return svc
 }
 
@@ -168,7 +168,7 @@ func (svc *provisioningBench) addTenant(number int) error {
 		return err
 	}
 	behaviour := noDelays()
-	behaviour["accepted_domain_ms"] = chainAcceptDelay.Milliseconds()
+	behaviour["accepted_domain_ms"] = acceptDelay.Milliseconds()
 	if err := svc.control("/tenants/"+created.ID+"/behaviour", behaviour, nil); err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (svc *provisioningBench) addTenant(number int) error {
 	admin := newAdministrator(svc.b, created.Admin)
 	admin.openConfirmationFrom(link.text("connect_url"))
 	admin.submit("connect", "")
-	path, ownZones := "/v1/tenants/"+created.ID, svc.zones.zones[number*chainPerTenant:][:chainPerTenant]
+	path, ownZones := "/v1/tenants/"+created.ID, svc.zones.zones[number*domainsPerTenant:][:domainsPerTenant]
 	if got, err := svc.call(http.MethodPost, path+"/sync", nil); err != nil || got.text("status") != "completed" {
 		return errors.Join(err, fmt.Errorf("sync: %v", got))
 	}
@@ -190,7 +190,7 @@ func (svc *provisioningBench) addTenant(number int) error {
 	}
 	stored, err := svc.call(http.MethodGet, path+"/domains", nil)
 	for i, d := range stored.objects("domains") {
-		svc.domains[number*chainPerTenant+i] = d.text("id")
+		svc.domains[number*domainsPerTenant+i] = d.text("id")
 	}
 	return err
 }

@@ -423,6 +423,6 @@ func BenchmarkSlowPlatform(b *testing.B) {
 	svc.must(p.stop())
 }
 
-// TestBenchmarks runs one benchmark briefly. The others start processes and servers, and take
-// minutes.
+// TestBenchmarks runs one benchmark briefly. The other benchmarks start processes and servers, and
+// take minutes.
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Sweep$") }

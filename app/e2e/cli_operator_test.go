@@ -194,7 +194,7 @@ func TestUnresponsiveDatabaseFailsTheCommand(t *testing.T) {
 }
 
 // TestOperatorAssignsManagedTenants assigns a managed tenant in the database of a running server
-// and withdraws it.
+// and withdraws the assignment.
 func TestOperatorAssignsManagedTenants(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

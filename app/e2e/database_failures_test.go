@@ -99,8 +99,8 @@ func databaseURL(t *testing.T, server, database string) string {
 }
 
 // TestAcknowledgedWritesSurviveADatabaseCrash crashes the database while writes run, and starts it
-// again. Acknowledged writes are stored, all others are answered 503 with Retry-After, and reads
-// succeed again.
+// again. Acknowledged writes are stored, all other writes are answered 503 with Retry-After, and
+// reads succeed again.
 func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 	t.Parallel()
 	server, err := testserver.StartPostgres(t.Context())
@@ -252,7 +252,7 @@ type commitCutter struct {
 	server   string // the address of the database server
 
 	mu          sync.Mutex
-	skip        int // number of COMMITs that pass before one is cut
+	skip        int // number of COMMITs that pass before a COMMIT is cut
 	isArmed     bool
 	afterCommit bool // cut after the database executed the COMMIT
 	cuts        int

@@ -142,7 +142,8 @@ func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 	}
 }
 
-// TestDoctorCreatesNoFiles runs doctor without a data folder and checks that it creates none.
+// TestDoctorCreatesNoFiles runs doctor without a data folder and checks that doctor does not create
+// the folder.
 func TestDoctorCreatesNoFiles(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -356,7 +357,7 @@ func querySeparator(url string) string {
 	return "?"
 }
 
-// serverWithClock starts a server whose clock differs from that of this machine.
+// serverWithClock starts a server whose clock differs from the clock of this machine by offset.
 func serverWithClock(t *testing.T, offset time.Duration) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -166,7 +166,7 @@ func checkCommandLine(line string) error {
 	return nil
 }
 
-// hasFlag reports whether a command has a flag of its own or an inherited one.
+// hasFlag reports whether a command has a flag of this name, its own or inherited.
 func hasFlag(c *cobra.Command, name string) bool {
 	return name == "help" || c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil
 }

@@ -194,7 +194,7 @@ func (history *enforcementHistory) eventsByAddress() map[string][]object {
 	return events
 }
 
-// enforceUntilCounted runs enforcement passes until one has counted the messages.
+// enforceUntilCounted runs enforcement passes until a pass has counted the messages.
 func (history *enforcementHistory) enforceUntilCounted() {
 	history.t.Helper()
 	countedAt := func() any {
@@ -336,7 +336,7 @@ func TestEnforcementStaysConsistentOverKills(t *testing.T) {
 	}
 }
 
-// runRandomly applies 8 random events before each kill, and checks the result after the last.
+// runRandomly applies 8 random events before each kill, and checks the result after the last kill.
 func (history *enforcementHistory) runRandomly(kills int) {
 	history.t.Helper()
 	killsDuringPass := 0

@@ -149,7 +149,7 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 	})
 }
 
-// checkRepeatedPasses runs two passes at once and then one more. It checks that they change
+// checkRepeatedPasses runs two passes at once and then a third pass. It checks that they change
 // nothing: the first mailbox is blocked since blockedAt and has the same events.
 func (l limitedTenant) checkRepeatedPasses(blockedAt any, events ...string) {
 	l.t.Helper()

@@ -159,7 +159,7 @@ func (tenant accountTenant) connect() accountTenant {
 	return tenant
 }
 
-// mustSync syncs the tenant until a sync is complete. On a slow machine the first one can run out
+// mustSync syncs the tenant until a sync is complete. On a slow machine the first sync can run out
 // of time.
 func (tenant accountTenant) mustSync() reply {
 	tenant.t.Helper()

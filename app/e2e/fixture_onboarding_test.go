@@ -210,7 +210,8 @@ func (s *restartingSandbox) start() {
 
 var failpointLine = regexp.MustCompile(`(?m)^failpoint (.+)$`)
 
-// disarmHit disarms the failpoint that killed the service. It returns false if none did.
+// disarmHit disarms the failpoint that killed the service. It returns false if no failpoint killed
+// the service.
 func (s *restartingSandbox) disarmHit() bool {
 	found := failpointLine.FindStringSubmatch(s.process.logs.String())
 	if found == nil {

@@ -179,7 +179,7 @@ func isAboutKey(path string) func(webhookMessage) bool {
 	}
 }
 
-// eventsAfter returns the events of the log after a cursor, or all for "".
+// eventsAfter returns the events of the log after a cursor, or all events if the cursor is "".
 func (c caller) eventsAfter(cursor string) (events []object) {
 	c.t.Helper()
 	for {

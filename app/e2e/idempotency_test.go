@@ -132,7 +132,7 @@ func (f *raceFixture) raceEveryWrite() {
 }
 
 // TestIdenticalRequestsWriteOnce sends many identical requests at once, for each write of
-// raceEveryWrite, to two servers on PostgreSQL and to one on SQLite.
+// raceEveryWrite, to two servers on PostgreSQL and to one server on SQLite.
 func TestIdenticalRequestsWriteOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

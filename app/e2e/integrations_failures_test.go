@@ -96,7 +96,7 @@ func (i testIntegration) checkFaults(call providerCall) {
 		}
 		i.retryAndCleanUp(idempotencyKey, call)
 		if i.provider != "salesblink" { // SalesBlink allows 30 requests a minute
-			i.post(i.path("/test"), nil) // two successful calls for each failed one keep the circuit closed
+			i.post(i.path("/test"), nil) // two successful calls for each failed call keep the circuit closed
 		}
 	}
 }
@@ -248,7 +248,7 @@ func TestMailboxGetsOneSignInLink(t *testing.T) {
 
 // TestSignInSessionsExpire checks that the session of an unused link expires, and that the session
 // of a link that was used in time does not. Neither depends on requests for the status of the
-// session. After an expired session a new one can begin.
+// session. After an expired session a new session can begin.
 func TestSignInSessionsExpire(t *testing.T) {
 	t.Parallel()
 	c := newSendingSandbox(t)

@@ -220,7 +220,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 }
 
 // addExpiredKey writes a key that has expired into the database, because the API refuses to create
-// one.
+// an expired key.
 func addExpiredKey(t *testing.T, file string, owner accountResources) string {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), "sqlite://"+file, bunstore.Options{})

@@ -143,7 +143,7 @@ func (timed timedOperation) distinguishablePairs(s *stopwatch, own, other accoun
 // TestForeignIDsTakeTheSameTime checks that the durations of refusals do not distinguish foreign,
 // unknown and malformed ids. Only a soak measures enough requests, while no other test runs. Other
 // runs only check the responses. A difference counts only if two measurements show it, because a
-// single one can be noise of the machine.
+// single measurement can show noise of the machine.
 func TestForeignIDsTakeTheSameTime(t *testing.T) {
 	databases, rounds := map[string][]string{"sqlite": nil}, timedRounds
 	if soak.Enabled() {
@@ -218,8 +218,8 @@ func moments(sample []float64) (mean, squaredError float64) {
 	return mean, squaredError
 }
 
-// syntheticDurations returns durations like those of requests: most near 300 µs, with a long tail
-// and rare outliers.
+// syntheticDurations returns durations that resemble the durations of requests: most near 300 µs,
+// with a long tail and rare outliers.
 func syntheticDurations(r *mathrand.Rand, n int, factor float64) (sample []float64) {
 	for range n {
 		v := 250 + 50*math.Exp(0.5*r.NormFloat64())
@@ -232,7 +232,7 @@ func syntheticDurations(r *mathrand.Rand, n int, factor float64) (sample []float
 }
 
 // TestPlantedTimingDifferencesAreNoticed checks that an artificial difference is noticed, whichever
-// sample is slower, and that samples of the same distribution show none.
+// sample is slower, and that samples of the same distribution show no difference.
 func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {

@@ -24,7 +24,7 @@ type publicRequest struct {
 	header          string // further lines of the head
 	body            string // the whole body, for a client that only reads slowly
 	status          int
-	onAdminListener bool // the admin listener serves the request, not the one of the API
+	onAdminListener bool // the admin listener serves the request, not the API listener
 }
 
 const (

@@ -216,7 +216,7 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 }
 
 // TestReplacedClientSecretIsReloaded expires the old secret at the platform. The service uses the
-// new one as soon as it is in the file.
+// new secret as soon as it is in the file.
 func TestReplacedClientSecretIsReloaded(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

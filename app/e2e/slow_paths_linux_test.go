@@ -42,8 +42,8 @@ func floodSize() (slow, unread int) {
 }
 
 // publicFlood is a set of clients that send the same publicRequest. Half of the slow clients send
-// the request head a byte at a time, the others the body. A slow client opens a new connection when
-// the service has ended its connection.
+// the request head a byte at a time, the other half the body. A slow client opens a new connection
+// when the service has ended its connection.
 type publicFlood struct {
 	request publicRequest
 	address string
@@ -219,7 +219,7 @@ func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 }
 
 // measureDuringFlood checks how long healthy requests take during a flood. It makes up to three
-// tries, because a busy machine can slow one down.
+// tries, because a busy machine can slow a try down.
 func measureDuringFlood(t *testing.T, q publicRequest, c client) {
 	t.Helper()
 	const tries = 3
@@ -258,7 +258,7 @@ func sendDuringFlood(t *testing.T, q publicRequest, c client, n int) []time.Dura
 		c.eventually("the unread connections are open", func() bool { return openConnections(c) >= unread })
 	}
 	durations := healthyRequests(t, c, n, func() bool { return f.pending.Load() == 0 })
-	if q.onAdminListener { // the admin listener answers four requests at a time, also those of slow clients
+	if q.onAdminListener { // the admin listener answers four requests at a time, including requests of slow clients
 		c.eventually("/metrics answers 200", func() bool {
 			return c.do("GET", c.ready.AdminURL+"/metrics", "", nil).status == http.StatusOK
 		})

@@ -36,11 +36,11 @@ type clientLoad struct {
 	answered  atomic.Int64
 	mu        sync.Mutex
 	completed map[string]bool  // ids of requests with a complete response
-	failed    map[string]error // errors of requests without one
+	failed    map[string]error // errors of requests without a complete response
 }
 
-// runClient sends requests until one gets no response, and returns the last API key. With an e-mail
-// address it rotates the key.
+// runClient sends requests until a request gets no response, and returns the last API key. With an
+// e-mail address it rotates the key.
 func (load *clientLoad) runClient(name, key, email string) string {
 	c := &http.Client{Transport: &http.Transport{}}
 	defer c.CloseIdleConnections()

@@ -201,8 +201,8 @@ func TestOutageLeadsFromAlertToTrace(t *testing.T) {
 	checkRunbook(t, "TenantryProviderFailing", line)
 }
 
-// sendWithoutPlatform sends a request that needs the platform, which is down, and one that does
-// not.
+// sendWithoutPlatform sends a request that needs the platform, which is down, and a request that
+// does not need it.
 func sendWithoutPlatform(t *testing.T, tenant accountTenant) {
 	t.Helper()
 	got := tenant.call("POST", tenant.path("/sync"), nil)

@@ -47,8 +47,8 @@ func servedSerial(t *testing.T, address string) int64 {
 }
 
 // TestServeReloadsItsTLSCertificate checks that the service supports only TLS 1.2 and 1.3, reloads
-// a replaced certificate, keeps the last valid one if a file is broken, and stops without waiting
-// for idle connections.
+// a replaced certificate, keeps the last valid certificate if a file is broken, and stops without
+// waiting for idle connections.
 func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

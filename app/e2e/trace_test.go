@@ -94,8 +94,8 @@ func TestTraceReachesTheMailPlatform(t *testing.T) {
 	}
 }
 
-// checkChain checks that every span of the trace is below the caller's, and that every call of the
-// mail platform is below a span of the plugin.
+// checkChain checks that every span of the trace is below the caller's span, and that every call of
+// the mail platform is below a span of the plugin.
 func checkChain(t *testing.T, spans []receivedSpan, calls []platformRequest) {
 	t.Helper()
 	spansOfTrace := map[string]receivedSpan{}
@@ -134,7 +134,7 @@ func checkChain(t *testing.T, spans []receivedSpan, calls []platformRequest) {
 	}
 }
 
-// servicesToCaller returns the services between a span and the caller's, without consecutive
+// servicesToCaller returns the services between a span and the caller's span, without consecutive
 // repetitions. It returns nil if the chain is broken.
 func servicesToCaller(spansOfTrace map[string]receivedSpan, span receivedSpan) (services []string) {
 	for range len(spansOfTrace) + 1 {

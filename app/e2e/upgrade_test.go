@@ -18,7 +18,7 @@ import (
 )
 
 // TestPreviousReleaseWorksOnTheNewSchema checks that the previous binary works on a migrated
-// database: while the new one runs, as in a rolling upgrade, and after it, as in a downgrade.
+// database: while the new binary runs, as in a rolling upgrade, and after it, as in a downgrade.
 func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 	t.Parallel()
 	previous, current := requirePrograms(t, previousBuild), requirePrograms(t, releaseBuild)
@@ -78,7 +78,7 @@ func (f *serviceFixture) keepSettingsOf(release programs) {
 }
 
 // migrateOldDatabase creates a database and an account with the old binary, and migrates the
-// database with the new one. It checks that the old binary can then create an API key.
+// database with the new binary. It checks that the old binary can then create an API key.
 func migrateOldDatabase(t *testing.T, fixture *serviceFixture, old programs, env []string) {
 	t.Helper()
 	current := fixture.build

@@ -124,8 +124,9 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 	}
 }
 
-// withKilledSenders runs a test with a killedSender on SQLite and then with one on PostgreSQL. They
-// are not parallel, because parallel subtests begin after all other tests, and these take long.
+// withKilledSenders runs a test with a killedSender on SQLite and then with a killedSender on
+// PostgreSQL. The two runs are not parallel, because parallel subtests begin after all other tests,
+// and these take long.
 func withKilledSenders(t *testing.T, test func(*testing.T, *killedSender)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(t, newKilledSender(t)) })

@@ -71,7 +71,7 @@ func main() {
 }
 
 // open returns a pool of at most 16 connections to PostgreSQL, or 4 to SQLite. The service has at
-// most 20 or 4.
+// most 20 connections to PostgreSQL, or 4 to SQLite.
 func open(url string) (*sql.DB, error) {
 	driver, source, connections := "pgx", url, 16
 	if file, ok := strings.CutPrefix(url, "sqlite://"); ok {
