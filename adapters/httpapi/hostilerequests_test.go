@@ -126,7 +126,7 @@ func mutatedBodies(validBody string) (bodies []string) {
 			return
 		}
 		for _, name := range slices.Sorted(maps.Keys(parts)) {
-			with := func(members string) { bodies = append(bodies, prefix+members+suffix) }
+			addBody := func(members string) { bodies = append(bodies, prefix+members+suffix) }
 			others := ""
 			for _, other := range slices.Sorted(maps.Keys(parts)) {
 				if other != name {
@@ -134,13 +134,13 @@ func mutatedBodies(validBody string) (bodies []string) {
 				}
 			}
 			value := string(parts[name])
-			with("{" + strings.TrimSuffix(others, ",") + "}")
-			with(fmt.Sprintf("{%s%q:%s}", others, strings.ToUpper(name), value))
-			with(fmt.Sprintf("{%s%q:%s,%q:%s}", others, name, value, name, value))
-			with(fmt.Sprintf("{%s%q:%s,%q:%s}", others, name, value, strings.ToUpper(name[:1])+name[1:], `99`))
-			with(fmt.Sprintf("{%s%q:%s,\"unknown\":%q}", others, name, value, canary))
+			addBody("{" + strings.TrimSuffix(others, ",") + "}")
+			addBody(fmt.Sprintf("{%s%q:%s}", others, strings.ToUpper(name), value))
+			addBody(fmt.Sprintf("{%s%q:%s,%q:%s}", others, name, value, name, value))
+			addBody(fmt.Sprintf("{%s%q:%s,%q:%s}", others, name, value, strings.ToUpper(name[:1])+name[1:], `99`))
+			addBody(fmt.Sprintf("{%s%q:%s,\"unknown\":%q}", others, name, value, canary))
 			for _, hostile := range valuesFor(name) {
-				with(fmt.Sprintf("{%s%q:%s}", others, name, hostile))
+				addBody(fmt.Sprintf("{%s%q:%s}", others, name, hostile))
 			}
 			if inner, ok := strings.CutPrefix(value, "["); ok && strings.HasPrefix(inner, "{") {
 				var list []json.RawMessage
@@ -153,10 +153,10 @@ func mutatedBodies(validBody string) (bodies []string) {
 	return bodies
 }
 
-// TestRequestsWithOneFault sends requests with one fault to each operation of the document. It
-// sends 20 random faults per operation, and 200 when TENANTRY_SOAK is set. Each answer must be
-// documented and contain no secret.
-func TestRequestsWithOneFault(t *testing.T) {
+// TestFaultyRequestsGetDocumentedAnswers sends requests with one fault to each operation of the
+// document. It sends 20 random faults per operation, and 200 when TENANTRY_SOAK is set. Each answer
+// must be documented and contain no secret.
+func TestFaultyRequestsGetDocumentedAnswers(t *testing.T) {
 	m, perOperation := newRequestMutator(t), 20
 	if soak.Enabled() {
 		perOperation = 200
@@ -165,7 +165,7 @@ func TestRequestsWithOneFault(t *testing.T) {
 	statuses := map[int]int{}
 	for _, op := range allOperations() {
 		if op.method == "delete" || op.path == "/api-key/rotate" {
-			continue // see TestDestructiveRequestsWithOneFault
+			continue // see TestFaultyDestructiveRequestsGetDocumentedAnswers
 		}
 		requests := m.faultyRequests(op, random)
 		if len(requests) < 80 {
@@ -182,10 +182,10 @@ func TestRequestsWithOneFault(t *testing.T) {
 	m.client.expect(call{method: "GET", path: "/v1/tenants", key: m.env.accountA.key}, 200, "")
 }
 
-// TestDestructiveRequestsWithOneFault sends requests with one fault to the operations that delete
-// an object or invalidate the API key. The tenant id in the requests is unknown, so that no request
-// deletes a tenant.
-func TestDestructiveRequestsWithOneFault(t *testing.T) {
+// TestFaultyDestructiveRequestsGetDocumentedAnswers sends requests with one fault to the operations
+// that delete an object or invalidate the API key. The tenant id in the requests is unknown, so
+// that no request deletes a tenant.
+func TestFaultyDestructiveRequestsGetDocumentedAnswers(t *testing.T) {
 	env := newTestEnv(t)
 	m := &requestMutator{client: serve(t, env.handler(t)), env: env, ids: map[string]string{"tenant_id": "eeeeeeee-0000-4000-8000-000000000009"}}
 	random := soak.Rand(t)

@@ -53,14 +53,14 @@ func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 			t.Errorf("%s is answered %s, stored separately: %v", key, first.raw, finished[env.storedKeyID(key)])
 		}
 	}
-	write := func(path string) { client.expect(call{method: "POST", path: path, key: env.accountA.key}, 200, "") }
-	write(base + "/sync")
+	post := func(path string) { client.expect(call{method: "POST", path: path, key: env.accountA.key}, 200, "") }
+	post(base + "/sync")
 	if len(finished) != 1 {
 		t.Fatalf("%d answers were stored separately", len(finished))
 	}
 	requireCommitted("add", "POST", domainsOfA, `{"domain":"example.com"}`, `"status":"added"`)
 	env.publishRecords(t, env.accountA, "example.com")
-	write(verifyPathOfA)
+	post(verifyPathOfA)
 	requireCommitted("provision", "POST", base+"/mailboxes", `{"domain":"example.com","account_password":"Correct-Horse-7",
 		"mailboxes":[{"name":"<Zoë & Bo>","email":"ana@example.com"},{"name":"Bo","email":"bo@example.com"}]}`, `"created_count":2`)
 	requireCommitted("delete", "DELETE", base, "", `"status":"deleted"`)

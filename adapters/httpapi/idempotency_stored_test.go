@@ -99,10 +99,11 @@ func loseOldKeys(t *testing.T, path string) {
 	must(t, err)
 }
 
-// TestReplayAfterKeyRotation checks that stored answers are still replayed after a rotation of the
-// keyset. If the old key was deleted, the request cannot be compared with the first request. It is
-// then refused, with or without a stored answer, and does not run a second time.
-func TestReplayAfterKeyRotation(t *testing.T) {
+// TestStoredAnswersAreReplayedAfterKeyRotation checks that stored answers are still replayed after
+// a rotation of the keyset. If the old key was deleted, the request cannot be compared with the
+// first request. It is then refused, with or without a stored answer, and does not run a second
+// time.
+func TestStoredAnswersAreReplayedAfterKeyRotation(t *testing.T) {
 	env := newTestEnv(t)
 	path := filepath.Join(t.TempDir(), "keyset.json")
 	first := env.serveWithKeyset(t, path).expect(addDomainCall(env, "k"), 200, "")

@@ -87,15 +87,15 @@ func TestRequestsCountOnceInEveryOrder(t *testing.T) {
 		keys.order, counters.counts = o, map[string]int{}
 		got := client.do(request)
 		keys.order = nil
-		read := 0
+		answeredFromRecord := 0
 		switch {
 		case got.status == http.StatusOK && got.header.Get("Idempotency-Replayed") == "":
 			ran++
 		case got.status == http.StatusOK, got.header.Get("X-RateLimit-Bucket") == "read":
-			read++
+			answeredFromRecord++
 		}
-		if counters.counts["provider_heavy"] != ran || counters.counts["read"] != read {
-			t.Errorf("%d %s: %d requests ran and %d were answered from the record; counted are %v", got.status, got.code(), ran, read, counters.counts)
+		if counters.counts["provider_heavy"] != ran || counters.counts["read"] != answeredFromRecord {
+			t.Errorf("%d %s: %d requests ran and %d were answered from the record; counted are %v", got.status, got.code(), ran, answeredFromRecord, counters.counts)
 		}
 	})
 }

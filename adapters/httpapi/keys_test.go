@@ -195,8 +195,8 @@ func TestKeyThatRotatesItselfKeepsItsBounds(t *testing.T) {
 	}
 }
 
-// TestMeDescribesTheCaller also checks that the returned rate limits include the request itself,
-// and only in its own bucket.
+// TestMeDescribesTheCaller checks the account, the key and the rate limits in the answer. The rate
+// limits include the request itself, and only in its own bucket.
 func TestMeDescribesTheCaller(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

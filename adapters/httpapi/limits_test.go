@@ -38,7 +38,7 @@ func checkMembers(t *testing.T, got reply, want map[string]any) {
 	}
 }
 
-func TestSetAndGetMailboxLimits(t *testing.T) {
+func TestMailboxLimitsAreSetAndReturned(t *testing.T) {
 	env, client, path, domainName := newMailboxLimitEnv(t)
 	client.expect(call{method: "GET", path: path, key: env.accountA.key}, 404, "policy_not_found")
 	first := client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":25}`, key: env.accountA.key}, 200, "")
@@ -106,9 +106,9 @@ func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 	}
 }
 
-// TestSetMailboxLimitAfterAProviderFailure checks that the same key runs again after a failure, and
-// that a replay calls no provider.
-func TestSetMailboxLimitAfterAProviderFailure(t *testing.T) {
+// TestMailboxLimitIsSetAfterAProviderFailure checks that the same key runs again after a failure,
+// and that a replay calls no provider.
+func TestMailboxLimitIsSetAfterAProviderFailure(t *testing.T) {
 	env, client, path, _ := newMailboxLimitEnv(t)
 	set := call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "limit-once"}}
 	env.platform.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
@@ -128,15 +128,15 @@ func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
 	must(t, err)
 	mailboxPath := "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes/" + stored[0].ID
 	env.addSendCount(t, stored[0].ID, 5)
-	usage := func(want map[string]any) {
+	checkUsage := func(want map[string]any) {
 		t.Helper()
 		checkMembers(t, client.expect(call{method: "GET", path: mailboxPath + "/usage", key: env.accountA.key}, 200, ""), want)
 	}
-	usage(map[string]any{"daily_send_limit": nil, "sends_today": 5.0, "remaining_sends": nil, "utilization_pct": nil, "is_blocked": false})
+	checkUsage(map[string]any{"daily_send_limit": nil, "sends_today": 5.0, "remaining_sends": nil, "utilization_pct": nil, "is_blocked": false})
 	client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":15}`, key: env.accountA.key}, 200, "")
-	usage(map[string]any{"daily_send_limit": 15.0, "remaining_sends": 10.0, "utilization_pct": 33.3})
+	checkUsage(map[string]any{"daily_send_limit": 15.0, "remaining_sends": 10.0, "utilization_pct": 33.3})
 	client.expect(call{method: "PATCH", path: mailboxPath, body: `{"daily_send_limit":3}`, key: env.accountA.key}, 200, "")
-	usage(map[string]any{"daily_send_limit": 3.0, "remaining_sends": 0.0, "utilization_pct": 166.7})
+	checkUsage(map[string]any{"daily_send_limit": 3.0, "remaining_sends": 0.0, "utilization_pct": 166.7})
 	listed := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes", key: env.accountA.key}, 200, "")
 	if m := listed.body["mailboxes"].([]any)[0].(map[string]any); m["daily_send_limit"] != 3.0 || m["sends_today"] != 5.0 || m["sends_today_at"] == nil {
 		t.Errorf("%v", m)

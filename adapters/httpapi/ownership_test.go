@@ -214,10 +214,10 @@ func fillPath(template string, values map[string]string) string {
 func TestTenantListIsLimitedToTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	for _, o := range []testAccount{env.accountA, env.accountB} {
-		got := client.expect(call{method: "GET", path: "/v1/tenants", key: o.key}, 200, "")
+	for _, owner := range []testAccount{env.accountA, env.accountB} {
+		got := client.expect(call{method: "GET", path: "/v1/tenants", key: owner.key}, 200, "")
 		list := got.body["tenants"].([]any)
-		if len(list) != 1 || list[0].(map[string]any)["tenant_id"] != string(o.tenant) {
+		if len(list) != 1 || list[0].(map[string]any)["tenant_id"] != string(owner.tenant) {
 			t.Errorf("got %s", got.raw)
 		}
 	}

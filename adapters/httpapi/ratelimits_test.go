@@ -55,9 +55,10 @@ func checkNoRateHeaders(t *testing.T, got reply) {
 	}
 }
 
-// TestOperationsCountInTheirBucket checks that each operation counts in its bucket, also if it
-// fails. A request that is refused before the limit is checked does not count.
-func TestOperationsCountInTheirBucket(t *testing.T) {
+// TestRequestsCountInTheBucketOfTheirOperation checks that a request counts in the bucket of its
+// operation, even if it fails. A request that is refused before the limit is checked does not
+// count.
+func TestRequestsCountInTheBucketOfTheirOperation(t *testing.T) {
 	env, client := newRateLimitedEnv(t)
 	key := env.accountA.key
 	checkRateHeaders(t, client.expect(call{method: "GET", path: "/v1/tenants", key: key}, 200, ""), "read", 600, 599)

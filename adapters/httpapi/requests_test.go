@@ -152,7 +152,8 @@ func TestFieldsOfCoreAreLocatedInTheBody(t *testing.T) {
 	}
 }
 
-// TestSendLimitMustBeAnIntegerLiteral also covers bodies without a known member.
+// TestSendLimitMustBeAnIntegerLiteral changes the limit of a mailbox to valid and invalid values.
+// It also sends bodies without a limit.
 func TestSendLimitMustBeAnIntegerLiteral(t *testing.T) {
 	env := newTestEnv(t)
 	path := env.addMailbox(t, env.accountA)

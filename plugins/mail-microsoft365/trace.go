@@ -132,8 +132,8 @@ func (p tracePosition) parameters(begin, end time.Time, senders []string) map[st
 }
 
 // next returns the position of the page after these rows. hasMore is false after the last page. If
-// an answer is truncated, the platform adds a warning. A warning can also have a different reason.
-// In that case the next page contains only the last row again, and next returns false.
+// an answer is truncated, the platform adds a warning. If the warning has a different reason, the
+// next page contains only the last row again, and the next call of next returns false.
 func (p tracePosition) next(rows []traceRow, warned bool) (next tracePosition, hasMore bool, err error) {
 	if !warned || len(rows) == 0 {
 		return tracePosition{}, false, nil

@@ -55,11 +55,11 @@ func serveHost(plugin Plugin) int {
 		flushSpans()
 		os.Exit(exitDone)
 	}()
-	served := wire.PluginConfig{Describe: plugin.Describe, Mail: plugin.Mail, DNS: plugin.DNS, Sending: plugin.Sending, Log: log}
+	config := wire.PluginConfig{Describe: plugin.Describe, Mail: plugin.Mail, DNS: plugin.DNS, Sending: plugin.Sending, Log: log}
 	if plugin.Waits != nil {
-		served.ShareWaits = plugin.Waits.Share
+		config.ShareWaits = plugin.Waits.Share
 	}
-	wire.Serve(served)
+	wire.Serve(config)
 	flushSpans()
 	return exitDone
 }

@@ -60,8 +60,8 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	}
 }
 
-// TestRefusalsWithASuccessStatusAreRefusals covers refusals with status 200. It also covers the
-// error statuses of a refusal.
+// TestRefusalsWithASuccessStatusAreRefusals covers refusals with status 200 and refusals with an
+// error status.
 func TestRefusalsWithASuccessStatusAreRefusals(t *testing.T) {
 	env := newTestEnv(t)
 	p := env.With(texts{"workspace_id": "5b1e0000-0000-4000-8000-00000000ffff"})

@@ -268,8 +268,8 @@ func snakeCase(name string) string {
 }
 
 // CutReadsAsDown returns an interceptor that changes the outcome of reads. If the connection
-// between the plugin and the provider was cut, it replaces Unknown by Down, because a read has no
-// effect.
+// between the plugin and the provider was cut, it replaces the outcome Unknown by the outcome Down,
+// because a read has no effect.
 func CutReadsAsDown() Interceptor {
 	return func(ctx context.Context, c Call, next func(context.Context) error) error {
 		err := next(ctx)

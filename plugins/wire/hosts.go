@@ -36,11 +36,11 @@ func (d Description) HostsOf(c Connection) []string {
 // settings. An entry such as {api_url} becomes the host in the operator's setting or in the
 // default. If neither contains a host, the entry becomes the name of the field.
 func (d Description) Reaches(operator map[string]string) []string {
-	reaches := []string{}
+	hosts := []string{}
 	for _, entry := range d.Hosts {
 		name, isField := cutBraces(entry)
 		if !isField {
-			reaches = append(reaches, plainName(entry))
+			hosts = append(hosts, plainName(entry))
 			continue
 		}
 		value, placeholder := operator[name], "<"+name+">"
@@ -50,10 +50,10 @@ func (d Description) Reaches(operator map[string]string) []string {
 			}
 			value = cmp.Or(value, d.Fields[i].Default)
 		}
-		reaches = append(reaches, cmp.Or(plainName(hostIn(value)), placeholder))
+		hosts = append(hosts, cmp.Or(plainName(hostIn(value)), placeholder))
 	}
-	slices.Sort(reaches)
-	return slices.Compact(reaches)
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
 }
 
 // cutBraces returns the name of the field in an entry such as {api_url}.

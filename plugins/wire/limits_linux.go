@@ -63,10 +63,10 @@ func (p *Process) AlmostReached() []Usage {
 		usages = append(usages, Usage{"open files", uint64(len(files)), limits.OpenFiles})
 	}
 	if limits.Processes > 0 {
-		var tasks unix.Rlimit
+		var taskLimit unix.Rlimit
 		running, err := tasksOfUser()
-		if err == nil && unix.Prlimit(pid, unix.RLIMIT_NPROC, nil, &tasks) == nil {
-			remaining := tasks.Cur - min(tasks.Cur, running)
+		if err == nil && unix.Prlimit(pid, unix.RLIMIT_NPROC, nil, &taskLimit) == nil {
+			remaining := taskLimit.Cur - min(taskLimit.Cur, running)
 			usages = append(usages, Usage{"processes", limits.Processes - min(limits.Processes, remaining), limits.Processes})
 		}
 	}

@@ -136,11 +136,11 @@ func outcomeFromProto(o *proto.Outcome) error {
 	if wait := o.GetRetryAfter().AsDuration(); wait > 0 {
 		converted.RetryAfter = wait
 	}
-	isKnown := true
+	isKnownCode := true
 	if o.GetCode() != "" {
-		converted.Code, isKnown = fault.ByName(o.GetCode())
+		converted.Code, isKnownCode = fault.ByName(o.GetCode())
 	}
-	if converted.Kind == 0 || !isKnown || (converted.Kind == outcome.Refused && converted.Code.Name == "") {
+	if converted.Kind == 0 || !isKnownCode || (converted.Kind == outcome.Refused && converted.Code.Name == "") {
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is not valid"}
 	}
 	return converted

@@ -88,8 +88,8 @@ func TestExamplesVerifySignatures(t *testing.T) {
 			{"no signature", unsignedMessage, false},
 			{"another body", changedMessage, false},
 			{"another id", renamedMessage, false},
-			{"old", message(now.Add(-time.Hour), ownSecret), false},
-			{"new", message(now.Add(time.Hour), ownSecret), false},
+			{"an hour old", message(now.Add(-time.Hour), ownSecret), false},
+			{"an hour in the future", message(now.Add(time.Hour), ownSecret), false},
 		} {
 			args := append(program[1:len(program):len(program)], ownSecret.Reveal(), tt.m.ID, strconv.FormatInt(tt.m.Timestamp.Unix(), 10), tt.m.Signature)
 			cmd := exec.CommandContext(t.Context(), program[0], args...)

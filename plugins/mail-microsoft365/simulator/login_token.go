@@ -93,8 +93,8 @@ const (
 	exchangeAudience = "https://outlook.office365.com"
 )
 
-// clientCredentials issues an app-only token. It also issues a token if no app role is granted. The
-// API then refuses the calls.
+// clientCredentials issues an app-only token. It issues the token even if no app role is granted.
+// The API then refuses the calls.
 func (s *simulator) clientCredentials(req tokenRequest, r *http.Request) (map[string]any, *aadsts) {
 	scope := req.form.Get("scope")
 	audience, ok := strings.CutSuffix(scope, "/.default")

@@ -97,8 +97,8 @@ type history struct {
 // recordSnapshot adds the state of the tenant to its history if it has changed, and deletes
 // snapshots that are too old to be shown. If no replica lags, it deletes all of them.
 func (t *tenant) recordSnapshot(now time.Time) {
-	longest := max(t.Behaviour.GraphReplicas.lag(), t.Behaviour.ExchangeReplicas.lag())
-	if longest == 0 {
+	longestLag := max(t.Behaviour.GraphReplicas.lag(), t.Behaviour.ExchangeReplicas.lag())
+	if longestLag == 0 {
 		t.History = history{}
 		return
 	}
@@ -112,7 +112,7 @@ func (t *tenant) recordSnapshot(now time.Time) {
 		}
 	}
 	snapshots = append(snapshots, current)
-	for len(snapshots) > 1 && !snapshots[1].At.After(now.Add(-longest)) {
+	for len(snapshots) > 1 && !snapshots[1].At.After(now.Add(-longestLag)) {
 		snapshots = snapshots[1:]
 	}
 	t.History.Snapshots = snapshots

@@ -51,7 +51,7 @@ type simulator struct {
 	store *store
 	hosts map[string]http.Handler
 	// tokenRequests counts requests for tokens, to find clients that break the rule tokenLoop.
-	tokenRequests tokenRequests
+	tokenRequests tokenCounter
 	// applicationWait is shared by all tenants.
 	applicationWait applicationWait
 	firstKey        sync.Mutex // held while the first signing key is generated
@@ -150,8 +150,7 @@ func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 }
 
 // exchangeOperation returns the name of the cmdlet, and whether the call can change something.
-// Cmdlets that begin with "Get-" change nothing. Calls other than InvokeCommand also change
-// nothing.
+// Cmdlets that begin with "Get-" and calls other than InvokeCommand change nothing.
 func exchangeOperation(path string, body []byte) (string, bool) {
 	if !strings.HasSuffix(path, "/InvokeCommand") {
 		return path[strings.LastIndex(path, "/")+1:], false

@@ -93,12 +93,12 @@ func (s *store) find(name string) *simulate.File[tenant] {
 // tenantWithDomain returns the tenant in which a custom domain is verified, or nil.
 func (s *store) tenantWithDomain(domain string) *simulate.File[tenant] {
 	for _, f := range s.all() {
-		owns := false
+		isVerified := false
 		f.View(func(t *tenant) {
 			d := t.domain(domain)
-			owns = d != nil && d.Verified
+			isVerified = d != nil && d.Verified
 		})
-		if owns {
+		if isVerified {
 			return f
 		}
 	}

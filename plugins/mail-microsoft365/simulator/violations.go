@@ -67,14 +67,14 @@ func parseNumber(text string) int {
 	return n
 }
 
-// tokenRequests counts requests for app-only tokens, by tenant and API.
-type tokenRequests struct {
+// tokenCounter counts requests for app-only tokens, by tenant and API.
+type tokenCounter struct {
 	mu    sync.Mutex
 	times map[string][]time.Time
 }
 
 // countAndCheck counts a request to the token endpoint, and reports whether there were too many.
-func (t *tokenRequests) countAndCheck(tenant string, body []byte, now time.Time) bool {
+func (t *tokenCounter) countAndCheck(tenant string, body []byte, now time.Time) bool {
 	form, err := url.ParseQuery(string(body))
 	if err != nil || form.Get("grant_type") != "client_credentials" {
 		return false

@@ -56,7 +56,7 @@ func TestJournalNamesBrokenRules(t *testing.T) {
 }
 
 func TestTokenLoopIsAViolation(t *testing.T) {
-	var requests tokenRequests
+	var requests tokenCounter
 	body := []byte(url.Values{"grant_type": {"client_credentials"}, "scope": {"graph"}}.Encode())
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	for n := range tokenLimit {

@@ -38,8 +38,8 @@ func TestChangeReportsErrors(t *testing.T) {
 	}
 }
 
-// TestNextStampNeverRepeatsATime also covers a clock that was set to a time before the previous
-// change.
+// TestNextStampNeverRepeatsATime covers a running clock, and a clock that was set to a time before
+// the previous change.
 func TestNextStampNeverRepeatsATime(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 400_000, time.FixedZone("", 3600))
 	for before, want := range map[string]string{
