@@ -117,7 +117,7 @@ func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
 	env.deactivate(t, withoutPlan)
 	client := serve(t, env.handler(t))
-	key := func(owner testAccount, change func(*access.Bounds)) string {
+	addKey := func(owner testAccount, change func(*access.Bounds)) string {
 		b := access.Bounds{Scopes: []access.Scope{"events:read"}}
 		change(&b)
 		return env.addBoundedKey(t, owner.account.ID, b)
@@ -131,25 +131,25 @@ func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 		return client.expect(call{method: method, path: path, body: "x", key: key, headers: invalidHeaders}, status, code)
 	}
 	for name, change := range map[string]func(*access.Bounds){"expired": expire, "address": requireOtherNetwork} {
-		if got := send("PUT", "/v1/nowhere", key(withoutPlan, change), 401, "invalid_api_key"); !strings.Contains(memberText(got, "detail"), name) {
+		if got := send("PUT", "/v1/nowhere", addKey(withoutPlan, change), 401, "invalid_api_key"); !strings.Contains(memberText(got, "detail"), name) {
 			t.Errorf("got %s", got.raw)
 		}
 	}
-	send("PUT", "/v1/nowhere", key(withoutPlan, noChange), 402, "no_api_plan")
-	other := key(env.accountA, func(b *access.Bounds) { b.Tenants = []tenant.GUID{secondTenant} })
-	send("PUT", "/v1/nowhere", other, 404, "route_not_found")
-	send("PUT", domainsOfA, other, 405, "method_not_allowed")
-	send("POST", domainsOfA, other, 406, "not_acceptable")
+	send("PUT", "/v1/nowhere", addKey(withoutPlan, noChange), 402, "no_api_plan")
+	otherTenantKey := addKey(env.accountA, func(b *access.Bounds) { b.Tenants = []tenant.GUID{secondTenant} })
+	send("PUT", "/v1/nowhere", otherTenantKey, 404, "route_not_found")
+	send("PUT", domainsOfA, otherTenantKey, 405, "method_not_allowed")
+	send("POST", domainsOfA, otherTenantKey, 406, "not_acceptable")
 	invalidHeaders["Accept"] = ""
-	send("POST", domainsOfA, other, 403, "insufficient_scope")
-	writer := key(env.accountA, func(b *access.Bounds) {
+	send("POST", domainsOfA, otherTenantKey, 403, "insufficient_scope")
+	writerKey := addKey(env.accountA, func(b *access.Bounds) {
 		b.Scopes, b.Tenants = []access.Scope{"domains:write"}, []tenant.GUID{secondTenant}
 	})
-	send("POST", domainsOfA, writer, 400, "invalid_idempotency_key")
-	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":1}`, key: writer}, 400, "invalid_request")
-	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writer}, 404, "tenant_not_found")
+	send("POST", domainsOfA, writerKey, 400, "invalid_idempotency_key")
+	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":1}`, key: writerKey}, 400, "invalid_request")
+	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writerKey}, 404, "tenant_not_found")
 	// A request for a hidden tenant counts in the bucket, like a request for a foreign tenant.
-	if got := client.do(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writer}); got.header.Get("X-RateLimit-Bucket") == "" {
+	if got := client.do(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writerKey}); got.header.Get("X-RateLimit-Bucket") == "" {
 		t.Errorf("headers %v", got.header)
 	}
 }

@@ -266,8 +266,8 @@ func TestARetryAfterBeyondTheDeadlineHoldsBackTheNextCalls(t *testing.T) {
 	})
 }
 
-// Graph also counts the calls of an application in all tenants together. The header of the answer
-// shows whether all tenants must wait, or only the throttled tenant.
+// Graph counts the calls of an application in each tenant, and in all tenants together. The header
+// of the answer shows whether all tenants must wait, or only the throttled tenant.
 func TestARetryAfterOfTheApplicationHoldsBackAllTenants(t *testing.T) {
 	for scope, heldBack := range map[string]bool{"Application": true, "Tenant_Application": false, "Tenant": false} {
 		t.Run(scope, func(t *testing.T) {

@@ -208,8 +208,8 @@ func TestSentIsOneRequest(t *testing.T) {
 	}
 }
 
-// TestSentReadsUnusualRows checks in particular that malformed rows are an error and not an empty
-// trace.
+// TestSentReadsUnusualRows covers rows that are unusual but valid, and malformed rows. A malformed
+// row must be an error and not an empty trace.
 func TestSentReadsUnusualRows(t *testing.T) {
 	fake := newFakePlatform(t)
 	from, to := fake.now.Add(-time.Hour), fake.now

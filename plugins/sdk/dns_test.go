@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-func TestQuoteAndUnquoteText(t *testing.T) {
+func TestTextIsQuotedAndUnquotedAsInZoneFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                       `""`,
 		"v=spf1 -all":            `"v=spf1 -all"`,
@@ -50,7 +50,7 @@ func TestUnquoteTextInvertsQuoteText(t *testing.T) {
 	})
 }
 
-func TestReadAndWriteContent(t *testing.T) {
+func TestContentIsConvertedFromAndToZoneFiles(t *testing.T) {
 	for _, tt := range []struct {
 		recordType     dns.Type
 		content, value string

@@ -48,11 +48,11 @@ func get(t *testing.T, url string) (*http.Response, []byte, error) {
 // its hosts.
 func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 	var received atomic.Int64
-	server := startProvider(t, func(http.ResponseWriter, *http.Request) { received.Add(1) })
-	local := strings.Replace(server, "127.0.0.1", "localhost", 1)
+	serverURL := startProvider(t, func(http.ResponseWriter, *http.Request) { received.Add(1) })
+	localhostURL := strings.Replace(serverURL, "127.0.0.1", "localhost", 1)
 	d := wire.Description{Hosts: []string{"api.acme.com", "{api_url}", "{empty_url}"}}
-	ctx := wire.WithHosts(t.Context(), d.HostsOf(wire.Connection{Settings: map[string]string{"api_url": server + "/v1", "other_url": local}}))
-	for url, allowed := range map[string]bool{server: true, local: false, "http://api.acme.com.evil.test": false} {
+	ctx := wire.WithHosts(t.Context(), d.HostsOf(wire.Connection{Settings: map[string]string{"api_url": serverURL + "/v1", "other_url": localhostURL}}))
+	for url, allowed := range map[string]bool{serverURL: true, localhostURL: false, "http://api.acme.com.evil.test": false} {
 		for name, client := range map[string]*http.Client{"NewHTTPClient": NewHTTPClient(4 * time.Minute), "NewGuardedHTTPClient": NewGuardedHTTPClient(4*time.Minute, true)} {
 			before := received.Load()
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("x"))
@@ -68,7 +68,7 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 			}
 		}
 	}
-	for address, allowed := range map[string]bool{strings.TrimPrefix(server, "http://"): true, strings.TrimPrefix(local, "http://"): false} {
+	for address, allowed := range map[string]bool{strings.TrimPrefix(serverURL, "http://"): true, strings.TrimPrefix(localhostURL, "http://"): false} {
 		conn, err := NewDialer(4*time.Minute, true).DialContext(ctx, "tcp", address)
 		if err == nil {
 			_ = conn.Close()
@@ -80,7 +80,7 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 	if kind := outcome.KindOf(TransportError(ErrHostNotNamed)); kind != outcome.Broken {
 		t.Errorf("the outcome is %v", kind)
 	}
-	if _, _, err := get(t, local); err != nil {
+	if _, _, err := get(t, localhostURL); err != nil {
 		t.Errorf("a request outside a call: %v", err)
 	}
 }

@@ -15,9 +15,9 @@ import (
 // TestErrorsAndPlatformHideTheToken checks that neither the printed platform nor the error for a
 // refused token contains the token.
 func TestErrorsAndPlatformHideTheToken(t *testing.T) {
-	i := newInstance(t)
+	env := newInstance(t)
 	const token = "7|canaryToken"
-	platform := i.platformFor(token, "")
+	platform := env.platformFor(token, "")
 	_, err := platform.Check(t.Context())
 	if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "access_denied" {
 		t.Fatalf("got %v", err)
@@ -35,25 +35,25 @@ func TestOutcomeOfEachErrorStatus(t *testing.T) {
 		404: {Kind: sdk.Broken}, 422: {Kind: sdk.Refused, Cause: "emailbison 422"}, 429: {Kind: sdk.Throttled, RetryAfter: 7 * time.Second},
 		500: {Kind: sdk.Broken}, 503: {Kind: sdk.Down}, 504: {Kind: sdk.Unknown}, 302: {Kind: sdk.Broken},
 	} {
-		i := newInstance(t)
+		env := newInstance(t)
 		fault := map[string]any{"kind": "status", "status": status}
 		if status == 429 {
 			fault["retry_after"] = 7
 		}
-		i.FailOnce(fault)
-		_, err := i.platformFor(simulator.Token, "").Accounts(t.Context(), "")
+		env.FailOnce(fault)
+		_, err := env.platformFor(simulator.Token, "").Accounts(t.Context(), "")
 		if result := sdk.OutcomeOf(err); result.Kind != want.Kind || want.Cause != "" && result.Cause != want.Cause || result.RetryAfter != want.RetryAfter {
 			t.Errorf("%d: %+v", status, result)
 		}
 	}
-	i := newInstance(t)
+	env := newInstance(t)
 	for _, want := range []sdk.Outcome{{Kind: sdk.Broken}, {Kind: sdk.Refused}} {
 		fault := map[string]any{"kind": "html", "status": 403} // a filter in front of the instance
 		if want.Kind == sdk.Refused {
 			fault = map[string]any{"kind": "status", "status": 404} // the host runs a different service
 		}
-		i.FailOnce(fault)
-		if _, err := i.platformFor(simulator.Token, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != want.Kind {
+		env.FailOnce(fault)
+		if _, err := env.platformFor(simulator.Token, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != want.Kind {
 			t.Errorf("%v: %v", fault, err)
 		}
 	}

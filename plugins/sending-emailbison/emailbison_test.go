@@ -23,34 +23,34 @@ func newInstance(t conformance.T) instance {
 	return instance{conformance.SimulateSending(t, simulator.New, newProcessState().newPlatform), t}
 }
 
-func (i instance) setQuirks(q map[string]bool) { i.Send(http.MethodPut, "/quirks", q) }
+func (env instance) setQuirks(q map[string]bool) { env.Send(http.MethodPut, "/quirks", q) }
 
 // platformFor returns the platform for a token. workspace is the setting workspace_id, or "" for a
 // connection without this setting.
-func (i instance) platformFor(token, workspace string) sdk.SendingPlatform {
-	return i.With(map[string]string{"instance_url": i.URL, "workspace_id": workspace, "api_key": token})
+func (env instance) platformFor(token, workspace string) sdk.SendingPlatform {
+	return env.With(map[string]string{"instance_url": env.URL, "workspace_id": workspace, "api_key": token})
 }
 
-func (i instance) putAccounts(addresses ...string) {
+func (env instance) putAccounts(addresses ...string) {
 	for _, a := range addresses {
-		i.Put(a, map[string]any{"status": "connected "})
+		env.Put(a, map[string]any{"status": "connected "})
 	}
 }
 
 // createSuperAdmin creates the token superAdminToken and a number of workspaces.
-func (i instance) createSuperAdmin(workspaces int) {
+func (env instance) createSuperAdmin(workspaces int) {
 	docs := []map[string]any{}
 	for n := range workspaces {
 		docs = append(docs, map[string]any{"id": n + 1, "name": fmt.Sprint("W", n+1)})
 	}
-	i.Send(http.MethodPut, "/workspaces", docs)
-	i.Send(http.MethodPut, "/tokens", map[string]string{"token": superAdminToken, "type": "super-admin"})
+	env.Send(http.MethodPut, "/workspaces", docs)
+	env.Send(http.MethodPut, "/tokens", map[string]string{"token": superAdminToken, "type": "super-admin"})
 }
 
 // TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides covers instances that hide the list of
 // workspaces, the workspace of the user, or both.
 func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
-	i := newInstance(t)
+	env := newInstance(t)
 	for _, tt := range []struct {
 		quirks  map[string]bool
 		setting string
@@ -62,13 +62,13 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 		{map[string]bool{"hide_list": true}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{"hide_list": true, "hide_own": true}, "", sdk.Workspace{}},
 	} {
-		i.setQuirks(tt.quirks)
-		reach, err := i.platformFor(simulator.Token, tt.setting).Check(t.Context())
+		env.setQuirks(tt.quirks)
+		reach, err := env.platformFor(simulator.Token, tt.setting).Check(t.Context())
 		if err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != tt.want {
 			t.Errorf("%v %q: %+v, %v", tt.quirks, tt.setting, reach, err)
 		}
 	}
-	if _, err := i.platformFor(simulator.Token, "1").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+	if _, err := env.platformFor(simulator.Token, "1").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Errorf("an expected workspace that cannot be verified: %v", err)
 	}
 }
@@ -76,25 +76,25 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 // TestSuperAdminTokenUsesTheSelectedWorkspace checks that Check sets SelectedWorkspaceOnly for a
 // super-admin token, and that the plugin never selects a workspace itself.
 func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
-	i := newInstance(t)
-	i.createSuperAdmin(20)
-	platform := i.platformFor(superAdminToken, "")
+	env := newInstance(t)
+	env.createSuperAdmin(20)
+	platform := env.platformFor(superAdminToken, "")
 	reach, err := platform.Check(t.Context())
 	if err != nil || !reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 20 || reach.Workspaces[19].Name != "W20" {
 		t.Fatalf("%+v, %v", reach, err)
 	}
-	i.putAccounts("anna@a.example")
+	env.putAccounts("anna@a.example")
 	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
 		t.Fatalf("in the selected workspace: %+v, %v", a, err)
 	}
-	if status := i.rawStatus(http.MethodPost, "/workspaces/v1.1/switch-workspace", superAdminToken, `{"team_id":2}`); status != http.StatusOK {
+	if status := env.rawStatus(http.MethodPost, "/workspaces/v1.1/switch-workspace", superAdminToken, `{"team_id":2}`); status != http.StatusOK {
 		t.Fatalf("switch: %d", status)
 	}
 	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
 		t.Fatalf("after a different workspace was selected: %+v, %v", a, err)
 	}
 	writes := 0
-	for _, request := range i.Requests() {
+	for _, request := range env.Requests() {
 		if request.Write {
 			writes++
 		}
@@ -105,17 +105,17 @@ func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 }
 
 // rawStatus sends a request directly to the simulator and returns the status.
-func (i instance) rawStatus(method, path, token, body string) int {
-	i.t.Helper()
-	req, err := http.NewRequest(method, i.URL+"/api"+path, strings.NewReader(body))
+func (env instance) rawStatus(method, path, token, body string) int {
+	env.t.Helper()
+	req, err := http.NewRequest(method, env.URL+"/api"+path, strings.NewReader(body))
 	if err != nil {
-		i.t.Fatal(err)
+		env.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Accept", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		i.t.Fatal(err)
+		env.t.Fatal(err)
 	}
 	_ = resp.Body.Close()
 	return resp.StatusCode
@@ -124,9 +124,9 @@ func (i instance) rawStatus(method, path, token, body string) int {
 // TestPluginCallsOnlyReadsAndDelete checks that the plugin never selects a workspace and never
 // requests the token of a mailbox.
 func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
-	i := newInstance(t)
-	i.putAccounts("anna@a.example")
-	platform := i.platformFor(simulator.Token, "")
+	env := newInstance(t)
+	env.putAccounts("anna@a.example")
+	platform := env.platformFor(simulator.Token, "")
 	if _, err := platform.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 	if err := platform.Remove(t.Context(), a.ID); err != nil {
 		t.Fatal(err)
 	}
-	calls := i.Requests()
+	calls := env.Requests()
 	for n, want := range []string{"user", "listWorkspaces", "listSenders", "listSenders", "deleteSender"} {
 		if n >= len(calls) || calls[n].Operation != want {
 			t.Fatalf("call %d is not %s: %+v", n, want, calls)
@@ -154,36 +154,36 @@ func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 
 // TestListingAndSearchWorkForEveryPageSize covers instances that ignore per_page or search.
 func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
-	i := newInstance(t)
+	env := newInstance(t)
 	var addresses []string
 	for n := range 130 {
 		addresses = append(addresses, fmt.Sprintf("user%03d@a.example", n))
 	}
-	i.putAccounts(addresses...)
-	platform := i.platformFor(simulator.Token, "")
+	env.putAccounts(addresses...)
+	platform := env.platformFor(simulator.Token, "")
 	for _, tt := range []struct {
 		honoured bool
 		calls    int64
 	}{{false, 9}, {true, 2}} {
-		i.setQuirks(map[string]bool{"honour_per_page": tt.honoured})
-		before, listedIDs := i.Calls.Load(), map[string]bool{}
-		accounts, _, err := i.List(platform)
+		env.setQuirks(map[string]bool{"honour_per_page": tt.honoured})
+		before, listedIDs := env.Calls.Load(), map[string]bool{}
+		accounts, _, err := env.List(platform)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range accounts {
 			listedIDs[a.ID] = true
 		}
-		if calls := i.Calls.Load() - before; calls != tt.calls || len(listedIDs) != 130 {
+		if calls := env.Calls.Load() - before; calls != tt.calls || len(listedIDs) != 130 {
 			t.Errorf("per_page honoured %v: %d calls, %d accounts", tt.honoured, calls, len(listedIDs))
 		}
 	}
-	i.setQuirks(map[string]bool{"ignore_search": true})
+	env.setQuirks(map[string]bool{"ignore_search": true})
 	if a, err := platform.Account(t.Context(), "USER129@a.example"); err != nil || a.Address != "user129@a.example" {
 		t.Errorf("on the last page of an ignored search: %+v, %v", a, err)
 	}
 	for n := range 30 {
-		i.putAccounts(fmt.Sprintf("more%03d@a.example", n))
+		env.putAccounts(fmt.Sprintf("more%03d@a.example", n))
 	}
 	if _, err := platform.Account(t.Context(), "nobody@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("an ignored search over too many pages: %v", err)
@@ -194,21 +194,21 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 // account moves to a page that was already read. The listing must fail instead of leaving that
 // account out.
 func TestListingFailsWhenAccountsWereRemoved(t *testing.T) {
-	i := newInstance(t)
+	env := newInstance(t)
 	for n := range 40 {
-		i.putAccounts(fmt.Sprintf("user%03d@a.example", n))
+		env.putAccounts(fmt.Sprintf("user%03d@a.example", n))
 	}
-	platform := i.platformFor(simulator.Token, "")
+	platform := env.platformFor(simulator.Token, "")
 	first, err := platform.Accounts(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.putAccounts("new@a.example")
+	env.putAccounts("new@a.example")
 	if _, err := platform.Accounts(t.Context(), first.Next); err != nil {
 		t.Errorf("after an account was added: %v", err)
 	}
 	for n := range 2 {
-		i.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", n), nil)
+		env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", n), nil)
 	}
 	if page, err := platform.Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%+v, %v", page, err)

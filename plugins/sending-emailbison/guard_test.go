@@ -173,11 +173,11 @@ func useResolver(t *testing.T) *resolver {
 		t.Fatal(err)
 	}
 	go r.serveQueries(conn)
-	before := net.DefaultResolver
+	previous := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
 	}}
-	t.Cleanup(func() { net.DefaultResolver = before; _ = conn.Close() })
+	t.Cleanup(func() { net.DefaultResolver = previous; _ = conn.Close() })
 	return r
 }
 

@@ -240,7 +240,7 @@ func TestSignInAttachesTheAddressThatSignedIn(t *testing.T) {
 	}
 }
 
-func TestDeniedExpiredAndUnknownSessions(t *testing.T) {
+func TestDeniedExpiredAndUnknownSessionsAreNotConnected(t *testing.T) {
 	env := newTestEnv(t)
 	denied, expired, forgotten := env.startSignIn("a@one.test"), env.startSignIn("b@one.test"), env.startSignIn("c@one.test")
 	env.Decide(denied.URL, "a@one.test", "deny")
@@ -302,7 +302,7 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 			t.Fatal(err)
 		}
 		client := &http.Client{Transport: handlerTransport{handler}}
-		with := func(key string) sdk.SendingPlatform {
+		platformFor := func(key string) sdk.SendingPlatform {
 			platform, err := (&processState{http: client, now: time.Now}).newPlatform(sdk.Connection{Settings: ready.Settings, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(key)}})
 			if err != nil {
 				t.Fatal(err)
@@ -310,18 +310,18 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 			return platform
 		}
 		for range 75 {
-			if _, err := with(simulator.Key).StartSignIn(t.Context(), "a@one.test"); err != nil {
+			if _, err := platformFor(simulator.Key).StartSignIn(t.Context(), "a@one.test"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		_, err = with(simulator.Key).StartSignIn(t.Context(), "a@one.test")
+		_, err = platformFor(simulator.Key).StartSignIn(t.Context(), "a@one.test")
 		if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != time.Minute {
 			t.Errorf("start 76 of a workspace: %v, want throttled for a minute", err)
 		}
 		otherKey := strings.NewReader(`{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"}`)
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPut, ready.URL+"/_control/keys/other", otherKey))
 		for i := range 75 {
-			_, err := with("other").StartSignIn(t.Context(), "a@one.test")
+			_, err := platformFor("other").StartSignIn(t.Context(), "a@one.test")
 			if throttled := sdk.OutcomeOf(err).Kind == sdk.Throttled; throttled != (i >= 74) {
 				t.Fatalf("start %d of the address: %v", 76+i+1, err)
 			}

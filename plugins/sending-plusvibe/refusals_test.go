@@ -32,9 +32,9 @@ func TestRefusedKeysAreDistinguishedFromTheProxy(t *testing.T) {
 	}
 }
 
-// TestThrottlingWithoutRetryAfter covers a 429 without Retry-After, because it is not known whether
-// PlusVibe sends this header. The host then chooses the wait.
-func TestThrottlingWithoutRetryAfter(t *testing.T) {
+// TestThrottlingWithoutRetryAfterHasNoDelay covers a 429 without Retry-After, because it is not
+// known whether PlusVibe sends this header. The host then chooses the wait.
+func TestThrottlingWithoutRetryAfterHasNoDelay(t *testing.T) {
 	env := newTestEnv(t)
 	env.FailOnce(jsonObject{"kind": "status", "status": 429})
 	_, err := env.With(nil).Check(t.Context())

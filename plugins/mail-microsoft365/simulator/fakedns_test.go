@@ -26,29 +26,29 @@ type fakeDNS struct {
 // newFakeDNS starts the DNS server over UDP and TCP.
 func newFakeDNS(t *testing.T) *fakeDNS {
 	t.Helper()
-	w := &fakeDNS{}
+	f := &fakeDNS{}
 	conn, listener := listenUDPAndTCP(t)
-	started := make(chan struct{})
-	udp := &dns.Server{PacketConn: conn, Handler: w, NotifyStartedFunc: func() { close(started) }}
+	udpStarted := make(chan struct{})
+	udp := &dns.Server{PacketConn: conn, Handler: f, NotifyStartedFunc: func() { close(udpStarted) }}
 	go func() { _ = udp.ActivateAndServe() }()
-	<-started
+	<-udpStarted
 	t.Cleanup(func() { _ = udp.Shutdown() })
-	ready := make(chan struct{})
-	tcp := &dns.Server{Listener: listener, Handler: w, NotifyStartedFunc: func() { close(ready) }}
+	tcpStarted := make(chan struct{})
+	tcp := &dns.Server{Listener: listener, Handler: f, NotifyStartedFunc: func() { close(tcpStarted) }}
 	go func() { _ = tcp.ActivateAndServe() }()
-	<-ready
+	<-tcpStarted
 	t.Cleanup(func() { _ = tcp.Shutdown() })
 
-	web := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if !w.unavailable {
+	sandbox := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !f.unavailable {
 			_, _ = rw.Write([]byte(`{"addr":"` + conn.LocalAddr().String() + `"}`))
 		}
 	}))
-	t.Cleanup(web.Close)
-	w.url = web.URL
-	return w
+	t.Cleanup(sandbox.Close)
+	f.url = sandbox.URL
+	return f
 }
 
 // listenUDPAndTCP listens on one port over UDP and TCP. A free TCP port may be in use over UDP, so

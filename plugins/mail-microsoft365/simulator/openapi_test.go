@@ -102,16 +102,16 @@ var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
 // operationOf returns the operation whose path template matches. If several templates match, it
 // prefers the template with the fewest parameters.
 func operationOf(doc *openapi3.T, method, path string) *openapi3.Operation {
-	best, chosen := -1, (*openapi3.Operation)(nil)
+	longestFixed, operation := -1, (*openapi3.Operation)(nil)
 	for template, item := range doc.Paths.Map() {
 		if !graphPaths()[template].MatchString(path) {
 			continue
 		}
-		if fixed := len(template) - 100*strings.Count(template, "{"); chosen == nil || fixed > best {
-			best, chosen = fixed, item.GetOperation(method)
+		if fixed := len(template) - 100*strings.Count(template, "{"); operation == nil || fixed > longestFixed {
+			longestFixed, operation = fixed, item.GetOperation(method)
 		}
 	}
-	return chosen
+	return operation
 }
 
 // checkProperties fails the test when a property is not in the description. The schemas allow

@@ -45,7 +45,7 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 		{"scope malformed", consented, withScope("https://graph.microsoft.com/User.Read"), "aadsts-70011"},
 		{"scope of an unknown resource", consented, withScope("https://vault.azure.net/.default"), "aadsts-70011"},
 		{"two resources", consented, withScope(graphScope + " " + exchangeScope), "aadsts-70011"},
-		{"consent revoked before redemption", nil, codeWithoutConsent, "aadsts-65001"},
+		{"consent revoked before redemption", nil, redeemWithoutConsent, "aadsts-65001"},
 		{"tenant not found", nil, forTenant("11111111-2222-4333-8444-555555555555"), "aadsts-90002"},
 		{"tenant named by an unknown domain", nil, forTenant("nobody.example"), "aadsts-90002"},
 		{"tenant identifier not valid", nil, forTenant("no_tenant"), "aadsts-900023"},
@@ -71,8 +71,8 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 	}
 }
 
-// codeWithoutConsent redeems a code after the consent was revoked.
-func codeWithoutConsent(testTenant *tenant) response {
+// redeemWithoutConsent redeems a code after the consent was revoked.
+func redeemWithoutConsent(testTenant *tenant) response {
 	testTenant.consent()
 	code := testTenant.signInCode(testTenant.admin)
 	testTenant.revoke("consent")

@@ -173,26 +173,26 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 	}
 }
 
-// TestDelayBeforeAndAfterExecution checks when a request is executed and when it is answered. The
-// call must be in the journal at once. The journal must have its status as soon as the request has
-// been executed, even before the answer is sent.
-func TestDelayBeforeAndAfterExecution(t *testing.T) {
+// TestFaultsDelayBeforeOrAfterExecution checks when a request is executed and when it is answered.
+// The call must be in the journal at once. The journal must have its status as soon as the request
+// has been executed, even before the answer is sent.
+func TestFaultsDelayBeforeOrAfterExecution(t *testing.T) {
 	const wait = 80 * time.Millisecond
 	for kind, statusDuringDelay := range map[string]int{"delay": 0, "delay_after": http.StatusCreated} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSimulator(t, t.TempDir())
 				s.planFault(`{"kind":"` + kind + `","delay_ms":80,"times":1}`)
-				began, statusOf := time.Now(), make(chan int)
+				began, answered := time.Now(), make(chan int)
 				go func() {
 					status, _ := s.call("POST", "/a", "x")
-					statusOf <- status
+					answered <- status
 				}()
 				synctest.Wait()
 				if calls := s.journal(); len(calls) != 1 || calls[0].Status != statusDuringDelay {
 					t.Errorf("during the delay the journal is %+v, want one call with status %d", calls, statusDuringDelay)
 				}
-				if status := <-statusOf; status != http.StatusCreated || time.Since(began) != wait {
+				if status := <-answered; status != http.StatusCreated || time.Since(began) != wait {
 					t.Errorf("the answer is %d after %s, want 201 after %s", status, time.Since(began), wait)
 				}
 			})
@@ -291,7 +291,7 @@ func TestPlannedFaultsSurviveARestart(t *testing.T) {
 	}
 }
 
-func TestFaultsThatReplaceTheAnswer(t *testing.T) {
+func TestFaultsCanReplaceTheAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault, body      string
 		status, executed int
@@ -315,9 +315,9 @@ func TestFaultsThatReplaceTheAnswer(t *testing.T) {
 		})
 	}
 	s := startSimulator(t, t.TempDir())
-	for _, bad := range []string{`{"kind":"html","status":700,"times":1}`, `{"kind":"misshape","status":500,"times":1}`, `{"kind":"html","retry_after":5,"times":1}`} {
-		if status, _ := s.call("POST", "/_control/faults", bad); status != http.StatusBadRequest {
-			t.Errorf("%s: %d", bad, status)
+	for _, invalid := range []string{`{"kind":"html","status":700,"times":1}`, `{"kind":"misshape","status":500,"times":1}`, `{"kind":"html","retry_after":5,"times":1}`} {
+		if status, _ := s.call("POST", "/_control/faults", invalid); status != http.StatusBadRequest {
+			t.Errorf("%s: %d", invalid, status)
 		}
 	}
 }

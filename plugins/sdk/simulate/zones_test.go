@@ -60,8 +60,8 @@ func TestZonesSurviveARestart(t *testing.T) {
 	}
 }
 
-// TestZonesOfASandbox checks the requests to the sandbox and the errors for its answers.
-func TestZonesOfASandbox(t *testing.T) {
+// TestZonesAreKeptInTheSandbox checks the requests to the sandbox and the errors for its answers.
+func TestZonesAreKeptInTheSandbox(t *testing.T) {
 	status, body, requested := http.StatusOK, `[{"name":"one.test","version":7,"records":[]}]`, ""
 	sandbox := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requested = r.Method + " " + r.URL.String()

@@ -56,17 +56,17 @@ func TestDashboardConnectsMailboxes(t *testing.T) {
 
 func TestPlannedFaultsHaveSmartleadsErrorFormats(t *testing.T) {
 	sim := openSimulator(t, t.TempDir())
-	plan := func(status, wait int) {
+	planFault := func(status, wait int) {
 		sim.call("POST", "/_control/faults", map[string]any{"kind": "status", "status": status, "retry_after": wait, "times": 1})
 	}
 	for status, member := range map[int]string{400: "message", 403: "message", 409: "message", 422: "error", 429: "error", 500: "error", 503: "error"} {
-		plan(status, 0)
+		planFault(status, 0)
 		got, _, doc := sim.api("GET", "/email-accounts", nil)
 		if answer, ok := doc.(map[string]any); !ok || got != status || answer[member] == nil {
 			t.Errorf("%d: %d %v", status, got, doc)
 		}
 	}
-	plan(429, 7)
+	planFault(429, 7)
 	if _, h, _ := sim.api("GET", "/email-accounts", nil); h.Get("Retry-After") != "7" {
 		t.Errorf("retry after %q", h.Get("Retry-After"))
 	}

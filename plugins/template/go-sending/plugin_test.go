@@ -28,12 +28,13 @@ func TestBinary(t *testing.T) {
 // debugger can be used.
 func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newFixture) }
 
-// TestRetryAfter checks that the plugin sends no request of the key during a Retry-After.
-func TestRetryAfter(t *testing.T) { conformance.RetryAfter(t, simulator.New, plugin()) }
+// TestRetryAfterHoldsBackTheKey checks that the plugin sends no request of the key during a
+// Retry-After.
+func TestRetryAfterHoldsBackTheKey(t *testing.T) { conformance.RetryAfter(t, simulator.New, plugin()) }
 
-// TestAccountIsOnASecondPage searches for an address that is a part of 100 other addresses, which
-// fill the first page.
-func TestAccountIsOnASecondPage(t *testing.T) {
+// TestAccountOnASecondPageIsFound searches for an address that is a part of 100 other addresses,
+// which fill the first page.
+func TestAccountOnASecondPageIsFound(t *testing.T) {
 	s := conformance.SimulateSending(t, simulator.New, plugin().Sending)
 	for n := range 100 {
 		s.Put(fmt.Sprintf("n%d-ann@a.test", n), map[string]any{})
