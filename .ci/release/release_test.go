@@ -45,15 +45,15 @@ func newReleaseFolder(t *testing.T) string {
 	return dir
 }
 
-// TestSameContentSameArchive checks that the archive does not depend on the times and owners of the
-// files.
-func TestSameContentSameArchive(t *testing.T) {
-	one, two := newReleaseFolder(t), newReleaseFolder(t)
-	if err := os.Chtimes(filepath.Join(two, "LICENSE"), time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+// TestSameContentGivesTheSameArchive checks that the archive does not depend on the times and
+// owners of the files.
+func TestSameContentGivesTheSameArchive(t *testing.T) {
+	firstFolder, secondFolder := newReleaseFolder(t), newReleaseFolder(t)
+	if err := os.Chtimes(filepath.Join(secondFolder, "LICENSE"), time.Unix(1, 0), time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	var packed [2][]byte
-	for i, dir := range []string{one, two} {
+	for i, dir := range []string{firstFolder, secondFolder} {
 		file := filepath.Join(t.TempDir(), "x.tar.gz")
 		if err := writeArchive(dir, file); err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func TestSameContentSameArchive(t *testing.T) {
 		packed[i], _ = os.ReadFile(file)
 	}
 	if !bytes.Equal(packed[0], packed[1]) {
-		t.Error("two archives of the same content differ")
+		t.Error("secondFolder archives of the same content differ")
 	}
 	uncompressed, err := gzip.NewReader(bytes.NewReader(packed[0]))
 	if err != nil {
@@ -125,9 +125,9 @@ func TestBillListsBinariesAndModules(t *testing.T) {
 	}
 }
 
-// TestCatalogOfADifferentPlatform checks that the catalog has the same descriptions, with the
-// checksums of the files for the other platform.
-func TestCatalogOfADifferentPlatform(t *testing.T) {
+// TestCatalogHasTheChecksumsOfItsPlatform checks that the catalog has the same descriptions, with
+// the checksums of the files for the other platform.
+func TestCatalogHasTheChecksumsOfItsPlatform(t *testing.T) {
 	dir := filepath.Join(newReleaseFolder(t), "plugins")
 	if err := writeCatalog(catalog{[]map[string]any{{"name": "example", "file": "mail-example", "sha256": "of another"}}}, dir); err != nil {
 		t.Fatal(err)

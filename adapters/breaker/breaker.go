@@ -30,9 +30,9 @@ type Options struct {
 	Log      *slog.Logger
 	// Failures is the number of consecutive failures that opens a circuit. The default is 5.
 	Failures int
-	// Window is the time in which failures are counted. The default is 2 minutes. A circuit also
-	// opens if 2 × Failures calls failed in the window, and they are at least half of the calls in
-	// the window.
+	// Window is the time in which failures are counted. The default is 2 minutes. A circuit opens
+	// after fewer consecutive failures if 2 × Failures calls failed in the window, and they are at
+	// least half of the calls in the window.
 	Window time.Duration
 	// OpenTime is how long a circuit stays open. The default is 30 seconds.
 	OpenTime time.Duration

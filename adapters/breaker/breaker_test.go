@@ -392,7 +392,7 @@ func TestWriteIsThrottledLikeItsProbe(t *testing.T) {
 	}
 }
 
-// TestReadIsSentBeforeARuleIsWritten checks that a read also tests a half-open circuit before a
+// TestReadIsSentBeforeARuleIsWritten checks that a half-open circuit is tested by a read before a
 // transport rule is written.
 func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -140,9 +140,9 @@ func TestAutomationReportsTheDNSConnection(t *testing.T) {
 	}
 }
 
-// TestDNSPlanWithoutTheMailPlatform checks that a failure of the mail platform affects the plan
-// only when the required records are not stored.
-func TestDNSPlanWithoutTheMailPlatform(t *testing.T) {
+// TestDNSPlanNeedsTheMailPlatformOnlyForItsRecords checks that a failure of the mail platform
+// affects the plan only when the required records are not stored.
+func TestDNSPlanNeedsTheMailPlatformOnlyForItsRecords(t *testing.T) {
 	env, client, path := newDNSPlanEnv(t)
 	env.platform.DNS.Publish(plannedDomain)
 	env.platform.Fail(fake.Fault{Kind: outcome.Down})

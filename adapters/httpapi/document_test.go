@@ -223,9 +223,9 @@ func TestRequestExamplesWork(t *testing.T) {
 	write("PATCH", base+"/mailboxes/"+id, example("update-mailbox"))
 }
 
-// TestAPIFromTenantToMailboxes calls the operations from a connected tenant to mailboxes. The
-// client validates each answer.
-func TestAPIFromTenantToMailboxes(t *testing.T) {
+// TestAnswersFromTenantToMailboxesAreValid calls the operations from a connected tenant to
+// mailboxes. The client validates each answer.
+func TestAnswersFromTenantToMailboxesAreValid(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	base := "/v1/tenants/" + string(env.accountA.tenant)

@@ -240,12 +240,12 @@ func wholeNumber(raw json.RawMessage) int {
 // Schema documents the rules that change and the use case enforce.
 func (updateMailbox) Schema(huma.Registry) *huma.Schema {
 	minimum, maximum := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
-	one, maxLength := 1, 256
+	minimumOne, maxLength := 1, 256
 	return &huma.Schema{
-		Type: huma.TypeObject, MinProperties: &one, AdditionalProperties: false,
+		Type: huma.TypeObject, MinProperties: &minimumOne, AdditionalProperties: false,
 		Description: "The members to change, at least one.",
 		Properties: map[string]*huma.Schema{
-			"display_name": {Type: huma.TypeString, MinLength: &one, MaxLength: &maxLength, Description: "The new display name."},
+			"display_name": {Type: huma.TypeString, MinLength: &minimumOne, MaxLength: &maxLength, Description: "The new display name."},
 			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &minimum, Maximum: &maximum,
 				Description: "The maximum number of messages per day, as an integer."},
 			"clear_send_limit": {Type: huma.TypeBoolean, Description: "Whether to clear the mailbox's own limit. Not together with daily_send_limit."},

@@ -25,10 +25,10 @@ func TestRemovalsAreReplayed(t *testing.T) {
 	client.expect(call{method: "POST", path: tenantPath + "/mailbox-limits", body: `{"daily_send_limit":5,"domain_scope":"` + d.Name + `"}`, key: key}, 200, "")
 	client.expect(call{method: "DELETE", path: domainPath, key: key}, 409, "domain_in_use")
 	client.expect(call{method: "DELETE", path: domainPath + "?from_platform=true", key: key}, 409, "domain_in_use")
-	for _, flag := range []string{"maybe", "TRUE", "True", "t", "1", "0"} {
-		got := client.expect(call{method: "DELETE", path: domainPath + "?from_platform=" + flag, key: key}, 400, "invalid_request")
+	for _, invalid := range []string{"maybe", "TRUE", "True", "t", "1", "0"} {
+		got := client.expect(call{method: "DELETE", path: domainPath + "?from_platform=" + invalid, key: key}, 400, "invalid_request")
 		if !strings.Contains(got.raw, `"location":"query.from_platform"`) {
-			t.Errorf("%s: %s", flag, got.raw)
+			t.Errorf("%s: %s", invalid, got.raw)
 		}
 	}
 	client.expect(call{method: "DELETE", path: mailboxPath, key: key}, 400, "confirmation_required")

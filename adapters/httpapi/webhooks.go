@@ -343,13 +343,13 @@ func decodeNonNull[T any](raw json.RawMessage, into **T) bool {
 
 // Schema documents the rules that change enforces.
 func (updateWebhook) Schema(huma.Registry) *huma.Schema {
-	one, maxLength := 1, webhook.MaxDescription
+	minimumOne, maxLength := 1, webhook.MaxDescription
 	return &huma.Schema{
-		Type: huma.TypeObject, MinProperties: &one, AdditionalProperties: false,
+		Type: huma.TypeObject, MinProperties: &minimumOne, AdditionalProperties: false,
 		Description: "The members to change, at least one.",
 		Properties: map[string]*huma.Schema{
 			"url":         {Type: huma.TypeString, Description: "The new URL."},
-			"event_types": {Type: huma.TypeArray, MinItems: &one, Items: &huma.Schema{Type: huma.TypeString}, Description: "The new types, or [\"*\"] for all types."},
+			"event_types": {Type: huma.TypeArray, MinItems: &minimumOne, Items: &huma.Schema{Type: huma.TypeString}, Description: "The new types, or [\"*\"] for all types."},
 			"description": {Type: huma.TypeString, Nullable: true, MaxLength: &maxLength, Description: "The new note, null to remove it."},
 			"status":      {Type: huma.TypeString, Enum: []any{"enabled", "disabled"}, Description: "Whether the webhook gets events."},
 		},

@@ -50,15 +50,15 @@ func Start(ctx context.Context, o Options) (func(context.Context) error, error) 
 	}))
 	// Only the trace context is propagated. The baggage of callers must not reach other services.
 	otel.SetTextMapPropagator(propagation.TraceContext{})
-	res, err := newResource(ctx, o)
+	processResource, err := newResource(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	traces, err := newTracerProvider(ctx, res)
+	traces, err := newTracerProvider(ctx, processResource)
 	if err != nil {
 		return nil, err
 	}
-	meters, err := newMeterProvider(ctx, res, o.Registry)
+	meters, err := newMeterProvider(ctx, processResource, o.Registry)
 	if err != nil {
 		return nil, err
 	}
@@ -72,19 +72,19 @@ func Start(ctx context.Context, o Options) (func(context.Context) error, error) 
 // newResource returns the resource that identifies the process. OTEL_SERVICE_NAME and
 // OTEL_RESOURCE_ATTRIBUTES override the options.
 func newResource(ctx context.Context, o Options) (*resource.Resource, error) {
-	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+	processResource, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)), resource.WithFromEnv())
 	if errors.Is(err, resource.ErrPartialResource) {
 		o.Log.Warn("OTEL_RESOURCE_ATTRIBUTES cannot be read in full", "error", err)
-		return res, nil
+		return processResource, nil
 	}
-	return res, err
+	return processResource, err
 }
 
 // newTracerProvider returns the tracer provider. Without OTEL_TRACES_SAMPLER, it samples 1 % of the
 // traces that begin in this process. For other traces it follows the caller's sampling decision.
-func newTracerProvider(ctx context.Context, res *resource.Resource) (*sdktrace.TracerProvider, error) {
-	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
+func newTracerProvider(ctx context.Context, processResource *resource.Resource) (*sdktrace.TracerProvider, error) {
+	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(processResource)}
 	if os.Getenv("OTEL_TRACES_SAMPLER") == "" {
 		opts = append(opts, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0.01))))
 	}
@@ -100,12 +100,12 @@ func newTracerProvider(ctx context.Context, res *resource.Resource) (*sdktrace.T
 
 // newMeterProvider returns the meter provider. It writes metrics to the registry, without the
 // labels of the instrumentation scope. It also exports them if OTEL_METRICS_EXPORTER is set.
-func newMeterProvider(ctx context.Context, res *resource.Resource, registry *prometheus.Registry) (*sdkmetric.MeterProvider, error) {
+func newMeterProvider(ctx context.Context, processResource *resource.Resource, registry *prometheus.Registry) (*sdkmetric.MeterProvider, error) {
 	scraped, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
 		return nil, err
 	}
-	opts := []sdkmetric.Option{sdkmetric.WithReader(scraped), sdkmetric.WithResource(res), sdkmetric.WithView(views...)}
+	opts := []sdkmetric.Option{sdkmetric.WithReader(scraped), sdkmetric.WithResource(processResource), sdkmetric.WithView(views...)}
 	if isAnySet("OTEL_METRICS_EXPORTER") {
 		pushed, err := autoexport.NewMetricReader(ctx)
 		if err != nil {

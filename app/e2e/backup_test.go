@@ -121,13 +121,13 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 		"a missing file":                   {filepath.Join(dir, "away"), "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			data := filepath.Join(t.TempDir(), "data")
-			got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", tt.file)
+			dataDir := filepath.Join(t.TempDir(), "data")
+			got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + dataDir}, "restore", tt.file)
 			got.checkFailure(t, cli.ExitRefused)
 			if !strings.Contains(got.stderr, tt.wantMessage) || strings.Count(got.stderr, "\n") != 2 {
 				t.Errorf("it says: %s", got.stderr)
 			}
-			if _, err := os.Stat(data); err == nil {
+			if _, err := os.Stat(dataDir); err == nil {
 				t.Error("something was written")
 			}
 		})
@@ -139,11 +139,11 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 func TestRestoreWithPassphraseRefusesPlainBackup(t *testing.T) {
 	t.Parallel()
 	_, file := newSmallBackup(t)
-	credential, data := filepath.Join(t.TempDir(), "passphrase"), filepath.Join(t.TempDir(), "data")
+	credential, dataDir := filepath.Join(t.TempDir(), "passphrase"), filepath.Join(t.TempDir(), "data")
 	must(t, os.WriteFile(credential, []byte("correct horse battery staple\n"), 0o600))
-	got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", file, "--credential-file", credential)
+	got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + dataDir}, "restore", file, "--credential-file", credential)
 	got.checkFailure(t, cli.ExitRefused)
-	if _, err := os.Stat(data); err == nil || !strings.Contains(got.stderr, "not encrypted") {
+	if _, err := os.Stat(dataDir); err == nil || !strings.Contains(got.stderr, "not encrypted") {
 		t.Errorf("it says %s; the data folder: %v", got.stderr, err)
 	}
 }
@@ -179,17 +179,17 @@ func TestBackupIsConsistentDuringWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			data := t.TempDir()
+			dataDir := t.TempDir()
 			databaseURL := database(t)
 			if databaseURL == "" {
-				databaseURL = "sqlite://" + filepath.Join(data, "tenantry.db")
+				databaseURL = "sqlite://" + filepath.Join(dataDir, "tenantry.db")
 			}
-			env := []string{"TENANTRY_DATA_DIR=" + data, "TENANTRY_DATABASE_URL=" + databaseURL}
+			env := []string{"TENANTRY_DATA_DIR=" + dataDir, "TENANTRY_DATABASE_URL=" + databaseURL}
 			runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 			runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 			stop := createAccounts(t, databaseURL)
 			for i := range 3 {
-				file := filepath.Join(data, fmt.Sprint("backup", i))
+				file := filepath.Join(dataDir, fmt.Sprint("backup", i))
 				if got := runTenantry(t, env, "backup", file); got.code != 0 {
 					t.Fatal(got.stderr)
 				}

@@ -262,7 +262,7 @@ func (f *serviceFixture) checkRulesLeft(env []string, account, guid, rule string
 	checkValues(f.t, actions[0], object{"action": "account.close", "details.rules_left": rule + " in " + guid})
 }
 
-func TestVersionAndOpenAPICommands(t *testing.T) {
+func TestVersionAndOpenAPIArePrinted(t *testing.T) {
 	t.Parallel()
 	checkMembers(t, "version", runTenantry(t, nil, "version", "-o", "json").mustJSON(t), "version commit go")
 	document := runTenantry(t, nil, "openapi", "--json").mustJSON(t)

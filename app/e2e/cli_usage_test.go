@@ -111,21 +111,21 @@ func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 // creates no database. The error names the missing file and the remedies.
 func TestCommandsOfOperatorsCreateNoDatabase(t *testing.T) {
 	t.Parallel()
-	data := filepath.Join(t.TempDir(), "data")
+	dataDir := filepath.Join(t.TempDir(), "data")
 	for _, args := range [][]string{
 		{"account", "list"}, {"account", "create", "--email", "ann@example.com"}, {"key", "list"}, {"tenant", "list"}, {"audit", "list"},
 		{"dns-connection", "list"}, {"tenant", "assign", "--tenant", "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", "--account", "ann@example.com"},
 		{"backup", filepath.Join(t.TempDir(), "b")},
 	} {
-		result := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, args...)
+		result := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + dataDir}, args...)
 		result.checkFailure(t, cli.ExitRefused)
-		for _, want := range []string{filepath.Join(data, "tenantry.db"), "`tenantry migrate`", "data_dir"} {
+		for _, want := range []string{filepath.Join(dataDir, "tenantry.db"), "`tenantry migrate`", "data_dir"} {
 			if !strings.Contains(result.stderr, want) {
 				t.Errorf("%v lacks %s: %s", args, want, result.stderr)
 			}
 		}
 	}
-	if _, err := os.Stat(data); !os.IsNotExist(err) {
+	if _, err := os.Stat(dataDir); !os.IsNotExist(err) {
 		t.Errorf("a command created the data folder: %v", err)
 	}
 }

@@ -58,7 +58,7 @@ func runDoctor(t *testing.T, env []string) (object, map[string]object) {
 // doctorFixture is a service in which doctor finds no fault.
 type doctorFixture struct {
 	service *serviceFixture
-	data    string
+	dataDir string
 	env     []string
 }
 
@@ -73,8 +73,8 @@ func newDoctorFixture(t *testing.T) doctorFixture {
 	if err := service.zones.Replace("tenantry-here.test", []zones.Record{publicAddress}); err != nil {
 		t.Fatal(err)
 	}
-	fixture := doctorFixture{service: service, data: t.TempDir()}
-	fixture.env = append(service.env(fixture.data, ""), onePluginPerKindEnv(t), "TENANTRY_PUBLIC_URL=https://api.tenantry-here.test")
+	fixture := doctorFixture{service: service, dataDir: t.TempDir()}
+	fixture.env = append(service.env(fixture.dataDir, ""), onePluginPerKindEnv(t), "TENANTRY_PUBLIC_URL=https://api.tenantry-here.test")
 	service.newAccount(fixture.env, "ann@example.com", "complete", 0)
 	service.runCommand(fixture.env, "keyset", "create")
 	return fixture
@@ -90,7 +90,7 @@ func (f doctorFixture) withEnv(changes ...string) []string {
 func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
-	before := folderDigest(t, fixture.data)
+	before := folderDigest(t, fixture.dataDir)
 	report, checks := runDoctor(t, fixture.withEnv("TENANTRY_REDIS_URL="+redisDouble(t)))
 	for id, check := range checks {
 		if check.text("status") != doctor.OK {
@@ -98,7 +98,7 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 		}
 	}
 	checkValues(t, report, object{"status": doctor.OK})
-	if after := folderDigest(t, fixture.data); after != before {
+	if after := folderDigest(t, fixture.dataDir); after != before {
 		t.Errorf("doctor changed the data folder:\n%s\nwas\n%s", after, before)
 	}
 	for id, wantText := range map[string]string{
@@ -146,8 +146,8 @@ func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 // the folder.
 func TestDoctorCreatesNoFiles(t *testing.T) {
 	t.Parallel()
-	data := filepath.Join(t.TempDir(), "data")
-	report, checks := runDoctor(t, []string{"TENANTRY_DATA_DIR=" + data})
+	dataDir := filepath.Join(t.TempDir(), "data")
+	report, checks := runDoctor(t, []string{"TENANTRY_DATA_DIR=" + dataDir})
 	checkValues(t, report, object{"status": doctor.Failed})
 	for id, status := range map[string]string{
 		"database": doctor.Warning, "migrations": doctor.Warning, "keyset": doctor.Warning, "public_url": doctor.Warning,
@@ -155,10 +155,10 @@ func TestDoctorCreatesNoFiles(t *testing.T) {
 	} {
 		checkValues(t, checks[id], object{"status": status})
 	}
-	if _, err := os.Stat(data); !os.IsNotExist(err) {
+	if _, err := os.Stat(dataDir); !os.IsNotExist(err) {
 		t.Errorf("doctor created the data folder: %v", err)
 	}
-	table := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "doctor")
+	table := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + dataDir}, "doctor")
 	if table.code != cli.ExitRefused || table.stderr != "" || strings.Count(table.stdout, "fix: ") < 5 {
 		t.Errorf("%d: %s%s", table.code, table.stdout, table.stderr)
 	}
@@ -217,7 +217,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 	const closedPort = "127.0.0.1:1"
 	const secret = "canary-71be"
 	file := func(text string, mode os.FileMode) string { return writeTempFile(t, text, mode) }
-	emptyFile, database := file("", 0o600), filepath.Join(fixture.data, "tenantry.db")
+	emptyFile, database := file("", 0o600), filepath.Join(fixture.dataDir, "tenantry.db")
 	provider := func(name, value string) string { return "TENANTRY_PROVIDERS_MICROSOFT365_" + name + "=" + value }
 	clockOffset := func(offset time.Duration) string { return provider("LOGIN_URL", serverWithClock(t, offset)) }
 	clientCertificate := func(path string) []string {
@@ -242,7 +242,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"database", "a different journal mode", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, "journal mode delete", "tenantry serve"},
 		{"migrations", "an empty file", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, `\d migrations are pending`, "tenantry migrate"},
 		{"migrations", "the database is down", []string{"TENANTRY_DATABASE_URL=postgres://ann@" + closedPort + "/x"}, doctor.Warning, "database comes first", "database"},
-		{"keyset", "a file that others can read", []string{"TENANTRY_KEYSET_FILE=" + copyTempFile(t, filepath.Join(fixture.data, "keyset.json"), 0o644)}, doctor.Failed, "open to users other than its owner", "^chmod 600 /"},
+		{"keyset", "a file that others can read", []string{"TENANTRY_KEYSET_FILE=" + copyTempFile(t, filepath.Join(fixture.dataDir, "keyset.json"), 0o644)}, doctor.Failed, "open to users other than its owner", "^chmod 600 /"},
 		{"keyset", "a file that is not a keyset", []string{"TENANTRY_KEYSET_FILE=" + file("{}", 0o600)}, doctor.Failed, "is not a keyset", "backup"},
 		{"keyset", "a missing file", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, doctor.Failed, "database is in use", "backup"},
 		{"public_url", "not set", []string{"TENANTRY_PUBLIC_URL="}, doctor.Warning, "only this machine.*redirect URIs to register", "TENANTRY_PUBLIC_URL.*https://"},

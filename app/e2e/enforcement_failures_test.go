@@ -217,7 +217,7 @@ func existingRuleIsAdopted(limited limitedTenant) {
 // totals and pages stay correct. 0 days keeps events for ever.
 func TestEventsAreDeletedAfterTheRetentionTime(t *testing.T) {
 	t.Parallel()
-	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, releaseBuild), data: t.TempDir(), flags: []string{"--no-seed"}, extraEnv: []string{"TENANTRY_KEEP_EVENTS_DAYS=0"}}
+	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, releaseBuild), dataDir: t.TempDir(), flags: []string{"--no-seed"}, extraEnv: []string{"TENANTRY_KEEP_EVENTS_DAYS=0"}}
 	server.start()
 	server.control("POST", "/clock", object{"now": "2031-03-10T08:00:00Z"})
 	limited := seededAccount(t, server.ready).newLimitedTenant(1, "ada")

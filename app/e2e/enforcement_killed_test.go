@@ -34,7 +34,7 @@ type enforcementHistory struct {
 // newEnforcementHistory creates a tenant with two domains and two mailboxes in each.
 func newEnforcementHistory(t *testing.T, flags ...string) *enforcementHistory {
 	t.Helper()
-	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, releaseBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
+	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, releaseBuild), dataDir: t.TempDir(), flags: append(flags, "--no-seed")}
 	server.start()
 	tenant := seededAccount(t, server.ready).newConnectedTenant(nil)
 	history := &enforcementHistory{onboarding: &onboarding{restartingSandbox: server, tenant: tenant.guid}, random: soak.Rand(t), limits: sendlimit.Policies{}, mailboxLimits: map[string]int{},

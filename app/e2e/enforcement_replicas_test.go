@@ -37,14 +37,14 @@ func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 	r := &enforcingReplicas{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), redis: testserver.NewRedis(t).URL}
 	database, keyset := testserver.Database(t), []byte(nil)
 	for i := range r.clients {
-		data := t.TempDir()
+		dataDir := t.TempDir()
 		if i > 0 {
-			must(t, os.WriteFile(filepath.Join(data, "keyset.json"), keyset, 0o600))
+			must(t, os.WriteFile(filepath.Join(dataDir, "keyset.json"), keyset, 0o600))
 		}
-		_, ready := startDev(t, r.build, data, append(r.env(data, ""), slowRedis), "--no-seed", "--database", database, "--redis", r.redis)
+		_, ready := startDev(t, r.build, dataDir, append(r.env(dataDir, ""), slowRedis), "--no-seed", "--database", database, "--redis", r.redis)
 		r.clients[i] = client{t, ready}
 		var err error
-		if keyset, err = os.ReadFile(filepath.Join(data, "keyset.json")); err != nil {
+		if keyset, err = os.ReadFile(filepath.Join(dataDir, "keyset.json")); err != nil {
 			t.Fatal(err)
 		}
 	}

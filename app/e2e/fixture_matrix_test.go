@@ -78,9 +78,9 @@ func (c caller) newSigningResources(localParts ...string) accountResources {
 // newMatrixFixture starts a sandbox and creates the accounts and resources of the matrix.
 func newMatrixFixture(t *testing.T) *matrixFixture {
 	t.Helper()
-	f, data := &matrixFixture{journal: newSpanReceiver(t), ids: map[string]string{}}, t.TempDir()
+	f, dataDir := &matrixFixture{journal: newSpanReceiver(t), ids: map[string]string{}}, t.TempDir()
 	env := append(f.journal.env(), "OTEL_BSP_SCHEDULE_DELAY=200", "TENANTRY_WORKER=false")
-	process, ready := startDev(t, requirePrograms(t, releaseBuild), data, env, "--limits", "off")
+	process, ready := startDev(t, requirePrograms(t, releaseBuild), dataDir, env, "--limits", "off")
 	f.process, f.owner = process, seededAccount(t, ready)
 	c := f.owner
 	f.a, f.b = newMatrixAccount(c.newAccount(nil), 2), newMatrixAccount(c.newAccount(nil), 1)
@@ -100,7 +100,7 @@ func newMatrixFixture(t *testing.T) *matrixFixture {
 		tenant.post(tenant.path("/domains"), object{"domain": tenant.newZone()})
 		f.ids[name] = tenant.get(tenant.path("/domains")).objects("domains")[0].text("id")
 	}
-	file := filepath.Join(data, "tenantry.db")
+	file := filepath.Join(dataDir, "tenantry.db")
 	returned := accountResources{f.formerlyManaged, map[string]string{"domain_id": f.ids["returned"], "domain_name": "returned.example"}}
 	addWaitingRuns(t, file, f.a.accountResources, f.b.accountResources, f.trial.accountResources, f.spare.accountResources, f.downgraded.accountResources, f.lapsed.accountResources, returned)
 	f.ids["returned job"] = returned.ids["job_id"]

@@ -173,7 +173,7 @@ func retrying(o *onboarding) func(step, request) reply {
 type restartingSandbox struct {
 	client
 	build   programs
-	data    string
+	dataDir string
 	process *process
 	// armedFailpoints kill the service when it reaches them. hitFailpoints have already killed it.
 	armedFailpoints, hitFailpoints []string
@@ -184,7 +184,7 @@ type restartingSandbox struct {
 // newRestartingSandbox starts a sandbox with armed failpoints.
 func newRestartingSandbox(t *testing.T, build programs, armed []string) *restartingSandbox {
 	t.Helper()
-	server := &restartingSandbox{client: client{t: t}, build: build, data: t.TempDir(), armedFailpoints: armed}
+	server := &restartingSandbox{client: client{t: t}, build: build, dataDir: t.TempDir(), armedFailpoints: armed}
 	server.start()
 	return server
 }
@@ -194,7 +194,7 @@ func newRestartingSandbox(t *testing.T, build programs, armed []string) *restart
 func (s *restartingSandbox) start() {
 	s.t.Helper()
 	env := append([]string{"TENANTRY_FAILPOINTS=" + strings.Join(s.armedFailpoints, ",")}, s.extraEnv...)
-	p, ready, err := launchDev(s.build, s.data, env, s.flags...)
+	p, ready, err := launchDev(s.build, s.dataDir, env, s.flags...)
 	if p != nil {
 		p.stopAtEnd(s.t)
 	}

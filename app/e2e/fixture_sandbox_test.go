@@ -194,9 +194,9 @@ var signingKey = sync.OnceValues(func() ([]byte, error) {
 
 // startDev starts a sandbox with one plugin of each kind, unless env has allPlugins, and waits for
 // its ready line.
-func startDev(t *testing.T, build programs, data string, env []string, args ...string) (*process, sandbox.Ready) {
+func startDev(t *testing.T, build programs, dataDir string, env []string, args ...string) (*process, sandbox.Ready) {
 	t.Helper()
-	p, ready, err := launchDev(build, data, env, args...)
+	p, ready, err := launchDev(build, dataDir, env, args...)
 	if p != nil {
 		p.stopAtEnd(t)
 	}
@@ -205,17 +205,17 @@ func startDev(t *testing.T, build programs, data string, env []string, args ...s
 }
 
 // launchDev is like startDev without a test: the caller stops the process.
-func launchDev(build programs, data string, env []string, args ...string) (*process, sandbox.Ready, error) {
+func launchDev(build programs, dataDir string, env []string, args ...string) (*process, sandbox.Ready, error) {
 	var ready sandbox.Ready
 	plugins, err := linkPlugins()
 	if err == nil {
-		err = shareSigningKey(filepath.Join(data, "simulators", mailPlatform))
+		err = shareSigningKey(filepath.Join(dataDir, "simulators", mailPlatform))
 	}
 	if err != nil {
 		return nil, ready, err
 	}
 	read, write := io.Pipe()
-	p, err := launchProcess(build, append([]string{plugins}, env...), write, append([]string{"dev", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
+	p, err := launchProcess(build, append([]string{plugins}, env...), write, append([]string{"dev", "--json", "--listen", "127.0.0.1:0", "--data", dataDir}, args...)...)
 	if err != nil {
 		return nil, ready, err
 	}

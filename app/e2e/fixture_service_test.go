@@ -150,9 +150,9 @@ func (f *serviceFixture) recordedRequests() []platformRequest {
 
 // env returns the environment with which a server finds its database, the mail platform and the
 // DNS.
-func (f *serviceFixture) env(data, database string) []string {
+func (f *serviceFixture) env(dataDir, database string) []string {
 	env := append([]string{
-		"TENANTRY_DATA_DIR=" + data, "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_DRAIN_DELAY=0s",
+		"TENANTRY_DATA_DIR=" + dataDir, "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_DRAIN_DELAY=0s",
 	}, f.extraEnv...)
 	if database != "" {
 		env = append(env, "TENANTRY_DATABASE_URL="+database)

@@ -104,47 +104,47 @@ func (f *matrixFixture) malformedIDs(param string) []string {
 // condition, which fails the matrix test.
 func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	a := f.ownRequest(f.a, op)
-	one := func(a attempt) []attempt { return []attempt{a} }
+	single := func(a attempt) []attempt { return []attempt{a} }
 	foreignIDs, secondIDs := f.b.ids, f.a.second.ids
 	switch condition {
 	case "no_authorization_header":
-		return one(a.withAuthorization())
+		return single(a.withAuthorization())
 	case "malformed_header_basic_scheme":
-		return one(a.withAuthorization("Basic eDp5"))
+		return single(a.withAuthorization("Basic eDp5"))
 	case "malformed_header_no_space":
 		return []attempt{a.withAuthorization("Bearer" + a.account.key), a.withAuthorization(a.account.key)}
 	case "two_authorization_headers":
-		return one(a.withAuthorization("Bearer "+a.account.key, "Bearer "+a.account.key))
+		return single(a.withAuthorization("Bearer "+a.account.key, "Bearer "+a.account.key))
 	case "empty_bearer":
 		return []attempt{a.withAuthorization("Bearer"), a.withAuthorization("Bearer "), a.withAuthorization("bearer   ")}
 	case "bad_key_format":
 		return []attempt{a.withAuthorization("Bearer " + a.account.key[:56]), a.withAuthorization("Bearer " + a.account.key + "0"), a.withAuthorization("Bearer " + strings.ToUpper(a.account.key)),
 			a.withAuthorization("Bearer x" + a.account.key), a.withAuthorization("Bearer " + a.account.key + " x"), a.withAuthorization("Bearer " + strings.Repeat("a", 8<<10))}
 	case "unknown_key":
-		return one(a.withAuthorization("Bearer " + noSuchKey))
+		return single(a.withAuthorization("Bearer " + noSuchKey))
 	case "rotated_key", "rotated_key_reused":
-		return one(a.withAuthorization("Bearer " + f.rotatedKey))
+		return single(a.withAuthorization("Bearer " + f.rotatedKey))
 	case "unknown_key_and_invalid_body":
 		a.body = `{"domain":`
-		return one(a.withAuthorization("Bearer " + noSuchKey))
+		return single(a.withAuthorization("Bearer " + noSuchKey))
 	case "unknown_key_and_no_idempotency_key":
 		a.idempotencyKeys = nil
-		return one(a.withAuthorization("Bearer " + noSuchKey))
+		return single(a.withAuthorization("Bearer " + noSuchKey))
 	case "lapsed_plan":
-		return one(f.ownRequest(f.lapsed, op))
+		return single(f.ownRequest(f.lapsed, op))
 	case "lapsed_plan_and_foreign_resource":
 		lapsed := f.ownRequest(f.lapsed, op)
 		lapsed.ids = foreignIDs
-		return one(lapsed)
+		return single(lapsed)
 	case "legacy_entitlement_trial_key":
-		return one(f.onExpendable(f.ownRequest(f.trial, op), op))
+		return single(f.onExpendable(f.ownRequest(f.trial, op), op))
 	case "ceiling_reached":
 		a.account.caller = f.full
-		return one(a)
+		return single(a)
 	case "over_ceiling_after_downgrade":
-		return one(f.ownRequest(f.downgraded, op))
+		return single(f.ownRequest(f.downgraded, op))
 	case "list_isolation":
-		return one(a)
+		return single(a)
 	case "unknown_tenant":
 		return a.variants("tenant_id", noSuchID)
 	case "foreign_tenant":
@@ -173,23 +173,23 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	case "own_domain_name_under_foreign_tenant", "own_mailbox_under_foreign_tenant":
 		return a.variants("tenant_id", foreignIDs["tenant_id"])
 	case "unknown_domain_in_body.domain":
-		return one(a.withBodyDomain(noSuchZone))
+		return single(a.withBodyDomain(noSuchZone))
 	case "foreign_domain_in_body.domain":
-		return one(a.withBodyDomain(foreignIDs["domain_name"]))
+		return single(a.withBodyDomain(foreignIDs["domain_name"]))
 	case "domain_of_other_own_tenant_in_body.domain":
-		return one(a.withBodyDomain(secondIDs["domain_name"]))
+		return single(a.withBodyDomain(secondIDs["domain_name"]))
 	case "unknown_domain_in_domain_scope":
-		return one(a.withDomainScope(op, noSuchZone))
+		return single(a.withDomainScope(op, noSuchZone))
 	case "foreign_domain_in_domain_scope":
-		return one(a.withDomainScope(op, foreignIDs["domain_name"]))
+		return single(a.withDomainScope(op, foreignIDs["domain_name"]))
 	case "domain_of_other_own_tenant_in_domain_scope":
-		return one(a.withDomainScope(op, secondIDs["domain_name"]))
+		return single(a.withDomainScope(op, secondIDs["domain_name"]))
 	case "unknown_tenant_in_query":
-		return one(a.withTenantQuery(noSuchID))
+		return single(a.withTenantQuery(noSuchID))
 	case "foreign_tenant_in_query":
-		return one(a.withTenantQuery(foreignIDs["tenant_id"]))
+		return single(a.withTenantQuery(foreignIDs["tenant_id"]))
 	case "unassigned_managed_tenant_in_query":
-		return one(a.withTenantQuery(f.managed.guid))
+		return single(a.withTenantQuery(f.managed.guid))
 	case "unknown_mailbox_under_own_tenant", "unknown_mailbox_under_own_integration":
 		return a.variants("mailbox_id", noSuchID)
 	case "foreign_mailbox_under_own_tenant", "foreign_mailbox_under_own_integration":
@@ -230,9 +230,9 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 		return a.variants("job_id", f.ids["returned job"])
 	case "valid_key_user_email_of_other_account":
 		a.path += "?user_email=" + f.b.email
-		return one(a)
+		return single(a)
 	case "valid_key", "any_on_public_listener":
-		return one(a)
+		return single(a)
 	}
 	if attempts := f.integrationAttempts(a, condition); len(attempts) > 0 {
 		return attempts

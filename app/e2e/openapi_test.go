@@ -332,21 +332,21 @@ func accountFields(t *testing.T) (names []string) {
 func schemaMembers(doc object, part any) (names []string) {
 	switch part := part.(type) {
 	case []any:
-		for _, one := range part {
-			names = append(names, schemaMembers(doc, one)...)
+		for _, element := range part {
+			names = append(names, schemaMembers(doc, element)...)
 		}
 	case map[string]any:
 		if ref, ok := part["$ref"].(string); ok {
 			schema := strings.TrimPrefix(ref, "#/components/schemas/")
 			return schemaMembers(doc, doc["components"].(map[string]any)["schemas"].(map[string]any)[schema])
 		}
-		for name, one := range part {
-			if properties, ok := one.(map[string]any); ok && name == "properties" {
+		for name, element := range part {
+			if properties, ok := element.(map[string]any); ok && name == "properties" {
 				for member := range properties {
 					names = append(names, member)
 				}
 			}
-			names = append(names, schemaMembers(doc, one)...)
+			names = append(names, schemaMembers(doc, element)...)
 		}
 	}
 	return names

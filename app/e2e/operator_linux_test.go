@@ -112,19 +112,19 @@ func (watcher *promptWatcher) Write(p []byte) (int, error) {
 // different user than the service. It must report neither a broken database nor a broken keyset.
 func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	t.Parallel()
-	data := filepath.Join(t.TempDir(), "data")
-	env := []string{"TENANTRY_DATA_DIR=" + data}
+	dataDir := filepath.Join(t.TempDir(), "data")
+	env := []string{"TENANTRY_DATA_DIR=" + dataDir}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 	for _, args := range [][]string{{"account", "list"}, {"keyset", "list"}, {"backup", filepath.Join(t.TempDir(), "b")}} {
-		result := runAsOtherUser(t, data, args...)
+		result := runAsOtherUser(t, dataDir, args...)
 		if result.code != cli.ExitRefused || !strings.Contains(result.stderr, "as the user of the service") {
 			t.Errorf("%v: exit code %d: %s", args, result.code, result.stderr)
 		}
 	}
 	var report object
-	must(t, json.Unmarshal([]byte(runAsOtherUser(t, data, "doctor", "-o", "json").stdout), &report))
+	must(t, json.Unmarshal([]byte(runAsOtherUser(t, dataDir, "doctor", "-o", "json").stdout), &report))
 	for _, check := range report.objects("checks") {
 		if id := check.text("id"); id == "database" || id == "keyset" {
 			checkValues(t, check, object{"status": doctor.Failed})
@@ -137,19 +137,19 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 
 // runAsOtherUser runs a command that cannot read its database and keyset, because their mode is 0.
 // If the test runs as root, which ignores the mode, the command runs as a different user.
-func runAsOtherUser(t *testing.T, data string, args ...string) commandResult {
+func runAsOtherUser(t *testing.T, dataDir string, args ...string) commandResult {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, args...)
-	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "TENANTRY_DATA_DIR=" + data}
+	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "TENANTRY_DATA_DIR=" + dataDir}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	for _, name := range []string{"tenantry.db", "keyset.json"} {
-		must(t, os.Chmod(filepath.Join(data, name), 0))
+		must(t, os.Chmod(filepath.Join(dataDir, name), 0))
 	}
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-		makeEnterable(t, data)
+		makeEnterable(t, dataDir)
 		makeEnterable(t, requirePrograms(t, releaseBuild).folder)
 	}
 	_ = cmd.Run()

@@ -241,8 +241,8 @@ func TestJobsFollowTheClockOfTheSandbox(t *testing.T) {
 // does not run it. A later process with a worker runs the job.
 func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
 	t.Parallel()
-	data := t.TempDir()
-	p, ready := startDev(t, requirePrograms(t, releaseBuild), data, []string{"TENANTRY_WORKER=false"}, "--no-seed")
+	dataDir := t.TempDir()
+	p, ready := startDev(t, requirePrograms(t, releaseBuild), dataDir, []string{"TENANTRY_WORKER=false"}, "--no-seed")
 	tenant := seededAccount(t, ready).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 	zone, id := tenant.newHostedDomain()
 	run := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, 202, "").valueAt("run.id").(string)
@@ -250,7 +250,7 @@ func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
 		t.Errorf("the job has begun: %s", calls.raw)
 	}
 	must(t, p.stop())
-	_, restarted := startDev(t, requirePrograms(t, releaseBuild), data, nil, "--no-seed")
+	_, restarted := startDev(t, requirePrograms(t, releaseBuild), dataDir, nil, "--no-seed")
 	tenant.ready = restarted
 	if tenant.waitForRun(run).valueAt("run.status") != "completed" {
 		t.Error("the job was not done")
@@ -390,7 +390,7 @@ func provisionOverKills(t *testing.T, server *restartingSandbox, size int, crash
 	if soak.Enabled() {
 		size, kills = 200, 30
 	}
-	server.client, server.build, server.data = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
+	server.client, server.build, server.dataDir = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
 	server.start()
 	domains := newManyDomains(t, server, size)
 	random := soak.Rand(t)

@@ -52,7 +52,7 @@ type restoreFixture struct {
 	t         *testing.T
 	proxy     string
 	serverURL atomic.Pointer[url.URL] // the server to which the proxy forwards
-	data      string
+	dataDir   string
 	env       []string
 	process   *process
 	tenant    accountTenant
@@ -88,9 +88,9 @@ func newRestoreFixture(t *testing.T) *restoreFixture {
 }
 
 // startServer starts a server to which the proxy at the public address forwards requests.
-func (f *restoreFixture) startServer(data, database string) client {
+func (f *restoreFixture) startServer(dataDir, database string) client {
 	f.t.Helper()
-	f.data, f.env = data, append(f.serviceFixture.env(data, database), "TENANTRY_PUBLIC_URL="+f.proxy)
+	f.dataDir, f.env = dataDir, append(f.serviceFixture.env(dataDir, database), "TENANTRY_PUBLIC_URL="+f.proxy)
 	p, server := f.serviceFixture.serve(f.env)
 	serverURL, err := url.Parse(server.ready.APIURL)
 	must(f.t, err)
@@ -104,10 +104,10 @@ func (f *restoreFixture) startServer(data, database string) client {
 // with a domain and a mailbox, and a connect flow in progress, which has an encrypted secret.
 func (f *restoreFixture) setUp(database string) {
 	f.t.Helper()
-	data := f.t.TempDir()
-	f.runCommand(f.serviceFixture.env(data, database), "migrate")
-	id, key := f.newAccount(f.serviceFixture.env(data, database), "ann@example.com", "complete", 0)
-	c := caller{client: f.startServer(data, database), id: id, email: "ann@example.com", key: key}
+	dataDir := f.t.TempDir()
+	f.runCommand(f.serviceFixture.env(dataDir, database), "migrate")
+	id, key := f.newAccount(f.serviceFixture.env(dataDir, database), "ann@example.com", "complete", 0)
+	c := caller{client: f.startServer(dataDir, database), id: id, email: "ann@example.com", key: key}
 	f.tenant, f.secondTenant = f.newTenant(c), f.newTenant(c)
 	b := newBrowser(f.t)
 	b.submit(b.openConfirmation(f.tenant), url.Values{"decision": {"connect"}})
@@ -187,7 +187,7 @@ func (f *restoreFixture) keyMaterial() string {
 	var keyset struct {
 		Key []struct{ KeyData struct{ Value string } }
 	}
-	raw, err := os.ReadFile(filepath.Join(f.data, "keyset.json"))
+	raw, err := os.ReadFile(filepath.Join(f.dataDir, "keyset.json"))
 	if err == nil {
 		err = json.Unmarshal(raw, &keyset)
 	}
@@ -201,14 +201,14 @@ func (f *restoreFixture) keyMaterial() string {
 func (f *restoreFixture) deleteInstallation() {
 	f.t.Helper()
 	must(f.t, f.process.stop())
-	must(f.t, os.RemoveAll(f.data))
+	must(f.t, os.RemoveAll(f.dataDir))
 }
 
 // restore restores a backup into a new installation and starts it.
 func (f *restoreFixture) restore(file, database string) {
 	f.t.Helper()
-	data := filepath.Join(f.t.TempDir(), "new")
-	env := f.serviceFixture.env(data, database)
+	dataDir := filepath.Join(f.t.TempDir(), "new")
+	env := f.serviceFixture.env(dataDir, database)
 	runTenantry(f.t, env, "restore", file).checkFailure(f.t, cli.ExitRefused) // no passphrase
 	created := runTenantry(f.t, env, "restore", file, "--credential-file", f.passphraseFile(), "-o", "json").mustJSON(f.t)
 	checkValues(f.t, created, object{"status": "restored", "encrypted": true})
@@ -217,7 +217,7 @@ func (f *restoreFixture) restore(file, database string) {
 	if len(actions) < 3 || actions[0].text("action") != "restore" || actions[len(actions)-1].text("action") == "restore" {
 		f.t.Errorf("the audit: %v", actions)
 	}
-	server := f.startServer(data, database)
+	server := f.startServer(dataDir, database)
 	f.tenant.client, f.secondTenant.client = server, server
 }
 
@@ -253,13 +253,13 @@ func TestKilledRestoreLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			data := filepath.Join(t.TempDir(), "data")
-			env := []string{"TENANTRY_DATA_DIR=" + data}
+			dataDir := filepath.Join(t.TempDir(), "data")
+			env := []string{"TENANTRY_DATA_DIR=" + dataDir}
 			if url := database(t); url != "" {
 				env = append(env, "TENANTRY_DATABASE_URL="+url)
 			}
 			killRestoreHalfway(t, env, file)
-			if _, err := os.Stat(filepath.Join(data, "keyset.json")); err == nil {
+			if _, err := os.Stat(filepath.Join(dataDir, "keyset.json")); err == nil {
 				t.Error("a keyset is left")
 			}
 			if list := runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 0.0 {
@@ -285,11 +285,11 @@ func accountOfBackup(i int) string { return fmt.Sprintf("%08x-0000-4000-8000-000
 // newLargeBackup writes a backup that does not fit into the buffers of a pipe.
 func newLargeBackup(t *testing.T) string {
 	t.Helper()
-	data, file := t.TempDir(), filepath.Join(t.TempDir(), "large.backup")
-	env := []string{"TENANTRY_DATA_DIR=" + data}
+	dataDir, file := t.TempDir(), filepath.Join(t.TempDir(), "large.backup")
+	env := []string{"TENANTRY_DATA_DIR=" + dataDir}
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(data, "tenantry.db"))
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dataDir, "tenantry.db"))
 	must(t, err)
 	_, err = db.ExecContext(t.Context(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?)
 		INSERT INTO accounts SELECT printf('%08x-0000-4000-8000-000000000000', i), hex(randomblob(60)), 'complete', 1, NULL, '2026-01-01 00:00:00+00:00' FROM n`, manyAccounts)

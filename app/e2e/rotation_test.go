@@ -25,9 +25,9 @@ import (
 
 func TestOperatorManagesTheKeyset(t *testing.T) {
 	t.Parallel()
-	data := t.TempDir()
-	file := filepath.Join(data, "keyset.json")
-	env := []string{"TENANTRY_DATA_DIR=" + data}
+	dataDir := t.TempDir()
+	file := filepath.Join(dataDir, "keyset.json")
+	env := []string{"TENANTRY_DATA_DIR=" + dataDir}
 	runTenantry(t, env, "keyset", "list").checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "keyset", "rotate").checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
@@ -66,8 +66,8 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 // after a rotation, and that new secrets are soon encrypted with the new key.
 func TestKeysetRotatesWhileServing(t *testing.T) {
 	t.Parallel()
-	fixture, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
-	env := fixture.env(data, "")
+	fixture, dataDir := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
+	env := fixture.env(dataDir, "")
 	id, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	_, server := fixture.serve(env)
 	c := caller{client: server, id: id, email: "ann@example.com", key: key}
@@ -90,7 +90,7 @@ func TestKeysetRotatesWhileServing(t *testing.T) {
 	var lateSignInURL string
 	server.eventually("a secret is sealed with the new key", func() bool {
 		lateBrowser, lateSignInURL = beginConnect(afterRotation)
-		return isSealedWith(t, data, newKeyID)
+		return isSealedWith(t, dataDir, newKeyID)
 	})
 	finishConnect(beforeRotation, earlyBrowser, earlySignInURL)
 	finishConnect(afterRotation, lateBrowser, lateSignInURL)
@@ -98,12 +98,12 @@ func TestKeysetRotatesWhileServing(t *testing.T) {
 
 // isSealedWith reports whether a stored secret is encrypted with this key. An encrypted value
 // begins with the byte 1 and the id of its key.
-func isSealedWith(t *testing.T, data, key string) bool {
+func isSealedWith(t *testing.T, dataDir, key string) bool {
 	t.Helper()
 	id, err := strconv.ParseUint(key, 10, 32)
 	must(t, err)
 	prefix := []byte{1, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(data, "tenantry.db"))
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dataDir, "tenantry.db"))
 	must(t, err)
 	defer func() { _ = db.Close() }()
 	var found bool
@@ -164,13 +164,13 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	file := filepath.Join(t.TempDir(), "certificate.pem")
 	fixture.settings["client_certificate_file"] = file
-	newRegisteredCertificate := func() (public, both []byte) {
+	newRegisteredCertificate := func() (public, withKey []byte) {
 		public, private := testserver.SelfSigned(t)
 		client{t: t, ready: sandbox.Ready{ControlURL: fixture.url + "/_control"}}.control("POST", "/app", object{"certificate": string(public)})
 		return public, append(append([]byte{}, public...), private...)
 	}
-	first, both := newRegisteredCertificate()
-	replaceFile(t, file, both)
+	first, withKey := newRegisteredCertificate()
+	replaceFile(t, file, withKey)
 	p, tenant := newConnectedService(t, fixture)
 	checkFailures := func(want string) {
 		t.Helper()
@@ -185,14 +185,14 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(first) {
 		t.Errorf("the first token was requested with %q", got)
 	}
-	second, both := newRegisteredCertificate()
-	replaceFile(t, file, both)
+	second, withKey := newRegisteredCertificate()
+	replaceFile(t, file, withKey)
 	tenant.mustSync()
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(second) {
 		t.Errorf("after the file was replaced a token was requested with %q", got)
 	}
-	third, both := newRegisteredCertificate()
-	must(t, os.WriteFile(file, both[:len(both)/2], 0o600))
+	third, withKey := newRegisteredCertificate()
+	must(t, os.WriteFile(file, withKey[:len(withKey)/2], 0o600))
 	tenant.mustSync()
 	tenant.mustSync()
 	must(t, os.Remove(file))
@@ -200,7 +200,7 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(second) {
 		t.Errorf("with a broken file a token was requested with %q", got)
 	}
-	replaceFile(t, file, both)
+	replaceFile(t, file, withKey)
 	tenant.mustSync()
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(third) {
 		t.Errorf("after the file was fixed a token was requested with %q", got)
@@ -209,7 +209,7 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	if n := strings.Count(logs, "its earlier content stays in use"); n != 2 {
 		t.Errorf("%d log lines about two failed reloads", n)
 	}
-	if bytes.Contains([]byte(logs), both[:len(both)/2][:200]) || strings.Contains(logs, "PRIVATE KEY") {
+	if bytes.Contains([]byte(logs), withKey[:len(withKey)/2][:200]) || strings.Contains(logs, "PRIVATE KEY") {
 		t.Error("the file is in the log")
 	}
 	checkFailures("2")

@@ -26,8 +26,8 @@ import (
 // API key are readable only by their owner.
 func TestSandboxReadyLineIsComplete(t *testing.T) {
 	t.Parallel()
-	data := t.TempDir()
-	_, r := startDev(t, requirePrograms(t, releaseBuild), data, []string{allPlugins})
+	dataDir := t.TempDir()
+	_, r := startDev(t, requirePrograms(t, releaseBuild), dataDir, []string{allPlugins})
 	line, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestSandboxReadyLineIsComplete(t *testing.T) {
 	}
 	for _, name := range []string{"env", "api-key.json"} {
 		found := false
-		err := filepath.WalkDir(data, func(path string, d os.DirEntry, err error) error {
+		err := filepath.WalkDir(dataDir, func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.Name() != name {
 				return err
 			}
@@ -75,9 +75,9 @@ func TestSandboxReadyLineIsComplete(t *testing.T) {
 // control interface its address, after SIGKILL and after a stop.
 func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	t.Parallel()
-	build, data := requirePrograms(t, releaseBuild), t.TempDir()
+	build, dataDir := requirePrograms(t, releaseBuild), t.TempDir()
 	control := []string{"--control", "127.0.0.5:0"} // no other program uses ports of this address
-	p, first := startDev(t, build, data, nil, control...)
+	p, first := startDev(t, build, dataDir, nil, control...)
 	c := seededAccount(t, first)
 	tenant := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
 	tenant.setBehaviour(noDelays())
@@ -89,7 +89,7 @@ func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	before := persistentState(tenant)
 
 	p.kill()
-	p, second := startDev(t, build, data, nil, control...)
+	p, second := startDev(t, build, dataDir, nil, control...)
 	if second.APIKey != first.APIKey || second.AccountID != first.AccountID || !slices.Equal(second.Zones, first.Zones) || second.ControlURL != first.ControlURL {
 		t.Errorf("key, account, zones or the address of the control interface changed")
 	}
@@ -110,7 +110,7 @@ func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Fatal(err)
 	}
-	_, third := startDev(t, build, data, nil, control...)
+	_, third := startDev(t, build, dataDir, nil, control...)
 	if third.APIKey == first.APIKey || third.APIKey == rotated || third.AccountID != first.AccountID || third.ControlURL != first.ControlURL {
 		t.Error("after a rotation the key is not a new one of the same account, or the control interface moved")
 	}
@@ -139,8 +139,8 @@ func persistentState(tenant accountTenant) map[string]string {
 // keeps the moved time after a restart. Otherwise stored times would be in the future.
 func TestMovedClockSurvivesRestart(t *testing.T) {
 	t.Parallel()
-	build, data := requirePrograms(t, releaseBuild), t.TempDir()
-	p, r := startDev(t, build, data, nil, "--no-seed")
+	build, dataDir := requirePrograms(t, releaseBuild), t.TempDir()
+	p, r := startDev(t, build, dataDir, nil, "--no-seed")
 	if r.Zones == nil || r.Tenants == nil || len(r.Zones)+len(r.Tenants) != 0 || r.APIKey == "" || r.AccountID == "" {
 		t.Errorf("zones %v, tenants %v", r.Zones, r.Tenants)
 	}
@@ -149,7 +149,7 @@ func TestMovedClockSurvivesRestart(t *testing.T) {
 	c.control("POST", "/clock", object{"advance": "240h"})
 	before := c.get("/v1/tenants/connect-url").text("expires_at")
 	p.kill()
-	_, c.ready = startDev(t, build, data, nil, "--no-seed")
+	_, c.ready = startDev(t, build, dataDir, nil, "--no-seed")
 	if after := c.get("/v1/tenants/connect-url").text("expires_at"); after < before {
 		t.Errorf("links expired at %s and expire at %s", before, after)
 	}
@@ -189,8 +189,8 @@ func TestSandboxListensOnLoopbackOnly(t *testing.T) {
 // record.
 func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	t.Parallel()
-	build, data := requirePrograms(t, releaseBuild), t.TempDir()
-	p, first := startDev(t, build, data, nil)
+	build, dataDir := requirePrograms(t, releaseBuild), t.TempDir()
+	p, first := startDev(t, build, dataDir, nil)
 	c := seededAccount(t, first)
 	tenant := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
 	tenant.setBehaviour(noDelays())
@@ -208,7 +208,7 @@ func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	id := tenant.get(tenant.path("/domains")).objects("domains")[0].text("id")
 
 	p.kill()
-	_, tenant.ready = startDev(t, build, data, nil)
+	_, tenant.ready = startDev(t, build, dataDir, nil)
 	plan := tenant.get("/v1/domains/" + id + "/dns/plan")
 	checkValues(t, plan.object, object{"read.reliable": true, "dns_provider.id": "cloudflare", "safe_to_apply": true})
 	if !strings.Contains(string(plan.raw), "v=spf1 a ip4:192.0.2.7 include:spf.protection.outlook.com ~all") {
@@ -229,7 +229,7 @@ func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	if refused.StatusCode != http.StatusBadRequest {
 		t.Errorf("microsoft365: %s", refused.Status)
 	}
-	checkConnections(t, []string{"TENANTRY_DATA_DIR=" + data},
+	checkConnections(t, []string{"TENANTRY_DATA_DIR=" + dataDir},
 		object{"account_id": first.AccountID, "provider": "cloudflare", "status": "connected"},
 		object{"account_id": other, "provider": "cloudflare", "status": "connected"})
 }

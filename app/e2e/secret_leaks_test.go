@@ -33,8 +33,8 @@ type leakSearch struct {
 	*spanReceiver
 	process    *process
 	cloudflare *cloudflareFake
-	data       string
-	database   *sql.DB // nil on SQLite, whose database file is in data
+	dataDir    string
+	database   *sql.DB // nil on SQLite, whose database file is in dataDir
 	secrets    map[string]string
 	outputs    []searchedOutput // searched at the end, when all secrets are known
 	zone       string
@@ -55,7 +55,7 @@ func TestNoSecretLeaks(t *testing.T) {
 		t.Parallel()
 		s := newLeakSearch(t)
 		s.secrets["client secret"] = s.clientSecret()
-		s.run(s.serviceFixture.env(s.data, ""))
+		s.run(s.serviceFixture.env(s.dataDir, ""))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -65,7 +65,7 @@ func TestNoSecretLeaks(t *testing.T) {
 		u, err := url.Parse(address)
 		must(t, err)
 		s.secrets["database password"], _ = u.User.Password()
-		env := s.serviceFixture.env(s.data, address)
+		env := s.serviceFixture.env(s.dataDir, address)
 		s.runCommand(env, "migrate")
 		s.runCommand(env, "keyset", "create")
 		if s.database, err = sql.Open("pgx", address); err != nil {
@@ -73,7 +73,7 @@ func TestNoSecretLeaks(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = s.database.Close() })
 		u.Host = "127.0.0.1:1"
-		serverWithoutDatabase := startProcess(t, s.build, s.serviceFixture.env(s.data, u.String()), nil, "serve")
+		serverWithoutDatabase := startProcess(t, s.build, s.serviceFixture.env(s.dataDir, u.String()), nil, "serve")
 		<-serverWithoutDatabase.done
 		s.keep("the log of a server without its database", []byte(serverWithoutDatabase.logs.String()))
 		s.run(env)
@@ -88,12 +88,12 @@ func TestSandboxLeaksNoSecret(t *testing.T) {
 	key := o.ready.APIKey
 	o.run(allWriteSteps(o), retrying(o))
 	var app object
-	raw, err := os.ReadFile(filepath.Join(o.data, "simulators", "microsoft365", "app.json"))
+	raw, err := os.ReadFile(filepath.Join(o.dataDir, "simulators", "microsoft365", "app.json"))
 	if err == nil {
 		err = json.Unmarshal(raw, &app)
 	}
 	must(t, err)
-	s := &leakSearch{serviceFixture: &serviceFixture{t: t}, data: o.data, secrets: map[string]string{
+	s := &leakSearch{serviceFixture: &serviceFixture{t: t}, dataDir: o.dataDir, secrets: map[string]string{
 		"first key": key, "rotated key": o.ready.APIKey, "password": mailboxesBody("x.test").text("account_password"), "client secret": app.text("secret"),
 	}}
 	s.keepStoredData("of a sandbox")
@@ -112,7 +112,7 @@ func TestSandboxLeaksNoSecret(t *testing.T) {
 func newLeakSearch(t *testing.T) *leakSearch {
 	t.Helper()
 	return &leakSearch{
-		serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), spanReceiver: newSpanReceiver(t), cloudflare: newCloudflareFake(t, "canary.test"), data: t.TempDir(),
+		serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), spanReceiver: newSpanReceiver(t), cloudflare: newCloudflareFake(t, "canary.test"), dataDir: t.TempDir(),
 		secrets: map[string]string{}, zone: "canary.test",
 	}
 }
@@ -191,12 +191,12 @@ func (s *leakSearch) search() {
 // keepStoredData keeps every file of the data folder and every table.
 func (s *leakSearch) keepStoredData(when string) {
 	s.serviceFixture.t.Helper()
-	err := filepath.WalkDir(s.data, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(s.dataDir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		raw, err := os.ReadFile(path)
-		name, _ := filepath.Rel(s.data, path)
+		name, _ := filepath.Rel(s.dataDir, path)
 		s.keep(strings.TrimPrefix(name, "sandbox/")+" "+when, raw)
 		return err
 	})

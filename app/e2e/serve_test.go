@@ -94,26 +94,26 @@ func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 func TestServeExplainsWhyItCannotStart(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	data := t.TempDir()
-	_, c := fixture.serve(fixture.env(data, ""))
+	dataDir := t.TempDir()
+	_, c := fixture.serve(fixture.env(dataDir, ""))
 	taken := strings.TrimPrefix(c.ready.APIURL, "http://")
 	t.Run("the port is taken", func(t *testing.T) {
 		checkCommandFails(t, fixture, append(fixture.env(t.TempDir(), ""), "TENANTRY_LISTEN="+taken), cli.ExitRefused, []string{taken, "address already in use", "another address"}, "serve")
 	})
 	t.Run("the data folder is in use", func(t *testing.T) {
-		checkCommandFails(t, fixture, fixture.env(data, ""), cli.ExitRefused, []string{"a different process of tenantry", data, "a different data_dir"}, "serve")
+		checkCommandFails(t, fixture, fixture.env(dataDir, ""), cli.ExitRefused, []string{"a different process of tenantry", dataDir, "a different data_dir"}, "serve")
 	})
 	t.Run("the database is unreachable", func(t *testing.T) {
-		unreachableURL, data := "postgres://u:p@"+testserver.FreeAddress(t)+"/tenantry", t.TempDir()
+		unreachableURL, dataDir := "postgres://u:p@"+testserver.FreeAddress(t)+"/tenantry", t.TempDir()
 		for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
-			checkCommandFails(t, fixture, fixture.env(data, unreachableURL), cli.ExitExternal, []string{"the database does not answer", "database_url"}, args...)
+			checkCommandFails(t, fixture, fixture.env(dataDir, unreachableURL), cli.ExitExternal, []string{"the database does not answer", "database_url"}, args...)
 		}
-		checkNoKeyset(t, data)
+		checkNoKeyset(t, dataDir)
 	})
 	t.Run("there is no plugin catalog", func(t *testing.T) {
-		data, dir := t.TempDir(), t.TempDir()
-		checkCommandFails(t, fixture, append(fixture.env(data, ""), "TENANTRY_PLUGIN_DIR="+dir), cli.ExitRefused, []string{"plugins: ", dir, "tenantry plugin add --plugin-dir " + dir}, "serve")
-		checkNoKeyset(t, data)
+		dataDir, dir := t.TempDir(), t.TempDir()
+		checkCommandFails(t, fixture, append(fixture.env(dataDir, ""), "TENANTRY_PLUGIN_DIR="+dir), cli.ExitRefused, []string{"plugins: ", dir, "tenantry plugin add --plugin-dir " + dir}, "serve")
+		checkNoKeyset(t, dataDir)
 	})
 	t.Run("the keyset file is not a keyset", func(t *testing.T) {
 		checkCommandFails(t, fixture, append(fixture.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+writeTempFile(t, "{}", 0o600)), cli.ExitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
@@ -130,9 +130,9 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 }
 
 // checkNoKeyset checks that a failed start left no keyset.
-func checkNoKeyset(t *testing.T, data string) {
+func checkNoKeyset(t *testing.T, dataDir string) {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(data, "keyset.json")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dataDir, "keyset.json")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a keyset was created: %v", err)
 	}
 }
@@ -152,8 +152,8 @@ func unprivilegedDatabaseURL(t *testing.T) string {
 func TestLostKeysetIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	data := t.TempDir()
-	env := fixture.env(data, "")
+	dataDir := t.TempDir()
+	env := fixture.env(dataDir, "")
 	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
 	p, c := fixture.serve(env) // creates the keyset, because the database has no encrypted value yet
 	c.ready.APIKey = key
@@ -161,10 +161,10 @@ func TestLostKeysetIsNotReplaced(t *testing.T) {
 	newAdministrator(t, admin).connect(c, key)
 	accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}.mustSync()
 	must(t, p.stop())
-	keyset := filepath.Join(data, "keyset.json")
+	keyset := filepath.Join(dataDir, "keyset.json")
 	must(t, os.Rename(keyset, keyset+".lost"))
 	checkCommandFails(t, fixture, env, cli.ExitRefused, []string{"there is no keyset at " + keyset, "from its backup", "tenantry keyset create"}, "serve")
-	checkNoKeyset(t, data)
+	checkNoKeyset(t, dataDir)
 	fixture.runCommand(env, "keyset", "create")
 	fixture.serve(env)
 }

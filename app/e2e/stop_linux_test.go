@@ -129,7 +129,7 @@ func TestKilledServiceLeavesNoProcesses(t *testing.T) {
 // waits.
 func newLongRequest(t *testing.T, env ...string) (o *onboarding, p *pendingRequest, children []processID) {
 	t.Helper()
-	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, releaseBuild), data: t.TempDir(), extraEnv: env}
+	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, releaseBuild), dataDir: t.TempDir(), extraEnv: env}
 	server.start()
 	return startSlowRequest(t, newOnboarding(server), 2*waitTimeout)
 }

@@ -109,8 +109,8 @@ func stopUnderLoad(t *testing.T, database string) {
 	if soak.Enabled() {
 		readers, rotators = 48, 8
 	}
-	fixture, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
-	env := append(fixture.env(data, database), "TENANTRY_DRAIN_DELAY=3s")
+	fixture, dataDir := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
+	env := append(fixture.env(dataDir, database), "TENANTRY_DRAIN_DELAY=3s")
 	if database != "" {
 		fixture.runCommand(env, "migrate")
 	}
@@ -144,7 +144,7 @@ func stopUnderLoad(t *testing.T, database string) {
 		t.Errorf("%d requests were answered after the stop began: none of them was new", after)
 	}
 	if database == "" {
-		if walFiles, _ := filepath.Glob(filepath.Join(data, "*-wal")); len(walFiles) > 0 {
+		if walFiles, _ := filepath.Glob(filepath.Join(dataDir, "*-wal")); len(walFiles) > 0 {
 			t.Errorf("left of the database: %v", walFiles)
 		}
 	}

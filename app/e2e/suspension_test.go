@@ -63,7 +63,7 @@ func TestJobsOfASuspendedAccountWait(t *testing.T) {
 		refreshed.client, suspended.client, active.client = server.client, server.client, server.client
 	}
 	runAccountCommand := func(command string) {
-		env := []string{"TENANTRY_DATA_DIR=" + server.data, "TENANTRY_OPERATOR=carol@desk"}
+		env := []string{"TENANTRY_DATA_DIR=" + server.dataDir, "TENANTRY_OPERATOR=carol@desk"}
 		runTenantry(t, env, "account", command, "--account", suspended.caller.id, "-o", "json").mustJSON(t)
 	}
 	isRefreshed := func() bool { return slices.Contains(server.operationsAt("instantly"), "accounts") }

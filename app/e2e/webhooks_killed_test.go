@@ -25,7 +25,7 @@ type killedSender struct {
 // newKilledSender starts a sandbox and adds a webhook for all events.
 func newKilledSender(t *testing.T, flags ...string) *killedSender {
 	t.Helper()
-	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, failpointBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
+	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, failpointBuild), dataDir: t.TempDir(), flags: append(flags, "--no-seed")}
 	server.start()
 	k := &killedSender{restartingSandbox: server, receiver: newWebhookReceiver(t)}
 	k.webhookPath, k.secret = k.account().addWebhook(k.receiver.url, "*")

@@ -445,7 +445,7 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 // changed. The existing webhook gets no message.
 func TestWebhooksReachNoPrivateAddress(t *testing.T) {
 	t.Parallel()
-	build, data := requirePrograms(t, releaseBuild), t.TempDir()
+	build, dataDir := requirePrograms(t, releaseBuild), t.TempDir()
 	var connections atomic.Int64
 	ports := map[string]string{}
 	for _, host := range []string{"127.0.0.1", "::1"} {
@@ -463,11 +463,11 @@ func TestWebhooksReachNoPrivateAddress(t *testing.T) {
 	}
 	ipv4Port, ipv6Port := ports["127.0.0.1"], ports["::1"]
 
-	p, ready := startDev(t, build, data, nil, "--no-seed")
+	p, ready := startDev(t, build, dataDir, nil, "--no-seed")
 	path, _ := seededAccount(t, ready).addWebhook("http://127.0.0.1:"+ipv4Port+"/hook", "*")
 	must(t, p.stop())
 
-	_, ready = startDev(t, build, data, []string{"TENANTRY_WEBHOOKS_ALLOW_PRIVATE=false"}, "--no-seed")
+	_, ready = startDev(t, build, dataDir, []string{"TENANTRY_WEBHOOKS_ALLOW_PRIVATE=false"}, "--no-seed")
 	c := seededAccount(t, ready)
 	for _, url := range []string{
 		"https://127.0.0.1:" + ipv4Port + "/", "http://127.0.0.1:" + ipv4Port + "/", "https://127.1.2.3:" + ipv4Port + "/", "https://0.0.0.0:" + ipv4Port + "/",

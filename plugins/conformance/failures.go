@@ -175,8 +175,7 @@ func checkDeadline(t T, b Binary) {
 }
 
 // requireQuiet checks that the plugin has ended its requests to the provider. The host ends a call
-// at its deadline in any case, so only the provider can see whether the plugin also ends its
-// request.
+// at its deadline in any case, so only the provider can see whether the plugin ends its request.
 func (s *silentServer) requireQuiet(t T) {
 	t.Helper()
 	if _, hasEnded := runWithin(abandonTimeout, func() error { s.openRequests.Lock(); return nil }); !hasEnded {

@@ -48,8 +48,9 @@ func TestEmailLicensesCountsActiveSubscriptionsWithAMailbox(t *testing.T) {
 	}
 }
 
-// TestRecipientLimit compares the formula with the values that Microsoft has published.
-func TestRecipientLimit(t *testing.T) {
+// TestRecipientLimitFollowsThePublishedValues compares the formula with the values that Microsoft
+// has published.
+func TestRecipientLimitFollowsThePublishedValues(t *testing.T) {
 	for paid, want := range map[int]int{
 		0: 5000, 1: 10000, 2: 10312, 10: 12006, 25: 14259, 100: 22059, 1000: 72446, 10_000: 324979, 100_000: 1590639,
 	} {

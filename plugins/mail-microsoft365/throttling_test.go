@@ -67,17 +67,17 @@ func newThrottledEnv(t *testing.T) *throttledEnv {
 
 // addTenant creates a tenant, connects it and prepares its mail server. It returns the id and the
 // initial domain of the tenant.
-func (env *throttledEnv) addTenant(name string) (id tenant.GUID, initial string) {
+func (env *throttledEnv) addTenant(name string) (id tenant.GUID, initialDomain string) {
 	env.t.Helper()
 	created := env.control(http.MethodPost, "/tenants", options{"name": name}).(map[string]any)
 	id = tenant.GUID(created["tenant_id"].(string))
-	_, initial, _ = strings.Cut(created["admin"].(string), "@")
+	_, initialDomain, _ = strings.Cut(created["admin"].(string), "@")
 	env.control(http.MethodPost, "/tenants/"+string(id)+"/behaviour", noDelays)
 	env.consent(created["admin"].(string))
 	if p, err := env.platform(nil).For(id).Bootstrap(env.t.Context()); err != nil || p.Status != tenant.BootstrapReady {
 		env.t.Fatalf("bootstrap: %+v, %v", p, err)
 	}
-	return id, initial
+	return id, initialDomain
 }
 
 // consent lets the administrator accept the consent page.

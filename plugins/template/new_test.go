@@ -71,9 +71,9 @@ func read(t *testing.T, p Plugin, name string) string {
 	return string(text)
 }
 
-// TestModuleOfAPlugin checks the module path, and which release or source folder of tenantry a
-// plugin uses.
-func TestModuleOfAPlugin(t *testing.T) {
+// TestPluginRequiresAReleaseOrASourceFolder checks the module path, and which release or source
+// folder of tenantry a plugin uses.
+func TestPluginRequiresAReleaseOrASourceFolder(t *testing.T) {
 	p := write(t, Options{Kind: "dns", Name: "acme", Module: "git.acme.example/plugins/dns", Version: "1.2.3"})
 	mod, main := read(t, p, "go.mod"), read(t, p, "main.go")
 	if !strings.HasPrefix(mod, "module git.acme.example/plugins/dns\n") || !strings.Contains(mod, SDKModule+" v1.2.3\n") || strings.Contains(mod, "replace") {

@@ -66,7 +66,7 @@ func newRunner(l Launch) (*processRunner, error) {
 
 // Start starts the process from a locked thread that waits until the process exits. Linux sends the
 // parent-death signal when the thread that forked exits. After the process has exited, the thread
-// is unlocked and continues. If the thread also exited, other processes that it has started would
+// is unlocked and continues. If the thread exited, the other processes that it has started would
 // get the signal.
 func (r *processRunner) Start(context.Context) error {
 	started := make(chan error, 1)

@@ -37,8 +37,8 @@ const (
 	serverRedisEnv  = "TENANTRY_TEST_STRICT_REDIS"
 )
 
-// TestMain also runs the server of TestStrictBucketIsSharedByProcesses, so that the test can start
-// two processes.
+// TestMain runs the tests. With the variable serverFolderEnv it instead runs the server of
+// TestStrictBucketIsSharedByProcesses, which starts two such processes.
 func TestMain(m *testing.M) {
 	if folder := os.Getenv(serverFolderEnv); folder != "" {
 		if err := serveStrictBucket(context.Background(), folder, os.Getenv(serverRedisEnv)); err != nil {

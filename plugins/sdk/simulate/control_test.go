@@ -55,7 +55,7 @@ func TestNextStampNeverRepeatsATime(t *testing.T) {
 	}
 }
 
-func TestDisplayNameOfAnAddress(t *testing.T) {
+func TestDisplayNameIsDerivedFromTheAddress(t *testing.T) {
 	for address, want := range map[string]string{"ann.lee@a.example": "Ann Lee", "BOB_king-3@a.example": "Bob King 3", "émile+sales@a.example": "Émile Sales", "@": ""} {
 		if got := simulate.DisplayName(address); got != want {
 			t.Errorf("%s is %q", address, got)

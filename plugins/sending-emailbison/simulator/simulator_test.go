@@ -177,8 +177,9 @@ func TestListsHavePagesOfFifteen(t *testing.T) {
 	}
 }
 
-// TestRateLimitOfTheInstance checks the limit of calls per minute, which all tokens share.
-func TestRateLimitOfTheInstance(t *testing.T) {
+// TestTokensShareTheRateLimitOfTheInstance checks the limit of calls per minute, which all tokens
+// share.
+func TestTokensShareTheRateLimitOfTheInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _, err := New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})
 		if err != nil {

@@ -67,7 +67,7 @@ func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 	}
 }
 
-func TestListFiltersAndCursors(t *testing.T) {
+func TestListsAreFilteredAndPaged(t *testing.T) {
 	handler := startSimulator(t, t.TempDir())
 	request(handler, "POST", "/_control/accounts", `[{"email":"a@one.test"},{"email":"b@one.test","status":-1},{"email":"c@two.test","provider_code":2}]`)
 	for query, want := range map[string]int{

@@ -74,7 +74,7 @@ func TestPathsAreServedWithAndWithoutTrailingSlash(t *testing.T) {
 	}
 }
 
-func TestListFiltersAndPages(t *testing.T) {
+func TestListsAreFilteredAndPaged(t *testing.T) {
 	client := openSimulator(t, t.TempDir())
 	for _, a := range []string{"anna@a.example", "joanna@a.example", "bob@a.example"} {
 		client.call("PUT", "/_control/accounts/"+a, map[string]any{})

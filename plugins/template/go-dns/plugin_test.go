@@ -33,8 +33,8 @@ func TestBinary(t *testing.T) {
 	})
 }
 
-// TestFailures checks the outcome for each failure of the provider.
-func TestFailures(t *testing.T) {
+// TestFailuresHaveTheRightOutcome checks the outcome for each failure of the provider.
+func TestFailuresHaveTheRightOutcome(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault simulate.Fault
 		want  sdk.Outcome
