@@ -139,7 +139,7 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 		for _, encoding := range []string{"identity", "gzip"} {
 			t.Run(path+" "+encoding, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					l := &pipeListener{make(chan net.Conn), make(chan struct{})}
+					listener := &pipeListener{make(chan net.Conn), make(chan struct{})}
 					server := httpapi.Server("", handler)
 					var closed atomic.Int32
 					server.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -147,12 +147,12 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 							closed.Add(1)
 						}
 					}
-					go func() { _ = server.Serve(l) }()
+					go func() { _ = server.Serve(listener) }()
 					request := "GET " + path + " HTTP/1.1\r\nHost: x\r\nAccept-Encoding: " + encoding + "\r\n\r\n"
 					before := heapInUse()
 					var unreadConns []net.Conn
 					for range slowClients {
-						conn := l.dial()
+						conn := listener.dial()
 						unreadConns = append(unreadConns, conn)
 						_, _ = io.WriteString(conn, request)
 					}
@@ -168,7 +168,7 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 					for _, conn := range unreadConns {
 						_ = conn.Close()
 					}
-					reader := l.dial()
+					reader := listener.dial()
 					_, _ = io.WriteString(reader, request)
 					answer, err := http.ReadResponse(bufio.NewReader(&slowReader{reader}), nil)
 					if err != nil {

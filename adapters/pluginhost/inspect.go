@@ -33,12 +33,12 @@ var ErrNotInCatalog = errors.New("there is no such plugin in the catalog")
 // catalog. Inspect fails when the catalog is invalid, and returns ErrNotInCatalog for an unknown
 // name. If a plugin does not work, Inspect sets Inspection.Problem and returns no error.
 func Inspect(o Options, names ...string) ([]Inspection, error) {
-	h, err := New(o)
+	host, err := New(o)
 	if err != nil {
 		return nil, err
 	}
-	defer h.Close()
-	entries, err := readCatalog(h.options.Dir)
+	defer host.Close()
+	entries, err := readCatalog(host.options.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func Inspect(o Options, names ...string) ([]Inspection, error) {
 	for i, e := range entries {
 		group.Go(func() {
 			inspections[i] = Inspection{Entry: e}
-			inspections[i].Description, inspections[i].Problem = h.inspect(e)
+			inspections[i].Description, inspections[i].Problem = host.inspect(e)
 		})
 	}
 	group.Wait()

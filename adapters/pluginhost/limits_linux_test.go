@@ -130,16 +130,16 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 	}
 	dir := pluginDir(t, "forks:puppet", "other:puppet")
 	shared := shareWithEveryone(t, dir, testserver.Program(t, "testdata/host"))
-	c := exec.Command(filepath.Join(shared, "host"), filepath.Join(shared, "plugins"), "forks=fork", "other")
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUser, Gid: testUser}}
-	c.Env = []string{"TMPDIR=" + filepath.Join(shared, "tmp")}
+	cmd := exec.Command(filepath.Join(shared, "host"), filepath.Join(shared, "plugins"), "forks=fork", "other")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUser, Gid: testUser}}
+	cmd.Env = []string{"TMPDIR=" + filepath.Join(shared, "tmp")}
 	logged := &logBuffer{}
-	c.Stderr = logged
-	stdout, err := c.StdoutPipe()
+	cmd.Stderr = logged
+	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -165,8 +165,8 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 		t.Errorf("the user has the processes %v", running)
 	}
 	waitForLine(t, logged, `"plugin has almost reached a limit"`, "plugin=forks", "resource=processes", "limit=64")
-	sendSignal(t, c.Process.Pid, unix.SIGTERM)
-	if err := c.Wait(); err != nil {
+	sendSignal(t, cmd.Process.Pid, unix.SIGTERM)
+	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
 	for _, pid := range processesOf(t, testUser) {

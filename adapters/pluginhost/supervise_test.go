@@ -230,12 +230,12 @@ func TestCancelledCallerDoesNotWaitForTheStart(t *testing.T) {
 // of the plugins is suspended.
 func TestPluginsExitWhenTheHostIsKilled(t *testing.T) {
 	dir := pluginDir(t, "one:puppet", "two:puppet")
-	c := exec.Command(testserver.Program(t, "testdata/host"), dir, "one", "two")
-	stdout, err := c.StdoutPipe()
+	cmd := exec.Command(testserver.Program(t, "testdata/host"), dir, "one", "two")
+	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(stdout)
@@ -248,10 +248,10 @@ func TestPluginsExitWhenTheHostIsKilled(t *testing.T) {
 		pids = append(pids, n)
 	}
 	suspend(t, pids[1])
-	if err := c.Process.Kill(); err != nil {
+	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Wait()
+	_ = cmd.Wait()
 	for _, p := range pids {
 		waitForExit(t, p, testTimeout)
 	}

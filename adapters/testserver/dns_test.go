@@ -18,32 +18,32 @@ import (
 
 func TestDNSServersAnswerAndLeaveNothing(t *testing.T) {
 	t.Setenv("TMPDIR", sharedTempDir(t))
-	p, err := testserver.StartPowerDNS(t.Context())
+	powerDNS, err := testserver.StartPowerDNS(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := testserver.StartBIND(t.Context(), "one.test", "two.test")
+	bind, err := testserver.StartBIND(t.Context(), "one.test", "two.test")
 	if err != nil {
-		p.Stop()
+		powerDNS.Stop()
 		t.Fatal(err)
 	}
 	for _, zone := range []string{"one.test.", "two.test."} {
 		q := new(wire.Msg).SetQuestion(zone, wire.TypeSOA)
-		answer, err := wire.Exchange(q, b.Addr)
+		answer, err := wire.Exchange(q, bind.Addr)
 		if err != nil || !answer.Authoritative || len(answer.Answer) != 1 {
 			t.Errorf("BIND answers %v, %v", answer, err)
 		}
 	}
-	if answer, err := wire.Exchange(new(wire.Msg).SetQuestion("one.test.", wire.TypeSOA), p.DNS); err != nil || answer.Rcode != wire.RcodeRefused {
+	if answer, err := wire.Exchange(new(wire.Msg).SetQuestion("one.test.", wire.TypeSOA), powerDNS.DNS); err != nil || answer.Rcode != wire.RcodeRefused {
 		t.Errorf("PowerDNS, which has no zones, answers %v, %v", answer, err)
 	}
-	p.Stop()
-	b.Stop()
-	api, err := url.Parse(p.API)
+	powerDNS.Stop()
+	bind.Stop()
+	api, err := url.Parse(powerDNS.API)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, addr := range []string{api.Host, p.DNS, b.Addr} {
+	for _, addr := range []string{api.Host, powerDNS.DNS, bind.Addr} {
 		if conn, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
 			_ = conn.Close()
 			t.Errorf("%s still listens", addr)

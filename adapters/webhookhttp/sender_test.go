@@ -235,10 +235,10 @@ func TestMessagesAreSent(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	})
-	s := New(Options{AllowPrivate: true, Roots: roots})
+	sender := New(Options{AllowPrivate: true, Roots: roots})
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // is ignored
 	sent := webhook.Message{URL: address + "/in?a=b", ID: "id", Timestamp: time.Unix(1700000000, 0), Signature: "v1,x v1,y", Body: []byte(`{"a":1}`)}
-	if r := s.Send(t.Context(), sent); !r.Accepted() || r.StatusCode != 202 || r.Duration <= 0 {
+	if r := sender.Send(t.Context(), sent); !r.Accepted() || r.StatusCode != 202 || r.Duration <= 0 {
 		t.Fatalf("%+v", r)
 	}
 	for name, want := range map[string]string{"webhook-id": "id", "webhook-timestamp": "1700000000", "webhook-signature": "v1,x v1,y",
@@ -250,10 +250,10 @@ func TestMessagesAreSent(t *testing.T) {
 	if got.Method != http.MethodPost || string(body) != `{"a":1}` || got.URL.RawQuery != "a=b" {
 		t.Errorf("%s %s %s", got.Method, got.URL, body)
 	}
-	if r := s.Send(t.Context(), webhook.Message{URL: address + "/moved"}); r.StatusCode != 307 || r.Accepted() || redirected != 0 {
+	if r := sender.Send(t.Context(), webhook.Message{URL: address + "/moved"}); r.StatusCode != 307 || r.Accepted() || redirected != 0 {
 		t.Errorf("a redirect: %+v, followed %d times", r, redirected)
 	}
-	if r := s.Send(t.Context(), webhook.Message{URL: address + "/busy"}); r.StatusCode != 429 || r.RetryAfter != 2*time.Minute {
+	if r := sender.Send(t.Context(), webhook.Message{URL: address + "/busy"}); r.StatusCode != 429 || r.RetryAfter != 2*time.Minute {
 		t.Errorf("a busy endpoint: %+v", r)
 	}
 	if r := New(Options{AllowPrivate: true}).Send(t.Context(), sent); r.Error != "the TLS certificate is not valid" {
@@ -261,7 +261,7 @@ func TestMessagesAreSent(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := s.Send(ended, sent); r.Error != "the try was interrupted" {
+	if r := sender.Send(ended, sent); r.Error != "the try was interrupted" {
 		t.Errorf("an interrupted try: %+v", r)
 	}
 	refused, err := net.Listen("tcp", "127.0.0.1:0")
@@ -269,7 +269,7 @@ func TestMessagesAreSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = refused.Close()
-	if r := s.Send(t.Context(), webhook.Message{URL: "http://" + refused.Addr().String()}); r.Error != "the endpoint refused the connection" {
+	if r := sender.Send(t.Context(), webhook.Message{URL: "http://" + refused.Addr().String()}); r.Error != "the endpoint refused the connection" {
 		t.Errorf("a closed port: %+v", r)
 	}
 }

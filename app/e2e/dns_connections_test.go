@@ -115,15 +115,15 @@ func checkConnections(t *testing.T, env []string, want ...object) {
 
 func TestOperatorManagesDNSConnections(t *testing.T) {
 	t.Parallel()
-	c := newCloudflareFake(t, "a.test", "b.test")
-	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), c.env()}
+	cloudflare := newCloudflareFake(t, "a.test", "b.test")
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), cloudflare.env()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	ann := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t).text("account_id")
 	add := func(file string, flags ...string) commandResult {
 		args := []string{"dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", file, "-o", "json"}
 		return runTenantry(t, env, append(args, flags...)...)
 	}
-	validFile := credentialFile(t, c.token)
+	validFile := credentialFile(t, cloudflare.token)
 	refused := add(credentialFile(t, "another"+rand.Text())).checkError(t, cli.ExitExternal, "provider_credential_rejected")
 	if !strings.HasSuffix(refused.Message, "; nothing is stored") || refused.Fix != "use a credential that the provider accepts and that has the necessary permissions" {
 		t.Errorf("got %v", refused)
@@ -136,13 +136,13 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 	second := add(validFile).mustJSON(t)
 	checkConnections(t, env, first, second)
 
-	c.revoked.Store(true)
+	cloudflare.revoked.Store(true)
 	failed := runTenantry(t, env, "dns-connection", "test", "--connection", first.text("connection_id"), "-o", "json")
 	failed.checkError(t, cli.ExitExternal, "provider_credential_rejected")
 	first["status"] = "failed"
 	delete(first, "tested_at")
 	checkConnections(t, env, first, second)
-	c.revoked.Store(false)
+	cloudflare.revoked.Store(false)
 	runTenantry(t, env, "keyset", "rotate", "-o", "json").mustJSON(t)
 	tested := runTenantry(t, env, "dns-connection", "test", "--connection", first.text("connection_id"), "-o", "json").mustJSON(t)
 	checkMembers(t, "test", tested, dnsConnectionMembers)
@@ -156,7 +156,7 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 		runTenantry(t, env, "dns-connection", action, "--connection", second.text("connection_id"), "-o", "json").checkError(t, cli.ExitNotFound, "dns_connection_not_found")
 	}
 	checkConnections(t, env, first)
-	c.checkLifecycle(t, env, ann)
+	cloudflare.checkLifecycle(t, env, ann)
 }
 
 // checkLifecycle checks that a backup contains a stored connection, that the audit events do not
@@ -276,11 +276,11 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 // provider has not answered when the command is killed.
 func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 	t.Parallel()
-	c := newCloudflareFake(t, "a.test")
-	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), c.env()}
+	cloudflare := newCloudflareFake(t, "a.test")
+	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), cloudflare.env()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
-	file := credentialFile(t, c.token)
+	file := credentialFile(t, cloudflare.token)
 	for round, outcomeName := range []string{"unanswered", "answered", "unanswered", "answered", "answered"} {
 		called, killed := make(chan struct{}, 100), make(chan struct{})
 		onCall := func() {
@@ -289,7 +289,7 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 				<-killed
 			}
 		}
-		c.onCall.Store(&onCall)
+		cloudflare.onCall.Store(&onCall)
 		p, err := launchProcess(requirePrograms(t, releaseBuild), env, io.Discard, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare",
 			"--credential-file", file, "--name", fmt.Sprint(outcomeName, " ", round))
 		must(t, err)
@@ -297,7 +297,7 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 		p.kill()
 		close(killed)
 	}
-	c.onCall.Store(nil)
+	cloudflare.onCall.Store(nil)
 	list := runTenantry(t, env, "dns-connection", "list", "-o", "json").mustJSON(t).objects("connections")
 	for _, connection := range list {
 		if strings.HasPrefix(connection.text("name"), "unanswered") {

@@ -107,25 +107,25 @@ func (r *enforcingReplicas) enforceConcurrently() {
 // unblock each mailbox once, and share the request budget of a tenant's trace.
 func TestReplicasShareEnforcement(t *testing.T) {
 	t.Parallel()
-	r := newEnforcingReplicas(t)
-	r.setClocks(object{"now": "2031-03-10T10:00:00Z"})
-	r.addLimitedTenant(5, "ada", "max")
-	r.addLimitedTenant(5, "ada")
+	replicas := newEnforcingReplicas(t)
+	replicas.setClocks(object{"now": "2031-03-10T10:00:00Z"})
+	replicas.addLimitedTenant(5, "ada", "max")
+	replicas.addLimitedTenant(5, "ada")
 	rounds := 2
 	if soak.Enabled() {
 		rounds = 10
 	}
 	for round := range rounds {
-		for _, limited := range r.tenants {
+		for _, limited := range replicas.tenants {
 			limited.send(0, 6+round)
 		}
-		r.enforceConcurrently()
-		for _, limited := range r.tenants {
+		replicas.enforceConcurrently()
+		for _, limited := range replicas.tenants {
 			limited.checkBlocked(0)
 		}
-		r.setClocks(object{"advance": "24h"})
-		r.enforceConcurrently()
-		for _, limited := range r.tenants {
+		replicas.setClocks(object{"advance": "24h"})
+		replicas.enforceConcurrently()
+		for _, limited := range replicas.tenants {
 			limited.checkBlocked()
 			want := []string{}
 			for n := range round + 1 {
@@ -140,7 +140,7 @@ func TestReplicasShareEnforcement(t *testing.T) {
 			}
 		}
 	}
-	r.checkTraceBudget()
+	replicas.checkTraceBudget()
 }
 
 // checkTraceBudget leaves three pages in the first tenant's trace budget, which is refilled after

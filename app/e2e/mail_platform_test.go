@@ -102,21 +102,21 @@ func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 // then a person who is not an administrator signs in, then the administrator connects the tenant.
 func (tenant accountTenant) connectByHand(watch *vendorCheck, host string) {
 	tenant.t.Helper()
-	b := newBrowser(tenant.t)
-	b.client.Transport = watch
+	browser := newBrowser(tenant.t)
+	browser.client.Transport = watch
 	callback := func(decision string) page {
-		address := b.answerConsent(tenant.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, decision)
+		address := browser.answerConsent(tenant.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, decision)
 		if to, err := url.Parse(address); err != nil || to.Host != host || to.Path != "/connect/example/callback" {
 			tenant.t.Fatalf("the platform redirects to %s", address)
 		}
-		return b.open(address)
+		return browser.open(address)
 	}
 	signIn := func(username string) page {
-		address := b.submit(b.open(callback("accept").location), url.Values{"username": {username}, "decision": {"accept"}}).location
+		address := browser.submit(browser.open(callback("accept").location), url.Values{"username": {username}, "decision": {"accept"}}).location
 		if to, err := url.Parse(address); err != nil || to.Path != "/connect/example/signin" {
 			tenant.t.Fatalf("the platform redirects to %s", address)
 		}
-		return b.open(address)
+		return browser.open(address)
 	}
 	if declined := callback("deny"); declined.status != http.StatusForbidden {
 		tenant.t.Errorf("declined: %d %s", declined.status, declined.text)
@@ -131,7 +131,7 @@ func (tenant accountTenant) connectByHand(watch *vendorCheck, host string) {
 			tenant.t.Errorf("the page does not say %q: %s", words, confirmation.text)
 		}
 	}
-	if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
+	if result := browser.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
 		tenant.t.Errorf("%d %s", result.status, result.text)
 	}
 	tenant.checkTenants(tenant.guid)

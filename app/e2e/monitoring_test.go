@@ -98,14 +98,14 @@ func metricsOfBusyService(t *testing.T) exposedMetrics {
 	for range 31 { // one more than the limit
 		tenant.do("GET", tenant.ready.APIURL+tenant.domainPath("unknown.example", "/dkim-status"), tenant.key, nil)
 	}
-	s := parseMetrics(tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw)
+	metrics := parseMetrics(tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw)
 	for name, labels := range metricsOfOtherTests {
-		s[name] = map[string][]string{"job": nil, "instance": nil}
+		metrics[name] = map[string][]string{"job": nil, "instance": nil}
 		for _, label := range labels {
-			s[name][label] = nil
+			metrics[name][label] = nil
 		}
 	}
-	return s
+	return metrics
 }
 
 // metricsOfOtherTests are the metrics that first appear with a blocked mailbox or a message to a

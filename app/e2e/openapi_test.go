@@ -99,7 +99,7 @@ var validatorMutex sync.Mutex
 // in the document.
 func checkDocumented(t *testing.T, method, path string, got reply) error {
 	t.Helper()
-	d, err := publishedDocument()
+	document, err := publishedDocument()
 	must(t, err)
 	if got.header.Get("X-Request-ID") == "" {
 		return errors.New("no X-Request-ID")
@@ -109,7 +109,7 @@ func checkDocumented(t *testing.T, method, path string, got reply) error {
 			return err
 		}
 	}
-	if !d.hasOperation(method, path) {
+	if !document.hasOperation(method, path) {
 		return nil
 	}
 	request, err := http.NewRequest(method, "http://localhost"+path, http.NoBody)
@@ -119,7 +119,7 @@ func checkDocumented(t *testing.T, method, path string, got reply) error {
 	answer := &http.Response{StatusCode: got.status, Header: got.header, Body: io.NopCloser(bytes.NewReader(got.raw)), Request: request}
 	validatorMutex.Lock()
 	defer validatorMutex.Unlock()
-	if ok, problems := d.validator.ValidateHttpResponse(request, answer); !ok {
+	if ok, problems := document.validator.ValidateHttpResponse(request, answer); !ok {
 		return fmt.Errorf("not as documented: %v", problems)
 	}
 	return nil
@@ -128,7 +128,7 @@ func checkDocumented(t *testing.T, method, path string, got reply) error {
 // checkDocumentedMessage checks a message to a webhook against the entry of its type in the
 // document.
 func checkDocumentedMessage(header http.Header, kind string, body []byte) error {
-	d, err := publishedDocument()
+	document, err := publishedDocument()
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func checkDocumentedMessage(header http.Header, kind string, body []byte) error 
 	sent.Header = header
 	validatorMutex.Lock()
 	defer validatorMutex.Unlock()
-	if ok, problems := d.validator.ValidateHttpRequest(sent); !ok {
+	if ok, problems := document.validator.ValidateHttpRequest(sent); !ok {
 		return fmt.Errorf("not as documented: %v", problems)
 	}
 	return nil
@@ -218,14 +218,14 @@ func pathMatches(template, path []string) bool {
 func TestServedOpenAPIMatchesTheCommand(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
-	d, err := publishedDocument()
+	document, err := publishedDocument()
 	must(t, err)
 	served := c.do("GET", c.ready.APIURL+"/openapi.json", "", nil)
-	if served.status != http.StatusOK || !bytes.Equal(served.raw, d.raw) {
+	if served.status != http.StatusOK || !bytes.Equal(served.raw, document.raw) {
 		t.Errorf("/openapi.json answered %d, not the document that `tenantry openapi` prints", served.status)
 	}
-	if len(d.operations) < 15 {
-		t.Errorf("only %d operations", len(d.operations))
+	if len(document.operations) < 15 {
+		t.Errorf("only %d operations", len(document.operations))
 	}
 	if version := served.text("openapi"); !strings.HasPrefix(version, "3.1") {
 		t.Errorf("OpenAPI %s", version)
@@ -265,10 +265,10 @@ func TestGeneratedClientsOnboardATenant(t *testing.T) {
 // connections.
 func TestAPITakesNoDNSCredential(t *testing.T) {
 	t.Parallel()
-	d, err := publishedDocument()
+	document, err := publishedDocument()
 	must(t, err)
 	var doc object
-	must(t, json.Unmarshal(d.raw, &doc))
+	must(t, json.Unmarshal(document.raw, &doc))
 	credentialFields, bodies := accountFields(t), 0
 	for path, item := range doc["paths"].(map[string]any) {
 		for method, operation := range item.(map[string]any) {

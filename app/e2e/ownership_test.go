@@ -113,10 +113,10 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	addWaitingRuns(t, filepath.Join(folder, "tenantry.db"), first, second)
 	first.addIntegration()
 	second.addIntegration()
-	d, err := publishedDocument()
+	document, err := publishedDocument()
 	must(t, err)
 	c.control("DELETE", "/calls", nil)
-	for _, op := range d.operations {
+	for _, op := range document.operations {
 		name := op.method + " " + op.path
 		params := pathParameters(op.path)
 		if len(params) == 0 && unownedOperations[name] == "" {
@@ -157,7 +157,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	addWaitingRuns(t, file, first, second)
 	first.addIntegration()
 	first.post(first.path("/mailbox-limits"), object{"daily_send_limit": 25})
-	d, err := publishedDocument()
+	document, err := publishedDocument()
 	must(t, err)
 	withBounds := func(bounds object) accountResources {
 		resources, body := first, object{"name": "bounded", "scopes": []string{"*"}}
@@ -172,7 +172,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	reader := withBounds(object{"scopes": slices.DeleteFunc(access.Words(access.OperationScopes()), func(s string) bool { return strings.HasSuffix(s, ":write") })})
 	expired := first
 	expired.key = addExpiredKey(t, file, first)
-	for _, op := range d.operations {
+	for _, op := range document.operations {
 		name := op.method + " " + op.path
 		t.Run(name, func(t *testing.T) {
 			body := validBodies[name]
@@ -184,7 +184,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 			if got := expired.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key"); !strings.Contains(got.text("detail"), "expired") {
 				t.Errorf("an expired key: %s", got.raw)
 			}
-			if scope := d.scopes[op]; strings.HasSuffix(scope, ":write") {
+			if scope := document.scopes[op]; strings.HasSuffix(scope, ":write") {
 				got := reader.caller.withT(t).expect(op.method, path, body, 403, "insufficient_scope")
 				checkValues(t, got.object, object{"required_scope": scope})
 			} else {

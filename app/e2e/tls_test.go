@@ -37,13 +37,13 @@ func newCertificate(t *testing.T, serial int64) (certificate, key []byte) {
 // servedSerial returns the serial number of the certificate that a new connection gets.
 func servedSerial(t *testing.T, address string) int64 {
 	t.Helper()
-	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 	must(t, err)
-	defer func() { _ = c.Close() }()
-	if got := c.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+	defer func() { _ = conn.Close() }()
+	if got := conn.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
 		t.Errorf("it speaks %q", got)
 	}
-	return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
 // TestServeReloadsItsTLSCertificate checks that the service supports only TLS 1.2 and 1.3, reloads

@@ -158,10 +158,10 @@ func checkHosts(t T, d sdk.Description) {
 // callers must add neither the domain itself nor a name below it.
 func checkFacts(t T, d sdk.Description) {
 	t.Helper()
-	f := d.MailPlatform
-	hosts := slices.Concat(f.Hosts.Exchanges, f.Hosts.Signers, f.Hosts.Verification)
+	facts := d.MailPlatform
+	hosts := slices.Concat(facts.Hosts.Exchanges, facts.Hosts.Signers, facts.Hosts.Verification)
 	if d.Kind != wire.KindMail {
-		if len(hosts)+len(f.BuiltinDomains) > 0 {
+		if len(hosts)+len(facts.BuiltinDomains) > 0 {
 			t.Error("only a mail platform has built-in domains and mail hosts")
 		}
 		return
@@ -171,14 +171,14 @@ func checkFacts(t T, d sdk.Description) {
 			t.Errorf("the mail host %q is not a domain in lower case with a leading dot, such as .mx.acme.com", host)
 		}
 	}
-	for _, domain := range f.BuiltinDomains {
+	for _, domain := range facts.BuiltinDomains {
 		if !domainName.MatchString(domain) {
 			t.Errorf("the built-in domain %q is not a domain in lower case without a leading dot, such as mail.acme.com", domain)
 		}
 	}
-	isShown := func(field sdk.Field) bool { return field.Name == f.ApplicationField && !field.Secret }
-	if f.ApplicationField != "" && !slices.ContainsFunc(d.Fields, isShown) {
-		t.Errorf("the id of the application, %q, is not a setting of the plugin, or is secret", f.ApplicationField)
+	isShown := func(field sdk.Field) bool { return field.Name == facts.ApplicationField && !field.Secret }
+	if facts.ApplicationField != "" && !slices.ContainsFunc(d.Fields, isShown) {
+		t.Errorf("the id of the application, %q, is not a setting of the plugin, or is secret", facts.ApplicationField)
 	}
 }
 

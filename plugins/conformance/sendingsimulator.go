@@ -37,11 +37,11 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 		}
 		return env, account, func() string {
 			t.Helper()
-			s, err := env.With().StartSignIn(t.Context(), "anna@a.example")
+			signIn, err := env.With().StartSignIn(t.Context(), "anna@a.example")
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s.URL
+			return signIn.URL
 		}
 	}
 	t.Run("a sign-in link works once for ten minutes", func(t R) {

@@ -62,8 +62,8 @@ type provider struct {
 
 // provider returns the provider for a connection. It fails if a setting is invalid.
 func (s *processState) provider(conn sdk.Connection) (sdk.DNSProvider, error) {
-	u, err := url.Parse(strings.TrimSpace(conn.Settings["api_url"]))
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "https" && u.Scheme != "http") {
+	apiURL, err := url.Parse(strings.TrimSpace(conn.Settings["api_url"]))
+	if err != nil || apiURL.Host == "" || apiURL.User != nil || apiURL.RawQuery != "" || (apiURL.Scheme != "https" && apiURL.Scheme != "http") {
 		return nil, sdk.Misconfigured("api_url", "it must be a URL such as https://dns.example.com:8081")
 	}
 	key := conn.Secrets["api_key"]
@@ -74,7 +74,7 @@ func (s *processState) provider(conn sdk.Connection) (sdk.DNSProvider, error) {
 	if err != nil {
 		return nil, sdk.Misconfigured("allow_private", "it must be true or false")
 	}
-	if u.Scheme == "http" && !allowPrivate {
+	if apiURL.Scheme == "http" && !allowPrivate {
 		return nil, sdk.Misconfigured("api_url", "http would send the key in clear; give an https URL, or have the operator set allow_private for a server in their own network")
 	}
 	p := &provider{key: key, http: s.guarded, locks: s.locks}
@@ -82,7 +82,7 @@ func (s *processState) provider(conn sdk.Connection) (sdk.DNSProvider, error) {
 		p.http = s.unguarded
 	}
 	p.http = s.waits.Client(p.http, conn.Fingerprint())
-	path := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api/v1")
-	p.base = u.Scheme + "://" + u.Host + path + "/api/v1/servers/" + url.PathEscape(cmp.Or(conn.Settings["server_id"], serverID))
+	path := strings.TrimSuffix(strings.TrimRight(apiURL.Path, "/"), "/api/v1")
+	p.base = apiURL.Scheme + "://" + apiURL.Host + path + "/api/v1/servers/" + url.PathEscape(cmp.Or(conn.Settings["server_id"], serverID))
 	return p, nil
 }

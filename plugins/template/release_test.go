@@ -72,7 +72,7 @@ func writeModuleProxy(t *testing.T, version string) string {
 			nested = append(nested, path.Dir(name)+"/")
 		}
 	}
-	w := zip.NewWriter(archive)
+	zipWriter := zip.NewWriter(archive)
 	for _, name := range files {
 		if slices.ContainsFunc(nested, func(other string) bool { return strings.HasPrefix(name, other) }) {
 			continue
@@ -84,7 +84,7 @@ func writeModuleProxy(t *testing.T, version string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		entry, err := w.Create(SDKModule + "@" + version + "/" + name)
+		entry, err := zipWriter.Create(SDKModule + "@" + version + "/" + name)
 		if err == nil {
 			_, err = io.Copy(entry, content)
 		}
@@ -93,7 +93,7 @@ func writeModuleProxy(t *testing.T, version string) string {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
+	if err := zipWriter.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return proxy

@@ -70,33 +70,33 @@ func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
 func TestKillAlsoKillsGrandchildren(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
-	r, err := newRunner(Launch{Exe: "/bin/sh", Name: "sh"})
+	runner, err := newRunner(Launch{Exe: "/bin/sh", Name: "sh"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.cmd.Args = []string{"sh", "-c", "sleep 600 & echo $! >&2; wait"}
-	if err := r.Start(t.Context()); err != nil {
+	runner.cmd.Args = []string{"sh", "-c", "sleep 600 & echo $! >&2; wait"}
+	if err := runner.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w := &lineWriter{emit: func(l []byte) {
 		mu.Lock()
 		lines = append(lines, string(l))
 		mu.Unlock()
-		_ = r.Kill(context.Background())
+		_ = runner.Kill(context.Background())
 	}}
 	buf := make([]byte, 64)
 	for {
-		n, err := r.stderr.Read(buf)
+		n, err := runner.stderr.Read(buf)
 		_, _ = w.Write(buf[:n])
 		if err != nil {
 			break // the grandchild no longer holds the pipe
 		}
 	}
-	if err := r.Wait(t.Context()); err == nil || len(lines) != 1 {
+	if err := runner.Wait(t.Context()); err == nil || len(lines) != 1 {
 		t.Fatalf("the process printed %v and exited with %v", lines, err)
 	}
-	if r.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Fatalf("it ended with %v", r.state)
+	if runner.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("it ended with %v", runner.state)
 	}
 }
 

@@ -268,7 +268,7 @@ func (u *user) setPassword(v any, bannedWords []string) *graphError {
 // isComplex reports whether a password follows Microsoft's rule: it has 8 to 256 characters, from
 // at least three of four classes.
 func isComplex(password string) bool {
-	n := utf8.RuneCountInString(password)
+	length := utf8.RuneCountInString(password)
 	var characterClasses [4]bool
 	for _, r := range password {
 		switch {
@@ -288,7 +288,7 @@ func isComplex(password string) bool {
 			classCount++
 		}
 	}
-	return n >= 8 && n <= 256 && classCount >= 3
+	return length >= 8 && length <= 256 && classCount >= 3
 }
 
 // isBanned reports whether a password is a banned word after normalization. The normalization

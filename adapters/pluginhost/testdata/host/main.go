@@ -24,7 +24,7 @@ func main() {
 	stop := make(chan os.Signal, 1)
 	// A test may send SIGTERM as soon as it has read the first line of output.
 	signal.Notify(stop, syscall.SIGTERM)
-	h, err := pluginhost.New(pluginhost.Options{
+	host, err := pluginhost.New(pluginhost.Options{
 		Dir: os.Args[1], Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Supervision: pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute},
 		Limits:      wire.Limits{Processes: 64},
@@ -36,7 +36,7 @@ func main() {
 	for _, argument := range os.Args[2:] {
 		name, do, _ := strings.Cut(argument, "=")
 		connection := wire.Connection{Settings: map[string]string{"do": do}}
-		p, err := h.Mail(name, func(context.Context) (wire.Connection, error) { return connection, nil }).For("t").Profile(context.Background())
+		p, err := host.Mail(name, func(context.Context) (wire.Connection, error) { return connection, nil }).For("t").Profile(context.Background())
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -44,5 +44,5 @@ func main() {
 		fmt.Println(p.Name)
 	}
 	<-stop
-	h.Close()
+	host.Close()
 }
