@@ -230,22 +230,22 @@ func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspect
 	if err != nil {
 		return Inspection{}, "", err
 	}
-	e, err := describe(ctx, source, sum, filepath.Base(file), limits)
+	entry, err := describe(ctx, source, sum, filepath.Base(file), limits)
 	if err != nil {
 		return Inspection{}, "", err
 	}
-	e.SHA256, e.File = sum, filepath.Base(file)
-	if err := e.check(); err != nil {
+	entry.SHA256, entry.File = sum, filepath.Base(file)
+	if err := entry.check(); err != nil {
 		return Inspection{}, "", fmt.Errorf("its description: %w", err)
 	}
 	o := Options{Dir: filepath.Dir(source), Limits: limits, Supervision: SupervisionPolicy{StartTimeout: describeTimeout}}.withDefaults()
-	sourceEntry := e
+	sourceEntry := entry
 	sourceEntry.File = filepath.Base(source)
 	d, err := (&Host{options: o}).inspect(sourceEntry)
 	if err != nil {
 		return Inspection{}, "", fmt.Errorf("it does not work with this version of tenantry: %w", err)
 	}
-	return Inspection{Entry: e, Description: d}, source, nil
+	return Inspection{Entry: entry, Description: d}, source, nil
 }
 
 // describe runs a plugin with the argument `describe`. The plugin gets no variable of the host's

@@ -26,12 +26,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) == "" {
 		os.Exit(m.Run())
 	}
-	p, err := testserver.StartPostgres(context.Background())
+	postgres, err := testserver.StartPostgres(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println(p.URL)
+	fmt.Println(postgres.URL)
 	select {}
 }
 

@@ -16,24 +16,24 @@ import (
 
 func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", sharedTempDir(t))
-	r := testserver.NewRedis(t)
-	serverURL, err := url.Parse(r.URL)
+	redis := testserver.NewRedis(t)
+	serverURL, err := url.Parse(redis.URL)
 	if err != nil || serverURL.Hostname() != "127.0.0.1" {
-		t.Fatalf("%q is not on loopback (%v)", r.URL, err)
+		t.Fatalf("%q is not on loopback (%v)", redis.URL, err)
 	}
-	r.DeleteAllData(t)
+	redis.DeleteAllData(t)
 	if owner := serverUser(t, "tenantry-redis-*"); owner == 0 {
 		t.Error("the server runs as root")
 	}
-	r.Stop()
+	redis.Stop()
 	if conn, err := net.Dial("tcp", serverURL.Host); err == nil {
 		_ = conn.Close()
 		t.Error("the stopped server accepts connections")
 	}
-	r.Start(t)
-	r.DeleteAllData(t)
-	r.Suspend(t)
-	r.Stop()
+	redis.Start(t)
+	redis.DeleteAllData(t)
+	redis.Suspend(t)
+	redis.Stop()
 	if remaining, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-redis-*")); len(remaining) > 0 {
 		t.Errorf("still exists: %v", remaining)
 	}

@@ -57,11 +57,11 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	svc.env = append(svc.env, "TENANTRY_WEBHOOKS_ALLOW_PRIVATE=true")
 	keys := svc.addAccounts(benchEndpoints / perAccount)
 	p, api := svc.serve()
-	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	defer c.CloseIdleConnections()
+	httpClient := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer httpClient.CloseIdleConnections()
 	for i := range benchEndpoints {
 		behaviour := map[int]string{3: "hang", 7: "fail"}[i%10]
-		svc.post(c, keys[i/perAccount], api+"/v1/webhooks", fmt.Sprintf(`{"url":"%s/%s","event_types":["*"]}`, server.URL, behaviour))
+		svc.post(httpClient, keys[i/perAccount], api+"/v1/webhooks", fmt.Sprintf(`{"url":"%s/%s","event_types":["*"]}`, server.URL, behaviour))
 	}
 	const events = int(benchDuration/time.Second) * benchEventRate
 	postgres := postgresProcess(b, svc.database)
@@ -71,7 +71,7 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	for range 16 {
 		writers.Go(func() {
 			for i := range eventNumbers {
-				svc.post(c, keys[i%len(keys)], api+"/v1/keys", `{"name":"bench","scopes":["events:read"]}`)
+				svc.post(httpClient, keys[i%len(keys)], api+"/v1/keys", `{"name":"bench","scopes":["events:read"]}`)
 			}
 		})
 	}

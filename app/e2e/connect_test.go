@@ -98,10 +98,10 @@ func TestReconnectRenewsTheConsent(t *testing.T) {
 	domain, mailbox := tenant.get(tenant.path("/domains")).objects("domains")[0], tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0]
 
 	// The last slot is taken between the link and the confirmation.
-	b := newBrowser(t)
-	confirmation := b.openConfirmation(tenant)
+	browser := newBrowser(t)
+	confirmation := browser.openConfirmation(tenant)
 	other.connect()
-	if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
+	if result := browser.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
 		t.Errorf("%d %s", result.status, result.text)
 	}
 	after := tenant.get(tenant.path(""))
@@ -121,9 +121,9 @@ func TestConnectRefusesATenantOfADifferentAccount(t *testing.T) {
 	c := sharedSandbox(t)
 	owner, other := c.newAccount(nil), c.newAccount(nil)
 	tenant := owner.newTenant(nil).connect()
-	b := newBrowser(t)
-	confirmation := b.openConfirmation(accountTenant{other, tenant.guid, tenant.admin})
-	result := b.submit(confirmation, url.Values{"decision": {"connect"}})
+	browser := newBrowser(t)
+	confirmation := browser.openConfirmation(accountTenant{other, tenant.guid, tenant.admin})
+	result := browser.submit(confirmation, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, result)
 	if result.status != http.StatusConflict || strings.Contains(result.text, owner.email) || strings.Contains(result.text, owner.id) {
 		t.Errorf("%d %s", result.status, result.text)
@@ -152,10 +152,10 @@ func TestConnectRefusesWhenTheLastSlotIsTaken(t *testing.T) {
 func TestConnectRefusesWhenThePlanLapsed(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	tenant, b := c.newTenant(nil), newBrowser(t)
-	confirmation := b.openConfirmation(tenant)
+	tenant, browser := c.newTenant(nil), newBrowser(t)
+	confirmation := browser.openConfirmation(tenant)
 	c.setPlan(object{"plan": "complete", "active": false})
-	if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusPaymentRequired {
+	if result := browser.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusPaymentRequired {
 		t.Errorf("%d %s", result.status, result.text)
 	}
 	c.setPlan(object{"plan": "complete", "active": true})
@@ -427,12 +427,12 @@ func TestPagesWorkInChromium(t *testing.T) {
 		}
 		walks, sessions = append(walks, walk), append(sessions, link.text("id"))
 	}
-	d, err := publishedDocument()
+	document, err := publishedDocument()
 	must(t, err)
 	task, err := json.Marshal(object{
 		"api": c.ready.APIURL, "shots": os.Getenv("TENANTRY_SHOTS"), "walks": walks,
 		"schemes": soak.Sample(t, []int{0, 1, 2}, 1), "viewports": soak.Sample(t, []int{0, 1}, 1),
-		"codes": []string{"invalid_request", "exchange_bootstrap_not_ready", "provider_timeout"}, "operations": len(d.operations) + d.webhooks,
+		"codes": []string{"invalid_request", "exchange_bootstrap_not_ready", "provider_timeout"}, "operations": len(document.operations) + document.webhooks,
 	})
 	must(t, err)
 	chromium := exec.CommandContext(t.Context(), "node", "pages.mjs", string(task))

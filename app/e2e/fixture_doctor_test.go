@@ -105,19 +105,19 @@ func makeReadableByAll(t *testing.T, path string) string {
 // serveTCP serves each connection in a goroutine until the test ends. It returns the address.
 func serveTCP(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	t.Cleanup(func() { _ = l.Close() })
+	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
-			conn, err := l.Accept()
+			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
 			go serve(conn)
 		}
 	}()
-	return l.Addr().String()
+	return listener.Addr().String()
 }
 
 // silentServer starts a server that accepts connections and never answers. It returns its URL.

@@ -260,21 +260,21 @@ func (h *cloudflareHost) replaceRecords(t testing.TB, zone string, records []zon
 	body := []map[string]any{}
 	for _, line := range records {
 		content := strings.TrimSuffix(line.plainText(), ".")
-		r := map[string]any{"type": line.recordType, "name": line.name, "ttl": line.ttl}
+		record := map[string]any{"type": line.recordType, "name": line.name, "ttl": line.ttl}
 		switch line.recordType {
 		case dns.MX, "SRV":
 			preference, rest, _ := strings.Cut(line.plainText(), " ")
-			r["priority"] = json.Number(preference)
+			record["priority"] = json.Number(preference)
 			if content = strings.TrimSuffix(rest, "."); content == "" {
 				content = "."
 			}
 		case dns.TXT:
 			content = line.zoneFileText()
 		case dns.CNAME:
-			r["settings"] = map[string]any{"flatten_cname": strings.HasSuffix(line.text, flattenedMark)}
+			record["settings"] = map[string]any{"flatten_cname": strings.HasSuffix(line.text, flattenedMark)}
 		}
-		r["content"], r["proxied"] = content, strings.HasSuffix(line.text, proxiedMark)
-		body = append(body, r)
+		record["content"], record["proxied"] = content, strings.HasSuffix(line.text, proxiedMark)
+		body = append(body, record)
 	}
 	h.control(t, http.MethodPut, "/zones/"+zone, map[string]string{}, nil)
 	h.control(t, http.MethodPut, "/zones/"+zone+"/records", body, nil)

@@ -165,13 +165,13 @@ func TestMailboxConnectionsPassThroughAllStates(t *testing.T) {
 // pending.
 func (i testIntegration) checkConnect() {
 	i.t.Helper()
-	s := i.beginSession(0)
-	checkMembers(i.t, "init", s.answer.object, "status integration_id provider mailbox_id mailbox session_id auth_url expires_at")
-	checkValues(i.t, s.answer.object, object{"status": "pending", "integration_id": i.id, "provider": i.provider, "mailbox": i.address(0)})
+	session := i.beginSession(0)
+	checkMembers(i.t, "init", session.answer.object, "status integration_id provider mailbox_id mailbox session_id auth_url expires_at")
+	checkValues(i.t, session.answer.object, object{"status": "pending", "integration_id": i.id, "provider": i.provider, "mailbox": i.address(0)})
 	i.expect("POST", i.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "oauth_session_pending")
-	pending := i.get(s.statusPath())
+	pending := i.get(session.statusPath())
 	checkMembers(i.t, "status", pending.object, "status integration_id mailbox_id session_id provider_account_id provider_account_name connected_at expires_at")
-	checkValues(i.t, pending.object, object{"status": "pending", "session_id": s.id, "provider_account_id": nil, "connected_at": nil, "expires_at": s.answer.object["expires_at"]})
+	checkValues(i.t, pending.object, object{"status": "pending", "session_id": session.id, "provider_account_id": nil, "connected_at": nil, "expires_at": session.answer.object["expires_at"]})
 	i.checkConnection(0, "pending")
 	checkValues(i.t, i.get(i.path("")).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
 
@@ -180,8 +180,8 @@ func (i testIntegration) checkConnect() {
 	atOtherPlatform.expect("POST", atOtherPlatform.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "capability_not_supported")
 	secondIntegration.expect("POST", secondIntegration.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
 
-	s.signIn(i.address(0), "accept")
-	connected := s.waitForStatus("connected")
+	session.signIn(i.address(0), "accept")
+	connected := session.waitForStatus("connected")
 	if connected.object["provider_account_id"] == nil || connected.object["connected_at"] == nil {
 		i.t.Errorf("connected as %s", connected.raw)
 	}

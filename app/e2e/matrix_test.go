@@ -225,26 +225,26 @@ func (row matrixRow) checkAnswer(t *testing.T, got, original reply) {
 // send sends the request of an attempt. Its request id is its trace id.
 func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), op.method, f.owner.ready.APIURL+fillPath(a.path, a.ids), strings.NewReader(a.body))
+	request, err := http.NewRequestWithContext(t.Context(), op.method, f.owner.ready.APIURL+fillPath(a.path, a.ids), strings.NewReader(a.body))
 	must(t, err)
 	trace := newTraceID()
-	r.Header = http.Header{"Authorization": a.auth, "X-Request-Id": {trace}, "Traceparent": {"00-" + trace + "-00f067aa0ba902b7-01"}}
+	request.Header = http.Header{"Authorization": a.auth, "X-Request-Id": {trace}, "Traceparent": {"00-" + trace + "-00f067aa0ba902b7-01"}}
 	if a.auth == nil {
-		r.Header.Set("Authorization", "Bearer "+a.account.key)
+		request.Header.Set("Authorization", "Bearer "+a.account.key)
 	}
 	if op.method != http.MethodGet {
-		r.Header["Idempotency-Key"] = a.idempotencyKeys
+		request.Header["Idempotency-Key"] = a.idempotencyKeys
 	}
 	if a.body != "" {
-		r.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Content-Type", "application/json")
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := http.DefaultClient.Do(request)
 	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
 	must(t, err)
 	got := parseReply(answer, raw)
-	if err := checkDocumented(t, op.method, r.URL.EscapedPath(), got); err != nil {
+	if err := checkDocumented(t, op.method, request.URL.EscapedPath(), got); err != nil {
 		t.Errorf("%d: %v\n%s", got.status, err, raw)
 	}
 	return got

@@ -161,8 +161,8 @@ func newOutsideModule(t *testing.T, plugin string) outsideModule {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	must(t, err)
-	o, sdkCopy := outsideModule{filepath.Join(t.TempDir(), plugin)}, filepath.Join(t.TempDir(), "tenantry")
-	must(t, os.CopyFS(o.dir, os.DirFS(filepath.Join(root, "plugins", plugin))))
+	module, sdkCopy := outsideModule{filepath.Join(t.TempDir(), plugin)}, filepath.Join(t.TempDir(), "tenantry")
+	must(t, os.CopyFS(module.dir, os.DirFS(filepath.Join(root, "plugins", plugin))))
 	listPackages := exec.Command("go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}"}, authorPackages...)...)
 	listPackages.Dir = root
 	out, err := listPackages.Output()
@@ -181,8 +181,8 @@ func newOutsideModule(t *testing.T, plugin string) outsideModule {
 	if _, err := os.Stat(filepath.Join(sdkCopy, "app")); !os.IsNotExist(err) {
 		t.Fatalf("the SDK depends on package app: %v", err)
 	}
-	o.run(t, "go", "mod", "edit", "-replace", repository+"="+sdkCopy)
-	return o
+	module.run(t, "go", "mod", "edit", "-replace", repository+"="+sdkCopy)
+	return module
 }
 
 // copyFiles copies files from one folder to another. names are paths in the folder.

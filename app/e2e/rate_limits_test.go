@@ -82,12 +82,12 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 	}
 	before := fmt.Sprint(providerCalls(tenant.client))
 
-	d, err := publishedDocument()
+	document, err := publishedDocument()
 	must(t, err)
 	buckets := matrixBuckets(t)
 	maps.Copy(buckets, additions)
 	ids := map[string]string{"tenant_id": tenant.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID, "key_id": noSuchID, "webhook_id": noSuchID, "delivery_id": noSuchID}
-	for _, op := range d.operations {
+	for _, op := range document.operations {
 		name := op.method + " " + op.path
 		bucket, listed := buckets[name]
 		if !listed && name != "POST /api-key/rotate" { // the matrix has no such row for this operation

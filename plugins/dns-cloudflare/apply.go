@@ -166,20 +166,20 @@ func clampTTL(ttlSeconds int) int {
 // newRecordDoc returns the API's document for one value. It disables proxying and flattening of a
 // CNAME. Otherwise Cloudflare would answer with addresses, which mail platforms do not recognise.
 func newRecordDoc(s sdk.RRSet, value string, ttl int) (recordDoc, error) {
-	r := recordDoc{Type: string(s.Type), Name: s.Name, TTL: ttl, Content: value}
+	record := recordDoc{Type: string(s.Type), Name: s.Name, TTL: ttl, Content: value}
 	switch s.Type {
 	case sdk.TXT:
-		r.Content = sdk.QuoteText(value)
+		record.Content = sdk.QuoteText(value)
 	case sdk.CNAME:
 		proxied := false
-		r.Proxied, r.Settings = &proxied, &settingsDoc{}
+		record.Proxied, record.Settings = &proxied, &settingsDoc{}
 	case sdk.MX:
 		preference, host, _ := strings.Cut(value, " ")
 		priority, err := strconv.Atoi(preference)
 		if err != nil || host == "" {
-			return r, sdk.RequestRefused("content_of_MX")
+			return record, sdk.RequestRefused("content_of_MX")
 		}
-		r.Priority, r.Content = &priority, host
+		record.Priority, record.Content = &priority, host
 	}
-	return r, nil
+	return record, nil
 }

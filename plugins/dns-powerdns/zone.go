@@ -118,22 +118,22 @@ func zonePath(id string) string { return "/zones/" + url.PathEscape(id) }
 func (z zoneDoc) recordSets() ([]sdk.RRSet, error) {
 	var sets []sdk.RRSet
 	for _, r := range z.RRSets {
-		s := sdk.RRSet{Name: sdk.PlainName(r.Name), Type: sdk.RecordType(r.Type), TTL: r.TTL}
-		if !s.InZone(z.Name) {
+		set := sdk.RRSet{Name: sdk.PlainName(r.Name), Type: sdk.RecordType(r.Type), TTL: r.TTL}
+		if !set.InZone(z.Name) {
 			continue
 		}
 		for _, record := range r.Records {
 			if record.Disabled {
 				continue
 			}
-			value, err := sdk.ReadContent(s.Type, record.Content)
+			value, err := sdk.ReadContent(set.Type, record.Content)
 			if err != nil {
 				return nil, sdk.BrokenAnswer("content_of_" + r.Type)
 			}
-			s.Values = append(s.Values, value)
+			set.Values = append(set.Values, value)
 		}
-		if len(s.Values) > 0 {
-			sets = append(sets, s)
+		if len(set.Values) > 0 {
+			sets = append(sets, set)
 		}
 	}
 	return sets, nil

@@ -34,19 +34,19 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 			scope := rapid.SampledFrom(scopes).Draw(rt, "scope")
 			changeRuleAsAdministrator(rt, s, scope)
 			list := rapid.SliceOfN(rapid.SampledFrom(append(s.mailboxes, strings.ToUpper(s.mailboxes[0]), "", " ", "@", "*")), 0, 4).Draw(rt, "list")
-			r, err := s.client.Block(t.Context(), scope, list)
+			rule, err := s.client.Block(t.Context(), scope, list)
 			if slices.ContainsFunc(list, func(m string) bool { return len(m) < 3 }) {
 				expectOutcome(t, err, outcome.Refused, fault.ProviderError)
 				// The refused call left the rule as the administrator had changed it.
 				list = nil
-				r, err = s.client.Block(t.Context(), scope, list)
+				rule, err = s.client.Block(t.Context(), scope, list)
 			}
 			if err != nil {
 				rt.Fatalf("%q %v: %v", scope, list, err)
 			}
 			want := normalizedAddresses(list)
-			if !slices.Equal(r.Blocks(), want) {
-				rt.Fatalf("%q: blocks %v, want %v", scope, r.Blocks(), want)
+			if !slices.Equal(rule.Blocks(), want) {
+				rt.Fatalf("%q: blocks %v, want %v", scope, rule.Blocks(), want)
 			}
 			lists[scope] = want
 		}

@@ -26,7 +26,7 @@ type simulatorFlags struct{ listen, dataDir, worldURL string }
 // runSimulator runs the command `simulate`. It serves the simulator until SIGTERM, SIGINT or the
 // end of standard input, and returns the exit code.
 func runSimulator(p Plugin, args []string, stdout, stderr io.Writer) int {
-	f, err := parseSimulatorFlags(args, stderr)
+	flags, err := parseSimulatorFlags(args, stderr)
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "simulate:", err)
 		return exitUsage
@@ -43,7 +43,7 @@ func runSimulator(p Plugin, args []string, stdout, stderr io.Writer) int {
 		<-watchStdin(os.Stdin)
 		cancel()
 	}()
-	if err := serveSimulator(ctx, p, f, stdout, stderr); err != nil {
+	if err := serveSimulator(ctx, p, flags, stdout, stderr); err != nil {
 		_, _ = fmt.Fprintln(stderr, "simulate:", err)
 		return exitFailed
 	}

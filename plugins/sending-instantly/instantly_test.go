@@ -197,27 +197,27 @@ func (env *testEnv) signInProgress(s sdk.SignInSession) sdk.Progress {
 func TestSignInAttachesTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	began := time.Now()
-	s := env.startSignIn("ann.lee@one.test")
-	if lasts := s.ExpiresAt.Sub(began); lasts < 10*time.Minute-time.Second || lasts > 10*time.Minute+time.Since(began) {
+	session := env.startSignIn("ann.lee@one.test")
+	if lasts := session.ExpiresAt.Sub(began); lasts < 10*time.Minute-time.Second || lasts > 10*time.Minute+time.Since(began) {
 		t.Errorf("the session lasts %s, want 10 minutes", lasts)
 	}
-	if progress := env.signInProgress(s); progress != (sdk.Progress{State: sdk.SignInPending}) {
+	if progress := env.signInProgress(session); progress != (sdk.Progress{State: sdk.SignInPending}) {
 		t.Errorf("at first %+v", progress)
 	}
-	if _, page := env.OpenLink(s.URL); !strings.Contains(page, `name="username" type="text" value="ann.lee@one.test"`) {
+	if _, page := env.OpenLink(session.URL); !strings.Contains(page, `name="username" type="text" value="ann.lee@one.test"`) {
 		t.Errorf("the page does not fill in the address: %s", page)
 	}
-	if status, _ := env.Decide(s.URL, "ann.lee@one.test", "accept"); status != http.StatusOK {
+	if status, _ := env.Decide(session.URL, "ann.lee@one.test", "accept"); status != http.StatusOK {
 		t.Fatalf("the page answers %d", status)
 	}
-	if progress := env.signInProgress(s); progress != (sdk.Progress{State: sdk.SignInSucceeded, Address: "ann.lee@one.test", Name: "Ann Lee"}) {
+	if progress := env.signInProgress(session); progress != (sdk.Progress{State: sdk.SignInSucceeded, Address: "ann.lee@one.test", Name: "Ann Lee"}) {
 		t.Errorf("then %+v", progress)
 	}
 	first, err := env.With().Account(t.Context(), "ann.lee@one.test")
 	if err != nil || first.State != sdk.AccountConnected {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	if status, _ := env.Decide(s.URL, "bob@one.test", "accept"); status != http.StatusGone {
+	if status, _ := env.Decide(session.URL, "bob@one.test", "accept"); status != http.StatusGone {
 		t.Errorf("a used link answers %d", status)
 	}
 	// A second sign-in changes Account.Stamp, by which the host notices a new sign-in.

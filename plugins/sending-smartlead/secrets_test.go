@@ -116,11 +116,11 @@ func TestAccountPasswordIsNotDecoded(t *testing.T) {
 	env := newTestEnv(t)
 	env.createConnected("anna@a.example")
 	platform := env.platformFor("")
-	a, err := platform.Account(t.Context(), "anna@a.example")
+	account, err := platform.Account(t.Context(), "anna@a.example")
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.Get(env.Ready.Settings["base_url"] + "/email-accounts/" + a.ID + "/?api_key=" + simulator.Key)
+	resp, err := http.Get(env.Ready.Settings["base_url"] + "/email-accounts/" + account.ID + "/?api_key=" + simulator.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestAccountPasswordIsNotDecoded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if results := fmt.Sprintf("%+v %+v", checkResult, a); strings.Contains(results, answer["password"].(string)) {
+	if results := fmt.Sprintf("%+v %+v", checkResult, account); strings.Contains(results, answer["password"].(string)) {
 		t.Error("a result contains the password")
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[accountDoc]()) {

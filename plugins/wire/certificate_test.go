@@ -54,22 +54,22 @@ func TestHostCertificateIsAcceptedByAllLibraries(t *testing.T) {
 	if block == nil {
 		t.Fatalf("PLUGIN_CLIENT_CERT is not PEM: %q", printed)
 	}
-	c, err := x509.ParseCertificate(block.Bytes)
+	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, ok := c.PublicKey.(*ecdsa.PublicKey)
-	if !ok || key.Curve != elliptic.P256() || c.SignatureAlgorithm != x509.ECDSAWithSHA256 {
-		t.Errorf("the key is %T on %v, signed with %s; want P-256 and SHA-256", c.PublicKey, key, c.SignatureAlgorithm)
+	key, ok := certificate.PublicKey.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() || certificate.SignatureAlgorithm != x509.ECDSAWithSHA256 {
+		t.Errorf("the key is %T on %v, signed with %s; want P-256 and SHA-256", certificate.PublicKey, key, certificate.SignatureAlgorithm)
 	}
-	if !c.IsCA || !c.BasicConstraintsValid || c.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
-		t.Errorf("CA %t, basic constraints %t, key usage %b", c.IsCA, c.BasicConstraintsValid, c.KeyUsage)
+	if !certificate.IsCA || !certificate.BasicConstraintsValid || certificate.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
+		t.Errorf("CA %t, basic constraints %t, key usage %b", certificate.IsCA, certificate.BasicConstraintsValid, certificate.KeyUsage)
 	}
 	roots := x509.NewCertPool()
-	roots.AddCert(c)
+	roots.AddCert(certificate)
 	now := time.Now()
 	for _, verificationTime := range []time.Time{now, now.AddDate(9, 0, 0)} {
-		_, err := c.Verify(x509.VerifyOptions{Roots: roots, DNSName: "localhost", CurrentTime: verificationTime, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		_, err := certificate.Verify(x509.VerifyOptions{Roots: roots, DNSName: "localhost", CurrentTime: verificationTime, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		if err != nil {
 			t.Errorf("as a client at %s: %v", verificationTime, err)
 		}

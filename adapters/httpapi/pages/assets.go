@@ -75,24 +75,24 @@ func inflate(compressed string) string {
 // Asset serves a file of the pages. It returns false, and writes nothing, when there is no such
 // file. A file is inflated once, for the first client that does not accept gzip.
 func Asset(w http.ResponseWriter, r *http.Request, name string) bool {
-	a, ok := assets[name]
+	asset, ok := assets[name]
 	if !ok {
 		return false
 	}
-	w.Header().Set("Content-Type", a.contentType)
-	if a.compressed == "" {
+	w.Header().Set("Content-Type", asset.contentType)
+	if asset.compressed == "" {
 		w.Header().Set("Cache-Control", pageAge)
-		_, _ = io.WriteString(w, a.content()) // the client may have disconnected
+		_, _ = io.WriteString(w, asset.content()) // the client may have disconnected
 		return true
 	}
 	w.Header().Set("Vary", "Accept-Encoding")
 	w.Header().Set("Cache-Control", "public, max-age=86400")
 	if AcceptsExplicitly(r.Header.Values("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = io.WriteString(w, a.compressed)
+		_, _ = io.WriteString(w, asset.compressed)
 		return true
 	}
-	_, _ = io.WriteString(w, a.content())
+	_, _ = io.WriteString(w, asset.content())
 	return true
 }
 

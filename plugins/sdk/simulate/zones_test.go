@@ -28,25 +28,25 @@ func openZones(t *testing.T, o Options) *Zones {
 
 // TestZonesSurviveARestart creates and edits a zone outside a sandbox.
 func TestZonesSurviveARestart(t *testing.T) {
-	o := Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir()}
-	z := openZones(t, o)
+	options := Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir()}
+	zones := openZones(t, options)
 	created := httptest.NewRecorder()
-	z.Control().ServeHTTP(created, httptest.NewRequest("PUT", "/_control/zones/One.test", nil))
+	zones.Control().ServeHTTP(created, httptest.NewRequest("PUT", "/_control/zones/One.test", nil))
 	if created.Code != http.StatusOK {
 		t.Fatal(created.Code, created.Body)
 	}
 	preference := 10
 	records := []Record{{Type: "TXT", Name: "one.test", Content: "hello", TTL: 60}, {Type: "MX", Name: "one.test", Content: "mx.acme.example", TTL: 60, Priority: &preference}}
-	if err := z.Edit(t.Context(), "one.test", 1, records); err != nil {
+	if err := zones.Edit(t.Context(), "one.test", 1, records); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Edit(t.Context(), "one.test", 1, nil); !errors.Is(err, ErrZoneChanged) {
+	if err := zones.Edit(t.Context(), "one.test", 1, nil); !errors.Is(err, ErrZoneChanged) {
 		t.Errorf("an old version: %v", err)
 	}
-	if err := z.Edit(t.Context(), "two.test", 1, nil); !errors.Is(err, ErrNoZone) {
+	if err := zones.Edit(t.Context(), "two.test", 1, nil); !errors.Is(err, ErrNoZone) {
 		t.Errorf("no zone: %v", err)
 	}
-	got, err := openZones(t, o).Get(t.Context(), "ONE.test")
+	got, err := openZones(t, options).Get(t.Context(), "ONE.test")
 	want := Zone{Name: "one.test", NameServers: []string{"ns1.acme.sandbox-dns.test", "ns2.acme.sandbox-dns.test"}, Version: 2, Records: records}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
