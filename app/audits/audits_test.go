@@ -50,8 +50,8 @@ func (c *fakeChains) AuditExport(_ context.Context, _ access.AccountID, after in
 	return slices.DeleteFunc(slices.Clone(c.entries), func(e audit.Entry) bool { return e.Sequence <= after }), c.err
 }
 
-func newService(c *fakeChains, keep time.Duration) *audits.Service {
-	return &audits.Service{Chains: c, Retention: keep, Now: func() time.Time {
+func newService(c *fakeChains, retention time.Duration) *audits.Service {
+	return &audits.Service{Chains: c, Retention: retention, Now: func() time.Time {
 		return time.Date(2026, 11, 21, 1, 30, 0, 0, time.FixedZone("east", 2*3600)) // 20 November, 23:30 in UTC
 	}}
 }

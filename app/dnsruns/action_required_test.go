@@ -31,7 +31,7 @@ func (readOnlyProvider) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RR
 // TestAJobNamesTheActionItRequires checks, for each condition that a person must fix, which action
 // the job requires. A retry succeeds after the fix.
 func TestAJobNamesTheActionItRequires(t *testing.T) {
-	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
+	foreignMX := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
 	for required, tt := range map[dns.ActionRequired]actionCase{
 		dns.ConnectionRequired: {
 			cause: func(*testing.T, *fixture) {},
@@ -46,7 +46,7 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 		dns.ConflictToResolve: {
 			cause: func(t *testing.T, fx *fixture) {
 				fx.connect(t, fx.provider)
-				fx.provider.Put(zone, foreign)
+				fx.provider.Put(zone, foreignMX)
 			},
 			fix:   func(_ *testing.T, fx *fixture) { fx.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.MX}) },
 			stage: provisioning.StagePlan,
@@ -82,7 +82,7 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 			},
 			fix: func(t *testing.T, fx *fixture) {
 				fx.fake.Connect(tenantGUID, fake.Setup{})
-				fx.change(t, func(x *tenant.Tenant) { x.Consent, x.Observed.Consent = tenant.ConsentGranted, fx.clock })
+				fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Observed.Consent = tenant.ConsentGranted, fx.clock })
 				_, err := fx.fake.For(tenantGUID).AddDomain(t.Context(), zone)
 				must(t, err)
 			},
@@ -160,8 +160,8 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	fx.connect(t, fx.provider)
 	id := fx.createJob(t).ID
 	j := fx.runUntil(t, id, provisioning.StagePropagation)
-	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
-	fx.provider.Put(zone, foreign)
+	foreignMX := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
+	fx.provider.Put(zone, foreignMX)
 	fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
 	fx.wait(j.NextAttemptAt)
 	if j = fx.run(t, fx.Worker, id); j.RequiredAction != dns.ConflictToResolve {
@@ -169,7 +169,7 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	}
 	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
-	if !dns.Find(records, zone, dns.MX).Same(foreign) {
+	if !dns.Find(records, zone, dns.MX).Same(foreignMX) {
 		t.Errorf("the customer's MX was changed to %q", dns.Find(records, zone, dns.MX).Values)
 	}
 }
@@ -192,10 +192,10 @@ func (p *readCountingProvider) Records(ctx context.Context, z dns.Zone) ([]dns.R
 // its plan and before it writes the plan. The public DNS does not show these records yet.
 func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 	fx := newFixture(t)
-	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
+	foreignMX := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
 	provider := &readCountingProvider{publishingProvider: fx.provider, onRead: func(number int) {
 		if number == 2 { // the first read is for the plan
-			fx.provider.Put(zone, foreign)
+			fx.provider.Put(zone, foreignMX)
 		}
 	}}
 	fx.connect(t, provider)

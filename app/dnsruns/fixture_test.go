@@ -75,7 +75,7 @@ func newFixtureIn(t *testing.T, url string) *fixture {
 	must(t, err)
 	_, err = fx.store.Attach(t.Context(), fx.account.ID, tenant.Tenant{GUID: tenantGUID, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.clock})
 	must(t, err)
-	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
+	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
 	added, err := (&domains.Service{Steps: fx.Domains}).Add(t.Context(), fx.account, tenantGUID, zone, nil)
 	must(t, err)
 	fx.domain = added.Domain
@@ -122,7 +122,7 @@ func (fx *fixture) connect(t *testing.T, provider ports.DNSProvider) {
 	fx.providers.AddAccount("cloudflare", "token", provider)
 }
 
-func (fx *fixture) change(t *testing.T, change func(*tenant.Tenant)) {
+func (fx *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
 	apptest.ChangeTenant(t, fx.store, fx.account.ID, tenantGUID, change)
 }

@@ -179,18 +179,18 @@ func TestSweepWakesWhatIsDue(t *testing.T) {
 	}
 }
 
-// TestWaitsForTheMailServer checks that a job waits while the mail server of the tenant is not
+// TestJobWaitsForTheMailServer checks that a job waits while the mail server of the tenant is not
 // prepared.
-func TestWaitsForTheMailServer(t *testing.T) {
+func TestJobWaitsForTheMailServer(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
-	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
+	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	id := fx.createJob(t).ID
 	j := fx.runUntil(t, id, provisioning.StageDomainVerification)
 	if j.Next != provisioning.EnableMail {
 		t.Fatalf("the job waits for %s", j.Next)
 	}
-	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapReady })
+	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapReady })
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 }
 

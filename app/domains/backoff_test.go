@@ -32,23 +32,23 @@ func serversOf(answer bool) []dns.Server {
 // account answers.
 func TestOneAccountCannotStopTheChecks(t *testing.T) {
 	now := time.Now()
-	published := nameServers{"ann.test": true, "eve.test": true, "eve2.test": true}
-	w := &Watch{DNS: published, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+	servers := nameServers{"ann.test": true, "eve.test": true, "eve2.test": true}
+	w := &Watch{DNS: servers, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
 	read := func(owner access.AccountID, name string) {
-		zoneRead, _ := published.Read(t.Context(), owner, name)
+		zoneRead, _ := servers.Read(t.Context(), owner, name)
 		w.detectOutage(t.Context(), owner, zoneRead)
 	}
 	read("ann", "ann.test")
 	read("eve", "eve.test")
 	read("eve", "eve2.test")
-	published["eve.test"], published["eve2.test"] = false, false
+	servers["eve.test"], servers["eve2.test"] = false, false
 	for range 2 * maxSilentReads {
 		read("eve", "eve.test")
 	}
 	if w.backoff.stopsAll(now) {
 		t.Fatal("the silent domains of one account stop the checks of all")
 	}
-	published["ann.test"] = false
+	servers["ann.test"] = false
 	for range maxSilentReads {
 		read("eve", "eve.test")
 	}

@@ -34,7 +34,7 @@ func (fx *fixture) hideDomain(t *testing.T) {
 // must stay, whichever reads of the platform miss the domain. The row must also stay if the
 // platform refuses the add because the tenant already has the domain.
 func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
-	taken := fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}
+	takenFault := fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}
 	missFault := func(method string, times int) fake.Fault {
 		return fake.Fault{Method: method, Kind: outcome.Refused, Code: fault.DomainNotFound, Times: times}
 	}
@@ -46,7 +46,7 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 		{"all reads find the domain", nil, fault.Code{}},
 		{"the first read misses the domain", []fake.Fault{missFault("Domain", 1)}, fault.Code{}},
 		{"the first reads of its records miss the domain", []fake.Fault{missFault("Domain", 1), missFault("Records", 3)}, fault.Code{}},
-		{"all reads miss the domain", []fake.Fault{missFault("Domain", 0), taken}, fault.ProviderTimeout},
+		{"all reads miss the domain", []fake.Fault{missFault("Domain", 0), takenFault}, fault.ProviderTimeout},
 		{"an add has no answer, and all reads miss the domain", []fake.Fault{missFault("Domain", 0), {Method: "AddDomain", Kind: outcome.Unknown}}, fault.ProviderTimeout},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 			got, err := fx.Add(t.Context(), fx.account, guid, zone, nil)
 			if tt.want != (fault.Code{}) {
 				requireRefusal(t, err, tt.want)
-				for _, f := range endFaults {
-					f()
+				for _, endFault := range endFaults {
+					endFault()
 				}
 				got, err = fx.Add(t.Context(), fx.account, guid, zone, nil)
 			}
@@ -129,21 +129,21 @@ func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 // TestRefusalAfterALostAnswer checks a refusal of the platform after a lost answer. Add does not
 // return the refusal while an earlier request may have added the domain.
 func TestRefusalAfterALostAnswer(t *testing.T) {
-	failFirstAdd := func(t *testing.T, lostAnswer fake.Fault) (fx *fixture, add func() error, endMisses func()) {
+	failFirstAdd := func(t *testing.T, lostAnswerFault fake.Fault) (fx *fixture, add func() error, endMisses func()) {
 		fx = newFixture(t)
 		fx.Search = time.Second
 		endMisses = fx.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound})
-		fx.fake.Fail(lostAnswer)
+		fx.fake.Fail(lostAnswerFault)
 		add = func() error { _, err := fx.Add(t.Context(), fx.account, guid, zone, nil); return err }
 		requireRefusal(t, add(), fault.ProviderTimeout)
 		return fx, add, endMisses
 	}
-	lostAnswer := fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, Times: 1}
-	taken := fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}
+	lostAnswerFault := fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, Times: 1}
+	takenFault := fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}
 	inFakeTime(t, "the tenant has the domain", func(t *testing.T) {
-		lostAnswer.AfterEffect = true
-		fx, add, endMisses := failFirstAdd(t, lostAnswer)
-		fx.fake.Fail(taken)
+		lostAnswerFault.AfterEffect = true
+		fx, add, endMisses := failFirstAdd(t, lostAnswerFault)
+		fx.fake.Fail(takenFault)
 		time.Sleep(10 * time.Minute)
 		requireRefusal(t, add(), fault.ProviderTimeout)
 		endMisses()
@@ -153,9 +153,9 @@ func TestRefusalAfterALostAnswer(t *testing.T) {
 		}
 	})
 	inFakeTime(t, "a different tenant has the domain", func(t *testing.T) {
-		lostAnswer.AfterEffect = false
-		fx, add, _ := failFirstAdd(t, lostAnswer)
-		fx.fake.Fail(taken)
+		lostAnswerFault.AfterEffect = false
+		fx, add, _ := failFirstAdd(t, lostAnswerFault)
+		fx.fake.Fail(takenFault)
 		time.Sleep(observation.ReplicaLag - 2*time.Second)
 		requireRefusal(t, add(), fault.ProviderTimeout)
 		time.Sleep(2 * time.Second)

@@ -76,10 +76,10 @@ func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.G
 	must(t, err)
 	attached.Bootstrap = tenant.BootstrapReady
 	must(t, store.SaveTenant(t.Context(), fx.owner, attached))
-	for _, zone := range []string{domainOne, domainTwo} {
-		d := fx.addDomain(t, zone)
+	for _, domainName := range []string{domainOne, domainTwo} {
+		d := fx.addDomain(t, domainName)
 		for _, local := range []string{"ada", "bob"} {
-			rows, err := store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + zone}}, 3, fx.now)
+			rows, err := store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + domainName}}, 3, fx.now)
 			must(t, err)
 			rows[0].Stage = mailbox.Ready
 			must(t, store.SaveMailbox(t.Context(), fx.owner, rows[0]))
@@ -90,9 +90,9 @@ func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.G
 }
 
 // addDomain stores a domain of the tenant.
-func (fx *fixture) addDomain(t *testing.T, zone string) domain.Domain {
+func (fx *fixture) addDomain(t *testing.T, domainName string) domain.Domain {
 	t.Helper()
-	d, err := fx.store.ReserveDomain(t.Context(), fx.owner, fx.id, zone, 12, fx.now)
+	d, err := fx.store.ReserveDomain(t.Context(), fx.owner, fx.id, domainName, 12, fx.now)
 	must(t, err)
 	d.Added = true
 	must(t, fx.store.SaveDomain(t.Context(), fx.owner, d, nil))
@@ -100,9 +100,9 @@ func (fx *fixture) addDomain(t *testing.T, zone string) domain.Domain {
 }
 
 // dropDomain stores two discoveries that miss the domain. The second discovery deletes the domain.
-func (fx *fixture) dropDomain(t *testing.T, zone string) {
+func (fx *fixture) dropDomain(t *testing.T, domainName string) {
 	t.Helper()
-	f := ports.DiscoveryResult{Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
+	f := ports.DiscoveryResult{Domains: []domain.Platform{}, MissedDomains: map[string]bool{domainName: true}}
 	for _, f.Began = range []time.Time{fx.now.Add(47 * time.Hour), fx.now.Add(48 * time.Hour)} {
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, f))
 	}

@@ -26,19 +26,19 @@ type memoryLog struct {
 }
 
 // add appends an event of this type to the log of an account.
-func (l *memoryLog) add(owner access.AccountID, kind event.Type) {
+func (l *memoryLog) add(owner access.AccountID, eventType event.Type) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.types[owner] = append(l.types[owner], kind)
+	l.types[owner] = append(l.types[owner], eventType)
 }
 
 func (l *memoryLog) LoggedEvents(_ context.Context, owner access.AccountID, q ports.LogQuery) (page ports.LogPage, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	page.Next = int64(len(l.types[owner]))
-	for _, kind := range l.types[owner][q.After:] {
-		if len(q.Types) == 0 || kind == q.Types[0] {
-			page.Events = append(page.Events, event.Event{Type: kind})
+	for _, eventType := range l.types[owner][q.After:] {
+		if len(q.Types) == 0 || eventType == q.Types[0] {
+			page.Events = append(page.Events, event.Event{Type: eventType})
 		}
 	}
 	return page, nil
@@ -149,8 +149,8 @@ func TestWaitContinuesWhileTheLogFails(t *testing.T) {
 
 func TestRefusalAfterWaitIsReturned(t *testing.T) {
 	s, _ := newService()
-	refused := errors.New("no slot")
-	if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, time.Second, func(func()) error { return refused }); !errors.Is(err, refused) {
+	errNoSlot := errors.New("no slot")
+	if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, time.Second, func(func()) error { return errNoSlot }); !errors.Is(err, errNoSlot) {
 		t.Errorf("the error is %v", err)
 	}
 }

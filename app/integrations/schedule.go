@@ -20,7 +20,8 @@ import (
 // integration.
 const RefreshKind = "sending_refresh"
 
-// SessionKind is the kind of jobs that end an expired session. sessionJobID returns the id of a job.
+// SessionKind is the kind of jobs that end an expired session. sessionJobID returns the id of a
+// job.
 const SessionKind = "sending_session"
 
 const (

@@ -93,8 +93,8 @@ func TestRotateReplacesTheKey(t *testing.T) {
 	if rotated.Hint != access.KeyHint(rotated.Secret) || !rotated.RotatedAt.Equal(now()) {
 		t.Fatalf("got %+v", rotated)
 	}
-	if again, err := service.Authenticate(t.Context(), bearer(rotated.Secret), anyAddress); err != nil || again.Account.ID != account.ID {
-		t.Fatalf("the new key: %v, %v", again, err)
+	if callerOfNewKey, err := service.Authenticate(t.Context(), bearer(rotated.Secret), anyAddress); err != nil || callerOfNewKey.Account.ID != account.ID {
+		t.Fatalf("the new key: %v, %v", callerOfNewKey, err)
 	}
 	if _, err := service.Authenticate(t.Context(), bearer(key), anyAddress); !errors.Is(err, fault.InvalidAPIKey) {
 		t.Fatalf("the old key is still valid: %v", err)
@@ -123,12 +123,12 @@ func TestOneOfManyConcurrentRotationsSucceeds(t *testing.T) {
 	service, _, key := newService(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key), anyAddress)
 	apptest.Must(t, err)
-	var wait sync.WaitGroup
+	var rotations sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
-		wait.Go(func() { _, errs[i] = service.Rotate(t.Context(), caller, "ann@example.com") })
+		rotations.Go(func() { _, errs[i] = service.Rotate(t.Context(), caller, "ann@example.com") })
 	}
-	wait.Wait()
+	rotations.Wait()
 	succeeded := 0
 	for _, err := range errs {
 		switch {

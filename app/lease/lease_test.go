@@ -140,12 +140,12 @@ func TestLostLeaseEndsTheContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				start, lost := time.Now(), error(nil)
+				start, lastErr := time.Now(), error(nil)
 				l := New(start, duration, tt.store.hold)
-				ctx, stop := l.RenewInBackground(t.Context(), func(err error) { lost = err })
+				ctx, stop := l.RenewInBackground(t.Context(), func(err error) { lastErr = err })
 				<-ctx.Done()
-				if took := time.Since(start); took != tt.after || !errors.Is(context.Cause(ctx), ErrLost) || lost == nil {
-					t.Errorf("after %s, want %s: %v, %v", took, tt.after, context.Cause(ctx), lost)
+				if took := time.Since(start); took != tt.after || !errors.Is(context.Cause(ctx), ErrLost) || lastErr == nil {
+					t.Errorf("after %s, want %s: %v, %v", took, tt.after, context.Cause(ctx), lastErr)
 				}
 				stop()
 			})

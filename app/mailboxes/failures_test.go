@@ -205,15 +205,15 @@ func (o *overtakenStore) ReserveMailboxes(ctx context.Context, owner access.Acco
 
 func TestOvertakenProvisionFindsTheMailbox(t *testing.T) {
 	fx := newFixture(t)
-	slow := fx.service()
-	slow.Mailboxes = &overtakenStore{fx.store, func() {
+	overtakenService := fx.service()
+	overtakenService.Mailboxes = &overtakenStore{fx.store, func() {
 		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "created" {
 			t.Fatalf("the other request got %v", statuses(got))
 		}
 	}}
-	got, err := slow.Provision(t.Context(), fx.account, guid, newRequest("anna@example.test"), nil)
+	got, err := overtakenService.Provision(t.Context(), fx.account, guid, newRequest("anna@example.test"), nil)
 	must(t, err)
 	if got[0].Status != "exists" {
 		t.Fatalf("got %v", statuses(got))

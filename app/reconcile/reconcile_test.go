@@ -194,7 +194,7 @@ func TestAFlattenedSelectorIsPublished(t *testing.T) {
 }
 
 func TestRunRepeatsByOutcome(t *testing.T) {
-	internal := errors.New("not a provider's answer")
+	errInternal := errors.New("not a provider's answer")
 	for _, tt := range []struct {
 		name  string
 		err   error
@@ -204,7 +204,7 @@ func TestRunRepeatsByOutcome(t *testing.T) {
 		{"a refused call", &outcome.Error{Kind: outcome.Refused, Code: fault.WeakPassword}, 1},
 		{"a throttled call", &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Millisecond}, 1},
 		{"a platform that is down", &outcome.Error{Kind: outcome.Down}, 1},
-		{"an error of tenantry itself", internal, 1},
+		{"an error of tenantry itself", errInternal, 1},
 		{"a broken answer", &outcome.Error{Kind: outcome.Broken}, 3},
 		{"a platform that is not ready", &outcome.Error{Kind: outcome.NotReady}, 0},
 		{"an unknown outcome", &outcome.Error{Kind: outcome.Unknown}, 0},
@@ -240,7 +240,7 @@ func TestRunRepeatsByOutcome(t *testing.T) {
 // TestRunChecksBeforeItRepeats checks that a call with an unknown outcome is repeated only after
 // the check has found no effect.
 func TestRunChecksBeforeItRepeats(t *testing.T) {
-	lost := &outcome.Error{Kind: outcome.Unknown, Cause: "lost"}
+	lostAnswer := &outcome.Error{Kind: outcome.Unknown, Cause: "lost"}
 	unanswered := &outcome.Error{Kind: outcome.Unknown, Cause: "unanswered"}
 	down := &outcome.Error{Kind: outcome.Down}
 	notFound, found := errors.New("not found"), errors.New("found")
@@ -250,15 +250,15 @@ func TestRunChecksBeforeItRepeats(t *testing.T) {
 		calls  []error
 		checks []error // notFound, found, or the error of the check
 		want   error
-		trace  string // C for each call, R for each check
+		trace  string // C for each call, R for each check, which reads
 	}{
-		{"the check finds the effect", RetryPolicy{}, []error{lost}, []error{found}, nil, "CR"},
-		{"the check finds no effect", RetryPolicy{}, []error{lost, nil}, []error{notFound}, nil, "CRC"},
-		{"the check has no answer", RetryPolicy{}, []error{lost, nil}, []error{unanswered, unanswered, notFound}, nil, "CRRRC"},
-		{"the check finds the platform down", RetryPolicy{}, []error{lost}, []error{down}, down, "CR"},
+		{"the check finds the effect", RetryPolicy{}, []error{lostAnswer}, []error{found}, nil, "CR"},
+		{"the check finds no effect", RetryPolicy{}, []error{lostAnswer, nil}, []error{notFound}, nil, "CRC"},
+		{"the check has no answer", RetryPolicy{}, []error{lostAnswer, nil}, []error{unanswered, unanswered, notFound}, nil, "CRRRC"},
+		{"the check finds the platform down", RetryPolicy{}, []error{lostAnswer}, []error{down}, down, "CR"},
 		{"the call changed nothing", RetryPolicy{}, []error{&outcome.Error{Kind: outcome.NotReady}, down}, nil, down, "CC"},
-		{"one try, and the check finds no effect", Once, []error{lost}, []error{notFound}, lost, "CR"},
-		{"one try, and the check fails", Once, []error{lost}, []error{down}, lost, "CR"},
+		{"one try, and the check finds no effect", Once, []error{lostAnswer}, []error{notFound}, lostAnswer, "CR"},
+		{"one try, and the check fails", Once, []error{lostAnswer}, []error{down}, lostAnswer, "CR"},
 		{"all answers are broken", RetryPolicy{}, []error{
 			&outcome.Error{Kind: outcome.Broken}, &outcome.Error{Kind: outcome.Broken}, &outcome.Error{Kind: outcome.Broken, Cause: "last"},
 		}, []error{notFound, notFound, notFound}, &outcome.Error{Kind: outcome.Broken, Cause: "last"}, "CRCRCR"},
@@ -298,11 +298,11 @@ func TestRunKeepsTheUnknownOutcomeAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		lost := &outcome.Error{Kind: outcome.Unknown, Cause: "lost"}
-		err := Run(ctx, RetryPolicy{}, func(context.Context) error { return lost }, func(context.Context) (bool, error) {
+		lostAnswer := &outcome.Error{Kind: outcome.Unknown, Cause: "lost"}
+		err := Run(ctx, RetryPolicy{}, func(context.Context) error { return lostAnswer }, func(context.Context) (bool, error) {
 			return false, &outcome.Error{Kind: outcome.NotReady}
 		})
-		if !errors.Is(err, lost) {
+		if !errors.Is(err, lostAnswer) {
 			t.Fatalf("got %v", err)
 		}
 	})
