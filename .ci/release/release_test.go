@@ -61,7 +61,7 @@ func TestSameContentGivesTheSameArchive(t *testing.T) {
 		packed[i], _ = os.ReadFile(file)
 	}
 	if !bytes.Equal(packed[0], packed[1]) {
-		t.Error("secondFolder archives of the same content differ")
+		t.Error("two archives of the same content differ")
 	}
 	uncompressed, err := gzip.NewReader(bytes.NewReader(packed[0]))
 	if err != nil {
@@ -78,7 +78,7 @@ func TestSameContentGivesTheSameArchive(t *testing.T) {
 		}
 		modes[header.Name] = header.Mode
 	}
-	root := filepath.Base(one) + "/"
+	root := filepath.Base(firstFolder) + "/"
 	if len(modes) != 3 || modes[root+"tenantry"] != 0o755 || modes[root+"plugins/mail-example"] != 0o755 || modes[root+"LICENSE"] != 0o644 {
 		t.Errorf("the archive contains %v", modes)
 	}
