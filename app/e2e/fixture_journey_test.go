@@ -108,7 +108,9 @@ func (j *journey) onboard() {
 		addRequests = append(addRequests, func() {
 			checkValues(j.t, j.do("POST", j.path("/domains"), object{"domain": zone}).object, object{"status": "added"})
 		})
-		verifyRequests = append(verifyRequests, domainRequest(zone, "/verify", "domain_not_found"))
+		// On a busy machine, the platform's read of the DNS can run out of time. It then does not see
+		// the verification record yet.
+		verifyRequests = append(verifyRequests, domainRequest(zone, "/verify", "domain_not_found", "verification_failed"))
 	}
 	j.step(addRequests...)
 	j.publish()
