@@ -55,7 +55,7 @@ type StoredAnswer struct {
 	Answer  []byte
 	Until   time.Time
 	// Outcome is the outcome of the request's audit entry, which is committed with the answer. If
-	// it is nil, the answer is a refusal, for which there is no entry.
+	// it is nil, the answer is a refusal, and no entry is written.
 	Outcome *audit.Outcome
 }
 

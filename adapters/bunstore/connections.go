@@ -205,8 +205,8 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 }
 
 // eligibleMailboxes selects an integration left-joined with its account's visible mailboxes that
-// satisfy joinCondition. If there is no such integration, the result has no rows. If there is no
-// such mailbox, the result is one row with an empty mailbox. Connections are read separately: right
+// satisfy joinCondition. If the integration does not exist, the result has no rows. If no mailbox
+// matches, the result is one row with an empty mailbox. Connections are read separately: right
 // after the first refresh PostgreSQL has no statistics about them, and a join would take more than
 // a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {

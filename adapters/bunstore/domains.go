@@ -53,8 +53,8 @@ type domainRow struct {
 type storedRecords struct {
 	Verification, Service []storedRecord
 	Selector1, Selector2  storedRecord
-	// Sound is the list EverCorrect of domain.Health, separated by commas. Drifted is the list of
-	// the same name.
+	// Sound and Drifted are the lists EverCorrect and Drifted of domain.Health. A comma separates
+	// the entries.
 	Sound, Drifted string
 }
 

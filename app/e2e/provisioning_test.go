@@ -366,7 +366,7 @@ func (m *manyDomains) openRuns() (runs []object) {
 
 // TestProvisioningSurvivesKills provisions many domains while service and plugins are killed and
 // the providers fail. All runs complete, and no record exists twice. The subtests are not parallel,
-// because parallel subtests begin after all other tests, and these take long.
+// because they take long, and parallel subtests would begin only after all other tests.
 func TestProvisioningSurvivesKills(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {

@@ -125,8 +125,8 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 }
 
 // withKilledSenders runs a test with a killedSender on SQLite and then with a killedSender on
-// PostgreSQL. The two runs are not parallel, because parallel subtests begin after all other tests,
-// and these take long.
+// PostgreSQL. The two runs are not parallel, because they take long, and parallel subtests would
+// begin only after all other tests.
 func withKilledSenders(t *testing.T, test func(*testing.T, *killedSender)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(t, newKilledSender(t)) })

@@ -42,7 +42,7 @@ func (p onePage) Accounts(context.Context, string) (integration.Page, error) {
 }
 
 // TestListingPausesAtAThrottledPage checks that a listing pauses when the platform throttles a
-// page. The listing ends early if there is no time for the pause.
+// page. If the remaining time is shorter than the pause, the listing ends early.
 func TestListingPausesAtAThrottledPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)

@@ -61,6 +61,7 @@ func TestCodesDecideRefusals(t *testing.T) {
 		"verify, another tenant by the text":  {verify, 400, fmt.Sprintf(bad, "The domain a.example is already verified in use by another organization."), outcome.Refused, fault.DomainUnavailable},
 		"verify, this tenant has verified it": {verify, 400, fmt.Sprintf(bad, "Domain is already verified."), outcome.NotReady, none},
 		"verify, a lost race":                 {verify, 409, `{"error":{"code":"Conflict"}}`, outcome.NotReady, none},
+		"verify, an answer that is cut off":   {verify, 400, `{"error":{"code":"Request_Bad`, outcome.Broken, none},
 		"verify, an unknown text":             {verify, 400, fmt.Sprintf(bad, "A different record exists; another try may help."), outcome.Refused, fault.VerificationFailed},
 		"password, by the property":           {patch, 400, `{"error":{"code":"Request_BadRequest","details":[{"code":"InvalidValue","target":"PasswordProfile"}]}}`, outcome.Refused, fault.WeakPassword},
 		"password, by the text":               {patch, 400, fmt.Sprintf(bad, "The specified password does not comply with password complexity requirements."), outcome.Refused, fault.WeakPassword},

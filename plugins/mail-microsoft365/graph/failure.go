@@ -92,6 +92,13 @@ func Status(err error) int {
 	return 0
 }
 
+// IsUnreadable reports whether an error response has no code, so that its reason is unknown. The
+// response may be cut off, or come from a proxy.
+func IsUnreadable(err error) bool {
+	var f *Failure
+	return errors.As(err, &f) && f.Code == ""
+}
+
 // hasCode reports whether the Failure in err, or one of its details, has one of the codes.
 func hasCode(err error, codes ...string) bool {
 	var f *Failure
