@@ -83,13 +83,13 @@ type Connections interface {
 	// PendingSessions lists at most limit pending sessions of all accounts that expired before the
 	// given time, oldest first.
 	PendingSessions(ctx context.Context, before time.Time, limit int) ([]OwnedSession, error)
-	// SaveConnection stores a connection and commits the stored answer with it. before is UpdatedAt
-	// of the row that the caller read, zero if there was no row. If the stored row has a different
-	// UpdatedAt, SaveConnection stores nothing and saved is false. If it stores a disconnected
-	// connection, it ends a pending session of the mailbox as failed, with the reason disconnected.
-	// SaveConnection fails with mailbox_already_connected_elsewhere. For a new connection it can
-	// also fail like EligibleMailbox.
-	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, storedAnswer *StoredAnswer) (saved bool, err error)
+	// SaveConnection stores a connection and commits the stored answer with it. readUpdatedAt is
+	// the UpdatedAt of the row that the caller read, zero if there was no row. If the stored row
+	// has a different UpdatedAt, SaveConnection stores nothing and saved is false. If it stores a
+	// disconnected connection, it ends a pending session of the mailbox as failed, with the reason
+	// disconnected. SaveConnection fails with mailbox_already_connected_elsewhere. For a new
+	// connection it can also fail like EligibleMailbox.
+	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, readUpdatedAt time.Time, storedAnswer *StoredAnswer) (saved bool, err error)
 	// SaveRefresh stores the result of a complete listing in one transaction and commits the stored
 	// answer with it. It merges i as SaveIntegration does. If the result of a listing that began
 	// later is already stored, SaveRefresh stores no connection. It also skips these connections:

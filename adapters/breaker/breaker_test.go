@@ -326,8 +326,9 @@ func TestBudgetGetsDomainAndOperation(t *testing.T) {
 	}
 }
 
-// TestUnsentCallCountsNowhere checks that a call which the plugin did not send uses no budget, does
-// not close a circuit, and is not recorded as a call of the request.
+// TestUnsentCallCountsNowhere checks that a call which the plugin did not send uses no budget and
+// does not close a circuit. A call with an invalid setting is also not recorded as a call of the
+// request.
 func TestUnsentCallCountsNowhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heldBack := &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Second}
@@ -346,11 +347,11 @@ func TestUnsentCallCountsNowhere(t *testing.T) {
 			state    State
 			recorded bool
 		}{
-			{heldBack, 0, 0, Closed, false},
+			{heldBack, 0, 0, Closed, true},
 			{invalidSetting, 0, 0, Closed, false},
 			{&outcome.Error{Kind: outcome.Throttled, Cause: "http_429", RetryAfter: time.Second}, 0, 1, Closed, true},
 			{outcomeError(outcome.Down), 0, 2, Open, true},
-			{heldBack, 2 * time.Minute, 2, HalfOpen, false},
+			{heldBack, 2 * time.Minute, 2, HalfOpen, true},
 			{invalidSetting, 0, 2, HalfOpen, false},
 			{nil, 0, 3, Closed, true},
 		} {

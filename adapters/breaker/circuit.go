@@ -115,11 +115,12 @@ func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budge
 }
 
 // recordEffects records in ports.Effects whether the provider answered, or only that it was called.
-// It records nothing for an error of tenantry itself or of the plugin, because such a call did not
-// reach the provider.
+// It records nothing for an error of tenantry itself or for an invalid setting, because such a call
+// did not reach the provider. A call that the plugin held back counts as a call: the plugin may
+// have sent earlier requests of the same call.
 func recordEffects(ctx context.Context, call wire.Call, err error) {
 	switch kind := outcome.KindOf(err); {
-	case call.WithoutProvider, outcome.IsUnsent(err):
+	case call.WithoutProvider, outcome.IsInvalidSetting(err):
 	case err == nil, kind == outcome.Refused, kind == outcome.NotReady:
 		ports.RecordAnswer(ctx)
 	case kind != 0, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -57,10 +57,10 @@ func domainCountsOf(d domain.Domain) domainCounts {
 	return domainCounts{isListed: true, isVerified: d.Verified, isSigned: d.DKIMEnabled, isPublished: d.Status.VerificationSeen && !d.Verified}
 }
 
-// emitMailbox adds the events of a change of a mailbox to the transaction. goneType is the type of
-// the event that a deleted mailbox gets (see event.OfMailbox).
-func emitMailbox(ctx context.Context, owner string, c change[mailbox.Mailbox], goneType event.Type) {
-	emit(ctx, owner, event.OfMailbox(c.before, c.after, goneType)...)
+// emitMailbox adds the events of a change of a mailbox to the transaction. removalType is the type
+// of the event that a deleted mailbox gets (see event.OfMailbox).
+func emitMailbox(ctx context.Context, owner string, c change[mailbox.Mailbox], removalType event.Type) {
+	emit(ctx, owner, event.OfMailbox(c.before, c.after, removalType)...)
 	checkReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
 }
 
@@ -195,7 +195,8 @@ func activeRuns(ctx context.Context, tx bun.IDB, owner string, domainIDs []strin
 	return runs, err
 }
 
-// deleteDomains deletes locked domains of one tenant and everything that belongs to them.
+// deleteDomains deletes locked domains of one tenant and everything that belongs to them. It locks
+// the tenant's enforcement state, if the caller has not done so.
 func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, domains []domain.Domain) error {
 	if len(domains) == 0 {
 		return nil
@@ -221,9 +222,9 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, dom
 }
 
 // deleteMailboxes deletes locked mailboxes and everything that belongs to them. It first waits for
-// the transactions that are adding connections to these mailboxes (see lockToConnect). goneType is
-// the type of the mailboxes' events, as in emitMailbox.
-func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, mailboxes []mailboxRow, goneType event.Type) error {
+// the transactions that are adding connections to these mailboxes (see lockToConnect). removalType
+// is the type of the mailboxes' events, as in emitMailbox.
+func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, mailboxes []mailboxRow, removalType event.Type) error {
 	if len(mailboxes) == 0 {
 		return nil
 	}
@@ -238,7 +239,7 @@ func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, m
 		return err
 	}
 	for _, row := range mailboxes {
-		emitMailbox(ctx, owner, change[mailbox.Mailbox]{before: row.mailbox()}, goneType)
+		emitMailbox(ctx, owner, change[mailbox.Mailbox]{before: row.mailbox()}, removalType)
 	}
 	for chunk := range slices.Chunk(ids, batchSize) {
 		if _, err := tx.NewDelete().Model((*mailboxRow)(nil)).Where("account_id = ?", owner).Where("id IN (?)", bun.List(chunk)).Exec(ctx); err != nil {

@@ -66,7 +66,7 @@ func linkInvalid() error {
 }
 
 // TakeFlow implements ports.ConnectFlows. The query names no account, because a browser sends only
-// the OAuth state. The state is 256 random bits, so its hash identifies the row.
+// the OAuth state. The state contains a random token of 256 bits, so its hash identifies the row.
 //
 // Anyone can send an invented state or cookie. TakeFlow therefore first reads whether the flow
 // exists, so that such a request causes no write.

@@ -250,8 +250,9 @@ func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id s
 	})
 }
 
-// retireSecrets stores the current secret of a key as an old secret that expires at until. It makes
-// all earlier secrets expire at until at the latest, and deletes expired secrets.
+// retireSecrets stores the current secret of a key as an old secret that expires at until, if until
+// is after now. It makes all earlier secrets expire at until at the latest, and deletes expired
+// secrets.
 func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.Time) error {
 	_, err := tx.NewUpdate().Model((*oldSecretRow)(nil)).Set("valid_until = ?", until).
 		Where("key_id = ?", row.ID).Where("valid_until > ?", until).Exec(ctx)

@@ -113,15 +113,15 @@ func newTenantFixture(t testing.TB, s *Store) tenantFixture {
 	return fixture
 }
 
-// completingChange is a change that commits a stored answer. isStored reports whether the store has
+// answeredChange is a change that commits a stored answer. isStored reports whether the store has
 // the result of the change.
-type completingChange struct {
+type answeredChange struct {
 	change   func(storedAnswer *ports.StoredAnswer) error
 	isStored func(t testing.TB) bool
 }
 
-func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]completingChange {
-	return map[string]completingChange{
+func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]answeredChange {
+	return map[string]answeredChange{
 		"a deletion": {
 			func(storedAnswer *ports.StoredAnswer) error {
 				return s.DeleteTenant(ctx, fixture.owner, fixture.domain.TenantGUID, storedAnswer)
@@ -191,14 +191,14 @@ func TestChangeCommitsItsAnswer(t *testing.T) {
 			key++
 			claim := newClaim(fixture.owner, key)
 			ctx, recordedEffects := watchEffects(t)
-			completing := fixture.changes(ctx, s)[label]
-			must(t, label, completing.change(newStoredAnswer(claim, mustClaim(t, s, claim))))
+			answered := fixture.changes(ctx, s)[label]
+			must(t, label, answered.change(newStoredAnswer(claim, mustClaim(t, s, claim))))
 			if !recordedEffects().Completed {
 				t.Fatalf("%s is not noted as completed", label)
 			}
 			r := requireRecord(t, s, claim.Key)
-			if !completing.isStored(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
-				t.Fatalf("%s: made %v, %+v", label, completing.isStored(t), r)
+			if !answered.isStored(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
+				t.Fatalf("%s: made %v, %+v", label, answered.isStored(t), r)
 			}
 			// The attempt that holds the key can still extend its lease.
 			requireLeaseHeld(t, "renew after "+label, true)(s.RenewKeyLease(t.Context(), claim.Key, r.Attempt, longLease))
@@ -219,13 +219,13 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
 		ctx, recordedEffects := watchEffects(t)
-		for label, completing := range fixture.changes(ctx, s) {
-			requireRefusal(t, label, completing.change(newStoredAnswer(claim, first)), fault.KeyInProgress)
+		for label, answered := range fixture.changes(ctx, s) {
+			requireRefusal(t, label, answered.change(newStoredAnswer(claim, first)), fault.KeyInProgress)
 			if recordedEffects().Completed {
 				t.Fatalf("%s is noted as completed", label)
 			}
-			if r := requireRecord(t, s, claim.Key); completing.isStored(t) || r.Answer != nil || r.Attempt != second {
-				t.Fatalf("%s: made %v, %+v", label, completing.isStored(t), r)
+			if r := requireRecord(t, s, claim.Key); answered.isStored(t) || r.Answer != nil || r.Attempt != second {
+				t.Fatalf("%s: made %v, %+v", label, answered.isStored(t), r)
 			}
 		}
 	})

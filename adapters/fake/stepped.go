@@ -232,8 +232,10 @@ func (s steppedConnections) ClaimSessionCheck(ctx context.Context, owner access.
 	return StepWithResult(ctx, s.steps, func() (bool, error) { return s.storedConnections.ClaimSessionCheck(ctx, owner, sessionID, since, now) })
 }
 
-func (s steppedConnections) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, storedAnswer *ports.StoredAnswer) (bool, error) {
-	return StepWithResult(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveConnection(ctx, owner, c, before, storedAnswer) })
+func (s steppedConnections) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, readUpdatedAt time.Time, storedAnswer *ports.StoredAnswer) (bool, error) {
+	return StepWithResult(ctx, s.steps, func() (bool, error) {
+		return s.storedConnections.SaveConnection(ctx, owner, c, readUpdatedAt, storedAnswer)
+	})
 }
 
 func (s steppedConnections) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, storedAnswer *ports.StoredAnswer) (int, error) {

@@ -82,14 +82,14 @@ func codes(lists ...[]fault.Code) []fault.Code { return slices.Concat(lists...) 
 // specificCodes lists the error codes that are specific to an operation.
 func specificCodes(list ...fault.Code) []fault.Code { return list }
 
-// completingHandler implements a write whose use case takes a ports.AnswerEncoder. It returns the
-// result of the use case.
-type completingHandler[I, R any] func(ctx context.Context, caller access.Caller, in *I, encoder ports.AnswerEncoder[R]) (R, error)
+// answerStoringHandler implements a write whose use case takes a ports.AnswerEncoder. It returns
+// the result of the use case.
+type answerStoringHandler[I, R any] func(ctx context.Context, caller access.Caller, in *I, encoder ports.AnswerEncoder[R]) (R, error)
 
 // registerWithStoredAnswer adds a write whose use case commits the answer together with its last
 // change. shape makes the answer, which is sent to the caller and stored in a ports.StoredAnswer
 // for replays.
-func registerWithStoredAnswer[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h completingHandler[I, R]) {
+func registerWithStoredAnswer[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h answerStoringHandler[I, R]) {
 	registerConverting(api, op, shape, func(ctx context.Context, caller access.Caller, in *I) (R, error) {
 		return h(ctx, caller, in, func(r R) (*ports.StoredAnswer, error) { return guard.StoredAnswer(ctx, api, &op, shape(r)) })
 	})

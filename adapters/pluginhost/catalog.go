@@ -15,7 +15,7 @@ import (
 const catalogFile = "catalog.json"
 
 // Entry is one plugin of the catalog. File is the name of a file or folder within the plugin
-// folder, and SHA256 is its hexadecimal checksum. See package verified.
+// folder, and SHA256 is its hexadecimal checksum. Package verified computes it.
 type Entry struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`

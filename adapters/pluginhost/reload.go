@@ -51,14 +51,14 @@ func catalogSum(dir string) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// Reload applies the changes of the catalog since New. If a plugin has a different file in the
-// catalog, Reload starts the new version while the old version runs. If the new process is healthy
-// and describes itself as the catalog does, the host sends all further calls to it. The old process
-// finishes its calls in progress and is then stopped. If the new process fails this check, the old
-// version stays in use and Reload fails.
+// Reload applies the changes of the catalog since New or the last Reload. If the entry of a plugin
+// has changed, Reload starts the new version while the old version runs. If the new process is
+// healthy and describes itself as the catalog does, the host sends all further calls to it. The old
+// process finishes its calls in progress and is then stopped. If the new process fails this check,
+// the old version stays in use and Reload fails.
 //
 // If the catalog no longer has a plugin, further calls to the plugin fail. If the catalog has a new
-// plugin, the next Host uses it.
+// plugin, it runs only after a restart of the service.
 func (h *Host) Reload() error {
 	h.reloadMu.Lock()
 	defer h.reloadMu.Unlock()

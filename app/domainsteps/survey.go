@@ -102,9 +102,9 @@ func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Surve
 }
 
 // Reread returns a survey that Write returned, with a new read of the public DNS and a new plan. It
-// does not read the records at the provider again, because the answer of the write shows them.
-// Since the write, no other process of tenantry has written to the zone: a domain has at most one
-// active job, and an undo refuses a domain with such a job. Reread fails as Survey does.
+// does not read the records at the provider again, because the answer of the write shows them. No
+// other process of tenantry writes the domain's records meanwhile: a domain has at most one active
+// job, and an undo refuses a domain whose job a worker is executing. Reread fails as Survey does.
 func (s *Steps) Reread(ctx context.Context, owner access.AccountID, written Survey) (Survey, error) {
 	survey, err := s.readPublic(ctx, owner, written)
 	if err != nil {

@@ -150,9 +150,9 @@ func (o *onboarding) checkOutcome() {
 	o.checkEqual("next step", tenant.nextStep(), nil)
 }
 
-// checkDomainSlots checks that exactly 12 domains can be added, so that no crash has changed the
-// number of free slots.
-func (o *onboarding) checkDomainSlots() {
+// fillDomainSlots adds domains until no slot is free, and checks that exactly 12 can be added. Then
+// no crash has changed the number of free slots.
+func (o *onboarding) fillDomainSlots() {
 	o.t.Helper()
 	tenant := o.accountTenant()
 	for _, zone := range o.ready.Zones[1:] {

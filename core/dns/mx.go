@@ -83,13 +83,14 @@ func (p PlatformHosts) servesDomain(host, domain string) bool {
 	if !endsWithAny(host, p.Exchanges) {
 		return false
 	}
+	domain = normalName(domain)
 	label, _, _ := strings.Cut(normalName(host), ".")
-	if label == strings.ReplaceAll(normalName(domain), ".", "-") {
+	if label == strings.ReplaceAll(domain, ".", "-") {
 		return true
 	}
-	bare := strings.ReplaceAll(normalName(domain), "-", "")
+	bare := strings.ReplaceAll(domain, "-", "")
 	suffix, found := strings.CutPrefix(label, strings.ReplaceAll(bare, ".", "-"))
-	return found && bare != normalName(domain) && hostSuffix.MatchString(suffix)
+	return found && bare != domain && hostSuffix.MatchString(suffix)
 }
 
 func isAddress(host string) bool {

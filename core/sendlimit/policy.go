@@ -43,8 +43,7 @@ func (p Policies) Covering(domain string) (scope string, covered bool) {
 }
 
 // Effective returns the limit that applies to a mailbox of a domain. It is the mailbox's own limit,
-// or the limit of the covering policy if ownLimit is 0. Without a limit it
-// returns 0.
+// or the limit of the covering policy if ownLimit is 0. Without a limit it returns 0.
 func (p Policies) Effective(ownLimit int, domain string) int {
 	if ownLimit > 0 {
 		return ownLimit

@@ -165,7 +165,7 @@ func verificationError(err error) error {
 		return call.Refuse(fault.DomainUnavailable, "the domain belongs to another tenant", call.CauseOf(err))
 	case graph.LostRace(err):
 		return lostRaceOutcome(err)
-	case graph.IsUnreadable(err):
+	case graph.Status(err) == http.StatusBadRequest && graph.IsUnreadable(err):
 		return call.Broken(call.CauseOf(err))
 	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "already verified"):
 		// Graph gives this answer if this tenant has verified the domain but a replica does not

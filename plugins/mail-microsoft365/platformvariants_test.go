@@ -62,6 +62,7 @@ func TestCodesDecideRefusals(t *testing.T) {
 		"verify, this tenant has verified it": {verify, 400, fmt.Sprintf(bad, "Domain is already verified."), outcome.NotReady, none},
 		"verify, a lost race":                 {verify, 409, `{"error":{"code":"Conflict"}}`, outcome.NotReady, none},
 		"verify, an answer that is cut off":   {verify, 400, `{"error":{"code":"Request_Bad`, outcome.Broken, none},
+		"verify, a refusal of a proxy":        {verify, 403, "", outcome.Refused, fault.AccessDenied},
 		"verify, an unknown text":             {verify, 400, fmt.Sprintf(bad, "A different record exists; another try may help."), outcome.Refused, fault.VerificationFailed},
 		"password, by the property":           {patch, 400, `{"error":{"code":"Request_BadRequest","details":[{"code":"InvalidValue","target":"PasswordProfile"}]}}`, outcome.Refused, fault.WeakPassword},
 		"password, by the text":               {patch, 400, fmt.Sprintf(bad, "The specified password does not comply with password complexity requirements."), outcome.Refused, fault.WeakPassword},

@@ -53,8 +53,8 @@ func Misconfigured(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: outcome.CauseSetting + setting, Detail: setting + ": " + detail}
 }
 
-// NotServed returns a refusal for a connection with a setting whose value does not exist at the
-// provider.
+// NotServed returns a refusal for a setting that the provider cannot serve. Unlike Misconfigured,
+// the plugin learns this from an answer of the provider.
 func NotServed(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "not_served", Detail: setting + ": " + detail}
 }

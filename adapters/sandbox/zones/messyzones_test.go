@@ -51,7 +51,8 @@ func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 	}
 }
 
-// TestEditOfAChangedZoneFails checks that an edit of an older version changes nothing.
+// TestEditOfAChangedZoneFails checks that Edit changes nothing if the zone was changed after the
+// caller read it. Edit also refuses an invalid record and an unknown zone.
 func TestEditOfAChangedZoneFails(t *testing.T) {
 	store, _ := openStore(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {

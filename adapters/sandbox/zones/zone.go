@@ -105,7 +105,8 @@ func (z *zone) lookup(name string) (owner string, exists bool) {
 	return wildcard, true
 }
 
-// recordsAt returns the records of owner, with name as their owner.
+// recordsAt returns the records stored at owner. If owner is a wildcard, the result has copies with
+// the owner name `name`.
 func (z *zone) recordsAt(owner, name string) []wire.RR {
 	if owner == name {
 		return z.sets[name]

@@ -129,7 +129,7 @@ func TestForgedIDTokensAreRefused(t *testing.T) {
 		"no signature": parts[0] + "." + parts[1] + ".",
 		// The header of this token is {"alg":"none"}.
 		"unsigned": "eyJhbGciOiJub25lIn0." + parts[1] + ".",
-		"none":     "",
+		"empty":    "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake.answer = func(url.Values) (int, any) {

@@ -69,7 +69,7 @@ func getMailbox(c *call) (any, string) { return c.findMailboxInPath("address") }
 func renameMailbox(c *call) (any, string) {
 	m, code := c.findMailboxInPath("address")
 	if code == "" {
-		c.read(m) // the only member is name
+		c.read(m) // the request body has only the name
 	}
 	return m, code
 }
