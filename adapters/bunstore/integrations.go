@@ -210,8 +210,9 @@ func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string
 	return err
 }
 
-// DueRefreshes implements ports.Integrations. A concurrent caller waits for the locked rows and
-// then does not select them, because their refresh has just begun.
+// DueRefreshes implements ports.Integrations. It stores now as the begin of each returned refresh.
+// A concurrent caller waits for the locked rows, and then does not select them because of their new
+// begin.
 func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit int) ([]integration.Integration, error) {
 	var rows []integrationRow
 	err := s.inTransaction(ctx, "claim due refreshes", func(ctx context.Context, tx bun.IDB) error {
@@ -234,8 +235,8 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 }
 
 // maxRefreshTries is the maximum number of attempts to save a refresh. An attempt fails if an OAuth
-// session of another integration claims a mailbox of the refresh. Each session claims one mailbox,
-// so the conflicts end.
+// session of another integration claims a mailbox of the refresh at the same time. A session claims
+// only one mailbox, so it makes only one attempt fail.
 const maxRefreshTries = 10
 
 // SaveRefresh implements ports.Connections.
@@ -305,9 +306,9 @@ func newConnectionRows(parent integrationRow, connections []integration.Connecti
 // refresh began. It returns false if the connections of a refresh that began later are stored
 // already.
 //
-// A refresh by a key that is limited to some tenants compares only their mailboxes. mergeRefreshed
-// does not store the time when such a refresh began. Otherwise that time would delay the next
-// scheduled refresh, and an older refresh of all tenants could no longer be saved.
+// A refresh by a key that is limited to some tenants stores connections of only their mailboxes.
+// mergeRefreshed does not store the time when such a refresh began. Otherwise that time would delay
+// the next scheduled refresh, and an older refresh of all tenants could no longer be saved.
 func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (isNewest bool, err error) {
 	_, isLimited := ports.VisibleTenants(ctx)
 	if !isLimited {

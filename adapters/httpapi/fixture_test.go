@@ -89,7 +89,7 @@ func newTestEnvOn(t testing.TB, database string) *testEnv {
 	keyset, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), secrets.CreateMissing)
 	must(t, err)
 	platform := wire.MailInProcess(env.platform, recordingCalls(breaker.ByTenant))
-	reconciler := &reconcile.Reconciler{Platform: platform, Domains: store, DNS: env.platform.DNS, Facts: env.platform, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
+	reconciler := &reconcile.Reconciler{Platform: platform, Domains: store, DNS: env.platform.DNS, Facts: env.platform, Now: time.Now, Timeout: testTimeout, Pause: time.Millisecond}
 	env.options = httpapi.Options{
 		Guard: guard.Options{
 			Log:         slog.New(slog.DiscardHandler),
@@ -106,11 +106,11 @@ func newTestEnvOn(t testing.TB, database string) *testEnv {
 		DNSRuns: &dnsruns.Service{Tenants: store, Domains: store, Runs: store, Queue: &env.queue, Random: rand.Reader, Now: time.Now,
 			Trace: func(context.Context) string { return "" }},
 		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Reconciler: reconciler, Now: time.Now,
-			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: testTimeout},
+			RequireSMTPAuth: true, Pause: time.Millisecond, Timeout: testTimeout},
 		Integrations: &integrations.Service{Integrations: store, Connections: store, Tenants: store, Platforms: interceptedSending{&env.sendingPlatforms, recordingCalls(breaker.ByCredential("one"))}, Sealer: keyset,
 			Queue: &env.queue, Random: rand.Reader, Now: time.Now},
 		SendLimits: &limits.Service{Claims: store, Removals: store, Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Now: time.Now,
-			Pause: time.Millisecond, Limit: testTimeout},
+			Pause: time.Millisecond, Timeout: testTimeout},
 		Enforcement: &enforcement.Service{Events: store, Now: time.Now},
 		Events:      &events.Service{Events: store, Now: time.Now, Log: slog.New(slog.DiscardHandler)},
 		Audit:       &audits.Service{Chains: store, Now: time.Now},

@@ -58,7 +58,8 @@ func catalogSum(dir string) [sha256.Size]byte {
 // the old version stays in use and Reload fails.
 //
 // If the catalog no longer has a plugin, further calls to the plugin fail. If the catalog has a new
-// plugin, it runs only after a restart of the service.
+// plugin, it runs only after a restart of the service. A plugin whose kind has changed counts as
+// removed and as new.
 func (h *Host) Reload() error {
 	h.reloadMu.Lock()
 	defer h.reloadMu.Unlock()
@@ -78,7 +79,7 @@ func (h *Host) Reload() error {
 		group.Go(func() { errs[n] = s.upgrade(e) })
 	}
 	for name, s := range h.plugins {
-		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == name }) {
+		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == name && e.Kind == s.kind }) {
 			s.remove()
 		}
 	}

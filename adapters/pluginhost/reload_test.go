@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,6 +189,23 @@ func TestRemovedPluginGetsNoCalls(t *testing.T) {
 		time.Sleep(time.Millisecond) // until Watch has noticed
 	}
 	requireRunning(t, host, "puppet")
+}
+
+// TestPluginOfAnotherKindIsRemoved changes the kind of a plugin in the catalog. The process of the
+// old kind gets no further calls and is stopped.
+func TestPluginOfAnotherKindIsRemoved(t *testing.T) {
+	dir := pluginDir(t, "puppet:puppet")
+	host, _ := newHost(t, pluginhost.Options{Dir: dir})
+	oldPID := processID(t, host, "puppet")
+	file := filepath.Join(dir, "mail-puppet")
+	writeCatalog(t, dir, pluginhost.Entry{Name: "puppet", Kind: "dns", File: "mail-puppet", SHA256: checksumOf(t, file), Version: "1.2.3"})
+	if err := host.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	waitForExit(t, oldPID, testTimeout)
+	if names := slices.Concat(host.Names("mail"), host.Names("dns")); len(names) != 0 {
+		t.Errorf("the host still has the plugin: %v", names)
+	}
 }
 
 // TestCloseDoesNotWaitForADrainingProcess closes the host while a replaced process has a call.

@@ -97,7 +97,7 @@ type dependencies struct {
 // worker returns the worker of a new process, with these dependencies.
 func (fx *fixture) worker(deps dependencies) *Worker {
 	now := func() time.Time { return fx.clock }
-	reconciler := &reconcile.Reconciler{Platform: deps.platform, Domains: deps.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
+	reconciler := &reconcile.Reconciler{Platform: deps.platform, Domains: deps.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Timeout: apptest.HangTimeout, Pause: time.Millisecond}
 	return &Worker{
 		Jobs: deps.jobs, Queue: fx.wakeups, Fence: wire.Fence{}, RetryPolicy: provisioning.DefaultRetryPolicy, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),

@@ -91,7 +91,7 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	if d.Added {
 		return s.liveResult(ctx, owner, d, true), nil
 	}
-	ctx, cancel := reconcile.Detach(ctx, workLimit)
+	ctx, cancel := reconcile.Detach(ctx, workTimeout)
 	defer cancel()
 	exists, err := s.addAtPlatform(ctx, t.GUID, &d)
 	if err != nil {

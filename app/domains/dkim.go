@@ -39,7 +39,7 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 	if err := domainsteps.CheckMailServerReady(t); err != nil {
 		return domain.Domain{}, err
 	}
-	ctx, cancel := reconcile.Detach(ctx, workLimit)
+	ctx, cancel := reconcile.Detach(ctx, workTimeout)
 	defer cancel()
 	d, err = s.Reconciler.ReconcileDomain(ctx, owner, d, reconcile.MailServerReady)
 	if err != nil {

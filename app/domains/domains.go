@@ -26,8 +26,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workLimit is the timeout for all platform calls of one request.
-const workLimit = 55 * time.Second
+// workTimeout is the timeout for all platform calls of one request.
+const workTimeout = 55 * time.Second
 
 // searchLimit is the default of Service.Search. The platform's replicas usually show a new domain
 // within this time.

@@ -68,7 +68,7 @@ func newFixture(t *testing.T) *fixture {
 func (fx *fixture) service(platform ports.MailPlatform, domains ports.Domains) *Service {
 	reconciler := &reconcile.Reconciler{
 		Platform: platform, Domains: domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: time.Now,
-		Limit: apptest.HangTimeout, Pause: time.Millisecond,
+		Timeout: apptest.HangTimeout, Pause: time.Millisecond,
 	}
 	return &Service{Search: apptest.HangTimeout, Removals: fx.store, Steps: &domainsteps.Steps{
 		Tenants: fx.store, Domains: domains, Platform: platform, DNS: fx.fake.DNS, Facts: fx.fake, Reconciler: reconciler, Now: time.Now, Writes: fx.store,
@@ -80,7 +80,7 @@ func (fx *fixture) service(platform ports.MailPlatform, domains ports.Domains) *
 // limit first. It is for tests in fake time.
 func (fx *fixture) lagMailServer() {
 	fx.fake.SetLag(guid, fake.Lag{CallsUntilListed: 1_000_000})
-	fx.Reconciler.Limit = 100 * time.Millisecond
+	fx.Reconciler.Timeout = 100 * time.Millisecond
 }
 
 // changeTenant changes the stored tenant.

@@ -37,7 +37,7 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 		return RemoveResult{}, err
 	}
 	removed := RemoveResult{Domain: d, FromPlatform: fromPlatform}
-	ctx, cancel := reconcile.Detach(ctx, workLimit)
+	ctx, cancel := reconcile.Detach(ctx, workTimeout)
 	defer cancel()
 	if fromPlatform {
 		t, err := s.Tenants.Tenant(ctx, owner, id)

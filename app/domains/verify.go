@@ -20,7 +20,7 @@ func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return domain.Domain{}, err
 	}
-	ctx, cancel := reconcile.Detach(ctx, workLimit)
+	ctx, cancel := reconcile.Detach(ctx, workTimeout)
 	defer cancel()
 	if d, err = s.VerifyAndStore(ctx, owner, d); err != nil {
 		return domain.Domain{}, err

@@ -65,11 +65,12 @@ func TestOneLaggingReadDoesNotFailVerify(t *testing.T) {
 	requireRefusal(t, err, fault.DomainNotFound)
 }
 
-// TestFailedVerificationStoresANewDomain checks when a failed verification stores a domain as not
-// verified. The domain was removed and added again. Within ReplicaLag after the first verification,
-// a read that shows the domain as not verified can come from a lagging replica. Only the error
-// verification_failed then proves that the domain is new. Later, the read is enough.
-func TestFailedVerificationStoresANewDomain(t *testing.T) {
+// TestFailedVerificationOfADomainAddedAgain verifies a domain that was verified, removed and added
+// again. The verification fails, and the store must learn that the domain is not verified. Within
+// ReplicaLag after the first verification, a read that shows the domain as not verified can come
+// from a lagging replica. Within that time, only the error verification_failed proves that the
+// domain was added again. Later, the read is enough.
+func TestFailedVerificationOfADomainAddedAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		after         time.Duration // since the first verification

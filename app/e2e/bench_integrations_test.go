@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The platform has the mailboxes of an account with 100 tenants. It returns pages of 100, each
-// after 20 ms.
+// The simulated sending platform has the mailboxes of an account with 100 tenants. It returns pages
+// of 100, each after 20 ms.
 const (
 	benchTenants       = 100
 	benchPerTenant     = 36

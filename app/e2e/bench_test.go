@@ -34,7 +34,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// benchService is a database with one account, and the settings to serve it.
+// benchService holds a database with one account, and the settings of a service that uses it.
 type benchService struct {
 	b        *testing.B
 	database string   // the URL of the database
@@ -54,7 +54,7 @@ func newBenchService(b *testing.B, database string) *benchService {
 	defer func() { svc.must(store.Close()) }()
 	account, err := store.FindAccount(b.Context(), benchOwner)
 	svc.must(err)
-	consented := time.Now().Add(24 * time.Hour) // no enforcement pass is due during the benchmark
+	consented := time.Now().Add(24 * time.Hour) // the first enforcement pass is due only then, so none runs during the benchmark
 	for i := range 25 {
 		svc.tenants = append(svc.tenants, uuid.NewString())
 		_, err := store.Attach(b.Context(), account.ID, tenant.Tenant{
@@ -189,7 +189,7 @@ func (svc *benchService) serveBare(b *testing.B) (pid int, api string) {
 	return cmd.Process.Pid, strings.TrimSpace(line)
 }
 
-// comparedServer is one of two servers that compare measures.
+// comparedServer is one of the two servers that the method compare measures.
 type comparedServer struct {
 	name     string
 	pid      int
@@ -423,6 +423,6 @@ func BenchmarkSlowPlatform(b *testing.B) {
 	svc.must(p.stop())
 }
 
-// TestBenchmarks runs one benchmark briefly. The other benchmarks start processes and servers, and
+// TestBenchmarks runs BenchmarkSweep briefly. The other benchmarks start processes and servers, and
 // take minutes.
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Sweep$") }

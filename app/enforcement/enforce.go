@@ -85,7 +85,7 @@ func (a *applier) saveIntents(ctx context.Context) error {
 }
 
 // saveChanges stores the changes that the platform has applied, with their events. It also stores
-// which scopes without a policy now have a rule that blocks no mailbox.
+// which rules without a policy are now empty.
 func (a *applier) saveChanges(ctx context.Context) error {
 	var changes ports.SendChanges
 	for _, change := range a.Changes {
@@ -123,9 +123,9 @@ func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 	return slices.Contains(a.failedScopes, c.Scope)
 }
 
-// isListed reports whether the pass put the mailbox on the block list of its scope's rule. It
-// returns false if the platform does not list the mailbox, or if the scope had no rule when this
-// pass read the scopes.
+// isListed reports whether the pass put the mailbox on the block list of its scope's rule. A
+// mailbox that no longer exists at the platform is on no block list. isListed also returns false if
+// the scope had no rule when this pass read the scopes.
 func (a *applier) isListed(c sendlimit.Change) bool {
 	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.BlockLists[c.Scope], c.Event.Address)
 }

@@ -30,8 +30,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workLimit is the default of Service.Limit.
-const workLimit = 55 * time.Second
+// workTimeout is the default of Service.Timeout.
+const workTimeout = 55 * time.Second
 
 // Service has the use cases of integrations.
 type Service struct {
@@ -46,8 +46,8 @@ type Service struct {
 	// OnDrift, if set, is called for each change that a refresh detects and that no request caused.
 	// It is for metrics: the arguments contain no customer data.
 	OnDrift func(provider string, kind integration.Drift)
-	// Limit is the maximum duration of the work of one request. It defaults to 55 s.
-	Limit time.Duration
+	// Timeout is the maximum duration of the work of one request. It defaults to 55 s.
+	Timeout time.Duration
 
 	partial   partialReads // lists of accounts that scheduled refreshes have read in part
 	reserving sync.Map     // the mailboxes for which reserve runs; the key is [2]string{integration id, mailbox id}

@@ -45,7 +45,7 @@ func (fx *fixture) takeWakeup(t *testing.T) ports.Wakeup {
 // page. Ben's account does not exist.
 func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform) {
 	fx = newFixture(t)
-	fx.Limit = time.Second // too short for a pause
+	fx.Timeout = time.Second // too short for a pause
 	id = fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.ben)
 	fx.instantly.DropAccount(fx.ben.Address)

@@ -54,7 +54,7 @@ func TestListingPausesAtAThrottledPage(t *testing.T) {
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
 			t.Errorf("%+v", r)
 		}
-		fx.Limit = 5 * time.Second // too short for the pause
+		fx.Timeout = 5 * time.Second // too short for the pause
 		fx.platforms.AddWorkspace("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshPartial {
 			t.Errorf("%+v", r)

@@ -37,7 +37,7 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	if err != nil {
 		return RefreshResult{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.limit())
+	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
 	if read.listing == nil {
 		read.began = s.now()

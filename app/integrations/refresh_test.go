@@ -112,7 +112,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 				fx.instantly.Fail(tt.fault)
 			}
 			if tt.fault.Kind == outcome.Throttled {
-				fx.Limit = time.Second // too short for a pause
+				fx.Timeout = time.Second // too short for a pause
 			}
 			r, err := fx.Refresh(t.Context(), fx.ann.ID, id, nil)
 			if tt.want.Name != "" {

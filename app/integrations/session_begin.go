@@ -81,10 +81,10 @@ func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integr
 
 // detach returns a context that survives the caller's cancellation, and its cancel function.
 func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFunc) {
-	return reconcile.Detach(ctx, s.limit())
+	return reconcile.Detach(ctx, s.timeout())
 }
 
-func (s *Service) limit() time.Duration { return cmp.Or(s.Limit, workLimit) }
+func (s *Service) timeout() time.Duration { return cmp.Or(s.Timeout, workTimeout) }
 
 // sessionOpener gets the link of a session whose row is stored.
 type sessionOpener struct {

@@ -3,6 +3,7 @@
 package limits
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -18,8 +19,7 @@ import (
 )
 
 const (
-	// endLease is how long End pauses enforcement for the tenant. It exceeds the default of
-	// Service.Limit.
+	// endLease is how long End pauses enforcement for the tenant. It is longer than workTimeout.
 	endLease = time.Minute
 	// passWait is the default of Service.PassWait.
 	passWait = 5 * time.Second
@@ -57,10 +57,10 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return EndResult{}, err
 	}
-	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, workLimit))
+	ctx, cancel := reconcile.Detach(ctx, cmp.Or(s.Timeout, workTimeout))
 	defer cancel()
 	claim, paused, err := reconcile.EnforcementPause{
-		Claims: s.Claims, Now: s.Now, Pause: s.Pause, PassWait: orDefault(s.PassWait, passWait), CallWait: orDefault(s.CallWait, callWait),
+		Claims: s.Claims, Now: s.Now, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
 	}.Begin(ctx, owner, id, endLease)
 	if err == nil && !paused {
 		err = pauseLost()
@@ -217,11 +217,4 @@ func checkConsentAndMailServer(t tenant.Tenant) error {
 		return fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
 	}
 	return nil
-}
-
-func orDefault(value, defaultValue time.Duration) time.Duration {
-	if value > 0 {
-		return value
-	}
-	return defaultValue
 }

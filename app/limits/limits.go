@@ -25,8 +25,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workLimit is the default of Service.Limit.
-const workLimit = 50 * time.Second
+// workTimeout is the default of Service.Timeout.
+const workTimeout = 50 * time.Second
 
 // Service has the use cases of limits.
 type Service struct {
@@ -38,9 +38,9 @@ type Service struct {
 	Removals  ports.Removals
 	Platform  ports.MailPlatform
 	Now       func() time.Time
-	// Pause is the time between two tries of a platform call. Limit is the maximum duration of one
-	// request. They default to 1 s and 50 s.
-	Pause, Limit time.Duration
+	// Pause is the time between two tries of a platform call. Timeout is the maximum duration of
+	// one request. They default to 1 s and 50 s.
+	Pause, Timeout time.Duration
 	// PassWait is how long End waits for an enforcement pass to finish. After that, End revokes the
 	// lease of the pass. CallWait is how long End then waits for the last platform call of that
 	// pass. They default to 5 s and 20 s.

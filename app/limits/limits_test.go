@@ -50,7 +50,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	fx := &fixture{store: apptest.NewStore(t), fake: fake.New(), now: time.Now().UTC().Truncate(time.Microsecond)}
 	fx.Service = &limits.Service{Tenants: fx.store, Domains: fx.store, Mailboxes: fx.store, Policies: fx.store, Claims: fx.store, Removals: fx.store, Platform: fx.fake,
-		Now: func() time.Time { return fx.now }, Pause: time.Millisecond, Limit: apptest.HangTimeout}
+		Now: func() time.Time { return fx.now }, Pause: time.Millisecond, Timeout: apptest.HangTimeout}
 	account, err := fx.store.CreateAccount(t.Context(), "ann@example.com", "complete", 0, fx.now)
 	must(t, err)
 	fx.owner = account.ID

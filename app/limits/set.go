@@ -49,7 +49,7 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return SetResult{}, err
 	}
-	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, workLimit))
+	ctx, cancel := reconcile.Detach(ctx, cmp.Or(s.Timeout, workTimeout))
 	defer cancel()
 	p, err := s.Policies.ReservePolicy(ctx, owner, id, scope, s.Now())
 	if err != nil {

@@ -76,7 +76,7 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.Limit = shortLimit
+			fx.Timeout = shortLimit
 			endFault := fx.fake.Fail(tt.fault)
 			_, err := fx.provision(t.Context(), "anna@example.test")
 			requireRefusal(t, err, tt.want)
@@ -87,7 +87,7 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 			if kept := !fx.reserveAddressUsesSlot(t); kept != tt.keepsRow {
 				t.Fatalf("the slot was kept: %v, want %v", kept, tt.keepsRow)
 			}
-			fx.Limit = apptest.HangTimeout
+			fx.Timeout = apptest.HangTimeout
 			got, err := fx.provision(t.Context(), "anna@example.test")
 			must(t, err)
 			if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
@@ -118,13 +118,13 @@ func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 			for _, f := range tt.faults {
 				endFaults = append(endFaults, fx.fake.Fail(f))
 			}
-			fx.Limit = shortLimit
+			fx.Timeout = shortLimit
 			_, err := fx.provision(t.Context(), "anna@example.test")
 			requireRefusal(t, err, tt.want)
 			for _, endFault := range endFaults {
 				endFault()
 			}
-			fx.Limit = apptest.HangTimeout
+			fx.Timeout = apptest.HangTimeout
 			got, err := fx.provision(t.Context(), "anna@example.test")
 			must(t, err)
 			if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
@@ -178,13 +178,13 @@ func (fx *fixture) createWithoutAnswer(t *testing.T) {
 		fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, AfterEffect: true}),
 		fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Skip: 1}),
 	}
-	fx.Limit = shortLimit
+	fx.Timeout = shortLimit
 	_, err := fx.provision(t.Context(), "anna@example.test")
 	requireRefusal(t, err, fault.ProviderTimeout)
 	for _, endFault := range endFaults {
 		endFault()
 	}
-	fx.Limit = apptest.HangTimeout
+	fx.Timeout = apptest.HangTimeout
 }
 
 // overtakenStore is a store in which a second request runs completely right after the first request
@@ -284,7 +284,7 @@ func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.Limit = shortLimit
+			fx.Timeout = shortLimit
 			tt.fault.Object = "ben@example.test"
 			endFault := fx.fake.Fail(tt.fault)
 			_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
@@ -293,7 +293,7 @@ func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 				t.Fatalf("stored %+v", s)
 			}
 			endFault()
-			fx.Limit = apptest.HangTimeout
+			fx.Timeout = apptest.HangTimeout
 			for _, want := range []string{"created", "exists"} {
 				got, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 				must(t, err)
@@ -383,7 +383,7 @@ func TestProvisionWithAccessWithdrawnReleasesTheRows(t *testing.T) {
 func TestProvisionChecksTheDomainAgain(t *testing.T) {
 	inFakeTime(t, "refused mailbox", func(t *testing.T) {
 		fx := newFixture(t)
-		fx.Limit = shortLimit
+		fx.Timeout = shortLimit
 		endFault := fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady})
 		_, err := fx.provision(t.Context(), "anna@example.test")
 		requireRefusal(t, err, fault.ProviderTimeout)
@@ -391,7 +391,7 @@ func TestProvisionChecksTheDomainAgain(t *testing.T) {
 		if d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone); err != nil || d.MailReady {
 			t.Fatalf("the domain is stored as %+v, %v", d, err)
 		}
-		fx.Limit = apptest.HangTimeout
+		fx.Timeout = apptest.HangTimeout
 		reads := fx.fake.Calls("MailDomains")
 		_, err = fx.provision(t.Context(), "anna@example.test")
 		must(t, err)

@@ -71,11 +71,11 @@ func newFixture(t *testing.T) *fixture {
 func (fx *fixture) service() *Service {
 	reconciler := &reconcile.Reconciler{
 		Platform: fx.fake, Domains: fx.store, DNS: fx.fake.DNS, Facts: fx.fake, Now: time.Now,
-		Limit: apptest.HangTimeout, Pause: time.Millisecond,
+		Timeout: apptest.HangTimeout, Pause: time.Millisecond,
 	}
 	return &Service{
 		Tenants: fx.store, Domains: fx.store, Mailboxes: fx.store, Policies: fx.store, Removals: fx.store, Platform: fx.fake, Reconciler: reconciler, Now: time.Now,
-		RequireSMTPAuth: true, Pause: time.Millisecond, Limit: apptest.HangTimeout,
+		RequireSMTPAuth: true, Pause: time.Millisecond, Timeout: apptest.HangTimeout,
 	}
 }
 

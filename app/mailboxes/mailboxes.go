@@ -14,6 +14,7 @@
 package mailboxes
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -25,8 +26,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workLimit is the default of Service.Limit.
-const workLimit = 55 * time.Second
+// workTimeout is the default of Service.Timeout.
+const workTimeout = 55 * time.Second
 
 // Service has the use cases of mailboxes.
 type Service struct {
@@ -43,9 +44,9 @@ type Service struct {
 	// RequireSMTPAuth makes Provision refuse tenants whose SMTP AUTH is not enabled. Operators set
 	// it to false where the platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool
-	// Pause is the time between two tries of a platform call. Limit is the maximum duration of one
-	// request. They default to 1 s and 55 s.
-	Pause, Limit time.Duration
+	// Pause is the time between two tries of a platform call. Timeout is the maximum duration of
+	// one request. They default to 1 s and 55 s.
+	Pause, Timeout time.Duration
 }
 
 // List returns a tenant's mailboxes, sorted by address. It fails with tenant_not_found.
@@ -68,11 +69,7 @@ func (s *Service) Usage(ctx context.Context, owner access.AccountID, id tenant.G
 }
 
 func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := s.Limit
-	if limit == 0 {
-		limit = workLimit
-	}
-	return reconcile.Detach(ctx, limit)
+	return reconcile.Detach(ctx, cmp.Or(s.Timeout, workTimeout))
 }
 
 // recordLostConsent returns err unchanged. If err shows that the tenant's consent was revoked, it

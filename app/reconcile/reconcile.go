@@ -22,6 +22,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -33,8 +34,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// defaultLimit is the default of Reconciler.Limit.
-const defaultLimit = 20 * time.Second
+// defaultTimeout is the default of Reconciler.Timeout.
+const defaultTimeout = 20 * time.Second
 
 // Reconciler sets up verified domains at the mail platform.
 type Reconciler struct {
@@ -43,10 +44,10 @@ type Reconciler struct {
 	DNS      ports.DNSReader
 	Facts    ports.PlatformFacts
 	Now      func() time.Time
-	// Limit is the maximum duration of the steps of one ReconcileDomain call. It does not include
+	// Timeout is the maximum duration of the steps of one ReconcileDomain call. It does not include
 	// the reads of records and DNS after the steps. It defaults to 20 s. Pause is the time between
 	// two tries.
-	Limit, Pause time.Duration
+	Timeout, Pause time.Duration
 }
 
 // MailServerReady is passed as mailServerReady to ReconcileDomain if the tenant's mail server is
@@ -92,14 +93,10 @@ func (r *Reconciler) runAndReadRecords(ctx context.Context, d *domain.Domain, ma
 	return r.readRecords(ctx, platform, d)
 }
 
-// runSteps runs the steps within the limit. Steps that run out of time count as unfinished, not as
-// failed.
+// runSteps runs the steps within the timeout. Steps that run out of time count as unfinished, not
+// as failed.
 func (r *Reconciler) runSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
-	limit := r.Limit
-	if limit == 0 {
-		limit = defaultLimit
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.Timeout, defaultTimeout))
 	defer cancel()
 	err := r.setUpMailAndSigning(ctx, platform, d, mailServerReady)
 	if outcome.KindOf(err) == outcome.NotReady || ctx.Err() != nil && !outcome.ChangedNothing(err) {

@@ -70,7 +70,7 @@ func newReconciler(t *testing.T, setup fake.Setup) (*Reconciler, *fake.Platform,
 	must(t, err)
 	store := &oneDomain{stored: domain.Domain{TenantGUID: guid, Name: zone, Added: true, Verified: true}}
 	return &Reconciler{
-		Platform: platform, Domains: store, DNS: platform.DNS, Facts: platform, Now: time.Now, Limit: 300 * time.Millisecond, Pause: time.Millisecond,
+		Platform: platform, Domains: store, DNS: platform.DNS, Facts: platform, Now: time.Now, Timeout: 300 * time.Millisecond, Pause: time.Millisecond,
 	}, platform, store
 }
 

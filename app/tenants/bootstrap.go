@@ -3,6 +3,7 @@
 package tenants
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 // prepareMailServer advances the bootstrap as far as possible within its time limit.
 func (r *syncRun) prepareMailServer(ctx context.Context) {
-	bootstrapCtx, cancel := context.WithTimeout(ctx, orDefault(r.Reconciler.Limit, bootstrapLimit))
+	bootstrapCtx, cancel := context.WithTimeout(ctx, cmp.Or(r.Reconciler.Timeout, bootstrapLimit))
 	defer cancel()
 	var answeredCallBegan time.Time
 	err := reconcile.Run(bootstrapCtx, reconcile.RetryPolicy{Pause: r.Pause}, func(ctx context.Context) error {

@@ -3,6 +3,7 @@
 package tenants
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -80,7 +81,7 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account, request Li
 		return Link{}, err
 	}
 	session := tenant.ConnectSession{
-		ID: id, Status: tenant.SessionPending, Lifetime: orDefault(request.Lifetime, DefaultLinkLifetime), ReturnURL: returnURL, State: request.State,
+		ID: id, Status: tenant.SessionPending, Lifetime: cmp.Or(request.Lifetime, DefaultLinkLifetime), ReturnURL: returnURL, State: request.State,
 	}
 	link, flow, err := s.newLink(ctx, acc, session)
 	if err != nil {

@@ -25,11 +25,11 @@ type DeleteResult struct {
 	RuleRemoval
 }
 
-// Delete removes the tenant and all its data from the service. It first removes the managed
-// transport rules at the platform. Otherwise a rule would keep blocking mailboxes after the service
-// has deleted their limits. If the removal fails, Delete deletes the tenant anyway, and the result
-// names the remaining rules. Delete changes nothing else at the platform. It fails with
-// tenant_not_found.
+// Delete removes the tenant and all its data from the service, also its provisioning jobs. It first
+// removes the managed transport rules at the platform. Otherwise a rule would keep blocking
+// mailboxes after the service has deleted their limits. If the removal fails, Delete deletes the
+// tenant anyway, and the result names the remaining rules. Delete changes nothing else at the
+// platform. It fails with tenant_not_found.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID, encoder ports.AnswerEncoder[DeleteResult]) (DeleteResult, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err != nil {

@@ -54,7 +54,7 @@ func newFixture(t *testing.T) *fixture {
 		RequireSMTPAuth: true, ConsentTimeout: apptest.HangTimeout, Pause: time.Millisecond,
 		Reconciler: &reconcile.Reconciler{
 			Platform: fx.platform, Domains: store, DNS: fx.platform.DNS, Facts: fx.platform, Now: clock,
-			Limit: apptest.HangTimeout, Pause: time.Millisecond,
+			Timeout: apptest.HangTimeout, Pause: time.Millisecond,
 		},
 	}
 	fx.ann, fx.bob = fx.createAccount(t, "ann@example.com", 2), fx.createAccount(t, "bob@example.com", 2)
@@ -69,7 +69,8 @@ func (fx *fixture) createAccount(t *testing.T, email string, slots int) access.A
 	return account
 }
 
-// grantConsent grants the consent with a new link, and returns the query of the callback.
+// grantConsent grants the consent with a new link. It returns the query string with which the
+// platform calls the callback.
 func (fx *fixture) grantConsent(t *testing.T, account access.Account, username string) (query string) {
 	t.Helper()
 	link, err := fx.ConnectURL(t.Context(), account, tenants.LinkRequest{})

@@ -56,7 +56,7 @@ func newRaceOf(t *testing.T, fx *fixture) *race {
 	steps := &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: r.platform.DNS, Facts: r.platform, Reconciler: r.Reconciler, Now: clock}
 	r.domains = &domains.Service{Steps: steps}
 	r.mailboxes = &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: r.store, Platform: platform,
-		Reconciler: r.Reconciler, Now: clock, RequireSMTPAuth: true, Pause: time.Millisecond, Limit: apptest.HangTimeout}
+		Reconciler: r.Reconciler, Now: clock, RequireSMTPAuth: true, Pause: time.Millisecond, Timeout: apptest.HangTimeout}
 	return r
 }
 

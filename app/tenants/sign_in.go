@@ -3,6 +3,7 @@
 package tenants
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -136,9 +137,9 @@ func (s *Service) proveAdministrator(ctx context.Context, flow ports.ConnectFlow
 // sign-in alone gives no access. The platform needs some seconds to apply a new consent, so
 // consentedProfile repeats a denied call until ConsentTimeout ends.
 func (s *Service) consentedProfile(ctx context.Context, id tenant.GUID) (tenant.Profile, error) {
-	waitCtx, cancel := context.WithTimeout(ctx, orDefault(s.ConsentTimeout, 15*time.Second))
+	waitCtx, cancel := context.WithTimeout(ctx, cmp.Or(s.ConsentTimeout, 15*time.Second))
 	defer cancel()
-	pause := time.NewTicker(orDefault(s.Pause, time.Second))
+	pause := time.NewTicker(cmp.Or(s.Pause, time.Second))
 	defer pause.Stop()
 	for {
 		profile, err := s.Platform.For(id).Profile(ctx)
@@ -230,11 +231,4 @@ func noConsentError() error {
 
 func constantTimeEqual(a, b string) bool {
 	return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
-}
-
-func orDefault(value, defaultValue time.Duration) time.Duration {
-	if value > 0 {
-		return value
-	}
-	return defaultValue
 }

@@ -3,6 +3,7 @@
 package tenants
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +17,11 @@ import (
 )
 
 const (
-	// syncLimit is the default of Service.Limit. The API's timeout of a sync is 5 s longer, so that
-	// the sync can store its results.
-	syncLimit = 105 * time.Second
+	// syncTimeout is the default of Service.Timeout. The API's timeout of a sync is 5 s longer, so
+	// that the sync can store its results.
+	syncTimeout = 105 * time.Second
 	// bootstrapLimit is how long a sync waits for a mail server that is being prepared, unless
-	// Reconciler.Limit is set.
+	// Reconciler.Timeout is set.
 	bootstrapLimit = 20 * time.Second
 )
 
@@ -73,7 +74,7 @@ func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GU
 	if r.result.RunID, err = s.newID(); err != nil {
 		return SyncResult{}, err
 	}
-	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, syncLimit))
+	ctx, cancel := reconcile.Detach(ctx, cmp.Or(s.Timeout, syncTimeout))
 	defer cancel()
 	profileErr := r.readProfile(ctx)
 	if isAccessDenied(profileErr) {

@@ -105,7 +105,7 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 func TestNextSyncBeginsWithTheUnreadDomains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newConnectedFixture(t, fake.Setup{})
-		fx.Limit = 1500 * time.Millisecond
+		fx.Timeout = 1500 * time.Millisecond
 		for i := range 20 {
 			if _, err := fx.platform.For(guid).AddDomain(t.Context(), fmt.Sprintf("d%02d.test", i)); err != nil {
 				t.Fatal(err)
@@ -129,8 +129,8 @@ func TestNextSyncBeginsWithTheUnreadDomains(t *testing.T) {
 		}}
 		start := time.Now()
 		fx.sync(t)
-		if elapsed := time.Since(start); elapsed > fx.Limit || len(names) < readsInTime || len(names) > 2*readsInTime {
-			t.Fatalf("%d reads in %s, want %d to %d reads in %s", len(names), elapsed, readsInTime, 2*readsInTime, fx.Limit)
+		if elapsed := time.Since(start); elapsed > fx.Timeout || len(names) < readsInTime || len(names) > 2*readsInTime {
+			t.Fatalf("%d reads in %s, want %d to %d reads in %s", len(names), elapsed, readsInTime, 2*readsInTime, fx.Timeout)
 		}
 		readFirst := slices.Clone(names[:readsInTime])
 		names = nil

@@ -146,7 +146,7 @@ func TestSyncBeforeTheRoleWorksSkipsSMTPAuth(t *testing.T) {
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newConnectedFixture(t, tt.setup)
-			fx.Reconciler.Limit = 50 * time.Millisecond
+			fx.Reconciler.Timeout = 50 * time.Millisecond
 			if _, err := fx.platform.For(guid).AddDomain(t.Context(), "one.test"); err != nil {
 				t.Fatal(err)
 			}
@@ -350,7 +350,7 @@ func TestSyncIsStoredForACancelledRequest(t *testing.T) {
 func TestSyncEndsWhenItsTimeIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newConnectedFixture(t, fake.Setup{})
-		fx.Limit = time.Second
+		fx.Timeout = time.Second
 		gate := fx.platform.Hold("Domains")
 		defer gate.Release()
 		synced := fx.sync(t)

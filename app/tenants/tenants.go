@@ -70,8 +70,8 @@ type Service struct {
 	// RequireSMTPAuth makes SMTP AUTH a condition of readiness. Operators set it to false where the
 	// platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool
-	// Limit is the timeout of a sync. It defaults to 105 s.
-	Limit time.Duration
+	// Timeout is the timeout of a sync. It defaults to 105 s.
+	Timeout time.Duration
 	// ConsentTimeout is how long FinishSignIn waits for a new consent to take effect at the
 	// platform. Pause is the time between two tries of a platform call. They default to 15 s and
 	// 1 s.

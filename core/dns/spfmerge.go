@@ -34,7 +34,7 @@ func (z zoneView) decideSPF(want Record) verdict {
 }
 
 // decideEarlySPF decides on the existing SPF records while the platform's record is not known. It
-// returns a conflict only if the conflict would remain with any SPF record of the platform.
+// returns a conflict only if the conflict would remain whatever the platform's SPF record is.
 // Otherwise it returns the zero verdict.
 func (z zoneView) decideEarlySPF() verdict {
 	records := filter(z.setAt(z.Domain, TXT).Values, isSPF)
@@ -79,9 +79,9 @@ func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	}
 	base, reason := existing, ReasonSPFMerged
 	if w, managed := z.findWritten(Sending, text); managed {
-		// tenantry wrote this record, so the record can be replaced. If that write replaced an SPF
-		// record, the new record is the replaced record with the missing terms. Otherwise the new
-		// record is the platform's record.
+		// tenantry wrote this record, so the record can be replaced. If the customer had an SPF
+		// record before that write, the new record is this record of the customer with the missing
+		// terms. Otherwise the new record is the platform's record.
 		base, reason = desired, ReasonOwnSuperseded
 		if earlier, ok := parseSPF(w.Replaced); ok {
 			base = earlier
@@ -207,7 +207,7 @@ func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 }
 
 // onlyPlatformUnknown reports whether all names that could not be read are referenced by the
-// platform's own record. Such a name counts as one lookup and does not prevent a write.
+// platform's own record. Such a name counts as one lookup, and checkLimits allows the write.
 func (z zoneView) onlyPlatformUnknown(r, desired spfRecord) bool {
 	tree := spfTree{}
 	for name, texts := range z.Referenced.SPF {

@@ -83,8 +83,8 @@ func (r ruleRow) senders() []string {
 	return slices.Compact(values)
 }
 
-// toRule returns the rule as a sendlimit.Rule. A rule that only reports messages, but lets them
-// pass, counts as not enabled.
+// toRule returns the rule as a sendlimit.Rule. created and written report what the current call has
+// done to the rule. A rule that only reports messages, but lets them pass, counts as not enabled.
 func (r ruleRow) toRule(created, written bool) sendlimit.Rule {
 	return sendlimit.Rule{
 		ID: string(r.ID), Name: string(r.Name), Enabled: r.isEnabled() && equalFold(string(r.Mode), exchange.Enforce),

@@ -56,8 +56,8 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 		t.Errorf("in a workspace that the key does not reach: %v", err)
 	}
 	withoutWorkspace := env.With(texts{"workspace_id": ""})
-	if reach, err := withoutWorkspace.Check(t.Context()); err != nil || len(reach.Workspaces) != 2 {
-		t.Errorf("check without a workspace: %+v, %v", reach, err)
+	if access, err := withoutWorkspace.Check(t.Context()); err != nil || len(access.Workspaces) != 2 {
+		t.Errorf("check without a workspace: %+v, %v", access, err)
 	}
 	_, listErr := withoutWorkspace.Accounts(t.Context(), "")
 	_, signInErr := withoutWorkspace.StartSignIn(t.Context(), "anna@a.example")
@@ -93,8 +93,8 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 }
 
 // TestPluginMakesOnlyTheExpectedCalls checks the calls that the plugin makes. The plugin must not
-// use two endpoints of PlusVibe. The partner's list of accounts needs a password in the URL. The
-// call that reconnects an account does not work for Microsoft accounts.
+// call the partner's list of accounts, because this needs a password in the URL. It must also not
+// call the endpoint that reconnects an account, which does not work for Microsoft accounts.
 func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	env := newTestEnv(t)
 	p := env.With(nil)
@@ -202,10 +202,10 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 	}
 }
 
-// TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Each page repeats the
-// last accounts of the page before it. The constant overlap is the number of these accounts. With
-// fewer removals than overlap, each remaining account is listed once. Otherwise the listing must
-// fail.
+// TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Pages overlap: the
+// plugin requests the last accounts of each page again with the next page (see overlap). It lists
+// each remaining account once if fewer accounts than these are removed. Otherwise the listing must
+// fail, because an account could be skipped.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	removals := []int{4, 5}
 	if soak.Enabled() {

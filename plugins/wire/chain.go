@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// Call describes one call of a provider to an interceptor. Its exported fields come from the .proto
-// files, so that an interceptor does not depend on the names of methods.
+// Call tells an interceptor about one call to a provider. Its exported fields come from the .proto
+// files, so that an interceptor needs no list of methods.
 type Call struct {
 	// Operation is the name of the method in snake case, such as create_mailbox.
 	Operation string
@@ -39,8 +39,8 @@ type Call struct {
 }
 
 // Interceptor runs around a call. It calls next at most once. To refuse the call, it does not call
-// next. The error of next is or wraps an *outcome.Error, or it is the error of an inner interceptor
-// or of the Opener.
+// next. An error of the plugin is or wraps an *outcome.Error. next can also return an error of an
+// inner interceptor or of the Opener.
 type Interceptor func(ctx context.Context, c Call, next func(context.Context) error) error
 
 // Tenant returns the id of the mail platform's tenant to which the call belongs, or "".
@@ -65,8 +65,8 @@ func (c Call) SpanAttributes() []attribute.KeyValue {
 	return attributes
 }
 
-// Probe returns the read that the circuit breaker sends before the write c. If that read succeeds,
-// the provider works again.
+// Probe returns the read that the circuit breaker sends before it allows the write c. If that read
+// succeeds, the provider works again.
 func (c Call) Probe() Call { return c.probe() }
 
 // Send sends a probe to the plugin. It does not run the interceptors.
@@ -133,7 +133,8 @@ func walkFields(m protoreflect.Message, visit func(protoreflect.FieldDescriptor,
 // connectionField is the name of the request field that contains the connection.
 const connectionField = "connection"
 
-// probeOf returns the method, the request and an empty reply for the Call that Call.Probe returns.
+// probeOf returns the read that tests the provider before this write: its method, its request and
+// an empty reply.
 type probeOf func(write protobuf.Message) (method string, request, reply protobuf.Message)
 
 // chain is the gRPC connection of a provider's client. It passes each call through the interceptors

@@ -18,15 +18,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// PluginConfig contains the description and the constructors that a plugin process serves. One of
+// PluginConfig contains the description of a plugin and the constructor of its provider. One of
 // Mail, DNS and Sending is set.
 type PluginConfig struct {
 	Describe Description
 	Mail     func(Connection) (ports.MailPlatform, error)
 	DNS      func(Connection) (ports.DNSProvider, error)
 	Sending  func(Connection) (ports.SendingPlatform, error)
-	// ShareWaits is called with the waits that the host shares between all processes of the plugin.
-	// It is nil for a plugin without waits.
+	// ShareWaits is called with the host's store of waits: the times before which the provider
+	// accepts no calls. All processes of the plugin share this store. ShareWaits is nil for a
+	// plugin that stores no waits.
 	ShareWaits func(ports.Waits)
 	Log        *slog.Logger
 }

@@ -2,7 +2,8 @@
 
 // Package strictjson refuses JSON documents that encoding/json accepts but other parsers may read
 // differently. Check, in strictjson.go, is its only exported function. scan.go has the checks that
-// run before the JSON is parsed.
+// run before the JSON is parsed. The package does not know the members of a request; huma refuses
+// unknown members.
 package strictjson
 
 import (
