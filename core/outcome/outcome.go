@@ -105,8 +105,8 @@ func (e *Error) Unwrap() error {
 // CauseTooLarge is the Cause when the answer exceeds the size that tenantry reads.
 const CauseTooLarge = "answer_too_large"
 
-// CauseHeldBack is the Cause of a Throttled outcome when the plugin did not send the call, because
-// an earlier answer of the provider demanded a pause.
+// CauseHeldBack is the Cause of a Throttled outcome when the plugin did not send the next request of
+// a call, because an earlier answer of the provider demanded a pause.
 const CauseHeldBack = "held_back"
 
 // CauseConnectionCut is the Cause of an Unknown outcome when the connection was closed before the
@@ -117,8 +117,8 @@ const CauseConnectionCut = "connection_cut"
 // detects this before it calls the provider.
 const CauseSetting = "setting "
 
-// IsUnsent reports whether err means that the plugin did not send the call: an earlier answer of
-// the provider demanded a pause, or a setting of the connection is invalid.
+// IsUnsent reports whether err means that the plugin did not send the call or its next request: an
+// earlier answer of the provider demanded a pause, or a setting of the connection is invalid.
 func IsUnsent(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == Throttled && e.Cause == CauseHeldBack || IsInvalidSetting(err)
