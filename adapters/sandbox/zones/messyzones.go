@@ -40,7 +40,7 @@ var MessyZones = []MessyZone{
 	{"messy-dmarc-two.test", "two DMARC records, so that neither is valid", SeededProvider, "_dmarc 3600 TXT v=DMARC1; p=none\n_dmarc 3600 TXT v=DMARC1; p=reject"},
 	{"messy-autodiscover.test", "the autodiscover record belongs to a different mail system", SeededProvider, "autodiscover 3600 CNAME mail.{d}\nmail 3600 A 192.0.2.9"},
 	{"messy-wildcard.test", "a wildcard answers for every name", SeededProvider, "* 300 CNAME web.{d}\nweb 300 A 192.0.2.10"},
-	{"messy-cname-apex.test", "an alias at the apex, which the provider answers as addresses", SeededProvider, "@ 300 ~CNAME web.{d}\nweb 300 A 192.0.2.11"},
+	{"messy-cname-apex.test", "an alias at the apex, for which the provider answers with addresses", SeededProvider, "@ 300 ~CNAME web.{d}\nweb 300 A 192.0.2.11"},
 }
 
 // Seed adds a messy zone. It does not change an existing zone, because a person may have edited its
