@@ -25,8 +25,8 @@ type DeleteResult struct {
 	RuleRemoval
 }
 
-// Delete removes the tenant and all its data from the service, also its provisioning jobs. It first
-// removes the managed transport rules at the platform. Otherwise a rule would keep blocking
+// Delete removes the tenant and all its data, including its provisioning jobs, from the service. It
+// first removes the managed transport rules at the platform. Otherwise a rule would keep blocking
 // mailboxes after the service has deleted their limits. If the removal fails, Delete deletes the
 // tenant anyway, and the result names the remaining rules. Delete changes nothing else at the
 // platform. It fails with tenant_not_found.

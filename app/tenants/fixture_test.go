@@ -70,7 +70,7 @@ func (fx *fixture) createAccount(t *testing.T, email string, slots int) access.A
 }
 
 // grantConsent grants the consent with a new link. It returns the query string with which the
-// platform calls the callback.
+// platform redirects to the callback.
 func (fx *fixture) grantConsent(t *testing.T, account access.Account, username string) (query string) {
 	t.Helper()
 	link, err := fx.ConnectURL(t.Context(), account, tenants.LinkRequest{})

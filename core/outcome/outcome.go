@@ -105,8 +105,8 @@ func (e *Error) Unwrap() error {
 // CauseTooLarge is the Cause when the answer exceeds the size that tenantry reads.
 const CauseTooLarge = "answer_too_large"
 
-// CauseHeldBack is the Cause of a Throttled outcome when the plugin did not send the next request of
-// a call, because an earlier answer of the provider demanded a pause.
+// CauseHeldBack is the Cause of a Throttled outcome when the plugin did not send the next request
+// of a call, because an earlier answer of the provider demanded a pause.
 const CauseHeldBack = "held_back"
 
 // CauseConnectionCut is the Cause of an Unknown outcome when the connection was closed before the

@@ -203,9 +203,9 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 }
 
 // TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Pages overlap: the
-// plugin requests the last accounts of each page again with the next page (see overlap). It lists
-// each remaining account once if fewer accounts than these are removed. Otherwise the listing must
-// fail, because an account could be skipped.
+// plugin requests the last accounts of each page again with the next page. overlap is the number of
+// these accounts. If fewer accounts than overlap are removed, each remaining account is listed
+// once. Otherwise the listing must fail, because it could skip an account.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	removals := []int{4, 5}
 	if soak.Enabled() {
