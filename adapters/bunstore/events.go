@@ -230,22 +230,20 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 
 const (
 	// maxMergedRanges is the largest number of ranges (see logRange) that eventsAfter merges
-	// without a scan.
+	// without reading other events first.
 	maxMergedRanges = 32
-	// maxScannedEvents is the maximum number of events that scanEvents reads. That takes about a
-	// millisecond.
-	maxScannedEvents = 2_000
-	// eventsPerMatch: eventsOfManyRanges reads eventsPerMatch times as many events as the page
-	// still needs, and filters them by their type.
+	// eventsPerMatch: for more ranges, eventsAfter first reads eventsPerMatch times as many events
+	// as a page has, and filters them by their type.
 	eventsPerMatch = 4
 )
 
 // eventsAfter returns the events of a page, and one more event if the log has it. Each combination
 // of a tenant and a type is a range of an index. The time to merge ranges does not depend on the
-// position in the log. For more than maxMergedRanges ranges, eventsAfter first scans the next
-// events, because these often fill the page.
+// position in the log. For more than maxMergedRanges combinations, eventsAfter first reads the next
+// events of the tenants, of all types, and filters them. If they do not fill the page, because the
+// types are rare, it merges only those ranges that can contain an event of the page.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
-	owner, limit := log.AccountID, q.Limit+1
+	limit := q.Limit + 1
 	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
 	var tenants []string
 	for _, id := range q.Tenants {
@@ -258,55 +256,27 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 		return nil, nil
 	}
 	if len(tenants)+len(types) == 0 {
-		err = logAfter(tx, owner, after, limit).Scan(ctx, &rows)
+		err = logAfter(tx, log, after, limit).Scan(ctx, &rows)
 		return rows, err
 	}
-	if ranges := rangesOf(tenants, types); len(ranges) <= maxMergedRanges {
-		return s.mergedEvents(ctx, tx, owner, after, limit, ranges)
+	if len(tenants)*len(types) <= maxMergedRanges { // also if the filter has only tenants or only types
+		return s.mergedEvents(ctx, tx, log, after, limit, rangesOf(tenants, types))
 	}
-	end := after + maxScannedEvents
-	rows, err = scanEvents(ctx, tx, owner, after, limit, tenants, types)
-	if err != nil || len(rows) == limit || end >= log.LastSequence {
+	tenantNumbers := s.firstNumbers(tx, log, after, eventsPerMatch*limit, rangesOf(tenants, nil))
+	rows, err = s.numberedEvents(ctx, tx, log, limit, tenantNumbers, types)
+	if err != nil || len(rows) == limit {
 		return rows, err
 	}
-	rest, err := s.eventsOfManyRanges(ctx, tx, owner, end, limit-len(rows), tenants, types)
-	return append(rows, rest...), err
-}
-
-// scanEvents reads the next events of the log, at most maxScannedEvents, and returns those of
-// tenants and types, at most limit. If the filter selects many events, they fill a page. The LIMIT
-// of the inner select makes the planner read the events in their order and stop when the page is
-// full.
-func scanEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) (rows []eventRow, err error) {
-	q := tx.NewSelect().TableExpr("(?) AS e", logAfter(tx, owner, after, maxScannedEvents)).Order("e.sequence").Limit(int64(limit))
-	err = whereIn(whereIn(q, "e.type", types), "e.tenant_guid", tenants).Scan(ctx, &rows)
-	return rows, err
-}
-
-// eventsOfManyRanges returns the first limit events of all combinations of tenants and types. It
-// first reads the next events of the tenants, of all types, and filters them. If they are too few,
-// because the types are rare, it merges only those ranges that can contain an event of the page.
-func (s *Store) eventsOfManyRanges(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]eventRow, error) {
-	ranges := rangesOf(tenants, types)
-	if len(tenants) > 0 && len(types) > 0 {
-		numbers, err := s.firstNumbers(ctx, tx, owner, after, eventsPerMatch*limit, rangesOf(tenants, nil))
-		if err != nil || numbers == nil {
-			return nil, err
-		}
-		rows, err := s.numberedEvents(ctx, tx, owner, limit, numbers, types)
-		if err != nil || len(rows) == limit {
-			return rows, err
-		}
-		if ranges, err = firstRanges(ctx, tx, owner, after, limit, tenants, types); err != nil || len(ranges) == 0 {
-			return nil, err
-		}
+	ranges, err := firstRanges(ctx, tx, log, after, limit, tenants, types)
+	if err != nil || len(ranges) == 0 {
+		return nil, err
 	}
-	return s.mergedEvents(ctx, tx, owner, after, limit, ranges)
+	return s.mergedEvents(ctx, tx, log, after, limit, ranges)
 }
 
 // logAfter selects the first events of a log after a sequence number.
-func logAfter(tx bun.IDB, owner string, after int64, limit int) *bun.SelectQuery {
-	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence > ?", after).
+func logAfter(tx bun.IDB, log eventLogRow, after int64, limit int) *bun.SelectQuery {
+	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", log.AccountID).Where("e.sequence > ?", after).
 		Order("e.sequence").Limit(int64(limit))
 }
 
@@ -336,8 +306,8 @@ func rangesOf(tenants, types []string) (ranges []logRange) {
 
 // firstRanges returns the combinations of tenants and types that can contain one of the next limit
 // events. These are at most limit combinations: those whose first event comes earliest.
-func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]logRange, error) {
-	nextEvent := func() *bun.SelectQuery { return logAfter(tx, owner, after, 1).Column("e.sequence") }
+func firstRanges(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, limit int, tenants, types []string) ([]logRange, error) {
+	nextEvent := func() *bun.SelectQuery { return logAfter(tx, log, after, 1).Column("e.sequence") }
 	// withLaterEvent selects the tenants or types whose nextEvent exists. LIMIT makes the planner
 	// run this query before the join.
 	withLaterEvent := func(list []logRange, column string) *bun.SelectQuery {
@@ -349,7 +319,7 @@ func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, lim
 		First    int64 `bun:",nullzero"` // 0 if the range has no later event
 	}
 	err := tx.NewSelect().Column("t.tenant_guid", "k.type").TableExpr("(?) AS t", withLaterEvent(rangesOf(tenants, nil), "tenant_guid")).
-		TableExpr("(?) AS k", withLaterEvent(rangesOf(nil, types), "type")).
+		Join("CROSS JOIN (?) AS k", withLaterEvent(rangesOf(nil, types), "type")).
 		ColumnExpr("(?) AS first", nextEvent().Where("e.tenant_guid = t.tenant_guid").Where("e.type = k.type")).
 		OrderExpr("first NULLS LAST").Limit(int64(limit)).Scan(ctx, &found)
 	var ranges []logRange
@@ -361,22 +331,18 @@ func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, lim
 	return ranges, err
 }
 
-// mergedEvents returns the first limit events of ranges. It first reads the sequence numbers of the
-// ranges from the index, and then the rows of one page.
-func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) ([]eventRow, error) {
-	numbers, err := s.firstNumbers(ctx, tx, owner, after, limit, ranges)
-	if err != nil || numbers == nil {
-		return nil, err
-	}
-	return s.numberedEvents(ctx, tx, owner, limit, numbers, nil)
+// mergedEvents returns the first limit events of ranges. It reads the sequence numbers of the ranges
+// from the index, and the rows of one page.
+func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, limit int, ranges []logRange) ([]eventRow, error) {
+	return s.numberedEvents(ctx, tx, log, limit, s.firstNumbers(tx, log, after, limit, ranges), nil)
 }
 
 // numberedEvents returns the first limit events whose sequence numbers the query numbers selects in
 // order, and whose type is one of types. If types is empty, all types match. The database reads no
 // numbers after the last event of the page. SQLite reads the numbers in their order if the query is
 // in an IN condition. PostgreSQL does so only if the query is joined.
-func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, owner string, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
-	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", owner)
+func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, log eventLogRow, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
+	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", log.AccountID)
 	if database.IsPostgres(s.db) {
 		q = q.ModelTableExpr("events AS e, (?) AS n", numbers).Where("e.sequence = n.sequence")
 	} else {
@@ -387,33 +353,25 @@ func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, owner string, li
 }
 
 // firstNumbers returns a query for the lowest sequence numbers in ranges that are higher than
-// after. The query returns at most limit numbers, in order. If there are no numbers, firstNumbers
-// may return nil.
+// after. The query returns at most limit numbers, in order.
 //
-// If there is more than one range, firstNumbers first reads a few numbers of each range and sorts
+// If there is more than one range, the query first reads a few numbers of each range and sorts
 // them. The number at position limit is then an upper bound for the numbers of the query.
-func (s *Store) firstNumbers(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) (*bun.SelectQuery, error) {
-	rangeQuery := logAfter(tx, owner, after, limit)
+func (s *Store) firstNumbers(tx bun.IDB, log eventLogRow, after int64, limit int, ranges []logRange) *bun.SelectQuery {
+	rangeQuery := logAfter(tx, log, after, limit)
 	if len(ranges) > 1 {
 		numbersPerRange := (2*limit + len(ranges) - 1) / len(ranges)
-		sample := s.joinedRanges(tx, logAfter(tx, owner, after, numbersPerRange), ranges).Order("sequence").Limit(int64(limit))
-		var found struct {
-			Numbers int
-			Last    int64 `bun:",nullzero"`
-		}
-		if err := tx.NewSelect().TableExpr("(?) AS p", sample).ColumnExpr("COUNT(*) AS numbers").ColumnExpr("MAX(p.sequence) AS last").
-			Scan(ctx, &found); err != nil || found.Numbers == 0 {
-			return nil, err
-		}
-		if found.Numbers == limit {
-			rangeQuery = rangeQuery.Where("e.sequence <= ?", found.Last)
-		}
+		sample := s.joinedRanges(tx, logAfter(tx, log, after, numbersPerRange), ranges).Order("sequence").Limit(int64(limit))
+		bound := tx.NewSelect().TableExpr("(?) AS p", sample).
+			ColumnExpr("CASE COUNT(*) WHEN ? THEN MAX(p.sequence) ELSE ? END", limit, log.LastSequence)
+		rangeQuery = rangeQuery.Where("e.sequence <= (?)", bound)
 	}
-	return s.joinedRanges(tx, rangeQuery, ranges).Order("sequence").Limit(int64(limit)), nil
+	return s.joinedRanges(tx, rangeQuery, ranges).With("v", tx.NewValues(&ranges)).Order("sequence").Limit(int64(limit))
 }
 
-// joinedRanges selects the sequence numbers of ranges. It runs rangeQuery for each range. It uses a
-// join, because the databases take longer to plan a union of many ranges than to read them.
+// joinedRanges selects the sequence numbers of ranges, which the caller adds to the statement as the
+// table v. It runs rangeQuery for each range. It uses a join, because the databases take longer to
+// plan a union of many ranges than to read them.
 func (s *Store) joinedRanges(tx bun.IDB, rangeQuery *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
 	numbers := rangeQuery.Column("sequence")
 	if ranges[0].TenantGUID != ident.Zero {
@@ -422,7 +380,7 @@ func (s *Store) joinedRanges(tx bun.IDB, rangeQuery *bun.SelectQuery, ranges []l
 	if ranges[0].Type != "" {
 		numbers = numbers.Where("e.type = v.type")
 	}
-	joined := tx.NewSelect().With("v", tx.NewValues(&ranges)).TableExpr("v")
+	joined := tx.NewSelect().TableExpr("v")
 	if database.IsPostgres(s.db) {
 		return joined.Column("r.sequence").TableExpr("LATERAL (?) AS r", numbers)
 	}
