@@ -29,6 +29,10 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 			t.Errorf("a proxy waits %s, the service answers in up to %s", wait, server.WriteTimeout)
 		}
 	}
+	export := 60 * secondsIn(t, fileText(t, "../adapters/httpapi/audit.go"), `exportTimeLimit = (\d+) \* time\.Minute`)
+	if write := secondsIn(t, caddy, `write (\d+)s`); write <= export {
+		t.Errorf("Caddy ends an answer after %s, an export of the audit takes up to %s", write, export)
+	}
 	for _, keepalive := range []time.Duration{
 		secondsIn(t, nginx, `keepalive_timeout (\d+)s;`), secondsIn(t, caddy, `keepalive (\d+)s`), secondsIn(t, page, `reused for (\d+) s`),
 	} {
@@ -45,6 +49,7 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 		{caddy, `read_header (\d+)s`, server.ReadHeaderTimeout},
 		{caddy, `read_body (\d+)s`, server.ReadTimeout},
 		{page, `\| (\d+) s, then a 504`, longest},
+		{page, `an export of the audit \| (\d+) s`, export},
 		{page, `closed at (\d+) s`, server.WriteTimeout},
 		{page, `in progress get (\d+) s`, defaultDrainTime(t)},
 		{page, `kept for (\d+) s`, server.IdleTimeout},
