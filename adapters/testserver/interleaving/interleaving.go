@@ -3,10 +3,10 @@
 // Package interleaving runs concurrent use cases in different orders of their steps. Only tests
 // import it.
 //
-// A step is a call of a port. A test wraps the ports so that each relevant call begins with Step.
-// Explore calls the test once for each order. In the test, Order.Run lets one use case at a time
-// make a step. The test then checks what must be true after every order. A test without goroutines
-// calls Order.Choose instead.
+// A step is the start of a use case, or a call of a port. A test wraps the ports so that each
+// relevant call begins with Step. Explore calls the test once for each order that it tries. In the
+// test, Order.Run lets one use case at a time make a step. The test then checks what must be true
+// after every order. A test without goroutines calls Order.Choose instead.
 package interleaving
 
 import (
@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	sampleOrders = 6   // random orders in `make test`
-	soakOrders   = 200 // random orders in `make soak`, in addition to the enumerated orders
+	testOrders = 6   // random orders in `make test`
+	soakOrders = 200 // random orders in `make soak`, in addition to the enumerated orders
 )
 
 // Order decides what happens next at each point at which a test has a choice.
@@ -47,16 +47,16 @@ func (o *Order) Choose(n int) int {
 // the first order in which runTest fails, and logs the steps of that order.
 func Explore(t *testing.T, maxInterruptions int, runTest func(t *testing.T, o *Order)) {
 	t.Helper()
-	orders := sampleOrders
+	orders := testOrders
 	if soak.Enabled() {
 		orders = soakOrders
 		enumerate(t, maxInterruptions, runTest)
 	}
 	random := soak.Rand(t)
 	for i := range orders {
-		// Most faults occur after few interruptions at certain steps. Therefore some orders have
-		// many interruptions and some have few.
-		rarity := 1 << (i % sampleOrders)
+		// Most bugs need only a few interruptions, at certain steps. Therefore not all orders have
+		// many interruptions.
+		rarity := 1 << (i % testOrders)
 		runOneOrder(t, &Order{pick: func(n int, interrupts bool) int {
 			if interrupts && random.IntN(rarity) > 0 {
 				return 0
@@ -68,7 +68,7 @@ func Explore(t *testing.T, maxInterruptions int, runTest func(t *testing.T, o *O
 
 func runOneOrder(t *testing.T, o *Order, runTest func(*testing.T, *Order)) {
 	t.Helper()
-	// A failure in a bubble of testing/synctest ends the test. Only a deferred call runs after it.
+	// A failure in a bubble of testing/synctest ends the test, and only deferred calls still run.
 	defer func() {
 		if t.Failed() {
 			t.Logf("in the order %s", strings.Join(o.steps, " "))
@@ -79,9 +79,9 @@ func runOneOrder(t *testing.T, o *Order, runTest func(*testing.T, *Order)) {
 	}
 }
 
-// enumerate calls runTest once for each order. To get the next order, it finds the last choice of
-// the previous order that has another alternative. It repeats the choices before that choice, and
-// then takes the next alternative.
+// enumerate calls runTest once for each order with at most maxInterruptions interruptions. To get
+// the next order, it finds the last choice of the previous order with an alternative that was not
+// tried yet. It repeats the choices before that choice, and then takes the next alternative.
 func enumerate(t *testing.T, maxInterruptions int, runTest func(*testing.T, *Order)) {
 	t.Helper()
 	type choice struct{ taken, alternatives int }
@@ -112,13 +112,12 @@ func enumerate(t *testing.T, maxInterruptions int, runTest func(*testing.T, *Ord
 	}
 }
 
-// actor is one of the concurrent use cases. waiting is the number of its calls that wait for their
-// step, because a use case can make calls in parallel.
+// actor is one of the concurrent use cases.
 type actor struct {
 	name    string
-	waiting atomic.Int32
+	waiting atomic.Int32 // how many of its calls wait for a step: several, if it makes calls in parallel
 	resume  chan struct{}
-	advance func()
+	onStep  func()
 }
 
 type actorKey struct{}
@@ -132,7 +131,7 @@ func Step(ctx context.Context) {
 	}
 	a.waiting.Add(1)
 	<-a.resume
-	a.advance()
+	a.onStep()
 }
 
 // Steps makes each call of a wrapped port one step. It implements fake.Stepper.
@@ -144,30 +143,32 @@ func (Steps) Step(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// Run runs the actors until all have returned, one step of one actor at a time, and returns their
-// errors. Each actor begins with a step, and passes its context to its calls. Run calls advance at
-// each step, so that the test can move a clock. It must be called in a bubble of testing/synctest.
-func (o *Order) Run(ctx context.Context, advance func(), actors ...func(context.Context) error) []error {
-	running, errs := len(actors), make([]error, len(actors))
-	states := make([]*actor, len(actors))
-	for i, useCase := range actors {
-		a := &actor{name: string(rune('A' + i)), resume: make(chan struct{}), advance: advance}
-		states[i] = a
+// Run runs the use cases until all have returned, one step of one of them at a time, and returns
+// their errors. Each use case begins with a step, and passes its context to its calls. Run calls
+// onStep at each step, so that the test can move a clock. It must be called in a bubble of
+// testing/synctest.
+func (o *Order) Run(ctx context.Context, onStep func(), useCases ...func(context.Context) error) []error {
+	var running atomic.Int32
+	running.Store(int32(len(useCases)))
+	errs, actors := make([]error, len(useCases)), make([]*actor, len(useCases))
+	for i, useCase := range useCases {
+		a := &actor{name: string(rune('A' + i)), resume: make(chan struct{}), onStep: onStep}
+		actors[i] = a
 		go func() {
-			defer func() { running-- }() // also after t.FailNow
+			defer running.Add(-1) // also after t.FailNow
 			ctx := context.WithValue(ctx, actorKey{}, a)
 			Step(ctx)
 			errs[i] = useCase(ctx)
 		}()
 	}
 	var current *actor
-	for synctest.Wait(); running > 0; synctest.Wait() {
-		if next := o.chooseActor(states, current); next != nil {
+	for synctest.Wait(); running.Load() > 0; synctest.Wait() {
+		if next := o.chooseActor(actors, current); next != nil {
 			current = next
 			o.steps = append(o.steps, next.name)
 			next.waiting.Add(-1)
 			next.resume <- struct{}{}
-		} else { // all actors wait for a timer
+		} else { // all use cases that run wait for a timer
 			time.Sleep(time.Millisecond)
 		}
 	}
