@@ -32,8 +32,8 @@ type Account struct {
 	// the number of the plan applies.
 	OwnSlots int
 
-	// ClosedAt and TenantCount are set only for operators. API requests cannot reach a closed
-	// account, because its keys are revoked.
+	// ClosedAt and TenantCount are not set in the account of an API request. No API request can
+	// reach a closed account, because its keys are revoked.
 	ClosedAt    time.Time // zero if the account is open
 	TenantCount int
 }
@@ -151,7 +151,7 @@ func (a Account) CheckMayAutomateDNS() error {
 // records to its tenants. tenantCount is the number of tenants that it has.
 func (a Account) CheckMayGrow(tenantCount int) error {
 	if tenantCount > a.Plan.TenantSlots {
-		return fault.TenantLimitReached.With("the account holds %d tenants, its plan allows %d", tenantCount, a.Plan.TenantSlots)
+		return fault.TenantLimitReached.With("the account has %d tenants, but its plan allows only %d", tenantCount, a.Plan.TenantSlots)
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func NewKey(random io.Reader, prefix string, form KeyForm, owner AccountID, name
 func ParseKey(prefix string, key secret.Text) (KeyForm, error) {
 	rest, prefixed := strings.CutPrefix(key.Reveal(), prefix+"_")
 	form, digits, split := strings.Cut(rest, "_")
-	if !prefixed || !split || !lowerHex(digits) {
+	if !prefixed || !split || !areKeyDigits(digits) {
 		return "", UnknownKey()
 	}
 	switch f := KeyForm(form); f {
@@ -115,7 +115,7 @@ func KeyHint(key secret.Text) string {
 	return text[max(0, len(text)-hintLength):]
 }
 
-func lowerHex(s string) bool {
+func areKeyDigits(s string) bool {
 	if len(s) != keyDigits {
 		return false
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit records who did what.
+// Package audit defines the records of who did what.
 //
 // Start reading at Entry in entry.go. An entry records one action in the audit chain of an account.
 // The customer can read this chain. Each entry has the hash of the previous entry. verify.go checks

@@ -43,13 +43,13 @@ func appendCanonical(text []byte, value any) ([]byte, error) {
 	case map[string]any:
 		return appendObject(text, v)
 	default:
-		return nil, fmt.Errorf("a value of the type %T", value)
+		return nil, fmt.Errorf("contains a value of the type %T, which an entry cannot have", value)
 	}
 }
 
 func appendInteger(text []byte, number float64) ([]byte, error) {
 	if number != math.Trunc(number) || math.Abs(number) > maxInteger {
-		return nil, errors.New("a number that is not an integer of at most 53 bits")
+		return nil, errors.New("contains a number that is not an integer of at most 53 bits")
 	}
 	return strconv.AppendInt(text, int64(number), 10), nil
 }
@@ -90,7 +90,7 @@ var escapes = map[byte]string{'\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\
 
 func appendString(text []byte, s string) ([]byte, error) {
 	if !utf8.ValidString(s) {
-		return nil, errors.New("a string that is not UTF-8")
+		return nil, errors.New("contains a string that is not UTF-8")
 	}
 	text = append(text, '"')
 	for i := range len(s) {

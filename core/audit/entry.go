@@ -23,13 +23,14 @@ type Entry struct {
 	Sequence int64
 	At       time.Time // when the entry was written
 	Actor    Actor
-	// Action is the id of the API operation for a request with an API key. For all other actions it
-	// is one of the constants of type Action.
+	// Action is the id of the API operation for a request with an API key, or "unknown" if the
+	// request matched no operation. For all other actions it is one of the constants of type
+	// Action.
 	Action  Action
 	Tenant  tenant.GUID // empty if the action concerns no tenant
 	Subject Subject     // zero if the action has no single object
 	Outcome Outcome
-	// RequestID and ClientIP are empty for an action that is not a request.
+	// RequestID and ClientIP are empty for an action of an operator or of the service.
 	RequestID, ClientIP string
 	// PreviousHash is the Hash of the previous entry, or Anchor for the first entry.
 	PreviousHash, Hash string
@@ -62,13 +63,13 @@ type Subject struct {
 
 // Outcome is the result of an action.
 type Outcome struct {
-	// Status is the HTTP status of the answer. For an action that is not a request it is 200,
+	// Status is the HTTP status of the answer. For an action that is not an API request it is 200,
 	// because such an action is recorded only when it succeeded. Status is 0 for Unknown.
 	Status int
 	Code   string // the error code of the answer, or the code of Unknown; empty for a success
 }
 
-// Succeeded is the outcome of an action that is not a request.
+// Succeeded is the outcome of an action that is not an API request.
 var Succeeded = Outcome{Status: 200}
 
 // Unknown is the outcome of a request that changed something and then ended without an answer,

@@ -72,9 +72,9 @@ func Verify(export io.Reader) (Proof, error) {
 func (p *Proof) add(e parsedEntry) error {
 	switch {
 	case p.Entries == 0 && e.sequence < 1:
-		return errors.New("the sequence of an entry is at least 1")
+		return errors.New("the sequence is less than 1")
 	case p.Entries == 0 && e.sequence == 1 && e.previousHash != Anchor:
-		return errors.New("the first entry of a chain has 64 zeros as previous_hash")
+		return errors.New("the entry has the sequence 1, but its previous_hash is not 64 zeros")
 	case p.Entries > 0 && e.sequence != p.Last+1:
 		return fmt.Errorf("the entry %d follows the entry %d", e.sequence, p.Last)
 	case p.Entries > 0 && e.previousHash != p.LastHash:

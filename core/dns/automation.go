@@ -31,8 +31,8 @@ type Automation struct {
 
 // Automate returns whether the plan can be written through the account's connection to the
 // provider. If a person must act before the write, the result has one required action. Problems
-// with the provider have priority, because they prevent every write. Conflicts have the lowest
-// priority, because an unreliable read may report conflicts that do not exist.
+// with the provider or the connection have priority, because they prevent every write. Conflicts
+// have the lowest priority, because an unreliable read may report conflicts that do not exist.
 func (h Holder) Automate(read ZoneRead, p Plan) Automation {
 	a := Automation{
 		Provider: h.Provider, Safe: p.SafeToApply(),
@@ -85,7 +85,7 @@ func (h Holder) actionWithoutPlugin(read ZoneRead, p Plan) (ActionRequired, stri
 	}
 }
 
-// unusableMessage returns the message for a connection whose settings the provider rejects.
+// unusableMessage returns the message for a connection whose settings are rejected.
 func (h Holder) unusableMessage() string {
 	detail := ""
 	if h.Access.Detail != "" {
@@ -94,7 +94,8 @@ func (h Holder) unusableMessage() string {
 	return fmt.Sprintf("The settings of the account's connection to %s are rejected%s", h.Access.Title, detail)
 }
 
-// unconnectedMessage returns the message for a zone that no connection of the account can write.
+// unconnectedMessage returns the message for a zone to which no connection of the account can
+// write.
 func (h Holder) unconnectedMessage(read ZoneRead) string {
 	switch h.Access.Standing {
 	case ZoneInaccessible:
@@ -106,8 +107,8 @@ func (h Holder) unconnectedMessage(read ZoneRead) string {
 	}
 }
 
-// misplacedMessage returns the message for a zone whose provider gives the account access but does
-// not publish the zone.
+// misplacedMessage returns the message for a zone to which the account has access at a provider,
+// but whose records at this provider are not published.
 func (h Holder) misplacedMessage(read ZoneRead) string {
 	if h.Access.Standing == ZoneIdle {
 		return fmt.Sprintf("The account has access to the zone %s at %s, but records written there are not visible: the zone is %s there.", read.Zone, h.Access.Title, h.Access.Zone.Idle)
@@ -124,7 +125,7 @@ func (h Holder) unreliableMessage(reason string) string {
 	case reason == ReasonRecursive:
 		return "This service reads the DNS only through recursive resolvers, whose answers may be outdated, so it writes nothing. Publish the records of the plan by hand, or ask the operator to let the service query authoritative name servers."
 	case reason == ReasonProviderUnavailable:
-		return fmt.Sprintf("%s, to which the account has a connection, does not respond, so its records are unknown. Try again in a few minutes.", h.Access.Title)
+		return fmt.Sprintf("%s, to which the account has a connection, gave no usable answer, so its records are unknown. Try again in a few minutes.", h.Access.Title)
 	}
 	return fmt.Sprintf("The DNS of the domain could not be read reliably (%s). Try again in a few minutes. If the problem persists, check the domain's name servers.", reason)
 }

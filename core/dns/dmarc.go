@@ -2,7 +2,10 @@
 
 package dns
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 const dmarcTag = "v=DMARC1"
 
@@ -33,18 +36,19 @@ func parseDMARC(text string) (map[string]string, bool) {
 	return tags, true
 }
 
-// ValidDMARC reports whether a text is a valid DMARC record that has a valid policy, fits into one
-// TXT string and contains no control characters.
+// ValidDMARC reports whether a text is a valid DMARC record that has a valid policy and fits into
+// one TXT string. The text must be UTF-8 without control characters.
 func ValidDMARC(text string) bool {
 	tags, ok := parseDMARC(text)
 	return ok && (isEnforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxString && EscapeText(text) == text
 }
 
-// decideDMARC decides on the DMARC record. It preserves an existing record. If the DMARC record of
-// a parent domain applies, decideDMARC adds no record, because a new one could weaken the policy.
+// decideDMARC decides on the DMARC record. It never changes an existing record. If the DMARC record
+// of a parent domain applies, decideDMARC adds no record, because a new one could weaken the
+// policy.
 func (z zoneView) decideDMARC(want Record) verdict {
 	aliasTargets := z.setAt(want.Name, CNAME).Values
-	// z.values includes records from a wildcard, because receivers accept such records.
+	// Unlike z.setAt, z.values includes records from a wildcard. Receivers accept such records.
 	records := filter(z.values(want.Name, TXT), isDMARC)
 	delegation := z.setAt(want.Name, NS).Values
 	inherited := z.inheritedTags()
@@ -56,7 +60,7 @@ func (z zoneView) decideDMARC(want Record) verdict {
 	case len(records) == 1:
 		return decideExistingDMARC(records[0], want).withObserved(records)
 	case len(inherited) > 0:
-		return preserve(ReasonDMARCInherited).withNoteIf(mayRejectUnsigned(inherited), NoteDMARCStrict)
+		return preserve(ReasonDMARCInherited).withNoteIf(isStrict(inherited), NoteDMARCStrict)
 	case len(delegation) > 0:
 		return conflict(ReasonDMARCDelegated).withObserved(delegation)
 	default:
@@ -74,12 +78,12 @@ func decideExistingDMARC(record string, want Record) verdict {
 		reason = ReasonPresent
 	}
 	isNone := strings.EqualFold(tags["p"], "none")
-	return preserve(reason).withNoteIf(mayRejectUnsigned(tags), NoteDMARCStrict).withNoteIf(!isNone && !isEnforced(tags["p"]), NoteDMARCUnenforced)
+	return preserve(reason).withNoteIf(isStrict(tags), NoteDMARCStrict).withNoteIf(!isNone && !isEnforced(tags["p"]), NoteDMARCNoPolicy)
 }
 
-// mayRejectUnsigned reports whether a DMARC record with these tags lets receivers reject mail that
-// is sent before DKIM signing starts.
-func mayRejectUnsigned(tags map[string]string) bool {
+// isStrict reports whether a DMARC record with these tags has an enforced policy or strict
+// alignment. Mail that is sent before DKIM signing starts may then fail DMARC.
+func isStrict(tags map[string]string) bool {
 	return isEnforced(tags["p"]) || isEnforced(tags["sp"]) || strings.EqualFold(tags["adkim"], "s") || strings.EqualFold(tags["aspf"], "s")
 }
 
@@ -87,8 +91,8 @@ func isEnforced(policy string) bool {
 	return strings.EqualFold(policy, "reject") || strings.EqualFold(policy, "quarantine")
 }
 
-// inheritedTags returns the tags of the nearest DMARC record of a parent domain that covers the
-// domain, or nil if there is no such record.
+// inheritedTags returns the tags of the valid DMARC record of the nearest parent domain that has
+// one, or nil if no parent domain has one. Its policy for subdomains (sp), if any, is returned as p.
 func (z zoneView) inheritedTags() map[string]string {
 	for _, name := range ParentDMARCNames(z.Domain) {
 		records := filter(z.Referenced.ParentDMARC[name], isDMARC)
@@ -96,6 +100,7 @@ func (z zoneView) inheritedTags() map[string]string {
 			continue
 		}
 		if tags, ok := parseDMARC(records[0]); ok {
+			tags["p"] = cmp.Or(tags["sp"], tags["p"])
 			return tags
 		}
 	}
@@ -107,7 +112,8 @@ func (z zoneView) inheritedTags() map[string]string {
 const maxWalk = 8
 
 // ParentDMARCNames returns the names at which a DMARC record of a parent domain can cover the
-// domain, nearest first. They are the names of the tree walk of RFC 9989.
+// domain, nearest first. They are the names that the tree walk of RFC 9989 queries after the
+// domain's own.
 func ParentDMARCNames(domain string) []string {
 	labels := strings.Split(strings.TrimSuffix(strings.ToLower(domain), "."), ".")
 	if len(labels) > maxWalk {

@@ -61,6 +61,7 @@ func TestPlanKeepsInheritedDMARC(t *testing.T) {
 		{name: "dmarc_inherited from the organisation", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
 		{name: "dmarc_inherited from the top level", referenced: parentRecords("_dmarc.test", "x", "v=DMARC1; p=quarantine; psd=y"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
 		{name: "dmarc_inherited from p=none", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=none"), action: dns.Preserve, reason: "dmarc_inherited"},
+		{name: "dmarc_inherited from sp=none", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=reject; sp=none"), action: dns.Preserve, reason: "dmarc_inherited"},
 		{name: "dmarc_inherited from sp=reject", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=none; sp=reject"), action: dns.Preserve,
 			reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
 		{name: "no record at a parent name", referenced: parentRecords("_dmarc.a.test"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},

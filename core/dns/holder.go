@@ -21,10 +21,10 @@ type Provider struct {
 
 // Detection is the DNS provider that serves a zone, or the reason why the provider is not known.
 type Detection struct {
-	// Provider has an empty ID when there is no plugin for the provider.
+	// Provider has an empty ID when Reason is set.
 	Provider Provider
-	// Title is the display name: the provider's title, or the domain of the name servers if there
-	// is no plugin. It is "" when unknown.
+	// Title is the display name: the provider's title or id, or the domain of a name server if
+	// there is no plugin. It is "" when Reason is DetectionUnknown or DetectionMulti.
 	Title  string
 	Reason DetectionReason
 }
@@ -64,7 +64,7 @@ func Detect(read ZoneRead, providers []Provider) Detection {
 	return Detection{Title: registeredDomain(slices.Min(read.Delegation)), Reason: DetectionUnsupported}
 }
 
-// providerOf returns the provider whose longest pattern matches the name server.
+// providerOf returns the provider with the longest pattern that matches the name server.
 func providerOf(host string, providers []Provider) (match Provider, found bool) {
 	longest := 0
 	for _, p := range providers {
@@ -87,7 +87,8 @@ func matchesPattern(host, pattern string) bool {
 	return host == pattern
 }
 
-// registeredDomain returns the registered domain of a name server, or the host name if it has none.
+// registeredDomain returns the registered domain of a name server. It returns the host name if
+// there is no registered domain.
 func registeredDomain(host string) string {
 	host = normalName(host)
 	if domain, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
@@ -102,7 +103,7 @@ type Access struct {
 	Title    string // display name of the provider, set by FindHolder
 	Standing Standing
 	Zone     Zone   // set when the credential has access to the zone
-	Detail   string // why the provider rejects the settings; safe to show
+	Detail   string // why the settings are rejected; safe to show
 }
 
 // Standing is what a connection can do with a zone, as a stable word.
@@ -122,11 +123,12 @@ const (
 	ZoneInaccessible Standing = "zone_inaccessible"
 	// ProviderRefuses means that the provider rejects the credential.
 	ProviderRefuses Standing = "provider_refuses"
-	// SettingsRefused means that the provider rejects the connection's settings.
+	// SettingsRefused means that the provider or its plugin rejects the connection's settings.
 	SettingsRefused Standing = "settings_refused"
 	// AnswerTooLarge means that the provider's answer exceeds the size that tenantry reads.
 	AnswerTooLarge Standing = "answer_too_large"
-	// ProviderSilent means that the provider did not answer, so the access to the zone is unknown.
+	// ProviderSilent means that the provider gave no usable answer, so the access to the zone is
+	// unknown.
 	ProviderSilent Standing = "provider_silent"
 	// NoConnection means that the account has no connection to the provider.
 	NoConnection Standing = "no_connection"
@@ -137,8 +139,7 @@ const (
 func (s Standing) RecordsUnknown() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
 // standingPriority orders the standings of connections that cannot write. FindHolder reports the
-// first of these standings that a relevant connection has. With the first two standings, it is
-// unknown whether the connection has access to the zone.
+// first of these standings that a relevant connection has.
 var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ZoneIdle, ZoneDelegatedElsewhere, ZoneInaccessible}
 
 // Holder is the DNS provider that serves a zone, and the account's access to the zone there.
@@ -191,7 +192,7 @@ func (h Holder) isRelevant(a Access, providers []Provider) bool {
 }
 
 // checkDelegation returns the access with a corrected standing: ZoneAccessible is replaced if the
-// zone is idle or not delegated to the provider.
+// zone is idle or not delegated to its name servers at the provider.
 func (a Access) checkDelegation(delegation []string) Access {
 	switch {
 	case a.Standing != ZoneAccessible:

@@ -27,7 +27,7 @@ type exchanges struct {
 	desired  []string // values with the desired host
 	stale    []string // other values of the platform or of tenantry, which the desired value replaces
 	leftover []string // verification records
-	foreign  []string // all other values
+	foreign  []string // all other values, except a null MX
 	null     bool     // the domain has a null MX
 	broken   bool     // a foreign value is invalid, or its host cannot receive mail
 	managed  bool     // tenantry wrote a stale value
@@ -130,9 +130,9 @@ func (z zoneView) decideExchanges(groups exchanges, want Record) verdict {
 	}
 }
 
-// replaceEarlierHosts replaces the platform's earlier hosts and removes verification records. The
-// platform specifies the desired record only after verification, so verification records are no
-// longer needed.
+// replaceEarlierHosts replaces stale values and removes verification records. The platform
+// specifies the desired record only after verification, so verification records are no longer
+// needed.
 func replaceEarlierHosts(groups exchanges, want Record) verdict {
 	reason := ReasonMXMigration
 	if groups.managed {

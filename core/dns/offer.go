@@ -9,8 +9,8 @@ import (
 // Purpose is the function of a desired record.
 type Purpose string
 
-// The purposes, in the order in which their records are written. Ownership comes first, because the
-// platform specifies its other records only after verification.
+// The purposes, in the order of DesiredRecords. Ownership comes first, because the platform
+// specifies its other records only after verification.
 const (
 	Ownership    Purpose = "verification"
 	Inbound      Purpose = "mx"
@@ -33,8 +33,8 @@ const DefaultPolicy = "v=DMARC1; p=none"
 
 const defaultTTL = 3600
 
-// Offer holds the records that the mail platform specifies for a domain, and the operator's DMARC
-// record.
+// Offer holds the records that the mail platform specifies for a domain, the domains of the
+// platform's hosts, and the operator's DMARC record.
 type Offer struct {
 	Verification, Service []Record
 	Signing               Signing
@@ -43,9 +43,9 @@ type Offer struct {
 	Hosts  PlatformHosts
 }
 
-// PlatformHosts are the domains of the mail platform's hosts, each with a leading dot. A record
-// that names such a host was specified by the platform, now or earlier. tenantry derives no record
-// from these domains.
+// PlatformHosts are the domains of the mail platform's hosts, each with a leading dot. They
+// identify records that the platform specified, now or earlier. tenantry derives no record from
+// these domains.
 type PlatformHosts struct {
 	Exchanges []string // domains of the hosts of MX records
 	Signers   []string // domains of the targets of DKIM records
@@ -61,9 +61,9 @@ type Signing struct {
 	Selector1, Selector2 Record
 }
 
-// Wanted returns the records of the DKIM selectors. A caller that reads a domain's DNS passes these
-// records to the reader. The reader can then check whether a DNS provider answers with the TXT
-// records of a CNAME's target in place of the CNAME.
+// Wanted returns the specified records of the DKIM selectors. A caller that reads a domain's DNS
+// passes these records to the reader. The reader can then check whether a DNS provider answers with
+// the TXT records of a CNAME's target in place of the CNAME.
 func (s Signing) Wanted() []Desired {
 	var records []Desired
 	for _, d := range []Desired{{Selector1, s.Selector1}, {Selector2, s.Selector2}} {
@@ -89,7 +89,8 @@ func VerificationRecord(offered []Record) (Record, bool) {
 }
 
 // DesiredRecords returns the records that a domain must have, ordered by purpose. It omits records
-// that the platform has not specified yet.
+// that the platform has not specified yet, and records outside the domain. The ownership record
+// must be a TXT record.
 func DesiredRecords(domain string, o Offer) []Desired {
 	var desired []Desired
 	addDesired := func(p Purpose, r Record, found bool) {

@@ -28,8 +28,8 @@ type Item struct {
 	Action  Action
 	Type    Type
 	Name    string
-	// Desired is the content to publish. For an update of the SPF record it is the merged record.
-	// It is "" until the platform has specified the content.
+	// Desired is the content to publish. For an update of the SPF record it is the whole new
+	// record. It is "" until the platform has specified the content.
 	Desired string
 	// Observed holds the existing contents that concern the purpose.
 	Observed []string
@@ -42,14 +42,14 @@ type Item struct {
 	Optional bool
 }
 
-// Written is one value that tenantry wrote, as recorded in its database. tenantry manages the value
+// Written is one value that tenantry writes. After a confirmed write, tenantry manages the value
 // while the zone contains exactly this value. All other values are foreign.
 type Written struct {
 	Purpose Purpose
 	Name    string
 	Type    Type
 	Value   string
-	// Replaced is the value that Value replaced, "" if Value replaced no other value.
+	// Replaced is the value that Value replaced, "" if Value was only added.
 	Replaced string
 }
 
@@ -76,8 +76,8 @@ type Plan struct {
 }
 
 // NewPlan returns the plan for a domain's records. The plan adds missing values. It replaces values
-// of the platform and of tenantry, and adds the platform's terms to a foreign SPF record. If any
-// other foreign value prevents a record, the plan has a conflict.
+// of the platform and of tenantry, and adds the platform's terms to a foreign SPF record. If a
+// foreign value prevents a record, the plan has a conflict.
 func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 	p := Plan{Domain: read.Domain, Zone: read.Zone, Reliable: read.Complete, Reason: read.Reason, At: read.At,
 		Desired: DesiredRecords(read.Domain, o), Observed: observedSets(read)}
@@ -110,10 +110,9 @@ func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 	return p
 }
 
-// Incomplete reports whether the platform has not specified the domain's SPF and MX records yet.
-// The platform specifies them after it has verified the domain. Until then the plan has no SPF, MX
-// and DKIM records. The plan has a conflict about one of these records only if the conflict remains
-// whatever the platform specifies.
+// Incomplete reports whether the plan lacks the SPF record. The platform specifies the SPF, MX and
+// DKIM records only after it has verified the domain. Until then, the plan has a conflict about one
+// of these records only if the conflict remains whatever the platform specifies.
 func (p Plan) Incomplete() bool {
 	return !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Sending })
 }
@@ -135,8 +134,8 @@ func (z zoneView) decide(want Desired) verdict {
 	}
 }
 
-// decideOwnership decides on the TXT record that proves ownership. Ownership records of other
-// tenants are preserved.
+// decideOwnership decides on the TXT record that proves ownership. Ownership records that tenantry
+// did not write are preserved.
 func (z zoneView) decideOwnership(want Record) verdict {
 	texts := z.setAt(want.Name, TXT).Values
 	label, _, _ := strings.Cut(want.Content, "=")
@@ -157,8 +156,8 @@ func (z zoneView) decideOwnership(want Record) verdict {
 	}
 }
 
-// decideAutodiscover decides on the autodiscover CNAME. Its conflicts never block, because only
-// some mail clients use it.
+// decideAutodiscover decides on the autodiscover CNAME. A conflict never blocks, because only some
+// mail clients use the record.
 func (z zoneView) decideAutodiscover(want Record) verdict {
 	targets := z.setAt(want.Name, CNAME).Values
 	existing := slices.Concat(targets, z.nonCNAMEValues(want.Name))

@@ -18,7 +18,7 @@
 //   - reasons.go: the reasons and notes of a plan, as words and as sentences.
 //   - status.go: the status of a domain's records, and whether they are correct.
 //   - zone.go: Zone and Change, and the checks before a change is written at a provider.
-//   - write.go: Write, a request that changed a zone, and ResolveWrites for unknown outcomes.
+//   - write.go: Write, a request that changes a zone, and ResolveWrites for unknown outcomes.
 //   - undo.go: Undo, the plan that undoes the writes of a run.
 //   - holder.go: the provider of a zone, and the account's access to it.
 //   - automation.go: whether the service can write a plan, and what a person must do if not.
@@ -71,7 +71,7 @@ func (r Record) Value() string {
 	}
 }
 
-// RRSet is the published record set of one name and type.
+// RRSet is the record set of one name and type.
 type RRSet struct {
 	Name string // as in Record
 	Type Type

@@ -50,7 +50,7 @@ func (z zoneView) decideEarlySPF() verdict {
 		return blockingConflict(ReasonSPFSyntax).withObserved(records)
 	}
 	if _, managed := z.findWritten(Sending, distinct[0]); managed {
-		return verdict{} // a record that tenantry wrote is replaced in any case
+		return verdict{} // tenantry can replace a record that it wrote
 	}
 	if v, ok := mergeConflict(existing); !ok && v.blocking {
 		return v.withObserved(records)
@@ -80,8 +80,8 @@ func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	base, reason := existing, ReasonSPFMerged
 	if w, managed := z.findWritten(Sending, text); managed {
 		// tenantry wrote this record, so the record can be replaced. If the customer had an SPF
-		// record before that write, the new record is this record of the customer with the missing
-		// terms. Otherwise the new record is the platform's record.
+		// record before that write, the new record is the customer's record with the missing terms.
+		// Otherwise the new record is the platform's record.
 		base, reason = desired, ReasonOwnSuperseded
 		if earlier, ok := parseSPF(w.Replaced); ok {
 			base = earlier
@@ -127,9 +127,9 @@ func (r spfRecord) mechanismNames() []string {
 	return names
 }
 
-// missingTerms returns the desired terms that are missing from the reachable terms of a record.
-// negated is true if the record has a desired term with a qualifier other than "+", which makes the
-// platform's mail fail.
+// missingTerms returns the desired mechanisms, except "all", that are missing from the reachable
+// terms of a record. negated is true if the record has a desired mechanism with a qualifier other
+// than "+", so that the platform's mail does not pass.
 func missingTerms(existing, desired spfRecord) (missing []string, negated bool) {
 	for _, t := range desired.reachableTerms() {
 		if t.isModifier || t.is("all") {
@@ -184,8 +184,8 @@ func (r spfRecord) withTerms(terms []string) string {
 }
 
 // checkLimits returns the verdict with notes about the record r. If r needs more lookups than RFC
-// 7208 allows, checkLimits returns a conflict instead. An update whose lookups cannot be counted is
-// a conflict too.
+// 7208 allows, checkLimits returns a conflict instead. An update is a conflict too if the lookups
+// of a name outside the platform's record cannot be counted.
 func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 	cost := spfTree(z.Referenced.SPF).cost(r)
 	foreignUnknown := cost.unknown && !z.onlyPlatformUnknown(r, desired)
@@ -198,7 +198,7 @@ func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 	allTerm := r.first("all")
 	return v.withNoteIf(foreignUnknown, NoteSPFUnknown).
 		withNoteIf(cost.lookups >= maxLookups-1, NoteSPFNearLimit).
-		withNoteIf(cost.void > maxVoid, NoteSPFVoid).
+		withNoteIf(cost.voidLookups > maxVoid, NoteSPFVoid).
 		withNoteIf(cost.broken, NoteSPFBroken).
 		withNoteIf(len(r.text) > longSPF, NoteSPFLong).
 		withNoteIf(r.first("ptr") != nil, NoteSPFPtr).

@@ -20,10 +20,10 @@ func isSPF(text string) bool {
 
 // spfTerm is one term of an SPF record.
 type spfTerm struct {
-	offset     int
+	offset     int    // in the text of the record
 	qualifier  byte   // + - ~ ?, of a mechanism only
 	name       string // lower case
-	value      string // as written, without a leading : or =; for a and mx it may begin with /
+	value      string // as written, without a leading : or =; of "a" and "mx" it may begin with /
 	isModifier bool
 }
 
@@ -83,13 +83,13 @@ func parseTerm(word string) (spfTerm, bool) {
 		end = len(word)
 	}
 	t.name = strings.ToLower(word[:end])
-	rest := word[end:]
-	if strings.HasPrefix(rest, "=") {
-		t.isModifier, t.value = true, rest[1:]
+	argument := word[end:]
+	if strings.HasPrefix(argument, "=") {
+		t.isModifier, t.value = true, argument[1:]
 		return t, !signed && validModifier(t)
 	}
-	t.value = strings.TrimPrefix(rest, ":")
-	return t, validMechanism(t.name, rest)
+	t.value = strings.TrimPrefix(argument, ":")
+	return t, validMechanism(t.name, argument)
 }
 
 func isNameRune(r rune) bool {
@@ -98,7 +98,7 @@ func isNameRune(r rune) bool {
 
 // validModifier reports whether a modifier conforms to RFC 7208.
 func validModifier(t spfTerm) bool {
-	if t.name == "" || !isLetter(t.name[0]) {
+	if t.name == "" || !isLowerLetter(t.name[0]) {
 		return false
 	}
 	if t.is("redirect") || t.is("exp") {
@@ -107,20 +107,20 @@ func validModifier(t spfTerm) bool {
 	return validMacros(t.value)
 }
 
-func isLetter(b byte) bool { return b >= 'a' && b <= 'z' }
+func isLowerLetter(b byte) bool { return b >= 'a' && b <= 'z' }
 
 // validMechanism reports whether a mechanism's argument, with its : or /, conforms to RFC 7208.
-func validMechanism(name, rest string) bool {
-	value, colon := strings.CutPrefix(rest, ":")
+func validMechanism(name, argument string) bool {
+	value, colon := strings.CutPrefix(argument, ":")
 	switch name {
 	case "all":
-		return rest == ""
+		return argument == ""
 	case "include", "exists":
 		return colon && validDomainSpec(value)
 	case "ptr":
-		return rest == "" || colon && validDomainSpec(value)
+		return argument == "" || colon && validDomainSpec(value)
 	case "a", "mx":
-		return validHostSpec(rest)
+		return validHostSpec(argument)
 	case "ip4", "ip6":
 		return colon && validNetwork(name, value)
 	default:
@@ -128,14 +128,14 @@ func validMechanism(name, rest string) bool {
 	}
 }
 
-// validHostSpec reports whether rest is an optional name with optional prefix lengths, as in
+// validHostSpec reports whether an argument is an optional name with optional prefix lengths, as in
 // ":example.com/24//64".
-func validHostSpec(rest string) bool {
-	host, prefix := rest, ""
+func validHostSpec(argument string) bool {
+	host, prefix := argument, ""
 	// A slash inside a macro's braces is a delimiter of the macro.
-	if slash := strings.IndexByte(rest[strings.LastIndexByte(rest, '}')+1:], '/'); slash >= 0 {
-		slash += strings.LastIndexByte(rest, '}') + 1
-		host, prefix = rest[:slash], rest[slash:]
+	if slash := strings.IndexByte(argument[strings.LastIndexByte(argument, '}')+1:], '/'); slash >= 0 {
+		slash += strings.LastIndexByte(argument, '}') + 1
+		host, prefix = argument[:slash], argument[slash:]
 	}
 	if value, colon := strings.CutPrefix(host, ":"); host != "" && (!colon || !validDomainSpec(value)) {
 		return false
@@ -161,14 +161,14 @@ func validNetwork(name, value string) bool {
 	return !prefixed || validPrefixLength(bits, ip.BitLen())
 }
 
-// validDomainSpec reports whether s is a name with at least two labels or a macro.
+// validDomainSpec reports whether s conforms to macroString and has a macro or at least two labels.
 func validDomainSpec(s string) bool {
 	return validMacros(s) && (strings.Contains(s, "%{") || strings.Contains(strings.TrimSuffix(s, "."), "."))
 }
 
 // macroString is the grammar of RFC 7208, section 7.1: visible ASCII in which each % starts an
-// escape or a macro. A macro has a letter, optionally a number of labels other than 0, an "r" and
-// delimiters.
+// escape or a macro. A macro has a letter. A number of labels above 0, an "r" and delimiters may
+// follow the letter, in this order.
 var macroString = regexp.MustCompile(`^([!-$&-~]|%[%_-]|%\{[slodiphcrtvSLODIPHCRTV](0*[1-9][0-9]*)?[rR]?[-.+,/_=]*\})*$`)
 
 func validMacros(s string) bool { return macroString.MatchString(s) }
@@ -200,8 +200,9 @@ func (r spfRecord) redirect() string {
 	return ""
 }
 
-// SPFReferences returns the names of the includes and the redirect of an SPF record, without names
-// that contain a macro. It returns nil for a text that is not a valid SPF record.
+// SPFReferences returns the names that receivers read for the includes and the redirect of an SPF
+// record. It omits includes after "all", a redirect in a record with "all", and names that contain
+// a macro. It returns nil for a text that is not a valid SPF record.
 func SPFReferences(text string) []string {
 	r, ok := parseSPF(text)
 	if !ok {

@@ -13,19 +13,20 @@ const (
 	maxVoid    = 2
 )
 
-// spfCost is what receivers need to evaluate a record and all records that it references.
+// spfCost counts the DNS lookups that receivers make to evaluate a record and all records that it
+// references. It also holds the problems of these records.
 type spfCost struct {
-	lookups int
-	void    int  // names without TXT records
-	unknown bool // a name could not be read, so there may be more lookups
-	broken  bool // a name has no valid SPF record, or has several
+	lookups     int
+	voidLookups int  // names without TXT records
+	unknown     bool // a name could not be read, so there may be more lookups
+	broken      bool // a name has no valid SPF record, or has several
 }
 
 // spfTree holds the TXT values of the names that SPF records reference, by name.
 type spfTree map[string][]string
 
-// cost returns the lookups of a record, including those of all records that it references. It stops
-// counting beyond maxLookups.
+// cost returns the lookups of a record, including those of all records that it references. It
+// follows no further name beyond maxLookups.
 func (t spfTree) cost(r spfRecord) spfCost {
 	var cost spfCost
 	t.count(r, nil, &cost)
@@ -63,7 +64,7 @@ func (t spfTree) follow(target string, path []string, total *spfCost) {
 		return
 	}
 	if len(texts) == 0 {
-		total.void++
+		total.voidLookups++
 	}
 	next, ok := soleSPF(texts)
 	total.broken = total.broken || !ok
@@ -71,7 +72,7 @@ func (t spfTree) follow(target string, path []string, total *spfCost) {
 }
 
 // reaches reports whether a record includes the name of an include term, directly or through the
-// names that the record references.
+// names that the record references. Only includes with the qualifier "+" count.
 func (t spfTree) reaches(r spfRecord, include spfTerm) bool {
 	return t.leadsTo(r, normalName(include.value), map[string]bool{})
 }

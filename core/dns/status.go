@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Missing is the status of a record that is not published.
+// Missing is the status of a record that is not published, and of DKIM without a correct selector.
 const Missing = "missing"
 
 // The values of Status.DKIM.
@@ -24,7 +24,7 @@ type Status struct {
 	DMARC string
 	// DKIM is DKIMHealthy if both selectors are correct, DKIMPartial if one is, otherwise Missing.
 	DKIM string
-	// VerificationSeen is true when the ownership record is published.
+	// VerificationSeen is true when an ownership record is published.
 	VerificationSeen bool
 }
 
@@ -71,8 +71,8 @@ func (read ZoneRead) publishes(want Record) bool {
 	})
 }
 
-// preferredMX returns the host with the lowest preference, with its final dot. Among equal
-// preferences the first value in sort order wins, because servers rotate the order.
+// preferredMX returns the host with the lowest preference, with a final dot, or Missing. Among
+// equal preferences the first value in sort order wins, because servers rotate the order.
 func preferredMX(values []string) string {
 	best, lowest := Missing, -1
 	for _, value := range slices.Sorted(slices.Values(values)) {
@@ -117,7 +117,7 @@ func firstKnown(earlier, seen string) string {
 }
 
 // Soundness says whether the published records of one kind are correct. SoundnessUnknown means that
-// the platform has not specified the record, or that the read lacks a referenced name.
+// the platform has not specified a valid record, or that the read lacks a referenced name.
 type Soundness int
 
 // The values of Soundness.

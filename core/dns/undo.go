@@ -16,7 +16,8 @@ const (
 	UndoRestore UndoAction = "restore"
 	// UndoNothing means that the zone already has the state from before the run.
 	UndoNothing UndoAction = "nothing_to_do"
-	// UndoLeave means that the value was changed since the run, so the undo does not touch it.
+	// UndoLeave means that the value or its record set was changed since the run, so the undo does
+	// not touch the value.
 	UndoLeave UndoAction = "changed_since"
 )
 

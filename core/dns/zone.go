@@ -38,8 +38,8 @@ func plainNames(names []string) []string {
 }
 
 // Change replaces one record set of a zone. Before is the set from which the plan was made, After
-// is the desired set. A set without values does not exist. If both TTLs are equal, the set keeps
-// the TTL that it has at the provider.
+// is the desired set. A set without values does not exist. If the TTLs of both are equal, the set
+// keeps the TTL that it has at the provider.
 type Change struct {
 	Before, After RRSet
 }
@@ -61,7 +61,7 @@ func ChangedError() error {
 // NoZoneError returns the error for a zone to which the credential has no access.
 func NoZoneError() error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: causeNoZone,
-		Detail: "the credential has no access to such a zone at the DNS provider"}
+		Detail: "the credential has no access to the zone at the DNS provider"}
 }
 
 // OverlappedError returns the error of a write that was made, although someone else changed the
@@ -141,9 +141,9 @@ func cnamesStandAlone(current []RRSet, changes []Change) bool {
 	return true
 }
 
-// CheckChanges returns an error for changes that a plan can never contain: a record outside the
-// zone, the zone's SOA or NS, several CNAMEs at one name, a set that occurs twice, or a change of
-// name or type.
+// CheckChanges returns an error for changes that a plan can never contain: a set that the zone
+// cannot hold (see InZone), an SOA, the zone's own NS, several CNAMEs at one name, a set that
+// occurs twice, or a change of name or type.
 func CheckChanges(zone string, changes []Change) error {
 	for i, c := range changes {
 		set := c.After

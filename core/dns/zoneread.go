@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// ZoneRead is one read of a domain from its authoritative servers.
+// ZoneRead is one read of a domain's DNS.
 type ZoneRead struct {
 	Domain string
 	Zone   string // the apex of the zone that contains Domain
 	Sets   []RRSet
-	// FromProvider is true when Sets are the records that the provider stores, and not the answers
-	// of name servers (see WithProviderRecords).
+	// FromProvider is true when Sets come from the provider's own list of records instead of name
+	// servers. WithProviderRecords describes the exceptions.
 	FromProvider bool
 	// Delegation lists the servers to which the zone is delegated, sorted.
 	Delegation []string
 	// Servers holds the result of each authoritative server. These are the servers of Delegation
 	// and of the zone's own NS records.
 	Servers []Server
-	// Complete is true when the read is reliable: enough servers answered all queries, and they
-	// agree.
+	// Complete is true when the read is reliable. Reason is "" then.
 	Complete bool
 	// Reason is the code for why the read is not complete, such as ReasonNotDelegated. It is part
 	// of the API.
@@ -42,7 +41,7 @@ func (read ZoneRead) ServersAsked() int {
 	return read.countServers(func(n Server) bool { return n.State != ServerBlocked })
 }
 
-// ServersAgreeing returns the number of servers whose answers equal those of the majority.
+// ServersAgreeing returns the number of servers whose answers equal those of most servers.
 func (read ZoneRead) ServersAgreeing() int {
 	return read.countServers(func(n Server) bool { return n.Agrees })
 }
@@ -57,7 +56,7 @@ func (read ZoneRead) countServers(matches func(Server) bool) int {
 	return count
 }
 
-// ServerState is the behaviour of an authoritative server.
+// ServerState is the state of an authoritative server in a read.
 type ServerState string
 
 // The states of servers. A blocked server was not queried, because all its addresses are forbidden.

@@ -49,8 +49,8 @@ type Domain struct {
 	Verification []dns.Record
 	Service      []dns.Record
 	Signing      dns.Signing
-	// Status is the result of the last DNS read, and CheckedAt is its time, zero if there was none.
-	// Health is the result of all reads.
+	// Status and Health are the results of all DNS reads. CheckedAt is the time of the last read,
+	// zero if there was none.
 	Status    dns.Status
 	Health    Health
 	CheckedAt time.Time
@@ -60,7 +60,7 @@ type Domain struct {
 	// found the domain. The API does not list a missing domain.
 	MissingSince time.Time
 	// Observed says when each part of the domain was observed at the platform. It is zero in a
-	// domain that was just loaded from the store.
+	// domain that a use case has just loaded from the store.
 	Observed Observed
 }
 
@@ -80,7 +80,7 @@ type Records struct {
 
 // The states of a domain's DKIM signing.
 const (
-	DKIMPending = "pending" // the records are not created or not published yet
+	DKIMPending = "pending" // the domain is not verified, or the records are not published yet
 	DKIMReady   = "ready"   // both records are published, so signing can be enabled
 	DKIMEnabled = "enabled" // the platform signs
 )

@@ -9,7 +9,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Drift is a kind of DNS record that was correct at a verified domain and no longer is.
+// Drift names a kind of DNS record by what is wrong when a domain's records of this kind are no
+// longer correct.
 type Drift string
 
 // The kinds of drift.
@@ -24,8 +25,8 @@ var Drifts = []Drift{SPFGone, DKIMBroken, MXMoved}
 
 // Health is the result of all reads of a domain's DNS.
 type Health struct {
-	// EverCorrect lists the kinds of records that were correct in at least one read. Records of a
-	// kind that was never correct are not published yet, so the kind cannot drift.
+	// EverCorrect lists the kinds of records that were correct in at least one read. A kind that
+	// was never correct has not been set up yet, so it cannot drift.
 	EverCorrect []Drift
 	// Drifted lists the kinds in EverCorrect that are no longer correct.
 	Drifted []Drift

@@ -156,6 +156,7 @@ func (d Domain) AfterMiss(at time.Time) (missed Domain, gone bool) {
 }
 
 // WithLaterRead returns the domain with the result of read's DNS read, unless d has a later read.
+// Health.EverCorrect has the kinds of both.
 func (d Domain) WithLaterRead(read Domain) Domain {
 	if read.CheckedAt.Before(d.CheckedAt) {
 		return d

@@ -20,9 +20,9 @@ const NoName = "invalid"
 // 253 octets after its mapping, and every spelling of a valid name is shorter than maxInput.
 const maxInput = 1024
 
-// hostNames maps and checks names as browsers do: UTS #46 without transitional mappings. It allows
-// only letters, digits and hyphens.
-var hostNames = idna.New(
+// hostNameProfile maps and checks names as browsers do: UTS #46 without transitional mappings. It
+// allows only letters, digits and hyphens.
+var hostNameProfile = idna.New(
 	idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckHyphens(true), idna.CheckJoiners(true),
 	idna.ValidateLabels(true), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
 )
@@ -63,7 +63,7 @@ func canonicalName(raw string) (string, bool) {
 	if raw == "" || len(raw) > maxInput || !utf8.ValidString(raw) {
 		return "", false
 	}
-	name, err := hostNames.ToASCII(strings.TrimSuffix(raw, "."))
+	name, err := hostNameProfile.ToASCII(strings.TrimSuffix(raw, "."))
 	if err != nil || !strings.Contains(name, ".") || endsInNumber(name) {
 		return "", false
 	}

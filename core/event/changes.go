@@ -253,7 +253,7 @@ func OfKey(before, after access.Key) []Event {
 	return nil
 }
 
-// OfRotation returns the event of a key that was replaced by newKey.
+// OfRotation returns the event KeyRotated. newKey is the key that works after the rotation.
 func OfRotation(newKey access.Key) Event { return ofKey(KeyRotated, newKey) }
 
 func ofKey(eventType Type, k access.Key) Event {

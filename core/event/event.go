@@ -31,8 +31,9 @@ type Event struct {
 	// Version is 1 for the first event of a subject, and one more for each further event of the
 	// same subject.
 	Version int64
-	// Data is the new state of the subject, one of the Data types of this package. It contains no
-	// secret. An event that was read from the store has json.RawMessage.
+	// Data is the new state of the subject: one of the Data types of this package, or
+	// webhook.TestData. It contains no secret. In an event that was read from the store, it is a
+	// json.RawMessage.
 	Data any
 }
 

@@ -131,7 +131,7 @@ func ErrorOf(err error) *Error {
 // keyAdvice says which Idempotency-Key a corrected request may have.
 const keyAdvice = "A new Idempotency-Key always works. The used one works too, unless an answer of a provider or the live DNS led to this error."
 
-// Again returns a sentence for the caller that says whether and how to retry the same request.
+// Again returns a text for the caller that says whether and how to retry the same request.
 func (c Code) Again() string {
 	if c == KeyInProgress {
 		return Unavailable.retryAdvice()
@@ -139,7 +139,7 @@ func (c Code) Again() string {
 	return c.Kind.retryAdvice()
 }
 
-// retryAdvice returns the sentence of Code.Again for a kind.
+// retryAdvice returns the text of Code.Again for a kind.
 func (k Kind) retryAdvice() string {
 	switch k {
 	case Invalid:

@@ -27,7 +27,7 @@ const (
 	Lease = 15 * time.Second
 	// MaxAnswer is the maximum size of a stored answer, in bytes.
 	MaxAnswer = 256 << 10
-	// DeleteBatch is the number of expired keys that one statement deletes.
+	// DeleteBatch is the maximum number of expired keys that one statement deletes.
 	DeleteBatch = 500
 )
 
@@ -129,7 +129,7 @@ func Decide(r Record, sameRequest bool, now time.Time) Verdict {
 type Effects struct {
 	// ProviderCalled is true when a provider was called or the live DNS was read.
 	ProviderCalled bool
-	// Answered is true when the provider or a DNS server answered.
+	// Answered is true when a provider or a DNS server answered.
 	Answered bool
 	// Changed is true when data were stored or may have been.
 	Changed bool

@@ -31,8 +31,8 @@ func (s ConnectionStatus) HoldsMailbox() bool {
 	}
 }
 
-// UnaffectedBySession reports whether a connection with this status remains unchanged while a
-// session is open and after it fails.
+// UnaffectedBySession reports whether a new session leaves a connection with this status unchanged
+// until someone signs in. If the session fails or expires, the connection also stays unchanged.
 func (s ConnectionStatus) UnaffectedBySession() bool {
 	return s == ConnectionConnected || s == ConnectionDisconnecting
 }
@@ -49,17 +49,18 @@ type Connection struct {
 	AccountAddress string
 	AccountName    string
 	HasError       bool
-	Reason         string    // a class of failures, may be empty
+	Reason         string    // why it failed or was disconnected, as a class; may be empty
 	ConnectedAt    time.Time // zero if it was never connected
 	UpdatedAt      time.Time
 }
 
-// EligibleMailbox is a mailbox that can be connected. Connection is zero if the mailbox has none.
+// EligibleMailbox is a mailbox that tenantry created, with its connection to one integration.
+// Connection is zero if there is none.
 type EligibleMailbox struct {
 	Mailbox    mailbox.Mailbox
 	Connection Connection
-	// HeldElsewhere is true when the mailbox is held through a different integration, see
-	// ConnectionStatus.HoldsMailbox.
+	// HeldElsewhere is true when a different integration holds the mailbox; see
+	// ConnectionStatus.HoldsMailbox. The mailbox cannot be connected then.
 	HeldElsewhere bool
 }
 
@@ -72,7 +73,8 @@ func (e EligibleMailbox) Address() string {
 	return e.Mailbox.Address
 }
 
-// Counts holds the numbers of an integration's connections by status.
+// Counts holds the numbers of an integration's connections by status. Other counts the statuses
+// ConnectionDisconnecting and ConnectionOther.
 type Counts struct {
 	Total, Connected, Pending, Failed, Disconnected, Other int
 	HasErrors                                              bool

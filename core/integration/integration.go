@@ -37,7 +37,8 @@ type Provider struct {
 	Capabilities Capabilities
 }
 
-// Status says whether the platform accepted the integration's credential in the last test or call.
+// Status says whether the platform accepted the integration's credential in the last test or call
+// that showed this.
 type Status string
 
 // The statuses. A credential that fails its first test is not stored. Therefore only a later test

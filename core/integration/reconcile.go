@@ -73,7 +73,7 @@ func (t *Tally) CountUnread(stored Connection) {
 	}
 }
 
-// Drift is a change at a platform that tenantry did not make.
+// Drift is an unexpected state at a platform that a refresh finds.
 type Drift string
 
 // The kinds of drift.

@@ -26,14 +26,14 @@ type Session struct {
 	IntegrationID string
 	MailboxID     string
 	Status        SessionStatus
-	// Opened is true once the platform has created its session and the link was returned. If a
-	// pending session is not opened, the request that created it is still running, or the process
-	// of the request has crashed.
+	// Opened is true once the platform has created its session and returned the link. If a pending
+	// session is not opened, the request that created it is still running, or the process of the
+	// request has crashed.
 	Opened bool
 	// PlatformID is the session's id at the platform, empty if the platform has none.
 	PlatformID string
 	// PreviousMark is Account.Mark of the account before the session began, empty if there was no
-	// account. A sign-in is proved only when the mark has changed.
+	// account. If only the account can show a sign-in, a changed mark proves the sign-in.
 	PreviousMark string
 	// AccountID, AccountAddress and AccountName identify the account that signed in.
 	AccountID      string

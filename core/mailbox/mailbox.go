@@ -33,8 +33,8 @@ const (
 	// ask. If the platform now has a mailbox with the address, that mailbox is managed by tenantry,
 	// and its creation must be completed.
 	Creating Stage = "creating"
-	// Created means that the mailbox exists, and that its password and its sign-in may not be set
-	// yet. A mailbox also stays Created if a different mailbox of its request is not complete.
+	// Created means that the mailbox exists, possibly still without its password and its sign-in. A
+	// mailbox also stays Created if a different mailbox of its request is not complete.
 	Created Stage = "created"
 	// Ready means that the creation is complete, or that tenantry did not create the mailbox.
 	Ready Stage = "ready"
@@ -54,7 +54,7 @@ type Mailbox struct {
 	JustReserved bool
 	// ReservedAt identifies a reservation. Only ports.MailboxStore.ReserveMailboxes sets it.
 	ReservedAt time.Time
-	// Provisioned is true when tenantry created the mailbox, false when discovery found it.
+	// Provisioned is true when tenantry created the mailbox.
 	Provisioned    bool
 	ObjectID       string // the platform's id of its account
 	DisplayName    string
@@ -75,7 +75,7 @@ type Mailbox struct {
 	// found the mailbox. The API does not list a missing mailbox.
 	MissingSince time.Time
 	// Observed says when each part of the mailbox was observed at the platform. It is zero in a
-	// mailbox that was just loaded from the store.
+	// mailbox that a use case has just loaded from the store.
 	Observed Observed
 }
 

@@ -117,7 +117,7 @@ func displayName(raw string) (name, problem string) {
 	visible := false
 	for _, c := range name {
 		if unicode.IsControl(c) || isMisleading(c) {
-			return "", "contains a control character"
+			return "", "contains a control character, a line separator or a text direction mark"
 		}
 		visible = visible || !unicode.IsSpace(c) && !unicode.Is(unicode.Cf, c)
 	}

@@ -67,8 +67,8 @@ type Error struct {
 	Code fault.Code
 	// Detail is safe to show to a caller: it contains no provider text and no secret.
 	Detail string
-	// Cause is the provider's own classification for logs and metrics, such as an error code or a
-	// type name. It is never a message with customer data.
+	// Cause is the class of the failure for logs and metrics, such as the provider's error code or
+	// a type name. It is never a message with customer data.
 	Cause string
 	// RetryAfter is the wait that the provider or its circuit breaker demands, 0 for none.
 	RetryAfter time.Duration
@@ -146,7 +146,8 @@ func KindOf(err error) Kind {
 	return 0
 }
 
-// RetryAfter returns the wait that the provider demands in err, or 0 if it demands none.
+// RetryAfter returns the RetryAfter of the provider error in err, or 0 if err is nil or contains
+// none.
 func RetryAfter(err error) time.Duration {
 	var e *Error
 	if errors.As(err, &e) {

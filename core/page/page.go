@@ -64,7 +64,7 @@ func (c Cursor) Encode(list string) string {
 // "". It fails with invalid_request for a text that Encode did not return for this list.
 //
 // The checksum detects texts that are not cursors. It need not authenticate them, because a
-// position selects only where a list begins, and not the account of the list.
+// position selects only where a page begins, and not the account of the list.
 func Decode(list, text string) (Cursor, error) {
 	if text == "" {
 		return "", nil

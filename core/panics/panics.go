@@ -4,7 +4,7 @@
 //
 // A panic that no function of its goroutine recovers ends the whole process, even if the goroutine
 // works for a single request. Code of the service and of its plugins therefore starts goroutines
-// only with this package:
+// with this package (goroutines_test.go lists the exceptions):
 //
 //   - Group is a sync.WaitGroup whose Wait panics if one of its goroutines has panicked. Use it
 //     when the code that starts the goroutines waits for them. The panic then reaches the code that
@@ -49,7 +49,7 @@ func ErrorOf(recovered any) *Error {
 	return &Error{Type: fmt.Sprintf("%T", recovered), Stack: stack()}
 }
 
-// maxFrames is the number of frames of a stack that are kept.
+// maxFrames is the maximum number of frames in Error.Stack.
 const maxFrames = 64
 
 // stack returns the frames of the function that panicked and of its callers. It omits the frames of

@@ -2,7 +2,7 @@
 
 // Package provisioning is the state machine that takes a domain from its first DNS record to
 // signed, healthy mail. A Job is plain data. Its next step depends only on the job, the Observation
-// of the last step and the time. docs/provisioning.md draws the states.
+// of the last step, the time and the RetryPolicy. docs/provisioning.md draws the states.
 //
 // Start reading at BeginAttempt and RetryPolicy.Advance in advance.go.
 //

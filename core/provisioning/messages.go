@@ -14,8 +14,8 @@ const (
 	TenantAccessLost    dns.ActionRequired = "tenant_access_lost"
 )
 
-// actionMessages holds the message for each required action. A more specific message of the plan
-// takes precedence.
+// actionMessages holds the message for each required action. A more specific message takes
+// precedence.
 var actionMessages = map[dns.ActionRequired]string{
 	dns.ConnectionRequired:  "The account has no connection to the domain's DNS provider with access to the zone. Add one, or publish the records of the plan by hand; then retry the job.",
 	dns.ConflictToResolve:   "An existing record conflicts with a record that the mail platform needs, and is not overwritten. The plan lists the conflict. Resolve it, then retry the job.",
@@ -24,7 +24,7 @@ var actionMessages = map[dns.ActionRequired]string{
 	dns.ReadUnreliable:      "The domain's DNS could not be read reliably for an hour. Check its name servers; the plan shows what is wrong with them. Then retry the job.",
 	ZoneChanged:             "The zone was changed three times while its records were being written, so something else is also changing it. Wait until that has finished, then retry the job.",
 	DomainUnavailable:       "The domain belongs to another tenant of the mail platform. Remove it there, then retry the job.",
-	PropagationTimeout:      "The records were not visible on all name servers of the domain within 48 hours. Check that all of them serve the zone to which the records were written. Then retry the job.",
+	PropagationTimeout:      "The records were not written and visible on all name servers of the domain within 48 hours. Check that the DNS provider accepts changes, and that all name servers serve the zone to which the records were written. Then retry the job.",
 	VerificationTimeout:     "The mail platform did not verify the domain and enable its e-mail service within 48 hours. Check the domain at the mail platform and the tenant's readiness; then retry the job.",
 	DKIMTimeout:             "DKIM signing was not enabled within 48 hours. The domain's dkim-status and the tenant's readiness show what is missing. Fix it, then retry the job.",
 	TenantAccessLost:        "The mail platform no longer lets this service manage the tenant. Give consent again, or run a sync; then retry the job.",

@@ -27,7 +27,7 @@ type Observation struct {
 	// NegativeTTL is min(SOA TTL, SOA MINIMUM) of the zone, 0 when unknown.
 	NegativeTTL time.Duration
 	// Ready is true after Apply when the plan was written, and after Validate when the platform
-	// signs. After other steps it is true when the platform has completed the step.
+	// signs. After steps at the mail platform it is true when the platform has completed the step.
 	Ready bool
 }
 

@@ -37,26 +37,26 @@ func Stop(j Job, now time.Time) Job {
 	return d.Job
 }
 
-// resetForRetry returns a stopped job with new progress and the step at which to resume. If the
-// required action concerned the zone, or if the job stopped at Apply, the zone is planned again.
-// Otherwise the job resumes at the step at which it stopped. A job in StageHealth is not planned
-// again. After a DKIMTimeout it resumes at EnableDKIM, otherwise at the final check.
+// resetForRetry returns a stopped job with new progress and the step at which to resume. In
+// StageHealth the job resumes at EnableDKIM after a DKIMTimeout, otherwise at the final check. In
+// any other stage, the zone is planned again if needsNewPlan returns true for the required action,
+// or if the job stopped at Apply. Otherwise the job resumes at the step at which it stopped.
 func resetForRetry(j Job, now time.Time) Job {
 	required := j.RequiredAction
 	j.Progress = Progress{StageSince: now, PublishedAt: j.PublishedAt, NegativeTTL: j.NegativeTTL}
 	switch {
 	case j.Stage == StageHealth && required == DKIMTimeout:
 		j.Stage, j.Next = StageDKIMEnablement, EnableDKIM
-	case j.Stage == StageHealth, !isZoneProblem(required) && j.Next != Apply:
+	case j.Stage == StageHealth, !needsNewPlan(required) && j.Next != Apply:
 	default:
 		j.Stage, j.Next = j.Stage.planStage(), Plan
 	}
 	return j
 }
 
-// isZoneProblem reports whether the required action changes the DNS or the connection to the DNS
-// provider.
-func isZoneProblem(required dns.ActionRequired) bool {
+// needsNewPlan reports whether the job must plan the zone again after a person has done the
+// required action.
+func needsNewPlan(required dns.ActionRequired) bool {
 	switch required {
 	case PropagationTimeout, VerificationTimeout, DKIMTimeout, DomainUnavailable, TenantAccessLost:
 		return false

@@ -38,8 +38,8 @@ const (
 	maxFaults      = 20 // consecutive faults
 )
 
-// Moment is the time of a decision. Chance is a random number in [0, 1). It shortens pauses, so
-// that jobs that started together do not try again together.
+// Moment holds the time of a decision and Chance, a random number in [0, 1). Chance shortens
+// pauses, so that jobs that started together do not try again together.
 type Moment struct {
 	Now    time.Time
 	Chance float64

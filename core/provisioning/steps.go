@@ -67,7 +67,7 @@ func (d *decision) afterRead(o Observation) {
 	case d.Now.Sub(d.VisibleSince) < d.BetweenReads:
 		d.waitFor(d.BetweenReads - d.Now.Sub(d.VisibleSince))
 	default:
-		d.enterVerification()
+		d.confirmPublication()
 	}
 }
 
@@ -86,9 +86,9 @@ func (d *decision) handleZoneChange(z Zone) bool {
 	return true
 }
 
-// enterVerification stores the time at which publication was confirmed, and continues with the step
-// at the mail platform.
-func (d *decision) enterVerification() {
+// confirmPublication stores the time at which publication was confirmed, and continues with the
+// step at the mail platform.
+func (d *decision) confirmPublication() {
 	d.PublishedAt = d.Now
 	if d.Stage == StagePropagation {
 		d.enterStage(StageDomainVerification, Verify)

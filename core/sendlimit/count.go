@@ -50,11 +50,11 @@ type Count struct {
 func (c Count) Total() int { return c.Final + c.Recent }
 
 const (
-	// Overlap is how long the trace may still add rows to a day that has ended. Rows of the current
-	// day may arrive at any time.
-	Overlap = 6 * time.Hour
-	// traceRetention is how far back the trace is read. Older messages are never counted.
-	traceRetention = 9 * 24 * time.Hour
+	// MaxTraceDelay is how long the trace may still add rows to a day that has ended. Rows of the
+	// current day may arrive at any time.
+	MaxTraceDelay = 6 * time.Hour
+	// maxTraceAge is how far back the trace is read. Older messages are never counted.
+	maxTraceAge = 9 * 24 * time.Hour
 )
 
 // Reading describes one reading of a tenant's trace and holds its rows.
@@ -104,10 +104,10 @@ func nextReading(mark, now time.Time, location *time.Location) Reading {
 	if !mark.IsZero() && mark.Before(from) {
 		from = mark
 	}
-	if earliest := now.Add(-traceRetention); from.Before(earliest) {
+	if earliest := now.Add(-maxTraceAge); from.Before(earliest) {
 		from = earliest
 	}
-	finalUntil := now.Add(-Overlap)
+	finalUntil := now.Add(-MaxTraceDelay)
 	first := DayOf(from, location)
 	if !first.End.After(finalUntil) {
 		return Reading{From: from, To: first.End, Mark: first.End, Days: []Day{first}}

@@ -93,7 +93,7 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 
 // TestCountsMatchLateTrace reads a trace whose rows are repeated, unordered and late. A row may
 // appear at any time on the day of its message. A row that appears on a later day appears less than
-// Overlap after the message. Each message counts once, on its day, and no count decreases.
+// MaxTraceDelay after the message. Each message counts once, on its day, and no count decreases.
 func TestCountsMatchLateTrace(t *testing.T) {
 	type row struct {
 		sendlimit.Sent
@@ -110,7 +110,7 @@ func TestCountsMatchLateTrace(t *testing.T) {
 			day := sendlimit.DayOf(s.At, time.UTC)
 			for range rapid.IntRange(1, 3).Draw(t, "rows") {
 				visibleAt := s.At.Add(time.Duration(rapid.IntRange(0, 24*60).Draw(t, "late")) * time.Minute)
-				if latest := s.At.Add(sendlimit.Overlap - time.Minute); !day.Contains(visibleAt) && visibleAt.After(latest) {
+				if latest := s.At.Add(sendlimit.MaxTraceDelay - time.Minute); !day.Contains(visibleAt) && visibleAt.After(latest) {
 					visibleAt = latest
 				}
 				rows = append(rows, row{s, visibleAt})

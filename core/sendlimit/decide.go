@@ -47,12 +47,12 @@ type Decision struct {
 	// BlockLists maps the scope of each policy to the addresses to block, sorted. An empty list
 	// means that the rule must be switched off.
 	BlockLists map[string][]string
-	// Changes are the mailboxes to block or unblock. They take effect only once the rules at the
-	// platform equal BlockLists.
+	// Changes are the mailboxes to block or unblock. The caller stores a change as done only after
+	// the rules at the platform have its effect.
 	Changes []Change
 }
 
-// Change is a mailbox that is blocked or unblocked.
+// Change is the decision to block or unblock one mailbox.
 type Change struct {
 	MailboxID string // id of the mailbox
 	Scope     string // scope whose rule blocks the mailbox; ignored if Action is Unblocked
@@ -61,7 +61,7 @@ type Change struct {
 	Event     Event     // without ID and At, which are set when the event is stored
 }
 
-// Action is what enforcement did to a mailbox.
+// Action is what enforcement does to a mailbox.
 type Action string
 
 // The actions.

@@ -36,8 +36,8 @@ func (r Rule) blocksAddress(address string) bool {
 	return slices.ContainsFunc(r.Blocks(), func(blocked string) bool { return strings.EqualFold(blocked, address) })
 }
 
-// Matches reports whether the rule blocks exactly the addresses of list, so that no write is
-// needed. list must be sorted. A missing rule matches an empty list.
+// Matches reports whether no write is needed: the rule is not altered and blocks exactly the
+// addresses of list. list must be sorted. A missing rule matches an empty list.
 func (r Rule) Matches(list []string) bool {
 	return !r.Altered && r.Enabled == (len(list) > 0) && slices.Equal(r.Blocks(), list)
 }

@@ -78,7 +78,7 @@ func (t Tenant) lacksGrant() bool {
 	return t.Bootstrap != BootstrapReady && (t.BootstrapStep == StepGrantRole || t.BootstrapStep == StepReconnect)
 }
 
-// syncHelps reports whether a sync can make progress. If only SMTP AUTH is missing and the platform
+// syncHelps reports whether a sync may make progress. If only SMTP AUTH is missing and the platform
 // has refused it, a sync does not help.
 func (t Tenant) syncHelps() bool {
 	return t.Discovery != DiscoveryCompleted || t.Bootstrap != BootstrapReady ||
@@ -86,7 +86,7 @@ func (t Tenant) syncHelps() bool {
 }
 
 // PrimaryDomain returns the domain that stands for the tenant: its default custom domain, or the
-// built-in domain if it has no custom domain.
+// built-in domain if no custom domain is the default.
 func (t Tenant) PrimaryDomain() string {
 	if t.DefaultDomain == "" {
 		return t.BuiltinDomain

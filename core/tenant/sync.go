@@ -65,8 +65,8 @@ func SMTPAuthPart(state SMTPAuth) Part {
 	}
 }
 
-// SMTPAuthPendingPart returns the SMTP AUTH result of a sync that enabled it, while the platform
-// still reports it as disabled.
+// SMTPAuthPendingPart returns the part of a sync that enabled SMTP AUTH, while the platform still
+// reports SMTP AUTH as disabled.
 func SMTPAuthPendingPart() Part {
 	return Part{Status: string(SMTPAuthDisabled), Message: "authenticated SMTP was enabled and takes effect soon; sync again in a few minutes"}
 }
@@ -76,7 +76,7 @@ func SMTPAuthSkippedPart() Part {
 	return Part{Status: PartSkipped, Message: "not attempted: the mail server is not prepared yet", Skipped: true}
 }
 
-// IsPartial reports whether at least one part of a sync did not complete.
+// IsPartial reports whether at least one part of a sync did not succeed.
 func IsPartial(bootstrap, smtpAuth, discovery Part, mailboxError string) bool {
 	return bootstrap.Status != string(BootstrapReady) ||
 		smtpAuth.Status != string(SMTPAuthEnabled) ||

@@ -100,8 +100,8 @@ type Tenant struct {
 	DomainsAwaitingVerification int
 	MailboxCount                int // number of stored mailboxes
 	// Observed says when each part of the tenant was observed at the platform. It is zero in a
-	// tenant that was just loaded from the store. If such a tenant is stored again, the stored
-	// observations stay.
+	// tenant that a use case has just loaded from the store. If such a tenant is stored again, the
+	// stored observations stay.
 	Observed Observed
 }
 
@@ -110,7 +110,7 @@ type BootstrapStep string
 
 // The bootstrap steps. StepGrantRole needs an administrator of the tenant, because the platform
 // does not let the service assign the role to itself. StepNoExchange means that the tenant has no
-// mail server, and is final.
+// mail server. A sync can bootstrap the tenant once it has one.
 const (
 	StepNone       BootstrapStep = ""
 	StepWait       BootstrapStep = "wait"

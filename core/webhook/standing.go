@@ -10,13 +10,13 @@ type Standing int
 
 // The standings of an endpoint.
 const (
-	// Failing means that a try has failed since the last success.
+	// Failing means that Webhook.IsFailing returns true.
 	Failing Standing = iota
 	// Unproven is the standing of all other endpoints. An endpoint that is not failing stays
 	// unproven until it has accepted a message from this process.
 	Unproven
-	// Proven means that the endpoint accepted the message of the last try that ended, and that no
-	// try in progress has lasted for SlowAfter.
+	// Proven means that the endpoint is not failing, that it accepted the message of the last try
+	// that ended, and that no try in progress has lasted for SlowAfter.
 	Proven
 )
 
@@ -27,8 +27,8 @@ const SlowAfter = 2 * time.Second
 type Responsiveness struct {
 	// Accepted is true if the endpoint accepted the message of the last try that ended.
 	Accepted bool
-	// Waiting is the age of the oldest try in progress, 0 if there is none.
-	Waiting time.Duration
+	// OldestTry is the age of the oldest try in progress, 0 if there is none.
+	OldestTry time.Duration
 }
 
 // Standing returns the standing of the webhook's endpoint.
@@ -36,7 +36,7 @@ func (w Webhook) Standing(r Responsiveness) Standing {
 	switch {
 	case w.IsFailing():
 		return Failing
-	case !r.Accepted || r.Waiting >= SlowAfter:
+	case !r.Accepted || r.OldestTry >= SlowAfter:
 		return Unproven
 	default:
 		return Proven

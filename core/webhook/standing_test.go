@@ -19,10 +19,10 @@ func TestStandingOfEndpoints(t *testing.T) {
 		wantConcurrent int
 	}{
 		{"nothing is known", webhook.Webhook{}, webhook.Responsiveness{}, webhook.Unproven, 1},
-		{"nothing is known, and a try is in progress", webhook.Webhook{}, webhook.Responsiveness{Waiting: time.Second}, webhook.Unproven, 1},
+		{"nothing is known, and a try is in progress", webhook.Webhook{}, webhook.Responsiveness{OldestTry: time.Second}, webhook.Unproven, 1},
 		{"the last message was accepted", webhook.Webhook{}, webhook.Responsiveness{Accepted: true}, webhook.Proven, 4},
-		{"the last message was accepted, and a try has just begun", webhook.Webhook{}, webhook.Responsiveness{Accepted: true, Waiting: webhook.SlowAfter - 1}, webhook.Proven, 4},
-		{"the last message was accepted, and a try waits for long", webhook.Webhook{}, webhook.Responsiveness{Accepted: true, Waiting: webhook.SlowAfter}, webhook.Unproven, 1},
+		{"the last message was accepted, and a try has just begun", webhook.Webhook{}, webhook.Responsiveness{Accepted: true, OldestTry: webhook.SlowAfter - 1}, webhook.Proven, 4},
+		{"the last message was accepted, and a try waits for long", webhook.Webhook{}, webhook.Responsiveness{Accepted: true, OldestTry: webhook.SlowAfter}, webhook.Unproven, 1},
 		{"failing", failing, webhook.Responsiveness{}, webhook.Failing, 1},
 		{"failing, although the last try succeeded", failing, webhook.Responsiveness{Accepted: true}, webhook.Failing, 1},
 	} {

@@ -30,7 +30,7 @@ const (
 	// MaxConcurrent is the maximum number of deliveries that are sent to one endpoint at the same
 	// time.
 	MaxConcurrent = 4
-	// DisableAfter is the time without a success after which a failing webhook is disabled.
+	// DisableAfter is how long a webhook must be failing before another failed try disables it.
 	DisableAfter = 5 * 24 * time.Hour
 	// DefaultOverlap is how long the previous secret stays valid after a rotation, unless the
 	// caller asks for a different time. MaxOverlap is the longest time that the caller can ask for.
@@ -119,7 +119,7 @@ func (w Webhook) Wants(t event.Type, tenantGUID tenant.GUID) bool {
 	return (len(w.Types) == 0 || slices.Contains(w.Types, t)) && (len(w.Tenants) == 0 || slices.Contains(w.Tenants, tenantGUID))
 }
 
-// IsFailing reports whether a try has failed since the last success.
+// IsFailing reports whether a try, other than a test, has failed since the last success.
 func (w Webhook) IsFailing() bool { return !w.FailingSince.IsZero() }
 
 // AfterTry returns the webhook after the last try of d. If the try disables the webhook, AfterTry
@@ -172,7 +172,7 @@ type Reason string
 const (
 	ReasonRequested Reason = "requested" // by the account
 	ReasonGone      Reason = "gone"      // the endpoint answered 410
-	ReasonFailing   Reason = "failing"   // no success for DisableAfter
+	ReasonFailing   Reason = "failing"   // it was failing for DisableAfter
 )
 
 // DisabledEvent returns the event that says that a webhook was disabled.
