@@ -14,7 +14,7 @@ import (
 type Accounts interface {
 	// CreateAccount creates an account with one member, who has the e-mail address. If slots is 0,
 	// the account gets the plan's number of tenant slots. CreateAccount fails with invalid_request
-	// for an unknown plan, or if an account that is not closed has the address.
+	// for an unknown plan, or if an account already has a member with the address.
 	CreateAccount(ctx context.Context, email, plan string, slots int, now time.Time) (access.Account, error)
 	// Accounts lists all accounts, including closed ones, oldest first.
 	Accounts(ctx context.Context) ([]access.Account, error)
@@ -35,18 +35,19 @@ type Accounts interface {
 	// account_closed, or with the error of change.
 	ChangeSettings(ctx context.Context, id access.AccountID, change func(access.Settings) (access.Settings, error)) (access.Settings, error)
 	// CloseAccount closes the account permanently. It revokes the keys, releases the tenants, and
-	// removes webhooks, DNS connections and integrations with their credentials. The e-mail address
+	// deletes other objects such as webhooks, DNS connections and integrations. The e-mail address
 	// becomes available for a new account. CloseAccount keeps the account's row. After these
 	// changes, it deletes the enforcement log and the event log in several transactions. rulesLeft
-	// are the managed rules that remain in the account's tenants, for the audit record. If a call
+	// names the managed rules that remain in the account's tenants, for the audit record. If a call
 	// is interrupted, a second call deletes the rest of the logs and returns the time of the first
 	// call. CloseAccount fails with account_not_found.
 	CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (Closing, error)
 }
 
-// Closing is the result of closing an account.
+// Closing is the result of closing an account. If an earlier call closed the account, the numbers
+// are 0.
 type Closing struct {
-	At                           time.Time
+	At                           time.Time // when the account was closed
 	KeysRevoked, TenantsReleased int
 	DNSConnectionsRemoved        int
 	IntegrationsRemoved          int

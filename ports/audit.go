@@ -95,7 +95,7 @@ const (
 	ActNew       ActState = iota // nothing is stored
 	ActStored                    // the act is stored, without an outcome
 	ActUncertain                 // the entry may be stored: the commit got no answer
-	ActEnded                     // the entry is stored, or EndAct has decided that there is none
+	ActEnded                     // the entry is stored, or the act ended without an entry
 )
 
 // State returns what is stored of the act.

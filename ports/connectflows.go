@@ -32,10 +32,10 @@ type ConnectStep string
 // The steps of a flow, in order.
 const (
 	FlowStarted   ConnectStep = "started"    // the link was created
-	FlowSigningIn ConnectStep = "signing_in" // the consent was given; the administrator signs in
-	FlowProving   ConnectStep = "proving"    // tenantry redeems the code of the sign-in
+	FlowSigningIn ConnectStep = "signing_in" // the consent page redirected back; the administrator signs in
+	FlowProving   ConnectStep = "proving"    // the sign-in page redirected back; tenantry redeems the code
 	FlowConfirm   ConnectStep = "confirm"    // the sign-in is proved; the page asks for confirmation
-	FlowDone      ConnectStep = "done"       // the tenant was connected, or the flow was cancelled or refused
+	FlowDone      ConnectStep = "done"       // the administrator confirmed or declined
 )
 
 // ConnectFlow is one attempt of an administrator to connect a tenant in a browser.

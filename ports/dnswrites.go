@@ -15,11 +15,11 @@ import (
 // after its request was confirmed.
 type DNSWrites interface {
 	// Written lists the values that were written for a domain of the account, oldest first. If
-	// several writes have the same purpose and value, only the last is listed. A listed value may
-	// no longer be in the zone. The list is empty for a domain of a different account.
+	// several writes have the same purpose, name, type and value, only the last is listed. A listed
+	// value may no longer be in the zone. The list is empty for a domain of a different account.
 	Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error)
-	// IntendWrite stores a write before its request is sent, and returns its id. The values are not
-	// managed yet. IntendWrite fails with domain_not_found.
+	// IntendWrite stores a write before its request is sent, and returns the id of the write. The
+	// values are not managed yet. IntendWrite fails with domain_not_found.
 	IntendWrite(ctx context.Context, owner access.AccountID, w dns.Write) (id string, err error)
 	// OpenWrites lists the writes of a domain that are neither confirmed nor dropped, oldest first.
 	OpenWrites(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Write, error)

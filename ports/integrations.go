@@ -95,8 +95,8 @@ type Connections interface {
 	// later is already stored, SaveRefresh stores no connection. It also skips these connections:
 	//
 	//   - a connection that changed after the time began
-	//   - a connection whose mailbox was deleted
-	//   - a connection whose mailbox is connected through a different integration
+	//   - a connection whose mailbox was deleted or was not created by this service
+	//   - a connection whose mailbox a different integration has
 	//
 	// If a mailbox occurs several times, its last connection counts. SaveRefresh returns the number
 	// of stored connections. It fails with integration_not_found.

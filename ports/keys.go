@@ -23,7 +23,7 @@ type Keys interface {
 	Member(ctx context.Context, owner access.AccountID, email string) (bool, error)
 	// RotateKey replaces the key oldID by newKey in one transaction. Only one of several concurrent
 	// calls succeeds. The new key keeps the name and the bounds of the old key. RotateKey fails
-	// with invalid_api_key if the old key is no longer valid.
+	// with invalid_api_key if the old key is revoked or unknown.
 	RotateKey(ctx context.Context, owner access.AccountID, oldID string, newKey access.Key) error
 }
 
@@ -33,16 +33,16 @@ type AccountKeys interface {
 	// KeyPage lists the keys of the account, newest first, including revoked keys, each with its
 	// last use.
 	KeyPage(ctx context.Context, owner access.AccountID, q page.Query) (page.Page[access.Key], error)
-	// AccountKey returns a key. It fails with key_not_found.
+	// AccountKey returns a key by its id. It fails with key_not_found.
 	AccountKey(ctx context.Context, owner access.AccountID, id string) (access.Key, error)
 	// IssueKey stores a new key with its bounds and its creator. It fails with account_closed.
 	IssueKey(ctx context.Context, k access.Key, storedAnswer *StoredAnswer) error
 	// RenewKeySecret gives a key the hash and the hint of newKey. The replaced secret is accepted
 	// until oldUntil. Secrets that were replaced earlier expire at oldUntil at the latest.
-	// RenewKeySecret fails with key_revoked.
+	// RenewKeySecret fails with key_revoked if the key is revoked or unknown.
 	RenewKeySecret(ctx context.Context, owner access.AccountID, id string, newKey access.Key, oldUntil time.Time, storedAnswer *StoredAnswer) error
 	// RevokeOwnKey revokes a key with all its secrets. It fails with key_revoked if the key is
-	// already revoked.
+	// already revoked, or unknown.
 	RevokeOwnKey(ctx context.Context, owner access.AccountID, id string, now time.Time, storedAnswer *StoredAnswer) error
 }
 

@@ -36,7 +36,8 @@ type MailboxStore interface {
 	// them. It commits the stored answer with them.
 	ConcludeMailboxes(ctx context.Context, owner access.AccountID, mailboxes []mailbox.Mailbox, storedAnswer *StoredAnswer) error
 	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
-	// started. It does nothing if a different request has reserved the mailbox after reservedAt.
+	// started. It does nothing if the mailbox was created, or if a different request has reserved
+	// it after reservedAt.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error
 	// SetSendLimit stores a mailbox's own daily limit, 0 for none. If the limit changes, the tenant
 	// becomes due at once, as with SendPolicies.SavePolicy. It fails with mailbox_not_found.

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ports defines the interfaces through which the core and the use cases reach the outside:
-// stores, providers, the queue and cryptography. Adapters implement them. In some code bases,
-// `ports` means inbound HTTP. Here it means outbound dependencies.
+// Package ports defines the interfaces through which the use cases reach the outside: stores,
+// providers, the queue and cryptography. Adapters implement them. In some code bases, `ports` means
+// inbound HTTP. Here it means outbound dependencies.
 //
-// Every call takes a context with a deadline. A read changes nothing. A write may be repeated,
-// unless its comment says otherwise. A provider call that fails returns an *outcome.Error. The
-// words "fails with" in a comment are followed by the fault codes that the method returns.
+// Methods that do I/O take a context. A read changes nothing. A write at a provider may be
+// repeated, unless its comment says otherwise. A provider call that fails returns an
+// *outcome.Error. After the words "fails with", a comment names the fault codes, errors or outcome
+// kinds that the method returns.
 //
 // Start reading at MailPlatform (mailplatform.go) and Tenants (tenants.go). The files are:
 //
-//   - Providers: a plugin implements one of the interfaces of mailplatform.go, dnsprovider.go and
+//   - Providers: a plugin implements the interface of mailplatform.go, dnsprovider.go or
 //     sendingplatform.go. dnsproviders.go lists the DNS providers that have plugins. dns.go reads
 //     the public DNS.
 //   - Stored objects: accounts.go, keys.go, tenants.go, domains.go, mailboxes.go, connectflows.go,
 //     connectsessions.go, integrations.go, dnsconnections.go, webhooks.go and events.go.
-//     removals.go removes objects that exist at the mail platform.
+//     removals.go removes domains, mailboxes and send limits.
 //   - Send limits: sendlimits.go stores limits and blocks, and claims the tenants to count.
 //     enforcement.go is the log of blocks. sendhealth.go summarizes counting and blocking.
 //     sendcapacity.go stores the data for the headroom of a tenant.

@@ -52,9 +52,8 @@ type Queue interface {
 // writes must check the epoch in the job's row.
 type Handler func(ctx context.Context, w Wakeup) error
 
-// Periodic is recurring work. It runs when a worker starts and then at every multiple of Every, as
-// time.Time.Truncate counts in UTC, once for all replicas. After an error it is retried like a
-// Handler.
+// Periodic is recurring work. It runs when a worker starts, and then once for all replicas at every
+// multiple of Every in UTC (see time.Time.Truncate). After an error it is retried like a Handler.
 type Periodic struct {
 	// Kind must differ from the kinds of all handlers.
 	Kind  string

@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// A context carries four values of a request from one adapter to another: the request id, the
+// A context can carry four values of a request from one adapter to another: the request id, the
 // Effects, the Act, and the tenants to which the key is limited. Use cases read none of them. See
 // docs/decisions/0018-answers-are-parameters.md, docs/decisions/0030-keys-with-bounds.md and
 // docs/decisions/0036-audit-chains.md.

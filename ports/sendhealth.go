@@ -13,8 +13,8 @@ import (
 // SendWatch reports the state of counting and enforcement of send limits to operators.
 type SendWatch interface {
 	// SendHealth summarizes all accounts. A tenant is lagging if its messages were last counted
-	// before the time laggingBefore. A tenant that was never counted is lagging if it was ready
-	// before that time.
+	// before the time laggingBefore. A tenant without counts is lagging if its trace was never read
+	// and it was ready before that time, or if its mark is more than 26 hours older than that time.
 	SendHealth(ctx context.Context, now, laggingBefore time.Time) (SendHealth, error)
 	// SendStandings returns the state of an account's tenants that were counted or have a blocked
 	// mailbox.
@@ -23,8 +23,8 @@ type SendWatch interface {
 
 // SendHealth is the state of enforcement for all accounts.
 type SendHealth struct {
-	// OldestDue is the earliest due time of all tenants that are due. Tenants with a lease do not
-	// count. OldestDue is zero if no tenant is due.
+	// OldestDue is when the first of the due tenants began to wait: at its due time, but not before
+	// it was connected. Tenants with a lease do not count. OldestDue is zero if no tenant is due.
 	OldestDue time.Time
 	// LimitedTenants is the number of tenants that have an enforced limit, a valid consent and a
 	// prepared mail server. LaggingTenants is the number of these tenants that are lagging.

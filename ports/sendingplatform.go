@@ -26,8 +26,8 @@ type SendingPlatform interface {
 	// Accounts returns one page of all accounts. cursor is empty for the first page, then Next of
 	// the previous page.
 	Accounts(ctx context.Context, cursor string) (integration.Page, error)
-	// StartSignIn starts a session in which a person signs this mailbox in. No account is attached
-	// before the sign-in. Each call starts a new session.
+	// StartSignIn returns a link with which a person signs in to the mailbox with this address. The
+	// platform adds the account only after the sign-in. Each call returns a new link.
 	StartSignIn(ctx context.Context, address string) (integration.SignIn, error)
 	// SignIn returns the progress of a session. An unknown session counts as expired.
 	SignIn(ctx context.Context, session string) (integration.Progress, error)

@@ -11,9 +11,9 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// SendPolicies stores the send limits that accounts set for their tenants. A policy is in force
-// only while its domain and its tenant exist. To an account, the tenants of other accounts do not
-// exist.
+// SendPolicies stores the send limits that accounts set for their tenants. A policy is one such
+// limit. It is in force only while its domain and its tenant exist. To an account, the tenants of
+// other accounts do not exist.
 type SendPolicies interface {
 	// Policies lists the policies in force for a tenant, by scope. It fails with tenant_not_found.
 	Policies(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]sendlimit.Policy, error)
@@ -63,15 +63,16 @@ type TenantClaims interface {
 	// It does not change the due time.
 	ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (claim TenantClaim, won bool, err error)
 	// SeizeTenant claims a tenant, due or not, even if a pass has claimed it. That pass can write
-	// nothing after its current call to the platform. won is false for a tenant with a revoked
-	// consent or an unprepared mail server.
+	// nothing after its current call to the platform. won is false for an unknown tenant, and for a
+	// tenant with a revoked consent or an unprepared mail server.
 	SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim TenantClaim, won bool, err error)
 	// RenewTenantLease renews the lease. held is false if the claim is invalid or the tenant was
 	// deleted. The caller must then stop. The methods below that return held write nothing if held
 	// is false.
 	RenewTenantLease(ctx context.Context, claim TenantClaim, lease time.Duration) (held bool, err error)
-	// CountedMailboxes lists the tenant's mailboxes by address, with their counts of the days that
-	// began at the time since or later. It does not set MailboxState.Sent.
+	// CountedMailboxes lists the tenant's mailboxes in the stages created and ready by address,
+	// with their counts of the days that began at the time since or later. It does not set
+	// MailboxState.Sent.
 	CountedMailboxes(ctx context.Context, claim TenantClaim, since time.Time) ([]CountedMailbox, error)
 	// SaveCounts stores counts and the mark up to which the trace is final. It may be repeated.
 	SaveCounts(ctx context.Context, claim TenantClaim, c SendCounts) (held bool, err error)
@@ -113,7 +114,7 @@ type TenantClaim struct {
 	TimeZone string
 	// Due is when the tenant became due.
 	Due time.Time
-	// Mark is the time up to which the tenant's trace is final, zero if it was never read.
+	// Mark is the time up to which the tenant's trace is final, zero if there is no such time.
 	Mark time.Time
 }
 
@@ -150,11 +151,11 @@ type SendChanges struct {
 	// At is the time of storage. Events get this time, or one millisecond after the tenant's newest
 	// event if that is later. Events therefore stay ordered if a clock goes back.
 	At time.Time
-	// Done are the mailboxes that are now blocked or unblocked. Only an actual change gets an
-	// event, so SaveChanges may be repeated.
+	// Done are the changes that the platform has applied. A change of a mailbox that is already in
+	// the new state gets no event, so SaveChanges may be repeated.
 	Done []sendlimit.Change
-	// Unresolved lists the mailboxes whose outcome is unknown. Their intents are kept, and all
-	// other intents of the tenant are deleted.
+	// Unresolved lists the ids of the mailboxes whose change has an unknown outcome. Their intents
+	// are kept, and all other intents of the tenant are deleted.
 	Unresolved []string
 	// EmptyScopes lists scopes that have no policy in force and whose rules block no mailbox.
 	// SaveChanges deletes their orphan rules. If the domain of such a scope no longer exists,

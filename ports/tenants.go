@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Tenants stores the tenants of accounts. Tenants of other accounts and unknown tenants fail with
-// the same tenant_not_found after the same queries.
+// Tenants stores the tenants of accounts. For an unknown tenant and for a tenant of a different
+// account, a method makes the same queries and fails with the same tenant_not_found.
 type Tenants interface {
 	// Tenants lists the owner's tenants, most recently connected first.
 	Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error)
@@ -40,19 +40,20 @@ type Tenants interface {
 	// each stored part that was observed later than the same part of t. It fails with
 	// tenant_not_found.
 	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
-	// DeleteTenant deletes the tenant and everything that belongs to it, or ends the assignment of
-	// a managed tenant. It commits the stored answer with the deletion. It fails with
-	// tenant_not_found.
+	// DeleteTenant deletes the tenant and everything that belongs to it. This also ends the
+	// assignment of a managed tenant. DeleteTenant commits the stored answer with the deletion. It
+	// fails with tenant_not_found.
 	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, storedAnswer *StoredAnswer) error
 }
 
 // Assignments stores to which account each managed tenant is assigned.
 type Assignments interface {
-	// Assigned returns the account that holds a managed tenant. It fails with tenant_not_found for
-	// an unknown tenant, and for a tenant that its account has connected itself.
-	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
+	// AccountOfManagedTenant returns the account that holds a managed tenant. It fails with
+	// tenant_not_found for an unknown tenant, and for a tenant that its account has connected
+	// itself.
+	AccountOfManagedTenant(ctx context.Context, id tenant.GUID) (access.AccountID, error)
 	// Withdraw ends an assignment for the operator and returns the account. It records the change
-	// as described at Audit, with rulesLeft, the managed rules that remain in the tenant. After
+	// as described at Audit, with the names of the managed rules that remain in the tenant. After
 	// that, Withdrawn returns true until the account deletes the tenant or holds it again. Withdraw
 	// fails with tenant_not_found.
 	Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error)

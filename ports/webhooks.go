@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// Webhooks stores the webhooks of accounts. Methods that take the id of a webhook fail with
-// webhook_not_found.
+// Webhooks stores the webhooks of accounts. Methods for one webhook fail with webhook_not_found if
+// the account has no such webhook.
 type Webhooks interface {
 	// AddWebhook stores a new webhook and commits the stored answer with it. The webhook gets the
 	// events that are logged from now on. AddWebhook fails with account_not_found or
@@ -58,10 +58,10 @@ type Deliveries interface {
 	// AccountsWithNewEvents lists at most limit active accounts, in random order, whose log has
 	// events after the position of an enabled webhook.
 	AccountsWithNewEvents(ctx context.Context, limit int) ([]access.AccountID, error)
-	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events after the
-	// position of each webhook. It raises the positions in the same transaction. A webhook gets at
-	// most limit events. FanOut claims the new deliveries as far as Standing.MaxParallel and the
-	// slots allow.
+	// FanOut adds deliveries to the enabled webhooks of the accounts. For each webhook it reads at
+	// most limit events after the position of the webhook, and adds a delivery for each event that
+	// the webhook wants. It raises the positions in the same transaction. It claims the new
+	// deliveries as far as Standing.MaxParallel and the slots allow.
 	FanOut(ctx context.Context, owners []access.AccountID, limit int, slots Slots, lease time.Duration, now time.Time) (FanOutResult, error)
 
 	// ClaimDeliveries claims due deliveries of the webhooks, as far as Standing.MaxParallel and the

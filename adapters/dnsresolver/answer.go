@@ -18,7 +18,7 @@ const (
 	maxCNAMEs  = 8
 )
 
-var errTooManyRecords = errors.New("more records than a set may have")
+var errTooManyRecords = errors.New("the record set has too many records")
 
 // parsedAnswer is the content of the answer to one question.
 type parsedAnswer struct {
@@ -34,8 +34,8 @@ type parsedAnswer struct {
 }
 
 // parseAnswer returns the content of m, the answer to q. If the question is not about CNAME or NS,
-// it follows the CNAMEs in the answer. It returns errTooManyRecords if there are more than
-// maxRecords.
+// it follows the CNAMEs in the answer. It returns errTooManyRecords if the record set has more than
+// maxRecords records.
 func parseAnswer(m *wire.Msg, q question) (parsedAnswer, error) {
 	var parsed parsedAnswer
 	owner := q.name

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Delegations are cached, because they change rarely and take several round trips to find. Mail
-// records are not cached between reads.
+// Delegations and addresses of name servers are cached, because they change rarely and take several
+// round trips to find. Mail records are not cached between reads.
 const (
 	cacheTTL        = 5 * time.Minute
 	cacheMaxEntries = 4096
 )
 
-// ttlCache caches values by name for cacheTTL. It uses the machine's clock. The movable clock of a
+// ttlCache caches values by key for cacheTTL. It uses the machine's clock. The movable clock of a
 // sandbox does not affect it.
 type ttlCache[T any] struct {
 	mu      sync.Mutex
@@ -27,14 +27,14 @@ type cacheEntry[T any] struct {
 	expiresAt time.Time
 }
 
-func (c *ttlCache[T]) get(name string) (T, bool) {
+func (c *ttlCache[T]) get(key string) (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	entry, ok := c.entries[name]
+	entry, ok := c.entries[key]
 	return entry.value, ok && time.Now().Before(entry.expiresAt)
 }
 
-func (c *ttlCache[T]) put(name string, value T) {
+func (c *ttlCache[T]) put(key string, value T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.entries) >= cacheMaxEntries {
@@ -43,13 +43,13 @@ func (c *ttlCache[T]) put(name string, value T) {
 	if c.entries == nil {
 		c.entries = map[string]cacheEntry[T]{}
 	}
-	c.entries[name] = cacheEntry[T]{value, time.Now().Add(cacheTTL)}
+	c.entries[key] = cacheEntry[T]{value, time.Now().Add(cacheTTL)}
 }
 
-func (c *ttlCache[T]) delete(name string) {
+func (c *ttlCache[T]) delete(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.entries, name)
+	delete(c.entries, key)
 }
 
 // answerCache holds the resolvers' answers during one domainRead, so that each question is sent

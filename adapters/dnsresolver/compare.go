@@ -12,14 +12,14 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// comparison compares the reports of all servers of a zone.
+// comparison is the result of comparing the reports of all servers of a zone.
 type comparison struct {
 	zone    zone
 	reports map[netip.AddrPort]report
 	serving []report // the reports of the servers that serve the zone, in the order of zone.servers
 	// agrees is true for the addresses whose reports agree with the leading report. The leading
 	// report is the report that agrees with the most reports. isDisagreeing is true if two reports
-	// differ. isMultiProvider is true if the difference will not disappear with time.
+	// disagree. isMultiProvider is true if two reports will continue to disagree.
 	agrees                         map[netip.AddrPort]bool
 	isDisagreeing, isMultiProvider bool
 }
@@ -138,7 +138,7 @@ func (v comparison) unreliableReason(servers []dns.Server) string {
 	}
 }
 
-// warnings returns the faults of the zone that do not make the read unreliable.
+// warnings returns the values of ZoneRead.Warnings for a read.
 func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 	anyServer := func(state dns.ServerState) bool {
 		return slices.ContainsFunc(zoneRead.Servers, func(n dns.Server) bool { return n.State == state })
@@ -165,8 +165,7 @@ func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 	return found
 }
 
-// delegationMismatch reports whether the zone's NS records differ from the delegation in the parent
-// zone.
+// delegationMismatch reports whether the zone's NS records in a report differ from the delegation.
 func (v comparison) delegationMismatch(r report) bool {
 	k := setKey{v.zone.apex, dns.NS}
 	return !r.unanswered[k] && !slices.Equal(limitServers(r.sets[k].values), v.zone.delegation)

@@ -18,10 +18,10 @@ import (
 // zone is the zone that holds the records of a domain, with its name servers.
 type zone struct {
 	apex string
-	// delegation lists the name servers to which the parent zone delegates this zone. If the parent
-	// zone does not answer, delegation lists the zone's own NS records.
+	// delegation lists the name servers to which the parent zone delegates this zone, sorted. If
+	// the servers of the parent zone return no referral, it lists the zone's own NS records.
 	delegation []string
-	servers    []server // the servers of the delegation and of the zone's NS records
+	servers    []server // the servers of delegation and of the zone's NS records, or the resolvers
 	// isSecure and isBogus are the result of the resolver's DNSSEC validation.
 	isSecure, isBogus bool
 }
@@ -149,11 +149,11 @@ const maxParentServers = 2
 // referral lists the name servers of a zone according to the parent zone or to the zone itself.
 // glue is the message whose additional section may contain the servers' addresses.
 type referral struct {
-	hosts []string // sorted
+	hosts []string
 	glue  *wire.Msg
 }
 
-// hostsOf returns the name servers of a zone that an answer lists.
+// hostsOf returns the name servers of a zone that an answer lists, sorted.
 func hostsOf(m *wire.Msg, apex string) referral {
 	parsed, err := parseAnswer(m, question{apex, wire.TypeNS})
 	if err != nil {
@@ -165,8 +165,8 @@ func hostsOf(m *wire.Msg, apex string) referral {
 func limitServers(hosts []string) []string { return hosts[:min(len(hosts), maxServers)] }
 
 // parentReferral asks servers of the parent zone for the name servers to which they delegate apex.
-// It returns an empty referral if no server answers, or if the servers of the parent zone also
-// serve apex.
+// It returns an empty referral if no server refers to apex, for example because the servers of the
+// parent zone also serve apex.
 func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
 	if r.isRecursive {
 		return referral{}

@@ -17,9 +17,8 @@ const (
 	maxExchanges  = 10 // MX hosts
 )
 
-// readDependencies reads the names outside the domain that the wanted records depend on. A DNS plan
-// needs two of them: the DMARC policy of the parent domain, and the DKIM keys. readDependencies
-// returns false if it could not read one of these two.
+// readDependencies reads the names of needs. It returns false if it could not read a name of
+// needs.ParentDMARC or needs.Keys, because no reliable DNS plan is possible without these names.
 func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dns.Referenced, bool) {
 	var referenced dns.Referenced
 	var parentOK, keysOK bool
@@ -86,30 +85,30 @@ func (rd *domainRead) readTexts(ctx context.Context, names []string) (map[string
 	return texts, complete
 }
 
-// checkExchanges returns the MX hosts that cannot receive mail, with the reason.
+// checkExchanges returns the MX hosts that have a problem, with the problem.
 func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[string]dns.MXProblem {
 	hosts = hosts[:min(len(hosts), maxExchanges)]
-	states := make([]dns.MXProblem, len(hosts))
+	found := make([]dns.MXProblem, len(hosts))
 	var wg panics.Group
 	for i, host := range hosts {
-		wg.Go(func() { states[i] = rd.checkExchange(ctx, host) })
+		wg.Go(func() { found[i] = rd.checkExchange(ctx, host) })
 	}
 	wg.Wait()
 	var problems map[string]dns.MXProblem
 	for i, host := range hosts {
-		if states[i] == "" {
+		if found[i] == "" {
 			continue
 		}
 		if problems == nil {
 			problems = map[string]dns.MXProblem{}
 		}
-		problems[host] = states[i]
+		problems[host] = found[i]
 	}
 	return problems
 }
 
-// checkExchange returns why a host cannot receive mail. It returns "" if the host has an address,
-// or if the host could not be checked.
+// checkExchange returns the problem of an MX host. It returns "" if the host has no problem or
+// could not be checked.
 func (rd *domainRead) checkExchange(ctx context.Context, host string) dns.MXProblem {
 	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
 		parsed, err := rd.answers.lookup(ctx, question{host, qtype})

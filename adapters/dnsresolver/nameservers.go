@@ -21,8 +21,8 @@ const (
 	maxAddresses          = 16
 )
 
-// server is one name server of a zone. isBlocked is true if all its addresses are forbidden (see
-// isPublic).
+// server is one name server of a zone. isBlocked is true if addrs is empty and an address was
+// forbidden (see isPublic).
 type server struct {
 	name      string
 	addrs     []netip.AddrPort
@@ -30,8 +30,8 @@ type server struct {
 }
 
 // addServers returns z with the servers that the zone (fromZone) or the parent zone (fromParent)
-// lists. It returns a reason when neither lists a server. In recursive mode, the servers are the
-// resolvers.
+// lists. It returns a reason when neither lists a server. With Options.Recursive, the servers are
+// the resolvers.
 func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent referral) (zone, string) {
 	z.delegation = fromParent.hosts
 	if len(fromParent.hosts) == 0 {

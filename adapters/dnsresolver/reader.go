@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dnsresolver reads a domain's mail records from all authoritative servers of its zone,
-// without a cache. It asks recursive resolvers only for the zone, the addresses of the zone's
-// servers, targets of CNAMEs, and names outside the zone.
+// Package dnsresolver reads a domain's mail records from the authoritative servers of its zone. It
+// does not cache mail records between reads. It asks recursive resolvers for zones, addresses of
+// name servers, targets of CNAMEs, and names outside the zone.
 //
 // Reader implements ports.DNSReader. A read finds the zone and its servers, asks each address of
-// these servers all questions, compares the answers and returns a dns.ZoneRead.
+// these servers the same questions, compares the answers and returns a dns.ZoneRead.
 //
 //   - reader.go: Options, Reader and Read, the order of the steps. Start here.
 //   - delegation.go: the zone that holds a domain, and the name servers that the parent zone and
 //     the zone itself list.
 //   - nameservers.go: the addresses of name servers, with the limits on their number and range.
-//   - survey.go: askAll, which asks all servers, and report, the answers of one server.
-//   - serverreader.go: serverReader, which sends all questions to one server.
+//   - survey.go: askAll, which asks all servers, and report, the answers of one address.
+//   - serverreader.go: serverReader, which sends all questions to one address.
 //   - wildcard.go: finds the answers that a wildcard record synthesised.
 //   - compare.go: comparison, which shows whether the servers agree, and the merged records.
 //   - dependencies.go: reads names outside the zone on which the records depend.
@@ -43,19 +43,18 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Options configures a Reader. With the zero value, it reads the public DNS through the resolvers
-// of /etc/resolv.conf.
+// Options configures a Reader. With the zero value, the Reader reads the public DNS.
 type Options struct {
-	// Resolvers are the addresses of recursive resolvers, as address or address:port. If Recursive
-	// is false, the Reader asks them only about zones, name servers and names outside the zone.
+	// Resolvers are the addresses of recursive resolvers, as address or address:port. The default
+	// is the resolvers of /etc/resolv.conf.
 	Resolvers []string
 	// Recursive sends all questions to the resolvers, for machines that cannot reach other DNS
-	// servers. The answers may come from a cache, so no read is reliable.
+	// servers. The answers may come from a cache, so every read is incomplete.
 	Recursive bool
 	// Port is the port of authoritative servers. The default is 53.
 	Port int
-	// AllowPrivate accepts authoritative servers whose addresses are not public unicast. Only
-	// sandboxes and tests set it, because the owner of a domain could choose an internal address.
+	// AllowPrivate accepts authoritative servers whose addresses are not public. It is only for
+	// sandboxes and tests, because the owner of a domain could choose an internal address.
 	AllowPrivate bool
 	// Timeout limits a whole read, by default to 8 s. UDPTimeout limits one attempt by UDP, by
 	// default to 2 s. TCPTimeout limits one attempt by TCP, by default to 3 s.
@@ -77,7 +76,7 @@ type Reader struct {
 	log           *slog.Logger
 	zones         ttlCache[zone]             // by domain
 	hostAddrs     ttlCache[[]netip.Addr]     // by name server
-	parentAddrs   ttlCache[[]netip.AddrPort] // by the parent name of a zone's apex
+	parentAddrs   ttlCache[[]netip.AddrPort] // addresses of parent zones' servers, by the parent name of an apex
 	silentServers ttlCache[struct{}]         // by the address of a server that did not answer
 	sharedReads   sharedReads
 }
@@ -125,8 +124,8 @@ func (r *Reader) Read(ctx context.Context, owner access.AccountID, name string, 
 	return zoneRead, err
 }
 
-// normalise returns the lower-case A-label form of a name. If the name is not a valid host name,
-// normalise only converts it to lower case. No zone exists for such a name.
+// normalise returns a name in lower case, without the final dot. It converts a valid host name to
+// A-labels.
 func normalise(name string) string {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if ascii, err := idna.Lookup.ToASCII(name); err == nil {
@@ -135,8 +134,8 @@ func normalise(name string) string {
 	return name
 }
 
-// read finds the zone and asks each of its servers all questions. Then it asks the resolvers for
-// the names on which the records depend.
+// read finds the zone and asks its servers for the records of the domain. Then it asks the
+// resolvers for the names on which the wanted records depend.
 func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dns.ZoneRead {
 	zoneRead := dns.ZoneRead{Domain: name, At: r.now()}
 	domainZone, reason := r.findZone(ctx, name)
@@ -215,8 +214,8 @@ const (
 	reasonDeadline     = "read_deadline"
 )
 
-// The values of ZoneRead.Warnings: faults of a zone that do not prevent reading it. They are part
-// of the API and do not change.
+// The values of ZoneRead.Warnings: problems of a zone or its servers. A read with warnings can be
+// complete. The values are part of the API and do not change.
 const (
 	warnLame        = "lame_delegation"
 	warnUnreachable = "server_unreachable"

@@ -13,11 +13,11 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// errNoResolver means that no configured resolver responded. errOnlyErrorCodes means that resolvers
-// responded, but only with error codes.
+// errNoResolver means that no resolver responded. errOnlyErrorCodes means that resolvers responded,
+// but only with error codes.
 var (
 	errNoResolver     = errors.New("no resolver answered")
-	errOnlyErrorCodes = errors.New("the resolvers find no answer")
+	errOnlyErrorCodes = errors.New("the resolvers answered only with error codes")
 )
 
 // resolverAddrs parses the configured addresses. Without configured addresses it uses the resolvers
@@ -26,7 +26,7 @@ func resolverAddrs(list []string, log *slog.Logger) []netip.AddrPort {
 	if len(list) == 0 {
 		config, err := wire.ClientConfigFromFile("/etc/resolv.conf")
 		if err != nil {
-			log.Error("no DNS resolvers: none configured and the machine's cannot be read", "error", err)
+			log.Error("no DNS resolvers: none are configured, and /etc/resolv.conf cannot be read", "error", err)
 			return nil
 		}
 		list = config.Servers
@@ -38,15 +38,15 @@ func resolverAddrs(list []string, log *slog.Logger) []netip.AddrPort {
 		} else if a, err := netip.ParseAddr(s); err == nil {
 			addrs = append(addrs, netip.AddrPortFrom(a, 53))
 		} else {
-			log.Error("DNS resolver left out: it is neither address nor address:port", "resolver", s)
+			log.Error("DNS resolver ignored: the value is neither an address nor address:port", "resolver", s)
 		}
 	}
 	return addrs
 }
 
 // queryResolvers asks the resolvers in order and returns the first answer. If there is no answer,
-// it asks the resolvers that did not respond once more. It does not ask the resolvers that
-// responded with an error code again.
+// it repeats the question once to each resolver that did not respond. It does not repeat the
+// question to a resolver that responded with an error code.
 func (r *Reader) queryResolvers(ctx context.Context, q question) (*wire.Msg, error) {
 	return r.queryResolversAs(ctx, q, modeResolver)
 }
@@ -92,8 +92,8 @@ func (r *Reader) queryChecked(ctx context.Context, q question) (m *wire.Msg, bog
 	return unchecked, true, nil
 }
 
-// Resolver is a recursive resolver of the Reader. Err is nil if it answered, and otherwise says why
-// it cannot be used.
+// Resolver is a recursive resolver of the Reader. Err is nil if the resolver answered without an
+// error code. Otherwise it says why the resolver cannot be used.
 type Resolver struct {
 	Addr netip.AddrPort
 	Err  error
@@ -117,15 +117,15 @@ func (r *Reader) checkResolver(ctx context.Context, addr netip.AddrPort, q quest
 	case err != nil:
 		return errors.New("no answer")
 	case m.Rcode != wire.RcodeSuccess && m.Rcode != wire.RcodeNameError:
-		return errors.New("it says " + wire.RcodeToString[m.Rcode])
+		return errors.New("it answered with " + wire.RcodeToString[m.Rcode])
 	default:
 		return nil
 	}
 }
 
-// resolversAsServers returns the resolvers in place of a zone's servers, for Options.Recursive.
-// They appear as one server with the name "resolver", so that API clients do not see their
-// addresses.
+// resolversAsServers returns the servers of every zone for Options.Recursive. This is one server
+// with the addresses of the first resolvers. Its name is "resolver", so that API clients do not see
+// the addresses.
 func (r *Reader) resolversAsServers() []server {
 	return []server{{name: "resolver", addrs: r.resolvers[:min(len(r.resolvers), maxAddressesPerServer)]}}
 }

@@ -26,9 +26,10 @@ type serverReader struct {
 
 func (q question) setKey() setKey { return setKey{q.name, dns.Type(wire.TypeToString[q.qtype])} }
 
-// queryAll starts the questions for all records that tenantry manages. The caller waits for sr.wg.
-// For the DKIM selectors and autodiscover it asks for the CNAME first. It does not ask for a CNAME
-// of the domain name or of _dmarc, because the answers for MX and TXT would contain it.
+// queryAll starts the questions for the zone's NS records and for all records that tenantry
+// manages. The caller waits for sr.wg. For the DKIM selectors and autodiscover, queryAll asks for
+// the CNAME first. For the domain name and _dmarc it starts no question for a CNAME, because the
+// answers for MX and TXT would contain the CNAME.
 func (sr *serverReader) queryAll(ctx context.Context) {
 	for _, q := range []question{
 		{sr.read.apex, wire.TypeNS}, {sr.read.name, wire.TypeMX}, {sr.read.name, wire.TypeTXT}, {"_dmarc." + sr.read.name, wire.TypeTXT},
@@ -89,9 +90,9 @@ func (sr *serverReader) query(ctx context.Context, q question) bool {
 	return sr.recordAnswer(ctx, q, m)
 }
 
-// childZone returns the name of the zone to which an answer is a referral, if that zone is below
-// the domain. Otherwise it returns "". It ignores a referral to a zone that contains the domain.
-// Such a referral means that findZone found the wrong zone.
+// childZone returns the name of a zone below the domain that has an NS or SOA record in the
+// authority section of an answer, or "" if there is none. It ignores a referral to a zone that
+// contains the domain. Such a referral means that findZone found the wrong zone.
 func (sr *serverReader) childZone(m *wire.Msg, q question) string {
 	for _, rr := range m.Ns {
 		owner := canonicalName(rr.Header().Name)
@@ -107,8 +108,9 @@ func (sr *serverReader) isBelowDomain(owner string) bool {
 	return owner != sr.read.name && isWithin(owner, sr.read.name)
 }
 
-// readDelegated records the delegation of owner, a zone below the domain. It asks the resolvers for
-// q, because the domain's zone does not hold the records of owner.
+// readDelegated records the delegation of owner, a zone below the domain. Unless q is a question
+// for NS records, it asks the resolvers for q, because the domain's zone does not hold the records
+// of owner.
 func (sr *serverReader) readDelegated(ctx context.Context, q question, m *wire.Msg, owner string) bool {
 	sr.recordSet(setKey{owner, dns.NS}, recordSet{values: referredHosts(m, owner), ttl: int(m.Ns[0].Header().Ttl)})
 	if q.qtype == wire.TypeNS {
@@ -144,8 +146,8 @@ func (sr *serverReader) recordAnswer(ctx context.Context, q question, m *wire.Ms
 		target, err = sr.read.answers.lookup(ctx, question{parsed.pendingTarget, q.qtype})
 		parsed.values, parsed.ttl = target.values, target.ttl
 	}
-	// If the resolvers return error codes for the target, the target has no values. If no resolver
-	// responded, the question counts as unanswered.
+	// If the resolvers return error codes for the target, the target has no values. After any other
+	// error, the question counts as unanswered.
 	if err != nil && !errors.Is(err, errOnlyErrorCodes) {
 		sr.recordUnanswered(q, err)
 	}

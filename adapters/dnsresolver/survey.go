@@ -22,7 +22,7 @@ type report struct {
 	unanswered map[setKey]bool
 	absent     map[string]bool
 	// noTCP is true if a UDP answer was truncated and TCP failed. wildcardUnknown is true if a
-	// wildcard probe got no answer.
+	// wildcard probe got no usable answer.
 	noTCP, wildcardUnknown bool
 }
 
@@ -74,7 +74,7 @@ func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[
 }
 
 // readServer asks the server at addr for the SOA, which shows whether the server serves the zone.
-// Then it asks all other questions concurrently, probes for wildcards, and reads the dependencies.
+// Then it asks the other questions concurrently, probes for wildcards, and reads the dependencies.
 func (rd *domainRead) readServer(ctx context.Context, addr netip.AddrPort) report {
 	sr := &serverReader{read: rd, addr: addr, askedNS: map[string]bool{}, report: report{
 		sets: map[setKey]recordSet{}, unanswered: map[setKey]bool{}, absent: map[string]bool{},

@@ -19,8 +19,8 @@ type wildcardScope struct {
 }
 
 // detectWildcards marks the answers that may come from a wildcard record. It asks for a random name
-// with the same parent and compares the answers. If the random name does not exist, there is no
-// wildcard.
+// with the same parent and compares the answers. If the random name or a name of the scope does not
+// exist, there is no wildcard.
 func (sr *serverReader) detectWildcards(ctx context.Context) {
 	dkimName := "_domainkey." + sr.read.name
 	scopes := []wildcardScope{

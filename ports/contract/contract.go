@@ -5,9 +5,9 @@
 // one adapter, adapters/bunstore, so their promises are tested there.
 //
 // An adapter's test calls the function that is named like the port, such as MailPlatform, and
-// passes a function that opens the adapter. The provider suites also need a test environment:
-// MailPlatformEnv, DNSReaderEnv, DNSProviderEnv or SendingPlatformEnv. Each of these types says
-// what its environment must be able to do.
+// passes a function that opens a test environment with the adapter: MailPlatformEnv, DNSReaderEnv,
+// DNSProviderEnv or SendingPlatformEnv. Each of these types says what its environment must be able
+// to do. The suite of the rate limiter needs only the adapter.
 //
 // Package contract does not import package testing, because `tenantry plugin test` also runs the
 // checks of the provider suites. A check gets a T, which *testing.T implements. The suite of the
@@ -61,7 +61,7 @@ type Runner[R any] interface {
 	Run(name string, f func(t R)) bool
 }
 
-// Check is one promise of a port. E is the test environment in which it runs.
+// Check tests one promise of a port. E is the type of the test environment in which it runs.
 type Check[E any] struct {
 	// ID names the check for people and reports: kind, area and name, such as dns/write/repeated.
 	ID string
@@ -95,7 +95,7 @@ func must(t T, action string, err error) {
 	}
 }
 
-// requireRefusal checks that err has this fault code.
+// requireRefusal checks that err has the fault code.
 func requireRefusal(t T, action string, err error, code fault.Code) {
 	t.Helper()
 	if !errors.Is(err, code) {

@@ -25,7 +25,7 @@ type DNSProviderEnv interface {
 	// that the provider rejects.
 	Provider() ports.DNSProvider
 	Refused() ports.DNSProvider
-	// NewZone creates a zone for one check, with SOA and NS records.
+	// NewZone creates a zone for one check, with SOA and NS records, and returns its name.
 	NewZone(t T) string
 	// Put replaces a record set of the zone. A set without values is removed.
 	Put(t T, zone string, s dns.RRSet)
@@ -56,9 +56,9 @@ func recordSet(name string, kind dns.Type, ttl int, values ...string) dns.RRSet 
 	return dns.RRSet{Name: name, Type: kind, TTL: ttl, Values: values}
 }
 
-// newTTL is the TTL of sets that the checks create. existingTTL is the TTL of sets that exist
-// before a check and that the check changes. Many providers refuse a TTL of less than an hour, and
-// some allow only a few values.
+// newTTL is the TTL of record sets that the checks create through the adapter. existingTTL is the
+// TTL of existing TXT sets that the checks change through the adapter. Many providers refuse a TTL
+// of less than an hour, and some allow only a few values.
 const (
 	newTTL      = 3600
 	existingTTL = 7200
@@ -97,7 +97,7 @@ func sortedSets(sets []dns.RRSet) []dns.RRSet {
 func requireZone(t T, env DNSProviderEnv, zone string, want ...dns.RRSet) {
 	t.Helper()
 	if diff := cmp.Diff(sortedSets(want), sortedSets(env.Held(t, zone))); diff != "" {
-		t.Fatalf("the zone (-want +held):\n%s", diff)
+		t.Fatalf("the record sets of the zone (-want +got):\n%s", diff)
 	}
 }
 
@@ -107,7 +107,7 @@ func requireReturned(t T, got []dns.RRSet, want ...dns.RRSet) {
 	t.Helper()
 	got = slices.DeleteFunc(slices.Clone(got), func(s dns.RRSet) bool { return len(s.Values) == 0 })
 	if diff := cmp.Diff(sortedSets(want), sortedSets(got)); diff != "" {
-		t.Fatalf("returned (-want +got):\n%s", diff)
+		t.Fatalf("the returned record sets (-want +got):\n%s", diff)
 	}
 }
 
@@ -115,7 +115,7 @@ func requireReturned(t T, got []dns.RRSet, want ...dns.RRSet) {
 func requireChangedZone(t T, action string, err error) {
 	t.Helper()
 	if !dns.IsChanged(err) {
-		t.Fatalf("%s: got %v, want a changed zone", action, err)
+		t.Fatalf("%s: got %v, want a dns.ChangedError", action, err)
 	}
 }
 
@@ -128,7 +128,7 @@ var zoneReadChecks = []providerCheck{
 		after, err := env.Provider().Check(callContext(t))
 		must(t, "check", err)
 		if before < 1 || after <= before {
-			t.Fatalf("%d zones, then %d", before, after)
+			t.Fatalf("the credential has access to %d zones, and to %d after a zone was added", before, after)
 		}
 	}},
 	{"dns/read/rejected-credential", "calls with a rejected credential are refused with access_denied", func(t T, env DNSProviderEnv) {
@@ -146,14 +146,14 @@ var zoneReadChecks = []providerCheck{
 		zone := env.NewZone(t)
 		found := findZone(t, env.Provider(), zone)
 		if found.Name != zone || found.ID == "" || found.Idle != "" || len(found.NameServers) == 0 || slices.Contains(found.NameServers, "") {
-			t.Fatalf("got %+v", found)
+			t.Fatalf("got %+v, want the active zone %s with its id and name servers", found, zone)
 		}
 	}},
 	{"dns/read/apex-only", "a name below the apex is not a zone", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		for _, name := range []string{"sub." + zone, "nobody-has-this." + zone, zone + ".example"} {
 			if found, err := env.Provider().Zone(callContext(t), name); !dns.IsNoZone(err) {
-				t.Fatalf("%s: got %+v, %v", name, found, err)
+				t.Fatalf("%s: got %+v and %v, want a dns.NoZoneError", name, found, err)
 			}
 		}
 	}},
@@ -177,7 +177,7 @@ var zoneReadChecks = []providerCheck{
 		sets, err := env.Provider().Records(callContext(t), foundZone)
 		must(t, "records", err)
 		if got := dns.Find(sets, "_dmarc."+zone, dns.TXT); len(got.Values) > 0 {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("got %+v, want no such record set", got)
 		}
 		want := newMailRecords(zone)[2]
 		_, err = env.Provider().Apply(callContext(t), foundZone, []dns.Change{{Before: recordSet("_dmarc."+zone, dns.TXT, 0), After: want}})
@@ -207,8 +207,8 @@ type silentProviderEnv interface {
 	Silent(t T) (p ports.DNSProvider, requested <-chan struct{}, requireQuiet func(T))
 }
 
-// requireEndOfRequests cancels a call while the provider does not answer. start starts the call.
-// requested and requireQuiet are results of silentProviderEnv.Silent.
+// requireEndOfRequests cancels a call while the provider does not answer, and checks that the call
+// and its request end. start starts the call. requested and requireQuiet are results of Silent.
 func requireEndOfRequests(t T, start func(context.Context) <-chan error, requested <-chan struct{}, requireQuiet func(T)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -241,13 +241,13 @@ func startCall(call func() error) <-chan error {
 	return ended
 }
 
-// requireEndOfContext waits for the error of a call whose context has ended.
+// requireEndOfContext checks that a call whose context has ended returns an error.
 func requireEndOfContext(t T, ended <-chan error) {
 	t.Helper()
 	select {
 	case err := <-ended:
 		if err == nil || outcome.KindOf(err) == outcome.Refused {
-			t.Fatalf("got %v, want the end of the context", err)
+			t.Fatalf("got %v, want an error that is not a refusal", err)
 		}
 	case <-time.After(hangTimeout):
 		t.Fatalf("the call did not end within %s", hangTimeout)
@@ -363,7 +363,7 @@ var zoneWriteChecks = []providerCheck{
 			_, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)))
 			requireDoneOrUnknown(t, err)
 			if failure == LosesRequest && err == nil {
-				t.Fatal("a write that the provider did not receive succeeded")
+				t.Fatal("the adapter reported success for a write that the provider did not receive")
 			}
 			got, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)))
 			must(t, "apply again", err)
@@ -415,10 +415,10 @@ var zoneChangedChecks = []providerCheck{
 		vendor := recordSet("_dmarc."+zone, dns.CNAME, 300, "dmarc.vendor.example")
 		env.Put(t, zone, key)
 		_, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)[:1]))
-		requireChangedZone(t, "a CNAME beside a TXT", err)
+		requireChangedZone(t, "add a CNAME beside a TXT", err)
 		env.Put(t, zone, vendor)
 		_, err = env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)[2:3]))
-		requireChangedZone(t, "a TXT beside a CNAME", err)
+		requireChangedZone(t, "add a TXT beside a CNAME", err)
 		requireZone(t, env, zone, key, vendor)
 	}},
 	{"dns/write/concurrent-writers", "only one of several concurrent writers succeeds", func(t T, env DNSProviderEnv) {

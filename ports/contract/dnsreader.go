@@ -15,7 +15,7 @@ import (
 // DNSReaderEnv is a test environment of a DNS reader: the reader and the zones it can read.
 type DNSReaderEnv interface {
 	Reader() ports.DNSReader
-	// NewZone creates a zone for one check.
+	// NewZone creates a zone for one check and returns its name.
 	NewZone(t T) string
 	// Publish replaces the records of a zone. SOA and NS stay.
 	Publish(t T, zone string, records ...dns.Record)
@@ -47,7 +47,7 @@ var dnsChecks = []dnsCheck{
 			t.Fatalf("got %+v, want a complete read", read)
 		}
 		if len(read.Delegation) == 0 || read.ServersAsked() < len(read.Delegation) || read.ServersAgreeing() != read.ServersAsked() {
-			t.Fatalf("delegated to %v, %+v", read.Delegation, read.Servers)
+			t.Fatalf("the delegation is %v and the servers are %+v, want an equal answer from all servers", read.Delegation, read.Servers)
 		}
 		requireRecords(t, read, zone, dns.MX, "10 mail.example.net")
 		requireRecords(t, read, "_dmarc."+zone, dns.TXT, "v=DMARC1; p=none")
@@ -81,7 +81,7 @@ var dnsChecks = []dnsCheck{
 		)
 		read := readDNS(t, env, "mail."+zone)
 		if read.Zone != zone || read.Domain != "mail."+zone {
-			t.Fatalf("got zone %q of %q", read.Zone, read.Domain)
+			t.Fatalf("got the zone %q and the domain %q, want %q and %q", read.Zone, read.Domain, zone, "mail."+zone)
 		}
 		requireRecords(t, read, "mail."+zone, dns.TXT, "below")
 	}},
@@ -115,7 +115,7 @@ var dnsChecks = []dnsCheck{
 		requireLookup(t, read.Referenced.Keys, "key."+zone, "v=DKIM1; p=abc")
 		want := map[string]dns.MXProblem{"alias." + zone: dns.MXProblemAlias, "nowhere." + zone: dns.MXProblemNoAddress}
 		if !maps.Equal(read.Referenced.Exchanges, want) {
-			t.Fatalf("exchanges %v, want %v", read.Referenced.Exchanges, want)
+			t.Fatalf("the problems of MX targets are %v, want %v", read.Referenced.Exchanges, want)
 		}
 	}},
 	{"without wanted records no other name is looked up", func(t T, env DNSReaderEnv) {
@@ -123,7 +123,7 @@ var dnsChecks = []dnsCheck{
 		env.Publish(t, zone, dns.Record{Type: dns.MX, Name: zone, Content: "nowhere." + zone, Preference: 10, TTL: 300})
 		referenced := readDNS(t, env, zone).Referenced
 		if len(referenced.SPF)+len(referenced.ParentDMARC)+len(referenced.Exchanges)+len(referenced.Keys) > 0 {
-			t.Fatalf("got %+v", referenced)
+			t.Fatalf("got %+v, want nothing", referenced)
 		}
 	}},
 	{"each read is fresh", func(t T, env DNSReaderEnv) {
@@ -136,7 +136,7 @@ var dnsChecks = []dnsCheck{
 	{"a name that no server knows is an incomplete read, not an error", func(t T, env DNSReaderEnv) {
 		read := readDNS(t, env, "nobody-serves-this."+env.NewZone(t)+"-elsewhere")
 		if read.Complete || read.Reason == "" {
-			t.Fatalf("got %+v, want an incomplete read with its reason", read)
+			t.Fatalf("got %+v, want an incomplete read with a reason", read)
 		}
 	}},
 	{"a cancelled context is an error", func(t T, env DNSReaderEnv) {
@@ -160,7 +160,7 @@ func readDNS(t T, env DNSReaderEnv, name string, wanted ...dns.Desired) dns.Zone
 func requireLookup(t T, texts map[string][]string, name string, want ...string) {
 	t.Helper()
 	if got, lookedUp := texts[name]; !lookedUp || !slices.Equal(got, want) {
-		t.Fatalf("%s shows %q (looked up: %v), want %q", name, got, lookedUp, want)
+		t.Fatalf("%s has the texts %q (looked up: %v), want %q", name, got, lookedUp, want)
 	}
 }
 
@@ -176,6 +176,6 @@ func requireRecords(t T, read dns.ZoneRead, name string, recordType dns.Type, wa
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Fatalf("%s %s shows %q, want %q", name, recordType, got, want)
+		t.Fatalf("the values of %s %s are %q, want %q", name, recordType, got, want)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// limiterCheck is one promise of ports.Limiter. run receives an empty limiter.
+// limiterCheck tests one promise of ports.Limiter. run receives an empty limiter.
 type limiterCheck struct {
 	name string
 	run  func(t T, l ports.Limiter)
@@ -36,7 +36,7 @@ func requireAllowed(t T, l ports.Limiter, b ratelimit.Bucket, remaining int) (gi
 	t.Helper()
 	v, giveBack := l.Take(t.Context(), b)
 	if !v.Allowed || v.Limit != b.Limit || v.Remaining != remaining || v.ResetIn <= 0 || v.ResetIn > b.Window {
-		t.Fatalf("%+v, want it allowed and %d remaining", v, remaining)
+		t.Fatalf("the verdict is %+v, want the request allowed and %d remaining", v, remaining)
 	}
 	return giveBack
 }
@@ -46,7 +46,7 @@ func requireLimited(t T, l ports.Limiter, b ratelimit.Bucket) {
 	v, giveBack := l.Take(t.Context(), b)
 	giveBack() // must do nothing
 	if v.Allowed || v.Limit != b.Limit || v.Remaining != 0 || v.RetryIn <= 0 || v.RetryIn > b.Window || v.ResetIn <= 0 || v.ResetIn > v.RetryIn {
-		t.Fatalf("%+v, want it refused", v)
+		t.Fatalf("the verdict is %+v, want the request refused", v)
 	}
 }
 
@@ -73,15 +73,15 @@ func (h *takeHistory) take(t T) ratelimit.Verdict {
 	if v.Allowed {
 		h.began, h.ended = append(h.began, began), append(h.ended, ended)
 		if oldest >= 0 && ended.Sub(h.began[oldest]) < h.bucket.Window {
-			t.Fatalf("%d takes were allowed within %s, want %d", h.bucket.Limit+1, ended.Sub(h.began[oldest]), h.bucket.Limit)
+			t.Fatalf("%d requests were allowed within %s, want at most %d", h.bucket.Limit+1, ended.Sub(h.began[oldest]), h.bucket.Limit)
 		}
 		return v
 	}
 	if oldest < 0 {
-		t.Fatalf("take %d of %d was refused", len(h.began)+1, h.bucket.Limit)
+		t.Fatalf("request %d of %d was refused", len(h.began)+1, h.bucket.Limit)
 	}
 	if remaining := h.bucket.Window - began.Sub(h.ended[oldest]); v.RetryIn > remaining+timeTolerance {
-		t.Fatalf("a refusal says to wait %s, want at most %s", v.RetryIn, remaining)
+		t.Fatalf("RetryIn of a refusal is %s, want at most %s", v.RetryIn, remaining)
 	}
 	return v
 }
@@ -100,7 +100,7 @@ var limiterChecks = []limiterCheck{
 		for want := 2; want >= 0; want-- {
 			for range 3 {
 				if remaining := l.Remaining(t.Context(), bucket); remaining != want {
-					t.Fatalf("%d remaining, want %d", remaining, want)
+					t.Fatalf("Remaining returned %d, want %d", remaining, want)
 				}
 			}
 			if want > 0 {
@@ -114,7 +114,7 @@ var limiterChecks = []limiterCheck{
 		v, _ := l.Take(t.Context(), bucket)
 		<-time.After(v.ResetIn + timeTolerance)
 		if remaining := l.Remaining(t.Context(), bucket); remaining != 1 {
-			t.Fatalf("%d remaining after the window", remaining)
+			t.Fatalf("Remaining returned %d after the window, want 1", remaining)
 		}
 	}},
 	{"every key has its own bucket", func(t T, l ports.Limiter) {
@@ -139,7 +139,7 @@ var limiterChecks = []limiterCheck{
 		if v := history.take(t); !v.Allowed {
 			<-time.After(v.RetryIn)
 			if v := history.take(t); !v.Allowed {
-				t.Fatalf("%+v, want it allowed after the wait that the refusal named", v)
+				t.Fatalf("the verdict after waiting for RetryIn is %+v, want the request allowed", v)
 			}
 		}
 		history.take(t)
@@ -153,7 +153,7 @@ var limiterChecks = []limiterCheck{
 		giveBack()
 		v, _ := l.Take(t.Context(), bucket)
 		if !v.Allowed || v.ResetIn < bucket.Window-time.Since(second)-timeTolerance {
-			t.Fatalf("%+v, want it allowed and counted from the second take", v)
+			t.Fatalf("the verdict is %+v, want the request allowed, and ResetIn counted from the second take", v)
 		}
 	}},
 	{"no window exceeds the limit, whatever the arrival times", func(t T, l ports.Limiter) {
@@ -173,14 +173,14 @@ var limiterChecks = []limiterCheck{
 			return nil
 		})
 		if allowed.Load() != 12 {
-			t.Fatalf("%d were allowed", allowed.Load())
+			t.Fatalf("%d concurrent requests were allowed, want 12", allowed.Load())
 		}
 	}},
 	{"a take with a cancelled context is counted", func(t T, l ports.Limiter) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
 		if v, _ := l.Take(cancelled, newBucket("a", 1)); !v.Allowed {
-			t.Fatal("refused")
+			t.Fatal("the request with a cancelled context was refused")
 		}
 		requireLimited(t, l, newBucket("a", 1))
 	}},
@@ -189,7 +189,7 @@ var limiterChecks = []limiterCheck{
 			t.Helper()
 			leave, ok := l.Enter(t.Context(), name, 2)
 			if ok != want {
-				t.Fatalf("%s: entered is %v, want %v", name, ok, want)
+				t.Fatalf("Enter for %s returned ok %v, want %v", name, ok, want)
 			}
 			return leave
 		}
@@ -212,7 +212,7 @@ var limiterChecks = []limiterCheck{
 				return nil
 			})
 			if enteredCount.Load() != 4 {
-				t.Fatalf("%d entered", enteredCount.Load())
+				t.Fatalf("%d concurrent entries succeeded, want 4", enteredCount.Load())
 			}
 		}
 	}},

@@ -20,8 +20,8 @@ import (
 )
 
 // MailPlatformEnv is a test environment of a mail platform: the platform, its DNS and its clock.
-// Its implementations are in the tests of the fake, of each adapter, and of each plugin's binary
-// with its simulator.
+// The tests of this package implement it for the fake, the tests of plugins/mail-microsoft365 for
+// that plugin, and plugins/conformance for each plugin that has a simulator.
 type MailPlatformEnv interface {
 	// Platform returns the adapter under test.
 	Platform() ports.MailPlatform
@@ -58,7 +58,7 @@ type MailPlatformEnv interface {
 	Fail(t T, id tenant.GUID, method string, failure Failure) (lift func())
 }
 
-// Setup is the state of a tenant before it is connected.
+// Setup describes a new tenant, and the lags of the platform for this tenant.
 type Setup struct {
 	// Dehydrated means that the mail server must be prepared, which takes some time. Denied means
 	// that tenantry cannot assign the mail server's role to itself.
@@ -113,7 +113,7 @@ const (
 	LosesAnswer
 )
 
-// mailCheck is one promise of ports.MailPlatform.
+// mailCheck tests one promise of ports.MailPlatform.
 type mailCheck = Check[MailPlatformEnv]
 
 // MailPlatform runs the contract suite of ports.MailPlatform. open may return the same environment
@@ -232,7 +232,7 @@ func verificationRecord(t T, client ports.MailTenant, name string) dns.Record {
 	must(t, "records", err)
 	found, ok := dns.VerificationRecord(records.Verification)
 	if !ok {
-		t.Fatalf("the platform names no verification record: %+v", records)
+		t.Fatalf("the platform specifies no verification record: %+v", records)
 	}
 	return found
 }
@@ -321,7 +321,7 @@ var outcomeChecks = []mailCheck{
 			lift()
 			requireOutcome(t, "add", err, kind)
 			if names := domainNames(t, client); slices.Contains(names, name) {
-				t.Fatalf("the platform has %s", name)
+				t.Fatalf("the failed write added %s", name)
 			}
 		}
 	}},
@@ -335,7 +335,7 @@ var outcomeChecks = []mailCheck{
 		_, err = client.AddDomain(callContext(t), name)
 		must(t, "add again", err)
 		if names := domainNames(t, client); len(names) != 1 {
-			t.Fatalf("the platform has %v", names)
+			t.Fatalf("the platform has the domains %v, want one", names)
 		}
 	}},
 	{"mail/outcomes/lost-creation", "a creation whose answer is lost is never reported as failed without effect", func(t T, env MailPlatformEnv) {
@@ -347,8 +347,8 @@ var outcomeChecks = []mailCheck{
 			_, err := client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Anna", Address: address})
 			lift()
 			requireDoneOrUnknown(t, err)
-			if got := slices.Contains(mailboxAddresses(t, client), address); got != (failure == LosesAnswer) {
-				t.Fatalf("%s: held by the platform: %v", address, got)
+			if got, want := slices.Contains(mailboxAddresses(t, client), address), failure == LosesAnswer; got != want {
+				t.Fatalf("mailbox %s exists: %v, want %v", address, got, want)
 			}
 		}
 	}},
@@ -368,13 +368,13 @@ var outcomeChecks = []mailCheck{
 		cancel()
 		_, err := client.CreateMailbox(ctx, mailbox.Spec{DisplayName: "Anna", Address: "anna@" + name})
 		if err == nil || outcome.KindOf(err) == outcome.Refused || outcome.KindOf(err) == outcome.NotReady {
-			t.Fatalf("got %v, want the end of the context", err)
+			t.Fatalf("got %v, want an error that is neither a refusal nor NotReady", err)
 		}
 	}},
 }
 
-// requireDoneOrUnknown checks a write whose answer was lost. The adapter may have read the result
-// and succeed, but it must not report a failure without effect.
+// requireDoneOrUnknown checks the error of a write whose request or answer was lost. The adapter
+// may read the result and succeed, but it must not report that the write had no effect.
 func requireDoneOrUnknown(t T, err error) {
 	t.Helper()
 	if err != nil && outcome.ChangedNothing(err) {

@@ -22,7 +22,7 @@ var consentChecks = []mailCheck{
 	{"mail/connect/consent-and-sign-in", "the consent identifies the tenant, and the sign-in the administrator", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
 		if id := giveConsent(t, env, testTenant); id != testTenant.GUID {
-			t.Fatalf("granted names %s, want %s", id, testTenant.GUID)
+			t.Fatalf("Granted returned the tenant %s, want %s", id, testTenant.GUID)
 		}
 		s := newSignIn(testTenant)
 		admin, err := env.Platform().Administrator(callContext(t), s, signIn(t, env, s, testTenant.Admin))
@@ -38,7 +38,7 @@ var consentChecks = []mailCheck{
 		q, err := url.ParseQuery(env.Visit(t, page, testTenant.Admin, true))
 		must(t, "parse the answer", err)
 		if q.Get("state") != "our-state" {
-			t.Fatalf("the answer carries state %q", q.Get("state"))
+			t.Fatalf("the answer has the state %q, want our-state", q.Get("state"))
 		}
 	}},
 	{"mail/connect/declined", "a declined consent is refused", func(t T, env MailPlatformEnv) {
@@ -119,13 +119,13 @@ var directoryChecks = []mailCheck{
 		p, err := client.Profile(callContext(t))
 		must(t, "profile", err)
 		if p.Name != testTenant.Name || p.BuiltinDomain == "" || p.DefaultDomain != "" {
-			t.Fatalf("got %+v, want name %q, a built-in domain and no default one", p, testTenant.Name)
+			t.Fatalf("got %+v, want name %q, a built-in domain and no default domain", p, testTenant.Name)
 		}
 	}},
 	{"mail/domains/none", "a new tenant has no custom domains", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		if names := domainNames(t, client); len(names) != 0 {
-			t.Fatalf("got %v, want none, the built-in one left out", names)
+			t.Fatalf("got the domains %v, want none: built-in domains are not listed", names)
 		}
 	}},
 	{"mail/domains/unknown", "an unknown domain is not found", func(t T, env MailPlatformEnv) {
@@ -174,7 +174,7 @@ var directoryChecks = []mailCheck{
 			t.Fatalf("listed %v, want %s", names, name)
 		}
 		if r := verificationRecord(t, client, name); r.Type != dns.TXT || r.Name != name || r.Content == "" || r.TTL <= 0 {
-			t.Fatalf("the verification record is %+v", r)
+			t.Fatalf("the verification record is %+v, want a TXT record of %s with a content and a TTL", r, name)
 		}
 	}},
 	{"mail/domains/added-again", "adding a domain again changes nothing", func(t T, env MailPlatformEnv) {
@@ -183,7 +183,7 @@ var directoryChecks = []mailCheck{
 		d, err := client.AddDomain(callContext(t), name)
 		must(t, "add again", err)
 		if !d.Verified || len(domainNames(t, client)) != 1 {
-			t.Fatalf("got %+v, want the verified domain, once", d)
+			t.Fatalf("got %+v and the domains %v, want one verified domain", d, domainNames(t, client))
 		}
 	}},
 	{"mail/domains/own-proof", "each tenant proves the same domain with a record of its own", func(t T, env MailPlatformEnv) {
@@ -193,7 +193,7 @@ var directoryChecks = []mailCheck{
 		_, err := bob.AddDomain(callContext(t), name)
 		must(t, "add", err)
 		if verificationRecord(t, ann, name).Content == verificationRecord(t, bob, name).Content {
-			t.Fatal("both tenants have the same record: one could verify the other's domain")
+			t.Fatal("both tenants have the same verification record, so each tenant could use the other tenant's record")
 		}
 	}},
 	{"mail/domains/record-missing", "verification fails while the record is missing", func(t T, env MailPlatformEnv) {
@@ -214,12 +214,12 @@ var directoryChecks = []mailCheck{
 		d, err := client.VerifyDomain(callContext(t), name)
 		must(t, "verify again", err)
 		if !d.Verified {
-			t.Fatalf("got %+v", d)
+			t.Fatalf("verified again: got %+v, want it verified", d)
 		}
 		d, err = client.Domain(callContext(t), name)
 		must(t, "domain", err)
 		if !d.Verified {
-			t.Fatalf("read back %+v", d)
+			t.Fatalf("read %+v, want it verified", d)
 		}
 	}},
 	{"mail/domains/unavailable", "a domain of a different tenant is refused when it is added or verified", func(t T, env MailPlatformEnv) {
@@ -245,7 +245,7 @@ var directoryChecks = []mailCheck{
 		d, err := client.Domain(callContext(t), name)
 		must(t, "domain", err)
 		if !d.MailEnabled {
-			t.Fatalf("got %+v, want the e-mail service on", d)
+			t.Fatalf("got %+v, want MailEnabled", d)
 		}
 	}},
 	{"mail/connect/withdrawn", "after a withdrawn consent, calls are refused with access_denied", func(t T, env MailPlatformEnv) {

@@ -92,11 +92,11 @@ var mailServerChecks = []mailCheck{
 		read, err := client.Signing(callContext(t), name)
 		must(t, "signing", err)
 		if first != second || first != read || first.Enabled {
-			t.Fatalf("made %+v, then %+v, read %+v", first, second, read)
+			t.Fatalf("got %+v, then %+v, and read %+v, want one configuration that is not enabled", first, second, read)
 		}
 		for label, r := range map[string]dns.Record{"selector1": first.Selector1, "selector2": first.Selector2} {
 			if r.Type != dns.CNAME || r.Name != label+"._domainkey."+name || r.Content == "" {
-				t.Fatalf("%s is %+v", label, r)
+				t.Fatalf("the record of %s is %+v, want a CNAME of %s._domainkey.%s", label, r, label, name)
 			}
 		}
 	}},
@@ -118,7 +118,7 @@ var mailServerChecks = []mailCheck{
 		s, err := client.Signing(callContext(t), name)
 		must(t, "signing", err)
 		if !s.Enabled {
-			t.Fatalf("got %+v, want it enabled", s)
+			t.Fatalf("got %+v, want signing enabled", s)
 		}
 	}},
 }
@@ -138,7 +138,7 @@ var mailboxChecks = []mailCheck{
 		_, err := client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Anna", Address: "anna@" + name})
 		requireOutcome(t, "create", err, outcome.NotReady)
 		if got := mailboxAddresses(t, client); len(got) != 0 {
-			t.Fatalf("the platform has %v", got)
+			t.Fatalf("the platform has the mailboxes %v, want none", got)
 		}
 		env.Advance(t, 2*time.Hour)
 		createMailbox(t, env, client, "anna@"+name)
@@ -148,7 +148,7 @@ var mailboxChecks = []mailCheck{
 		address := "anna.k@" + newAcceptedDomain(t, env, client)
 		m := createMailbox(t, env, client, address)
 		if m.ObjectID == "" || m.Address != address || m.DisplayName != "Anna Keller" || m.Alias == "" || m.PrincipalName == "" {
-			t.Fatalf("made %+v", m)
+			t.Fatalf("created %+v, want Anna Keller at %s, with an object id, an alias and a sign-in name", m, address)
 		}
 		for _, spelling := range []string{address, strings.ToUpper(address)} {
 			found, err := client.Mailbox(callContext(t), spelling)
@@ -166,12 +166,12 @@ var mailboxChecks = []mailCheck{
 		createMailbox(t, env, client, "anna@"+name)
 		createMailbox(t, env, client, "ben@"+name)
 		if got := mailboxAddresses(t, client); len(got) != 2 {
-			t.Fatalf("listed %v, want two", got)
+			t.Fatalf("listed the mailboxes %v, want two", got)
 		}
 		after, err := client.UserMailboxes(callContext(t))
 		must(t, "user mailboxes", err)
 		if after != before {
-			t.Fatalf("%d user mailboxes became %d", before, after)
+			t.Fatalf("the number of user mailboxes changed from %d to %d", before, after)
 		}
 	}},
 	{"mail/mailboxes/users-counted", "users are counted before the mail server is prepared", func(t T, env MailPlatformEnv) {
@@ -199,7 +199,7 @@ var mailboxChecks = []mailCheck{
 		first := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		second := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		if strings.EqualFold(first.Alias, second.Alias) {
-			t.Fatalf("both have the alias %s", first.Alias)
+			t.Fatalf("both mailboxes have the alias %s", first.Alias)
 		}
 	}},
 	{"mail/mailboxes/one-per-address", "creating a mailbox again creates no second one for the address", func(t T, env MailPlatformEnv) {
@@ -208,13 +208,13 @@ var mailboxChecks = []mailCheck{
 		m := createMailbox(t, env, client, address)
 		again, err := client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Other", Address: address})
 		if err == nil && again.ObjectID != m.ObjectID {
-			t.Fatalf("a second mailbox %+v beside %+v", again, m)
+			t.Fatalf("%s has two mailboxes: %+v and %+v", address, m, again)
 		}
 		if err != nil {
 			requireRefusal(t, "create again", err, fault.InvalidMailboxEmail)
 		}
 		if got := mailboxAddresses(t, client); len(got) != 1 {
-			t.Fatalf("the platform has %v", got)
+			t.Fatalf("the platform has the mailboxes %v, want one", got)
 		}
 	}},
 	{"mail/mailboxes/replication", "enabling sign-in waits for the directory, and enabling submission waits for the mail server", func(t T, env MailPlatformEnv) {
@@ -233,7 +233,7 @@ var mailboxChecks = []mailCheck{
 		found, err := client.Mailbox(callContext(t), m.Address)
 		must(t, "mailbox", err)
 		if !found.AccountEnabled || found.PrincipalName != m.Address {
-			t.Fatalf("found %+v, want sign-in with %s", found, m.Address)
+			t.Fatalf("found %+v, want sign-in enabled, with the sign-in name %s", found, m.Address)
 		}
 	}},
 	{"mail/mailboxes/weak-password", "a weak password is refused", func(t T, env MailPlatformEnv) {
@@ -255,7 +255,7 @@ var mailboxChecks = []mailCheck{
 		retryUntilReady(t, env, "remove", remove)
 		retryUntilReady(t, env, "remove again", remove)
 		if got := mailboxAddresses(t, client); slices.Contains(got, address) {
-			t.Fatalf("the platform has %v", got)
+			t.Fatalf("the platform still has the removed mailbox: %v", got)
 		}
 		newMailbox := createMailbox(t, env, client, address)
 		if newMailbox.ObjectID == m.ObjectID {
@@ -263,7 +263,7 @@ var mailboxChecks = []mailCheck{
 		}
 		must(t, "remove the first one again", remove())
 		if got := mailboxAddresses(t, client); !slices.Contains(got, address) || !slices.Contains(got, remaining.Address) {
-			t.Fatalf("the platform has %v", got)
+			t.Fatalf("the platform has the mailboxes %v, want %s and %s", got, address, remaining.Address)
 		}
 	}},
 	{"mail/mailboxes/removed-early", "the removal of a new mailbox waits for the directory", func(t T, env MailPlatformEnv) {
@@ -273,7 +273,7 @@ var mailboxChecks = []mailCheck{
 		env.Advance(t, 2*time.Hour)
 		must(t, "remove", client.RemoveMailbox(callContext(t), m.ObjectID))
 		if got := mailboxAddresses(t, client); len(got) != 0 {
-			t.Fatalf("the platform has %v", got)
+			t.Fatalf("the platform has the mailboxes %v, want none", got)
 		}
 	}},
 	{"mail/domains/in-use", "a domain with mailboxes is not removed", func(t T, env MailPlatformEnv) {
@@ -295,7 +295,7 @@ var mailboxChecks = []mailCheck{
 		found, err := client.Mailbox(callContext(t), m.Address)
 		must(t, "mailbox", err)
 		if found.DisplayName != "Anna Schmidt" {
-			t.Fatalf("the display name is %q", found.DisplayName)
+			t.Fatalf("the display name is %q, want Anna Schmidt", found.DisplayName)
 		}
 	}},
 }

@@ -26,7 +26,7 @@ var ruleChecks = []mailCheck{
 			r, err := set()
 			must(t, "set", err)
 			if !cmp.Equal(r, sendlimit.Rule{}) || len(env.Rules(t, s.testTenant.GUID)) != 0 {
-				t.Fatalf("got %+v, and the platform has %v", r, env.Rules(t, s.testTenant.GUID))
+				t.Fatalf("got the rule %+v, and the platform has the rules %v, want no rule", r, env.Rules(t, s.testTenant.GUID))
 			}
 		}
 	}},
@@ -36,12 +36,12 @@ var ruleChecks = []mailCheck{
 		must(t, "ensure", err)
 		want := sendlimit.Rule{ID: r.ID, Name: sendlimit.RuleName(s.domain), Lists: s.mailboxes, Created: true, Written: true}
 		if r.ID == "" || !cmp.Equal(r, want) {
-			t.Fatalf("made %+v, want %+v", r, want)
+			t.Fatalf("created %+v, want %+v", r, want)
 		}
 		again, err := s.client.EnsureRule(callContext(t), s.domain, s.mailboxes[:1])
 		must(t, "ensure again", err)
 		if want.Created, want.Written = false, false; !cmp.Equal(again, want) {
-			t.Fatalf("again %+v, want %+v", again, want)
+			t.Fatalf("the second call returned %+v, want %+v", again, want)
 		}
 		s.requireBlocked(t, env)
 	}},
@@ -68,7 +68,7 @@ var ruleChecks = []mailCheck{
 		r, err := s.client.Block(callContext(t), s.domain, []string{s.mailboxes[1], strings.ToUpper(s.mailboxes[0]), s.mailboxes[1]})
 		must(t, "block", err)
 		if !slices.Equal(r.Lists, s.mailboxes[:2]) || !slices.Equal(r.Blocks(), s.mailboxes[:2]) {
-			t.Fatalf("got %+v, want %v", r, s.mailboxes[:2])
+			t.Fatalf("got the rule %+v, want it to block %v", r, s.mailboxes[:2])
 		}
 	}},
 	{"mail/rules/scopes", "each scope has a rule of its own", func(t T, env MailPlatformEnv) {
@@ -80,7 +80,7 @@ var ruleChecks = []mailCheck{
 			ids[r.ID] = true
 		}
 		if len(ids) != 3 || len(env.Rules(t, s.testTenant.GUID)) != 3 {
-			t.Fatalf("the platform has %v", env.Rules(t, s.testTenant.GUID))
+			t.Fatalf("the platform has the rules %v, want three", env.Rules(t, s.testTenant.GUID))
 		}
 		s.block(t, s.domain, true)
 		s.requireBlocked(t, env, s.mailboxes[0], s.mailboxes[2])
@@ -99,12 +99,12 @@ var ruleChecks = []mailCheck{
 			env.SetRule(t, s.testTenant.GUID, changedRule)
 			r, err := s.client.Block(callContext(t), s.domain, s.mailboxes[:1])
 			if must(t, change, err); !r.Written || !slices.Equal(r.Blocks(), s.mailboxes[:1]) {
-				t.Fatalf("%s: %+v", change, r)
+				t.Fatalf("after the change %q, Block returned %+v, want a written rule that blocks %v", change, r, s.mailboxes[:1])
 			}
 			env.SetRule(t, s.testTenant.GUID, changedRule)
 			r, err = s.client.Block(callContext(t), s.domain, nil)
 			if must(t, change, err); r.Written != changedRule.Enabled || len(r.Blocks()) != 0 {
-				t.Fatalf("%s, to be off: %+v", change, r)
+				t.Fatalf("after the change %q, Block without mailboxes returned %+v, want a rule that blocks none", change, r)
 			}
 			s.requireBlocked(t, env)
 		}
@@ -115,10 +115,10 @@ var ruleChecks = []mailCheck{
 		r, err := s.client.EnsureRule(callContext(t), s.domain, s.mailboxes)
 		must(t, "ensure", err)
 		if r.ID == "" || r.Created || !slices.Equal(r.Blocks(), s.mailboxes[2:]) {
-			t.Fatalf("found %+v", r)
+			t.Fatalf("got %+v, want the existing rule", r)
 		}
 		if s.block(t, s.domain, true, s.mailboxes[0]); len(env.Rules(t, s.testTenant.GUID)) != 1 {
-			t.Fatalf("the platform has %v", env.Rules(t, s.testTenant.GUID))
+			t.Fatalf("the platform has the rules %v, want one", env.Rules(t, s.testTenant.GUID))
 		}
 	}},
 	{"mail/rules/listed", "managed rules are listed as they are stored, and rules of others are not listed", func(t T, env MailPlatformEnv) {
@@ -141,11 +141,11 @@ var ruleChecks = []mailCheck{
 		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: sendlimit.RuleName(s.domain), Enabled: true, Lists: s.mailboxes[:1]})
 		listed, err := s.client.Rules(callContext(t))
 		if must(t, "list rules", err); len(listed) != 1 || !listed[0].Altered || listed[0].Matches(s.mailboxes[:1]) {
-			t.Fatalf("got %+v", listed)
+			t.Fatalf("listed %+v, want one altered rule", listed)
 		}
 		r := s.block(t, s.domain, true, s.mailboxes[0])
 		if s.requireRules(t, env, r); r.Altered || !r.Matches(s.mailboxes[:1]) {
-			t.Fatalf("repaired: %+v", r)
+			t.Fatalf("got the repaired rule %+v, want it unaltered, with the mailboxes %v", r, s.mailboxes[:1])
 		}
 	}},
 	{"mail/rules/failed-listing", "a failed listing of rules is an error, not an empty list", func(t T, env MailPlatformEnv) {
@@ -166,7 +166,7 @@ var ruleChecks = []mailCheck{
 		must(t, "remove", s.client.RemoveRule(callContext(t), s.domain))
 		must(t, "remove again", s.client.RemoveRule(callContext(t), s.domain))
 		if got, want := env.Rules(t, s.testTenant.GUID), map[string][]string{sendlimit.RuleName(sendlimit.TenantWide): s.mailboxes[:1]}; !cmp.Equal(got, want) {
-			t.Fatalf("the platform has %v, want %v", got, want)
+			t.Fatalf("the platform has the rules %v, want %v", got, want)
 		}
 	}},
 	{"mail/rules/removed", "managed rules are removed, and rules of others stay", func(t T, env MailPlatformEnv) {
@@ -180,7 +180,7 @@ var ruleChecks = []mailCheck{
 		must(t, "remove", s.client.RemoveRules(callContext(t)))
 		must(t, "remove again", s.client.RemoveRules(callContext(t)))
 		if got, want := env.Rules(t, s.testTenant.GUID), map[string][]string{ruleOfOthers.Name: ruleOfOthers.Lists}; !cmp.Equal(got, want) {
-			t.Fatalf("the platform has %v, want %v", got, want)
+			t.Fatalf("the platform has the rules %v, want %v", got, want)
 		}
 		s.requireBlocked(t, env, s.mailboxes[2])
 	}},
@@ -203,13 +203,13 @@ var ruleChecks = []mailCheck{
 				r, err := s.client.Block(callContext(t), s.domain, list)
 				lift()
 				if requireDoneOrUnknown(t, err); err == nil && !slices.Equal(r.Blocks(), list) {
-					t.Fatalf("got %+v, want %v", r, list)
+					t.Fatalf("got the rule %+v, want it to block %v", r, list)
 				}
 			}
 			r, err := s.client.Block(callContext(t), s.domain, list)
 			must(t, "block again", err)
 			if !slices.Equal(r.Blocks(), list) || len(env.Rules(t, s.testTenant.GUID)) != 1 {
-				t.Fatalf("got %+v: %v", r, env.Rules(t, s.testTenant.GUID))
+				t.Fatalf("got the rule %+v, and the platform has the rules %v, want one rule that blocks %v", r, env.Rules(t, s.testTenant.GUID), list)
 			}
 		}
 		s.requireBlocked(t, env, s.mailboxes...)
@@ -253,19 +253,19 @@ func newSendingTenant(t T, env MailPlatformEnv, s Setup) sendingTenant {
 	return sending
 }
 
-// block makes the rule of a scope block exactly these addresses, and checks the returned rule.
-// wantWritten is the wanted value of Rule.Written.
+// block makes the rule of a scope block exactly the addresses of list, and checks the returned
+// rule. wantWritten is the wanted value of Rule.Written.
 func (s sendingTenant) block(t T, scope string, wantWritten bool, list ...string) sendlimit.Rule {
 	t.Helper()
 	r, err := s.client.Block(callContext(t), scope, list)
 	must(t, "block", err)
 	if r.ID == "" || r.Name != sendlimit.RuleName(scope) || r.Enabled != (len(list) > 0) || r.Written != wantWritten || !slices.Equal(r.Blocks(), list) {
-		t.Fatalf("got %+v, want to block %v", r, list)
+		t.Fatalf("got the rule %+v, want it to block %v, with Written %v", r, list, wantWritten)
 	}
 	return r
 }
 
-// requireRules checks the result of Rules, in any order, and that listing changed no rule.
+// requireRules checks that Rules lists the wanted rules, in any order, and changes no rule.
 func (s sendingTenant) requireRules(t T, env MailPlatformEnv, want ...sendlimit.Rule) {
 	t.Helper()
 	before := env.Rules(t, s.testTenant.GUID)
@@ -281,12 +281,12 @@ func (s sendingTenant) requireRules(t T, env MailPlatformEnv, want ...sendlimit.
 		t.Fatalf("rules (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, env.Rules(t, s.testTenant.GUID)); diff != "" {
-		t.Fatalf("listing changed them (-before +after):\n%s", diff)
+		t.Fatalf("listing changed the rules (-before +after):\n%s", diff)
 	}
 }
 
 // requireBlocked sends one message from each mailbox, and checks in the message trace that exactly
-// the mail of the wanted mailboxes was blocked.
+// the messages of the wanted mailboxes were blocked.
 func (s sendingTenant) requireBlocked(t T, env MailPlatformEnv, want ...string) {
 	t.Helper()
 	earlierMessages := map[string]bool{}
@@ -305,12 +305,12 @@ func (s sendingTenant) requireBlocked(t T, env MailPlatformEnv, want ...string) 
 	var blocked []string
 	for _, address := range s.mailboxes {
 		if wasDelivered, found := delivered[address]; !found {
-			t.Fatalf("the trace does not show what %s sent", address)
+			t.Fatalf("the trace does not show the new message of %s", address)
 		} else if !wasDelivered {
 			blocked = append(blocked, address)
 		}
 	}
 	if !slices.Equal(blocked, want) {
-		t.Fatalf("mail of %v was blocked, want %v", blocked, want)
+		t.Fatalf("messages of %v were blocked, want %v", blocked, want)
 	}
 }

@@ -21,14 +21,14 @@ var traceChecks = []mailCheck{
 		got := countBySender(s.readTrace(t, env))
 		for i, address := range s.mailboxes {
 			if got[address] != 5+i {
-				t.Fatalf("%s sent %d, want %d", address, got[address], 5+i)
+				t.Fatalf("the trace shows %d messages of %s, want %d", got[address], address, 5+i)
 			}
 		}
 	}},
 	{"mail/trace/nothing-sent", "a trace without messages is empty", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		if got := s.readTrace(t, env); len(got) != 0 {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("the trace shows %+v, want no messages", got)
 		}
 	}},
 	{"mail/trace/senders", "messages of other senders are not returned", func(t T, env MailPlatformEnv) {
@@ -44,7 +44,7 @@ var traceChecks = []mailCheck{
 			sent := s.readTrace(t, env)
 			for _, m := range sent {
 				if !slices.ContainsFunc(senders, func(address string) bool { return strings.EqualFold(address, m.Sender) }) {
-					t.Fatalf("queried %s, got %+v", queried, m)
+					t.Fatalf("the query for %s returned a message of a different sender: %+v", queried, m)
 				}
 			}
 			for i, address := range allMailboxes {
@@ -53,7 +53,7 @@ var traceChecks = []mailCheck{
 					want = 5 + i
 				}
 				if got := countBySender(sent)[address]; got != want {
-					t.Fatalf("queried %s: %s sent %d, want %d", queried, address, got, want)
+					t.Fatalf("the query for %s returned %d messages of %s, want %d", queried, got, address, want)
 				}
 			}
 		}
@@ -88,12 +88,12 @@ var traceChecks = []mailCheck{
 		env.Send(t, s.testTenant.GUID, s.mailboxes[0], 3)
 		ended := env.Now(t)
 		if got := s.readTrace(t, env); len(got) != 0 {
-			t.Fatalf("at once: %+v", got)
+			t.Fatalf("the trace shows %+v before the lag has passed, want no messages", got)
 		}
 		env.Advance(t, 2*time.Hour)
 		got := s.readTrace(t, env)
 		if countBySender(got)[s.mailboxes[0]] != 3 || !isSentWithin(got[0].At, began, ended) {
-			t.Fatalf("the trace shows %+v, want messages between %s and %s", got, began, ended)
+			t.Fatalf("the trace shows %+v, want three messages between %s and %s", got, began, ended)
 		}
 	}},
 	{"mail/trace/blocked", "a message that a rule blocked counts as refused", func(t T, env MailPlatformEnv) {
@@ -103,7 +103,7 @@ var traceChecks = []mailCheck{
 			env.Send(t, s.testTenant.GUID, address, 2)
 		}
 		if got := countBySender(s.readTrace(t, env)); got[s.mailboxes[0]] != 0 || got[s.mailboxes[1]] != 2 || got[s.mailboxes[2]] != 2 {
-			t.Fatalf("sent %v", got)
+			t.Fatalf("the trace shows the messages %v, want none of %s and two of each other mailbox", got, s.mailboxes[0])
 		}
 	}},
 	{"mail/trace/failed-read", "a failed read of the trace is an error, not an empty list", func(t T, env MailPlatformEnv) {
@@ -127,12 +127,12 @@ var traceChecks = []mailCheck{
 	}},
 }
 
-// traceQuery returns the query for the messages that the mailboxes sent in this time span.
+// traceQuery returns the query for the messages of s.mailboxes in a time span.
 func (s sendingTenant) traceQuery(from, to time.Time) sendlimit.TraceQuery {
 	return sendlimit.TraceQuery{From: from, To: to, Senders: s.mailboxes}
 }
 
-// readTrace returns all trace rows of the last 24 hours.
+// readTrace returns the trace rows of s.mailboxes from the last 24 hours.
 func (s sendingTenant) readTrace(t T, env MailPlatformEnv) []sendlimit.Sent {
 	t.Helper()
 	to := env.Now(t).Add(time.Minute)
@@ -150,7 +150,7 @@ func (s sendingTenant) allPages(t T, q sendlimit.TraceQuery) (rows []sendlimit.S
 			return rows
 		}
 		if q.Cursor = page.Next; pages > 200 {
-			t.Fatalf("the trace never ends")
+			t.Fatalf("the trace has more than 200 pages")
 		}
 	}
 }

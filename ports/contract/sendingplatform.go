@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// SendingPlatformEnv is a test environment of a sending platform with one valid credential. Its
-// functions change the platform directly, without the adapter. All fields are required unless their
-// comment allows nil.
+// SendingPlatformEnv is a test environment of a sending platform with one valid credential. Put,
+// Held, SignIn, Decline, Expire, Unpaid and Fail access the platform directly, without the adapter.
+// All fields are required unless their comment allows nil or zero.
 type SendingPlatformEnv struct {
 	// Platform is the adapter under test with a valid credential of a workspace without accounts.
 	// Refused has a credential that the platform rejects. Absent calls an address at which no
@@ -26,8 +26,8 @@ type SendingPlatformEnv struct {
 	Platform, Refused, Absent ports.SendingPlatform
 	// Secrets are the secrets of the credential. No error may contain them.
 	Secrets []string
-	// Can lists the capabilities of Platform. Lesser is the platform with a credential that cannot
-	// sign mailboxes in. Lesser is nil if every credential can sign mailboxes in.
+	// Can lists the capabilities of Platform. Lesser is the platform with a credential that lacks
+	// the capability CanOAuth. Lesser may be nil if all credentials have the same capabilities.
 	Can    []string
 	Lesser ports.SendingPlatform
 	// WithWorkspaces returns the platform with a credential that has access to this number of
@@ -35,19 +35,19 @@ type SendingPlatformEnv struct {
 	// exactly one workspace.
 	WithWorkspaces func(t T, workspaces int) ports.SendingPlatform
 	// AccountStates are all combinations of State, Paused, HasError and Reason that an account can
-	// have. One of them is connected without an error.
+	// have. One of them must be connected, not paused and without an error.
 	AccountStates []integration.Account
 	// Put adds accounts, each with an address, a name and one of AccountStates.
 	Put func(t T, accounts ...integration.Account)
 	// Held returns the addresses of all accounts.
 	Held func(t T) []string
-	// Sessions reports whether the platform has sign-in sessions. AuthHosts are the hosts that the
-	// operator allows for sign-in links.
+	// Sessions is true if the platform has sign-in sessions. AuthHosts are the hosts that the
+	// operator allows for sign-in links. AuthHosts may be nil if Can lacks CanOAuth.
 	Sessions  bool
 	AuthHosts []string
-	// SignIn simulates a person who opens a link and signs in with this address. SignIn is nil if
-	// Platform cannot sign in. Decline and Expire end a session without a sign-in. They are nil if
-	// the platform cannot report this.
+	// SignIn simulates a person who opens a link and signs in with this address. SignIn must be nil
+	// if Can lacks CanOAuth. Decline and Expire end a session without a sign-in. They may be nil if
+	// Sessions is false.
 	SignIn          func(t T, at integration.SignIn, address string)
 	Decline, Expire func(t T, at integration.SignIn)
 	// Unpaid ends the plan of the credential's account. It is nil if the platform does not report
@@ -60,17 +60,17 @@ type SendingPlatformEnv struct {
 	// the platform gets a request. requireQuiet fails the check if a request stays open. Silent is
 	// nil if the environment does not see the adapter's requests.
 	Silent func(t T) (p ports.SendingPlatform, asked <-chan struct{}, requireQuiet func(T))
-	// Fail makes every call to the platform fail until lift is called.
+	// Fail makes the platform fail as failure says, until lift is called.
 	Fail func(t T, failure Failure) (lift func())
 }
 
-// Failures that only sending platforms have. Throttles sends Retry-After with ThrottleWait.
+// The failures that only sending platforms have.
 const (
-	// AnswersHTML answers 200 OK with an HTML page, as a proxy does.
+	// AnswersHTML answers every call with 200 OK and an HTML page, as a proxy does.
 	AnswersHTML Failure = iota + 11
 	// Truncates cuts every answer in half.
 	Truncates
-	// AnswersWrongShape answers with JSON of an unexpected shape.
+	// AnswersWrongShape answers every call with JSON of an unexpected shape.
 	AnswersWrongShape
 	// Hangs accepts requests and never answers.
 	Hangs
@@ -78,13 +78,13 @@ const (
 	RepeatsFirstPage
 	// Redirects redirects every call to a different host.
 	Redirects
-	// AnswersWithoutEnd answers with a body that never ends.
+	// AnswersWithoutEnd answers every call with a body that never ends.
 	AnswersWithoutEnd
 	// ReturnsForeignLinks returns sign-in links to hosts that are not allowed.
 	ReturnsForeignLinks
 )
 
-// ThrottleWait is the Retry-After of a platform that Throttles.
+// ThrottleWait is the Retry-After of a sending platform that fails with Throttles.
 const ThrottleWait = 7 * time.Second
 
 type sendingCheck = Check[SendingPlatformEnv]
@@ -123,8 +123,8 @@ func sendingChecks() []sendingCheck {
 	return append(checks, sendingFailureChecks...)
 }
 
-// requireComplete fails the test if a required field is missing, because the checks that need the
-// field would be skipped.
+// requireComplete fails the test if a required field is missing or contradicts Can. The checks that
+// need the field would otherwise be skipped or panic.
 func (env SendingPlatformEnv) requireComplete(t T) {
 	t.Helper()
 	for field, missing := range map[string]bool{
@@ -176,7 +176,8 @@ func findAccount(t T, env SendingPlatformEnv, address string) integration.Accoun
 	return a
 }
 
-// hasSameState reports whether two accounts are equal apart from id, name and stamp.
+// hasSameState reports whether two accounts are equal apart from id, name, stamp and the case of
+// the address.
 func hasSameState(a, b integration.Account) bool {
 	return integration.SameAddress(a.Address, b.Address) && a.State == b.State && a.Paused == b.Paused && a.HasError == b.HasError && a.Reason == b.Reason
 }
@@ -186,7 +187,7 @@ var sendingCredentialChecks = []sendingCheck{
 		reach, err := env.Platform.Check(callContext(t))
 		must(t, "check", err)
 		if len(reach.Workspaces) != 1 || reach.SelectedWorkspaceOnly {
-			t.Fatalf("got %+v", reach)
+			t.Fatalf("got %+v, want exactly one workspace, without SelectedWorkspaceOnly", reach)
 		}
 	}},
 	{"sending/credential/rejected", "calls with a rejected credential are refused with access_denied", func(t T, env SendingPlatformEnv) {
@@ -213,7 +214,7 @@ var sendingCredentialChecks = []sendingCheck{
 		_, err := env.Platform.Accounts(callContext(t), "")
 		var o *outcome.Error
 		if requireRefusal(t, "accounts", err, fault.AccessDenied); !errors.As(err, &o) || o.Cause != "plan_inactive" {
-			t.Fatalf("got %v, want plan_inactive", err)
+			t.Fatalf("got %v, want the cause plan_inactive", err)
 		}
 	}},
 	{"sending/credential/workspaces", "workspaces are listed with their ids", func(t T, env SendingPlatformEnv) {
@@ -231,7 +232,7 @@ var sendingCredentialChecks = []sendingCheck{
 				ids[workspace.ID] = true
 			}
 			if len(reach.Workspaces) != n || len(ids) != n || n > 1 && ids[""] {
-				t.Fatalf("of %d workspaces: %+v", n, reach)
+				t.Fatalf("got %+v, want %d workspaces with different ids", reach, n)
 			}
 		}
 	}},
@@ -242,20 +243,20 @@ var sendingAccountChecks = []sendingCheck{
 		env.Put(t, workingAccount("Anna.Schmidt@Case.example"))
 		first := findAccount(t, env, "anna.schmidt@case.example")
 		if !first.Exists() || !hasSameState(first, workingAccount("anna.schmidt@case.example")) {
-			t.Fatalf("got %+v", first)
+			t.Fatalf("got %+v, want the connected account", first)
 		}
 		if again := findAccount(t, env, "ANNA.SCHMIDT@CASE.EXAMPLE"); again != first {
-			t.Fatalf("got %+v, then %+v", first, again)
+			t.Fatalf("got %+v, and %+v for the address in upper case", first, again)
 		}
 	}},
 	{"sending/accounts/similar-address", "a similar address is not found", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("joanna@look.example"), workingAccount("anna@look.example.org"), workingAccount("anna+1@look.example"))
 		if a := findAccount(t, env, "anna@look.example"); a.Exists() || a != (integration.Account{}) {
-			t.Fatalf("got %+v", a)
+			t.Fatalf("got %+v, want no account", a)
 		}
 		env.Put(t, workingAccount("anna@look.example"))
 		if a := findAccount(t, env, "anna@look.example"); !integration.SameAddress(a.Address, "anna@look.example") {
-			t.Fatalf("got %+v", a)
+			t.Fatalf("got %+v, want the account of anna@look.example", a)
 		}
 	}},
 	{"sending/accounts/special-characters", "addresses with URL special characters are found", func(t T, env SendingPlatformEnv) {
@@ -263,12 +264,12 @@ var sendingAccountChecks = []sendingCheck{
 		env.Put(t, workingAccount("a@odd.example"))
 		for _, address := range []string{odd, neighbour, "../a@odd.example", "a@odd.example/"} {
 			if a := findAccount(t, env, address); a.Exists() {
-				t.Fatalf("%s: got %+v", address, a)
+				t.Fatalf("%s: got %+v, want no account", address, a)
 			}
 		}
 		env.Put(t, workingAccount(odd))
 		if a := findAccount(t, env, odd); a.Address != odd {
-			t.Fatalf("got %+v", a)
+			t.Fatalf("got %+v, want the account of %s", a, odd)
 		}
 	}},
 	{"sending/accounts/states", "an account has the same state alone and in the list", func(t T, env SendingPlatformEnv) {
@@ -286,7 +287,7 @@ var sendingAccountChecks = []sendingCheck{
 				t.Fatalf("got %+v, want %+v", got, a)
 			}
 			if !slices.ContainsFunc(listed, func(l integration.Account) bool { return l.ID == got.ID && hasSameState(l, a) }) {
-				t.Fatalf("%+v is listed otherwise: %+v", got, listed)
+				t.Fatalf("the list does not contain the account %+v in this state: %+v", got, listed)
 			}
 		}
 	}},
@@ -308,10 +309,10 @@ var sendingListChecks = []sendingCheck{
 				return
 			}
 			if cursor = page.Next; cursor == "" {
-				t.Fatal("a partial list of accounts passes for a complete one")
+				t.Fatal("a partial list of accounts was reported as complete")
 			}
 		}
-		t.Fatal("the repeated page is not detected")
+		t.Fatal("20 repeated pages were read without an error")
 	}},
 }
 
@@ -328,7 +329,7 @@ func allAccounts(t T, env SendingPlatformEnv) []integration.Account {
 			return accounts
 		}
 	}
-	t.Fatal("the listing does not end")
+	t.Fatal("the list has more than 100 pages")
 	return nil
 }
 
@@ -342,15 +343,15 @@ func requireListing(t T, env SendingPlatformEnv, n int) {
 	for _, a := range listed {
 		got[strings.ToLower(a.Address)], ids[a.ID] = true, true
 		if !a.Exists() || a.State != integration.AccountConnected || a.HasError {
-			t.Fatalf("got %+v", a)
+			t.Fatalf("got %+v, want a connected account without an error", a)
 		}
 	}
 	for _, a := range want {
 		if !got[a.Address] {
-			t.Fatalf("%s is missing", a.Address)
+			t.Fatalf("the list does not contain %s", a.Address)
 		}
 	}
 	if len(listed) != n || len(ids) != n {
-		t.Fatalf("%d accounts with %d ids, want %d", len(listed), len(ids), n)
+		t.Fatalf("listed %d accounts with %d different ids, want %d", len(listed), len(ids), n)
 	}
 }

@@ -55,7 +55,7 @@ var sendingFailureChecks = []sendingCheck{
 			startSignIn(t, env, "anna@again.example")
 		}
 		if held := env.Held(t); len(held) > 0 {
-			t.Fatalf("attached: %v", held)
+			t.Fatalf("nobody has signed in, but the platform has the accounts %v", held)
 		}
 	}),
 	{"sending/failures/deadline", "a call without an answer ends at its deadline, and its outcome is unknown", func(t T, env SendingPlatformEnv) {
@@ -66,7 +66,7 @@ var sendingFailureChecks = []sendingCheck{
 			err := call(ctx)
 			cancel()
 			if requireOutcome(t, operation, err, outcome.Unknown); time.Since(began) > deadlineTolerance {
-				t.Fatalf("%s returned after %s, want the end of the caller's deadline", operation, time.Since(began))
+				t.Fatalf("%s returned after %s, want a return at its deadline of 200 ms", operation, time.Since(began))
 			}
 			env.requireNoSecrets(t, operation, err)
 		}
@@ -76,7 +76,7 @@ var sendingFailureChecks = []sendingCheck{
 		cancel()
 		for operation, call := range env.supportedCalls(env.Platform, "some-session") {
 			if err := call(ctx); err == nil || outcome.KindOf(err) == outcome.Refused {
-				t.Fatalf("%s: got %v, want the end of the context", operation, err)
+				t.Fatalf("%s: got %v, want an error that is not a refusal", operation, err)
 			}
 		}
 		if env.Silent != nil {
@@ -102,8 +102,8 @@ func (env SendingPlatformEnv) callWrite(ctx context.Context, p ports.SendingPlat
 	return err
 }
 
-// everyCallFails returns a check that makes the platform fail in this way. The check expects the
-// outcome want from each of supportedCalls.
+// everyCallFails returns a check that makes the platform fail with the failure. The check requires
+// the outcome want from each call of supportedCalls.
 func everyCallFails(failure Failure, want outcome.Kind) func(t T, env SendingPlatformEnv) {
 	return func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("anna@a.example"))
@@ -117,14 +117,14 @@ func everyCallFails(failure Failure, want outcome.Kind) func(t T, env SendingPla
 			requireOutcome(t, operation, err, want)
 			env.requireNoSecrets(t, operation, err)
 			if want == outcome.Broken && (errors.Is(err, fault.AccessDenied) || strings.Contains(err.Error(), "<html")) {
-				t.Fatalf("%s: got %v", operation, err)
+				t.Fatalf("%s: got %v, want neither access_denied nor HTML in the error", operation, err)
 			}
 		}
 	}
 }
 
-// supportedCalls returns the methods of p that the platform supports, without Remove. Each method
-// returns only its error.
+// supportedCalls returns a call of each method of p that the platform supports, except Remove. A
+// call returns only the error of its method.
 func (env SendingPlatformEnv) supportedCalls(p ports.SendingPlatform, session string) map[string]func(context.Context) error {
 	calls := map[string]func(context.Context) error{
 		"check":    func(ctx context.Context) error { _, err := p.Check(ctx); return err },

@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// signInCheck returns a check that is skipped on platforms that cannot sign in.
+// signInCheck returns a check that is skipped if the plugin has no capability CanOAuth.
 func signInCheck(id, proves string, run func(t T, env SendingPlatformEnv)) sendingCheck {
 	return sendingCheck{id, proves, func(t T, env SendingPlatformEnv) {
 		if !env.hasCapability(integration.CanOAuth) {
@@ -25,23 +25,23 @@ var sendingSignInChecks = []sendingCheck{
 	signInCheck("sending/sign-in/link", "a sign-in link leads to an allowed host", func(t T, env SendingPlatformEnv) {
 		first, second := startSignIn(t, env, "anna@link.example"), startSignIn(t, env, "anna@link.example")
 		if first.URL == second.URL {
-			t.Fatal("two sessions have one link")
+			t.Fatal("two sign-ins got the same link")
 		}
 		if env.Sessions && (first.ID == "" || first.ID == second.ID || first.ExpiresAt.IsZero()) {
-			t.Fatalf("sessions %q until %s and %q", first.ID, first.ExpiresAt, second.ID)
+			t.Fatalf("the session ids are %q and %q, and the first session expires at %s: each sign-in must have its own session id and an expiry", first.ID, second.ID, first.ExpiresAt)
 		}
 		if !env.Sessions && (first.ID != "" || !first.ExpiresAt.IsZero()) {
-			t.Fatalf("a session %q until %s of a platform that has none", first.ID, first.ExpiresAt)
+			t.Fatalf("the platform has no sessions, but the sign-in has the session id %q and the expiry %s", first.ID, first.ExpiresAt)
 		}
-		if a := findAccount(t, env, "anna@link.example"); a.Exists() || len(env.Held(t)) > 0 {
-			t.Fatalf("attached before anybody signed in: %+v", a)
+		if a, held := findAccount(t, env, "anna@link.example"), env.Held(t); a.Exists() || len(held) > 0 {
+			t.Fatalf("nobody has signed in, but the adapter returns the account %+v and the platform has the accounts %v", a, held)
 		}
 	}),
 	signInCheck("sending/sign-in/foreign-host", "a link to a host that is not allowed is not returned", func(t T, env SendingPlatformEnv) {
 		env.Fail(t, ReturnsForeignLinks)
 		s, err := env.Platform.StartSignIn(callContext(t), "anna@stray.example")
 		if s.URL != "" {
-			t.Fatal("a link is returned")
+			t.Fatal("the adapter returned a link to a host that is not allowed")
 		}
 		requireOutcome(t, "start", err, outcome.Broken)
 		env.requireNoSecrets(t, "start", err)
@@ -52,18 +52,18 @@ var sendingSignInChecks = []sendingCheck{
 		env.SignIn(t, s, "Anna@done.example")
 		a := waitForAccount(t, env, "anna@done.example")
 		if a.State != integration.AccountConnected || a.Stamp == "" {
-			t.Fatalf("got %+v", a)
+			t.Fatalf("got the account %+v, want it connected, with a stamp", a)
 		}
 		if p := requireSignInState(t, env, s, integration.SignInSucceeded); env.Sessions && !integration.SameAddress(p.Address, a.Address) {
-			t.Fatalf("the session tells of %q", p.Address)
+			t.Fatalf("the session reports the address %q, want %q", p.Address, a.Address)
 		}
 		second := startSignIn(t, env, "anna@done.example")
 		if current := findAccount(t, env, "anna@done.example"); current.Stamp != a.Stamp {
-			t.Fatalf("the stamp moves from %q to %q before anybody signed in", a.Stamp, current.Stamp)
+			t.Fatalf("the stamp changed from %q to %q before the second sign-in", a.Stamp, current.Stamp)
 		}
 		env.SignIn(t, second, "anna@done.example")
 		if current := waitForAccount(t, env, "anna@done.example"); current.Stamp == a.Stamp || current.ID != a.ID {
-			t.Fatalf("after a second sign-in: %+v, before: %+v", current, a)
+			t.Fatalf("the account was %+v and is %+v after the second sign-in, want a new stamp and the same id", a, current)
 		}
 	}),
 	signInCheck("sending/sign-in/other-person", "a sign-in reports the person who signed in, not the expected one", func(t T, env SendingPlatformEnv) {
@@ -71,10 +71,10 @@ var sendingSignInChecks = []sendingCheck{
 		env.SignIn(t, s, "bob@wrong.example")
 		waitForAccount(t, env, "bob@wrong.example")
 		if a := findAccount(t, env, "anna@wrong.example"); a.Exists() {
-			t.Fatalf("got %+v", a)
+			t.Fatalf("only bob@wrong.example signed in, but the platform has the account %+v", a)
 		}
 		if p := requireSignInState(t, env, s, integration.SignInSucceeded); env.Sessions && !integration.SameAddress(p.Address, "bob@wrong.example") {
-			t.Fatalf("the session tells of %q", p.Address)
+			t.Fatalf("the session reports the address %q, want bob@wrong.example", p.Address)
 		}
 	}),
 	signInCheck("sending/sign-in/declined", "a declined session is reported as failed, with a reason", func(t T, env SendingPlatformEnv) {
@@ -84,10 +84,10 @@ var sendingSignInChecks = []sendingCheck{
 		s := startSignIn(t, env, "anna@declined.example")
 		env.Decline(t, s)
 		if p := requireSignInState(t, env, s, integration.SignInFailed); p.Reason == "" || p.Address != "" {
-			t.Fatalf("got %+v", p)
+			t.Fatalf("got %+v, want a reason and no address", p)
 		}
 		if a := findAccount(t, env, "anna@declined.example"); a.Exists() {
-			t.Fatalf("got %+v", a)
+			t.Fatalf("the sign-in was declined, but the platform has the account %+v", a)
 		}
 	}),
 	signInCheck("sending/sign-in/expired", "an expired session and an unknown session are reported as expired", func(t T, env SendingPlatformEnv) {
@@ -117,8 +117,8 @@ var sendingSignInChecks = []sendingCheck{
 		if !env.hasCapability(integration.CanDisconnect) {
 			env.Put(t, workingAccount("anna@less.example"))
 			requireRefusal(t, "remove", env.Platform.Remove(callContext(t), findAccount(t, env, "anna@less.example").ID), fault.CapabilityMissing)
-			if len(env.Held(t)) != 1 {
-				t.Fatal("the account is gone")
+			if held := env.Held(t); len(held) != 1 {
+				t.Fatalf("after the refused removal the platform has the accounts %v, want one", held)
 			}
 		}
 	}},
@@ -134,7 +134,8 @@ func startSignIn(t T, env SendingPlatformEnv, address string) integration.SignIn
 	return s
 }
 
-// requireSignInState checks the state of a session. It does nothing on platforms without sessions.
+// requireSignInState checks the state of a session and returns its progress. On platforms without
+// sessions it checks nothing and returns the zero Progress.
 func requireSignInState(t T, env SendingPlatformEnv, s integration.SignIn, want integration.SignInState) integration.Progress {
 	t.Helper()
 	if !env.Sessions {
@@ -143,25 +144,28 @@ func requireSignInState(t T, env SendingPlatformEnv, s integration.SignIn, want 
 	p, err := env.Platform.SignIn(callContext(t), s.ID)
 	must(t, "sign in", err)
 	if p.State != want {
-		t.Fatalf("the session is %q, want %q", p.State, want)
+		t.Fatalf("the state of the session is %q, want %q", p.State, want)
 	}
 	return p
 }
 
-// waitForAccount waits for an account that was signed in. A platform may list it late, and
-// documents no maximum delay.
+// accountTimeout is how long a check waits for the account of a person who has signed in. Platforms
+// may return a new account late, and they document no maximum delay.
+const accountTimeout = hangTimeout
+
+// waitForAccount waits until the platform returns the account with this address, and returns it.
 func waitForAccount(t T, env SendingPlatformEnv, address string) integration.Account {
 	t.Helper()
-	for end := time.Now().Add(hangTimeout); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(accountTimeout); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if a := findAccount(t, env, address); a.Exists() {
 			return a
 		}
 	}
-	t.Fatalf("%s is not attached", address)
+	t.Fatalf("the platform returned no account of %s within %s", address, accountTimeout)
 	return integration.Account{}
 }
 
-// removalCheck returns a check that is skipped on platforms that cannot remove accounts.
+// removalCheck returns a check that is skipped if the plugin has no capability CanDisconnect.
 func removalCheck(id, proves string, run func(t T, env SendingPlatformEnv)) sendingCheck {
 	return sendingCheck{id, proves, func(t T, env SendingPlatformEnv) {
 		if !env.hasCapability(integration.CanDisconnect) {
@@ -178,11 +182,11 @@ var sendingRemovalChecks = []sendingCheck{
 		for range 2 {
 			must(t, "remove", env.Platform.Remove(callContext(t), id))
 			if a := findAccount(t, env, "anna@gone.example"); a.Exists() {
-				t.Fatalf("still there: %+v", a)
+				t.Fatalf("the removed account still exists: %+v", a)
 			}
 		}
 		if held := env.Held(t); len(held) != 1 || !integration.SameAddress(held[0], "bob@gone.example") {
-			t.Fatalf("left are %v", held)
+			t.Fatalf("the platform has the accounts %v, want only bob@gone.example", held)
 		}
 	}),
 	removalCheck("sending/remove/lost-answer", "the outcome of a removal whose answer is lost is unknown, and the removal can be repeated", func(t T, env SendingPlatformEnv) {
@@ -194,13 +198,13 @@ var sendingRemovalChecks = []sendingCheck{
 			lift()
 			requireOutcome(t, "remove", err, outcome.Unknown)
 			isHeld := slices.ContainsFunc(env.Held(t), func(held string) bool { return integration.SameAddress(held, address) })
-			if isHeld != (failure == LosesRequest) {
-				t.Fatalf("%s is there: %v", address, isHeld)
+			if wantHeld := failure == LosesRequest; isHeld != wantHeld {
+				t.Fatalf("account of %s exists: %v, want %v", address, isHeld, wantHeld)
 			}
 			must(t, "remove again", env.Platform.Remove(callContext(t), id))
 		}
 		if held := env.Held(t); len(held) > 0 {
-			t.Fatalf("left are %v", held)
+			t.Fatalf("the platform has the accounts %v, want none", held)
 		}
 	}),
 	removalCheck("sending/remove/html-page", "a proxy's HTML page does not count as a removal", func(t T, env SendingPlatformEnv) {

@@ -8,8 +8,8 @@
 //
 //   - failpoint.go is built without the tag `failpoints`, as in every release. Its functions do
 //     nothing.
-//   - failpoint_on.go is built with the tag. Its functions kill the process at the points that are
-//     armed.
+//   - failpoint_on.go is built with the tag. Its functions kill the process at the points that the
+//     environment variable TENANTRY_FAILPOINTS lists.
 package failpoint
 
 // Before is the point before a call. Built without the tag `failpoints` it does nothing.

@@ -34,7 +34,7 @@ const (
 // eventTimeout is how long a check waits for an event. Only a hang reaches it.
 const eventTimeout = 4 * time.Minute
 
-// queueCheck is one promise of ports.Worker or ports.Queue. open returns a new replica; all
+// queueCheck tests one promise of ports.Worker or ports.Queue. open returns a new replica; all
 // replicas share one storage.
 type queueCheck struct {
 	name string
@@ -101,7 +101,7 @@ func (r *wakeupRecorder) requireNext(t testing.TB, id string) ports.Wakeup {
 	t.Helper()
 	w := r.next(t)
 	if w.ID != id {
-		t.Fatalf("%q was woken, want %q", w.ID, id)
+		t.Fatalf("the next wake-up is for job %q, want %q", w.ID, id)
 	}
 	return w
 }
@@ -112,7 +112,7 @@ func (r *wakeupRecorder) requireNoWakeup(t testing.TB, during time.Duration) {
 	t.Helper()
 	select {
 	case w := <-r.wakeups:
-		t.Fatalf("%q was woken", w.ID)
+		t.Fatalf("got a wake-up for job %q, want none", w.ID)
 	case <-time.After(during):
 	}
 }
@@ -157,10 +157,10 @@ var queueWakes = []queueCheck{
 		wake(t, w, sent)
 		got := recorder.next(t)
 		if early := time.Until(sent.At); early > 0 {
-			t.Fatalf("it came %s early", early)
+			t.Fatalf("the wake-up arrived %s early", early)
 		}
 		if got.Kind != sent.Kind || got.ID != sent.ID || got.Account != sent.Account || got.Trace != sent.Trace {
-			t.Fatalf("%+v, want %+v", got, sent)
+			t.Fatalf("got %+v, want %+v", got, sent)
 		}
 	}},
 	{"a wake-up without a time, or with a past time, arrives at once", func(t testing.TB, open func() ports.Worker) {
@@ -182,7 +182,7 @@ var queueWakes = []queueCheck{
 		startWorker(t, w, map[string]ports.Handler{"job": jobRecorder.record, "other": otherRecorder.record})
 		wake(t, w, ports.Wakeup{Kind: "other", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "stranger", ID: "1"})
 		if a, b := jobRecorder.next(t), otherRecorder.next(t); a.Kind != "job" || b.Kind != "other" {
-			t.Fatalf("%q and %q", a.Kind, b.Kind)
+			t.Fatalf("the handler of job got the kind %q, and the handler of other got %q", a.Kind, b.Kind)
 		}
 	}},
 	{"concurrent wake-ups all arrive", func(t testing.TB, open func() ports.Worker) {
@@ -212,7 +212,7 @@ var queueWakes = []queueCheck{
 			seen[recorder.next(t).ID] = true
 		}
 		if n := recorder.countOf("1"); n > 2 {
-			t.Fatalf("150 wake-ups of a waiting job arrived as %d, want 1 or 2", n)
+			t.Fatalf("after 150 wake-ups of a waiting job its handler ran %d times, want 1 or 2", n)
 		}
 	}},
 	{"of two wake-ups of a job the earlier time counts", func(t testing.TB, open func() ports.Worker) {
@@ -280,17 +280,17 @@ var queueWakes = []queueCheck{
 		recorder.requireNext(t, "1")
 		second := recorder.requireNext(t, "1")
 		if early := time.Until(<-dueTimes); early > 0 {
-			t.Fatalf("it came %s early", early)
+			t.Fatalf("the wake-up arrived %s early", early)
 		}
 		if second.Trace != traceparent {
-			t.Fatalf("caused by %q, want %q", second.Trace, traceparent)
+			t.Fatalf("the second wake-up has the trace %q, want %q", second.Trace, traceparent)
 		}
 	}},
 	{"Wake fails with a cancelled context", func(t testing.TB, open func() ports.Worker) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := open().Wake(cancelled, ports.Wakeup{Kind: "job", ID: "1"}); !errors.Is(err, context.Canceled) {
-			t.Fatalf("%v, want %v", err, context.Canceled)
+			t.Fatalf("got %v, want %v", err, context.Canceled)
 		}
 	}},
 }
@@ -308,7 +308,7 @@ var queueBacklogs = []queueCheck{
 	{"the backlog counts waiting jobs by kind, with their lateness", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		if backlog := backlogOf(t, w); len(backlog) != 0 {
-			t.Fatalf("an empty queue has %+v", backlog)
+			t.Fatalf("the backlog of an empty queue is %+v", backlog)
 		}
 		inAnHour := time.Now().Add(time.Hour)
 		wake(t, w,
@@ -317,16 +317,16 @@ var queueBacklogs = []queueCheck{
 			ports.Wakeup{Kind: "now", ID: "1"})
 		backlog := backlogOf(t, w)
 		if len(backlog) != 3 || backlog[0].Kind != "early" || backlog[1].Kind != "late" || backlog[2].Kind != "now" {
-			t.Fatalf("counted %+v", backlog)
+			t.Fatalf("got %+v, want the kinds early, late and now", backlog)
 		}
 		if backlog[0].Waiting != 3 || backlog[0].Lateness != 0 {
-			t.Fatalf("three that are early: %+v", backlog[0])
+			t.Fatalf("got %+v, want three waiting and no lateness", backlog[0])
 		}
 		if late := backlog[1].Lateness - time.Hour; backlog[1].Waiting != 2 || late < -time.Second || late > time.Minute {
-			t.Fatalf("two that are late: %+v", backlog[1])
+			t.Fatalf("got %+v, want two waiting and a lateness of an hour", backlog[1])
 		}
 		if backlog[2].Waiting != 1 || backlog[2].Lateness < 0 || backlog[2].Lateness > time.Minute {
-			t.Fatalf("one that is due: %+v", backlog[2])
+			t.Fatalf("got %+v, want one waiting and a lateness of less than a minute", backlog[2])
 		}
 	}},
 	{"a running job is not in the backlog", func(t testing.TB, open func() ports.Worker) {
@@ -348,13 +348,13 @@ var queueBacklogs = []queueCheck{
 		}
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
 		if backlog := backlogOf(t, w); len(backlog) != 1 || backlog[0].Waiting != 1 {
-			t.Fatalf("the next wake-up of the job: %+v, want one that waits", backlog)
+			t.Fatalf("the job was woken while it ran, and the backlog is %+v, want one waiting", backlog)
 		}
 	}},
 }
 
-// maxJobsBefore is how many jobs of other accounts may start between a wake-up and its handler. It
-// is the number of jobs that the workers start in 5 s.
+// maxJobsBefore is how many blocking jobs may start between a wake-up and the start of its handler.
+// It is the number of blocking jobs that a worker starts in 5 s.
 const maxJobsBefore = QueueMaxHandlers * int(5*time.Second/QueueHandlerTimeout)
 
 func wakeMany(t testing.TB, q ports.Queue, account access.AccountID, n int) {
@@ -382,8 +382,8 @@ func (h *blockingHandler) handle(ctx context.Context, w ports.Wakeup) error {
 	return nil
 }
 
-// startWithBacklog wakes many jobs for each of several accounts, starts a worker, and waits until a
-// job of each account has started.
+// startWithBacklog wakes many blocking jobs for each of several accounts, starts a worker, and
+// waits until a job of each account has started.
 func startWithBacklog(t testing.TB, open func() ports.Worker, accounts, jobsPerAccount int) (ports.Worker, *wakeupRecorder, *blockingHandler) {
 	t.Helper()
 	w, recorder, blocker := open(), newWakeupRecorder(), &blockingHandler{begun: make(chan access.AccountID, accounts*jobsPerAccount)}
@@ -392,13 +392,13 @@ func startWithBacklog(t testing.TB, open func() ports.Worker, accounts, jobsPerA
 	}
 	startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": blocker.handle})
 	for seen := map[access.AccountID]bool{}; len(seen) < accounts; {
-		seen[receiveWithin(t, eventTimeout, blocker.begun, "a handler of each flood")] = true
+		seen[receiveWithin(t, eventTimeout, blocker.begun, "a blocking job of each account")] = true
 	}
 	return w, recorder, blocker
 }
 
-// requireShortDelay wakes a job of an account and checks that at most maxJobsBefore jobs start
-// before it. It skips wake-ups of earlier jobs: on a slow machine, the queue can rescue a job
+// requireShortDelay wakes a job of an account and checks that at most maxJobsBefore blocking jobs
+// start before it. It skips wake-ups of earlier jobs: on a slow machine, the queue can rescue a job
 // before its end is stored, so that the job runs again.
 func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, blocker *blockingHandler, account access.AccountID) {
 	t.Helper()
@@ -408,7 +408,7 @@ func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, b
 	for recorder.next(t).ID != id {
 	}
 	if n := blocker.count.Load() - before; n > int64(maxJobsBefore) {
-		t.Fatalf("the job of %q began after %d jobs of other accounts, want at most %d", account, n, maxJobsBefore)
+		t.Fatalf("the job of %q began after %d blocking jobs, want at most %d", account, n, maxJobsBefore)
 	}
 }
 
@@ -428,7 +428,7 @@ var queueShares = []queueCheck{
 		wake(t, w, wakeups...)
 		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": blocker.handle})
 		if account := receiveWithin(t, eventTimeout, blocker.begun, "a job of the separate group"); account != "ann" {
-			t.Fatalf("its account is %q", account)
+			t.Fatalf("the first job belongs to the account %q, want ann", account)
 		}
 		requireShortDelay(t, w, recorder, blocker, "ann")
 	}},
@@ -447,7 +447,7 @@ var queueShares = []queueCheck{
 			return nil
 		}})
 		for seen := map[string]bool{}; len(seen) < QueueMaxHandlers/2; {
-			seen[receiveWithin(t, eventTimeout, begun, "one handler more")] = true
+			seen[receiveWithin(t, eventTimeout, begun, "one more handler")] = true
 		}
 	}},
 }

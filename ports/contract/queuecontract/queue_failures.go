@@ -17,7 +17,8 @@ var errBroken = errors.New("broken")
 
 // QueuePeriodic starts replicas with the same periodic work, which is due once a second. It waits
 // for the given number of runs. It fails if there are more runs than the number of replicas plus
-// the number of seconds that have passed. A slow machine can only reduce the number of runs.
+// the number of seconds of the clock that have begun since the start. A slow machine can only
+// reduce the number of runs.
 func QueuePeriodic(t testing.TB, runs int, replicas ...ports.Worker) {
 	t.Helper()
 	const every = time.Second
@@ -57,7 +58,7 @@ var queueFailures = []queueCheck{
 		for end := time.After(eventTimeout); len(tries) < 3; {
 			select {
 			case <-end:
-				t.Fatalf("there were %d tries", len(tries))
+				t.Fatalf("the job was tried %d times within %s, want 3", len(tries), eventTimeout)
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
@@ -65,7 +66,7 @@ var queueFailures = []queueCheck{
 		for range 2 {
 			try := <-tries
 			if pause := try.Sub(previousTry); pause < QueueRetryDelay*9/10 {
-				t.Fatalf("it came again after %s", pause)
+				t.Fatalf("the job was tried again after %s, want a pause of %s", pause, QueueRetryDelay)
 			}
 			previousTry = try
 		}
@@ -97,7 +98,7 @@ var queueFailures = []queueCheck{
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		if left := receiveWithin(t, eventTimeout, timesLeft, "the handler"); left > QueueHandlerTimeout {
-			t.Fatalf("the handler's deadline is in %s", left)
+			t.Fatalf("the handler's deadline is in %s, want at most %s", left, QueueHandlerTimeout)
 		}
 		recorder.requireNext(t, "1")
 	}},
@@ -129,7 +130,7 @@ var queueFailures = []queueCheck{
 			Periodic: []ports.Periodic{{Kind: "job", Every: time.Second, Do: func(context.Context) error { return nil }}},
 		})
 		if err == nil {
-			t.Fatal("two handlers of one kind were accepted")
+			t.Fatal("a handler and periodic work of the same kind were accepted")
 		}
 	}},
 }

@@ -161,7 +161,7 @@ func (p *process) stop(t *testing.T) {
 	_ = p.input.Close()
 	p.ended = true
 	if err := p.Wait(); err != nil {
-		t.Fatalf("the end of a process: %v", err)
+		t.Fatalf("a process ended with an error: %v", err)
 	}
 }
 
@@ -182,12 +182,12 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 		}
 		// The kill must interrupt some jobs. Wait until the number of claimed jobs exceeds half of
 		// the handlers of one process.
-		waitFor(t, "work begins", func() bool { return countEvents(jobs.events(t), "taken") > before+QueueMaxHandlers/2 })
+		waitFor(t, "several jobs are claimed", func() bool { return countEvents(jobs.events(t), "taken") > before+QueueMaxHandlers/2 })
 		for _, worker := range running {
 			worker.kill()
 		}
 	}
-	waitFor(t, "all is done", func() bool { return countEvents(jobs.events(t), "saved") >= countEvents(jobs.events(t), "added") })
+	waitFor(t, "all jobs are saved", func() bool { return countEvents(jobs.events(t), "saved") >= countEvents(jobs.events(t), "added") })
 	for _, worker := range running {
 		worker.stop(t)
 	}
@@ -201,7 +201,7 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 	}
 	for _, id := range ids {
 		if saved[id] != 1 {
-			t.Errorf("%s was saved %d times", id, saved[id])
+			t.Errorf("job %s was saved %d times, want once", id, saved[id])
 		}
 	}
 	if !rerun {
@@ -215,12 +215,12 @@ func (p processes) pauseWorker(t *testing.T) {
 	p.createFile(t, "hold")
 	jobs := p.createJobs(t, 1)
 	first := p.start(t)
-	waitFor(t, "work begins", func() bool { return countEvents(jobs.events(t), "taken") == 1 })
+	waitFor(t, "a job is claimed", func() bool { return countEvents(jobs.events(t), "taken") == 1 })
 	if err := first.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	second := p.start(t)
-	waitFor(t, "another process does it", func() bool { return countEvents(jobs.events(t), "saved") == 1 })
+	waitFor(t, "a second process saves the job", func() bool { return countEvents(jobs.events(t), "saved") == 1 })
 	if err := os.Remove(filepath.Join(p.dir, "hold")); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func (p processes) pauseWorker(t *testing.T) {
 	for _, event := range jobs.events(t) {
 		byFirstClaim := event.PID == first.Process.Pid && event.Epoch == 1
 		if (event.What == "saved") == byFirstClaim && event.What != "added" && event.What != "taken" {
-			t.Errorf("%+v, though the first process has pid %d", event, first.Process.Pid)
+			t.Errorf("wrong event %+v: only the claim with epoch 1 of process %d must be refused", event, first.Process.Pid)
 		}
 	}
 }
@@ -252,14 +252,14 @@ func waitFor(t *testing.T, condition string, done func() bool) {
 	for end := time.After(eventTimeout); !done(); {
 		select {
 		case <-end:
-			t.Fatalf("not within %s: %s", eventTimeout, condition)
+			t.Fatalf("this did not happen within %s: %s", eventTimeout, condition)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
 // jobLog stores jobs in a file that several processes share, and fences them by epochs as a real
-// store does. Each change appends one line, so the file is also the history.
+// store does. Each event is one line, so the file is also the history.
 type jobLog struct{ path string }
 
 // jobEvent is one line of the file.
@@ -271,10 +271,10 @@ type jobEvent struct {
 	PID   int       `json:"pid"`
 }
 
-var errOutdatedEpoch = errors.New("the row has another epoch")
+var errOutdatedEpoch = errors.New("the job is saved already or has a different epoch")
 
-// newJobLog creates the file in a temporary directory of t. A check calls it before it opens a
-// worker, so that the worker stops before the directory is removed.
+// newJobLog creates the file, with these jobs, in a temporary directory of t. A check calls it
+// before it opens a worker, so that the worker stops before the directory is removed.
 func newJobLog(t testing.TB, ids ...string) *jobLog {
 	t.Helper()
 	l := &jobLog{filepath.Join(t.TempDir(), "rows")}
@@ -290,7 +290,7 @@ func newJobLog(t testing.TB, ids ...string) *jobLog {
 	return l
 }
 
-// jobState is the state of a job after its events.
+// jobState is the state of a job after the events in the file.
 type jobState struct {
 	epoch     int
 	claimedAt time.Time
