@@ -15,14 +15,15 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// accountChecks returns the checks that are safe on a real account. They only read. The zone and
-// the mailbox for which they ask do not exist. Test also runs them against the simulator.
+// accountChecks returns the checks that call the provider and are safe on a real account. They only
+// read. The zone and the mailbox for which they ask do not exist. Test also runs these checks
+// against the simulator.
 func accountChecks(kind string) []contract.Check[*environment] {
 	idPrefix := kind + "/account/"
 	checks := []contract.Check[*environment]{
 		{ID: idPrefix + "accepted", Proves: "the provider accepts the credential", Run: func(t T, e *environment) {
 			if err := e.checkCredential(t, callContext(t)); err != nil {
-				t.Fatalf("check: %v", err)
+				t.Fatalf("Check failed: %v", err)
 			}
 		}},
 	}
@@ -31,7 +32,7 @@ func accountChecks(kind string) []contract.Check[*environment] {
 		checks = append(checks, contract.Check[*environment]{ID: idPrefix + "no-such-zone", Proves: "a name that is nobody's zone is reported as no zone", Run: func(t T, e *environment) {
 			name := strings.ToLower("nobody-has-" + rand.Text()[:12] + ".example")
 			if z, err := e.dns(e.process, e.connection()).Zone(callContext(t), name); !dns.IsNoZone(err) {
-				t.Fatalf("%s: got %+v, %v", name, z, err)
+				t.Fatalf("Zone(%q) returned %+v, %v, want the error for no zone", name, z, err)
 			}
 		}})
 	case string(wire.KindSending):
@@ -51,7 +52,7 @@ func callContext(t T) context.Context {
 	return ctx
 }
 
-// checkCredential calls Check of the provider.
+// checkCredential calls Check of the provider, and returns its error.
 func (e *environment) checkCredential(t T, ctx context.Context) error {
 	return e.readCalls(t, e.process, e.connection())["Check"](ctx)
 }
@@ -62,7 +63,7 @@ const maxPages = 1000
 func checkNoSuchMailbox(t T, platform sdk.SendingPlatform) {
 	a, err := platform.Account(callContext(t), strings.ToLower(rand.Text()[:12])+"@nobody.example")
 	if err != nil || a.Exists() {
-		t.Fatalf("got %+v, %v", a, err)
+		t.Fatalf("Account of an unknown address returned %+v, %v, want no account and no error", a, err)
 	}
 }
 
@@ -74,7 +75,7 @@ func checkListEnds(t T, platform sdk.SendingPlatform) {
 			t.Skipf("the platform does not list accounts")
 		}
 		if err != nil {
-			t.Fatalf("accounts: %v", err)
+			t.Fatalf("Accounts failed: %v", err)
 		}
 		for _, a := range page.Accounts {
 			if !a.Exists() || listedIDs[a.ID] {

@@ -48,9 +48,9 @@ var mailReads = map[string]func(context.Context, sdk.MailTenant) error{
 // call makes one call of a provider and ignores its result.
 type call = func(context.Context) error
 
-// readCalls returns read calls of the running plugin p with the connection c, by name. All plugins
-// of a kind get the same calls. The calls ask for objects that do not exist. Only the zone
-// Binary.zone can exist.
+// readCalls returns read calls of the running plugin p with the connection c, keyed by name. All
+// plugins of a kind get the same calls. The calls ask for objects that do not exist, or for the
+// zone Binary.zone.
 func (b Binary) readCalls(t T, p *wire.Process, c sdk.Connection) map[string]call {
 	t.Helper()
 	switch kind := describe(t, p).Kind; kind {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package conformance is the test suite that the author of a plugin runs against the built binary.
-// The suites check how the plugin describes itself, when its process exits, and which outcome it
-// returns for each failure of its provider. They also run the contract suite (package
-// ports/contract) of the port that the plugin implements.
+// It checks how the plugin describes itself, when its process exits, and which outcome it returns
+// for each failure of its provider. It also runs the contract suite (package ports/contract) of the
+// port that the plugin implements.
 //
-// There is one list of checks and two ways to run it. `tenantry plugin test` calls Test. Test uses
-// only the protocol and the plugin's own simulator, so the plugin can be written in any language. A
-// Go test calls Plugin, Mail, DNS or Sending with a Binary and its own environment.
+// There are two ways to run the suite. `tenantry plugin test` calls Test, which runs all checks.
+// Test uses only the protocol and the plugin's own simulator, so the plugin can be written in any
+// language. A Go test calls Plugin, Mail, DNS or Sending with a Binary and its own environment.
 // SendingInProcess and DNSInProcess run the contract suite without a binary.
 //
 //   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
 //   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
-//   - plugin.go, failures.go, account.go: the checks of every plugin, the checks with a provider
-//     that fails, and the checks that are safe on a real account. calls.go: the calls of these
-//     checks.
+//   - plugin.go: the checks of every plugin. failures.go: the checks with a provider that fails.
+//     account.go: the checks that call the provider and are safe on a real account. calls.go: read
+//     calls for these checks.
 //   - environment.go: the environment of one check of Test. dnsenvironment.go, zoneserver.go: the
 //     zones. tcp.go: providers that do not speak HTTP.
 //   - pace.go: keeps the calls of a DNS provider to its budgets.
@@ -49,7 +49,8 @@ const (
 )
 
 // stopTimeout is how long a plugin may take to exit. After this time, a check reports that the
-// plugin does not exit. The tests of this package use plugins that never exit, and shorten it.
+// plugin does not exit. The tests of this package shorten stopTimeout, because they use plugins
+// that never exit.
 var stopTimeout = time.Minute
 
 // handshakeTimeout is how long a plugin may take to start in Test. The host allows less time.
@@ -58,10 +59,11 @@ const handshakeTimeout = time.Minute
 // cleanupTimeout is how long the process of a finished check may take to exit before it is killed.
 const cleanupTimeout = 2 * time.Second
 
-// T has the methods of a test that the suites use. *testing.T implements it.
+// T has the methods of a test that the suite uses. *testing.T implements T.
 type T = contract.T
 
-// Failure is a way in which a provider fails. The environment of a contract suite makes it happen.
+// Failure is a way in which a provider fails. The environment of a contract suite makes the
+// provider fail in this way.
 type Failure = contract.Failure
 
 // The failures: Throttles rejects requests with 429, IsDown with 503, and Breaks with a different
@@ -91,8 +93,8 @@ type Binary struct {
 	zone      string // the zone that the call Zone of readCalls looks up, empty for an unknown zone
 }
 
-// requireHTTP skips a check that needs an HTTP answer of the provider, if the plugin does not use
-// HTTP.
+// requireHTTP skips a check if the plugin does not use HTTP. Call it in checks that need an HTTP
+// answer of the provider.
 func (b Binary) requireHTTP(t T) {
 	t.Helper()
 	if b.isNotHTTP {
@@ -100,8 +102,9 @@ func (b Binary) requireHTTP(t T) {
 	}
 }
 
-// Start starts the plugin as the host does and stops it when the test ends. The output of the
-// plugin is copied to stderr. The test fails if the plugin does not start.
+// Start starts the plugin as the host does and stops it when the test ends. In a Go test, the
+// output of the plugin is copied to stderr. In Test, it is recorded. The test fails if the plugin
+// does not start.
 func (b Binary) Start(t T) *wire.Process {
 	t.Helper()
 	path, err := filepath.Abs(b.Path)
@@ -151,7 +154,7 @@ func SendingPlatform(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
 	return Binary{}.sending(p, c)
 }
 
-// check is the type of checks that need the plugin's binary and no simulator.
+// check is a check that needs the plugin's binary but does not need its simulator.
 type check = contract.Check[Binary]
 
 // Plugin runs the checks that apply to every plugin.

@@ -69,7 +69,7 @@ func (d *dnsEnvironment) Silent(t T) (p sdk.DNSProvider, asked <-chan struct{}, 
 var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {
 		// 230 sets exceed a page of most providers. If the plugin reads 230 sets with as many
-		// requests as one set, a page has more than 230 sets, and the check reads 1030 sets.
+		// requests as one set, a page has at least 230 sets. The check then reads 1030 sets.
 		if d.readManySets(t, 230) == d.readManySets(t, 1) {
 			d.readManySets(t, 1030)
 		}
@@ -78,7 +78,7 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 		zone := d.NewZone(t)
 		found, err := d.Provider().Zone(t.Context(), zone)
 		if err != nil {
-			t.Fatalf("zone: %v", err)
+			t.Fatalf("Zone failed: %v", err)
 		}
 		before := d.simulator.writeCount(t)
 		d.Lose(t, contract.LosesAnswer)
@@ -100,8 +100,8 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 	}},
 }
 
-// readManySets lets the plugin read a new zone with this number of record sets. It checks that each
-// set is read once, and returns the number of requests.
+// readManySets lets the plugin read a new zone with setCount record sets. It checks that each set
+// is read once, and returns the number of requests.
 func (d *dnsEnvironment) readManySets(t T, setCount int) (requests int) {
 	t.Helper()
 	zone := d.NewZone(t)
@@ -114,12 +114,12 @@ func (d *dnsEnvironment) readManySets(t T, setCount int) (requests int) {
 	defer cancel()
 	found, err := d.Provider().Zone(ctx, zone)
 	if err != nil {
-		t.Fatalf("zone: %v", err)
+		t.Fatalf("Zone failed: %v", err)
 	}
 	before := d.simulator.requestCount(t)
 	sets, err := d.Provider().Records(ctx, found)
 	if err != nil {
-		t.Fatalf("records: %v", err)
+		t.Fatalf("Records failed: %v", err)
 	}
 	sets = slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Type == dns.SOA || s.Type == dns.NS })
 	names := map[string]bool{}
@@ -127,7 +127,7 @@ func (d *dnsEnvironment) readManySets(t T, setCount int) (requests int) {
 		names[s.Name] = true
 	}
 	if len(sets) != setCount || len(names) != setCount {
-		t.Fatalf("%d record sets with %d names, want %d", len(sets), len(names), setCount)
+		t.Fatalf("Records returned %d record sets with %d names, want %d sets with different names", len(sets), len(names), setCount)
 	}
 	return d.simulator.requestCount(t) - before
 }
@@ -139,11 +139,11 @@ func (d *dnsEnvironment) checkFailedWrite(t T, status int, want ...outcome.Kind)
 	zone := d.NewZone(t)
 	found, err := d.Provider().Zone(t.Context(), zone)
 	if err != nil {
-		t.Fatalf("zone: %v", err)
+		t.Fatalf("Zone failed: %v", err)
 	}
 	d.simulator.planFault(t, simulate.Fault{Kind: simulate.Status, Status: status, Times: 1, WritesOnly: true})
 	if _, err = d.addText(t, found, "x"); !slices.Contains(want, outcome.KindOf(err)) {
-		t.Fatalf("the write returned %v, want %v", err, want)
+		t.Fatalf("a write that the provider answers with %d returned %v, want %v", status, err, want)
 	}
 }
 

@@ -67,8 +67,8 @@ func (d *DNSTest) Held(t T, zone string) []sdk.RRSet {
 	return simulate.SetsOf(records)
 }
 
-// Lose makes the next request that changes a zone fail: its answer is lost, or the request does not
-// arrive.
+// Lose makes the next request that changes a zone fail. If failure is LosesRequest, the simulator
+// does not execute the request. Otherwise the answer is lost.
 func (d *DNSTest) Lose(t T, failure contract.Failure) {
 	t.Helper()
 	kind := simulate.DropAfter

@@ -18,8 +18,8 @@ import (
 )
 
 // environment is the environment of one check of Test. It has a process of the plugin and a process
-// of the simulator. A check that runs against a real account has no simulator. Each check has its
-// own processes.
+// of the simulator. Each check has its own processes. A check that runs against a real account has
+// no simulator.
 type environment struct {
 	Binary
 	options     *Options
@@ -28,7 +28,7 @@ type environment struct {
 	process     *wire.Process // nil until it is started
 }
 
-// noSimulatorReason is why checks are skipped if the plugin has no simulator.
+// noSimulatorReason is the reason for skipping a check if the plugin has no simulator.
 const noSimulatorReason = "the plugin has no simulator"
 
 // start starts the simulator and the plugin. It skips the check if the plugin has no simulator.
@@ -46,11 +46,11 @@ func (e *environment) startSimulator(t T, zonesURL string) {
 		t.Skipf(noSimulatorReason)
 	}
 	if e.simulator.Ready.Provider != e.description.Name {
-		t.Errorf("the simulator's line names the provider %q, the plugin is %q", e.simulator.Ready.Provider, e.description.Name)
+		t.Errorf("the ready line of the simulator names the provider %q, but the name of the plugin is %q", e.simulator.Ready.Provider, e.description.Name)
 	}
 	for name, value := range e.simulator.Ready.Settings {
 		if replacement, replaced := e.options.Settings[name]; replaced && replacement != value && e.simulator.hasAddressIn(value) {
-			t.Fatalf("the setting %s is the address of the simulator, and the given settings replace it by %q; omit it, or test that provider with --against real", name, replacement)
+			t.Fatalf("the setting %s must have the simulator's address, but the options set it to %q; omit the setting, or test that provider with --against real", name, replacement)
 		}
 	}
 }
@@ -68,8 +68,8 @@ func (s *Simulator) hasAddressIn(value string) bool {
 }
 
 // connection returns a connection to the simulator, or to the real provider, with the values of
-// Options and the defaults of the fields. Like the host, it omits values that are not fields of the
-// plugin.
+// Options and the defaults of the fields. Values of Options replace values of the simulator. Like
+// the host, it omits values that are not fields of the plugin.
 func (e *environment) connection() sdk.Connection {
 	settings, secrets := map[string]string{}, map[string]string{}
 	if e.simulator != nil {
@@ -137,8 +137,8 @@ func (e *environment) customerConnection(t T) sdk.Connection {
 	return c
 }
 
-// connect implements Binary.Connect. It returns the connection of a customer with base as the URL
-// of the provider.
+// connect returns the connection of a customer with base as the URL of the provider. It is used as
+// Binary.Connect.
 func (e *environment) connect(t T, base string) sdk.Connection {
 	t.Helper()
 	c := e.customerConnection(t)

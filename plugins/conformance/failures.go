@@ -51,8 +51,8 @@ func failureChecks(kind string) []check {
 	return checks
 }
 
-// dnsFailureChecks are checks with HTTP statuses. The contract suite of a DNS provider does not
-// have them.
+// dnsFailureChecks are further checks for a DNS plugin. The contract suite of a DNS provider does
+// not have them.
 var dnsFailureChecks = []check{
 	{ID: "dns/failures/status-503", Proves: "a provider that answers 503 is reported as down", Run: func(t T, b Binary) {
 		b.requireHTTP(t)
@@ -124,7 +124,7 @@ func writeEndlessly(w http.ResponseWriter, r *http.Request) {
 }
 
 // silentServer reads requests and never answers them. Each request holds the read lock of
-// openRequests until it ends. The first request closes asked.
+// openRequests until the request ends. The first request closes asked.
 type silentServer struct {
 	openRequests sync.RWMutex
 	asked        chan struct{}
@@ -151,10 +151,10 @@ func (s *silentServer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 // checkCancelled cancels its call.
 const callDeadline = 300 * time.Millisecond
 
-// abandonTimeout is how long after the end of a call the plugin's request to the provider may stay
-// open. It is longer than 20 seconds, the longest deadline of the host, because several calls of a
-// plugin may share one request. An example is a token request. It is a variable so that the tests
-// of this package can shorten it.
+// abandonTimeout is how long the plugin's request to the provider may stay open after the end of
+// the call. It is longer than 20 seconds, the deadline of most calls of the host, because several
+// calls of a plugin may share one request, for example a request for a token. The tests of this
+// package shorten abandonTimeout.
 var abandonTimeout = 30 * time.Second
 
 func checkDeadline(t T, b Binary) {
@@ -166,15 +166,15 @@ func checkDeadline(t T, b Binary) {
 		cancel()
 		switch {
 		case !returned:
-			t.Errorf("%s did not return at its deadline", name)
+			t.Errorf("%s did not return, although its deadline had passed", name)
 		case outcome.KindOf(err) != outcome.Unknown:
-			t.Errorf("%s returned %v, want unknown", name, err)
+			t.Errorf("%s returned %v, want the outcome unknown", name, err)
 		}
 	}
 	provider.requireQuiet(t)
 }
 
-// requireQuiet checks that the plugin has ended its requests to the provider. The host ends a call
+// requireQuiet checks that the plugin has ended its requests to the provider. The host's call ends
 // at its deadline in any case, so only the provider can see whether the plugin ends its request.
 func (s *silentServer) requireQuiet(t T) {
 	t.Helper()
@@ -192,9 +192,9 @@ func checkCancelled(t T, b Binary) {
 	defer timer.Stop()
 	switch err, returned := runWithin(callTimeout, func() error { return read(ctx) }); {
 	case !returned:
-		t.Error("the call did not return when it was cancelled")
+		t.Errorf("the call did not return within %s, although it was cancelled", callTimeout)
 	case !errors.Is(err, context.Canceled):
-		t.Errorf("it returned %v", err)
+		t.Errorf("the cancelled call returned %v, want context.Canceled", err)
 	}
 	provider.requireQuiet(t)
 }

@@ -16,21 +16,22 @@ import (
 )
 
 // faultInjector is a proxy between a client and a simulator. It changes answers as a proxy in front
-// of a real provider can. Failures in the provider's own format are made by the simulator itself.
+// of a real provider can. The simulator itself makes failures in the provider's own format, if it
+// can plan faults.
 type faultInjector struct {
 	authHosts   []string // the hosts of the simulator's sign-in links
-	redirectURL string   // a client that requests it has followed a redirect
+	redirectURL string   // the target of injected redirects, which no client may request
 
 	requests atomic.Int64 // the number of requests
 	writes   atomic.Int64 // the number of requests with a method other than GET and HEAD
 
 	mu         sync.Mutex
-	planned    simulate.Fault // a fault for a simulator that cannot plan faults itself
+	planned    simulate.Fault // the planned fault, if the simulator cannot plan faults itself
 	failure    contract.Failure
 	firstPages map[string][]byte // keyed by path, used while failure is contract.RepeatsFirstPage
 }
 
-// Fail makes every call of the provider's API fail until lift is called. It implements Fail of
+// Fail injects the failure how into the provider's API until lift is called. It implements Fail of
 // contract.SendingPlatformEnv.
 func (s *Simulator) Fail(t T, how contract.Failure) (lift func()) {
 	t.Helper()
@@ -147,8 +148,8 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	_, _ = w.Write(body)
 }
 
-// repeatFirstPage returns the first answer to a GET of the path of r, even if r asks for a later
-// page.
+// repeatFirstPage returns the answer to the first GET of the path of r, even if r asks for a later
+// page. It returns body unchanged if r is not a GET.
 func (f *faultInjector) repeatFirstPage(r *http.Request, body []byte) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()

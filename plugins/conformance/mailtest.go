@@ -28,11 +28,11 @@ type MailFixture = contract.MailPlatformEnv
 // Violations. MailTest.Fail replaces Simulator.Fail.
 type MailTest struct {
 	*Simulator
-	platform    sdk.MailPlatform
-	zones       *zoneServer
-	suite       simulate.MailSuite
-	tenants     atomic.Int64
-	clockOffset atomic.Int64 // how far the simulator's clock was advanced
+	platform       sdk.MailPlatform
+	zones          *zoneServer
+	suite          simulate.MailSuite
+	tenantsCreated atomic.Int64
+	clockOffset    atomic.Int64 // how many nanoseconds the simulator's clock was advanced
 }
 
 // SimulateMail starts a simulator as Simulate does, and a DNS server that the simulator queries.
@@ -57,7 +57,7 @@ func newMailTest(t T, s *Simulator, zones *zoneServer) *MailTest {
 	s.Control(t, http.MethodGet, "/suite", nil, &m.suite)
 	t.Cleanup(func() {
 		for _, call := range s.Violations(t) {
-			t.Errorf("the simulator reports %s: %s %s, answered %d, at %s", call.Violation, call.Operation, call.Path, call.Status, call.At)
+			t.Errorf("the simulator reports the violation %s of the call %s %s, status %d, at %s", call.Violation, call.Operation, call.Path, call.Status, call.At)
 		}
 	})
 	return m
@@ -84,7 +84,7 @@ func (m *MailTest) Platform() sdk.MailPlatform { return m.platform }
 // NewTenant implements contract.MailPlatformEnv.
 func (m *MailTest) NewTenant(t T, s contract.Setup) contract.Tenant {
 	t.Helper()
-	name := fmt.Sprintf("Contract %d", m.tenants.Add(1))
+	name := fmt.Sprintf("Contract %d", m.tenantsCreated.Add(1))
 	settings := map[string]any{"name": name}
 	if s.Dehydrated {
 		settings["bootstrap"] = "dehydrated"
@@ -130,13 +130,13 @@ func (m *MailTest) Visit(t T, page, username string, accept bool) string {
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page, strings.NewReader(form.Encode()))
 	if err != nil {
-		t.Fatalf("page: %v", err)
+		t.Fatalf("submit the form of the page: %v", err)
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Accept", "text/html")
 	response, err := noRedirects.Do(request)
 	if err != nil {
-		t.Fatalf("page: %v", err)
+		t.Fatalf("submit the form of the page: %v", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	redirect, err := response.Location()
@@ -209,8 +209,8 @@ func (m *MailTest) Revoke(t T, id tenant.GUID, what contract.Grant) {
 	m.Control(t, http.MethodPost, "/tenants/"+string(id)+"/revoke", map[string]string{"what": string(what)}, nil)
 }
 
-// Fail implements contract.MailPlatformEnv. For a method that reads, all requests fail. For other
-// methods, only the requests that write fail.
+// Fail implements contract.MailPlatformEnv. For a method in mailReads, all requests fail. For other
+// methods, only requests that write fail.
 func (m *MailTest) Fail(t T, _ tenant.GUID, method string, failure contract.Failure) func() {
 	t.Helper()
 	fault := simulate.Fault{WritesOnly: mailReads[method] == nil}

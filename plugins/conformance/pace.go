@@ -44,7 +44,8 @@ func (p *pacer) interceptors(c sdk.Connection) []wire.Interceptor {
 	}}
 }
 
-// begin waits until the budgets allow a call, or until ctx ends.
+// begin waits until the budgets allow a call, and counts the call. If ctx ends first, it does not
+// count the call.
 func (p *pacer) begin(ctx context.Context, credential, operation string) *pacedCall {
 	call := &pacedCall{credential: credential, operation: operation}
 	for {

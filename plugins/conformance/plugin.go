@@ -31,10 +31,10 @@ var pluginChecks = []check{
 			t.Errorf("the name %q is not a provider's id (%s)", description.Name, providerID)
 		}
 		if description.Kind != wire.KindMail && description.Kind != wire.KindDNS && description.Kind != wire.KindSending {
-			t.Errorf("kind %q is not mail, dns or sending", description.Kind)
+			t.Errorf("the kind is %q, want mail, dns or sending", description.Kind)
 		}
 		if description.Version == "" || description.Title == "" {
-			t.Errorf("version %q or title %q is empty", description.Version, description.Title)
+			t.Errorf("the version %q or the title %q is empty", description.Version, description.Title)
 		}
 		if len(description.NameServers) > 0 && description.Kind != wire.KindDNS {
 			t.Error("only a DNS provider has patterns of name servers")
@@ -52,16 +52,16 @@ var pluginChecks = []check{
 			t.Fatalf("describe does not print one JSON object and nothing else on standard output: %v", err)
 		}
 		if printed.Name != description.Name || printed.Kind != string(description.Kind) || printed.Version != description.Version {
-			t.Errorf("describe prints %+v, the host is told %s, %s, %s", printed, description.Name, description.Kind, description.Version)
+			t.Errorf("describe prints %+v, but the host receives %s, %s, %s", printed, description.Name, description.Kind, description.Version)
 		}
 		if stdout, _ := runWithoutHost(t, b, 0, "--version"); !bytes.Contains(stdout, []byte(description.Version)) {
-			t.Errorf("--version prints %q without %s", stdout, description.Version)
+			t.Errorf("--version prints %q, which does not contain the version %s", stdout, description.Version)
 		}
 	}},
 	{ID: "plugin/commands/without-host", Proves: "if it is started by hand, it exits with 2 and says that it is a plugin", Run: func(t T, b Binary) {
 		stdout, stderr := runWithoutHost(t, b, 2)
 		if !bytes.Contains(bytes.ToLower(append(stdout, stderr...)), []byte("plugin")) {
-			t.Errorf("it prints %q and %q", stdout, stderr)
+			t.Errorf("the plugin prints %q and %q, which do not contain the word plugin", stdout, stderr)
 		}
 	}},
 	{ID: "plugin/process/exits", Proves: "it exits when its host closes its standard input", Run: func(t T, b Binary) {
@@ -69,7 +69,7 @@ var pluginChecks = []check{
 		start := time.Now()
 		p.Stop(stopTimeout)
 		if time.Since(start) >= stopTimeout {
-			t.Errorf("it did not exit within %s and was killed", stopTimeout)
+			t.Errorf("the plugin did not exit within %s and was killed", stopTimeout)
 		}
 	}},
 	{ID: "plugin/process/side-by-side", Proves: "two processes run side by side", Run: func(t T, b Binary) {
@@ -126,7 +126,7 @@ func checkFields(t T, fields []sdk.Field) {
 			t.Errorf("field %q has no help", f.Name)
 		}
 		if f.Default != "" && (f.Secret || f.Required) {
-			t.Errorf("field %q has a default though it is secret or required", f.Name)
+			t.Errorf("field %q has a default, although it is secret or required", f.Name)
 		}
 		looksSecret := strings.Contains(f.Name, "secret") || strings.Contains(f.Name, "token") || strings.Contains(f.Name, "password")
 		isSwitch := f.Default == "true" || f.Default == "false" // a boolean setting is not a secret
@@ -182,11 +182,10 @@ func checkFacts(t T, d sdk.Description) {
 	}
 }
 
-// checkBudgets checks the budgets of a description. The host ignores budgets that it does not
-// understand.
+// checkBudgets checks the budgets of a description. The host ignores a budget with an unknown key.
 func checkBudgets(t T, d sdk.Description) {
 	t.Helper()
-	keys := []string{"credential", "egress"} // the host ignores other keys
+	keys := []string{"credential", "egress"}
 	if d.Kind == wire.KindMail {
 		keys = append(keys, "tenant")
 	}

@@ -22,7 +22,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// errNoSimulator means that the command `simulate` exits with exitNoSimulator.
+// errNoSimulator is the error of startSimulator for a plugin whose command `simulate` exits with
+// exitNoSimulator.
 var errNoSimulator = errors.New("the plugin has no simulator")
 
 // exitNoSimulator is the exit code of the command `simulate` if a plugin has no simulator.
@@ -46,17 +47,17 @@ func inheritedVariables(names []string) (variables []string) {
 	return variables
 }
 
-// startSimulator starts `BINARY simulate` and a proxy between the simulator and the plugin. The
-// settings in Simulator.Ready of the result contain the URL of the proxy. startSimulator returns
-// errNoSimulator if the plugin has no simulator. It fails the test if the simulator does not start.
-// The simulator and the proxy end with the test.
+// startSimulator starts `BINARY simulate` and a proxy between the simulator and the plugin. If the
+// simulator uses HTTP, the settings in Simulator.Ready of the result contain the URL of the proxy.
+// startSimulator returns errNoSimulator if the plugin has no simulator. It fails the test if the
+// simulator does not start. The simulator and the proxy end with the test.
 func startSimulator(t T, binary, zonesURL string, e *exchange) (*Simulator, error) {
 	t.Helper()
 	s := &Simulator{exchange: e}
-	var address *url.URL // the address of the simulator, set before the first request
+	var target *url.URL // the URL of the simulator, set before the first request
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(address)
+			r.SetURL(target)
 			r.Out.Host = r.In.Host
 		},
 		// Without reuse of connections, the transport never repeats a request by itself.
@@ -75,8 +76,8 @@ func startSimulator(t T, binary, zonesURL string, e *exchange) (*Simulator, erro
 	if ready.Address == "" {
 		simulatorURL = ready.URL
 	}
-	if address, err = url.Parse(simulatorURL); err != nil || address.Host == "" {
-		t.Fatalf("the simulator's line has no address: %+v", ready)
+	if target, err = url.Parse(simulatorURL); err != nil || target.Host == "" {
+		t.Fatalf("the ready line of the simulator has no valid address: %+v", ready)
 	}
 	if simulatorURL == ready.URL { // the simulator did not use the URL of the proxy
 		for name, value := range ready.Settings {
@@ -97,8 +98,8 @@ func startSimulator(t T, binary, zonesURL string, e *exchange) (*Simulator, erro
 // is ready.
 func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.Ready, err error) {
 	t.Helper()
-	// The cleanup must end the process. The test's context ends before the cleanups run, so the
-	// process must use a different context.
+	// The test's context ends before the cleanups run. The process must not end with this context,
+	// because the cleanup stops it.
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", zonesURL)
 	command.Env = append(inheritedVariables(simulatorVariables), simulate.URLVariable+"="+proxy)
 	stdin, err := command.StdinPipe()
@@ -141,12 +142,12 @@ func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.
 	case first := <-line:
 		if len(first) > 0 {
 			if err := json.Unmarshal(first, &ready); err != nil {
-				t.Fatalf("the first line of the simulator is not the JSON object of a simulator: %v", err)
+				t.Fatalf("the first line that the simulator prints is not the JSON object of simulate.Ready: %v", err)
 			}
 			return ready, nil
 		}
 	case <-t.Context().Done():
-		t.Fatalf("the simulator printed no line")
+		t.Fatalf("the simulator printed no line before the check ended")
 	}
 	<-ended
 	if command.ProcessState != nil && command.ProcessState.ExitCode() == exitNoSimulator {

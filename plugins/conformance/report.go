@@ -14,7 +14,7 @@ import (
 // Status is the result of a check.
 type Status string
 
-// The statuses.
+// The results of a check.
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
@@ -43,8 +43,8 @@ type Report struct {
 	Results                   []Result
 }
 
-// WriteText writes the result for people: a line, followed by the messages and calls of a failed
-// check.
+// WriteText writes the result for people: one line, and for a failed check also its messages and
+// calls.
 func (r Result) WriteText(w io.Writer) error {
 	word := map[Status]string{Passed: "ok  ", Failed: "FAIL", Skipped: "skip"}[r.Status]
 	line := fmt.Sprintf("%s  %-36s %s", word, r.ID, r.Proves)
@@ -147,8 +147,8 @@ func (r Report) WriteJUnit(w io.Writer) error {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
-// printable replaces each control character by a space, and keeps line breaks and tabs. XML does
-// not allow other control characters, and they could move a terminal's cursor.
+// printable replaces each control character by a space, except line breaks and tabs. XML does not
+// allow most other control characters, and they could move a terminal's cursor.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

@@ -20,7 +20,8 @@ const checkTimeout = 3 * time.Minute
 // ended.
 const returnTimeout = 5 * time.Second
 
-// checkRun is the T of one check of Test. A check runs in its own goroutine, which Fatalf ends.
+// checkRun is the T of one check of Test. A check runs in its own goroutine. Fatal, Fatalf and
+// Skipf end the goroutine.
 type checkRun struct {
 	ctx context.Context
 

@@ -15,8 +15,8 @@ import (
 // this alias, an author needs to import only this package.
 type SendingFixture = contract.SendingPlatformEnv
 
-// NewSendingFixture returns a new environment for one check. It should use Simulate. It calls
-// newPlatform to get the platforms under test.
+// NewSendingFixture returns a new environment for one check. It should use SimulateSending. It
+// calls newPlatform to get the platforms under test.
 type NewSendingFixture func(t T, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv
 
 // Sending runs the checks of Plugin, the checks of the description and the contract suite of a
@@ -34,15 +34,15 @@ func Sending[R contract.Runner[R]](t R, b Binary, newFixture NewSendingFixture) 
 }
 
 // SendingInProcess checks the description of p and runs the contract suite of a sending platform
-// against its code inside the test process. It calls newFixture once for each check of the contract
-// suite.
+// against the code of p inside the test process. It calls newFixture once for each check of the
+// contract suite.
 func SendingInProcess[R contract.Runner[R]](t R, p sdk.Plugin, newFixture NewSendingFixture) {
 	checkSendingDescription(t, p.Describe)
 	contract.SendingPlatform(t, func(t T) contract.SendingPlatformEnv {
 		return newFixture(t, func(c sdk.Connection) sdk.SendingPlatform {
 			platform, err := p.Sending(c)
 			if err != nil {
-				t.Fatalf("make a platform of the fixture: %v", err)
+				t.Fatalf("create a platform: %v", err)
 			}
 			return platform
 		})
@@ -57,7 +57,7 @@ var sendingCapabilities = []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconne
 func checkSendingDescription(t T, description sdk.Description) {
 	t.Helper()
 	if description.Kind != wire.KindSending {
-		t.Errorf("the kind is %q", description.Kind)
+		t.Errorf("the kind is %q, want %q", description.Kind, wire.KindSending)
 	}
 	field := func(name string) (sdk.Field, bool) {
 		i := slices.IndexFunc(description.Fields, func(f sdk.Field) bool { return f.Name == name })
@@ -82,7 +82,7 @@ func checkSendingDescription(t T, description sdk.Description) {
 	}
 	for capability, names := range description.Needs {
 		if !slices.Contains(description.Capabilities, capability) {
-			t.Errorf("Needs has capability %q, which Capabilities does not list", capability)
+			t.Errorf("Needs has the capability %q, which Capabilities does not list", capability)
 		}
 		for _, name := range names {
 			if _, ok := field(name); !ok {
@@ -91,7 +91,7 @@ func checkSendingDescription(t T, description sdk.Description) {
 		}
 	}
 	if description.FaultDomain != "" && description.FaultDomain != wire.FaultCredential {
-		t.Errorf("fault domain %q is unknown", description.FaultDomain)
+		t.Errorf("fault domain %q is not empty or %q", description.FaultDomain, wire.FaultCredential)
 	}
 }
 

@@ -48,23 +48,23 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 		env, account, newLink := startSimulator(t)
 		usedLink := newLink()
 		if status, page := env.OpenLink(usedLink); status != http.StatusOK || !strings.Contains(page, p.Describe.Title) || strings.Contains(page, "anna@a.example") {
-			t.Errorf("%d %s", status, page)
+			t.Errorf("the page of an unused link: %d %s, want 200 and a page with the title and without the address", status, page)
 		}
 		if status, _ := env.Decide(usedLink, "bob.king@a.example", "accept"); status != http.StatusOK {
-			t.Errorf("accepted: %d", status)
+			t.Errorf("accepting a sign-in: %d, want 200", status)
 		}
 		if a := account("bob.king@a.example"); a.State != sdk.AccountConnected || a.Name != "Bob King" {
-			t.Errorf("the account that signed in: %+v", a)
+			t.Errorf("the account that signed in is %+v, want it connected and named Bob King", a)
 		}
 		expiredLink := newLink()
 		env.Send(http.MethodPost, "/clock", map[string]string{"advance": "10m"})
 		for _, closed := range []string{usedLink, expiredLink} {
 			if status, _ := env.Decide(closed, "carl@a.example", "accept"); status != http.StatusBadRequest {
-				t.Errorf("a used or expired link: %d", status)
+				t.Errorf("accepting on a used or expired link: %d, want 400", status)
 			}
 		}
 		if a := account("carl@a.example"); a.Exists() {
-			t.Errorf("got %+v", a)
+			t.Errorf("a used or expired link connected %+v", a)
 		}
 	})
 	t.Run("a new account appears after the list lag", func(t R) {
@@ -72,11 +72,11 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 		env.Behave(map[string]any{"list_lag_ms": 60000})
 		env.Decide(newLink(), "anna@a.example", "accept")
 		if a := account("anna@a.example"); a.Exists() {
-			t.Errorf("at once: %+v", a)
+			t.Errorf("the account is visible before the list lag has passed: %+v", a)
 		}
 		env.Send(http.MethodPost, "/clock", map[string]string{"advance": "1m"})
 		if a := account("anna@a.example"); !a.Exists() {
-			t.Error("a minute later the account does not exist")
+			t.Error("the account is not visible after the list lag has passed")
 		}
 	})
 	t.Run("control calls change accounts", func(t R) {
@@ -85,15 +85,15 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 		first := account("anna@a.example")
 		env.Put("anna@a.example", map[string]any{"status": "ERROR"})
 		if second := account("anna@a.example"); first.State != sdk.AccountConnected || second.State != sdk.AccountFailed || second.Stamp == first.Stamp {
-			t.Errorf("%+v, then %+v", first, second)
+			t.Errorf("the account is %+v, then %+v, want it connected, then failed with a different stamp", first, second)
 		}
 		env.Send(http.MethodDelete, "/accounts/anna@a.example", nil)
 		if third := account("anna@a.example"); third.Exists() {
-			t.Errorf("got %+v", third)
+			t.Errorf("the deleted account still exists: %+v", third)
 		}
 		env.Send(http.MethodDelete, "/keys/"+env.Ready.Secrets["api_key"], nil)
 		if _, err := env.With().Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
-			t.Errorf("a deleted key: %v", err)
+			t.Errorf("Check with a deleted key returned %v, want access_denied", err)
 		}
 	})
 	t.Run("invalid control calls change nothing", func(t R) {
@@ -105,11 +105,11 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 			method, path, _ := strings.Cut(call, " ")
 			status, _ := env.request(method, env.URL+"/_control"+path, "application/json", body)
 			if status != http.StatusBadRequest && status != http.StatusNotFound {
-				t.Errorf("%s: %d", call, status)
+				t.Errorf("%s: %d, want 400 or 404", call, status)
 			}
 		}
 		if accounts := env.Held(""); len(accounts) != 0 {
-			t.Errorf("held: %v", accounts)
+			t.Errorf("invalid control calls created accounts: %v", accounts)
 		}
 	})
 	t.Run("the state survives a restart", func(t R) {
@@ -126,7 +126,7 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 			}
 			answer := newResponseBuffer()
 			if handler.ServeHTTP(answer, request); answer.status != http.StatusOK {
-				t.Errorf("%s: %d", method, answer.status)
+				t.Errorf("%s: %d, want 200", method, answer.status)
 			}
 		}
 	})
@@ -154,10 +154,10 @@ func ReadmeNamesTests(t T, least int) {
 	testNames := regexp.MustCompile("`(Test[A-Za-z]+)` \\|").FindAllStringSubmatch(string(page), -1)
 	for _, match := range testNames {
 		if !strings.Contains(sources.String(), "func "+match[1]+"(t *testing.T)") {
-			t.Errorf("there is no %s", match[1])
+			t.Errorf("README.md names the test %s, which does not exist", match[1])
 		}
 	}
 	if len(testNames) < least {
-		t.Errorf("only %d rows were read", len(testNames))
+		t.Errorf("README.md has %d rows that end with the name of a test, want at least %d", len(testNames), least)
 	}
 }

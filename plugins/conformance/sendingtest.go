@@ -27,7 +27,8 @@ type SendingTest struct {
 	*Simulator
 	t           T
 	newPlatform func(sdk.Connection) (sdk.SendingPlatform, error)
-	accounts    int // number of accounts that putAccounts has created
+	// accountsCreated is the number of accounts that putAccounts has created.
+	accountsCreated int
 }
 
 // SimulateSending starts a simulator as Simulate does. newPlatform creates a platform with the
@@ -163,12 +164,13 @@ func expand[V any](t T, in V, words map[string]any) (out V) {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
-		t.Fatalf("the simulator's description for the suite: %v", err)
+		t.Fatalf("decode the simulator's answer to GET /_control/suite: %v", err)
 	}
 	return out
 }
 
-// textReplacer returns a replacer for the words whose values are texts.
+// textReplacer returns a replacer for the words whose values are texts. It leaves the other words
+// unchanged.
 func textReplacer(words map[string]any) *strings.Replacer {
 	var pairs []string
 	// In reverse order, a word comes before the words that it begins with.
@@ -240,7 +242,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 		},
 	}
 	for _, state := range suite.States {
-		fixture.AccountStates = append(fixture.AccountStates, accountState(state))
+		fixture.AccountStates = append(fixture.AccountStates, accountInState(state))
 	}
 	if hosts := s.Ready.Settings["auth_hosts"]; hosts != "" {
 		fixture.AuthHosts = []string{hosts}
@@ -250,8 +252,8 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	return fixture
 }
 
-// settingsWithURL returns the settings that contain the simulator's URL, and replaces this URL by
-// base.
+// settingsWithURL returns the settings that begin with the simulator's URL, with base in place of
+// this URL.
 func (s *SendingTest) settingsWithURL(base string) map[string]string {
 	settings := map[string]string{}
 	for name, value := range s.Ready.Settings {
@@ -298,18 +300,18 @@ func (s *SendingTest) setOptionalFields(fixture *SendingFixture, suite simulate.
 	}
 }
 
-// putAccounts creates the accounts at the simulator, each in the state that its sdk.Account has.
+// putAccounts creates the accounts at the simulator, each in the state of its sdk.Account.
 func (s *SendingTest) putAccounts(suite simulate.Suite, accounts []sdk.Account) {
 	s.t.Helper()
 	for _, a := range accounts {
 		first, last, _ := strings.Cut(a.Name, " ")
-		s.accounts++
-		members := expand(s.t, suite.Name, map[string]any{"$name": a.Name, "$first": first, "$last": last, "$third": strconv.Itoa(s.accounts % 3)})
+		s.accountsCreated++
+		members := expand(s.t, suite.Name, map[string]any{"$name": a.Name, "$first": first, "$last": last, "$third": strconv.Itoa(s.accountsCreated % 3)})
 		i := slices.IndexFunc(suite.States, func(state simulate.SuiteState) bool {
-			return accountState(state) == sdk.Account{State: a.State, Paused: a.Paused, HasError: a.HasError, Reason: a.Reason}
+			return accountInState(state) == sdk.Account{State: a.State, Paused: a.Paused, HasError: a.HasError, Reason: a.Reason}
 		})
 		if i < 0 {
-			s.t.Fatalf("no state of the simulator's description stands for %+v", a)
+			s.t.Fatalf("the simulator's Suite has no state for the account %+v", a)
 		}
 		maps.Copy(members, suite.States[i].Members)
 		s.Put(a.Address, members)
@@ -329,6 +331,6 @@ func (s *SendingTest) heldAddresses(suite simulate.Suite) (addresses []string) {
 	return addresses
 }
 
-func accountState(s simulate.SuiteState) sdk.Account {
+func accountInState(s simulate.SuiteState) sdk.Account {
 	return sdk.Account{State: sdk.AccountState(s.State), Paused: s.Paused, HasError: s.HasError, Reason: s.Reason}
 }

@@ -63,7 +63,8 @@ func (s *Simulator) serve(t T, next http.Handler) {
 	}))
 }
 
-// serveProvider serves a request of the provider's API with the current failure, and records it.
+// serveProvider serves a request of the provider's API with the planned fault or the current
+// failure, and records the request.
 func (s *Simulator) serveProvider(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if s.exchange == nil {
 		s.faults.serve(w, r, next)
@@ -109,7 +110,7 @@ func isControl(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/_c
 // isPage reports whether r is a page request of a browser.
 func isPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
-// Connection returns a connection to the simulator, with its own settings and secrets. The
+// Connection returns a connection to the simulator, with the settings and secrets of Ready. The
 // arguments replace the settings and secrets of the same name. An empty value removes a setting or
 // secret.
 func (s *Simulator) Connection(settings, secrets map[string]string) sdk.Connection {
@@ -142,13 +143,14 @@ func (s *Simulator) Control(t T, method, path string, in, out any) {
 	t.Helper()
 	status, answer := s.callControl(t, method, path, in)
 	if status >= http.StatusMultipleChoices || out != nil && json.Unmarshal(answer, out) != nil {
-		t.Fatalf("%s %s: %d %s", method, path, status, answer)
+		t.Fatalf("control call %s %s: status %d, answer %s", method, path, status, answer)
 	}
 }
 
 // writeCount returns the number of requests so far that could change the provider's state. If the
-// simulator has control calls, it also has a journal, and writeCount counts the requests that the
-// journal marks as writes. Otherwise it counts all requests with a method other than GET and HEAD.
+// simulator can plan faults, it also has a journal, and writeCount counts the requests that the
+// journal marks as writes. Otherwise writeCount counts all requests with a method other than GET
+// and HEAD.
 func (s *Simulator) writeCount(t T) (n int) {
 	t.Helper()
 	if !s.plansFaults {

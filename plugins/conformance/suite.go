@@ -24,7 +24,7 @@ type Options struct {
 	// Path is the plugin's file.
 	Path string
 	// Settings and Secrets replace settings and secrets of the simulator. If Real is true, they are
-	// the connection to the account.
+	// the connection to the real account.
 	Settings, Secrets map[string]string
 	// Real runs only the checks that are safe on a real account, against that account.
 	Real bool
@@ -32,9 +32,9 @@ type Options struct {
 	// checks.
 	Only []string
 	// Skip maps the id of each check that must not run to the reason. A key can also be the
-	// beginning of ids up to a slash. It then applies to all these checks.
+	// beginning of ids up to a slash. It then applies to all checks with these ids.
 	Skip map[string]string
-	// Limits are the limits of each process of the plugin. The host has the same limits.
+	// Limits are the limits of each process of the plugin.
 	Limits wire.Limits
 	// Done is called with each result, in the order of the list. It may be nil.
 	Done func(Result)
@@ -109,7 +109,7 @@ func checksOf(kind string) []suiteCheck {
 	return checks
 }
 
-// withSimulator returns checks of failing providers as suiteChecks. They need the simulator only to
+// withSimulator returns checks of failing providers as suiteChecks. They use the simulator only to
 // find out which settings contain the base URL of the provider (simulate.Ready).
 func withSimulator(checks []check) (suiteChecks []suiteCheck) {
 	for _, c := range checks {

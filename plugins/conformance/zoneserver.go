@@ -19,12 +19,12 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// zoneServer serves the HTTP interface that simulators use in one check. It has the zones of a
-// simulated DNS provider, and a DNS server for the simulator of a mail platform. The sandbox has
-// the same interface (simulate.Options.World).
+// zoneServer serves the HTTP interface that the simulator of one check uses
+// (simulate.Options.World). It has the zones of a simulated DNS provider, and a DNS server for the
+// simulator of a mail platform. The sandbox has the same interface.
 type zoneServer struct {
 	url      string
-	provider string // the provider of the zones
+	provider string // the id of the provider of the zones
 	dnsAddr  string // the address of the DNS server, or empty
 
 	mu    sync.Mutex

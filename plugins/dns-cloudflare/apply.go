@@ -60,15 +60,15 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 }
 
 // withoutApexCNAME returns the sets without a CNAME at the apex. Cloudflare always answers for such
-// a CNAME with addresses, so it allows other records at the apex.
+// a CNAME with addresses, so it allows records such as MX and TXT beside the CNAME.
 func withoutApexCNAME(zone sdk.Zone, sets []sdk.RRSet) []sdk.RRSet {
 	return slices.DeleteFunc(slices.Clone(sets), func(s sdk.RRSet) bool { return s.Type == sdk.CNAME && s.Name == zone.Name })
 }
 
 // write sends the batch, reads the zone again and returns its sets. Cloudflare may answer that a
-// record already exists, for example after an earlier attempt of the same write. Then write
-// succeeds if the zone has the wanted sets. If the zone has other sets, write returns
-// sdk.ZoneChanged. If the zone cannot be read, the outcome is Unknown.
+// record already exists, for example after an earlier attempt of the same write. In this case,
+// write succeeds if the zone has the wanted sets. Otherwise it returns sdk.ZoneChanged, or an
+// Unknown outcome if it cannot read the zone.
 func (p *provider) write(ctx context.Context, zone sdk.Zone, records []recordDoc, changes []sdk.Change) ([]sdk.RRSet, error) {
 	batch, err := newBatch(records, changes)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *provider) write(ctx context.Context, zone sdk.Zone, records []recordDoc
 	return current, nil
 }
 
-// newBatch returns the batch that makes the changes to the existing records.
+// newBatch returns the batch that makes the changes. records are all records of the zone.
 func newBatch(records []recordDoc, changes []sdk.Change) (batchBody, error) {
 	var batch batchBody
 	for _, c := range changes {
@@ -110,7 +110,7 @@ func newBatch(records []recordDoc, changes []sdk.Change) (batchBody, error) {
 func (b *batchBody) addChange(records []recordDoc, change sdk.Change) error {
 	var surplus []recordDoc
 	missing := slices.Clone(change.After.Values) // contains a value twice if the set contains it twice
-	ttl := 0                                     // the TTL of existing records in the API's form, if it is the wanted TTL
+	ttl := 0                                     // the TTL member of an existing record with the wanted TTL, otherwise 0
 	for _, r := range records {
 		if r.key() != sdk.PlainName(change.After.Name)+" "+string(change.After.Type) {
 			continue
@@ -154,8 +154,8 @@ func (b *batchBody) addChange(records []recordDoc, change sdk.Change) error {
 	return nil
 }
 
-// clampTTL returns the TTL that the API accepts and that is closest to ttlSeconds. For 0 it returns
-// the value that stands for an automatic TTL.
+// clampTTL returns the TTL that the API accepts and that is closest to ttlSeconds. For 0 or less,
+// it returns the value that stands for an automatic TTL.
 func clampTTL(ttlSeconds int) int {
 	if ttlSeconds <= 0 {
 		return automatic
@@ -164,7 +164,7 @@ func clampTTL(ttlSeconds int) int {
 }
 
 // newRecordDoc returns the API's document for one value. It disables proxying and flattening of a
-// CNAME. Otherwise Cloudflare would answer with addresses, which mail platforms do not recognise.
+// CNAME. Otherwise Cloudflare could answer with addresses, and mail platforms need the CNAME.
 func newRecordDoc(s sdk.RRSet, value string, ttl int) (recordDoc, error) {
 	record := recordDoc{Type: string(s.Type), Name: s.Name, TTL: ttl, Content: value}
 	switch s.Type {

@@ -22,19 +22,20 @@ func newBudgets(now func() time.Time) *budgets {
 	return &budgets{now: now, limit: limit, byToken: map[string]*budget{}}
 }
 
-// forToken returns the budget of a token. It also deletes the idle budgets of other tokens.
-func (b *budgets) forToken(token string) *budget {
+// forToken returns the budget of the token of a connection with this fingerprint. It also deletes
+// the idle budgets of other tokens.
+func (b *budgets) forToken(fingerprint string) *budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, budget := range b.byToken {
-		if key != token && budget.isIdle() {
+		if key != fingerprint && budget.isIdle() {
 			delete(b.byToken, key)
 		}
 	}
-	if b.byToken[token] == nil {
-		b.byToken[token] = &budget{now: b.now, limit: b.limit}
+	if b.byToken[fingerprint] == nil {
+		b.byToken[fingerprint] = &budget{now: b.now, limit: b.limit}
 	}
-	return b.byToken[token]
+	return b.byToken[fingerprint]
 }
 
 // budget permits at most limit calls of one token in each window. Cloudflare counts a call when the
@@ -78,14 +79,14 @@ func (b *budget) release() {
 	b.calls = append(b.calls, b.now())
 }
 
-// expire removes the calls that ended more than a window ago.
+// expire removes the calls that ended at least one window ago.
 func (b *budget) expire(now time.Time) {
 	for len(b.calls) > 0 && now.Sub(b.calls[0]) >= window {
 		b.calls = b.calls[1:]
 	}
 }
 
-// isIdle reports whether the budget can be deleted: no call counts any more, and no pause is left.
+// isIdle reports whether the budget can be deleted: no call counts any more, and no pause applies.
 func (b *budget) isIdle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,17 +95,17 @@ func (b *budget) isIdle() bool {
 	return b.inFlight == 0 && len(b.calls) == 0 && !b.pausedUntil.After(now)
 }
 
-// budgeted is a transport that calls acquire before each call, and follows Retry-After. It also
+// budgetTransport is a transport that sends a request only if waits and budget allow it. It also
 // returns the errors of sdk.StatusError, because the errors of the Cloudflare library do not
 // contain the header Retry-After.
-type budgeted struct {
+type budgetTransport struct {
 	next   http.RoundTripper
 	budget *budget
 	waits  *sdk.Waits
 	scope  string // the scope of the token in waits
 }
 
-func (b budgeted) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b budgetTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := b.waits.Check(r.Context(), b.scope); err != nil {
 		return nil, err
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // existsCodes are the error codes for a write that conflicts with an existing record. 81053 and
-// 81054 mean that a record of a different type has the name. 81057 and 81058 mean that the same
-// record exists.
+// 81054 mean that the name has a record that excludes the new record. 81057 and 81058 mean that a
+// record with the same type, name and content exists.
 var existsCodes = []int{81053, 81054, 81057, 81058}
 
 // jsonErrorPrefix is the beginning of the library's error for an answer that it cannot parse. The
@@ -27,8 +27,8 @@ const jsonErrorPrefix = "error unmarshalling the JSON response"
 
 var errRecordExists = errors.New("a conflicting record exists")
 
-// call makes one API request with in as its JSON body, and decodes the result into out. If the
-// answer is a page of a list, total is the number of objects on all pages, otherwise 0. For the
+// call makes one API request with in as its JSON body, and decodes the result into out. total is
+// the number of objects on all pages of a list, or 0 if the answer does not contain it. For the
 // error codes in existsCodes, call fails with errRecordExists. For all other errors, it fails with
 // an outcome of package sdk.
 func (p *provider) call(ctx context.Context, method, path string, in, out any) (total int, err error) {
@@ -45,7 +45,7 @@ func (p *provider) call(ctx context.Context, method, path string, in, out any) (
 	return total, nil
 }
 
-// errorWithCodes is the interface of the Cloudflare library's errors.
+// errorWithCodes is implemented by the Cloudflare library's errors that contain error codes.
 type errorWithCodes interface{ ErrorCodes() []int }
 
 // classifyError converts an error of the Cloudflare library to an outcome of package sdk, or to
@@ -79,7 +79,7 @@ func classifyError(ctx context.Context, err error) error {
 	}
 }
 
-// causeWithCode appends the first error code of Cloudflare to a cause.
+// causeWithCode appends the first error code of Cloudflare, if there is one, to a cause.
 func causeWithCode(cause string, codes errorWithCodes) string {
 	if codes == nil || len(codes.ErrorCodes()) == 0 {
 		return cause
@@ -88,7 +88,7 @@ func causeWithCode(cause string, codes errorWithCodes) string {
 }
 
 // Check implements sdk.DNSProvider. An active token may have too few permissions, so Check also
-// reads a page of zones and a page of records.
+// reads a page of zones and, if there is a zone, a page of its records.
 func (p *provider) Check(ctx context.Context) (int, error) {
 	verify := "/user/tokens/verify"
 	if p.account != "" {

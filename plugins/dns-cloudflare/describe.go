@@ -68,15 +68,15 @@ type provider struct {
 	locks   *sdk.ZoneLocks
 }
 
-// provider returns the provider for a connection. It fails if a setting is invalid.
+// provider returns the provider for a connection. It fails if a setting or the token is invalid.
 func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, error) {
 	base := strings.TrimRight(cmp.Or(connection.Settings["api_url"], apiURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, sdk.Misconfigured("api_url", "it must be a URL")
+		return nil, sdk.Misconfigured("api_url", "it must be a URL such as "+apiURL)
 	}
 	token := strings.TrimSpace(connection.Secrets["api_token"].Reveal())
 	if token == "" || strings.ContainsAny(token, " \r\n\x00") {
-		return nil, sdk.Misconfigured("api_token", "it is missing or contains a space")
+		return nil, sdk.Misconfigured("api_token", "it is missing, or contains a space or a control character")
 	}
 	account := connection.Settings["account_id"]
 	if account != "" && !accountID.MatchString(account) {
@@ -84,9 +84,9 @@ func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, err
 	}
 	client := *s.http
 	fingerprint := connection.Fingerprint()
-	client.Transport = budgeted{s.http.Transport, s.budgets.forToken(fingerprint), s.waits, fingerprint}
+	client.Transport = budgetTransport{s.http.Transport, s.budgets.forToken(fingerprint), s.waits, fingerprint}
 	// The library must neither repeat nor limit calls itself, because the host repeats calls and
-	// budgeted limits them.
+	// budgetTransport limits them.
 	api, err := cloudflare.NewWithAPIToken(token, cloudflare.BaseURL(base), cloudflare.HTTPClient(&client),
 		cloudflare.UsingRetryPolicy(0, 0, 0), cloudflare.UsingRateLimit(limit), cloudflare.UserAgent("tenantry/"+version))
 	if err != nil {

@@ -7,7 +7,7 @@
 //   - describe.go: the description, and how a provider is created from a connection. Start here.
 //   - zone.go: reading zones and records.
 //   - apply.go: writing records in one batch.
-//   - call.go: one API call, and the meaning of its errors.
+//   - call.go: one API call, the meaning of its errors, and the check of a token.
 //   - budget.go: the rate limit of a token.
 //
 // Package simulator simulates the API for tests and for `tenantry dev`.

@@ -16,8 +16,8 @@ const (
 	maxPages = 20
 	// maxPageOctets is larger than the JSON of perPage records with the longest texts.
 	maxPageOctets = 4 << 20
-	// automatic is the TTL value of the API for an automatic TTL. Such a record is served with a
-	// TTL of automaticTTL seconds.
+	// automatic is the API's TTL value for an automatic TTL. Cloudflare serves a record with this
+	// value with a TTL of automaticTTL seconds.
 	automatic, automaticTTL = 1, 300
 )
 
@@ -47,7 +47,7 @@ type (
 )
 
 // Zone implements sdk.DNSProvider. While a domain moves from one account to another, a token may
-// have access to a zone in each of the two accounts. Zone then returns the active zone.
+// have access to a zone in each of the two accounts. Zone then prefers the active zone.
 func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	var found []zoneDoc
 	if _, err := p.call(ctx, http.MethodGet, "/zones?name="+url.QueryEscape(sdk.PlainName(name)), nil, &found); err != nil {
@@ -138,8 +138,8 @@ func (r recordDoc) ttlSeconds() int {
 	return r.TTL
 }
 
-// value returns the content in the format of sdk.RRSet. The API has the preference in a separate
-// member.
+// value returns the content in the format of sdk.RRSet. The API has the preference of an MX record
+// and the priority of an SRV record in a separate member.
 func (r recordDoc) value() (string, error) {
 	content := r.Content
 	if r.Priority != nil && (r.Type == "MX" || r.Type == "SRV") {

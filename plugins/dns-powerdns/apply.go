@@ -41,7 +41,7 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 	}
 	if len(outstanding) > 0 {
 		if mode := current.SOAEditAPI; mode != nil && !countsEveryChange(*mode) {
-			return nil, sdk.NotServed("soa_edit_api", "set it to DEFAULT or INCREASE for the zone. Otherwise its serial does not show a change that somebody else makes at the same time, which would be lost")
+			return nil, sdk.NotServed("soa_edit_api", "set it to DEFAULT or INCREASE for the zone, so that its serial shows every change. Otherwise a change that somebody else makes at the same time could be lost unnoticed")
 		}
 		serial, err := p.patch(ctx, zonePath(zone.ID), map[string]any{"rrsets": current.patchDocs(outstanding)})
 		if err != nil {
@@ -64,8 +64,8 @@ func countsEveryChange(soaEditAPI string) bool {
 	return strings.EqualFold(soaEditAPI, "DEFAULT") || strings.EqualFold(soaEditAPI, "INCREASE")
 }
 
-// changedBetween reports whether somebody changed the zone between the read that returned sets and
-// the PATCH. serial is the zone's serial after the PATCH.
+// changedBetween reports whether the serials show that somebody changed the zone between the read
+// that returned sets and the PATCH. serial is the zone's serial after the PATCH.
 func (z zoneDoc) changedBetween(serial string, sets []sdk.RRSet) bool {
 	after, err := strconv.ParseUint(serial, 10, 32)
 	before, ok := serialOf(sdk.FindSet(sets, sdk.PlainName(z.Name), sdk.SOA))

@@ -24,8 +24,7 @@ const (
 	maxErrorBody = 64 << 10
 )
 
-// conflictMessage is the beginning of the server's error for a CNAME that conflicts with other
-// records.
+// conflictMessage is a part of the server's error if a name would have a CNAME and other records.
 const conflictMessage = "Conflicts with pre-existing RRset"
 
 // get requests a path below p.base. It calls read with the body of a successful answer.
@@ -73,8 +72,8 @@ func (p *provider) call(ctx context.Context, method, path string, body io.Reader
 	return resp.Header, classifyReadError(read(resp.Body))
 }
 
-// classifyReadError returns sdk.BrokenAnswer for an answer that is not valid JSON, otherwise
-// sdk.TransportError.
+// classifyReadError classifies an error of reading an answer: sdk.BrokenAnswer if the answer is not
+// the expected JSON, otherwise sdk.TransportError. It returns nil for nil.
 func classifyReadError(err error) error {
 	var syntaxErr *json.SyntaxError
 	var typeErr *json.UnmarshalTypeError

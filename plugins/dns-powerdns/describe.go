@@ -27,7 +27,7 @@ func description() sdk.Description {
 		Capabilities: []string{"atomic"},
 		Hosts:        []string{"{api_url}"},
 		Fields: []sdk.Field{
-			{Name: "api_url", Account: true, Required: true, Help: "where the server's HTTP API is, as https://dns.example.com:8081; /api/v1 is added"},
+			{Name: "api_url", Account: true, Required: true, Help: "URL of the server's HTTP API, such as https://dns.example.com:8081; /api/v1 is added"},
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "key of the HTTP API"},
 			{Name: "server_id", Account: true, Default: serverID, Help: "the server's id in its API"},
 			{Name: "allow_private", Default: "false", Help: "call servers on private addresses too, and by http; for test systems"},
@@ -35,8 +35,8 @@ func description() sdk.Description {
 	}
 }
 
-// processState has the HTTP clients and locks that all calls of the process share. The client
-// guarded connects only to public addresses.
+// processState has the HTTP clients, locks and waits that all calls of the process share. The
+// client guarded connects only to public addresses.
 type processState struct {
 	guarded, unguarded *http.Client
 	locks              *sdk.ZoneLocks
@@ -60,7 +60,7 @@ type provider struct {
 	locks *sdk.ZoneLocks
 }
 
-// provider returns the provider for a connection. It fails if a setting is invalid.
+// provider returns the provider for a connection. It fails if a setting or the key is invalid.
 func (s *processState) provider(conn sdk.Connection) (sdk.DNSProvider, error) {
 	apiURL, err := url.Parse(strings.TrimSpace(conn.Settings["api_url"]))
 	if err != nil || apiURL.Host == "" || apiURL.User != nil || apiURL.RawQuery != "" || (apiURL.Scheme != "https" && apiURL.Scheme != "http") {

@@ -50,7 +50,7 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 	return zones, err
 }
 
-// countZones returns the length of a JSON array. It has only one element in memory at a time.
+// countZones returns the length of a JSON array. It keeps only one element in memory at a time.
 func countZones(body io.Reader) (count int, err error) {
 	list := json.NewDecoder(body)
 	if start, err := list.Token(); err != nil || start != json.Delim('[') {
@@ -96,8 +96,8 @@ func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, err
 	return z.recordSets()
 }
 
-// readZone reads the zone with this apex. It fails if the answer contains a different zone, because
-// recordSets would omit all sets of the wrong zone without an error.
+// readZone reads the zone with this apex. It fails if the answer contains a different zone.
+// Otherwise all record sets of the wanted zone would seem to be missing.
 func (p *provider) readZone(ctx context.Context, apex, path string) (z zoneDoc, err error) {
 	err = p.get(sdk.WithMaxAnswer(ctx, maxZone), path, func(body io.Reader) error {
 		return json.NewDecoder(body).Decode(&z)

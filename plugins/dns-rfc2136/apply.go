@@ -16,8 +16,8 @@ import (
 const defaultTTL = 3600
 
 // Apply implements sdk.DNSProvider. Apply sends all changes in one message, which is one
-// transaction. The prerequisites of the message are the sets that Apply has read before. The server
-// therefore refuses the message if somebody has changed one of these sets after the read.
+// transaction. The prerequisites of the message require that the sets to change are still as Apply
+// has read them. The server refuses the message if somebody has changed one of these sets.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func newUpdateMessage(zone string, records []wire.RR, changes []sdk.Change) (*wi
 }
 
 // addPrerequisites adds the prerequisites for one change. If the set exists, it must still have the
-// records in existing. If it does not exist, it must still be missing. A CNAME cannot coexist with
-// a record of a different type, and a server silently ignores such an addition (RFC 2136, 3.4.2.2).
+// records in existing. If it does not exist, it must still be missing. A server silently ignores an
+// addition after which a CNAME would coexist with a record of a different type (RFC 2136, 3.4.2.2).
 // If changes has a set of the same name and a different type, addPrerequisites adds nothing more.
 // Otherwise, the name of a new CNAME must have no records, and the name of any other new set must
 // have no CNAME.

@@ -69,7 +69,7 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 			size += wire.Len(rr)
 		}
 		if records = append(records, part.RR...); len(records) > maxRecords || size > maxBytes {
-			closeConn() // closes the connection
+			closeConn()
 			records, err = nil, sdk.AnswerTooLarge()
 		}
 	}
@@ -86,7 +86,8 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 }
 
 // transferError classifies the error of a transfer. miekg/dns returns the response code only as
-// text. An error of type wire.Error means that the bytes are not a DNS message.
+// text. Apart from TSIG errors, an error of type wire.Error means that the bytes are not a DNS
+// message.
 func transferError(err error) error {
 	switch {
 	case isTSIGError(err), strings.HasSuffix(err.Error(), "bad xfr rcode: 5"):
@@ -102,8 +103,8 @@ func transferError(err error) error {
 	}
 }
 
-// isTSIGError reports whether the server did not accept the key, or did not sign its answer with
-// it.
+// isTSIGError reports whether the server did not accept the key, or whether its answer has no valid
+// signature.
 func isTSIGError(err error) bool {
 	for _, e := range []error{wire.ErrAuth, wire.ErrSig, wire.ErrKey, wire.ErrSecret, wire.ErrTime, wire.ErrKeyAlg, wire.ErrNoSig} {
 		if errors.Is(err, e) {

@@ -30,8 +30,8 @@ func description() sdk.Description {
 		Capabilities: []string{"atomic", "conditional"},
 		Hosts:        []string{"{server}"},
 		Fields: []sdk.Field{
-			{Name: "server", Account: true, Required: true, Help: "the zones' primary server, as ns1.example.com or ns1.example.com:53"},
-			{Name: "zones", Account: true, Required: true, Help: "the zones that the key may transfer and update, as example.com,example.net"},
+			{Name: "server", Account: true, Required: true, Help: "the zones' primary server, such as ns1.example.com or ns1.example.com:53"},
+			{Name: "zones", Account: true, Required: true, Help: "the zones that the key may transfer and update, such as example.com,example.net"},
 			{Name: "key_name", Account: true, Required: true, Help: "name of the TSIG key"},
 			{Name: "key_secret", Account: true, Required: true, Secret: true, Help: "secret of the TSIG key, in base64"},
 			{Name: "key_algorithm", Account: true, Default: algorithm, Help: "hmac-sha256, hmac-sha384 or hmac-sha512"},
@@ -48,10 +48,10 @@ type provider struct {
 	secrets   map[string]string // maps the key name to the TSIG secret in base64, the form for miekg/dns
 	algorithm string
 	dialer    *sdk.Dialer
-	timeout   time.Duration // of a call, including the time to connect
+	timeout   time.Duration // of one transfer or update, including the time to connect
 }
 
-// newProvider returns the provider for a connection. It fails if a setting is invalid.
+// newProvider returns the provider for a connection. It fails if a setting or the key is invalid.
 func newProvider(conn sdk.Connection) (sdk.DNSProvider, error) {
 	p := &provider{server: strings.TrimSpace(conn.Settings["server"]), timeout: callTime}
 	if host, port, err := net.SplitHostPort(p.server); err != nil {

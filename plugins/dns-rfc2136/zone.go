@@ -14,14 +14,15 @@ import (
 
 // signingTypes are the record types that a server with DNSSEC signing maintains itself.
 var signingTypes = []uint16{
-	wire.TypeRRSIG, wire.TypeNSEC, wire.TypeNSEC3, wire.TypeNSEC3PARAM, wire.TypeDNSKEY, wire.TypeCDS, wire.TypeCDNSKEY, 65534,
+	wire.TypeRRSIG, wire.TypeNSEC, wire.TypeNSEC3, wire.TypeNSEC3PARAM, wire.TypeDNSKEY, wire.TypeCDS, wire.TypeCDNSKEY,
+	65534, // the state of the signing in BIND
 }
 
 // Check implements sdk.DNSProvider. It reads every zone of the connection with the key.
 func (p *provider) Check(ctx context.Context) (int, error) {
 	for _, zone := range p.zones {
 		if _, err := p.Zone(ctx, zone); sdk.IsNoZone(err) {
-			return 0, sdk.NotServed("zones", "the server does not serve one of them")
+			return 0, sdk.NotServed("zones", "the server does not serve one of these zones")
 		} else if err != nil {
 			return 0, err
 		}
@@ -29,8 +30,8 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 	return len(p.zones), nil
 }
 
-// Zone implements sdk.DNSProvider. It returns sdk.NoZone for a zone that is not in the connection's
-// setting `zones`.
+// Zone implements sdk.DNSProvider. It also returns sdk.NoZone for a zone that is not in the
+// connection's setting `zones`.
 func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	if !slices.Contains(p.zones, sdk.PlainName(name)) {
 		return sdk.Zone{}, sdk.NoZone()

@@ -16,10 +16,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
-// Bootstrap implements sdk.MailTenant. It assigns the directory role if it is allowed to, probes
-// Exchange, and then requests the organization's customization. It skips a step that is already
-// done, so it can be repeated at any time. A token contains the grants at the time of its issue, so
-// Bootstrap replaces old tokens.
+// Bootstrap implements sdk.MailTenant. It assigns the role Exchange Administrator if it is allowed
+// to, reads Exchange's configuration, and then requests the organization's customization. It skips
+// an assignment or a request that is already done, so it can be repeated at any time. A token
+// contains the grants at the time of its issue, so Bootstrap replaces old tokens.
 func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -43,13 +43,13 @@ func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	case config.Dehydrated.Value:
 		return c.requestCustomization(ctx)
 	default:
-		return ready, nil
+		return readyProgress, nil
 	}
 }
 
-var ready = tenant.Progress{Status: tenant.BootstrapReady, Message: "the mail server is prepared"}
+var readyProgress = tenant.Progress{Status: tenant.BootstrapReady, Message: "the mail server is prepared"}
 
-func waiting(message string) tenant.Progress {
+func pendingProgress(message string) tenant.Progress {
 	return tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait, Message: message}
 }
 
@@ -58,8 +58,8 @@ type organizationConfig struct {
 	Dehydrated exchange.Bool `json:"IsDehydrated"`
 }
 
-// probe reads the organization's configuration. This is the cheapest cmdlet that requires both the
-// app role and the directory role.
+// probe reads the organization's configuration. Get-OrganizationConfig is the cheapest cmdlet that
+// requires both the app role and the directory role.
 func (c *tenantClient) probe(ctx context.Context) (organizationConfig, error) {
 	rows, err := exchange.Invoke[organizationConfig](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetOrganizationConfig, Select: []string{"Name", "IsDehydrated"},
@@ -95,22 +95,22 @@ func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status
 			Message: "an administrator has to assign the directory role Exchange Administrator to the service's enterprise application",
 		}, nil
 	}
-	return waiting("the mail server's grants are taking effect; this takes minutes, sometimes an hour"), nil
+	return pendingProgress("the mail server's grants are taking effect; this takes minutes, sometimes an hour"), nil
 }
 
-// retryInterval is the minimum time between two customization requests of a tenant. If the tenant
+// retryInterval is the minimum time between two customization requests for a tenant. If the tenant
 // refuses to let tenantry read service principals, it is also the minimum time until the next
 // attempt to read them.
 const retryInterval = time.Hour
 
 // requestCustomization requests the organization's customization at most once in retryInterval.
 // Exchange answers a second request with an error that has no specific type. requestCustomization
-// ignores such an error and reads the state again.
+// ignores such an error and NotReady, and reads the state again.
 func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
-	inPreparation := waiting("the mail server is being prepared; this takes from a minute to hours")
+	pending := pendingProgress("the mail server is being prepared; this takes from a minute to hours")
 	state := c.platform.state
 	if state.customizationRequested.wasRecordedWithin(c.id, state.now(), retryInterval) {
-		return inPreparation, nil
+		return pending, nil
 	}
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
 		Effect: call.Create, Cmdlet: exchange.EnableCustomization,
@@ -125,7 +125,7 @@ func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progres
 		return tenant.Progress{}, err
 	}
 	if config.Dehydrated.Value {
-		return inPreparation, nil
+		return pending, nil
 	}
-	return ready, nil
+	return readyProgress, nil
 }

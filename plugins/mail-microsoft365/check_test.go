@@ -32,14 +32,14 @@ func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
 		cause  string // cause of the refusal, "" if Check succeeds
 	}{
 		{"no home tenant", func(*settings) {}, ""},
-		{"the home tenant", func(s *settings) { s.home = string(home.GUID) }, ""},
+		{"the home tenant", func(s *settings) { s.homeTenant = string(home.GUID) }, ""},
 		{"wrong secret, no home tenant", func(s *settings) { s.credential.Secret = secret.New("x") }, "AADSTS7000215"},
 		{"wrong secret in the home tenant", func(s *settings) {
-			s.home, s.credential.Secret = string(home.GUID), secret.New("x")
+			s.homeTenant, s.credential.Secret = string(home.GUID), secret.New("x")
 		}, "AADSTS7000215"},
 		{"another client id", func(s *settings) { s.credential.ClientID = "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90" }, "AADSTS700016"},
-		{"an unknown home tenant", func(s *settings) { s.home = "nowhere.example" }, "AADSTS90002"},
-		{"a tenant without the application", func(s *settings) { s.home = string(withoutApplication.GUID) }, "AADSTS700016"},
+		{"an unknown home tenant", func(s *settings) { s.homeTenant = "nowhere.example" }, "AADSTS90002"},
+		{"a tenant without the application", func(s *settings) { s.homeTenant = string(withoutApplication.GUID) }, "AADSTS700016"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := env.checkWith(t, tt.change)

@@ -22,8 +22,8 @@ const (
 	exchangeAdministrator = "29232cdf-9323-42fd-ade2-1d097af3e4de"
 )
 
-// consentTimeout is how long it may take until a new consent takes effect at the token endpoint and
-// at Graph.
+// consentTimeout is the longest time that waitForConsent waits until a new consent takes effect at
+// the token endpoint and at Graph.
 const consentTimeout = 2 * time.Minute
 
 // ConsentURL implements sdk.MailPlatform.
@@ -103,7 +103,8 @@ func (a roleAssignment) grants(principal, role string) bool {
 var roleAssignments = graph.StaticPath("/roleManagement/directory/roleAssignments")
 
 // checkGlobalAdministrator returns nil if the person with this object id is a Global Administrator
-// of the tenant, and a NotAdministrator refusal otherwise.
+// of the tenant. It returns a NotAdministrator refusal if the person is not, or if the tenant does
+// not let tenantry read the role.
 func (c *tenantClient) checkGlobalAdministrator(ctx context.Context, objectID string) error {
 	id, ok := tenant.ParseGUID(objectID)
 	if !ok {

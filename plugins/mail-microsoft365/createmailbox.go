@@ -20,16 +20,17 @@ import (
 // is rare.
 const maxAliases = 4
 
-// CreateMailbox implements sdk.MailTenant. It repeats a request only after status 429 or 503, or if
-// no connection could be made. After other failures the caller decides whether to repeat the call.
-// If Exchange reports that the address is in use, CreateMailbox refuses at once, even if no lookup
-// finds the object with the address. There is one exception: if Exchange answered an earlier
-// request with 503, Exchange may have created the mailbox. The outcome is then Unknown.
+// CreateMailbox implements sdk.MailTenant. It repeats the creation only if Exchange throttled it or
+// was out of service, or if no connection could be made. After other failures the caller decides
+// whether to repeat the call. If Exchange reports that the address is in use, CreateMailbox refuses
+// at once, even if no lookup finds the object with the address. There is one exception: if Exchange
+// was out of service during an earlier attempt, that attempt may have created the mailbox. The
+// outcome is then Unknown.
 func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	m.Address = strings.ToLower(m.Address)
-	unavailable := false // Exchange answered an earlier request with 503, and may have executed it
+	unavailable := false // Exchange was out of service during an earlier attempt, and may still have created the mailbox
 	return call.Retry(ctx, c.platform.state.retry, call.Repeatable, func() (mailbox.Platform, error) {
 		created, err := c.createOrFind(ctx, m)
 		if unavailable && isTaken(err) {
@@ -42,9 +43,11 @@ func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailb
 	})
 }
 
-// createOrFind runs New-Mailbox. If that fails, it searches for the address. If a shared mailbox
-// has the address, the mailbox counts as created. If a different object has the address, the call
-// is refused. If only the alias is in use, createOrFind tries the next alias.
+// createOrFind runs New-Mailbox. If New-Mailbox fails or returns no object id, createOrFind
+// searches for the address. It does not search if Exchange throttled or denied the request, was not
+// ready or was not reached, or if ctx has ended. If a shared mailbox has the address, the mailbox
+// counts as created. If a different mailbox has the address, createOrFind refuses. If only the
+// alias is in use, createOrFind tries the next alias.
 func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	for alias := 0; ; alias++ {
 		created, err := c.newMailbox(ctx, m, alias)
@@ -54,16 +57,16 @@ func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbo
 		case hasKind(err, outcome.Throttled), hasKind(err, outcome.NotReady), isUnsent(err), call.IsDenied(err), ctx.Err() != nil:
 			return created, err
 		}
-		found, inUse, lookErr := c.mailboxByAddress(ctx, m.Address)
+		found, inUse, lookupErr := c.mailboxByAddress(ctx, m.Address)
 		switch {
-		case lookErr == nil:
+		case lookupErr == nil:
 			return found, nil
 		case err == nil:
-			return created, nil // the object id is not known yet, so OpenSignIn waits for the account
+			return created, nil // OpenSignIn uses the address, because the object id is not known yet
 		case inUse:
 			return created, call.Refuse(fault.InvalidMailboxEmail, "another object of the tenant holds the address", call.CauseOf(err))
-		case !isAbsent(lookErr):
-			return created, call.Permanent(err) // without a lookup, the creation must not be repeated
+		case !isAbsent(lookupErr):
+			return created, call.Permanent(err) // the lookup failed, so the creation must not be repeated
 		case !isTaken(err) || alias+1 == maxAliases || exchange.MessageContains(err, m.Address):
 			return created, err
 		}
@@ -73,10 +76,10 @@ func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbo
 // isUnsent reports whether a request did not reach the provider.
 func isUnsent(err error) bool { return call.CauseOf(err) == call.CauseUnreachable }
 
-// isTaken reports whether Exchange says that the address or the alias is in use.
+// isTaken reports whether Exchange says that the address, the alias or the object name is in use.
 func isTaken(err error) bool { return exchange.Is(err, exchange.AddressTaken, exchange.Exists) }
 
-// newMailbox runs New-Mailbox without a password and a sign-in name. Microsoft does not document
+// newMailbox runs New-Mailbox without a password or a sign-in name. Microsoft does not document
 // whether Exchange uses them for a shared mailbox, so OpenSignIn sets both through Graph.
 func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int) (mailbox.Platform, error) {
 	client := c.exchange
@@ -114,8 +117,8 @@ func newMailboxError(err error) error {
 	}
 }
 
-// mailboxAlias returns the n-th alias to try for an address. The same arguments always return the
-// same alias.
+// mailboxAlias returns the n-th alias to try for an address. n counts from 0. The same arguments
+// always return the same alias.
 func mailboxAlias(address string, n int) string {
 	if n > 0 {
 		address += "#" + strconv.Itoa(n)

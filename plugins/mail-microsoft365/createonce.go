@@ -14,12 +14,13 @@ import (
 )
 
 // createOnce creates an object that must not be created twice. find reads the object by its natural
-// key. createOnce calls find before it calls create. It also calls find after a call of create that
-// may have had an effect. It calls create again only if the object does not exist and the platform
-// was out of service.
+// key. createOnce calls find before create, and again after create has failed. It does not call
+// find again if the platform throttled or denied the creation, or if ctx has ended. It calls create
+// again only if the object does not exist and the platform was out of service.
 //
 // isConflict reports whether an error means that the object exists. After such an error, createOnce
-// calls find repeatedly for some seconds. finalError translates the error that createOnce returns.
+// calls find repeatedly for some seconds. finalError translates the error of create if find then
+// does not return the object.
 func createOnce[T any](
 	ctx context.Context, p call.RetryPolicy, find, create func() (T, error),
 	isConflict func(error) bool, finalError func(error) error,
@@ -38,21 +39,21 @@ func createOnce[T any](
 		}
 		lookups := 1
 		if isConflict(err) {
-			lookups = conflictLookups
+			lookups = newObjectLookups
 		}
-		found, lookErr := findAgain(ctx, p, lookups, find)
-		if lookErr == nil {
+		found, findErr := findAgain(ctx, p, lookups, find)
+		if findErr == nil {
 			return found, nil
 		}
-		if !hasKind(err, outcome.Down) || !isAbsent(lookErr) || n+1 >= p.MaxAttempts || !p.Pause(ctx, n, err) {
+		if !hasKind(err, outcome.Down) || !isAbsent(findErr) || n+1 >= p.MaxAttempts || !p.Pause(ctx, n, err) {
 			return zero, finalError(err)
 		}
 	}
 }
 
-// conflictLookups is how often createOnce calls find if the platform reports that the object
-// exists. It can take some seconds until the platform's replicas show a new object.
-const conflictLookups = 5
+// newObjectLookups is the maximum number of lookups for an object that exists but may be new. It
+// can take some seconds until the platform's replicas show a new object.
+const newObjectLookups = 5
 
 func findAgain[T any](ctx context.Context, p call.RetryPolicy, maxLookups int, find func() (T, error)) (T, error) {
 	for n := 0; ; n++ {
@@ -72,7 +73,7 @@ func isAbsent(err error) bool {
 func hasKind(err error, kind outcome.Kind) bool { return outcome.KindOf(err) == kind }
 
 // retryNotFound repeats a request while Graph answers 404, but at most as often as the retry policy
-// allows. It takes some seconds until Graph's replicas show a new object.
+// allows. It can take some seconds until Graph's replicas show a new object.
 func retryNotFound[T any](ctx context.Context, c *tenantClient, send func() (T, error)) (T, error) {
 	p := c.platform.state.retry
 	for n := 0; ; n++ {

@@ -16,9 +16,9 @@ import (
 const builtinSuffix = ".onmicrosoft.com"
 
 type organization struct {
-	ID       string           `json:"id"`
-	Name     string           `json:"displayName"`
-	Verified []verifiedDomain `json:"verifiedDomains"`
+	ID              string           `json:"id"`
+	Name            string           `json:"displayName"`
+	VerifiedDomains []verifiedDomain `json:"verifiedDomains"`
 }
 
 type verifiedDomain struct {
@@ -49,7 +49,7 @@ func (c *tenantClient) Profile(ctx context.Context) (tenant.Profile, error) {
 		return tenant.Profile{}, err
 	}
 	p := tenant.Profile{Name: org.Name}
-	for _, d := range org.Verified {
+	for _, d := range org.VerifiedDomains {
 		name := strings.ToLower(d.Name)
 		switch {
 		case d.Initial:

@@ -14,9 +14,9 @@ import (
 )
 
 type acceptedDomain struct {
-	Name    exchange.Text `json:"DomainName"`
-	Removal exchange.Bool `json:"PendingRemoval"`
-	Pending exchange.Bool `json:"PendingCompletion"`
+	Name              exchange.Text `json:"DomainName"`
+	PendingRemoval    exchange.Bool
+	PendingCompletion exchange.Bool
 }
 
 // MailDomains implements sdk.MailTenant.
@@ -27,7 +27,7 @@ func (c *tenantClient) MailDomains(ctx context.Context) ([]string, error) {
 	})
 	var names []string
 	for _, d := range rows {
-		if d.Name != "" && !d.Removal.Value && !d.Pending.Value {
+		if d.Name != "" && !d.PendingRemoval.Value && !d.PendingCompletion.Value {
 			names = append(names, strings.ToLower(string(d.Name)))
 		}
 	}
@@ -57,13 +57,14 @@ func (s signingConfig) isFor(name string) bool {
 // CNAME targets, they are not valid.
 const statusNoKeys = "NoDKIMKeys"
 
-// hasKeys reports whether the configuration contains both CNAME targets.
+// hasKeys reports whether the configuration contains both CNAME targets and they are valid.
 func (s signingConfig) hasKeys() bool {
 	return s.Selector1 != "" && s.Selector2 != "" && !equalFold(string(s.Status), statusNoKeys)
 }
 
-// toSigning returns the CNAME records of the configuration. Their targets cannot be derived from
-// the domain, because each contains a letter that the platform shows nowhere else.
+// toSigning converts the configuration. It returns the zero value if the configuration has no keys.
+// The CNAME targets cannot be derived from the domain, because they can contain a letter that the
+// platform shows nowhere else.
 func (s signingConfig) toSigning(name string) dns.Signing {
 	if !s.hasKeys() {
 		return dns.Signing{}
@@ -107,9 +108,9 @@ func (c *tenantClient) EnsureSigning(ctx context.Context, name string) (dns.Sign
 		return config.toSigning(name), err
 	}
 	if found {
-		// Enabling a configuration creates its keys. It is expected that Exchange refuses this
+		// Enabling a configuration creates its keys, even if Exchange then refuses to enable it
 		// because the CNAME records are missing.
-		err = c.setSigning(ctx, name)
+		err = c.setSigningEnabled(ctx, name)
 	} else {
 		_, err = exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
 			Effect: call.Create, Cmdlet: exchange.NewDkimSigningConfig,
@@ -131,7 +132,7 @@ func (c *tenantClient) EnsureSigning(ctx context.Context, name string) (dns.Sign
 	}
 }
 
-func (c *tenantClient) setSigning(ctx context.Context, name string) error {
+func (c *tenantClient) setSigningEnabled(ctx context.Context, name string) error {
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
 		Effect: call.Repeatable, Cmdlet: exchange.SetDkimSigningConfig,
 		Parameters: map[string]any{"Identity": name, "Enabled": true},
@@ -143,7 +144,7 @@ func (c *tenantClient) setSigning(ctx context.Context, name string) error {
 func (c *tenantClient) EnableSigning(ctx context.Context, name string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	err := c.setSigning(ctx, name)
+	err := c.setSigningEnabled(ctx, name)
 	switch {
 	case exchange.Is(err, exchange.NotFound):
 		return call.Refuse(fault.DKIMNotReady, "the mail platform has made no DKIM records", call.CauseOf(err))

@@ -88,7 +88,7 @@ func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platf
 	if err != nil {
 		return domain.Platform{}, err
 	}
-	if found, err := findAgain(ctx, c.platform.state.retry, conflictLookups, find); err == nil {
+	if found, err := findAgain(ctx, c.platform.state.retry, newObjectLookups, find); err == nil {
 		d = found
 	}
 	return d.toDomain(name), nil
@@ -99,8 +99,8 @@ func isConflict(err error) bool {
 	return graph.Status(err) == http.StatusConflict || graph.ObjectExists(err)
 }
 
-// addDomainError converts Graph's refusal to add a domain, if the tenant does not have the domain.
-// A refusal with an unknown text stays an error of the platform, so that the caller can try again.
+// addDomainError converts Graph's refusal to add a domain that the tenant does not have. It returns
+// a refusal with an unknown text unchanged.
 func addDomainError(err error) error {
 	switch {
 	case graph.ObjectExists(err), namesOtherTenant(err):
@@ -142,8 +142,8 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	case err != nil && graph.Status(err) == 0 && outcome.ChangedNothing(err):
 		return domain.Platform{}, err
 	}
-	// The request was refused or got no answer, so VerifyDomain reads whether the domain is
-	// verified.
+	// The request was refused, got no answer, or returned an unverified domain. VerifyDomain
+	// therefore reads whether the domain is verified.
 	current, readErr := c.domain(ctx, name)
 	switch {
 	case readErr == nil && current.Verified:
@@ -157,8 +157,8 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	}
 }
 
-// verificationError converts Graph's refusal to verify a domain, if the domain is still not
-// verified in this tenant.
+// verificationError converts Graph's refusal to verify a domain. VerifyDomain calls it only if no
+// read shows that the domain is verified.
 func verificationError(err error) error {
 	switch {
 	case graph.ObjectExists(err), namesOtherTenant(err):
@@ -196,8 +196,8 @@ func (c *tenantClient) RemoveDomain(ctx context.Context, name string) error {
 	}
 }
 
-// removalError converts Graph's refusal to remove a domain. If it does not find what uses the
-// domain, it returns the refusal unchanged.
+// removalError converts Graph's refusal to remove a domain. If it does not find the reason, it
+// returns the refusal unchanged.
 func (c *tenantClient) removalError(ctx context.Context, name string, refusal error) error {
 	d, err := c.domain(ctx, name)
 	if err != nil {
@@ -213,9 +213,9 @@ func (c *tenantClient) removalError(ctx context.Context, name string, refusal er
 	return refusal
 }
 
-// EnableMail implements sdk.MailTenant. It keeps the other services of the domain. A verified
-// domain may already list the service Email, but Exchange accepts the domain only after a write.
-// Therefore EnableMail always writes.
+// EnableMail implements sdk.MailTenant. It keeps the other writable services of the domain. A
+// verified domain may already list the service Email, but Exchange accepts the domain only after a
+// write. Therefore EnableMail always writes.
 func (c *tenantClient) EnableMail(ctx context.Context, name string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

@@ -12,10 +12,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 )
 
-// Exchange.ManageAsApp is the app role that allows tenantry to run cmdlets. manageAsApp is the id
-// of the role, and manageAsAppName is its name in tokens.
+// Exchange.ManageAsApp is the app role that every cmdlet requires. manageAsAppID is the id of the
+// role, and manageAsAppName is its name in tokens.
 const (
-	manageAsApp     = "dc50a0fb-09a3-484d-be87-e023b12c6440"
+	manageAsAppID   = "dc50a0fb-09a3-484d-be87-e023b12c6440"
 	manageAsAppName = "Exchange.ManageAsApp"
 )
 
@@ -31,7 +31,7 @@ const (
 	roleHeld            roleState = iota + 1
 	roleAssigned                  // this call has assigned the role, or Graph reports that the assignment exists
 	roleRefused                   // the principal does not have the role, and the tenant does not allow tenantry to assign it
-	roleUnreadable                // tenantry must not read the role assignments
+	roleUnreadable                // tenantry must not read the service principal or its role assignments
 	principalNotVisible           // the directory does not show the service principal yet
 )
 
@@ -84,11 +84,11 @@ type servicePrincipal struct {
 	ID string `json:"id"`
 }
 
-// servicePrincipal returns the object id of the application in the tenant. If the directory must
-// not be read or does not show the service principal, it returns the id in the access token. If the
-// token contains no id, servicePrincipal returns:
+// servicePrincipal returns the object id of the application's service principal in the tenant. If
+// tenantry must not read the directory, or the directory does not show the service principal, it
+// returns the id in the access token. If the token contains no id, servicePrincipal returns:
 //
-//   - "" if the directory must not be read
+//   - "" if tenantry must not read the directory
 //   - NotReady if the directory does not show the service principal yet
 func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 	state := c.platform.state
@@ -138,14 +138,14 @@ type appRoleAssignment struct {
 }
 
 // appRoleGranted reports whether the application has the app role Exchange.ManageAsApp. If tenantry
-// must not read the directory, it searches for the role in the access token.
+// must not read the directory, it searches for the role in the access token for Exchange.
 func (c *tenantClient) appRoleGranted(ctx context.Context, principal string) (ternary, error) {
 	if principal == "" {
 		return ternaryUnknown, nil
 	}
 	rows, err := graph.List[appRoleAssignment](ctx, c.graph, graph.PathWith("/servicePrincipals/%s/appRoleAssignments", principal), "")
 	switch {
-	case err == nil && slices.ContainsFunc(rows, func(a appRoleAssignment) bool { return equalFold(a.Role, manageAsApp) }):
+	case err == nil && slices.ContainsFunc(rows, func(a appRoleAssignment) bool { return equalFold(a.Role, manageAsAppID) }):
 		return ternaryYes, nil
 	case err == nil:
 		return ternaryNo, nil

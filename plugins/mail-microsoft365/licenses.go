@@ -44,8 +44,8 @@ func (s subscription) includesMailbox() bool {
 }
 
 // isActive reports whether the licences of the subscription count. They count if its status is
-// Enabled, or Warning, which means that a payment is late. They do not count if its status is
-// Suspended, LockedOut or Deleted.
+// Enabled, or Warning, which means that a payment is late. They do not count with any other status,
+// such as Suspended, LockedOut or Deleted.
 func (s subscription) isActive() bool {
 	return equalFold(s.Status, "Enabled") || equalFold(s.Status, "Warning")
 }

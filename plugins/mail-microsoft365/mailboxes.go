@@ -13,14 +13,14 @@ import (
 )
 
 type mailboxRow struct {
-	ObjectID    exchange.Text `json:"ExternalDirectoryObjectId"`
-	DisplayName exchange.Text
-	Alias       exchange.Text
-	Primary     exchange.Text `json:"PrimarySmtpAddress"`
-	Principal   exchange.Text `json:"UserPrincipalName"`
-	Kind        exchange.Text `json:"RecipientTypeDetails"`
-	Disabled    exchange.Bool `json:"AccountDisabled"`
-	Created     exchange.Time `json:"WhenMailboxCreated"`
+	ObjectID        exchange.Text `json:"ExternalDirectoryObjectId"`
+	DisplayName     exchange.Text
+	Alias           exchange.Text
+	Primary         exchange.Text `json:"PrimarySmtpAddress"`
+	Principal       exchange.Text `json:"UserPrincipalName"`
+	Kind            exchange.Text `json:"RecipientTypeDetails"`
+	AccountDisabled exchange.Bool
+	CreatedAt       exchange.Time `json:"WhenMailboxCreated"`
 }
 
 var mailboxProperties = []string{
@@ -28,8 +28,9 @@ var mailboxProperties = []string{
 	"RecipientTypeDetails", "AccountDisabled", "WhenMailboxCreated",
 }
 
-// isSharedMailbox reports whether the row is a shared mailbox with an address. The check is needed
-// because the server could have ignored the filter.
+// isSharedMailbox reports whether the row has an address and is a shared mailbox. A row without
+// RecipientTypeDetails counts as a shared mailbox. The check is needed because the server could
+// have ignored the filter.
 func (r mailboxRow) isSharedMailbox() bool {
 	return r.Primary != "" && (r.Kind == "" || equalFold(string(r.Kind), exchange.SharedMailbox))
 }
@@ -38,7 +39,7 @@ func (r mailboxRow) toMailbox() mailbox.Platform {
 	return mailbox.Platform{
 		ObjectID: string(r.ObjectID), DisplayName: string(r.DisplayName),
 		Address: strings.ToLower(string(r.Primary)), PrincipalName: string(r.Principal), Alias: string(r.Alias),
-		AccountEnabled: !r.Disabled.Value, CreatedAt: r.Created.Time,
+		AccountEnabled: !r.AccountDisabled.Value, CreatedAt: r.CreatedAt.Time,
 	}
 }
 

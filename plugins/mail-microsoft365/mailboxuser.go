@@ -19,9 +19,9 @@ type account struct {
 }
 
 type passwordProfile struct {
-	Password     string `json:"password"`
-	ForceNext    bool   `json:"forceChangePasswordNextSignIn"`
-	ForceNextMFA bool   `json:"forceChangePasswordNextSignInWithMfa"`
+	Password       string `json:"password"`
+	ForceChange    bool   `json:"forceChangePasswordNextSignIn"`
+	ForceChangeMFA bool   `json:"forceChangePasswordNextSignInWithMfa"`
 }
 
 type accountPatch struct {
@@ -66,8 +66,8 @@ func (c *tenantClient) OpenSignIn(ctx context.Context, objectID, address string,
 
 // RemoveMailbox implements sdk.MailTenant. Graph deletes the mailbox with its account, and keeps
 // both for 30 days. A new account never gets the object id of a deleted account. If Graph does not
-// show an account, the account may be deleted, or Graph may not show it yet. RemoveMailbox
-// therefore also checks that Exchange shows no mailbox of the account.
+// find an account, the account may be deleted, or too new for Graph to show it. RemoveMailbox then
+// also checks that Exchange shows no mailbox of the account.
 func (c *tenantClient) RemoveMailbox(ctx context.Context, objectID string) error {
 	_, err := graph.Write[struct{}](ctx, c.graph, call.Repeatable, http.MethodDelete, graph.PathWith("/users/%s", objectID), nil)
 	switch {
@@ -92,7 +92,7 @@ func (c *tenantClient) checkRemoved(ctx context.Context, objectID string) error 
 	case err != nil:
 		return err
 	case slices.ContainsFunc(rows, func(r mailboxRow) bool { return equalFold(string(r.ObjectID), objectID) }):
-		return call.NotReady("the directory and the mail server do not agree on the mailbox yet")
+		return call.NotReady("the mail server shows the mailbox, but the directory does not show its account")
 	default:
 		return nil
 	}

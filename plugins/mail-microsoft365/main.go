@@ -10,11 +10,11 @@
 //   - settings.go: the description of the plugin and the settings of a connection.
 //   - consent.go, bootstrap.go, grants.go: consent, sign-in, and the preparation of Exchange.
 //   - directory.go, domains.go, records.go, licenses.go: reads and writes through Graph.
-//   - mailboxes.go, createmailbox.go, account.go, dkim.go, smtpauth.go: mailboxes and mail
+//   - mailboxes.go, createmailbox.go, mailboxuser.go, dkim.go, smtpauth.go: mailboxes and mail
 //     settings.
 //   - rules.go, rulesteps.go, rulerow.go, trace.go: rules that block senders, and the message
 //     trace.
-//   - create.go: how a request is repeated without creating an object twice.
+//   - createonce.go: how a request is repeated without creating an object twice.
 //
 // The sub-packages: call sends HTTP requests, login gets tokens and checks sign-ins, graph talks to
 // Microsoft Graph, exchange runs cmdlets, and simulator imitates the login host, Graph and

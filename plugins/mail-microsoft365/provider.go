@@ -16,8 +16,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// processState is shared by all calls of the process: connections, caches of tokens and keys, rate
-// limits, and the waits that Microsoft asked for. It contains no client secret or certificate.
+// processState is shared by all calls of the process. It contains no client secret or certificate.
 type processState struct {
 	httpClient             *http.Client
 	tokenCache             *login.TokenCache
@@ -39,7 +38,7 @@ func newProcessState() *processState {
 }
 
 // newPlatform returns the provider for one connection. It fails with ServiceUnavailable if a
-// setting is missing or invalid.
+// required setting is missing, or if a setting is invalid.
 func (state *processState) newPlatform(connection sdk.Connection) (sdk.MailPlatform, error) {
 	s, err := readSettings(connection)
 	if err != nil {
@@ -52,14 +51,14 @@ func (state *processState) newPlatform(connection sdk.Connection) (sdk.MailPlatf
 type platform struct {
 	state      *processState
 	settings   settings
-	connection string
+	connection string // fingerprint of the connection
 }
 
 // Check implements sdk.MailPlatform. It requests a token in the home tenant (see login.Host.Check).
 func (p *platform) Check(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	return p.login().Check(ctx, p.settings.home, p.settings.graphScope)
+	return p.login().Check(ctx, p.settings.homeTenant, p.settings.graphScope)
 }
 
 func (p *platform) login() login.Host {
@@ -95,12 +94,12 @@ func (p *platform) client(id tenant.GUID) *tenantClient {
 		exchange: exchange.Client{
 			URL: p.settings.exchangeURL, HTTP: p.state.httpClient, Retry: p.state.retry,
 			Tokens: p.tokens(id, p.settings.exchangeScope), Tenant: id,
-			Limiter: p.state.limiters.For(p.connection, id, p.settings.pacing), Waits: p.state.waits,
+			Limiter: p.state.limiters.For(p.connection, id, p.settings.cmdletsPerSecond), Waits: p.state.waits,
 		},
 	}
 }
 
-// tenantTimes records for each tenant when an action was last done. It is safe for concurrent use.
+// tenantTimes records for each tenant when an event last happened. It is safe for concurrent use.
 type tenantTimes struct {
 	mu    sync.Mutex
 	times map[tenant.GUID]time.Time

@@ -17,7 +17,7 @@ import (
 const defaultTTL = 3600
 
 // graphRecord is a DNS record of any type, as Graph returns it. Its type is in @odata.type, which
-// may begin with #, and in recordType. Case does not matter.
+// may begin with #, or in recordType. Case does not matter.
 type graphRecord struct {
 	ODataType  string `json:"@odata.type"`
 	RecordType string `json:"recordType"`
@@ -67,7 +67,8 @@ func (c *tenantClient) records(ctx context.Context, name, pathFormat string) ([]
 	})
 }
 
-// toDNSRecords converts the TXT, MX and CNAME records of a domain, and omits all others.
+// toDNSRecords converts the TXT, MX and CNAME records of a domain. It omits records of other types
+// and records without a value.
 func toDNSRecords(domainName string, records []graphRecord) []dns.Record {
 	var converted []dns.Record
 	for _, r := range records {

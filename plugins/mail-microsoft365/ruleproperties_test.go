@@ -17,9 +17,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// TestBlockStopsOnlyTheListedMailboxes checks that Block never stops mail of a mailbox that is not
-// in its list. The test makes calls in a random order, and changes the rule between them as an
-// administrator does.
+// TestBlockStopsOnlyTheListedMailboxes checks that the rules stop mail of exactly the mailboxes in
+// the last list of each scope. The test calls Block with random scopes and lists. Before each call
+// it may change the rule as an administrator of the tenant could.
 func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)
@@ -56,8 +56,8 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 	})
 }
 
-// checkProperty checks a property whose check is slow: with 20 random inputs, or with 100 if
-// TENANTRY_SOAK is set.
+// checkProperty checks a property whose check is slow. It tries 20 random inputs. If TENANTRY_SOAK
+// is set, it tries as many as the flag -rapid.checks says.
 func checkProperty(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
@@ -100,8 +100,9 @@ func changeRuleAsAdministrator(rt *rapid.T, s *sendingTenant, scope string) {
 	}
 }
 
-// TestAnEmptySenderListIsNeverSent checks that write refuses an empty list, and that no step
-// function sends an empty list.
+// TestAnEmptySenderListIsNeverSent checks that write refuses an empty list. It also checks that
+// ensureStep and blockStep choose no step that writes senders if there are none, and that blockStep
+// never enables a rule without senders.
 func TestAnEmptySenderListIsNeverSent(t *testing.T) {
 	fake := newFakePlatform(t) // it has no answer for rule cmdlets and fails the test if a rule cmdlet is sent
 	u := &ruleUpdate{tenantClient: fake.client.(*tenantClient), name: "tenantry-block-a.example"}
@@ -112,10 +113,10 @@ func TestAnEmptySenderListIsNeverSent(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		row := ruleRow{
-			State: exchange.Text(rapid.SampledFrom([]string{"Enabled", "Disabled"}).Draw(t, "state")),
-			Mode:  exchange.Text(rapid.SampledFrom([]string{"Enforce", "Audit", ""}).Draw(t, "mode")),
-			From:  rapid.SliceOfN(rapid.SampledFrom([]string{"a@a.example", "b@a.example"}), 0, 2).Draw(t, "from"),
-			Ends:  exchange.Text(rapid.SampledFrom([]string{"", "2026-11-02"}).Draw(t, "ends")),
+			State:      exchange.Text(rapid.SampledFrom([]string{"Enabled", "Disabled"}).Draw(t, "state")),
+			Mode:       exchange.Text(rapid.SampledFrom([]string{"Enforce", "Audit", ""}).Draw(t, "mode")),
+			From:       rapid.SliceOfN(rapid.SampledFrom([]string{"a@a.example", "b@a.example"}), 0, 2).Draw(t, "from"),
+			ExpiryDate: exchange.Text(rapid.SampledFrom([]string{"", "2026-11-02"}).Draw(t, "ends")),
 		}
 		for _, next := range []nextStep{ensureStep, blockStep} {
 			step := next(row, rapid.Bool().Draw(t, "found"), nil)

@@ -15,19 +15,19 @@ import (
 )
 
 type ruleRow struct {
-	ID         exchange.Text `json:"Guid"`
-	Name       exchange.Text
-	State      exchange.Text
-	Mode       exchange.Text
-	From       exchange.Texts
-	Location   exchange.Text `json:"SenderAddressLocation"`
-	Reason     exchange.Text `json:"RejectMessageReasonText"`
-	Code       exchange.Text `json:"RejectMessageEnhancedStatusCode"`
-	Conditions exchange.Texts
-	Actions    exchange.Texts
-	Exceptions exchange.Texts
-	Begins     exchange.Text `json:"ActivationDate"`
-	Ends       exchange.Text `json:"ExpiryDate"`
+	ID             exchange.Text `json:"Guid"`
+	Name           exchange.Text
+	State          exchange.Text
+	Mode           exchange.Text
+	From           exchange.Texts
+	Location       exchange.Text `json:"SenderAddressLocation"`
+	Reason         exchange.Text `json:"RejectMessageReasonText"`
+	Code           exchange.Text `json:"RejectMessageEnhancedStatusCode"`
+	Conditions     exchange.Texts
+	Actions        exchange.Texts
+	Exceptions     exchange.Texts
+	ActivationDate exchange.Text
+	ExpiryDate     exchange.Text
 }
 
 var ruleProperties = []string{
@@ -63,7 +63,7 @@ func (r ruleRow) hasNoSenders() bool { return len(r.From) == 0 }
 // the rule. The platform does not publish the type names of conditions and actions, so
 // hasForeignParts only counts them. A managed rule has one condition and one action.
 func (r ruleRow) hasForeignParts() bool {
-	return len(r.Conditions) > 1 || len(r.Actions) > 1 || len(r.Exceptions) > 0 || r.Begins != "" || r.Ends != ""
+	return len(r.Conditions) > 1 || len(r.Actions) > 1 || len(r.Exceptions) > 0 || r.ActivationDate != "" || r.ExpiryDate != ""
 }
 
 // hasManagedSettings reports whether the rule has the mode, the sender location and the rejection
@@ -127,15 +127,15 @@ const (
 )
 
 // ruleSenders returns the mailboxes as a rule lists them: in lower case, sorted, without
-// duplicates. It refuses lists whose rule could exceed maxRuleSize, and addresses that are not
-// plain addresses. The platform could read a blank address as "no senders", and the rule would then
-// block all mail of the tenant.
+// duplicates. It refuses a list if its rule could exceed maxRuleSize, or if it contains a text that
+// is not a plain address. The platform could read a blank address as "no senders", and the rule
+// would then block all mail of the tenant.
 func ruleSenders(name string, mailboxes []string) ([]string, error) {
 	var values []string
 	for _, address := range mailboxes {
 		address = strings.ToLower(address)
 		local, domain, _ := strings.Cut(address, "@")
-		if local == "" || domain == "" || strings.ContainsFunc(address, invalidInAddress) {
+		if local == "" || domain == "" || strings.ContainsFunc(address, isForbiddenInAddress) {
 			return nil, call.Refuse(fault.ProviderError, "a sender to block is not a mailbox address")
 		}
 		values = append(values, address)
@@ -153,8 +153,8 @@ func ruleSenders(name string, mailboxes []string) ([]string, error) {
 	return values, nil
 }
 
-// invalidInAddress reports whether a character is not allowed in a plain address: spaces, control
-// characters, separators and wildcards.
-func invalidInAddress(r rune) bool {
+// isForbiddenInAddress reports whether ruleSenders refuses an address with this character: a space,
+// an ASCII control character, or a character that can separate, quote or match addresses.
+func isForbiddenInAddress(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune(`,;*<>()"\`, r)
 }

@@ -63,8 +63,8 @@ func (c *tenantClient) RemoveRule(ctx context.Context, scope string) error {
 }
 
 // RemoveRules implements sdk.MailTenant. It lists the rules again after each round of removals, so
-// that it notices rules that were created meanwhile. It removes enabled rules first, because the
-// deadline may come before all rules are removed.
+// that it notices rules with new names that were created meanwhile. It removes enabled rules first,
+// because only they block mail and the deadline may come before all rules are removed.
 func (c *tenantClient) RemoveRules(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -82,7 +82,7 @@ func (c *tenantClient) RemoveRules(ctx context.Context) error {
 			return nil
 		}
 		if n >= c.platform.state.retry.MaxAttempts {
-			return call.NotReady("rules are created while they are removed")
+			return call.NotReady("new rules are created while the existing rules are removed")
 		}
 		slices.SortStableFunc(rows, func(a, b ruleRow) int { return cmp.Compare(a.removalOrder(), b.removalOrder()) })
 		var names []string
@@ -123,12 +123,14 @@ func (c *tenantClient) removeRulesNamed(ctx context.Context, names []string) err
 	}
 }
 
-// maxWrites limits the writes to a rule that another client changes at the same time.
+// maxWrites is the maximum number of writes of one ruleUpdate. An update needs so many only if
+// another client changes the rule at the same time.
 const maxWrites = 10
 
 // ruleUpdate changes one rule step by step until it has the requested state. It reads the rule
-// before each write and after the last write. After a write fails, its error only determines
-// whether to continue. The result is always the rule as it was last read.
+// before each step and after the last step. Only the writes of confirmState have no read between
+// them or after them. If a write fails, its error only determines whether the update continues. The
+// result is always the rule as it was last read.
 type ruleUpdate struct {
 	*tenantClient
 
@@ -212,18 +214,18 @@ func asPartlyDone(err error) error {
 }
 
 // applyStep executes a step. If the last write was the same step and succeeded, applyStep does not
-// repeat it, but waits until the platform shows the rule.
+// repeat it, but pauses before the next read of the rule.
 func (u *ruleUpdate) applyStep(ctx context.Context, step ruleStep) error {
 	p := u.platform.state.retry
 	if step != u.lastStep {
 		u.lastStep, u.reads, u.writeError = step, 0, nil
 	} else if u.reads++; u.reads >= p.MaxAttempts || !p.Pause(ctx, u.reads-1, u.writeError) {
-		return firstError(u.writeError, call.NotReady("the mail platform does not show the rule yet as it was set"))
+		return firstError(u.writeError, call.NotReady("the mail platform does not show the change of the rule yet"))
 	} else if u.writeError == nil {
 		return nil
 	}
 	if u.writes++; u.writes > maxWrites {
-		return call.NotReady("somebody else changes the rule at the same time")
+		return call.NotReady("another client changes the rule at the same time")
 	}
 	u.writeError = u.write(ctx, step)
 	u.changed = u.changed || mayHaveChanged(u.writeError)
@@ -256,7 +258,8 @@ func (u *ruleUpdate) notFoundError(ctx context.Context, step ruleStep) error {
 }
 
 // mayRetry reports whether it can help to read the rule and try again after a failed write. It can
-// help if the write may have had its effect, or if the platform was temporarily unavailable.
+// help if the write may have had its effect, or if the platform was unavailable or throttled the
+// write.
 func mayRetry(err error) bool {
 	switch outcome.KindOf(err) {
 	case outcome.Unknown, outcome.Broken, outcome.Down, outcome.Throttled:

@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// ruleStep is one write of a rule.
+// ruleStep is what an update does next with a rule: one write, or none if the rule is done.
 type ruleStep int
 
 const (
@@ -28,8 +28,8 @@ const (
 type nextStep func(row ruleRow, found bool, senders []string) ruleStep
 
 // ensureStep returns the next step to make a rule exist. A missing rule is created if there are
-// senders. An existing rule is changed only if it is enabled and has no senders: such a rule blocks
-// all mail of the tenant, so it is disabled.
+// senders. An existing rule is changed only if it is enabled and has no senders: such a rule can
+// block all mail of the tenant, so it is disabled.
 func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case found && row.isEnabled() && row.hasNoSenders():
@@ -41,9 +41,9 @@ func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 	}
 }
 
-// blockStep returns the next step to make a rule block exactly these senders. The rule never blocks
-// other senders between two steps. An existing rule is enabled only after its senders were read. A
-// rule without senders is disabled first.
+// blockStep returns the next step to make a rule block exactly these senders. No step makes the
+// rule block other senders. An existing rule is enabled only after its senders were read. A rule
+// without senders is disabled first.
 func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case !found && len(senders) == 0:
@@ -55,7 +55,7 @@ func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	case len(senders) == 0:
 		return stepDone
 	case row.hasForeignParts():
-		return stepRemove // a person has changed this rule, and only a new rule is without these changes
+		return stepRemove // a person has added parts to this rule, and only a new rule is without them
 	case !slices.Equal(row.senders(), senders) || !row.hasManagedSettings():
 		return stepSetSenders
 	case !row.isEnabled():
@@ -114,7 +114,7 @@ func (c *tenantClient) removeRule(ctx context.Context, name string) error {
 	return c.writeRule(ctx, call.Repeatable, exchange.RemoveTransportRule, map[string]any{"Identity": name, "Confirm": false})
 }
 
-// writeRule sends a write once. The caller must read the rule before it decides to send the write
+// writeRule sends a write once and never repeats it. The caller decides whether to send the write
 // again.
 func (c *tenantClient) writeRule(ctx context.Context, effect call.Effect, cmdlet string, parameters map[string]any) error {
 	withoutRetries := c.exchange

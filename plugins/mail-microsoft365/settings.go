@@ -15,7 +15,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// defaults are the values of optional settings.
+// defaults are the values of the settings that are not set. A setting without an entry has no
+// default.
 var defaults = map[string]string{
 	"home_tenant":    login.NoHomeTenant,
 	"login_url":      "https://login.microsoftonline.com",
@@ -36,13 +37,13 @@ func description() sdk.Description {
 			{Name: "client_secret", Secret: true, Help: "client secret; ignored if a certificate is set"},
 			{Name: "client_certificate", Secret: true, Help: "PEM with the certificate and its RSA private key"},
 			settingField("home_tenant", "tenant in which the application is registered, by id or domain; `tenantry doctor` requests a token there"),
-			{Name: "credential_expires", Help: "day on which the client secret expires, as 2027-01-31; `tenantry doctor` warns before"},
+			{Name: "credential_expires", Help: "day on which the client secret expires, in the form 2027-01-31; `tenantry doctor` warns before this day"},
 			settingField("login_url", "URL at which administrators sign in, and from which tokens are requested; different for a sovereign cloud"),
-			settingField("graph_url", "Microsoft Graph; /v1.0 is added"),
-			settingField("exchange_url", "the Exchange Online admin endpoint"),
+			settingField("graph_url", "URL of Microsoft Graph; /v1.0 is added if it is missing"),
+			settingField("exchange_url", "URL of the Exchange Online admin endpoint"),
 			settingField("graph_scope", "scope of tokens for Graph, and of the consent"),
 			settingField("exchange_scope", "scope of tokens for Exchange"),
-			settingField("pacing", "average Exchange calls per second and tenant; 0 sets no limit"),
+			settingField("pacing", "limit for the average number of Exchange calls per second in each tenant; 0 sets no limit"),
 		},
 		MailPlatform: sdk.PlatformFacts{
 			BuiltinDomains: []string{"onmicrosoft.com"},
@@ -56,9 +57,10 @@ func description() sdk.Description {
 			Withdrawal:       "In the Microsoft Entra admin center, open Enterprise applications, then All applications. Find the application that you approved by its Application ID, and delete it.",
 			LeftRules:        "Open Mail flow, Rules in the Exchange admin center.",
 		},
-		// The directory allows an application 3,000 writes in 150 s in one tenant. The budget counts
-		// all calls, because it cannot tell which of them write to the directory. Exchange publishes
-		// no limit, so the plugin itself limits the rate of the cmdlets (see exchange.Limiter).
+		// The directory allows an application 3,000 writes in 150 s in one tenant. The budget
+		// counts all calls, because it cannot tell which of them write to the directory. Microsoft
+		// publishes no limit for Exchange, so the plugin itself limits the rate of the cmdlets (see
+		// exchange.Limiter).
 		Budgets: []sdk.Budget{
 			{Key: "tenant", Limit: 3000, Window: 150 * time.Second},
 			// The message trace has a separate quota in each tenant. One call of Sent is one
@@ -76,8 +78,8 @@ func settingField(name, help string) sdk.Field {
 type settings struct {
 	loginURL, graphURL, exchangeURL string
 	graphScope, exchangeScope       string
-	home                            string
-	pacing                          float64
+	homeTenant                      string
+	cmdletsPerSecond                float64
 	credential                      login.Credential
 }
 
@@ -91,7 +93,7 @@ func readSettings(connection sdk.Connection) (settings, error) {
 	s := settings{
 		loginURL: strings.TrimRight(value("login_url"), "/"), graphURL: graph.BaseURL(value("graph_url")),
 		exchangeURL: strings.TrimRight(value("exchange_url"), "/"),
-		graphScope:  value("graph_scope"), exchangeScope: value("exchange_scope"), home: value("home_tenant"),
+		graphScope:  value("graph_scope"), exchangeScope: value("exchange_scope"), homeTenant: value("home_tenant"),
 		credential: login.Credential{
 			ClientID: value("client_id"), Secret: connection.Secrets["client_secret"], Certificate: connection.Secrets["client_certificate"],
 		},
@@ -101,18 +103,18 @@ func readSettings(connection sdk.Connection) (settings, error) {
 			return settings{}, misconfigured(name)
 		}
 	}
-	if !login.IsTenantName(s.home) {
+	if !login.IsTenantName(s.homeTenant) {
 		return settings{}, misconfigured("home_tenant")
 	}
 	var err error
-	if s.pacing, err = strconv.ParseFloat(value("pacing"), 64); err != nil {
+	if s.cmdletsPerSecond, err = strconv.ParseFloat(value("pacing"), 64); err != nil {
 		return settings{}, misconfigured("pacing")
 	}
 	return s, s.credential.Check()
 }
 
 func misconfigured(name string) error {
-	err := call.Refuse(fault.ServiceUnavailable, "the mail platform is not configured", "setting", name)
+	err := call.Refuse(fault.ServiceUnavailable, "a setting of the mail platform is missing or invalid", "setting", name)
 	err.RetryAfter = time.Minute
 	return err
 }

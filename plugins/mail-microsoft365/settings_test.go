@@ -64,7 +64,7 @@ func TestSettingsHaveDefaults(t *testing.T) {
 	}
 	if s.loginURL != "https://login.microsoftonline.com" || s.graphURL != "https://graph.microsoft.com/v1.0" ||
 		s.exchangeURL != "https://outlook.office365.us" || s.graphScope != "https://graph.microsoft.com/.default" ||
-		s.exchangeScope != "https://outlook.office365.com/.default" || s.pacing != 1 {
+		s.exchangeScope != "https://outlook.office365.com/.default" || s.cmdletsPerSecond != 1 {
 		t.Fatalf("got %+v", s)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 type transportConfig struct {
-	Disabled exchange.Bool `json:"SmtpClientAuthenticationDisabled"`
+	SMTPAuthDisabled exchange.Bool `json:"SmtpClientAuthenticationDisabled"`
 }
 
 // SMTPAuth implements sdk.MailTenant. If the setting has no value, the platform's default applies:
@@ -26,16 +26,16 @@ func (c *tenantClient) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 		return tenant.SMTPAuthUnknown, err
 	case len(rows) != 1:
 		return tenant.SMTPAuthUnknown, call.Broken("exchange", "transport_config")
-	case rows[0].Disabled.Set && !rows[0].Disabled.Value:
+	case rows[0].SMTPAuthDisabled.Set && !rows[0].SMTPAuthDisabled.Value:
 		return tenant.SMTPAuthEnabled, nil
 	default:
 		return tenant.SMTPAuthDisabled, nil
 	}
 }
 
-// EnableSMTPAuth implements sdk.MailTenant. The setting takes effect within minutes to an hour.
-// EnableSMTPAuth returns NotReady if the command was accepted but the setting is still disabled. If
-// the command was refused, it returns nil only if the setting is already enabled.
+// EnableSMTPAuth implements sdk.MailTenant. It can take minutes to an hour until the setting takes
+// effect. EnableSMTPAuth returns NotReady if the command was accepted but the setting is still
+// disabled. If the command was refused, it returns nil only if the setting is already enabled.
 func (c *tenantClient) EnableSMTPAuth(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

@@ -23,18 +23,19 @@ type traceRow struct {
 	Sender    exchange.Text `json:"SenderAddress"`
 	Recipient exchange.Text `json:"RecipientAddress"`
 	Status    exchange.Text
-	To        exchange.Text `json:"ToIP"`
+	ToIP      exchange.Text
 }
 
 var traceProperties = []string{"MessageTraceId", "Received", "SenderAddress", "RecipientAddress", "Status", "ToIP"}
 
-// sent returns the row in the port's type. Messages that a managed rule blocked must not count. A
-// row does not name a rule, but a blocked message never reached a different server, so its row has
-// no ToIP. A message that the recipient's server refused counts as sent.
+// sent returns the row in the port's type. Refused is true for a message that a rule blocked,
+// because such a message must not count. A row does not name a rule, but a blocked message never
+// reached a different server, so its row has no ToIP. A message that the recipient's server refused
+// counts as sent.
 func (r traceRow) sent() sendlimit.Sent {
 	return sendlimit.Sent{
 		Message: string(r.ID), Sender: string(r.Sender), At: r.Received.Time,
-		Refused: equalFold(string(r.Status), exchange.Failed) && r.To == "",
+		Refused: equalFold(string(r.Status), exchange.Failed) && r.ToIP == "",
 	}
 }
 
@@ -58,8 +59,8 @@ type tracePosition struct {
 	Recipient string    `json:"r,omitempty"`
 }
 
-// Sent implements sdk.MailTenant. One call sends one request, because each request counts in a
-// quota of the tenant. It reads the trace backwards, the newest message first.
+// Sent implements sdk.MailTenant. Sent reads one page in each call, because each request counts in
+// a quota of the tenant. It reads the trace backwards, the newest message first.
 func (c *tenantClient) Sent(ctx context.Context, query sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	position, ok := parseCursor(query.Cursor)
 	batches := slices.Collect(slices.Chunk(query.Senders, maxTraceSenders))
@@ -74,7 +75,7 @@ func (c *tenantClient) Sent(ctx context.Context, query sendlimit.TraceQuery) (se
 	if begin.Before(query.From) {
 		begin = query.From
 	}
-	rows, warned, err := exchange.InvokePage[traceRow](ctx, c.exchange, exchange.Command{
+	rows, mayHaveMore, err := exchange.InvokePage[traceRow](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetMessageTrace, Select: traceProperties,
 		Parameters: position.parameters(begin, end, batches[position.Batch]),
 	})
@@ -91,7 +92,7 @@ func (c *tenantClient) Sent(ctx context.Context, query sendlimit.TraceQuery) (se
 			trace.Sent = append(trace.Sent, s)
 		}
 	}
-	next, hasMore, err := position.next(rows, warned)
+	next, hasMore, err := position.next(rows, mayHaveMore)
 	switch {
 	case err != nil || hasMore:
 	case position.Batch+1 < len(batches):
@@ -131,11 +132,11 @@ func (p tracePosition) parameters(begin, end time.Time, senders []string) map[st
 	return body
 }
 
-// next returns the position of the page after these rows. hasMore is false after the last page. If
-// an answer is truncated, the platform adds a warning. If the warning has a different reason, the
-// next page contains only the last row again, and the next call of next returns false.
-func (p tracePosition) next(rows []traceRow, warned bool) (next tracePosition, hasMore bool, err error) {
-	if !warned || len(rows) == 0 {
+// next returns the position of the page after these rows. hasMore is false after the last page. The
+// platform adds a warning to a truncated answer. A warning can also have a different reason. The
+// next page then contains only the last row again, and next returns false for that page.
+func (p tracePosition) next(rows []traceRow, mayHaveMore bool) (next tracePosition, hasMore bool, err error) {
+	if !mayHaveMore || len(rows) == 0 {
 		return tracePosition{}, false, nil
 	}
 	last := rows[len(rows)-1]

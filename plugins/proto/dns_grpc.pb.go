@@ -33,7 +33,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type DNSProviderClient interface {
-	// Check reports whether the provider accepts the credential, and how many zones it has access to.
+	// Check tests the credential and returns the number of zones to which it has access.
 	Check(ctx context.Context, in *DNSCheckRequest, opts ...grpc.CallOption) (*DNSReach, error)
 	Zone(ctx context.Context, in *ZoneRequest, opts ...grpc.CallOption) (*DNSZone, error)
 	Records(ctx context.Context, in *ZoneRecordsRequest, opts ...grpc.CallOption) (*RecordSets, error)
@@ -92,7 +92,7 @@ func (c *dNSProviderClient) Apply(ctx context.Context, in *ApplyRequest, opts ..
 // All implementations must embed UnimplementedDNSProviderServer
 // for forward compatibility.
 type DNSProviderServer interface {
-	// Check reports whether the provider accepts the credential, and how many zones it has access to.
+	// Check tests the credential and returns the number of zones to which it has access.
 	Check(context.Context, *DNSCheckRequest) (*DNSReach, error)
 	Zone(context.Context, *ZoneRequest) (*DNSZone, error)
 	Records(context.Context, *ZoneRecordsRequest) (*RecordSets, error)

@@ -247,9 +247,9 @@ type Description struct {
 	Fields       []*Field               `protobuf:"bytes,6,rep,name=fields,proto3" json:"fields,omitempty"`
 	NameServers  []string               `protobuf:"bytes,7,rep,name=name_servers,json=nameServers,proto3" json:"name_servers,omitempty"`
 	Budgets      []*Budget              `protobuf:"bytes,8,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// The fields that belong to a capability. A field that no capability needs is always required.
+	// The fields that each capability requires. Capabilities that are not in the map require none.
 	Needs        map[string]*FieldNames `protobuf:"bytes,9,rep,name=needs,proto3" json:"needs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	FaultDomain  string                 `protobuf:"bytes,10,opt,name=fault_domain,json=faultDomain,proto3" json:"fault_domain,omitempty"`    // empty: the provider as a whole, or "credential"
+	FaultDomain  string                 `protobuf:"bytes,10,opt,name=fault_domain,json=faultDomain,proto3" json:"fault_domain,omitempty"`    // "credential", or empty for the provider as a whole
 	MailPlatform *PlatformFacts         `protobuf:"bytes,11,opt,name=mail_platform,json=mailPlatform,proto3" json:"mail_platform,omitempty"` // only for a mail platform
 	// The hosts that the plugin connects to. Empty if the plugin may connect to any host.
 	Hosts         []string `protobuf:"bytes,12,rep,name=hosts,proto3" json:"hosts,omitempty"`
@@ -374,14 +374,15 @@ func (x *Description) GetHosts() []string {
 // PlatformFacts is what the host must know about a mail platform before it makes a call.
 type PlatformFacts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Suffixes of the domain names that the platform assigns to tenants, such as "example.net". Callers cannot add such a domain.
+	// Suffixes of the domain names that the platform assigns to tenants, such as "example.net".
+	// Callers cannot add such a domain.
 	BuiltinDomains []string `protobuf:"bytes,1,rep,name=builtin_domains,json=builtinDomains,proto3" json:"builtin_domains,omitempty"`
-	// Domains of the platform's hosts, each with a leading dot. They identify
-	// records that the platform specified earlier.
+	// Domains of the platform's hosts, each with a leading dot. They identify records that the
+	// platform specifies now or specified earlier.
 	ExchangeHosts     []string `protobuf:"bytes,2,rep,name=exchange_hosts,json=exchangeHosts,proto3" json:"exchange_hosts,omitempty"`             // in MX records
 	SigningHosts      []string `protobuf:"bytes,3,rep,name=signing_hosts,json=signingHosts,proto3" json:"signing_hosts,omitempty"`                // targets of DKIM records
 	VerificationHosts []string `protobuf:"bytes,4,rep,name=verification_hosts,json=verificationHosts,proto3" json:"verification_hosts,omitempty"` // in MX records that only prove ownership
-	// The setting with the id of the application that administrators approve.
+	// The name of the setting with the id of the application that administrators approve.
 	ApplicationField string `protobuf:"bytes,5,opt,name=application_field,json=applicationField,proto3" json:"application_field,omitempty"`
 	// Sentences for administrators: how to withdraw the consent, and where to find mail flow rules
 	// that tenantry did not delete.
@@ -530,7 +531,7 @@ type Field struct {
 	Required bool                   `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
 	Default  string                 `protobuf:"bytes,4,opt,name=default,proto3" json:"default,omitempty"`
 	Help     string                 `protobuf:"bytes,5,opt,name=help,proto3" json:"help,omitempty"`
-	// Whether the account sets the value, with its integration. If not, the operator sets it.
+	// True if an account sets the field in its connection. Otherwise the operator sets it.
 	Account       bool `protobuf:"varint,6,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -745,8 +746,8 @@ func (x *Connection) GetSecrets() map[string][]byte {
 type Outcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          Outcome_Kind           `protobuf:"varint,1,opt,name=kind,proto3,enum=tenantry.plugin.v1.Outcome_Kind" json:"kind,omitempty"`
-	Code          string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`     // name of the published refusal, or empty
-	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"` // safe to show a caller
+	Code          string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`     // name of the published error code, or empty
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"` // safe to show to a caller
 	Cause         string                 `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`   // a classification from the provider, never a message
 	RetryAfter    *durationpb.Duration   `protobuf:"bytes,5,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields

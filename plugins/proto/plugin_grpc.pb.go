@@ -34,7 +34,7 @@ const (
 //
 // Plugin is the service that every plugin must serve.
 type PluginClient interface {
-	// Describe returns the name and version of the plugin, and the settings it needs.
+	// Describe returns the description of the plugin.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*Description, error)
 	// ShareWaits shares the waits of the plugin with its processes in all replicas. The host opens
 	// the stream after the start, and the stream lasts until the process ends. On it the plugin
@@ -80,7 +80,7 @@ type Plugin_ShareWaitsClient = grpc.BidiStreamingClient[WaitAnswer, WaitRequest]
 //
 // Plugin is the service that every plugin must serve.
 type PluginServer interface {
-	// Describe returns the name and version of the plugin, and the settings it needs.
+	// Describe returns the description of the plugin.
 	Describe(context.Context, *DescribeRequest) (*Description, error)
 	// ShareWaits shares the waits of the plugin with its processes in all replicas. The host opens
 	// the stream after the start, and the stream lasts until the process ends. On it the plugin

@@ -485,8 +485,8 @@ func (x *StartSignInRequest) GetAddress() string {
 
 type SendingSignIn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`   // empty where the platform has no sessions
-	Url           []byte                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"` // anyone who has it can use it
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`   // empty if the platform has no sessions
+	Url           []byte                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"` // everyone who has the URL can use it
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -35,7 +35,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type SendingPlatformClient interface {
-	// Check reports whether the platform accepts the credential, and which workspaces it has access to.
+	// Check tests the credential and returns the workspaces to which it has access.
 	Check(ctx context.Context, in *SendingCheckRequest, opts ...grpc.CallOption) (*SendingReach, error)
 	Account(ctx context.Context, in *SendingAccountRequest, opts ...grpc.CallOption) (*SendingAccount, error)
 	Accounts(ctx context.Context, in *SendingAccountsRequest, opts ...grpc.CallOption) (*SendingPage, error)
@@ -116,7 +116,7 @@ func (c *sendingPlatformClient) Remove(ctx context.Context, in *RemoveRequest, o
 // All implementations must embed UnimplementedSendingPlatformServer
 // for forward compatibility.
 type SendingPlatformServer interface {
-	// Check reports whether the platform accepts the credential, and which workspaces it has access to.
+	// Check tests the credential and returns the workspaces to which it has access.
 	Check(context.Context, *SendingCheckRequest) (*SendingReach, error)
 	Account(context.Context, *SendingAccountRequest) (*SendingAccount, error)
 	Accounts(context.Context, *SendingAccountsRequest) (*SendingPage, error)

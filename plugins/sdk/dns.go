@@ -16,7 +16,8 @@ import (
 var errMalformedText = errors.New("malformed TXT content")
 
 // QuoteText returns a text in the format of zone files (RFC 1035, 5.1). The result consists of
-// quoted strings of at most 255 bytes, with \DDD for each byte that is not printable ASCII.
+// quoted strings. Each string stands for at most 255 bytes of the text. Quotes and backslashes are
+// escaped with a backslash, and bytes that are not printable ASCII with \DDD.
 func QuoteText(text string) string {
 	var b strings.Builder
 	for i, chunk := range dns.Chunks(text) {
@@ -39,9 +40,9 @@ func QuoteText(text string) string {
 	return b.String()
 }
 
-// UnquoteText returns the joined strings of a TXT content in the format of zone files. Content that
-// does not begin with a quote is returned unchanged. UnquoteText fails if quotes or escapes are
-// malformed.
+// UnquoteText joins the quoted strings of a TXT content in the format of zone files, and returns
+// the text. Content that does not begin with a quote is returned unchanged. UnquoteText fails if
+// quotes or escapes are malformed.
 func UnquoteText(content string) (string, error) {
 	if !strings.HasPrefix(content, `"`) {
 		return content, nil
@@ -102,7 +103,7 @@ func ReadContent(of dns.Type, content string) (string, error) {
 	case dns.MX:
 		preference, host, ok := strings.Cut(strings.TrimSpace(content), " ")
 		if !ok {
-			return "", fmt.Errorf("an MX without a preference")
+			return "", errors.New("the MX content has no preference")
 		}
 		return preference + " " + PlainName(strings.TrimSpace(host)), nil
 	default:
@@ -151,8 +152,8 @@ func ReadBack(ctx context.Context, p DNSProvider, zone dns.Zone, changes []dns.C
 	return sets, nil
 }
 
-// SetsAfter returns, for each change, the record set of its name and type in sets.
-// DNSProvider.Apply returns this list.
+// SetsAfter returns for each change the record set in sets that has the name and type of the
+// change. DNSProvider.Apply returns this list.
 func SetsAfter(sets []dns.RRSet, changes []dns.Change) []dns.RRSet {
 	var after []dns.RRSet
 	for _, c := range changes {
@@ -162,8 +163,8 @@ func SetsAfter(sets []dns.RRSet, changes []dns.Change) []dns.RRSet {
 }
 
 // ZoneLocks serializes the writes to a zone within this process. It is for providers that need one
-// call to compare the zone and another call to write it. There is a fixed number of locks, so two
-// zones may have the same lock.
+// request to compare the zone and a second request to write it. There is a fixed number of locks,
+// so two zones may have the same lock.
 type ZoneLocks struct {
 	seed  maphash.Seed
 	locks [256]chan struct{}

@@ -21,10 +21,10 @@ import (
 )
 
 // MaxAnswer is the default limit for the body of a provider's answer, in bytes after decompression.
-// WithMaxAnswer changes it for a call.
+// WithMaxAnswer changes the limit for one call.
 const MaxAnswer = 1 << 20
 
-// ErrAnswerTooLarge is the error if an answer is longer than its limit.
+// ErrAnswerTooLarge is the error of reading an answer that is longer than its limit.
 var ErrAnswerTooLarge = errors.New("the provider's answer is too large")
 
 type maxAnswerKey struct{}
@@ -65,10 +65,11 @@ func newTransport() *http.Transport {
 // Description.Hosts. Nothing was sent.
 var ErrHostNotNamed = errors.New("the description of the plugin does not name this host")
 
-// LimitHosts returns a transport that sends only requests to the hosts of Description.Hosts, and
-// fails with ErrHostNotNamed for other requests. The context of a request must be derived from the
-// context of the call, because the allowed hosts depend on the fields of the call. The clients of
-// this package use LimitHosts.
+// LimitHosts returns a transport that sends requests only to the hosts of Description.Hosts. It
+// fails with ErrHostNotNamed for a request to a different host. If Description.Hosts is empty, it
+// sends every request. The context of a request must be derived from the context of the call,
+// because the allowed hosts depend on the fields of the call. The clients of this package use
+// LimitHosts.
 func LimitHosts(next http.RoundTripper) http.RoundTripper { return hostLimiter{next} }
 
 type hostLimiter struct{ next http.RoundTripper }
@@ -83,9 +84,10 @@ func (l hostLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.next.RoundTrip(r)
 }
 
-// urlHider wraps the tracing transport and hides the path and the query of a request from it. They
-// contain customers' domains, mailboxes and tenants, so a span must not contain them. urlRestorer
-// is the transport below the tracing transport. It restores the URL.
+// urlHider wraps the tracing transport and hides the path and the query of a request from this
+// transport. The path and the query can contain customers' domains, mailboxes and tenants, so a
+// span must not contain them. urlRestorer is the transport below the tracing transport. It restores
+// the URL.
 type (
 	urlHider    struct{ next http.RoundTripper }
 	urlRestorer struct{ next http.RoundTripper }
@@ -108,8 +110,8 @@ func (u urlRestorer) RoundTrip(r *http.Request) (*http.Response, error) {
 // default.
 type bodyLimiter struct{ next http.RoundTripper }
 
-func (c bodyLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := c.next.RoundTrip(r)
+func (l bodyLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,9 @@ import (
 type (
 	// TenantID is the id of a tenant.
 	TenantID = tenant.GUID
-	// TenantProfile has the names of a tenant.
+	// TenantProfile has the name of a tenant and the names of its built-in and default domains.
 	TenantProfile = tenant.Profile
-	// AdministratorSignIn is one sign-in of an administrator, by an authorization code with PKCE.
+	// AdministratorSignIn is an alias of SignIn.
 	AdministratorSignIn = ports.SignIn
 	// Administrator is a person who has signed in with the role that can give consent.
 	Administrator = tenant.Administrator
@@ -45,13 +45,13 @@ type (
 	SendRule = sendlimit.Rule
 	// TraceQuery selects messages of the message trace.
 	TraceQuery = sendlimit.TraceQuery
-	// Trace is a page of the message trace.
+	// Trace is one page of the message trace.
 	Trace = sendlimit.Trace
 	// SentMessage is one row of the message trace.
 	SentMessage = sendlimit.Sent
 )
 
-// The states of a Preparation, its steps, and the states of SMTPAuth.
+// The states of a Preparation, two of its steps, and two of the states of SMTPAuth.
 const (
 	PreparationPending = tenant.BootstrapPending
 	PreparationReady   = tenant.BootstrapReady
@@ -74,8 +74,8 @@ func DomainNotFound(cause string) error {
 }
 
 // RefusedAs returns a refusal with a published error code of core/fault. The comment of each method
-// lists the codes that it may return. detail is for callers. For a code that does not exist,
-// RefusedAs returns a Broken outcome.
+// in package ports lists the codes that the method may return. Callers of tenantry see detail. For
+// a code that does not exist, RefusedAs returns a Broken outcome.
 func RefusedAs(code, cause, detail string) error {
 	published, ok := fault.ByName(code)
 	if !ok {
@@ -85,7 +85,7 @@ func RefusedAs(code, cause, detail string) error {
 }
 
 // WaitsFor returns the error for a call that the provider cannot perform yet, because the provider
-// has not finished a task. The call has changed nothing. The host repeats it.
+// has not finished a task. The call has changed nothing. The host repeats the call.
 func WaitsFor(cause, detail string) error {
 	return &outcome.Error{Kind: outcome.NotReady, Cause: cause, Detail: detail}
 }

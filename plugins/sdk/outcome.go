@@ -15,15 +15,15 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Outcome is the error of a failed call to a provider. It says whether the call had an effect and
-// whether to retry it. The error of a call can be an Outcome or wrap an Outcome. The functions of
-// this package create the common outcomes.
+// Outcome is the error of a failed call to a provider. It says why the call failed and what is
+// known about its effect. The error of a call can be an Outcome or wrap an Outcome. The functions
+// of this package create the common outcomes.
 type Outcome = outcome.Error
 
-// OutcomeKind says why a call failed, and whether it had an effect.
+// OutcomeKind says why a call failed and what is known about its effect.
 type OutcomeKind = outcome.Kind
 
-// The kinds of outcomes. docs/plugins.md says when to use each.
+// The kinds of outcomes. docs/plugins.md says when to use each kind.
 const (
 	Refused   = outcome.Refused
 	NotReady  = outcome.NotReady
@@ -44,7 +44,7 @@ func OutcomeOf(err error) Outcome {
 	return Outcome{}
 }
 
-// NewSecret returns a Secret with the given text. It is meant for tests.
+// NewSecret returns a Secret with the given text. It is for tests.
 func NewSecret(value string) Secret { return secret.New(value) }
 
 // Misconfigured returns a refusal for a connection with an invalid setting. The plugin returns it
@@ -53,8 +53,8 @@ func Misconfigured(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: outcome.CauseSetting + setting, Detail: setting + ": " + detail}
 }
 
-// NotServed returns a refusal for a setting that the provider cannot serve. Unlike Misconfigured,
-// the plugin learns this from an answer of the provider.
+// NotServed returns a refusal for a setting whose value does not work at the provider. Unlike with
+// Misconfigured, the plugin learns this from the provider.
 func NotServed(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "not_served", Detail: setting + ": " + detail}
 }
@@ -84,7 +84,7 @@ func RequestRefused(cause string) error {
 }
 
 // BrokenAnswer returns the error for an answer that cannot be parsed, or that reports an internal
-// error.
+// error of the provider.
 func BrokenAnswer(cause string) error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: cause, Detail: "the provider answered with an error"}
 }
@@ -101,10 +101,11 @@ func UnknownEffect(cause string) error {
 }
 
 // TransportError classifies the error of a request that got no complete answer. The request changed
-// nothing if no connection could be opened, if Waits refused it, or for ErrPrivateAddress and
-// ErrHostNotNamed. After a cancellation or a timeout, even while the connection is being opened,
-// the effect of the request is unknown. The effect is also unknown after any other error of the
-// connection. An answer over its limit becomes AnswerTooLarge.
+// nothing if the connection could not be opened, if Waits refused the request, or if the error is
+// ErrPrivateAddress or ErrHostNotNamed. After a cancellation or a timeout, TransportError returns
+// an UnknownEffect error, even if the connection was not open yet. It also returns an UnknownEffect
+// error for every other error of the connection. For an answer that is longer than its limit, it
+// returns AnswerTooLarge.
 func TransportError(err error) error {
 	var opErr *net.OpError
 	var netErr net.Error
@@ -131,8 +132,8 @@ func TransportError(err error) error {
 }
 
 // StatusError returns the error for the HTTP statuses that have the same meaning at every provider:
-// 408, 429, and 500 or higher. It returns nil for other statuses. now is the current time, which is
-// needed for a Retry-After with a date.
+// 408, 429, and 500 or higher. It returns nil for other statuses. now is the current time.
+// StatusError needs it for a Retry-After with a date.
 func StatusError(status int, h http.Header, now time.Time) error {
 	failure := &outcome.Error{Cause: "status " + strconv.Itoa(status), RetryAfter: RetryAfter(h, now)}
 	switch {

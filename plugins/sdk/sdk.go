@@ -12,7 +12,7 @@
 //   - outcome.go: the errors that a provider returns.
 //   - waits.go: Waits, which refuses calls while a Retry-After applies.
 //   - http.go: HTTP clients and dialers for the calls to a provider.
-//   - mail.go: for mail platforms: types and errors.
+//   - mail.go: for mail platforms: types and errors. RefusedAs and WaitsFor are for all plugins.
 //   - zone.go: for DNS providers: zones, record sets and changes.
 //   - dns.go: for DNS providers: record contents, and a lock for each zone.
 //   - telemetry.go: traces and log lines.
@@ -55,7 +55,7 @@ type (
 	Description = wire.Description
 	// Field is a setting or a field of a credential in a Description.
 	Field = wire.Field
-	// PlatformFacts contains the facts about a mail platform that the host needs without a call of
+	// PlatformFacts contains the facts about a mail platform that the host needs without a call to
 	// the plugin.
 	PlatformFacts = platform.Facts
 	// PlatformHosts are the domains of a mail platform's hosts, each with a leading dot.
@@ -69,15 +69,14 @@ type Plugin struct {
 	Describe Description
 	// Mail returns the mail platform for one call. Many calls have the same Connection. The
 	// function may keep tokens and HTTP connections between calls, keyed by Connection.Fingerprint.
-	// It must not keep secrets.
+	// It must not keep the secrets of the Connection.
 	Mail func(Connection) (MailPlatform, error)
 	// DNS returns the DNS provider for one call. The rules of Mail apply.
 	DNS func(Connection) (DNSProvider, error)
 	// Sending returns the sending platform for one call. The rules of Mail apply.
 	Sending func(Connection) (SendingPlatform, error)
-	// Simulator returns a handler that simulates the provider's API on a loopback address. It is
-	// nil if the plugin has no simulator. Most checks of `tenantry plugin test` are then skipped.
-	// See package simulate.
+	// Simulator returns a handler that simulates the provider's API. Simulator is nil if the plugin
+	// has no simulator. `tenantry plugin test` then skips most checks. See package simulate.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)
 	// Waits contains the waits that the provider asked for. The host shares these waits with later
 	// processes of this plugin and, if Redis is configured, with its processes in all replicas.
@@ -91,11 +90,11 @@ type (
 	Reach = integration.Reach
 	// Workspace is a workspace of a sending platform.
 	Workspace = integration.Workspace
-	// Account is a mail account on the platform.
+	// Account is a mailbox that is connected to a sending platform.
 	Account = integration.Account
 	// AccountState is the state of an Account.
 	AccountState = integration.AccountState
-	// Page is one page of accounts.
+	// Page is one page of a list of Accounts.
 	Page = integration.Page
 	// SignInSession is a session for signing a mailbox in.
 	SignInSession = integration.SignIn
@@ -122,14 +121,14 @@ const (
 	CanDisconnect = integration.CanDisconnect
 )
 
-// FaultCredential is a value of Description.FaultDomain. It says that each credential has its own
-// server, so that each credential gets its own circuit breaker.
+// FaultCredential is a value of Description.FaultDomain. It says that the provider has its own
+// server for each credential. The host then uses one circuit breaker for each credential.
 const FaultCredential = wire.FaultCredential
 
 // SameAddress reports whether a and b are the same mail address.
 func SameAddress(a, b string) bool { return integration.SameAddress(a, b) }
 
-// SignInLink reports whether an authorization URL leads to one of the hosts and uses https. The URL
-// of a loopback address may also use http, for simulators. SendingPlatform.StartSignIn must not
-// return any other link.
+// SignInLink reports whether an authorization URL leads to one of the hosts and uses https. A URL
+// with a loopback address may also use http, for simulators. SendingPlatform.StartSignIn must
+// return only links for which SignInLink is true.
 func SignInLink(link string, hosts []string) bool { return integration.IsAllowedAuthURL(link, hosts) }

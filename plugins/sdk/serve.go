@@ -37,8 +37,8 @@ func Serve(p Plugin) {
 	os.Exit(runCommand(p, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// serveHost answers the host until the host exits or asks the plugin to stop. It returns the exit
-// code.
+// serveHost answers the calls of the host until the host exits or asks the plugin to stop. It
+// returns the exit code.
 func serveHost(plugin Plugin) int {
 	// Service managers often signal all processes of a service. The plugin ignores these signals,
 	// because the host needs the plugin until the host has answered its own last request.
@@ -94,10 +94,9 @@ func describe(d Description, stdout, stderr io.Writer) int {
 	return exitDone
 }
 
-// watchStdin returns a channel that is closed at the end of standard input. The host has the other
-// end of the pipe open, and the kernel closes that end if the host is killed. Only a pipe or a
-// socket has such an end. If standard input is a terminal or /dev/null, for example, the channel is
-// never closed.
+// watchStdin returns a channel that is closed at the end of standard input. The process that
+// started the plugin keeps the other side of the pipe open. The kernel closes that side if the
+// process is killed. If standard input is not a pipe or a socket, the channel is never closed.
 func watchStdin(stdin *os.File) <-chan struct{} {
 	closed := make(chan struct{})
 	info, err := stdin.Stat()
@@ -111,7 +110,7 @@ func watchStdin(stdin *os.File) <-chan struct{} {
 	return closed
 }
 
-// The JSON documents that `describe` prints. Builds and scripts read them.
+// The JSON document that `describe` prints, and its parts. Builds and scripts read it.
 type (
 	descriptionDoc struct {
 		Name         string              `json:"name"`

@@ -24,7 +24,7 @@ import (
 type simulatorFlags struct{ listen, dataDir, worldURL string }
 
 // runSimulator runs the command `simulate`. It serves the simulator until SIGTERM, SIGINT or the
-// end of standard input, and returns the exit code.
+// end of standard input (see watchStdin), and returns the exit code.
 func runSimulator(p Plugin, args []string, stdout, stderr io.Writer) int {
 	flags, err := parseSimulatorFlags(args, stderr)
 	if err != nil {

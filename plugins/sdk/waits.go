@@ -30,7 +30,8 @@ type Waits struct {
 	host  ports.Waits          // nil until the host shares its waits
 }
 
-// NewWaits returns Waits that refuse nothing yet. now is the clock. If it is nil, time.Now is used.
+// NewWaits returns Waits that refuse nothing yet. now returns the current time. If now is nil,
+// Waits uses time.Now.
 func NewWaits(now func() time.Time) *Waits {
 	if now == nil {
 		now = time.Now
@@ -102,8 +103,8 @@ func (w *Waits) Check(ctx context.Context, scopes ...string) error {
 // has to wait.
 const CauseHeldBack = outcome.CauseHeldBack
 
-// Observe makes the calls of a scope wait if a response with this status and header asks for it:
-// 429 or 503 with Retry-After.
+// Observe makes the calls of a scope wait if a response asks for a pause. Such a response has the
+// status 429 or 503 and a Retry-After in its header h.
 func (w *Waits) Observe(ctx context.Context, scope string, status int, h http.Header) {
 	if w == nil || status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
 		return
@@ -111,9 +112,9 @@ func (w *Waits) Observe(ctx context.Context, scope string, status int, h http.He
 	w.Extend(ctx, scope, RetryAfter(h, w.now()))
 }
 
-// Client returns a copy of c for the calls of one scope. The copy does not send a request while the
-// scope has to wait, and calls Observe with each response. If it does not send a request, it
-// returns an error, which TransportError converts to a Throttled outcome.
+// Client returns a copy of c for the calls of one scope. The copy calls Observe with each response.
+// While the scope has to wait, it sends no request and returns an error. TransportError converts
+// this error to a Throttled outcome.
 func (w *Waits) Client(c *http.Client, scope string) *http.Client {
 	limited := *c
 	limited.Transport = refusingTransport{cmp.Or(c.Transport, http.DefaultTransport), w, scope}
@@ -137,8 +138,8 @@ func (t refusingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// maxWait is the longest wait. A longer wait is probably a mistake of the provider, so it is
-// shortened to maxWait.
+// maxWait is the longest wait that RetryAfter returns. A longer wait is probably a mistake of the
+// provider.
 const maxWait = time.Hour
 
 // RetryAfter returns the wait that the header Retry-After asks for. The header contains seconds or

@@ -6,14 +6,14 @@ import "github.com/tenantry/tenantry/core/dns"
 
 // The types of the parameters and results of a DNSProvider.
 type (
-	// Zone is a zone at the provider. ID is the provider's id of the zone. Only the plugin reads
-	// ID. Name is the apex. Idle is the reason why the provider does not publish the zone, or
-	// empty.
+	// Zone is a zone at the provider. ID is the provider's id of the zone. The host does not
+	// interpret ID. Name is the apex. Idle is the reason why the provider does not publish the
+	// zone, or empty.
 	Zone = dns.Zone
 	// RRSet is a record set: all Values of one Name and Type, and their TTL in seconds. Names are
-	// fully qualified, in lower case, without the final dot. A TXT value is its text without
-	// quotes, a CNAME or NS value a name, and an MX value "preference host". Synthesised is only
-	// for the host.
+	// fully qualified, in lower case, without the final dot. A TXT value is the text without
+	// quotes. A CNAME or NS value is a name. An MX value is "preference host". Only the host uses
+	// Synthesised.
 	RRSet = dns.RRSet
 	// RecordType is the type of a record, such as TXT.
 	RecordType = dns.Type
@@ -23,7 +23,7 @@ type (
 	Change = dns.Change
 )
 
-// The record types that tenantry reads or writes.
+// Some of the record types that tenantry reads or writes.
 const (
 	TXT   = dns.TXT
 	MX    = dns.MX
@@ -35,7 +35,8 @@ const (
 // IsNoZone reports whether err is or wraps an error of NoZone.
 func IsNoZone(err error) bool { return dns.IsNoZone(err) }
 
-// NoZone returns the error of DNSProvider.Zone for a zone that the credential cannot access.
+// NoZone returns the error that DNSProvider.Zone returns for a zone that the credential cannot
+// access.
 func NoZone() error { return dns.NoZoneError() }
 
 // ZoneChanged returns the error of a write that was refused because the zone has changed after the
@@ -49,8 +50,9 @@ func ZoneChanged() error { return dns.ChangedError() }
 func Overlapped() error { return dns.OverlappedError() }
 
 // CheckChanges returns an error if changes contain a change that no plugin may write. These are
-// changes of names outside the zone, changes of the zone's own NS and SOA sets, and two changes of
-// one set. Call it first in DNSProvider.Apply.
+// changes of a set that the zone cannot hold, of an SOA set, or of the zone's own NS set. A set of
+// several CNAMEs, two changes of one set, and a change of a set's name or type are also not
+// allowed. Call CheckChanges first in DNSProvider.Apply.
 func CheckChanges(zone string, changes []Change) error { return dns.CheckChanges(zone, changes) }
 
 // Outstanding returns the changes that the zone does not have yet. current contains the zone's

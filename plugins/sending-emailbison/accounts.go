@@ -50,9 +50,9 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 	return sdk.Account{}, sdk.BrokenAnswer("emailbison search finds everybody")
 }
 
-// Accounts implements sdk.SendingPlatform. The cursor has the page number and the total at the time
-// of the previous page. If the total is smaller now, an account may have moved to a page that was
-// read before. Then Accounts fails with Broken.
+// Accounts implements sdk.SendingPlatform. The cursor has the page number, and the total number of
+// accounts at the time of the previous page. If the total is smaller now, an account may have moved
+// to a page that was read before. Then Accounts fails with Broken.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	number, previousTotal := 1, 0
 	if cursor != "" {
@@ -132,8 +132,8 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	return asOutcome(err)
 }
 
-// StartSignIn implements sdk.SendingPlatform. It always fails. Mailboxes can be connected to
-// EmailBison only in its dashboard or its uploader, a page that connects many mailboxes.
+// StartSignIn implements sdk.SendingPlatform. It always fails. Mailboxes of Microsoft 365 can be
+// connected only in EmailBison's dashboard or its uploader, a page that connects many mailboxes.
 func (p *platform) StartSignIn(context.Context, string) (sdk.SignInSession, error) {
 	return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 }

@@ -121,8 +121,8 @@ type listPage[T any] struct {
 
 // readPage returns the entries of page number of a list, whether more pages follow, and the total
 // number of entries. It fails with Broken if the answer does not contain the requested page number.
-// Otherwise its caller could take one page for the whole list, and report all other accounts as
-// removed.
+// Without this check, the caller could take one page for the whole list, and report all other
+// accounts as removed.
 func readPage[T any](ctx context.Context, p *platform, path string, number int, search string) (entries []T, hasMore bool, total int, err error) {
 	query := url.Values{"page": {strconv.Itoa(number)}, "per_page": {strconv.Itoa(perPage)}}
 	if search != "" {

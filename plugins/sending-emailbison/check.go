@@ -57,7 +57,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	case listed:
 		return sdk.Reach{}, nil // the instance lists no workspace
 	case p.workspace != "":
-		return sdk.Reach{}, sdk.NotServed("workspace_id", "the instance does not tell the workspace of the token: leave it out")
+		return sdk.Reach{}, sdk.NotServed("workspace_id", "the instance does not report the workspace of the token: leave workspace_id out")
 	default:
 		return sdk.Reach{Workspaces: []sdk.Workspace{{}}}, nil
 	}

@@ -23,12 +23,12 @@ func description() sdk.Description {
 		Hosts:        []string{"{instance_url}", "{api_key}"},
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "token of the type api-user, alone or as https://instance#token"},
-			{Name: "instance_url", Account: true, Help: "the customer's EmailBison, as https://send.example.com; not needed where api_key names it"},
-			{Name: "workspace_id", Account: true, Help: "id of the workspace that the token is expected to be of"},
+			{Name: "instance_url", Account: true, Help: "URL of the customer's EmailBison, such as https://send.example.com; not needed if api_key contains it"},
+			{Name: "workspace_id", Account: true, Help: "id of the workspace to which the token must belong"},
 			{Name: "allow_private", Default: "false", Help: "call instances on private addresses too, and on loopback by http; for test systems"},
 		},
 		// The limit of 3,000 calls per minute for an instance is an assumption (see README.md). All
-		// customers of the instance share it.
+		// customers of the instance share it, so the budget of one credential is lower.
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: 10, Window: time.Second,
 			Costs: map[string]int{"check": 2}, // GET /users and GET /workspaces/v1.1
@@ -63,7 +63,7 @@ type platform struct {
 func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	allowPrivate, err := strconv.ParseBool(cmp.Or(connection.Settings["allow_private"], "false"))
 	if err != nil {
-		return nil, sdk.Misconfigured("allow_private", "it is true or false")
+		return nil, sdk.Misconfigured("allow_private", "it must be true or false")
 	}
 	p := &platform{http: s.public, workspace: connection.Settings["workspace_id"]}
 	if allowPrivate {

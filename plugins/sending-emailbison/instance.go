@@ -24,7 +24,7 @@ func readCredential(connection sdk.Connection, allowPrivate bool) (instance stri
 	if strings.Contains(tokenText, "://") {
 		inKey, rest, hasToken := strings.Cut(tokenText, "#")
 		if !hasToken {
-			return "", token, sdk.Misconfigured("api_key", "an instance is given as https://instance#token")
+			return "", token, sdk.Misconfigured("api_key", "a URL must be followed by # and the token, as in https://instance#token")
 		}
 		candidates, tokenText = append(candidates, inKey), rest
 	}
@@ -47,10 +47,10 @@ func readCredential(connection sdk.Connection, allowPrivate bool) (instance stri
 	return instance, sdk.NewSecret(tokenText), nil
 }
 
-// parseInstance returns the scheme and host of an instance. ok is false if text is not allowed. The
-// scheme must be https, because requests contain the token. If allowPrivate is true, http is
-// allowed for loopback addresses, because the simulator uses http. The guarded HTTP client checks
-// the address when it connects.
+// parseInstance returns the scheme and host of an instance. ok is false if text is not an allowed
+// instance. The scheme must be https, because requests contain the token. If allowPrivate is true,
+// http is allowed for loopback addresses, because the simulator uses http. The guarded HTTP client
+// checks the address when it connects.
 func parseInstance(text string, allowPrivate bool) (instance string, ok bool) {
 	if !strings.Contains(text, "://") {
 		text = "https://" + text

@@ -52,7 +52,7 @@ func (p *platform) workspaceOfAccounts(ctx context.Context) (string, error) {
 	case len(listed.Items) > 0:
 		return listed.Items[0].Organization, nil
 	case p.workspace != "":
-		return "", sdk.NotServed("workspace_id", "the key cannot read its workspace: leave it out, or give the key the scope workspaces:read")
+		return "", sdk.NotServed("workspace_id", "the key cannot read its workspace: leave workspace_id out, or give the key the scope workspaces:read")
 	default:
 		return "", nil
 	}
@@ -97,8 +97,8 @@ func (p *platform) search(ctx context.Context, address string) (sdk.Account, err
 	return sdk.Account{}, nil
 }
 
-// Accounts implements sdk.SendingPlatform. The list ends at an empty page or at a page without a
-// cursor, because Instantly may also send a cursor with the last page. If the next cursor equals
+// Accounts implements sdk.SendingPlatform. Instantly may send a cursor even with the last page.
+// Therefore the list ends at an empty page or at a page without a cursor. If the next cursor equals
 // the cursor of this page, Accounts fails with Broken, because the listing would never end.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	query := url.Values{"limit": {pageSize}}

@@ -16,7 +16,8 @@ import (
 
 const (
 	prefix = "/api/v2"
-	// maxAnswer is the maximum size of an answer in bytes. A page has 100 accounts with signatures.
+	// maxAnswer is the maximum size of an answer in bytes. A page has up to 100 accounts with
+	// signatures.
 	maxAnswer = 8 << 20
 )
 

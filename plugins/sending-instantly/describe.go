@@ -28,7 +28,7 @@ func description() sdk.Description {
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true,
 				Help: "API key of version 2 with the scopes accounts:create, accounts:read, accounts:delete and workspaces:read"},
-			{Name: "workspace_id", Account: true, Help: "workspace of the key; a key has one"},
+			{Name: "workspace_id", Account: true, Help: "id of the key's workspace; a key belongs to one workspace"},
 			{Name: "base_url", Default: baseURL, Help: "Instantly's API"},
 			{Name: "auth_hosts", Default: authHosts, Help: "hosts to which sign-in links may lead, separated by commas"},
 		},
@@ -36,14 +36,15 @@ func description() sdk.Description {
 			{Key: "credential", Limit: 100, Window: time.Second, Costs: requestCosts()},
 			{Key: "credential", Limit: 6000, Window: time.Minute, Costs: requestCosts()},
 			{Key: "credential", Limit: 75, Window: time.Minute, Only: []string{"start_sign_in"}},
-			// Instantly allows 150 calls per minute. If an IP address exceeds that limit, Instantly
-			// blocks the address, often for hours.
+			// Instantly allows 150 starts of sign-ins per minute from one IP address. If an address
+			// exceeds that limit, Instantly blocks the address, often for hours.
 			{Key: "egress", Limit: 120, Window: time.Minute, Only: []string{"start_sign_in"}},
 		},
 	}
 }
 
-// requestCosts maps each operation that can make several requests to their maximum number.
+// requestCosts maps each operation that can make several requests to its maximum number of
+// requests.
 func requestCosts() map[string]int { return map[string]int{"check": 2, "account": 2} }
 
 // processState has the state that all connections of the process share.

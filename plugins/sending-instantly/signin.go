@@ -50,8 +50,8 @@ func withUpstreamRetry(err error) error {
 }
 
 // withLoginHint appends the parameter login_hint, with which Microsoft's page fills in the address.
-// It keeps the other parameters as they are. If Instantly has set login_hint, it returns the URL
-// unchanged.
+// It keeps the other parameters as they are. If the URL already contains login_hint, withLoginHint
+// returns it unchanged.
 func withLoginHint(authURL, address string) string {
 	u, err := url.Parse(authURL)
 	if err != nil || u.Query().Has("login_hint") {

@@ -174,10 +174,10 @@ func (d accountDoc) account() sdk.Account {
 	return a
 }
 
-// loggable matches a status that contains no customer data.
+// loggable matches the statuses that may be logged. Other texts may contain customer data.
 var loggable = regexp.MustCompile(`^[A-Za-z_ -]{1,40}$`)
 
-// logUnknownStatus logs a status that is not in statuses, once for each process and status.
+// logUnknownStatus logs a status that classify does not know, once for each process and status.
 func (s *processState) logUnknownStatus(ctx context.Context, status string) {
 	if !loggable.MatchString(status) {
 		status = "(not a word)"

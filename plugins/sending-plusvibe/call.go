@@ -35,8 +35,8 @@ type request struct {
 	usesPartnerLogin bool
 }
 
-// call makes one request. It fails if PlusVibe throttles the call, is out of service, or refuses
-// the key, or if the account has no plan. The caller handles all other statuses.
+// call makes one request. It fails if there is no answer, or if sdk.StatusError or refusal returns
+// an error for the status of the answer. The caller handles all other statuses.
 func (p *platform) call(ctx context.Context, r request) (answer, error) {
 	req, err := p.newRequest(sdk.WithMaxAnswer(ctx, maxAnswer), r)
 	if err != nil {

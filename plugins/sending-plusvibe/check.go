@@ -55,7 +55,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 }
 
 // checkLogin requests the partner's workspaces. If PlusVibe refuses this request for any reason,
-// the login counts as refused, because it cannot start sign-ins.
+// the login counts as refused, because such a login cannot start sign-ins.
 func (p *platform) checkLogin(ctx context.Context) error {
 	a, err := p.call(ctx, p.asPartner("/webhook/partner-list-workspace"))
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	callTimeout = 15 * time.Second
 )
 
-// The names of fields that the code uses more than once.
+// The names of the fields for the workspace and for the login of a partner.
 const (
 	fieldWorkspace = "workspace_id"
 	fieldUsername  = "partner_username"
@@ -38,8 +38,8 @@ func description() sdk.Description {
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "API key"},
 			{Name: fieldWorkspace, Account: true, Help: "id of the workspace; needed if the key has access to several"},
-			{Name: fieldUsername, Account: true, Secret: true, Help: "login of an infrastructure partner, which Microsoft sign-in needs beside the key"},
-			{Name: fieldPassword, Account: true, Secret: true, Help: "password of that login"},
+			{Name: fieldUsername, Account: true, Secret: true, Help: "user name of an infrastructure partner; Microsoft sign-in needs the partner's login in addition to the key"},
+			{Name: fieldPassword, Account: true, Secret: true, Help: "password of the infrastructure partner"},
 			{Name: "base_url", Default: baseURL, Help: "PlusVibe's API"},
 			{Name: "auth_hosts", Default: authHost, Help: "hosts to which sign-in links may lead, separated by commas"},
 			{Name: "user_agent", Default: userAgent, Help: "User-Agent header of the calls; PlusVibe may refuse calls with unusual values"},

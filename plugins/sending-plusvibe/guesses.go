@@ -27,8 +27,8 @@ type classification struct {
 	paused bool
 }
 
-// statuses maps the known statuses of an account to their meaning. Only ACTIVE was seen in real
-// answers.
+// statuses maps the known statuses of an account to their meaning. All statuses except ACTIVE are
+// assumed.
 var statuses = map[string]classification{
 	"ACTIVE":       {state: sdk.AccountConnected},
 	"INACTIVE":     {state: sdk.AccountConnected, paused: true},

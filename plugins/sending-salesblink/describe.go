@@ -25,7 +25,7 @@ func description() sdk.Description {
 		Capabilities: []string{sdk.CanOAuth, sdk.CanRefresh}, // SalesBlink documents no deletion
 		Hosts:        []string{"{base_url}"},
 		Fields: []sdk.Field{
-			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "API key, as in key-…"},
+			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "API key, such as key-…"},
 			{Name: "workspace_id", Account: true, Help: "id of the workspace; needed if the key has access to several"},
 			{Name: "base_url", Default: baseURL, Help: "SalesBlink's API"},
 			{Name: "auth_hosts", Default: authHost, Help: "hosts to which sign-in links may lead, separated by commas"},

@@ -16,8 +16,7 @@ import (
 // tested with a real key. The README lists the guesses. To correct a wrong guess, only this file
 // must be changed.
 
-// The names that a JSON member of an answer may have. The plugin uses the first name that is
-// present.
+// The names that a JSON member of an answer may have.
 var (
 	groupNames   = []string{"senders", "items", "accounts"} // of the list of senders, in a folder or in the data
 	idNames      = []string{"id", "_id", "sender_id"}

@@ -4,8 +4,9 @@
 // properties of the calls that SalesBlink does not document.
 //
 //   - main.go: the function main, which serves the plugin.
-//   - platform.go: platform, which implements sdk.SendingPlatform for one API key: check, sign-in
-//     and removal. Start here. describe.go has the description of the plugin and newPlatform.
+//   - describe.go: the description of the plugin, and platform, which implements
+//     sdk.SendingPlatform for one API key. Start here.
+//   - platform.go: the check, the sign-in and the removal.
 //   - paging.go: the list of senders, page by page. accounts.go: how a list is decoded.
 //   - guesses.go: the undocumented behaviour that the plugin assumes.
 //   - call.go: one request to the API, the errors of its answer, and the pause after a 429.

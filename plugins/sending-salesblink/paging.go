@@ -17,9 +17,9 @@ import (
 const (
 	// perPage is the maximum page size of SalesBlink.
 	perPage = 100
-	// overlap is how many senders two successive pages have in common if skip is an offset. If a
-	// sender is removed during the listing, the later senders move forward. Without the overlap,
-	// the listing could then skip a sender and report it as removed.
+	// overlap is how many senders of the previous page a request asks for again, once it is known
+	// that skip is an offset. If a sender is removed during the listing, the later senders move
+	// forward. Without the overlap, the listing could then skip a sender and report it as removed.
 	overlap = 5
 )
 

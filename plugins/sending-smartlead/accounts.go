@@ -20,8 +20,8 @@ const (
 	// overlap is how many accounts a page has in common with the previous page.
 	overlap = 5
 	// maxMatches is the maximum number of accounts that Account reads when it searches for one
-	// address. If even more accounts match, Account assumes that the filter has no effect, and
-	// fails.
+	// address. If none of them has the address and more accounts may follow, Account assumes that
+	// the filter has no effect, and fails.
 	maxMatches = 5 * pageSize
 )
 

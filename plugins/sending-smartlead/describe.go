@@ -21,8 +21,8 @@ const (
 	maxKeyLength = 256
 )
 
-// requestCosts has the number of requests of each operation that makes more than one request. A
-// check lists an account, and then reads the account's user or the clients.
+// requestCosts has the number of requests of each operation that usually makes more than one
+// request. A check lists one account, and then reads the account's user or the clients.
 var requestCosts = map[string]int{"check": 2}
 
 func description() sdk.Description {
@@ -32,7 +32,7 @@ func description() sdk.Description {
 		Hosts:        []string{"{base_url}"},
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "API key of Smartlead"},
-			{Name: "workspace_id", Account: true, Help: "id of a client of an agency, to keep to the client's accounts"},
+			{Name: "workspace_id", Account: true, Help: "number of a client of an agency; only the accounts of this client are used"},
 			{Name: "base_url", Default: baseURL, Help: "Smartlead's API"},
 		},
 		// The smallest published plan allows 60 requests per minute, 10 per second and 1,000 per

@@ -5,8 +5,7 @@
 //   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description of the plugin, and platform, which implements
 //     sdk.SendingPlatform for one API key. Start here.
-//   - check.go, accounts.go: the operations of the platform. states.go: the
-//     state of an account.
+//   - check.go, accounts.go: the operations of the platform. states.go: the state of an account.
 //   - call.go: one request to the API and the errors of its answer.
 //   - lenient.go: the JSON types that accept the different forms of Smartlead's answers.
 //   - simulator: a stand-in for Smartlead in tests and in `tenantry dev`.

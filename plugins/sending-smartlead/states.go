@@ -70,6 +70,6 @@ func (d accountDoc) state() (state sdk.AccountState, reason string) {
 	case status == "CONNECTED":
 		return sdk.AccountConnected, ""
 	default:
-		return sdk.AccountPending, "" // Smartlead has not tried one of the protocols yet
+		return sdk.AccountPending, "" // Smartlead has not tried both protocols yet
 	}
 }

@@ -48,7 +48,7 @@ func (f programFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 
 // install adds a plugin to the catalog of a new plugin folder. It adds the plugin twice, and the
 // second call must change nothing.
-func install(t *testing.T, p plugin) (dir string, e pluginhost.Entry) {
+func install(t *testing.T, p plugin) (dir string, e pluginhost.CatalogEntry) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "plugins")
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
@@ -56,7 +56,7 @@ func install(t *testing.T, p plugin) (dir string, e pluginhost.Entry) {
 		if err != nil || change.Change != want {
 			t.Fatalf("%s, %v, want %s", change.Change, err, want)
 		}
-		e = change.Entry
+		e = change.CatalogEntry
 	}
 	return dir, e
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template has the plugins that `tenantry plugin new` writes. Each folder LANGUAGE-KIND is
-// a plugin that works as it is: it builds, its tests pass, and it runs in the sandbox. Its provider
-// has the id "example". A folder LANGUAGE has the files that the plugins of all kinds in a language
-// share. A plugin in Go has the SDK instead.
+// Package template has the plugins that `tenantry plugin new` writes. Each folder LANGUAGE-KIND has
+// the files of one plugin. A folder LANGUAGE has the files that the plugins of all kinds in a
+// language share. A plugin in Go has the SDK instead. The plugins work as they are: they build,
+// their tests pass, and they run in the sandbox. Their providers have the id "example".
 //
 // New copies these folders and replaces the word "example" by the name of the new plugin. A
 // template therefore uses this word for nothing else. The reserved domains example.com,
@@ -169,7 +169,7 @@ func (o Options) files() (map[string]string, error) {
 }
 
 // ignoredFolders are folders that npm and Python create in the folder of a plugin. If a template
-// has such a folder when this package is compiled, templates contains it, but New does not copy it.
+// has such a folder when this package is compiled, templates may contain it. New does not copy it.
 var ignoredFolders = []string{"node_modules", "__pycache__"}
 
 // addFolder adds the files of a folder of the templates.

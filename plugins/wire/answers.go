@@ -15,17 +15,16 @@ import (
 )
 
 // checkAnswer fails with Broken if an answer has a state that docs/plugin-protocol.md does not
-// list. It also fails if the answer is about a different object than its request. Otherwise the
-// host could store the id of another object and later remove that object, or it could write to
-// another zone.
+// list. It also fails if the answer is about a different object than its request. Without this
+// check, the host could store the id of a wrong object and later remove that object, or it could
+// write to a wrong zone.
 //
 // Lists other than record sets are not checked. From a list of accounts, the host uses only the
 // accounts of known mailboxes. It stores the objects of a mail platform for the tenant of the
 // request. If a mail platform specifies DNS records outside the domain, dns.DesiredRecords leaves
 // them out.
 //
-// checkAnswer panics if it has to compare the name of an object with a request that has no field
-// for this name.
+// checkAnswer panics if the request lacks the field that it compares with the answer.
 func checkAnswer(request, answer protobuf.Message) error {
 	matches, isKnown := true, true
 	switch a := answer.(type) {
@@ -60,8 +59,8 @@ func checkAnswer(request, answer protobuf.Message) error {
 	}
 }
 
-// These are the valid states in answers. Any other state of an account of a sending platform
-// becomes integration.AccountOther. An error for one account would hide all other accounts of the
+// The valid states in answers. An unknown state of an account of a sending platform becomes
+// integration.AccountOther, because an error for one account would hide all other accounts of the
 // list.
 var (
 	bootstrapStates = []tenant.Bootstrap{tenant.BootstrapPending, tenant.BootstrapReady, tenant.BootstrapFailed}
@@ -71,8 +70,8 @@ var (
 	accountStates   = []integration.AccountState{integration.AccountConnected, integration.AccountPending, integration.AccountFailed, integration.AccountOther}
 )
 
-// accountStateFromProto returns the state of an account. If the account does not exist, it returns
-// the state unchanged.
+// accountStateFromProto returns the state of an account, and AccountOther for an unknown state. If
+// the account does not exist, it returns the state unchanged.
 func accountStateFromProto(a *proto.SendingAccount) integration.AccountState {
 	if state := integration.AccountState(a.GetState()); a.GetId() == "" || slices.Contains(accountStates, state) {
 		return state

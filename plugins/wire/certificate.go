@@ -21,7 +21,7 @@ const (
 	clientCertificateVariable = "PLUGIN_CLIENT_CERT"
 	// certificateHost is the name in the certificates of the host and the plugin.
 	certificateHost = "localhost"
-	// certificateLife is how long a certificate is valid, which is longer than any process runs.
+	// certificateLife is how long a certificate is valid. It is longer than any process runs.
 	certificateLife = 10 * 365 * 24 * time.Hour
 )
 
@@ -35,11 +35,11 @@ const (
 func newHostTLS() (*tls.Config, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make the key of the host: %w", err)
+		return nil, nil, fmt.Errorf("create the key of the host: %w", err)
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, nil, fmt.Errorf("make the certificate of the host: %w", err)
+		return nil, nil, fmt.Errorf("create the certificate of the host: %w", err)
 	}
 	now := time.Now()
 	template := &x509.Certificate{
@@ -56,7 +56,7 @@ func newHostTLS() (*tls.Config, []byte, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make the certificate of the host: %w", err)
+		return nil, nil, fmt.Errorf("create the certificate of the host: %w", err)
 	}
 	return &tls.Config{
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},

@@ -22,14 +22,14 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// Call tells an interceptor about one call to a provider. Its exported fields come from the .proto
-// files, so that an interceptor needs no list of methods.
+// Call describes one call to a provider for an interceptor. Its exported fields come from the
+// .proto files, so that an interceptor needs no list of methods.
 type Call struct {
 	// Operation is the name of the method in snake case, such as create_mailbox.
 	Operation string
-	// ReadOnly reports whether the method is marked NO_SIDE_EFFECTS.
+	// ReadOnly is true if the method is marked NO_SIDE_EFFECTS.
 	ReadOnly bool
-	// WithoutProvider reports whether the plugin answers without calling the provider.
+	// WithoutProvider is true if the plugin answers without calling the provider.
 	WithoutProvider bool
 
 	request protobuf.Message
@@ -38,9 +38,9 @@ type Call struct {
 	probe   func() Call
 }
 
-// Interceptor runs around a call. It calls next at most once. To refuse the call, it does not call
-// next. An error of the plugin is or wraps an *outcome.Error. next can also return an error of an
-// inner interceptor or of the Opener.
+// Interceptor runs around a call. It calls next at most once. To refuse the call, it returns an
+// error without calling next. The error of next is or wraps an *outcome.Error if it comes from the
+// plugin. It can also come from an inner interceptor or from the Opener.
 type Interceptor func(ctx context.Context, c Call, next func(context.Context) error) error
 
 // Tenant returns the id of the mail platform's tenant to which the call belongs, or "".
@@ -65,14 +65,15 @@ func (c Call) SpanAttributes() []attribute.KeyValue {
 	return attributes
 }
 
-// Probe returns the read that the circuit breaker sends before it allows the write c. If that read
-// succeeds, the provider works again.
+// Probe returns the read with which the circuit breaker tests the provider before it allows the
+// write c. If that read succeeds, the provider works again.
 func (c Call) Probe() Call { return c.probe() }
 
 // Send sends a probe to the plugin. It does not run the interceptors.
 func (c Call) Send(ctx context.Context) error { return c.send(ctx) }
 
-// secrets returns the values of the request that are marked as secret.
+// secrets returns the values of the request that are marked as secret, without the secrets of the
+// connection.
 func (c Call) secrets() []secret.Text {
 	var secrets []secret.Text
 	walkFields(c.request.ProtoReflect(), func(field protoreflect.FieldDescriptor, value protoreflect.Value) {
@@ -84,8 +85,8 @@ func (c Call) secrets() []secret.Text {
 }
 
 // Texts returns the request and the answer as text that people can read. Values that are marked as
-// secret are redacted, and the connection is omitted. The answer is empty until the call has
-// succeeded.
+// secret are redacted, and the connection is omitted. The answer is empty until the plugin has
+// returned one.
 func (c Call) Texts() (request, answer string) { return redactedText(c.request), redactedText(c.reply) }
 
 func redactedText(m protobuf.Message) string {
@@ -162,9 +163,10 @@ func (c chain) Invoke(ctx context.Context, method string, request, reply any, op
 	return next(ctx)
 }
 
-// NewStream implements grpc.ClientConnInterface. No provider has streams.
+// NewStream implements grpc.ClientConnInterface. It fails, because the services of providers have
+// no streams.
 func (chain) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errors.New("the plugin protocol has no streams")
+	return nil, errors.New("the services of providers have no streams")
 }
 
 func (c chain) newCall(method string, request protobuf.Message, reply any, options []grpc.CallOption) Call {
@@ -185,7 +187,7 @@ func (c chain) newCall(method string, request protobuf.Message, reply any, optio
 }
 
 // sendToPlugin gets a session, sends the call to the session's process, checks the answer and calls
-// Session.Done with the outcome.
+// Session.Done with the error of the call.
 func (c chain) sendToPlugin(ctx context.Context, method string, call Call, reply any, options []grpc.CallOption) error {
 	s, err := c.open(ctx, call.secrets()...)
 	if err != nil {
@@ -236,8 +238,8 @@ func methodOptions(method string) *descriptorpb.MethodOptions {
 	return options
 }
 
-// Operations returns the names of the calls of a kind of plugin. Budgets, metrics and spans use
-// these names.
+// Operations returns the names of the operations of a provider of this kind. Budgets, metrics and
+// spans use these names.
 func Operations(kind Kind) []string {
 	file := map[Kind]protoreflect.FileDescriptor{
 		KindMail: proto.File_plugins_proto_mail_proto, KindDNS: proto.File_plugins_proto_dns_proto, KindSending: proto.File_plugins_proto_sending_proto,

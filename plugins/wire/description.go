@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire is the protocol between the host and a plugin process. It has the gRPC messages, the
-// handshake, and the conversions between messages and the types of package ports. Only this
-// package, the generated code in plugins/proto and tests import gRPC or protobuf.
+// Package wire implements the protocol between the host and a plugin process: the handshake, the
+// clients and servers, and the conversions between gRPC messages and the types of package ports.
+// Only this package, the generated code in plugins/proto and tests import gRPC or protobuf.
 //
-// On the host's side Start returns a Process. MailClient, DNSClient and SendingClient return
-// implementations of the interfaces in package ports, whose methods call such a process. On the
-// plugin's side Serve answers these calls with the author's code.
+// On the host's side, Start returns a Process. MailClient, DNSClient and SendingClient return
+// implementations of interfaces in package ports. Their methods call a Process. On the plugin's
+// side, Serve answers these calls with the author's code.
 //
 //   - description.go: Description, Field and Budget, which a plugin sends to the host, and
 //     Connection, which the host sends with each call.
@@ -21,8 +21,8 @@
 //   - fence.go: Fence, which runs each write of a client inside a guard.
 //   - inprocess.go: clients that call a provider in the same process.
 //   - hosts.go: the hosts that a plugin may connect to.
-//   - limits.go, limits_linux.go: Limits, which limit what a plugin's processes may use. They apply
-//     only on Linux.
+//   - limits.go, limits_linux.go: Limits, the limits of what a plugin's processes may use. They
+//     apply only on Linux.
 //   - certificate.go: the certificate of the host.
 //   - waits.go: ShareWaits, the stream on which a plugin shares its waits. A wait is a pause that
 //     the provider has asked for with Retry-After.
@@ -55,7 +55,7 @@ const (
 	KindSending Kind = "sending"
 )
 
-// Description describes a plugin to the host: its name, its capabilities and its fields.
+// Description is what a plugin tells the host about itself.
 type Description struct {
 	Name         string // the provider's id, such as microsoft365
 	Kind         Kind
@@ -87,13 +87,13 @@ type Description struct {
 // FaultCredential is the fault domain of a platform that has its own server for each credential.
 const FaultCredential = "credential"
 
-// AuthHosts is the name of an operator's setting for a sending platform. Its value lists the hosts
-// that the platform's authorization URLs may have, separated by commas. The plugin's description
-// contains the default.
+// AuthHosts is the name of an operator's setting for a sending platform. The value of the setting
+// lists the hosts that the platform's authorization URLs may have, separated by commas. The
+// plugin's description contains the default value.
 const AuthHosts = "auth_hosts"
 
-// Field is a setting or a field of a credential. The host reads an operator's field from its
-// settings file or from the environment. For example, the variable
+// Field is a setting or a secret of a connection. The host reads a field that the operator sets
+// from its settings file or from the environment. For example, the variable
 // TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL sets the setting `login_url` of provider microsoft365.
 // TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE names the file that contains the secret
 // `client_secret`.
@@ -144,8 +144,8 @@ const (
 	OfOperator = false
 )
 
-// FieldsOf returns the fields that an account sets. If account is false, it returns the fields that
-// the operator sets.
+// FieldsOf returns the fields that an account sets if account is true, and the fields that the
+// operator sets otherwise.
 func (d Description) FieldsOf(account bool) []Field {
 	var fields []Field
 	for _, f := range d.Fields {
@@ -177,8 +177,8 @@ func (d Description) Join(operator, account Connection) Connection {
 }
 
 // Fingerprint returns the SHA-256, in hex, of all settings and secrets. It identifies a connection
-// without revealing its secrets. A provider can keep data between calls, with the fingerprint as
-// the key.
+// without revealing its secrets. A plugin can use the fingerprint as the key of data that it keeps
+// between calls.
 func (c Connection) Fingerprint() string {
 	hash := sha256.New()
 	hashField(hash, "settings", len(c.Settings))

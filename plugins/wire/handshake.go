@@ -40,7 +40,7 @@ var handshake = plugin.HandshakeConfig{
 	MagicCookieValue: "b6b0ad7a-hosted-by-tenantry",
 }
 
-// Hosted reports whether a host started this process, and not a person.
+// Hosted reports whether a host started this process. It is false if a person started it.
 func Hosted() bool { return os.Getenv(handshake.MagicCookieKey) == handshake.MagicCookieValue }
 
 // grpcPlugin implements go-plugin's GRPCPlugin. On the host's side it returns the plain gRPC
@@ -50,16 +50,16 @@ type grpcPlugin struct {
 	config *PluginConfig
 }
 
-func (c *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	proto.RegisterPluginServer(s, &pluginServer{description: c.config.Describe, shareWaits: c.config.ShareWaits})
-	if c.config.Mail != nil {
-		proto.RegisterMailPlatformServer(s, &mailServer{platform: c.config.Mail})
+func (p *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
+	proto.RegisterPluginServer(s, &pluginServer{description: p.config.Describe, shareWaits: p.config.ShareWaits})
+	if p.config.Mail != nil {
+		proto.RegisterMailPlatformServer(s, &mailServer{platform: p.config.Mail})
 	}
-	if c.config.DNS != nil {
-		proto.RegisterDNSProviderServer(s, &dnsServer{provider: c.config.DNS})
+	if p.config.DNS != nil {
+		proto.RegisterDNSProviderServer(s, &dnsServer{provider: p.config.DNS})
 	}
-	if c.config.Sending != nil {
-		proto.RegisterSendingPlatformServer(s, &sendingServer{platform: c.config.Sending})
+	if p.config.Sending != nil {
+		proto.RegisterSendingPlatformServer(s, &sendingServer{platform: p.config.Sending})
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func startError(err error) error {
 		return fmt.Errorf("%w: %s", ErrVersion, sanitize(err.Error()))
 	}
 	if strings.HasPrefix(err.Error(), "Unrecognized remote plugin message") {
-		return errors.New("the program does not speak the plugin handshake")
+		return errors.New("the program does not complete the plugin handshake")
 	}
 	return errors.New(sanitize(err.Error()))
 }

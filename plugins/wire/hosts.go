@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// HostsOf returns the hosts that the calls of a connection may connect to. An entry of Hosts such
+// HostsOf returns the hosts to which calls with the connection may connect. An entry of Hosts such
 // as {api_url} becomes the host in the value of that field. A field whose value contains no host
 // adds nothing.
 func (d Description) HostsOf(c Connection) []string {
@@ -19,7 +19,7 @@ func (d Description) HostsOf(c Connection) []string {
 	for _, entry := range d.Hosts {
 		if name, isField := cutBraces(entry); isField {
 			value := c.Settings[name]
-			// Any other secret is a token or a password and contains no host.
+			// A secret that is not a URL is a token or a password and contains no host.
 			if secret := c.Secrets[name].Reveal(); strings.Contains(secret, "://") {
 				value = secret
 			}
@@ -33,8 +33,9 @@ func (d Description) HostsOf(c Connection) []string {
 }
 
 // Reaches returns the hosts in Hosts, sorted, in a form for people. operator has the operator's
-// settings. An entry such as {api_url} becomes the host in the operator's setting or in the
-// default. If neither contains a host, the entry becomes the name of the field.
+// settings. An entry such as {api_url} becomes the host in the value of the field. The value is the
+// operator's setting, or the default if the setting is empty or accounts set the field. If the
+// value contains no host, the entry becomes the name of the field.
 func (d Description) Reaches(operator map[string]string) []string {
 	hosts := []string{}
 	for _, entry := range d.Hosts {
@@ -82,14 +83,14 @@ func hostIn(value string) string {
 
 type hostsKey struct{}
 
-// WithHosts returns the context of a call whose requests may go to these hosts only. Each entry is
-// a host or a pattern such as *.acme.com.
+// WithHosts returns a context whose requests may go only to these hosts. Each entry is a host or a
+// pattern such as *.acme.com.
 func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }
 
-// MayConnect reports whether a request with this context may go to a host. If WithHosts was not
-// called, every host is allowed.
+// MayConnect reports whether a request with this context may go to a host. If the context does not
+// come from WithHosts, every host is allowed.
 func MayConnect(ctx context.Context, host string) bool {
 	hosts, isLimited := ctx.Value(hostsKey{}).([]string)
 	host = plainName(host)

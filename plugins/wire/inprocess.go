@@ -65,7 +65,8 @@ func (c inProcessConn) Invoke(ctx context.Context, method string, request, reply
 	return status.Error(codes.Unimplemented, method)
 }
 
-// NewStream implements grpc.ClientConnInterface. No provider has streams.
+// NewStream implements grpc.ClientConnInterface. It fails, because the services of providers have
+// no streams.
 func (inProcessConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errors.New("the plugin protocol has no streams")
+	return nil, errors.New("the services of providers have no streams")
 }

@@ -10,19 +10,19 @@ import (
 )
 
 // Limits are the limits of a plugin's processes. Zero means no limit. The limits protect the host
-// and the other plugins from faults, such as a memory leak. They do not protect from a malicious
+// and the other plugins from faults, such as a memory leak. They do not protect against a malicious
 // plugin.
 type Limits struct {
 	// Memory is the maximum size of the private memory of each process, in bytes.
 	Memory uint64
-	// Processes is the maximum number of processes and threads that the plugin's user may add after
+	// Processes is the maximum number of processes and threads that the host's user may add after
 	// the start of the plugin. The kernel does not enforce this limit for root.
 	Processes uint64
 	// OpenFiles is the maximum number of open files and sockets of each process.
 	OpenFiles uint64
 }
 
-// Usage is how much of a limit a process uses.
+// Usage is how much of a limit is used.
 type Usage struct {
 	Resource    string // "processes" or "open files"
 	Used, Limit uint64
@@ -34,8 +34,8 @@ func (u Usage) isAlmostReached() bool { return u.Limit > 0 && u.Used >= u.Limit-
 // ErrOutputTooLong is the error of Output for a command that prints too many bytes.
 var ErrOutputTooLong = errors.New("the output is too long")
 
-// start starts a command, and returns the limits in force. The command inherits no open file of the
-// host.
+// start starts a command, and returns the limits in force. The command inherits only the open files
+// that cmd names (see closeFilesOnExec).
 func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 	closeFilesOnExec()
 	if err := cmd.Start(); err != nil {

@@ -33,8 +33,9 @@ func (l Limits) apply(pid int) Limits {
 		OpenFiles: setLimit(pid, unix.RLIMIT_NOFILE, l.OpenFiles),
 	}
 	if l.Processes > 0 && os.Geteuid() != 0 {
-		if running, err := tasksOfUser(); err == nil && setLimit(pid, unix.RLIMIT_NPROC, running+l.Processes) > 0 {
-			inForce.Processes = l.Processes
+		if running, err := tasksOfUser(); err == nil {
+			granted := setLimit(pid, unix.RLIMIT_NPROC, running+l.Processes)
+			inForce.Processes = granted - min(granted, running) // less than l.Processes if the hard limit is low
 		}
 	}
 	return inForce

@@ -25,9 +25,9 @@ type Session struct {
 	Done func(error)
 }
 
-// Opener returns the session for one call. It gets the secrets of the call that are not part of the
-// connection. It can then remove them from the output of the plugin. If the Opener fails, the call
-// fails with the same error.
+// Opener returns the session for one call. secrets are the secrets of the call that are not part of
+// the connection. The Opener can remove them from the output of the plugin. If the Opener fails,
+// the call fails with the same error.
 type Opener func(ctx context.Context, secrets ...secret.Text) (Session, error)
 
 // MailClient returns a mail platform whose methods call a plugin process through the interceptors.

@@ -50,26 +50,26 @@ func (s *mailServer) Check(ctx context.Context, req *proto.CheckRequest) (*proto
 func urlToProto(u string) *proto.URL { return &proto.URL{Url: u} }
 
 func (s *mailServer) ConsentURL(ctx context.Context, req *proto.ConsentURLRequest) (*proto.URL, error) {
-	return serveCall(s.platform, req.GetConnection(), func(c ports.MailPlatform) (string, error) {
-		return c.ConsentURL(ctx, req.GetState(), req.GetRedirect())
+	return serveCall(s.platform, req.GetConnection(), func(p ports.MailPlatform) (string, error) {
+		return p.ConsentURL(ctx, req.GetState(), req.GetRedirect())
 	}, urlToProto)
 }
 
 func (s *mailServer) Granted(ctx context.Context, req *proto.GrantedRequest) (*proto.GrantedAnswer, error) {
-	return serveCall(s.platform, req.GetConnection(), func(c ports.MailPlatform) (tenant.GUID, error) {
-		return c.Granted(ctx, req.GetQuery())
+	return serveCall(s.platform, req.GetConnection(), func(p ports.MailPlatform) (tenant.GUID, error) {
+		return p.Granted(ctx, req.GetQuery())
 	}, func(t tenant.GUID) *proto.GrantedAnswer { return &proto.GrantedAnswer{Tenant: string(t)} })
 }
 
 func (s *mailServer) SignInURL(ctx context.Context, req *proto.SignInURLRequest) (*proto.URL, error) {
-	return serveCall(s.platform, req.GetConnection(), func(c ports.MailPlatform) (string, error) {
-		return c.SignInURL(ctx, signInFromProto(req.GetSignIn()))
+	return serveCall(s.platform, req.GetConnection(), func(p ports.MailPlatform) (string, error) {
+		return p.SignInURL(ctx, signInFromProto(req.GetSignIn()))
 	}, urlToProto)
 }
 
 func (s *mailServer) Administrator(ctx context.Context, req *proto.AdministratorRequest) (*proto.AdministratorAnswer, error) {
-	return serveCall(s.platform, req.GetConnection(), func(c ports.MailPlatform) (tenant.Administrator, error) {
-		return c.Administrator(ctx, signInFromProto(req.GetSignIn()), secret.New(string(req.GetCode())))
+	return serveCall(s.platform, req.GetConnection(), func(p ports.MailPlatform) (tenant.Administrator, error) {
+		return p.Administrator(ctx, signInFromProto(req.GetSignIn()), secret.New(string(req.GetCode())))
 	}, administratorToProto)
 }
 

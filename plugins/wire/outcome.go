@@ -26,7 +26,7 @@ const (
 	CauseProtocol     = "plugin_protocol"     // a message that violates the protocol
 	CauseTooLarge     = "plugin_too_large"    // an answer or request over MaxMessage
 	CausePanic        = "plugin_panic"        // the author's code panicked
-	CauseUnclassified = "plugin_unclassified" // the author's code returned an error that is not an outcome
+	CauseUnclassified = "plugin_unclassified" // the author's code returned an error that classify does not recognize
 )
 
 // maxTextBytes is the maximum length of a text that sanitize returns.
@@ -42,7 +42,7 @@ var protoKinds = map[outcome.Kind]proto.Outcome_Kind{
 }
 
 // toStatus converts an error of the author's code to a gRPC status. It does not send the text of an
-// error that is not an outcome, because the text may contain a secret.
+// error that classify does not recognize, because the text may contain a secret.
 func toStatus(err error) error {
 	if err == nil {
 		return nil

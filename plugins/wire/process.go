@@ -46,11 +46,11 @@ type Process struct {
 
 // Start starts a plugin process and waits until it is healthy. It fails when the program cannot be
 // run, does not complete the handshake, or is not healthy within Launch.Timeout. If Start fails, no
-// process is left. The error is ErrVersion if the protocol versions differ.
+// process is left. The error wraps ErrVersion if the protocol versions differ.
 func Start(launch Launch) (*Process, error) {
 	r, err := newRunner(launch)
 	if err != nil {
-		return nil, fmt.Errorf("make pipes: %w", err)
+		return nil, fmt.Errorf("create pipes: %w", err)
 	}
 	config, err := clientConfig(launch, r)
 	if err != nil {
@@ -64,7 +64,7 @@ func Start(launch Launch) (*Process, error) {
 	case err = <-connected:
 	case <-time.After(launch.Timeout):
 		_ = r.Kill(context.Background())
-		_ = <-connected // connect returns, because its process has exited
+		_ = <-connected // connect returns, because Kill has ended the process
 		err = fmt.Errorf("the plugin did not start within %s", launch.Timeout)
 	}
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *Process) HowExited() string {
 }
 
 // ExplainExit adds to err how the process has exited, such as "exit status 2". It returns err
-// unchanged if Kill has ended the process, or if the process never started. Call it only after Kill
+// unchanged if the process never started, or if it ran until Kill ended it. Call it only after Kill
 // or Stop, because it waits until the process has exited.
 func (p *Process) ExplainExit(err error) error {
 	if p.runner.pid.Load() == 0 || p.runner.endedByKill() {
@@ -167,8 +167,8 @@ func (p *Process) Describe(ctx context.Context) (Description, error) {
 	return descriptionFromProto(d), nil
 }
 
-// Stop closes the standard input of the process, which asks it to exit. It kills the process if it
-// has not exited after grace.
+// Stop asks the process to exit by closing its standard input. If the process has not exited after
+// grace, Stop kills it.
 func (p *Process) Stop(grace time.Duration) {
 	_ = p.runner.stdin.Close()
 	select {
@@ -178,7 +178,8 @@ func (p *Process) Stop(grace time.Duration) {
 	p.Kill()
 }
 
-// Kill kills the process and its children, and waits until the process has exited.
+// Kill kills the process and the descendants in its process group, and waits until the process has
+// exited.
 func (p *Process) Kill() {
 	p.killOnce.Do(func() {
 		_ = p.runner.Kill(context.Background())

@@ -32,8 +32,8 @@ type processRunner struct {
 	childEnds []*os.File   // the child's ends of the pipes, closed after the start
 	pid       atomic.Int64 // 0 until the process runs
 	socketDir string       // the folder with the sockets of the process
-	limits    Limits       // the requested limits before the start, the limits in force after it
-	killed    atomic.Bool  // Kill sent its signal
+	limits    Limits       // before the start the requested limits, then the limits in force
+	killed    atomic.Bool  // Kill has sent its signal
 	exited    chan struct{}
 	state     *os.ProcessState
 }
@@ -66,8 +66,8 @@ func newRunner(l Launch) (*processRunner, error) {
 
 // Start starts the process from a locked thread that waits until the process exits. Linux sends the
 // parent-death signal when the thread that forked exits. After the process has exited, the thread
-// is unlocked and continues. If the thread exited, the other processes that it has started would
-// get the signal.
+// is unlocked and continues, because the thread may have started other processes. If the thread
+// exited, these processes would get the signal.
 func (r *processRunner) Start(context.Context) error {
 	started := make(chan error, 1)
 	go func() {
@@ -111,7 +111,8 @@ func (r *processRunner) close() {
 	}
 }
 
-// Wait waits until the process exits. It returns an error if the exit status is not 0.
+// Wait waits until the process exits. It returns an error if the exit status is not 0 or a signal
+// ended the process.
 func (r *processRunner) Wait(context.Context) error {
 	<-r.exited
 	if r.state == nil || !r.state.Success() {
@@ -120,7 +121,8 @@ func (r *processRunner) Wait(context.Context) error {
 	return nil
 }
 
-// Kill kills the process group: the process and its descendants, including stopped processes.
+// Kill kills the process group: the process and the descendants in its group, even if they are
+// stopped.
 func (r *processRunner) Kill(context.Context) error {
 	pid := int(r.pid.Load())
 	if pid == 0 { // kill(0) would signal the host's own process group

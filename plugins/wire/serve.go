@@ -27,7 +27,7 @@ type PluginConfig struct {
 	Sending  func(Connection) (ports.SendingPlatform, error)
 	// ShareWaits is called with the host's store of waits: the times before which the provider
 	// accepts no calls. All processes of the plugin share this store. ShareWaits is nil for a
-	// plugin that stores no waits.
+	// plugin that shares no waits.
 	ShareWaits func(ports.Waits)
 	Log        *slog.Logger
 }
@@ -56,7 +56,7 @@ func newServer(log *slog.Logger, d Description, opts ...grpc.ServerOption) *grpc
 
 // handleCall returns an interceptor that puts the request id and the allowed hosts into the
 // context. It recovers panics, so that a panic ends only its own call. It does not log the panic's
-// value, because it may contain a secret.
+// value, because the value may contain a secret.
 func handleCall(log *slog.Logger, d Description) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 		ctx = receiveRequestID(ctx)

@@ -23,14 +23,14 @@ const (
 	// maxScopeBytes and maxSharedWait limit what a plugin can store at the host.
 	maxScopeBytes = 256
 	maxSharedWait = time.Hour
-	// maxWaitRequests is how many requests of a plugin the host answers at the same time.
+	// maxWaitRequests is how many requests of a process the host answers at the same time.
 	maxWaitRequests = 64
-	// waitAnswerTimeout is how long a plugin waits for an answer of the host. If there is no
-	// answer, it uses the waits of its own process.
+	// waitAnswerTimeout is how long a plugin waits for an answer of the host. Without an answer,
+	// the plugin uses the waits of its own process.
 	waitAnswerTimeout = 5 * time.Second
 )
 
-// ShareWaits uses store to answer the plugin's requests about waits, in the background, until the
+// ShareWaits answers the plugin's requests about waits from store, in the background, until the
 // process ends. A wait is a pause that the provider has asked for. ShareWaits returns as soon as
 // the plugin uses the store. If the plugin has no waits to share, it returns at once. It fails if
 // the plugin does not answer before ctx ends.
@@ -62,15 +62,15 @@ type waitStream interface {
 }
 
 // answerWaits answers requests until the stream ends. Requests are answered concurrently, so that
-// the store can combine them. A request that panics gets no answer, and the plugin then uses the
-// waits of its own process.
+// the store can combine them. If the store panics, the request gets no answer. The plugin then uses
+// the waits of its own process.
 func answerWaits(ctx context.Context, stream waitStream, store ports.Waits) {
 	var sendMu sync.Mutex
 	slots := make(chan struct{}, maxWaitRequests)
 	for {
 		q, err := stream.Recv()
 		if err != nil {
-			return // the process has ended, or it has no waits to share
+			return // the process has ended, or the plugin has no waits to share
 		}
 		slots <- struct{}{}
 		panics.Go(func() {

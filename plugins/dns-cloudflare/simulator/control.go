@@ -75,17 +75,17 @@ func (sim *simulator) controls() http.Handler {
 			return
 		}
 		if !slices.Contains([]string{"active", "disabled", "expired"}, body.Status) {
-			simulate.WriteError(w, http.StatusBadRequest, "status is active, disabled or expired")
+			simulate.WriteError(w, http.StatusBadRequest, "status must be active, disabled or expired")
 			return
 		}
-		sim.changeState(w, func(s *state) { s.Token = body.Status })
+		sim.changeState(w, func(s *state) { s.TokenStatus = body.Status })
 	})
 	mux.HandleFunc("POST /_control/credentials", sim.createToken)
 	return simulate.ControlCalls(mux, nil)
 }
 
-// syncAndRequireZone synchronizes a zone with the sandbox. If the zone does not exist, it answers
-// 404 and returns false, because only the sandbox creates zones.
+// syncAndRequireZone synchronizes a zone with the sandbox. If that fails, or if the zone does not
+// exist, it answers with an error and returns false. Only the sandbox creates zones.
 func (sim *simulator) syncAndRequireZone(w http.ResponseWriter, r *http.Request, name string) bool {
 	if !sim.syncOrFail(w, r, name) {
 		return false

@@ -15,7 +15,7 @@ import (
 )
 
 // sandboxClient calls the sandbox to which the simulator belongs, at the URL of the flag --world.
-// With these calls, simulators read and edit the sandbox's zones. The sandbox stores the zones: its
+// With these calls, simulators read and edit the sandbox's zones. The sandbox stores the zones, its
 // DNS server serves them, and people can edit them.
 type sandboxClient struct {
 	base   string
@@ -103,7 +103,7 @@ func (c *sandboxClient) call(ctx context.Context, method, path string, in, out a
 		_ = json.Unmarshal(answer, &refused)
 		return refusal{1004, "DNS Validation Error: " + refused.Error}
 	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("call the sandbox: it answered %d", resp.StatusCode)
+		return fmt.Errorf("call the sandbox: unexpected status %d", resp.StatusCode)
 	case out == nil:
 		return nil
 	}

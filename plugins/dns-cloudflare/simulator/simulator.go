@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the DNS part of Cloudflare's API v4: the verification of tokens,
-// zones, records with their batch requests, rate limits and error codes.
+// Package simulator simulates the DNS part of Cloudflare's API v4: zones, records and batch
+// requests, the verification of tokens, rate limits and error codes.
 //
 //   - simulator.go: New, the routes and the answer format. Start here.
 //   - records.go, transaction.go: zones, records and batches.
@@ -30,10 +30,10 @@ const (
 
 // state is the part of the simulator's state that is stored on disk.
 type state struct {
-	Serial int              `json:"serial"`
-	Token  string           `json:"token"`  // the status of all tokens, empty for active
-	Tokens map[string]bool  `json:"tokens"` // tokens of customers
-	Zones  map[string]*zone `json:"zones"`  // keyed by name
+	Serial      int              `json:"serial"`
+	TokenStatus string           `json:"token"`  // of all tokens, empty for active
+	Tokens      map[string]bool  `json:"tokens"` // tokens of customers
+	Zones       map[string]*zone `json:"zones"`  // keyed by name
 }
 
 type simulator struct {
@@ -47,8 +47,8 @@ type simulator struct {
 	rateLimits rateLimits
 }
 
-// New returns the handler of the simulator and the line that it prints when it is ready. It fails
-// if the data folder cannot be used.
+// New returns the handler of the simulator, and the line that the simulator prints when it is
+// ready. It fails if the data folder cannot be used.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(provider, options)
 	if err != nil {

@@ -48,7 +48,7 @@ func (s *state) zone(name string) *zone {
 	return s.Zones[name]
 }
 
-func (s *state) recordID() string {
+func (s *state) newRecordID() string {
 	s.Serial++
 	return fmt.Sprintf("%032x", 0xbeef0000+s.Serial)
 }
@@ -74,7 +74,7 @@ func (z *zone) updateFrom(zoneInSandbox sandboxZone, s *state) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(unmatched)) {
 		r := unmatched[key].toAPI()
-		r.ID = s.recordID()
+		r.ID = s.newRecordID()
 		updated = append(updated, r)
 	}
 	z.Records = updated
@@ -143,8 +143,8 @@ func (served servedRecord) toAPI() record {
 var errNoZone = refusal{7003, "Could not route to the zone"}
 
 // edit changes the records of a zone with change. Either all changes take effect or none. In a
-// sandbox, edit first writes to the sandbox. If the zone was changed there in the meantime, edit
-// synchronizes the zone and calls change again.
+// sandbox, edit writes the records to the sandbox before it changes the state. If the zone was
+// changed in the sandbox in the meantime, edit synchronizes the zone and calls change again.
 func (sim *simulator) edit(ctx context.Context, name string, change func(*transaction) error) error {
 	sim.editMu.Lock()
 	defer sim.editMu.Unlock()
@@ -181,7 +181,7 @@ func (sim *simulator) edit(ctx context.Context, name string, change func(*transa
 }
 
 // writeToSandbox replaces the records of a zone in the sandbox. It fails with errZoneChanged if the
-// zone there does not have this version.
+// zone there does not have this version. Outside a sandbox, it does nothing.
 func (sim *simulator) writeToSandbox(ctx context.Context, name string, version uint32, records []record) error {
 	if sim.sandbox == nil {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// Token is a token that the simulator always accepts. Each customer of a sandbox also has its own
-// token. All tokens have access to the same zones.
+// Token is the token that exists in every simulator. createToken creates one more token for each
+// customer. All tokens have access to the same zones.
 const Token = "simulated-cloudflare-token"
 
 // createToken answers with the token of a customer. A customer gets the same token each time.
@@ -26,7 +26,7 @@ func (sim *simulator) createToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if in.Customer == "" || strings.ContainsAny(in.Customer, " \r\n\x00") {
-		simulate.WriteError(w, http.StatusBadRequest, "customer is a word")
+		simulate.WriteError(w, http.StatusBadRequest, "customer must be a word without spaces")
 		return
 	}
 	token := Token + "-" + in.Customer
@@ -56,7 +56,7 @@ func (sim *simulator) token(r *http.Request) string {
 
 func (sim *simulator) tokenStatus() string {
 	status := ""
-	sim.file.View(func(s *state) { status = s.Token })
+	sim.file.View(func(s *state) { status = s.TokenStatus })
 	return cmp.Or(status, "active")
 }
 
@@ -77,9 +77,9 @@ type rateLimit struct {
 	blockedUntil time.Time
 }
 
-// count records a call at the time now. A call that exceeds maxCalls blocks all calls of its
-// token for one rateWindow. wait is the remaining time of the block, 0 if there is none. remaining
-// is how many more calls are allowed.
+// count records a call at the time now, unless the token is blocked. A call that exceeds maxCalls
+// blocks all calls of its token for one rateWindow. wait is the remaining time of the block, 0 if
+// there is none. remaining is how many more calls are allowed.
 func (l *rateLimits) count(token string, now time.Time) (remaining int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

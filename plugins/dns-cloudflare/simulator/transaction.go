@@ -16,7 +16,7 @@ type transaction struct {
 }
 
 // apply executes a batch in the order of the API: deletes, patches, puts, posts. It returns the
-// changed records, or the error of the first invalid operation.
+// records of all operations, or the error of the first invalid operation.
 func (t *transaction) apply(batch batchDoc) (batchDoc, error) {
 	var result batchDoc
 	for _, r := range batch.Deletes {
@@ -103,8 +103,9 @@ func (t *transaction) add(r record) error {
 	return nil
 }
 
-// coexistsWithApexCNAME reports whether r and other may both exist at the apex. A CNAME at the apex
-// conflicts only with address records and with another CNAME.
+// coexistsWithApexCNAME reports whether r is at the apex and exactly one of r and other is an A,
+// AAAA or CNAME record. Such records may coexist, because a CNAME at the apex conflicts only with
+// address records and with another CNAME.
 func (t *transaction) coexistsWithApexCNAME(r, other record) bool {
 	conflictingTypes := []string{"A", "AAAA", "CNAME"}
 	return r.Name == t.zone && slices.Contains(conflictingTypes, r.Type) != slices.Contains(conflictingTypes, other.Type)

@@ -34,8 +34,8 @@ type simulator struct {
 	mux   *http.ServeMux
 }
 
-// New returns the handler of the simulator and the line that it prints when it is ready. It fails
-// if the data folder cannot be used.
+// New returns the handler of the simulator, and the line that the simulator prints when it is
+// ready. It fails if the data folder cannot be used.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(provider, options)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *simulator) Call(r *http.Request, _ []byte) simulate.Call {
 	}
 	return simulate.Call{
 		Operation: operation, Write: r.Method != http.MethodGet, Scope: r.Header.Get("X-API-Key"),
-		WorkAt: []int{http.StatusGatewayTimeout}, // a proxy answers 504 although the server executes the request
+		WorkAt: []int{http.StatusGatewayTimeout}, // a proxy can answer 504 although the server executes the request
 	}
 }
 

@@ -85,9 +85,9 @@ func (req *request) pack(messages ...*wire.Msg) []byte {
 }
 
 // sign returns the bytes of the answer msg, signed if the request is signed. mac is the MAC of the
-// previous message, and sign sets it to the MAC of msg. followsAnother is true for the second and
-// each later message of a transfer. The signatures of these messages cover less data (RFC 8945,
-// 5.3.1).
+// request or of the previous message, and sign sets it to the MAC of msg. followsAnother is true
+// for the second and each later message of a transfer. The signatures of these messages cover less
+// data (RFC 8945, 5.3.1).
 func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw []byte, err error) {
 	if req.tsig == nil {
 		return msg.Pack()

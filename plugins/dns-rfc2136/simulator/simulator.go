@@ -67,9 +67,9 @@ func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 
 // control returns the handler of the control calls of simulate.Zones and of this call:
 //
-//	POST /_control/credentials    {"customer": "word"}: the settings with all current zones
+//	POST /_control/credentials    returns the setting `zones` with the names of all current zones
 //
-// The settings of a real account also name its zones.
+// A connection needs this setting, because the plugin serves only the zones in it.
 func (s *simulator) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/_control/zones/", s.zones.Control())

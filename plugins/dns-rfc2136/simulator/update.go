@@ -67,8 +67,8 @@ func (s *simulator) update(ctx context.Context, req *request) int {
 // isInZone reports whether a name is the apex of a zone or below it.
 func isInZone(name, zone string) bool { return wire.IsSubDomain(wire.Fqdn(zone), name) }
 
-// checkPrerequisites returns NOERROR if all prerequisites are true, and otherwise the code of the
-// first false prerequisite (RFC 2136, 3.2).
+// checkPrerequisites returns NOERROR if all prerequisites are true, and otherwise the code for a
+// false or invalid prerequisite (RFC 2136, 3.2).
 func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
 	var required []wire.RR // the sets of the zone must have exactly these records
 	for _, rr := range prerequisites {
@@ -163,9 +163,9 @@ func applyUpdate(zone string, records []wire.RR, rr wire.RR) []wire.RR {
 	return addRecord(records, rr, recordsNamed(records, header.Name))
 }
 
-// addRecord returns the records and the record rr. Like a real server, it ignores an addition after
-// which a CNAME would coexist with a different type (RFC 2136, 3.4.2.2). All records of the set get
-// the TTL of rr. sameName are the records with the name of rr.
+// addRecord returns the records after the addition of rr. Like a real server, it ignores an
+// addition after which a CNAME would coexist with a different type (RFC 2136, 3.4.2.2). All records
+// of the set get the TTL of rr. sameName are the records with the name of rr.
 func addRecord(records []wire.RR, rr wire.RR, sameName []wire.RR) []wire.RR {
 	header := rr.Header()
 	cnames := len(recordsOfType(sameName, wire.TypeCNAME))

@@ -7,7 +7,7 @@
 //   - gate.go: Gate, which delays requests after a Retry-After.
 //   - retry.go: Retry, and RetryPolicy, which says how often and how fast.
 //   - status.go: outcomes for HTTP statuses, and constructors of outcomes.
-//   - httpclient.go: NewHTTPClient, which records a span for each request.
+//   - httpclient.go: NewHTTPClient, whose client records a span for each request.
 package call
 
 import (
@@ -39,12 +39,13 @@ const maxBody = 16 << 20
 type Effect int
 
 const (
-	// Read changes nothing.
+	// Read is a request that changes nothing.
 	Read Effect = iota + 1
 	// Repeatable is a write that has the same result however often it is sent.
 	Repeatable
-	// Create is a write that creates an object. If the provider may have executed it, it may be
-	// repeated only after a lookup has shown that the object does not exist.
+	// Create is a write that must not be executed twice, such as the creation of an object. If the
+	// provider may have executed the write, it may be repeated only after a read has shown that it
+	// had no effect.
 	Create
 )
 
@@ -53,7 +54,7 @@ type Request struct {
 	Effect Effect
 	Method string
 	URL    string
-	// Route is the URL without customer data. It is recorded in spans.
+	// Route is the path with placeholders for customer data. Spans contain it.
 	Route  string
 	Header http.Header
 	Body   []byte
@@ -85,7 +86,7 @@ func Send(ctx context.Context, client *http.Client, request Request) (Response, 
 	}), request.Route)
 	r, err := http.NewRequestWithContext(ctx, request.Method, request.URL, bytes.NewReader(request.Body))
 	if err != nil {
-		return Response{}, &outcome.Error{Kind: outcome.Broken, Cause: "bad_url", Detail: "a request could not be made"}
+		return Response{}, &outcome.Error{Kind: outcome.Broken, Cause: "bad_url", Detail: "the URL of a request is not valid"}
 	}
 	if request.Header != nil {
 		r.Header = request.Header.Clone()
@@ -128,8 +129,9 @@ func lostResponse(ctx context.Context, effect Effect, sent bool) error {
 	}
 }
 
-// ContextError returns the error of a call whose ctx ended before a response. It returns
-// context.Canceled if the caller cancelled the call, and an Unknown outcome after a timeout.
+// ContextError returns the error of a call whose ctx ended before a response. It returns an error
+// that wraps context.Canceled if the caller cancelled the call, and an Unknown outcome after a
+// timeout.
 func ContextError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("call the provider: %w", context.Canceled)
@@ -141,7 +143,7 @@ func noAnswer() error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: "no_answer", Detail: "the mail platform did not answer"}
 }
 
-// CauseUnreachable is the cause of a request that was never sent.
+// CauseUnreachable is the cause if a request was not sent, because no connection could be made.
 const CauseUnreachable = "unreachable"
 
 // WithDeadline returns ctx with a timeout of Deadline, or ctx itself if it has a deadline.
@@ -152,7 +154,7 @@ func WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, Deadline)
 }
 
-// SameHost reports whether link has the scheme and the host of base.
+// SameHost reports whether link has the scheme and the host of base, and no user name.
 func SameHost(base, link string) bool {
 	a, errA := url.Parse(base)
 	b, errB := url.Parse(link)
@@ -160,10 +162,10 @@ func SameHost(base, link string) bool {
 		strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Host, b.Host)
 }
 
-// RebaseLink replaces the host in a link to a further page by the host of base. It keeps the part
-// of the path that begins with root, such as "/v1.0". The platform writes such links with its
-// public host name, but tokens may be sent only to the configured host. RebaseLink returns false if
-// root is not in the path of the link.
+// RebaseLink moves a link to a further page to the address base. It keeps the query and the part of
+// the path that begins with root, such as "/v1.0". The platform writes such links with its public
+// host name, but tokens may be sent only to the configured host. RebaseLink returns false if the
+// link is not valid, or if root is not in its path.
 func RebaseLink(base, link, root string) (string, bool) {
 	u, err := url.Parse(link)
 	if err != nil || u.User != nil || u.Opaque != "" {

@@ -13,11 +13,13 @@ import (
 // Gate delays a request while a Retry-After applies to it. The zero Gate delays nothing.
 type Gate struct {
 	Waits *sdk.Waits
-	// Scopes are the scopes of the request. A Retry-After of the response applies to all calls of
-	// the first scope, or of the scope that Throttled returns.
+	// Scopes are the groups of calls to which the request belongs (see sdk.Waits). A Retry-After of
+	// the response applies to all calls of the first scope, or of the scope that ThrottledScope
+	// returns.
 	Scopes []string
-	// Throttled returns the scope to which the Retry-After of a response applies. It may be nil.
-	Throttled func(Response) string
+	// ThrottledScope returns the scope to which the Retry-After of a response applies. It may be
+	// nil.
+	ThrottledScope func(Response) string
 }
 
 // wait waits until the request may be sent. If that time is after the deadline of ctx, it returns a
@@ -41,8 +43,8 @@ func (g Gate) observe(ctx context.Context, resp Response) {
 		return
 	}
 	scope := g.Scopes[0]
-	if g.Throttled != nil {
-		scope = g.Throttled(resp)
+	if g.ThrottledScope != nil {
+		scope = g.ThrottledScope(resp)
 	}
 	g.Waits.Observe(ctx, scope, resp.Status, resp.Header)
 }

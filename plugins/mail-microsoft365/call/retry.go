@@ -38,10 +38,10 @@ func Retry[T any](ctx context.Context, policy RetryPolicy, effect Effect, attemp
 }
 
 // mayRepeat reports whether a request may be repeated after err. A throttled request was not
-// executed, so any request may be repeated. If the provider was out of service, the request was
-// probably not executed. A read and a repeatable write may then be repeated. A Create may be
-// repeated only if it was never sent. After an error that is marked as retryableRead, only a read
-// may be repeated.
+// executed, so it may be repeated, whatever its effect. If the provider was out of service, the
+// request was probably not executed. A read and a repeatable write may then be repeated, and a
+// Create only if it was not sent. After an error that is marked as retryableRead, only a read may
+// be repeated.
 func mayRepeat(effect Effect, err error) bool {
 	var result *outcome.Error
 	if !errors.As(err, &result) || isPermanent(err) {
@@ -60,9 +60,10 @@ func mayRepeat(effect Effect, err error) bool {
 	}
 }
 
-// Pause waits before attempt n+1. n counts from 0. If err contains a delay, it waits for that time.
-// Otherwise it waits for BaseDelay, doubled n times, with jitter. It returns false at once if there
-// is no time before the deadline. It also returns false if ctx ends.
+// Pause waits after the failed attempt n. n counts from 0. If err contains a delay, it waits for
+// that time. Otherwise it waits for BaseDelay, doubled n times, with jitter. It returns false at
+// once if there is no time before the deadline for the wait and another attempt. It also returns
+// false if ctx ends.
 func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 	var result *outcome.Error
 	wait := time.Duration(0)
@@ -76,8 +77,8 @@ func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 	return sleep(ctx, wait)
 }
 
-// sleep waits and returns true. It returns false at once if there is no time before the deadline.
-// It also returns false if ctx ends.
+// sleep waits and returns true. It returns false at once if there is no time before the deadline
+// for the wait and another attempt. It also returns false if ctx ends.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait+minAttemptTime {
 		return false
@@ -92,8 +93,8 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// retryableRead marks an error after which a read may be repeated, although mayRepeat would not
-// allow it for this kind of outcome.
+// retryableRead marks an error after which a read may be repeated. Without the mark, mayRepeat
+// would not allow it for this kind of outcome.
 type retryableRead struct{ error }
 
 func (e retryableRead) Unwrap() error { return e.error }

@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// StatusError returns an outcome for the statuses that have the same meaning at the login host,
-// Graph and Exchange: 408, 429 and 5xx. It returns nil for all other statuses. cause names the host
-// and the error code of the response, if there is one.
+// StatusError returns an outcome for the statuses that have the same meaning at Graph and Exchange:
+// 408, 429 and 5xx. It returns nil for all other statuses. cause names the host and the error code
+// of the response, if there is one.
 func StatusError(resp Response, cause string) error {
 	failure := &outcome.Error{Cause: strings.TrimSpace(strconv.Itoa(resp.Status) + " " + cause), RetryAfter: sdk.RetryAfter(resp.Header, time.Now())}
 	switch {
@@ -37,9 +37,9 @@ func StatusError(resp Response, cause string) error {
 	return failure
 }
 
-// Broken returns an outcome for a response that cannot be parsed, or that shows a defect of the
-// plugin. The cause must consist of constant words, or come from Cause or CauseOf. This also
-// applies to the causes of all functions below.
+// Broken returns an outcome for an unexpected response or a defect of the plugin. The cause must
+// consist of constant words, or come from Cause or CauseOf. This also applies to the causes of all
+// functions below.
 func Broken(cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: strings.Join(cause, " "), Detail: "the mail platform answered with an error"}
 }
@@ -63,7 +63,7 @@ func IsDefinite(status int, readable bool) bool {
 	}
 }
 
-// Refuse returns a refusal with an error code of tenantry. The request would fail again.
+// Refuse returns a refusal with an error code of tenantry.
 func Refuse(code fault.Code, detail string, cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.Refused, Code: code, Detail: detail, Cause: strings.Join(cause, " ")}
 }
@@ -73,7 +73,7 @@ func NotReady(detail string, cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.NotReady, Detail: detail, Cause: strings.Join(cause, " ")}
 }
 
-// IsDenied reports whether err is a refusal with AccessDenied. The provider then no longer grants
+// IsDenied reports whether err is a refusal with AccessDenied. The provider then does not grant
 // access.
 func IsDenied(err error) bool {
 	return outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)

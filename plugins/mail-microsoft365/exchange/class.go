@@ -9,17 +9,17 @@ type Class int
 
 // The classes of failures.
 const (
-	Unknown       Class = iota
-	NotFound            // the object that the command names does not exist
-	AddressTaken        // an address of the new object is in use
-	Exists              // an object with that name exists already
-	AlreadyMember       // the object is a member of the group already
-	NotMember           // the object is not a member of the group
-	Dehydrated          // Enable-OrganizationCustomization must run first
-	BadParameter        // the cmdlet does not accept a parameter of the command
-	InvalidValue        // the cmdlet does not accept a value
-	LimitReached        // a limit of the organization is reached
-	NotAccepted         // the domain is not an accepted domain of Exchange
+	Unknown       Class = iota // none of the classes below
+	NotFound                   // the object that the command names does not exist
+	AddressTaken               // an address of the new object is in use
+	Exists                     // an object with that name exists already
+	AlreadyMember              // the object is a member of the group already
+	NotMember                  // the object is not a member of the group
+	Dehydrated                 // Enable-OrganizationCustomization must run first
+	BadParameter               // the cmdlet does not accept a parameter of the command
+	InvalidValue               // the cmdlet does not accept a value
+	LimitReached               // a limit of the organization is reached
+	NotAccepted                // the domain is not an accepted domain of Exchange
 	Throttled
 	Transient
 )
@@ -27,7 +27,7 @@ const (
 // objectNotFound is the exception type of a cmdlet whose object does not exist.
 const objectNotFound = "ManagementObjectNotFoundException"
 
-// byType maps .NET types to classes. The first row with a matching suffix is used.
+// byType maps suffixes of .NET types to classes. The first row that matches is used.
 var byType = []struct {
 	suffix string
 	class  Class

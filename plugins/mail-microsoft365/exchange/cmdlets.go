@@ -3,8 +3,8 @@
 package exchange
 
 // The cmdlets that tenantry runs. Exchange accepts some wrong values, for example the beginning of
-// a valid value, and then returns no rows. Therefore names and values are written only in this
-// file.
+// a valid value, and then returns no rows. Therefore this file defines names and values as
+// constants.
 const (
 	GetOrganizationConfig = "Get-OrganizationConfig"
 	EnableCustomization   = "Enable-OrganizationCustomization"

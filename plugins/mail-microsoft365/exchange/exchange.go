@@ -8,7 +8,7 @@
 //   - cmdlets.go: the names of the cmdlets and the values of their parameters.
 //   - failure.go, class.go: error responses and their Class, which is what they mean.
 //   - property.go: types for properties that Exchange writes in several forms.
-//   - limiter.go: Limiter, which paces the cmdlets of one tenant.
+//   - limiter.go: Limiter, which limits the cmdlets of one tenant.
 package exchange
 
 import (
@@ -85,10 +85,11 @@ func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	return invokePages[T](ctx, c, cmd, address, body)
 }
 
-// InvokePage runs a cmdlet without retries, because some cmdlets have a quota of requests. It
-// repeats the request only if Exchange refused the token. warned is true if the response has a
-// warning or a link to a further page. Some cmdlets report with a warning that there are more rows.
-func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, warned bool, err error) {
+// InvokePage runs a cmdlet and returns the rows of the first page. It does not retry, because some
+// cmdlets have a quota of requests. It repeats the request only if Exchange refused the token.
+// mayHaveMore is true if the response has a warning or a link to a further page. Some cmdlets
+// report further rows only with a warning.
+func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, mayHaveMore bool, err error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	c.Retry.MaxAttempts = 1
@@ -123,15 +124,15 @@ func (c Client) request(cmd Command) (address string, body []byte, err error) {
 // end.
 const maxPages = 100
 
-// invokePages runs a cmdlet and follows the links of a truncated answer. Requests ask for all rows
-// at once, so such links are rare. Microsoft does not document these links, and public reports
+// invokePages runs a cmdlet and follows the links of a truncated answer. Requests ask for pages of
+// 1000 rows, so such links are rare. Microsoft does not document these links, and public reports
 // about them contradict each other. If the server says that a link has expired, invokePages fails,
 // so that it does not return an incomplete list.
 func invokePages[T any](ctx context.Context, c Client, cmd Command, address string, body []byte) ([]T, error) {
 	var rows []T
-	var session []string
+	var sessionCookies []string
 	for range maxPages {
-		resp, err := c.post(ctx, cmd, address, body, session)
+		resp, err := c.post(ctx, cmd, address, body, sessionCookies)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +150,7 @@ func invokePages[T any](ctx context.Context, c Client, cmd Command, address stri
 		}
 		// Only the server that wrote the link can serve it. The cookies of the response select that
 		// server.
-		address, session = next, append(session, cookies(resp.Header)...)
+		address, sessionCookies = next, append(sessionCookies, cookies(resp.Header)...)
 	}
 	return nil, call.Broken("exchange", "endless_pages")
 }
@@ -162,8 +163,8 @@ func cookies(h http.Header) []string {
 	return values
 }
 
-// decodeResponse decodes a response with status 200. It returns a *Failure if the response reports
-// that the cmdlet failed.
+// decodeResponse decodes a successful response. It returns a *Failure if the response reports that
+// the cmdlet failed.
 func decodeResponse[T any](resp call.Response) (invokeResponse[T], error) {
 	var got invokeResponse[T]
 	if len(strings.TrimSpace(string(resp.Body))) == 0 {
@@ -193,7 +194,7 @@ func decodeResponse[T any](resp call.Response) (invokeResponse[T], error) {
 
 // post sends the command. It repeats the request if the retry policy and the effect of the command
 // allow it.
-func (c Client) post(ctx context.Context, cmd Command, address string, body []byte, session []string) (call.Response, error) {
+func (c Client) post(ctx context.Context, cmd Command, address string, body []byte, sessionCookies []string) (call.Response, error) {
 	return call.Retry(ctx, c.Retry, cmd.Effect, func() (call.Response, error) {
 		release, err := c.Limiter.Acquire(ctx)
 		if err != nil {
@@ -204,7 +205,7 @@ func (c Client) post(ctx context.Context, cmd Command, address string, body []by
 			return call.Send(ctx, c.HTTP, call.Request{
 				Effect: cmd.Effect, Method: http.MethodPost, URL: address, Body: body,
 				Route:  "/adminapi/beta/{tenant}/InvokeCommand " + cmd.Cmdlet,
-				Header: c.header(cmd, t, session), Gate: c.gate(cmd),
+				Header: c.header(cmd, t, sessionCookies), Gate: c.gate(cmd),
 			})
 		})
 		if err != nil {
@@ -223,7 +224,7 @@ func (c Client) post(ctx context.Context, cmd Command, address string, body []by
 func (c Client) gate(cmd Command) call.Gate {
 	tenantScope := "exchange/" + string(c.Tenant)
 	cmdletScope := tenantScope + "/" + cmd.Cmdlet
-	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, cmdletScope}, Throttled: func(resp call.Response) string {
+	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, cmdletScope}, ThrottledScope: func(resp call.Response) string {
 		if _, e := parseError(resp.Body); newFailure(resp.Status, e).Class == Throttled {
 			return cmdletScope
 		}
@@ -231,7 +232,7 @@ func (c Client) gate(cmd Command) call.Gate {
 	}}
 }
 
-func (c Client) header(cmd Command, t login.Token, session []string) http.Header {
+func (c Client) header(cmd Command, t login.Token, sessionCookies []string) http.Header {
 	headers := http.Header{}
 	headers.Set("Authorization", "Bearer "+t.Value.Reveal())
 	headers.Set("Content-Type", "application/json; charset=utf-8")
@@ -242,8 +243,8 @@ func (c Client) header(cmd Command, t login.Token, session []string) http.Header
 	headers.Set("X-SerializationLevel", "Partial")
 	headers.Set("Prefer", "odata.maxpagesize=1000")
 	headers.Set("connection-id", connectionID)
-	if len(session) > 0 {
-		headers.Set("Cookie", strings.Join(session, "; "))
+	if len(sessionCookies) > 0 {
+		headers.Set("Cookie", strings.Join(sessionCookies, "; "))
 	}
 	return headers
 }

@@ -134,8 +134,9 @@ func failureFromResponse(resp call.Response) error {
 	return f
 }
 
-// reportedFailure returns the Failure of a cmdlet that failed with status 200. raw is a list of
-// texts or any other value. If raw is empty, the cmdlet did not fail and the result is nil.
+// reportedFailure returns the Failure of a cmdlet that failed with status 200. raw is the member
+// @adminapi.errors: a list of texts, of which only the first is read, or any other value. If raw is
+// empty, the cmdlet did not fail and the result is nil.
 func reportedFailure(raw json.RawMessage) error {
 	text := strings.TrimSpace(string(raw))
 	var lines []json.RawMessage

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// maxInFlight is how many cmdlets of one tenant run at the same time. Exchange delays further
-	// cmdlets, or refuses them with status 429.
+	// maxInFlight is the maximum number of cmdlets of one Limiter that run at the same time.
+	// Exchange delays further cmdlets, or refuses them with status 429.
 	maxInFlight = 3
-	// burst is how many calls may start at once after a time without calls. It is the number of
-	// calls in two minutes at the default pace. It is large enough to connect a tenant and to
-	// create its mailboxes without waiting.
+	// burst is how many calls are not delayed by the pace after a time without calls. It is the
+	// number of calls in two minutes at the default pace. It is large enough to connect a tenant
+	// and to create its mailboxes without waiting.
 	burst = 120
 	// sweepThreshold is the number of limiters above which idle limiters are removed.
 	sweepThreshold = 4096
 )
 
-// Limiter paces the cmdlets of one tenant.
+// Limiter limits the rate and the number of concurrent cmdlets of one connection in one tenant.
 type Limiter struct {
 	slots chan struct{}
 	pace  *rate.Limiter
 }
 
-// Limiters has the Limiter of each tenant. It is safe for concurrent use.
+// Limiters has a Limiter for each connection and tenant. It is safe for concurrent use.
 type Limiters struct {
 	mu    sync.Mutex
 	byKey map[limiterKey]*Limiter
@@ -43,8 +43,8 @@ type limiterKey struct {
 	tenant     tenant.GUID
 }
 
-// For returns the limiter of the calls that one connection makes for a tenant. perSecond is the
-// average number of calls per second, 0 for no limit. The limiter keeps the perSecond of the first
+// For returns the limiter of the calls that one connection makes for a tenant. perSecond limits the
+// average number of calls per second. 0 sets no limit. The limiter keeps the perSecond of the first
 // call of For.
 func (ls *Limiters) For(connection string, id tenant.GUID, perSecond float64) *Limiter {
 	ls.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// Failure is an error response of Graph. Unwrap returns its outcome.
+// Failure is an error response of Graph, except 408, 429 and 5xx. Unwrap returns its outcome.
 type Failure struct {
 	Outcome *outcome.Error
 	Status  int
@@ -22,8 +22,8 @@ type Failure struct {
 	// codes are the codes of the error and of its details. targets are the properties that the
 	// details name.
 	codes, targets []string
-	// text contains the message, codes and targets in lower case. It may quote customer data, so it
-	// is only searched and never logged.
+	// text contains the messages, codes and targets in lower case. It may quote customer data, so
+	// it is only searched and never logged.
 	text string
 }
 
@@ -48,8 +48,9 @@ type errorObject struct {
 	Details []errorDetail `json:"details"`
 }
 
-// failureFromResponse returns an outcome or a *Failure for an error response. The member "error" is
-// an object, or a string in the OAuth form.
+// failureFromResponse returns the error for an error response: the outcome of call.StatusError for
+// 408, 429 and 5xx, and a *Failure for all other statuses. The member "error" is an object, or a
+// string in the OAuth form.
 func failureFromResponse(resp call.Response) error {
 	var body errorBody
 	var object errorObject
@@ -113,7 +114,7 @@ func RefusesProperty(err error, property string) bool {
 		slices.ContainsFunc(f.targets, func(target string) bool { return strings.EqualFold(target, property) })
 }
 
-// ObjectExists reports whether Graph refuses a write because a different object has the same key.
+// ObjectExists reports whether Graph refuses a write because an object with the same key exists.
 // Some answers have a specific code. Others have the code of any invalid request, and then
 // ObjectExists searches for a specific text.
 func ObjectExists(err error) bool {
@@ -121,14 +122,14 @@ func ObjectExists(err error) bool {
 		Status(err) == http.StatusBadRequest && MessageContains(err, "conflicting object", "another object with the same value")
 }
 
-// LostRace reports whether Graph refuses a write with a conflict that names no object. That means
-// that a concurrent write changed the object, so a later try can succeed.
+// LostRace reports whether Graph refuses a write with a 409 for which ObjectExists is false. Such
+// an answer is assumed to mean that a concurrent write was first, so a later attempt can succeed.
 func LostRace(err error) bool {
 	return Status(err) == http.StatusConflict && !ObjectExists(err)
 }
 
 // MessageContains reports whether the Failure in err contains one of the lower-case texts in its
-// message, codes or targets. Graph uses the same code for most refusals, so only the text
+// messages, codes or targets. Graph uses the same code for most refusals, so only the text
 // distinguishes them.
 func MessageContains(err error, words ...string) bool {
 	var f *Failure

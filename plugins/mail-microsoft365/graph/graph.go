@@ -2,9 +2,9 @@
 
 // Package graph talks to Microsoft Graph v1.0.
 //
-// Client has the address and the tokens of one tenant. Get, List and Write send requests with it.
-// Failure is an error response. Status and MessageContains read it. Start with graph.go. failure.go
-// converts error responses to outcomes.
+// Client contains the address of Graph and the tokens for one tenant. Get, List and Write send
+// requests with a Client. Failure is an error response. Status and MessageContains read a Failure.
+// Start with graph.go. failure.go converts error responses to outcomes.
 package graph
 
 import (
@@ -30,14 +30,14 @@ type Client struct {
 	Waits  *sdk.Waits
 }
 
-// BaseURL returns the address of v1.0 at a host. If the host already ends with /v1.0, it only
-// removes trailing slashes.
-func BaseURL(host string) string {
-	host = strings.TrimRight(host, "/")
-	if strings.HasSuffix(host, "/v1.0") {
-		return host
+// BaseURL returns the address of v1.0 below the address of Graph. If the address already ends with
+// /v1.0, it only removes trailing slashes.
+func BaseURL(address string) string {
+	address = strings.TrimRight(address, "/")
+	if strings.HasSuffix(address, "/v1.0") {
+		return address
 	}
-	return host + "/v1.0"
+	return address + "/v1.0"
 }
 
 // Path is a path below the base URL. route is the same path without customer data.
@@ -62,8 +62,8 @@ func Query(options ...string) string {
 	return query.String()
 }
 
-// Get reads one object. It returns a *Failure for an error response, and Broken for a response that
-// is not JSON.
+// Get reads one object. For an error response it returns a *Failure, or only an outcome if the
+// status is 408, 429 or 5xx. It returns Broken for a response that is not JSON.
 func Get[T any](ctx context.Context, c Client, p Path, query string) (T, error) {
 	var value T
 	resp, err := c.send(ctx, call.Read, http.MethodGet, c.URL+p.path+query, p.route, nil)
@@ -100,7 +100,7 @@ type page[T any] struct {
 }
 
 // List reads all pages of a collection. It returns Broken if a link leads to the same page or out
-// of the API.
+// of the API, or if there are more than maxPages pages.
 func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, error) {
 	var rows []T
 	address := c.URL + p.path + query
@@ -117,8 +117,8 @@ func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, erro
 		if got.Next == "" {
 			return rows, nil
 		}
-		// The link must not be changed, but the token may be sent only to the configured host.
-		// Therefore only the host is replaced.
+		// Graph expects its link unchanged, but the token may be sent only to the configured host.
+		// Therefore List replaces only the beginning of the link.
 		next, ok := call.RebaseLink(c.URL, got.Next, "/v1.0")
 		if !ok || next == address {
 			return nil, call.Broken("graph", "next_link")
@@ -168,7 +168,7 @@ func (c Client) send(ctx context.Context, effect call.Effect, method, address, r
 	})
 }
 
-// applicationScope is the scope of all calls of the application, in all tenants.
+// applicationScope is the scope (see call.Gate) of all calls of the application, in all tenants.
 const applicationScope = "graph"
 
 // gate returns the gate of a request. Graph throttles an application in one tenant, a whole tenant,
@@ -177,7 +177,7 @@ const applicationScope = "graph"
 // both in the same budget of the tenant.
 func (c Client) gate() call.Gate {
 	tenantScope := applicationScope + "/" + string(c.Tenant)
-	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, applicationScope}, Throttled: func(resp call.Response) string {
+	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, applicationScope}, ThrottledScope: func(resp call.Response) string {
 		if kind, _, _ := strings.Cut(resp.Header.Get("x-ms-throttle-scope"), "/"); strings.EqualFold(kind, "Application") {
 			return applicationScope
 		}

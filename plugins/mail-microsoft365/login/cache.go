@@ -26,18 +26,18 @@ type tokenKey struct {
 	scope      string
 }
 
-// cacheEntry has one token and the request for the next token.
+// cacheEntry has one token, the request for the next token, and what limits such requests.
 type cacheEntry struct {
 	token           Token
 	renewalWanted   bool             // a renewal was requested
-	renewals        []time.Time      // times of the renewals during the last renewalWindow
+	renewalTimes    []time.Time      // times of the renewals during the last renewalWindow
 	noRenewalBefore time.Time        // no renewal before this time
 	request         *tokenRequest    // nil if no request is in progress
 	refusals        map[int]refusals // keyed by the status, 401 or 403
 }
 
-// refusals counts consecutive replacement tokens that an API refused with the same status. An
-// accepted replacement resets the count.
+// refusals counts consecutive new tokens that an API refused with the same status as the tokens
+// that they replaced. An accepted new token resets the count.
 type refusals struct {
 	count int
 	last  Token // the new token that was counted last
@@ -89,9 +89,9 @@ func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, request *tokenR
 	return Token{}, e.request, mustSend
 }
 
-// finish stores the result of a request and wakes its callers. If the outcome is Down or Throttled,
-// the old token stays in use while it is valid. After any other error, finish removes the old
-// token.
+// finish stores the result of a request and wakes the callers that wait for it. If the outcome is
+// Down or Throttled, an old token that can still be used stays in use. After any other error,
+// finish removes the old token.
 func (c *TokenCache) finish(key tokenKey, request *tokenRequest, t Token, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,8 +190,8 @@ func (c *TokenCache) requestRenewal(key tokenKey, age time.Duration) {
 	if e.renewalWanted || !e.token.isUsable(now) || now.Sub(e.token.Obtained) < age || now.Before(e.noRenewalBefore) {
 		return
 	}
-	e.renewals = slices.DeleteFunc(e.renewals, func(at time.Time) bool { return now.Sub(at) >= renewalWindow })
-	if len(e.renewals) < maxRenewals {
-		e.renewalWanted, e.renewals = true, append(e.renewals, now)
+	e.renewalTimes = slices.DeleteFunc(e.renewalTimes, func(at time.Time) bool { return now.Sub(at) >= renewalWindow })
+	if len(e.renewalTimes) < maxRenewals {
+		e.renewalWanted, e.renewalTimes = true, append(e.renewalTimes, now)
 	}
 }

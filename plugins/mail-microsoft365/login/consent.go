@@ -26,9 +26,9 @@ func (h Host) ConsentURL(scope, state, redirect string) string {
 }
 
 // ParseConsentCallback reads the query of the consent callback and returns the tenant that the
-// query claims. It fails with ConsentDeclined if the consent was not granted, and with
-// InvalidRequest if the query is malformed. It does not trust admin_consent=True, which is also in
-// the query of a failed consent.
+// query claims. It fails with ConsentDeclined if the consent was not granted, with NotReady while
+// another consent is in progress, and with InvalidRequest if the query is malformed. It does not
+// trust admin_consent=True, which is also in the query of a failed consent.
 func ParseConsentCallback(query string) (tenant.GUID, error) {
 	if len(query) > maxQuery {
 		return "", malformedCallback()
@@ -54,8 +54,8 @@ func malformedCallback() error {
 	return call.Refuse(fault.InvalidRequest, "the mail platform's answer to the consent is malformed")
 }
 
-// consentError translates the error of the callback. The result contains only the AADSTS number and
-// the error code.
+// consentError translates the error of the callback. From the callback, the result contains only
+// the AADSTS number or the error code.
 func consentError(code, description string) error {
 	number := aadstsNumber(description)
 	detail := "the administrator declined, or the mail platform did not grant the consent"

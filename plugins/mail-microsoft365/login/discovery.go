@@ -19,29 +19,29 @@ const publishedURL = "https://login.microsoftonline.com"
 
 // authority has the sign-in endpoints of a tenant. All of them are at the configured host.
 type authority struct {
-	Issuers                    []string // issuers that the tenant's tokens may have
-	Authorization, Token, Keys string
-	Algorithms                 []string
+	Issuers                             []string // issuers that the tenant's tokens may have
+	AuthorizationURL, TokenURL, KeysURL string
+	Algorithms                          []string
 }
 
 // discoveryDocument is the OpenID configuration of a tenant.
 type discoveryDocument struct {
-	Issuer        string   `json:"issuer"`
-	Authorization string   `json:"authorization_endpoint"`
-	Token         string   `json:"token_endpoint"`
-	Keys          string   `json:"jwks_uri"`
-	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
+	Issuer           string   `json:"issuer"`
+	AuthorizationURL string   `json:"authorization_endpoint"`
+	TokenURL         string   `json:"token_endpoint"`
+	KeysURL          string   `json:"jwks_uri"`
+	Algorithms       []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// wellKnownAuthority returns the authority of a tenant without its discovery document: Microsoft's
-// usual paths at the configured host.
+// wellKnownAuthority returns the authority of a tenant without reading its discovery document:
+// Microsoft's usual paths at the configured host.
 func (h Host) wellKnownAuthority(id tenant.GUID) authority {
 	base := h.URL + "/" + string(id)
 	return authority{
-		Issuers:       []string{base + "/v2.0", publishedURL + "/" + string(id) + "/v2.0"},
-		Authorization: base + "/oauth2/v2.0/authorize",
-		Token:         base + "/oauth2/v2.0/token",
-		Keys:          base + "/discovery/v2.0/keys",
+		Issuers:          []string{base + "/v2.0", publishedURL + "/" + string(id) + "/v2.0"},
+		AuthorizationURL: base + "/oauth2/v2.0/authorize",
+		TokenURL:         base + "/oauth2/v2.0/token",
+		KeysURL:          base + "/discovery/v2.0/keys",
 	}
 }
 
@@ -55,7 +55,7 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 		"/{tenant}/v2.0/.well-known/openid-configuration", &found)
 	var f *Failure
 	switch {
-	case errors.As(err, &f) && f.class == consentLost:
+	case errors.As(err, &f) && f.class == noAccess:
 		return authority{}, invalidLink(f.Outcome.Cause) // the tenant does not exist
 	case errors.As(err, &f) && f.class == unexpected:
 		return endpoints, nil // the host has no discovery document
@@ -66,7 +66,7 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	}
 	endpoints.Issuers, endpoints.Algorithms = []string{found.Issuer}, found.Algorithms
 	for endpoint, published := range map[*string]string{
-		&endpoints.Authorization: found.Authorization, &endpoints.Token: found.Token, &endpoints.Keys: found.Keys,
+		&endpoints.AuthorizationURL: found.AuthorizationURL, &endpoints.TokenURL: found.TokenURL, &endpoints.KeysURL: found.KeysURL,
 	} {
 		if call.SameHost(h.URL, published) {
 			*endpoint = published

@@ -48,8 +48,8 @@ type numericDate float64
 func (d numericDate) time() time.Time { return time.Unix(int64(d), 0) }
 
 // person verifies an ID token for the sign-in s and returns the person in the token. It fails with
-// ConnectLinkInvalid if the token does not belong to the sign-in, and with NotAdministrator if the
-// person is a guest.
+// ConnectLinkInvalid if the token is not valid or does not belong to the sign-in, and with
+// NotAdministrator if the person is a guest.
 func (h Host) person(ctx context.Context, s sdk.SignIn, tenantAuthority authority, keys oidc.KeySet, raw string) (Person, error) {
 	verifier := oidc.NewVerifier("", keys, &oidc.Config{
 		ClientID: h.Credential.ClientID, SupportedSigningAlgs: algorithms(tenantAuthority.Algorithms),
@@ -75,7 +75,8 @@ func (h Host) person(ctx context.Context, s sdk.SignIn, tenantAuthority authorit
 	return Person{ObjectID: c.ObjectID, Address: firstNonEmpty(c.Username, c.UPN, c.Email), Name: c.Name, Roles: c.Roles}, nil
 }
 
-// mismatch returns the name of the first claim that does not match the sign-in, or "".
+// mismatch returns the name of the first claim that does not match the sign-in or the current time,
+// or "".
 func (c claims) mismatch(s sdk.SignIn, now time.Time) string {
 	id, ok := tenant.ParseGUID(c.Tenant)
 	switch {

@@ -32,9 +32,9 @@ type KeyCache struct {
 }
 
 type keySet struct {
-	keys         []signingKey
-	readAt       time.Time // when the keys were read
-	unknownKeyAt time.Time // when the keys were last read because of an unknown key
+	keys             []signingKey
+	readAt           time.Time // when the keys were read
+	unknownKeyReadAt time.Time // when the keys were last read because of an unknown key
 }
 
 type signingKey struct {
@@ -70,37 +70,37 @@ func (k *KeyCache) put(address string, set keySet) {
 	k.sets[address] = set
 }
 
-// verificationKeys returns the keys that may have signed a token. Microsoft rotates keys without
-// notice, so verificationKeys reads the keys again if the key id is unknown, but at most once per
-// refetchInterval.
+// verificationKeys returns the keys that may have signed a token, from the cache if it can.
+// Microsoft rotates keys without notice, so verificationKeys reads the keys again if the key id is
+// unknown, but at most once per refetchInterval.
 func (h Host) verificationKeys(ctx context.Context, tenantAuthority authority, token string) (*oidc.StaticKeySet, error) {
 	id, now := keyID(token), h.Now()
-	set := h.Keys.get(tenantAuthority.Keys)
+	set := h.Keys.get(tenantAuthority.KeysURL)
 	isFresh := now.Sub(set.readAt) < keySetLifetime
-	if found := set.withID(id); isFresh && (len(found) > 0 || now.Sub(set.unknownKeyAt) < refetchInterval) {
+	if found := set.withID(id); isFresh && (len(found) > 0 || now.Sub(set.unknownKeyReadAt) < refetchInterval) {
 		return &oidc.StaticKeySet{PublicKeys: found}, nil
 	}
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := h.getJSON(ctx, tenantAuthority.Keys, "/{tenant}/discovery/v2.0/keys", &document); err != nil {
+	if err := h.getJSON(ctx, tenantAuthority.KeysURL, "/{tenant}/discovery/v2.0/keys", &document); err != nil {
 		return nil, err
 	}
-	newKeys := keySet{readAt: now, unknownKeyAt: set.unknownKeyAt}
+	newKeys := keySet{readAt: now, unknownKeyReadAt: set.unknownKeyReadAt}
 	if isFresh {
-		newKeys.unknownKeyAt = now
+		newKeys.unknownKeyReadAt = now
 	}
 	for _, raw := range document.Keys {
 		if k, ok := parseKey(raw); ok {
 			newKeys.keys = append(newKeys.keys, k)
 		}
 	}
-	h.Keys.put(tenantAuthority.Keys, newKeys)
+	h.Keys.put(tenantAuthority.KeysURL, newKeys)
 	return &oidc.StaticKeySet{PublicKeys: newKeys.withID(id)}, nil
 }
 
 // parseKey reads an RSA signing key. It ignores members that it does not need, such as
-// certificates. It returns false if the key cannot be parsed, so that the caller can still use the
+// certificates. It returns false for any other or unsafe key, so that the caller can still use the
 // other keys.
 func parseKey(raw json.RawMessage) (signingKey, bool) {
 	var members map[string]json.RawMessage

@@ -32,7 +32,7 @@ var (
 func misconfigured(field string) error {
 	return &outcome.Error{
 		Kind: outcome.Refused, Code: fault.ServiceUnavailable, Cause: call.Cause("setting", field),
-		Detail: "the mail platform is not configured", RetryAfter: operatorRetryDelay,
+		Detail: "a setting of the mail platform is missing or invalid", RetryAfter: operatorRetryDelay,
 	}
 }
 
@@ -40,35 +40,35 @@ func misconfigured(field string) error {
 type class int
 
 const (
-	unknown       class = iota
-	consentLost         // no consent, the application is disabled, or the tenant does not exist
-	notConsented        // the tenant does not have the application: consent revoked, or not replicated yet
-	operatorError       // the operator's credential or registration is wrong
-	noExchange          // the tenant has no Exchange subscription
-	policyBlocked       // a policy of the tenant blocks the application
-	requestLoop         // the application sends the same request too often
+	unknown            class = iota
+	noAccess                 // no consent, the application is disabled, or the tenant does not exist
+	applicationUnknown       // the tenant does not have the application: consent revoked, or not replicated yet
+	operatorError            // the operator's credential or registration is wrong
+	noExchange               // the tenant has no Exchange subscription
+	policyBlocked            // a policy of the tenant blocks the application
+	requestLoop              // the application sends the same request too often
 	throttled
 	transient
 	consentInProgress // the service principal is being created
-	unexpected
+	unexpected        // any other error
 )
 
 // classes maps AADSTS numbers to their class.
 var classes = map[int]class{
-	70011:   unexpected,    // scope malformed
-	50011:   unexpected,    // redirect URI not registered
-	65001:   consentLost,   // not consented (delegated)
-	65004:   consentLost,   // declined
-	90002:   consentLost,   // tenant not found
-	900023:  consentLost,   // tenant identifier not valid
-	5000224: consentLost,   // tenant deleted
-	700016:  notConsented,  // the application has no service principal in the tenant
-	7000112: consentLost,   // the application is disabled in the tenant
-	7000215: operatorError, // wrong secret
-	7000222: operatorError, // secret expired
-	700027:  operatorError, // assertion not valid
-	500011:  noExchange,    // the resource has no service principal in the tenant
-	650052:  noExchange,    // not subscribed to a service
+	70011:   unexpected,         // scope malformed
+	50011:   unexpected,         // redirect URI not registered
+	65001:   noAccess,           // not consented (delegated)
+	65004:   noAccess,           // declined
+	90002:   noAccess,           // tenant not found
+	900023:  noAccess,           // tenant identifier not valid
+	5000224: noAccess,           // tenant deleted
+	700016:  applicationUnknown, // the application has no service principal in the tenant
+	7000112: noAccess,           // the application is disabled in the tenant
+	7000215: operatorError,      // wrong secret
+	7000222: operatorError,      // secret expired
+	700027:  operatorError,      // assertion not valid
+	500011:  noExchange,         // the resource has no service principal in the tenant
+	650052:  noExchange,         // not subscribed to a service
 	650051:  consentInProgress,
 	53003:   policyBlocked, // Conditional Access
 	50196:   requestLoop,
@@ -79,8 +79,8 @@ var classes = map[int]class{
 // Failure is an error response of the login host. Unwrap returns its outcome.
 type Failure struct {
 	Outcome *outcome.Error
-	AADSTS  int // 0 if the response contains no number
-	OAuth   string
+	AADSTS  int    // 0 if the response contains no number
+	OAuth   string // the OAuth error code
 	class   class
 }
 
@@ -128,7 +128,7 @@ func classOfStatus(resp call.Response, oauth string) class {
 	case oauth == "invalid_client":
 		return operatorError
 	case oauth == "unauthorized_client":
-		return consentLost
+		return noAccess
 	default:
 		return unexpected
 	}
@@ -138,7 +138,7 @@ func classOfStatus(resp call.Response, oauth string) class {
 func (c class) outcome(resp call.Response) *outcome.Error {
 	wait := sdk.RetryAfter(resp.Header, time.Now())
 	switch c {
-	case consentLost, notConsented:
+	case noAccess, applicationUnknown:
 		return call.Refuse(fault.AccessDenied, "the tenant's consent is gone")
 	case policyBlocked:
 		return call.Refuse(fault.AccessDenied, "a policy of the tenant blocks the service")
@@ -187,7 +187,7 @@ func aadstsNumber(description string) int {
 // before the permissions were granted.
 func MayBePropagating(err error) bool {
 	var f *Failure
-	return !errors.As(err, &f) || f.class == notConsented || f.AADSTS == 7000112
+	return !errors.As(err, &f) || f.class == applicationUnknown || f.AADSTS == 7000112
 }
 
 // IsNoExchange reports whether err says that the tenant has no Exchange subscription.

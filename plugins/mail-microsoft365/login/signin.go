@@ -25,7 +25,7 @@ func (h Host) SignInURL(ctx context.Context, signIn sdk.SignIn) (string, error) 
 	}
 	config := oauth2.Config{
 		ClientID: h.Credential.ClientID, RedirectURL: signIn.Redirect, Scopes: []string{"openid", "profile"},
-		Endpoint: oauth2.Endpoint{AuthURL: tenantAuthority.Authorization},
+		Endpoint: oauth2.Endpoint{AuthURL: tenantAuthority.AuthorizationURL},
 	}
 	return config.AuthCodeURL(signIn.State,
 		oauth2.S256ChallengeOption(signIn.Verifier.Reveal()),
@@ -42,7 +42,7 @@ func (h Host) RedeemCode(ctx context.Context, signIn sdk.SignIn, code secret.Tex
 		return Person{}, err
 	}
 	// The code can be used only once, so the request is not repeated.
-	tokens, err := h.requestToken(ctx, call.Create, tenantAuthority.Token, url.Values{
+	tokens, err := h.requestToken(ctx, call.Create, tenantAuthority.TokenURL, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code.Reveal()},
 		"redirect_uri": {signIn.Redirect}, "code_verifier": {signIn.Verifier.Reveal()},
 	})
@@ -56,7 +56,8 @@ func (h Host) RedeemCode(ctx context.Context, signIn sdk.SignIn, code secret.Tex
 	return h.person(ctx, signIn, tenantAuthority, keys, tokens.IDToken)
 }
 
-// codeError translates the refusal to redeem a code. It returns ConnectLinkInvalid for a code that
+// codeError translates the refusal to redeem a code. It returns ConsentDeclined if the tenant
+// blocks the sign-in or has not given its consent. It returns ConnectLinkInvalid for a code that
 // was used, is too old, or belongs to a different tenant or verifier.
 func codeError(err error) error {
 	var failure *Failure
@@ -66,9 +67,9 @@ func codeError(err error) error {
 	switch {
 	case failure.class == policyBlocked:
 		return call.Refuse(fault.ConsentDeclined, "a policy of the tenant blocks the sign-in", failure.Outcome.Cause)
-	case failure.class == notConsented, failure.AADSTS == 65001, failure.class == noExchange:
+	case failure.class == applicationUnknown, failure.AADSTS == 65001, failure.class == noExchange:
 		return call.Refuse(fault.ConsentDeclined, "the tenant has not given its consent", failure.Outcome.Cause)
-	case failure.class == consentLost, failure.Outcome.Kind == outcome.Broken:
+	case failure.class == noAccess, failure.Outcome.Kind == outcome.Broken:
 		return invalidLink(failure.Outcome.Cause)
 	default:
 		return err

@@ -12,7 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// MaxTokenAge is the largest age of a token for a write, and at the beginning of a sync.
+// MaxTokenAge is the age from which a token is renewed before a write and at the beginning of a
+// sync.
 const MaxTokenAge = 5 * time.Minute
 
 // TokenSource returns the tokens of one connection for one tenant and scope.
@@ -29,11 +30,11 @@ func (s TokenSource) key() tokenKey { return tokenKey{s.Connection, s.Tenant, s.
 // Token returns the cached token. It requests a new token if the cached token expires soon or is
 // marked for renewal.
 func (s TokenSource) Token(ctx context.Context) (Token, error) {
-	cached, request, start := s.Tokens.tokenOrRequest(s.key())
+	cached, request, mustSend := s.Tokens.tokenOrRequest(s.key())
 	if request == nil {
 		return cached, nil
 	}
-	if start {
+	if mustSend {
 		// Other callers may wait for this request, so it must continue after the end of ctx.
 		panics.Go(func() { s.fetch(context.WithoutCancel(ctx), request) }, func(e *panics.Error) {
 			s.Tokens.finish(s.key(), request, Token{}, e)
@@ -60,13 +61,13 @@ func (s TokenSource) fetch(ctx context.Context, request *tokenRequest) {
 func (s TokenSource) Renew(age time.Duration) { s.Tokens.requestRenewal(s.key(), age) }
 
 // RenewOld is Renew(MaxTokenAge), for use before a write and at the beginning of a sync. A token
-// stays valid for about an hour after the administrator has revoked the consent. tenantry notices
-// the revocation only when it requests a new token, or when an API answers 401 or 403.
+// can stay valid for about an hour after the administrator has revoked the consent. tenantry
+// notices the revocation only when it requests a new token, or when an API answers 401 or 403.
 func (s TokenSource) RenewOld() { s.Renew(MaxTokenAge) }
 
-// Do calls send with a token. If an API answers 401 or 403, the permissions in a cached token may
-// be too old. If it is not too early for a new token (see replacementDelay), Do then calls send
-// once more with a new token.
+// Do calls send with a token. If an API refuses a cached token with 401 or 403, the permissions in
+// the token may be too old. Do then calls send once more with a new token, unless it is too early
+// to request one (see replacementDelay).
 func (s TokenSource) Do(ctx context.Context, send func(Token) (call.Response, error)) (call.Response, error) {
 	began := s.Tokens.Now()
 	t, err := s.Token(ctx)

@@ -50,7 +50,7 @@ type Token struct {
 	Obtained time.Time
 }
 
-// renewBefore is how long before its expiry a token is replaced.
+// renewBefore is the largest margin before the expiry of a token (see isUsable).
 const renewBefore = 5 * time.Minute
 
 // isUsable reports whether the token can be used for a call that starts now. The margin before the
@@ -136,8 +136,8 @@ func (h Host) gate(address string) call.Gate {
 	return call.Gate{Waits: h.Waits, Scopes: []string{"login/" + strings.ToLower(tenantName)}}
 }
 
-// Payload contains claims of an access token. The signature of the token is not verified here,
-// because only the API verifies it. Therefore Payload must not be used to allow anything.
+// Payload contains claims of an access token. The plugin does not verify the signature of the
+// token, so Payload must not be used to allow anything.
 type Payload struct {
 	ObjectID string   `json:"oid"`
 	Roles    []string `json:"roles"`
@@ -177,12 +177,12 @@ var credentialProblems = map[int]string{
 	700027:  "the certificate is not registered with this application, or is not valid",
 }
 
-// Check requests a token of the application in its home tenant. If the credential is wrong, it
-// returns an AccessDenied refusal that says what is wrong. If there is no home tenant, the request
-// never succeeds. It still detects a wrong application or credential, because the login host checks
-// these before the tenant.
-func (h Host) Check(ctx context.Context, home, scope string) error {
-	_, err := h.appToken(ctx, home, scope)
+// Check requests a token of the application in its home tenant. If the client id, the credential or
+// the home tenant is wrong, it returns an AccessDenied refusal that says what is wrong. If there is
+// no home tenant, the request never succeeds. It still detects a wrong client id or credential,
+// because the login host checks these before the tenant.
+func (h Host) Check(ctx context.Context, homeTenant, scope string) error {
+	_, err := h.appToken(ctx, homeTenant, scope)
 	var f *Failure
 	if !errors.As(err, &f) {
 		return err
@@ -194,11 +194,11 @@ func (h Host) Check(ctx context.Context, home, scope string) error {
 			detail = "the application's credential was refused"
 		}
 		return call.Refuse(fault.AccessDenied, detail, f.Outcome.Cause)
-	case f.class == notConsented:
+	case f.class == applicationUnknown:
 		return call.Refuse(fault.AccessDenied, "there is no application with this client id", f.Outcome.Cause)
-	case f.class == consentLost && home != NoHomeTenant:
+	case f.class == noAccess && homeTenant != NoHomeTenant:
 		return call.Refuse(fault.AccessDenied, "home_tenant is not the tenant that the application is registered in", f.Outcome.Cause)
-	case home == NoHomeTenant && f.AADSTS != 0 && (f.class == unexpected || f.class == consentLost):
+	case homeTenant == NoHomeTenant && f.AADSTS != 0 && (f.class == unexpected || f.class == noAccess):
 		return nil
 	default:
 		return err

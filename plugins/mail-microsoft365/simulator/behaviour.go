@@ -9,9 +9,9 @@ import (
 )
 
 // behaviour holds the settings of one tenant. A new value of a delay does not affect changes that
-// were made before. Fields that end in MS are delays in milliseconds. The fields before the blank
-// line are for tests and for users of the sandbox. The other fields are only for tests. They make
-// the simulator behave in ways that Microsoft documents.
+// were made before. Fields that end in MS are times in milliseconds. The fields before the blank
+// line are for tests and for users of the sandbox. The other fields are only for tests. They select
+// a behaviour that Microsoft's hosts can have.
 type behaviour struct {
 	ConsentMS        int  `json:"consent_ms"`         // until a consent applies
 	RoleMS           int  `json:"role_ms"`            // until a directory role applies
@@ -35,12 +35,12 @@ type behaviour struct {
 	// DNSNegativeMS is how long the resolvers cache that a record is missing.
 	DNSNegativeMS int `json:"dns_negative_ms"`
 	TokenSeconds  int `json:"token_seconds"` // the lifetime of tokens
-	PageSize      int `json:"page_size"`     // the most rows in a page of Graph or Exchange
+	PageSize      int `json:"page_size"`     // the largest number of rows in a page of Graph or Exchange
 	// NextLink is "follow", or "expired" if Exchange refuses every link to a further page.
 	NextLink string `json:"next_link"`
-	// Elsewhere lists domains that an organization outside the sandbox has verified. ElsewhereAt
-	// names the call that refuses these domains and the verified domains of other tenants: "verify"
-	// or "add".
+	// Elsewhere lists domains that an organization outside the simulator has verified. ElsewhereAt
+	// names the first call that refuses these domains and the verified domains of other tenants:
+	// "verify" or "add".
 	Elsewhere   []string `json:"elsewhere"`
 	ElsewhereAt string   `json:"elsewhere_at"`
 	// DomainConflict is the status of POST /domains if the tenant already has the domain: 400 or
@@ -60,7 +60,7 @@ type behaviour struct {
 	EarlyRecords string `json:"early_records"`
 	// UPNAlias makes New-Mailbox set the sign-in name alias@<initial domain>.
 	UPNAlias bool `json:"upn_alias"`
-	// BannedWords are the words for which isBanned refuses a password.
+	// BannedWords are the words with which isBanned compares a password.
 	BannedWords       []string `json:"banned_words"`
 	SecurityDefaults  bool     `json:"security_defaults"`  // whether security defaults are enabled
 	NoExchange        bool     `json:"no_exchange"`        // the tenant has no Exchange Online
@@ -156,7 +156,7 @@ func (b behaviour) validate() error {
 	case b.TokenSeconds < 1 || b.PageSize < 1:
 		return errors.New("token_seconds and page_size must be at least 1")
 	case b.TracePage < 0 || b.TracePage == 1 || b.TraceQuota < 0:
-		return errors.New("trace_page must be at least 2, trace_quota must not be negative")
+		return errors.New("trace_page must be 0 or at least 2, and trace_quota must not be negative")
 	case b.TraceThrottled != 0 && b.TraceThrottled != 400 && b.TraceThrottled != 429:
 		return errors.New("trace_throttled must be 400 or 429")
 	case !slices.Contains([]string{"", "Tenant_Application", "Tenant", applicationThrottled}, b.ThrottleScope):
@@ -173,9 +173,9 @@ func (b behaviour) validate() error {
 	return nil
 }
 
-// mailboxLag returns how long Exchange hides a mailbox that is created now from Get-CASMailbox and
-// Set-CASMailbox.
-func (b behaviour) mailboxLag(now time.Time) lag {
+// casLag returns the lag until Get-CASMailbox and Set-CASMailbox find a mailbox that is created
+// now.
+func (b behaviour) casLag(now time.Time) lag {
 	if b.CasMS != nil {
 		return startLag(now, *b.CasMS)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// controlHandler returns the handler of the control calls that only this simulator has.
+// controlHandler returns the handler of the control calls that package simulate does not handle.
 func (s *simulator) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /_control/tenants", s.controlCreate)
@@ -264,7 +264,7 @@ func (s *simulator) controlRule(w http.ResponseWriter, r *http.Request) {
 			existing = t.rule(body.Name)
 		}
 		now := s.kit.Now()
-		existing.Enabled, existing.From, existing.Changed = body.Enabled, body.Senders, now
+		existing.Enabled, existing.From, existing.ChangedAt = body.Enabled, body.Senders, now
 		t.recordRuleChange(*existing, false, now)
 		return nil
 	})
@@ -273,13 +273,13 @@ func (s *simulator) controlRule(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// controlRemoveMailbox deletes a mailbox with its account, as the tenant's administrator does.
+// controlRemoveMailbox deletes a mailbox and its user, as the tenant's administrator does.
 func (s *simulator) controlRemoveMailbox(w http.ResponseWriter, r *http.Request) {
 	found := false
 	ok := s.updateTenant(w, r, func(t *tenant) error {
 		if address := r.PathValue("address"); t.hasMailbox(address) {
 			found = true
-			t.deleteAccount(t.mailbox(address).ObjectID)
+			t.removeUser(t.mailbox(address).ObjectID)
 		}
 		return nil
 	})
@@ -298,9 +298,9 @@ func controlNotImplemented(w http.ResponseWriter, _ *http.Request) {
 	simulate.WriteError(w, http.StatusNotImplemented, "this simulator does not support the call yet")
 }
 
-// ruleView is a rule as the control interface shows it. Blocks lists the mailboxes that the rule
-// blocks. If the rule has no condition, these are all mailboxes of the tenant. If the rule is
-// disabled, the list is empty.
+// ruleView is a rule as the control interface shows it. Enabled is true if the rule is enabled and
+// its mode is Enforce. Blocks lists the mailboxes that the rule blocks. If the rule has no
+// condition, these are all mailboxes of the tenant. If Enabled is false, the list is empty.
 type ruleView struct {
 	Name    string   `json:"name"`
 	Enabled bool     `json:"enabled"`
@@ -349,13 +349,13 @@ func (s *simulator) controlMessages(w http.ResponseWriter, r *http.Request) {
 		simulate.WriteError(w, http.StatusBadRequest, "count must be between 1 and 10000, recipients between 0 and 500")
 		return
 	}
-	isSent := false
+	mailboxExists := false
 	for _, f := range s.store.all() {
 		hasMailbox := false
 		if f.View(func(t *tenant) { hasMailbox = t.hasMailbox(body.Mailbox) }); !hasMailbox {
 			continue
 		}
-		isSent = true
+		mailboxExists = true
 		err := f.Do(func(t *tenant) {
 			s.sendMessages(t, messageBatch{Sender: strings.ToLower(body.Mailbox), Count: body.Count, At: body.At, Recipients: body.Recipients,
 				Bounced: body.Bounced}, s.kit.Now())
@@ -365,7 +365,7 @@ func (s *simulator) controlMessages(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if !isSent {
+	if !mailboxExists {
 		simulate.WriteError(w, http.StatusNotFound, "there is no such mailbox")
 		return
 	}

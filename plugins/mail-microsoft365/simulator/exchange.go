@@ -41,7 +41,7 @@ type invocation struct {
 type outcome struct {
 	rows     []object
 	warnings []string
-	errors   []string // errors that do not end the cmdlet, with status 200
+	errors   []string // returned in @adminapi.errors with status 200
 	failure  *exception
 	status   int  // the status of a failure, 0 means 400
 	unpaged  bool // all rows are in one page

@@ -68,8 +68,6 @@ type paramType struct {
 	name string
 	// accepts reports whether a JSON value is valid.
 	accepts func(any) bool
-	// values are the members of an enumeration.
-	values []string
 }
 
 // The parameter types, with the names that Exchange uses in its errors.
@@ -116,7 +114,7 @@ func isBool(v any) bool { _, ok := v.(bool); return ok }
 // enumParam returns the type of a parameter that is one member of an enumeration, or an array of
 // members. As in Exchange, a prefix of a member is accepted.
 func enumParam(values ...string) paramType {
-	return paramType{name: "Enum", values: values, accepts: func(v any) bool {
+	return paramType{name: "Enum", accepts: func(v any) bool {
 		list, ok := v.([]any)
 		if !ok {
 			list = []any{v}
@@ -150,8 +148,8 @@ func (p params) textList(name string) []string {
 	return stringList(p[strings.ToLower(name)])
 }
 
-// readParams checks the parameters of a call. An unknown name or a wrong type is reported before a
-// missing parameter.
+// readParams reads and checks the parameters of a call. An unknown name or a wrong type is reported
+// before a missing parameter.
 func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 	var values map[string]any
 	if json.Unmarshal(raw, &values) != nil || values == nil {

@@ -10,13 +10,13 @@ import (
 
 // dkimConfig is the DKIM configuration of a domain.
 type dkimConfig struct {
-	Domain  string    `json:"domain"`
-	HasKeys bool      `json:"keys"`
-	KeySize int       `json:"key_size"`
-	Enabled bool      `json:"enabled"`
-	Targets [2]string `json:"targets"`
-	Created time.Time `json:"created"`
-	Checked time.Time `json:"checked"`
+	Domain      string    `json:"domain"`
+	HasKeys     bool      `json:"keys"`
+	KeySize     int       `json:"key_size"`
+	Enabled     bool      `json:"enabled"`
+	Targets     [2]string `json:"targets"`
+	Created     time.Time `json:"created"`
+	LastChecked time.Time `json:"checked"`
 }
 
 // dkimConfig returns the DKIM configuration of a domain, or nil.
@@ -81,7 +81,7 @@ func (t *tenant) dkimRow(config dkimConfig) object {
 		"Selector1KeySize": config.KeySize, "Selector2KeySize": config.KeySize,
 		"Selector1PublicKey": "", "Selector2PublicKey": "",
 		"SelectorBeforeRotateOnDate": "selector2", "SelectorAfterRotateOnDate": "selector1",
-		"KeyCreationTime": config.Created, "RotateOnDate": config.Created, "LastChecked": config.Checked,
+		"KeyCreationTime": config.Created, "RotateOnDate": config.Created, "LastChecked": config.LastChecked,
 		"HeaderCanonicalization": "Relaxed", "BodyCanonicalization": "Relaxed", "Algorithm": "RsaSHA256",
 	}
 	if config.HasKeys {
@@ -94,7 +94,7 @@ func (t *tenant) dkimRow(config dkimConfig) object {
 // getDKIMConfig runs Get-DkimSigningConfig. The initial domain always has a configuration.
 func getDKIMConfig(call *invocation, t *tenant, _ map[string]bool) outcome {
 	initial := dkimConfig{Domain: t.initialDomain(), HasKeys: true, KeySize: 2048, Enabled: true, Targets: t.dkimTargets(t.initialDomain()),
-		Created: t.Created, Checked: t.Created}
+		Created: t.Created, LastChecked: t.Created}
 	configs := append([]dkimConfig{initial}, t.Exchange.DKIM...)
 	rows := []object{}
 	for _, c := range configs {
@@ -140,7 +140,7 @@ func newDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 // createKeys creates the keys of a configuration: it sets their size and targets.
 func (c *dkimConfig) createKeys(call *invocation, t *tenant, size int) {
 	c.HasKeys, c.KeySize, c.Targets = true, size, t.dkimTargets(c.Domain)
-	c.Created, c.Checked = call.now, call.now
+	c.Created, c.LastChecked = call.now, call.now
 }
 
 // setDKIMConfig runs Set-DkimSigningConfig. Enabling requires both CNAME records. If the
@@ -160,7 +160,7 @@ func setDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 	if !config.HasKeys {
 		config.createKeys(call, t, 2048)
 	}
-	config.Checked = call.now
+	config.LastChecked = call.now
 	if enable && !config.hasPublishedCNAMEs(cnames) {
 		return outcome{failure: errNoCNAME.with(config.Domain + " " + strings.Join(config.Targets[:], " "))}
 	}

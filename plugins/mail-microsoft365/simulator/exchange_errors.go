@@ -15,7 +15,7 @@ type exception struct {
 	text       string
 }
 
-// The namespaces of exception types.
+// Namespaces of exception types.
 const (
 	taskTypes       = "Microsoft.Exchange.Configuration.Tasks."
 	invocationTypes = "Microsoft.Exchange.AdminApi.CommandInvocation."
@@ -87,15 +87,15 @@ func writeStatus(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
 }
 
-// nulBytes is the length of the body of a 403 answer, which consists of NUL bytes.
-const nulBytes = 4096
+// nulBodyLength is the length of the body of a 403 answer that consists of NUL bytes.
+const nulBodyLength = 4096
 
 // writeForbidden answers that a directory role is missing or that a cmdlet is not allowed.
 func writeForbidden(w http.ResponseWriter, nulBody bool) {
 	if nulBody {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.WriteHeader(http.StatusForbidden)
-		_, _ = w.Write(make([]byte, nulBytes))
+		_, _ = w.Write(make([]byte, nulBodyLength))
 		return
 	}
 	writeStatus(w, http.StatusForbidden)

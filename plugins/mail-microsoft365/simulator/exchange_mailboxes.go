@@ -12,7 +12,7 @@ import (
 
 // mailbox is one mailbox of any kind.
 type mailbox struct {
-	ObjectID       string    `json:"object_id"` // id of the account, "" for system mailboxes
+	ObjectID       string    `json:"object_id"` // id of the user, "" for system mailboxes
 	GUID           string    `json:"guid"`
 	ExchangeGUID   string    `json:"exchange"`
 	Name           string    `json:"name"`
@@ -23,7 +23,7 @@ type mailbox struct {
 	Kind           string    `json:"kind"`      // RecipientTypeDetails
 	CopySentAs     bool      `json:"sent_copy"` // MessageCopyForSentAsEnabled
 	Created        time.Time `json:"created"`
-	Usable         lag       `json:"usable"` // the delay until Get-CASMailbox finds the mailbox
+	CASLag         lag       `json:"usable"` // the delay until Get-CASMailbox and Set-CASMailbox find the mailbox
 	// SMTPAuthDisabled is nil if the organization's setting applies.
 	SMTPAuthDisabled *bool `json:"smtp_auth_disabled"`
 }
@@ -108,8 +108,8 @@ func limitRows(rows []object, p params) outcome {
 		"displayed. To view them, increase the value for the ResultSize parameter."}}
 }
 
-// newMailbox runs New-Mailbox: it adds a mailbox and its account. Every mailbox also gets the
-// address alias@<initial domain>, so two mailboxes cannot have the same alias.
+// newMailbox runs New-Mailbox: it adds a mailbox and its user. Every mailbox also gets the address
+// alias@<initial domain>, so two mailboxes cannot have the same alias.
 func newMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	box, failure := call.mailboxFromParams(t)
 	if failure != nil {
@@ -128,7 +128,7 @@ func newMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 		return outcome{failure: errNameTaken.with(box.Name)}
 	}
 	u := user{ID: box.ObjectID, UPN: box.Primary, Mail: box.Primary, Nickname: box.Alias, DisplayName: box.DisplayName,
-		Created: call.now, Visible: startLag(call.now, t.Behaviour.MailboxMS)}
+		Created: call.now, VisibilityLag: startLag(call.now, t.Behaviour.MailboxMS)}
 	if t.Behaviour.UPNAlias {
 		u.UPN = box.Alias + "@" + t.initialDomain()
 	}
@@ -155,7 +155,7 @@ func (call *invocation) mailboxFromParams(t *tenant) (mailbox, *exception) {
 	case !call.params.isTrue("Shared"):
 		return mailbox{}, errMissing.with("Password")
 	case name == "" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }):
-		return mailbox{}, errInvalid.with("Property Name: it has 1 to 64 characters, of which not all letters are allowed.")
+		return mailbox{}, errInvalid.with("Property Name: it must have 1 to 64 ASCII characters.")
 	case len(alias) > 64 || !aliasPattern.MatchString(alias):
 		return mailbox{}, errInvalid.with("Property Alias: the value contains characters that are not allowed.")
 	case !t.acceptsMail(domain, call.now):
@@ -164,7 +164,7 @@ func (call *invocation) mailboxFromParams(t *tenant) (mailbox, *exception) {
 	id := guid("mailbox", t.ID, strings.ToLower(primary), call.now.String())
 	box := mailbox{ObjectID: id, GUID: guid("guid", id), ExchangeGUID: guid("exchange", id), Name: name,
 		DisplayName: display, Alias: alias, Primary: primary, Kind: "SharedMailbox", Created: call.now,
-		Usable: t.Behaviour.mailboxLag(call.now)}
+		CASLag: t.Behaviour.casLag(call.now)}
 	if second := alias + "@" + t.initialDomain(); !strings.EqualFold(second, primary) {
 		box.OtherAddresses = []string{second}
 	}
@@ -217,13 +217,13 @@ func setMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{}
 }
 
-// removeMailbox runs Remove-Mailbox. It deletes the account with the mailbox.
+// removeMailbox runs Remove-Mailbox. It deletes the mailbox and its user.
 func removeMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	box := t.mailbox(call.params.text("Identity"))
 	if box == nil || box.ObjectID == "" {
 		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 	}
-	t.deleteAccount(box.ObjectID)
+	t.removeUser(box.ObjectID)
 	return outcome{}
 }
 
@@ -231,7 +231,7 @@ func removeMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 // before the mailbox's lag has passed.
 func (call *invocation) usableMailbox(t *tenant) (*mailbox, *exception) {
 	box := t.mailbox(call.params.text("Identity"))
-	if box == nil || !box.Usable.hasPassed(call.now) {
+	if box == nil || !box.CASLag.hasPassed(call.now) {
 		return nil, errNoObject.with(call.params.text("Identity"))
 	}
 	return box, nil
@@ -258,7 +258,7 @@ func getCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	}
 	rows := []object{}
 	for _, box := range t.Exchange.Mailboxes {
-		if box.Usable.hasPassed(call.now) {
+		if box.CASLag.hasPassed(call.now) {
 			rows = append(rows, casRow(box))
 		}
 	}

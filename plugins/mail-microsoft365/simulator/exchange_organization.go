@@ -9,8 +9,8 @@ import (
 
 // organization is the state of Exchange Online in a tenant.
 type organization struct {
-	Dehydrated bool `json:"dehydrated"`
-	Hydration  lag  `json:"hydration"` // started by Enable-OrganizationCustomization
+	Dehydrated   bool `json:"dehydrated"`
+	HydrationLag lag  `json:"hydration"` // started by Enable-OrganizationCustomization
 	// SMTPAuthDisabled is SmtpClientAuthenticationDisabled of the organization.
 	SMTPAuthDisabled bool         `json:"smtp_auth_disabled"`
 	Mailboxes        []mailbox    `json:"mailboxes"`
@@ -18,18 +18,18 @@ type organization struct {
 	// NonMailboxAddresses are the proxy addresses of objects that are not mailboxes.
 	NonMailboxAddresses []string `json:"held"`
 
-	Rules    []transportRule `json:"rules"`
-	RuleLog  []ruleVersion   `json:"rule_log"` // the changes of rules, oldest first
-	Messages int             `json:"messages"` // how many messages were sent since the creation of the tenant
-	Sent     []messageBatch  `json:"sent"`
-	// TraceQueries are the times of the trace queries that count towards the quota.
-	TraceQueries []time.Time `json:"traced"`
+	Rules        []transportRule `json:"rules"`
+	RuleLog      []ruleVersion   `json:"rule_log"` // the changes of rules, oldest first
+	MessageCount int             `json:"messages"` // how many messages were sent since the creation of the tenant
+	SentBatches  []messageBatch  `json:"sent"`
+	// TraceQueryTimes are the times of the trace queries that count towards the quota.
+	TraceQueryTimes []time.Time `json:"traced"`
 }
 
 // isDehydrated reports whether the organization still needs Enable-OrganizationCustomization. It
 // also returns true while that cmdlet has not taken effect yet.
 func (o organization) isDehydrated(at time.Time) bool {
-	return o.Dehydrated && !(o.Hydration.hasStarted() && o.Hydration.hasPassed(at))
+	return o.Dehydrated && !(o.HydrationLag.hasStarted() && o.HydrationLag.hasPassed(at))
 }
 
 // acceptsMail reports whether Exchange accepts mail for a domain at a time.
@@ -38,7 +38,7 @@ func (t *tenant) acceptsMail(name string, at time.Time) bool {
 		return true
 	}
 	d := t.domain(name)
-	return d != nil && d.Verified && d.isEmailEnabled() && d.Accepted.hasPassed(at)
+	return d != nil && d.Verified && d.isEmailEnabled() && d.AcceptanceLag.hasPassed(at)
 }
 
 // getOrganization runs Get-OrganizationConfig.
@@ -53,10 +53,10 @@ func getOrganization(call *invocation, t *tenant, _ map[string]bool) outcome {
 // enableCustomization runs Enable-OrganizationCustomization, which takes effect after a delay. A
 // second run fails, even if the first run has not taken effect yet.
 func enableCustomization(call *invocation, t *tenant, _ map[string]bool) outcome {
-	if !t.Exchange.Dehydrated || t.Exchange.Hydration.hasStarted() {
+	if !t.Exchange.Dehydrated || t.Exchange.HydrationLag.hasStarted() {
 		return outcome{failure: errHydrated.with("")}
 	}
-	t.Exchange.Hydration = startLag(call.now, t.Behaviour.HydrateMS)
+	t.Exchange.HydrationLag = startLag(call.now, t.Behaviour.HydrateMS)
 	return outcome{}
 }
 

@@ -11,15 +11,15 @@ import (
 
 // transportRule is a mail-flow rule of the organization.
 type transportRule struct {
-	GUID     string    `json:"guid"`
-	Name     string    `json:"name"`
-	Enabled  bool      `json:"enabled"`
-	Mode     string    `json:"mode"`
-	Priority int       `json:"priority"`
-	Changed  time.Time `json:"changed"`
+	GUID      string    `json:"guid"`
+	Name      string    `json:"name"`
+	Enabled   bool      `json:"enabled"`
+	Mode      string    `json:"mode"`
+	Priority  int       `json:"priority"`
+	ChangedAt time.Time `json:"changed"`
 
-	// These fields are the conditions. An empty field is not a condition. A rule without conditions
-	// applies to all mail.
+	// These fields are the conditions and the exceptions. An empty field has no effect. A rule
+	// without conditions applies to all mail that is not excepted.
 	From          []string `json:"from"`
 	SenderDomains []string `json:"sender_domains"`
 	SentTo        string   `json:"sent_to"`
@@ -37,8 +37,8 @@ type transportRule struct {
 // ruleVersion is the state of a rule after one change, or its removal.
 type ruleVersion struct {
 	transportRule
-	Removed  bool `json:"gone"`
-	InEffect lag  `json:"acts"` // the delay until the version applies to mail
+	Removed   bool `json:"gone"`
+	EffectLag lag  `json:"acts"` // the delay until the version applies to mail
 }
 
 // maxRuleVersions is how many versions of one rule are kept. They are needed for messages that a
@@ -92,9 +92,9 @@ func (t *tenant) isBlockedByRule(sender string, at, now time.Time) bool {
 // return true for a lag that starts after at.
 func (v ruleVersion) isInEffectAt(at, now time.Time) bool {
 	if at.Before(now.Add(-clockTolerance)) {
-		return !at.Before(v.InEffect.Until)
+		return !at.Before(v.EffectLag.Until)
 	}
-	return v.InEffect.hasPassed(at)
+	return v.EffectLag.hasPassed(at)
 }
 
 // blocks reports whether the rule blocks mail from sender to a recipient outside the tenant. The
@@ -130,10 +130,10 @@ const ruleTaskTypes = "Microsoft.Exchange.MessagingPolicies.Rules.Tasks."
 // row returns the rule as Get-TransportRule shows it.
 func (r transportRule) row() object {
 	var conditions, actions, exceptions any // null if there are none
-	conditions = predicateClasses("FromPredicate", len(r.From) > 0, "SenderDomainIsPredicate", len(r.SenderDomains) > 0,
+	conditions = classNames("FromPredicate", len(r.From) > 0, "SenderDomainIsPredicate", len(r.SenderDomains) > 0,
 		"SentToScopePredicate", r.SentTo != "")
-	actions = predicateClasses("RejectMessageAction", r.Reason != "" || r.Code != "", "DeleteMessageAction", r.Delete)
-	exceptions = predicateClasses("FromPredicate", len(r.ExceptFrom) > 0)
+	actions = classNames("RejectMessageAction", r.Reason != "" || r.Code != "", "DeleteMessageAction", r.Delete)
+	exceptions = classNames("FromPredicate", len(r.ExceptFrom) > 0)
 	state := "Disabled"
 	if r.Enabled {
 		state = "Enabled"
@@ -144,14 +144,14 @@ func (r transportRule) row() object {
 		"ExceptIfFrom": listOrNull(r.ExceptFrom), "RejectMessageReasonText": r.Reason, "RejectMessageEnhancedStatusCode": r.Code,
 		"DeleteMessage": r.Delete, "SenderAddressLocation": r.Location, "StopRuleProcessing": r.Stop,
 		"RuleErrorAction": r.OnError, "Comments": r.Comments, "Conditions": conditions, "Actions": actions,
-		"Exceptions": exceptions, "ActivationDate": nil, "ExpiryDate": nil, "WhenChanged": r.Changed,
+		"Exceptions": exceptions, "ActivationDate": nil, "ExpiryDate": nil, "WhenChanged": r.ChangedAt,
 		"Description": "If the message: is received from one of the senders, take the following actions: reject it",
 	}
 }
 
-// predicateClasses returns the class names whose flag is true, or nil if there are none.
+// classNames returns the full class names whose flag is true, or nil if there are none.
 // namesAndFlags contains a name, its flag, the next name, and so on.
-func predicateClasses(namesAndFlags ...any) any {
+func classNames(namesAndFlags ...any) any {
 	var values []string
 	for i := 0; i < len(namesAndFlags); i += 2 {
 		if isSet, _ := namesAndFlags[i+1].(bool); isSet {
@@ -258,7 +258,7 @@ func setRuleEnabled(enabled bool) func(*invocation, *tenant, map[string]bool) ou
 		if r == nil {
 			return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 		}
-		r.Enabled, r.Changed = enabled, call.now
+		r.Enabled, r.ChangedAt = enabled, call.now
 		t.recordRuleChange(*r, false, call.now)
 		return outcome{}
 	}
@@ -284,7 +284,7 @@ var statusCodePattern = regexp.MustCompile(`^5\.7\.(1|9[0-9][0-9])$`)
 func (call *invocation) applyParams(t *tenant, r *transportRule) *exception {
 	call.applyConditions(r)
 	call.applyTexts(r)
-	r.Changed = call.now
+	r.ChangedAt = call.now
 	for _, sender := range slices.Concat(call.params.textList("From"), call.params.textList("ExceptIfFrom")) {
 		if t.mailbox(sender) == nil {
 			return errNoObject.with(sender)
@@ -305,7 +305,7 @@ func (call *invocation) applyParams(t *tenant, r *transportRule) *exception {
 	return nil
 }
 
-// applyConditions sets the conditions that the parameters name.
+// applyConditions sets the conditions and the exceptions that the parameters name.
 func (call *invocation) applyConditions(r *transportRule) {
 	for name, target := range map[string]*[]string{"From": &r.From, "SenderDomainIs": &r.SenderDomains, "ExceptIfFrom": &r.ExceptFrom} {
 		if call.params.has(name) {

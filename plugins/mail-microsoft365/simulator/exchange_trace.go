@@ -13,14 +13,14 @@ import (
 
 // messageBatch describes messages that a mailbox sent at the same time.
 type messageBatch struct {
-	Serial     int       `json:"serial"` // number of the first message
-	Sender     string    `json:"sender"`
-	Count      int       `json:"count"`
-	Recipients int       `json:"recipients"` // of each message, 0 for one to three in rotation
-	At         time.Time `json:"at"`
-	Visible    lag       `json:"shows"`   // the delay until the trace shows the messages
-	Blocked    bool      `json:"stopped"` // a rule blocked the messages
-	Bounced    bool      `json:"bounced"` // the recipient's server refused the messages
+	Serial        int       `json:"serial"` // number of the first message
+	Sender        string    `json:"sender"`
+	Count         int       `json:"count"`
+	Recipients    int       `json:"recipients"` // of each message, 0 for one to three in rotation
+	At            time.Time `json:"at"`
+	VisibilityLag lag       `json:"shows"`   // the delay until the trace shows the messages
+	Blocked       bool      `json:"stopped"` // a rule blocked the messages
+	Bounced       bool      `json:"bounced"` // the recipient's server refused the messages
 }
 
 // traceRow is one message to one recipient.
@@ -67,11 +67,11 @@ const (
 func getTrace(call *invocation, t *tenant, _ map[string]bool) outcome {
 	// The rate limit uses the real clock, not the clock of the sandbox.
 	wallClock := time.Now()
-	t.Exchange.TraceQueries = slices.DeleteFunc(t.Exchange.TraceQueries, func(at time.Time) bool { return wallClock.Sub(at) >= traceQuotaSpan })
-	if len(t.Exchange.TraceQueries) >= cmp.Or(t.Behaviour.TraceQuota, traceQuota) {
+	t.Exchange.TraceQueryTimes = slices.DeleteFunc(t.Exchange.TraceQueryTimes, func(at time.Time) bool { return wallClock.Sub(at) >= traceQuotaSpan })
+	if len(t.Exchange.TraceQueryTimes) >= cmp.Or(t.Behaviour.TraceQuota, traceQuota) {
 		return outcome{failure: errTraceQuota.with(""), status: t.Behaviour.TraceThrottled}
 	}
-	t.Exchange.TraceQueries = append(t.Exchange.TraceQueries, wallClock)
+	t.Exchange.TraceQueryTimes = append(t.Exchange.TraceQueryTimes, wallClock)
 	from, to, failure := call.traceWindow()
 	if failure != nil {
 		return outcome{failure: failure}
@@ -87,8 +87,8 @@ func getTrace(call *invocation, t *tenant, _ map[string]bool) outcome {
 // setting TraceDuplicates, some rows are duplicated.
 func (t *tenant) visibleTraceRows(now time.Time) []traceRow {
 	var rows []traceRow
-	for _, b := range t.Exchange.Sent {
-		if b.Visible.hasPassed(now) {
+	for _, b := range t.Exchange.SentBatches {
+		if b.VisibilityLag.hasPassed(now) {
 			rows = append(rows, b.rows()...)
 		}
 	}
@@ -108,7 +108,8 @@ func (t *tenant) visibleTraceRows(now time.Time) []traceRow {
 	return traceRows
 }
 
-// tracePage returns at most ResultSize rows. If there are more rows, only a warning reports it.
+// tracePage returns at most ResultSize rows, and at most as many as the setting TracePage allows.
+// If there are more rows, only a warning says so.
 func (call *invocation) tracePage(t *tenant, rows []traceRow) outcome {
 	size := defaultTraceResults
 	if n, ok := call.params["resultsize"].(float64); ok {
@@ -151,7 +152,7 @@ func (call *invocation) traceRowObject(t *tenant, r traceRow) object {
 		row["Status"], row["ToIP"] = "Failed", nil
 	case r.Bounced:
 		row["Status"] = "Failed"
-	case call.now.Before(r.Visible.Until.Add(r.Visible.Until.Sub(r.Visible.Since))):
+	case call.now.Before(r.VisibilityLag.Until.Add(r.VisibilityLag.Until.Sub(r.VisibilityLag.Since))):
 		row["Status"], row["ToIP"] = "Pending", nil
 	}
 	return row
@@ -211,13 +212,13 @@ func (s *simulator) sendMessages(t *tenant, b messageBatch, now time.Time) {
 		b.At = now
 	}
 	b.At = b.At.UTC().Truncate(100 * time.Nanosecond) // the resolution of Received
-	b.Serial = t.Exchange.Messages
-	t.Exchange.Messages += b.Count
+	b.Serial = t.Exchange.MessageCount
+	t.Exchange.MessageCount += b.Count
 	b.Blocked = t.isBlockedByRule(b.Sender, b.At, now)
-	b.Visible = startLag(now, t.Behaviour.TraceMS)
+	b.VisibilityLag = startLag(now, t.Behaviour.TraceMS)
 	if b.At.After(now) {
-		b.Visible = startLag(b.At, t.Behaviour.TraceMS)
-		b.Visible.Since = now
+		b.VisibilityLag = startLag(b.At, t.Behaviour.TraceMS)
+		b.VisibilityLag.Since = now
 	}
-	t.Exchange.Sent = append(t.Exchange.Sent, b)
+	t.Exchange.SentBatches = append(t.Exchange.SentBatches, b)
 }

@@ -59,8 +59,6 @@ type graphCall struct {
 	now  time.Time
 	// roles are the app roles in the token that are still granted.
 	roles []string
-	// tenantID is the tid claim of the token.
-	tenantID string
 }
 
 // result is the answer to a call: a body, or an error.
@@ -74,7 +72,8 @@ type result struct {
 func errorResult(e *graphError) result { return result{refusal: e} }
 
 // withTenant returns an operation that calls run with the tenant locked, and saves the tenant.
-// Graph has replicas that lag. For a GET request, run receives the tenant as one of them shows it.
+// Graph has replicas that lag. For a GET request, run receives the tenant as one of the replicas
+// shows it.
 func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 	return func(call *graphCall) result {
 		var answer result
@@ -94,15 +93,15 @@ func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 	}
 }
 
-// graphEndpoint returns a handler that authenticates the call, checks that one of the app roles in
-// needs is granted, and calls run. If needs is nil, no role is required.
-func (s *simulator) graphEndpoint(needs []string, run func(*graphCall) result) http.HandlerFunc {
+// graphEndpoint returns a handler that authenticates the call, checks that one of the allowed app
+// roles is granted, and calls run. If allowedRoles is nil, no role is required.
+func (s *simulator) graphEndpoint(allowedRoles []string, run func(*graphCall) result) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, refusal := s.authenticateGraphCall(r)
 		answer := result{refusal: refusal}
 		if refusal == nil {
 			answer = errorResult(errDenied.with(""))
-			if needs == nil || slices.ContainsFunc(needs, c.hasRole) {
+			if allowedRoles == nil || slices.ContainsFunc(allowedRoles, c.hasRole) {
 				answer = run(c)
 			}
 		}
@@ -114,7 +113,7 @@ func (s *simulator) graphEndpoint(needs []string, run func(*graphCall) result) h
 func (c *graphCall) hasRole(role string) bool { return slices.Contains(c.roles, role) }
 
 // authenticateGraphCall authenticates a call by its bearer token. It fails if the token is not
-// valid for Graph, or if the tenant has not granted consent or has revoked it.
+// valid for Graph, or if the application has no access to the tenant (see errIdentity).
 func (s *simulator) authenticateGraphCall(r *http.Request) (*graphCall, *graphError) {
 	now := s.kit.Now()
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -136,7 +135,7 @@ func (s *simulator) authenticateGraphCall(r *http.Request) (*graphCall, *graphEr
 	if f == nil {
 		return nil, errIdentity.with("")
 	}
-	c := &graphCall{s: s, r: r, file: f, now: now, tenantID: tid}
+	c := &graphCall{s: s, r: r, file: f, now: now}
 	granted := false
 	f.View(func(t *tenant) {
 		granted = t.Grant.Consent == "granted" && !t.Behaviour.Deleted && !t.Behaviour.AppDisabled
@@ -239,8 +238,8 @@ var (
 	errBadToken = graphError{status: 401, code: "InvalidAuthenticationToken", message: "IDX10511: Signature validation failed."}
 	errAudience = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token validation failure. Invalid audience."}
 	errExpired  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Lifetime validation failed, the token is expired."}
-	// errIdentity is the error for a token whose consent was revoked, whose application is disabled
-	// or whose tenant is deleted.
+	// errIdentity is the error for a token of a tenant that does not exist or is deleted, that has
+	// not granted consent or has revoked it, or that has disabled the application.
 	errIdentity = graphError{status: 401, code: "Authorization_IdentityNotFound", message: "The identity of the calling application could not be established."}
 	errDenied   = graphError{status: 403, code: "Authorization_RequestDenied", message: "Insufficient privileges to complete the operation."}
 	errNotFound = graphError{status: 404, code: "Request_ResourceNotFound", message: "Resource '%s' does not exist or one of its queried reference-property objects are not present."}

@@ -45,11 +45,11 @@ func verifyDomain(call *graphCall) result {
 			return errorResult(errNotFound.with(name))
 		case d.Verified:
 			return errorResult(errVerified.with(""))
-		case isVerifiedElsewhere || t.isOwnedOutsideSandbox(name): // a permanent refusal, whatever the DNS contains
+		case isVerifiedElsewhere || t.isVerifiedOutsideSimulator(name): // a permanent refusal, whatever the DNS contains
 			return errorResult(errVerifiedElsewhere.with(name))
-		case !isPublished || !d.CachedMissing.hasPassed(call.now):
+		case !isPublished || !d.NegativeCacheLag.hasPassed(call.now):
 			if !isPublished {
-				d.CachedMissing = startLag(call.now, t.Behaviour.DNSNegativeMS)
+				d.NegativeCacheLag = startLag(call.now, t.Behaviour.DNSNegativeMS)
 			}
 			return errorResult(errNoRecord.with(name))
 		}

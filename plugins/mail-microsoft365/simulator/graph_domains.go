@@ -8,17 +8,19 @@ import (
 	"strings"
 )
 
-// mailDomain is a custom domain of a tenant. The initial domain is not stored.
+// mailDomain is a domain of a tenant. The tenant stores only its custom domains. initialMailDomain
+// derives the initial domain.
 type mailDomain struct {
-	Name     string   `json:"name"`
-	Verified bool     `json:"verified"`
-	Root     bool     `json:"root"`
-	Default  bool     `json:"default"`
-	Services []string `json:"services"`
-	Visible  lag      `json:"visible"`  // the delay until GET finds the domain
-	Accepted lag      `json:"accepted"` // the delay from the enabling of Email until Exchange accepts mail
-	// CachedMissing is how long the resolvers cache that the verification record is missing.
-	CachedMissing lag `json:"denied"`
+	Name          string   `json:"name"`
+	Verified      bool     `json:"verified"`
+	Root          bool     `json:"root"`
+	Default       bool     `json:"default"`
+	Services      []string `json:"services"`
+	VisibilityLag lag      `json:"visible"`  // the delay until GET finds the domain
+	AcceptanceLag lag      `json:"accepted"` // the delay from the enabling of Email until Exchange accepts mail
+	// NegativeCacheLag is the time in which the resolvers still cache that the verification record
+	// is missing.
+	NegativeCacheLag lag `json:"denied"`
 }
 
 // isEmailEnabled reports whether the e-mail service is enabled for the domain.
@@ -52,8 +54,8 @@ func domainObject(d mailDomain, availability any) object {
 // initialMailDomain returns the initial domain. It is the default domain if no custom domain is the
 // default domain.
 func (t *tenant) initialMailDomain() mailDomain {
-	custom := slices.ContainsFunc(t.Domains, func(d mailDomain) bool { return d.Default })
-	return mailDomain{Name: t.initialDomain(), Verified: true, Root: true, Default: !custom,
+	hasCustomDefault := slices.ContainsFunc(t.Domains, func(d mailDomain) bool { return d.Default })
+	return mailDomain{Name: t.initialDomain(), Verified: true, Root: true, Default: !hasCustomDefault,
 		Services: []string{"Email", "OfficeCommunicationsOnline"}}
 }
 
@@ -64,7 +66,7 @@ func listDomains(c *graphCall, t *tenant) result {
 	}
 	objects := []object{domainObject(t.initialMailDomain(), nil)}
 	for _, d := range t.Domains {
-		if d.Visible.hasPassed(c.now) {
+		if d.VisibilityLag.hasPassed(c.now) {
 			objects = append(objects, domainObject(d, nil))
 		}
 	}
@@ -79,7 +81,7 @@ func (c *graphCall) visibleDomain(t *tenant) (mailDomain, *graphError) {
 		return t.initialMailDomain(), nil
 	}
 	d := t.domain(name)
-	if d == nil || !d.Visible.hasPassed(c.now) {
+	if d == nil || !d.VisibilityLag.hasPassed(c.now) {
 		return mailDomain{}, errNotFound.with(name)
 	}
 	return *d, nil
@@ -116,38 +118,38 @@ func createDomain(call *graphCall) result {
 			return errorResult(errSameKey.with(""))
 		case t.domain(name) != nil:
 			return errorResult(errConflict.with(""))
-		case t.Behaviour.ElsewhereAt == "add" && (isVerifiedElsewhere || t.isOwnedOutsideSandbox(name)):
+		case t.Behaviour.ElsewhereAt == "add" && (isVerifiedElsewhere || t.isVerifiedOutsideSimulator(name)):
 			return errorResult(errConflict.with(""))
 		}
-		d := mailDomain{Name: name, Visible: startLag(call.now, t.Behaviour.DomainMS), Verified: t.hasVerifiedParent(name)}
+		d := mailDomain{Name: name, VisibilityLag: startLag(call.now, t.Behaviour.DomainMS), Verified: t.hasVerifiedParent(name)}
 		t.Domains = append(t.Domains, d)
 		return call.entity(http.StatusCreated, "domains", domainObject(d, nil))
 	})(call)
 }
 
-// isVerifiedInOtherTenant reports whether another tenant has verified a domain. It locks the other
-// tenants, so the caller must not hold the lock of its own tenant.
+// isVerifiedInOtherTenant reports whether another tenant has verified a domain. It locks each
+// tenant in turn, also the caller's own, so the caller must not hold the lock of any tenant.
 func (c *graphCall) isVerifiedInOtherTenant(name string) bool {
 	owner := c.s.store.tenantWithDomain(name)
 	return owner != nil && owner != c.file
 }
 
-// isOwnedOutsideSandbox reports whether, according to the settings, an organization outside the
-// sandbox has verified the domain.
-func (t *tenant) isOwnedOutsideSandbox(name string) bool {
+// isVerifiedOutsideSimulator reports whether the setting Elsewhere lists the domain. An
+// organization outside the simulator then counts as the organization that has verified the domain.
+func (t *tenant) isVerifiedOutsideSimulator(name string) bool {
 	return slices.ContainsFunc(t.Behaviour.Elsewhere, func(d string) bool { return strings.EqualFold(d, name) })
 }
 
-// hasVerifiedParent reports whether a name is below a verified domain. Such a subdomain needs no
-// verification.
+// hasVerifiedParent reports whether a name is below a verified custom domain of the tenant. Such a
+// subdomain needs no verification.
 func (t *tenant) hasVerifiedParent(name string) bool {
 	return slices.ContainsFunc(t.Domains, func(d mailDomain) bool {
 		return d.Verified && strings.HasSuffix(name, "."+d.Name)
 	})
 }
 
-// updateDomain answers PATCH /domains/{fqdn}. It changes the services and whether the domain is the
-// default. It refuses domains that are not verified.
+// updateDomain answers PATCH /domains/{fqdn}. It sets the services, and can make the domain the
+// default domain. It refuses domains that are not verified.
 func updateDomain(c *graphCall, t *tenant) result {
 	body, refusal := c.readBody()
 	if refusal == nil {
@@ -193,7 +195,7 @@ func (d *mailDomain) setServices(v any, c *graphCall, t *tenant) bool {
 	wasEnabled := d.isEmailEnabled()
 	d.Services = services
 	if d.isEmailEnabled() && !wasEnabled {
-		d.Accepted = startLag(c.now, t.Behaviour.AcceptedDomainMS)
+		d.AcceptanceLag = startLag(c.now, t.Behaviour.AcceptedDomainMS)
 		if t.Behaviour.DKIMListed && t.dkimConfig(d.Name) == nil {
 			t.Exchange.DKIM = append(t.Exchange.DKIM, dkimConfig{Domain: d.Name})
 		}
@@ -201,7 +203,7 @@ func (d *mailDomain) setServices(v any, c *graphCall, t *tenant) bool {
 	return true
 }
 
-// usersOfDomain returns the accounts whose sign-in name or address is in the domain.
+// usersOfDomain returns references to the users whose sign-in name or address is in the domain.
 func (t *tenant) usersOfDomain(name string) []object {
 	found := []object{}
 	for _, u := range t.Users {
@@ -221,7 +223,8 @@ func listDomainReferences(c *graphCall, t *tenant) result {
 	return c.collection("directoryObjects", t.usersOfDomain(d.Name))
 }
 
-// deleteDomain answers DELETE /domains/{fqdn}. It refuses a domain that accounts still use.
+// deleteDomain answers DELETE /domains/{fqdn}. It refuses the initial domain, the default domain,
+// and a domain that users still use.
 func deleteDomain(c *graphCall, t *tenant) result {
 	name := strings.ToLower(c.r.PathValue("id"))
 	d := t.domain(name)
@@ -244,7 +247,8 @@ func (t *tenant) removeDomain(name string) {
 }
 
 // forceDeleteDomain answers POST /domains/{fqdn}/forceDelete. It moves the sign-in names in the
-// domain to the initial domain, then deletes the domain.
+// domain to the initial domain, and then deletes the domain. If the body sets disableUserAccounts,
+// it also disables the users with these names.
 func forceDeleteDomain(c *graphCall, t *tenant) result {
 	name := strings.ToLower(c.r.PathValue("id"))
 	d := t.domain(name)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// listOrganization answers GET /organization. The list always has one element, which contains only
-// verified domains.
+// listOrganization answers GET /organization. The list always has one element, and that element
+// lists only verified domains.
 func listOrganization(c *graphCall, t *tenant) result {
 	const mail = "Email, OfficeCommunicationsOnline"
 	hasDefault := false

@@ -78,7 +78,7 @@ func (c *graphCall) page(objects []object, n int) ([]object, string) {
 	return objects[start:end], c.s.kit.URL + graphHost + c.r.URL.Path + "?" + encodeQuery(query)
 }
 
-// Like Graph, encodeQuery encodes a query without escaping dollar signs.
+// encodeQuery encodes a query as Graph does, without escaping dollar signs.
 func encodeQuery(query url.Values) string { return strings.ReplaceAll(query.Encode(), "%24", "$") }
 
 // skipTokenOffset returns the offset in a $skiptoken, or 0 if the token is not valid.
@@ -131,7 +131,7 @@ var (
 )
 
 // parseFilter parses comparisons, startswith and endswith, joined by "and". tenantry uses no other
-// form. For any other form, parseFilter returns Graph's error for an unsupported property.
+// form. For any other form, parseFilter returns Graph's error for an unsupported filter.
 func parseFilter(text string) ([]clause, *graphError) {
 	if text == "" {
 		return nil, nil

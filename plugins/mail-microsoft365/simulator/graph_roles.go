@@ -127,7 +127,7 @@ func (t *tenant) appRoleAssignmentObjects() []object {
 			"id": deriveText("grant", t.ID, role), "appRoleId": known.id, "principalId": t.Grant.Principal,
 			"principalType": "ServicePrincipal", "principalDisplayName": "tenantry",
 			"resourceId": guid("resource", t.ID, known.resource), "resourceDisplayName": names[known.resource],
-			"createdDateTime": t.Grant.Visible.Since.Format(time.RFC3339),
+			"createdDateTime": t.Grant.VisibilityLag.Since.Format(time.RFC3339),
 		})
 	}
 	return rows

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// userObject returns an account with every property that $select can name.
+// userObject returns a user with every property that $select can name.
 func userObject(u user) object {
 	licenses := []object{}
 	if u.Licensed {
@@ -47,7 +47,7 @@ func orNull(text string) any {
 var defaultUserProperties = []string{"businessPhones", "displayName", "givenName", "id", "jobTitle", "mail", "mobilePhone",
 	"officeLocation", "preferredLanguage", "surname", "userPrincipalName"}
 
-// visibleUsers returns the accounts that are visible in Graph and match $filter.
+// visibleUsers returns the users that are visible in Graph and match $filter.
 func (c *graphCall) visibleUsers(t *tenant) ([]object, *graphError) {
 	query := c.r.URL.Query()
 	clauses, refusal := parseFilter(query.Get("$filter"))
@@ -63,7 +63,7 @@ func (c *graphCall) visibleUsers(t *tenant) ([]object, *graphError) {
 	}
 	objects := []object{}
 	for _, u := range t.Users {
-		if u.Visible.hasPassed(c.now) {
+		if u.VisibilityLag.hasPassed(c.now) {
 			objects = append(objects, userObject(u))
 		}
 	}
@@ -117,11 +117,10 @@ func countUsers(c *graphCall, t *tenant) result {
 	return result{status: http.StatusOK, body: strconv.Itoa(len(users))}
 }
 
-// visibleUser returns the account in the path. It does not find an account that Graph does not show
-// yet.
+// visibleUser returns the user in the path. It does not find a user that Graph does not show yet.
 func (c *graphCall) visibleUser(t *tenant) (*user, *graphError) {
 	u := t.user(c.r.PathValue("id"))
-	if u == nil || !u.Visible.hasPassed(c.now) {
+	if u == nil || !u.VisibilityLag.hasPassed(c.now) {
 		return nil, errNotFound.with(c.r.PathValue("id"))
 	}
 	return u, nil
@@ -140,18 +139,18 @@ func getUser(c *graphCall, t *tenant) result {
 	return c.entity(http.StatusOK, "users", found)
 }
 
-// deleteUser answers DELETE /users/{id}. It deletes the mailbox with the account.
+// deleteUser answers DELETE /users/{id}. It also deletes the mailbox of the user.
 func deleteUser(c *graphCall, t *tenant) result {
 	u, refusal := c.visibleUser(t)
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	t.deleteAccount(u.ID)
+	t.removeUser(u.ID)
 	return result{status: http.StatusNoContent}
 }
 
-// deleteAccount deletes an account and its mailbox.
-func (t *tenant) deleteAccount(id string) {
+// removeUser removes a user and the mailbox of the user.
+func (t *tenant) removeUser(id string) {
 	t.Users = slices.DeleteFunc(t.Users, func(u user) bool { return u.ID == id })
 	t.Exchange.Mailboxes = slices.DeleteFunc(t.Exchange.Mailboxes, func(m mailbox) bool { return m.ObjectID == id })
 }
@@ -202,7 +201,7 @@ func (c *graphCall) checkUpdatePermissions(body object) *graphError {
 	return nil
 }
 
-// setUserProperty sets one property of an account.
+// setUserProperty sets one property of a user.
 func (t *tenant) setUserProperty(u *user, name string, v any) *graphError {
 	text, isString := v.(string)
 	switch name {
@@ -233,7 +232,7 @@ func (t *tenant) setUserProperty(u *user, name string, v any) *graphError {
 }
 
 // setSignInName changes a sign-in name. Its domain must be verified in the tenant, and no other
-// account may have the name.
+// user may have the name.
 func (t *tenant) setSignInName(u *user, upn string) *graphError {
 	local, name, ok := strings.Cut(upn, "@")
 	d := t.domain(name)
@@ -247,7 +246,7 @@ func (t *tenant) setSignInName(u *user, upn string) *graphError {
 	return nil
 }
 
-// setPassword checks a password and stores only that the account has one.
+// setPassword checks a password and stores only that the user has one.
 func (u *user) setPassword(v any, bannedWords []string) *graphError {
 	profile, ok := v.(object)
 	if !ok {
@@ -266,7 +265,7 @@ func (u *user) setPassword(v any, bannedWords []string) *graphError {
 }
 
 // isComplex reports whether a password follows Microsoft's rule: it has 8 to 256 characters, from
-// at least three of four classes.
+// at least three of four classes: lower case, upper case, digits and all others.
 func isComplex(password string) bool {
 	length := utf8.RuneCountInString(password)
 	var characterClasses [4]bool

@@ -31,8 +31,8 @@ func (s *simulator) loginHandler() http.Handler {
 // authority returns the base URL of the login host for a tenant.
 func (s *simulator) authority(tenant string) string { return s.kit.URL + loginHost + "/" + tenant }
 
-// isSharedAuthority reports whether the tenant in a path stands for all tenants, such as
-// "organizations".
+// isSharedAuthority reports whether the tenant element of a path is an authority for several
+// tenants, such as "organizations".
 func isSharedAuthority(name string) bool {
 	return name == "organizations" || name == "common" || name == "consumers"
 }

@@ -23,7 +23,7 @@ type authorizationCode struct {
 	Challenge string    `json:"challenge"`
 	Method    string    `json:"method"` // "S256" or "plain"
 	User      string    `json:"user"`   // object id
-	Issued    time.Time `json:"issued"`
+	IssuedAt  time.Time `json:"issued"`
 	Redeemed  bool      `json:"redeemed"`
 }
 
@@ -86,10 +86,10 @@ func (s *simulator) signIn(w http.ResponseWriter, r *http.Request, query url.Val
 		s.signInPage(w, r, username, errUnknownUser.with(username))
 		return
 	}
-	text, refusal := s.issueCode(f, query, app, username)
+	code, refusal := s.issueCode(f, query, app, username)
 	switch {
 	case refusal == nil:
-		s.answerApplication(w, r, query, url.Values{"code": {text}, "session_state": {newGUID()}})
+		s.answerApplication(w, r, query, url.Values{"code": {code}, "session_state": {newGUID()}})
 	case refusal.number == errNotConsented.number:
 		s.answerApplication(w, r, query, errorValues(s, refusal))
 	default:
@@ -114,7 +114,7 @@ func (s *simulator) issueCode(f *simulate.File[tenant], query url.Values, app re
 			t.deleteOldCodes(s.kit.Now())
 			t.Codes[code] = authorizationCode{Redirect: query.Get("redirect_uri"), Scope: query.Get("scope"), Nonce: query.Get("nonce"),
 				Challenge: query.Get("code_challenge"), Method: query.Get("code_challenge_method"), User: u.ID,
-				Issued: s.kit.Now()}
+				IssuedAt: s.kit.Now()}
 		}
 	})
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *simulator) issueCode(f *simulate.File[tenant], query url.Values, app re
 // deleteOldCodes deletes all codes that were issued more than six lifetimes ago.
 func (t *tenant) deleteOldCodes(now time.Time) {
 	for code, c := range t.Codes {
-		if now.Sub(c.Issued) > 6*codeLifetime {
+		if now.Sub(c.IssuedAt) > 6*codeLifetime {
 			delete(t.Codes, code)
 		}
 	}

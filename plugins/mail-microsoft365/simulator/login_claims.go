@@ -151,7 +151,7 @@ func (k signingKey) jwk(issuer string) (map[string]any, error) {
 	}
 	key, ok := cert.PublicKey.(*rsa.PublicKey)
 	if !ok {
-		return nil, fmt.Errorf("signing certificate: a key of type %T", cert.PublicKey)
+		return nil, fmt.Errorf("signing certificate: the key has the type %T, not RSA", cert.PublicKey)
 	}
 	return map[string]any{
 		"kty": "RSA", "use": "sig", "kid": k.thumbprint(), "x5t": k.thumbprint(),

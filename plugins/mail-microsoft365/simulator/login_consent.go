@@ -130,9 +130,9 @@ func (s *simulator) tenantForUser(name, username string) *simulate.File[tenant] 
 }
 
 // grantConsent grants all permissions of the registration, and restores a revoked Exchange role. A
-// tenant with bootstrap "denied" does not grant the permission to assign roles. The service
-// principal becomes visible after the tenant's consent delay, or at once if the tenant has
-// consented before.
+// tenant with bootstrap "denied" does not grant the permission to assign roles. After a new
+// consent, the login host issues tokens only when the tenant's consent delay has passed. If the
+// consent is already granted, the delay does not start again.
 func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aadsts {
 	var refusal *aadsts
 	err := f.Do(func(t *tenant) {
@@ -141,7 +141,7 @@ func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aa
 		}
 		now := s.kit.Now()
 		if t.Grant.Consent != "granted" {
-			t.Grant.Visible = startLag(now, t.Behaviour.ConsentMS)
+			t.Grant.VisibilityLag = startLag(now, t.Behaviour.ConsentMS)
 		}
 		t.Grant.Consent = "granted"
 		t.Grant.Roles = slices.Clone(app.Permissions)

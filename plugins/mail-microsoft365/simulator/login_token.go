@@ -137,7 +137,7 @@ func (s *simulator) tokenError(t *tenant, app registration, audience string) *aa
 	switch {
 	case t.Behaviour.Deleted:
 		return errTenantGone.with(t.ID)
-	case t.Grant.Consent != "granted" || !t.Grant.Visible.hasPassed(s.kit.Now()):
+	case t.Grant.Consent != "granted" || !t.Grant.VisibilityLag.hasPassed(s.kit.Now()):
 		return errNoPrincipal.with(app.ClientID)
 	case t.Behaviour.AppDisabled:
 		return errAppDisabled.with(app.ClientID)
@@ -251,11 +251,11 @@ func (s *simulator) redeemCode(req tokenRequest, r *http.Request) (map[string]an
 // if the code is unknown.
 func (s *simulator) checkCode(t *tenant, issued authorizationCode, req tokenRequest) *aadsts {
 	switch {
-	case issued.Issued.IsZero():
+	case issued.IssuedAt.IsZero():
 		return errCodeUnknown.with("")
 	case issued.Redeemed:
 		return errCodeUsed.with("")
-	case s.kit.Now().Sub(issued.Issued) > codeLifetime:
+	case s.kit.Now().Sub(issued.IssuedAt) > codeLifetime:
 		return errCodeExpired.with("")
 	case issued.Redirect != req.form.Get("redirect_uri"):
 		return errCodeRedirect.with(req.form.Get("redirect_uri"))

@@ -81,8 +81,8 @@ func (s *simulator) registration() registration {
 // the first key. Generating it at the start of the simulator would take longer than the rest of the
 // start.
 func (s *simulator) signingKeys() ([]signingKey, error) {
-	s.firstKey.Lock()
-	defer s.firstKey.Unlock()
+	s.firstKeyMu.Lock()
+	defer s.firstKeyMu.Unlock()
 	if keys := s.registration().Keys; len(keys) > 0 {
 		return keys, nil
 	}

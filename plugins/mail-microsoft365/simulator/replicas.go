@@ -58,7 +58,7 @@ type snapshot struct {
 
 	// The objects of Exchange.
 	Dehydrated       bool            `json:"dehydrated"`
-	Hydration        lag             `json:"hydration"`
+	HydrationLag     lag             `json:"hydration"`
 	SMTPAuthDisabled bool            `json:"smtp_auth_disabled"`
 	Mailboxes        []mailbox       `json:"mailboxes"`
 	DKIM             []dkimConfig    `json:"signing"`
@@ -70,7 +70,7 @@ type snapshot struct {
 func newSnapshot(t *tenant, now time.Time) snapshot {
 	return snapshot{
 		At: now, Domains: slices.Clone(t.Domains), Users: slices.Clone(t.Users), Assignments: slices.Clone(t.Assignments),
-		Dehydrated: t.Exchange.Dehydrated, Hydration: t.Exchange.Hydration, SMTPAuthDisabled: t.Exchange.SMTPAuthDisabled,
+		Dehydrated: t.Exchange.Dehydrated, HydrationLag: t.Exchange.HydrationLag, SMTPAuthDisabled: t.Exchange.SMTPAuthDisabled,
 		Mailboxes: slices.Clone(t.Exchange.Mailboxes), DKIM: slices.Clone(t.Exchange.DKIM), Rules: slices.Clone(t.Exchange.Rules),
 	}
 }
@@ -80,7 +80,7 @@ func (s snapshot) view(t *tenant) *tenant {
 	view := *t
 	view.Domains, view.Users, view.Assignments = s.Domains, s.Users, s.Assignments
 	organization := &view.Exchange
-	organization.Dehydrated, organization.Hydration = s.Dehydrated, s.Hydration
+	organization.Dehydrated, organization.HydrationLag = s.Dehydrated, s.HydrationLag
 	organization.SMTPAuthDisabled, organization.Mailboxes = s.SMTPAuthDisabled, s.Mailboxes
 	organization.DKIM, organization.Rules = s.DKIM, s.Rules
 	return &view

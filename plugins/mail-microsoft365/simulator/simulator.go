@@ -5,8 +5,8 @@
 //
 // The answers follow Microsoft's documentation, including errors and delays. The README in this
 // folder lists each documented behaviour and the test that shows it. New is the entry point.
-// `mail-microsoft365 simulate` and the tests call it. Every tenant is one value of type tenant,
-// stored in one file.
+// `mail-microsoft365 simulate` and the tests call it. The sandbox is `tenantry dev`, which starts
+// the simulator. Every tenant is one value of type tenant, stored in one file.
 //
 //   - simulator.go: New, the routing of requests to the three hosts, and the name of each request
 //     for the journal and for planned faults. Start here.
@@ -54,7 +54,7 @@ type simulator struct {
 	tokenRequests tokenCounter
 	// applicationWait is shared by all tenants.
 	applicationWait applicationWait
-	firstKey        sync.Mutex // held while the first signing key is generated
+	firstKeyMu      sync.Mutex // ensures that only one call generates the first signing key
 }
 
 // New returns the handler of the simulator, and the settings and secrets with which the plugin
@@ -122,9 +122,8 @@ func hostPrefix(r *http.Request) string {
 	return "/" + first
 }
 
-// Call returns the operation and the host of a request, for the journal and for planned faults. A
-// Retry-After applies to all calls to the same host for the same tenant. Call implements
-// simulate.Provider.
+// Call describes a request for the journal and for planned faults. A Retry-After applies to all
+// calls to the same host for the same tenant. Call implements simulate.Provider.
 func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	host := hostPrefix(r)
 	call := simulate.Call{Host: host, Write: r.Method != http.MethodGet && r.Method != http.MethodHead}

@@ -24,9 +24,9 @@ type store struct {
 
 	mu      sync.Mutex
 	tenants []*simulate.File[tenant]
-	// byID is keyed by GUID and by initial domain, both in lower case. The GUID and the initial
+	// byName is keyed by GUID and by initial domain, both in lower case. The GUID and the initial
 	// domain of a tenant never change.
-	byID map[string]*simulate.File[tenant]
+	byName map[string]*simulate.File[tenant]
 
 	// verifyMu serializes verifications, because only one tenant can verify a domain.
 	verifyMu sync.Mutex
@@ -35,7 +35,7 @@ type store struct {
 // openStore reads the tenants below dataDir. It fails if a file cannot be read or the folder cannot
 // be created.
 func openStore(dataDir string) (*store, error) {
-	s := &store{dir: filepath.Join(dataDir, "tenants"), byID: map[string]*simulate.File[tenant]{}}
+	s := &store{dir: filepath.Join(dataDir, "tenants"), byName: map[string]*simulate.File[tenant]{}}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("tenants folder: %w", err)
 	}
@@ -59,7 +59,7 @@ func (s *store) open(path string, fresh tenant) error {
 		return err
 	}
 	s.tenants = append(s.tenants, f)
-	f.View(func(t *tenant) { s.byID[t.ID], s.byID[t.initialDomain()] = f, f })
+	f.View(func(t *tenant) { s.byName[t.ID], s.byName[t.initialDomain()] = f, f })
 	return nil
 }
 
@@ -82,7 +82,7 @@ func (s *store) all() []*simulate.File[tenant] {
 func (s *store) find(name string) *simulate.File[tenant] {
 	name = strings.ToLower(name)
 	s.mu.Lock()
-	f := s.byID[name]
+	f := s.byName[name]
 	s.mu.Unlock()
 	if f != nil {
 		return f
@@ -105,8 +105,7 @@ func (s *store) tenantWithDomain(domain string) *simulate.File[tenant] {
 	return nil
 }
 
-// guid derives a version 4 UUID from its parts. The same control calls in the same data folder give
-// the same ids, so a test run can be repeated.
+// guid derives a version 4 UUID from its parts. The same parts always result in the same UUID.
 func guid(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	sum[6] = sum[6]&0x0f | 0x40
@@ -115,7 +114,7 @@ func guid(parts ...string) string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s", digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
 }
 
-// newGUID returns a random GUID, for ids to which no later request refers.
+// newGUID returns a random GUID.
 func newGUID() string { return guid(randomText(16)) }
 
 // deriveDigits derives n decimal digits from parts.

@@ -16,8 +16,8 @@ type tenant struct {
 	Created time.Time `json:"created"`
 	Serial  int       `json:"serial"` // order of creation
 
-	Bootstrap string    `json:"bootstrap"`
-	SMTPAuth  string    `json:"smtp_auth"`
+	Bootstrap string    `json:"bootstrap"` // "ready", "dehydrated" or "denied" (see controlCreate)
+	SMTPAuth  string    `json:"smtp_auth"` // "allowed" or "refused"
 	Behaviour behaviour `json:"behaviour"`
 
 	Grant       grant                        `json:"grant"`
@@ -40,9 +40,9 @@ type grant struct {
 	Consent string `json:"consent"` // "none", "granted" or "revoked"
 	// Principal is the object id of the application's service principal. It stays the same after a
 	// revocation, so the role assignments apply again after a new consent.
-	Principal string   `json:"principal"`
-	Visible   lag      `json:"visible"` // the delay until the login host issues tokens
-	Roles     []string `json:"roles"`   // names of app roles
+	Principal     string   `json:"principal"`
+	VisibilityLag lag      `json:"visible"` // the delay until the login host issues tokens
+	Roles         []string `json:"roles"`   // names of app roles
 	// ExchangeRoleRevoked is true if the Exchange role was revoked. The next consent restores the
 	// role.
 	ExchangeRoleRevoked bool `json:"exchange_role_revoked"`
@@ -58,26 +58,26 @@ type roleAssignment struct {
 	ID        string `json:"id"`
 	Principal string `json:"principal"`
 	Role      string `json:"role"`      // template id
-	Effective lag    `json:"effective"` // the delay until the role is in effect
+	EffectLag lag    `json:"effective"` // the delay until the role is in effect
 }
 
-// user is a user account in the directory.
+// user is a user object of the directory. Every mailbox except a system mailbox belongs to a user.
 type user struct {
-	ID          string    `json:"id"`
-	UPN         string    `json:"upn"`
-	Mail        string    `json:"mail"`
-	Nickname    string    `json:"nickname"`
-	DisplayName string    `json:"display_name"`
-	Enabled     bool      `json:"enabled"`
-	PasswordSet bool      `json:"password_set"` // the password itself is not stored
-	Policies    string    `json:"policies"`
-	Licensed    bool      `json:"licensed"`
-	HomeTenant  string    `json:"home"` // the id of a guest's own tenant, "" for other users
-	Created     time.Time `json:"created"`
-	Visible     lag       `json:"visible"` // the delay until Graph shows the account
+	ID            string    `json:"id"`
+	UPN           string    `json:"upn"`
+	Mail          string    `json:"mail"`
+	Nickname      string    `json:"nickname"`
+	DisplayName   string    `json:"display_name"`
+	Enabled       bool      `json:"enabled"`
+	PasswordSet   bool      `json:"password_set"` // the password itself is not stored
+	Policies      string    `json:"policies"`
+	Licensed      bool      `json:"licensed"`
+	HomeTenant    string    `json:"home"` // the id of a guest's own tenant, "" for other users
+	Created       time.Time `json:"created"`
+	VisibilityLag lag       `json:"visible"` // the delay until Graph shows the user
 }
 
-// user returns the account with this object id or sign-in name, or nil.
+// user returns the user with this object id or sign-in name, or nil.
 func (t *tenant) user(key string) *user {
 	for i := range t.Users {
 		if strings.EqualFold(t.Users[i].ID, key) || strings.EqualFold(t.Users[i].UPN, key) {
@@ -87,7 +87,7 @@ func (t *tenant) user(key string) *user {
 	return nil
 }
 
-// findSignInUser returns the account for the name that a person types at sign-in, or nil. A guest
+// findSignInUser returns the user for the name that a person types at sign-in, or nil. A guest
 // signs in with the address in the guest's home organization. The address guest@ with the initial
 // domain of this tenant is also accepted.
 func (t *tenant) findSignInUser(name string) *user {
@@ -106,7 +106,7 @@ func (t *tenant) findSignInUser(name string) *user {
 // hasDirectoryRole reports whether an assignment of the role to principal is in effect at a time.
 func (t *tenant) hasDirectoryRole(principal, role string, at time.Time) bool {
 	return slices.ContainsFunc(t.Assignments, func(a roleAssignment) bool {
-		return a.Principal == principal && a.Role == role && a.Effective.hasPassed(at)
+		return a.Principal == principal && a.Role == role && a.EffectLag.hasPassed(at)
 	})
 }
 
@@ -114,15 +114,15 @@ func (t *tenant) hasDirectoryRole(principal, role string, at time.Time) bool {
 func (t *tenant) directoryRolesOf(principal string, at time.Time) []string {
 	var ids []string
 	for _, a := range t.Assignments {
-		if a.Principal == principal && a.Effective.hasPassed(at) {
+		if a.Principal == principal && a.EffectLag.hasPassed(at) {
 			ids = append(ids, a.Role)
 		}
 	}
 	return ids
 }
 
-// domainPrefix returns the letters a-z and the digits of a name, at most 20 characters, as the
-// first label of the initial domain.
+// domainPrefix returns the letters a-z and the digits of a name in lower case, at most 20
+// characters. The initial domain begins with this text.
 func domainPrefix(name string) string {
 	prefix := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -165,9 +165,9 @@ func (t *tenant) addInitialObjects(key func(string) string, now time.Time) {
 }
 
 // assignRole adds a role assignment and returns it. The role is in effect once the lag has passed.
-func (t *tenant) assignRole(principal, role string, effective lag) roleAssignment {
+func (t *tenant) assignRole(principal, role string, effectLag lag) roleAssignment {
 	a := roleAssignment{ID: deriveText("assignment", t.ID, principal, role), Principal: principal, Role: role,
-		Effective: effective}
+		EffectLag: effectLag}
 	t.Assignments = append(t.Assignments, a)
 	return a
 }

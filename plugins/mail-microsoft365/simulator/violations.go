@@ -36,8 +36,8 @@ const (
 
 var guidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// violation returns the rule that a request of an application breaks, or "". The rules do not apply
-// to the pages of the login host, because browsers request them.
+// violation returns the rule that a request of an application breaks, or "". At the login host, the
+// rules apply only to token requests. Browsers send most of the other requests to this host.
 func (s *simulator) violation(r *http.Request, call simulate.Call, body []byte) string {
 	query := r.URL.Query()
 	switch {
@@ -73,7 +73,8 @@ type tokenCounter struct {
 	times map[string][]time.Time
 }
 
-// countAndCheck counts a request to the token endpoint, and reports whether there were too many.
+// countAndCheck counts a request for an app-only token, and reports whether there were too many. It
+// does not count other requests to the token endpoint.
 func (t *tokenCounter) countAndCheck(tenant string, body []byte, now time.Time) bool {
 	form, err := url.ParseQuery(string(body))
 	if err != nil || form.Get("grant_type") != "client_credentials" {
@@ -93,8 +94,8 @@ func (t *tokenCounter) countAndCheck(tenant string, body []byte, now time.Time) 
 // applicationThrottled is the throttle scope of the application in all tenants.
 const applicationThrottled = "Application"
 
-// applicationWait is the time during which Graph accepts no calls of the application in any tenant.
-// The waits of single tenants are in package simulate.
+// applicationWait is the time during which the application must not call Graph in any tenant. The
+// waits of single tenants are in package simulate.
 type applicationWait struct {
 	mu          sync.Mutex
 	from, until time.Time

@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// controlError is the error of a refused control call. The simulator answers with its status.
+// controlError is the error of a refused control call. The simulator answers with this status and
+// text.
 type controlError struct {
 	status int
 	text   string
@@ -34,9 +35,8 @@ func OneOf[T comparable](member string, value T, allowed ...T) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	last := len(allowed) - 1
-	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(allowed[:last]), " ", ", "), "[]")
-	return BadRequest(fmt.Sprint(member, " is ", text, " or ", allowed[last]))
+	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(allowed), " ", ", "), "[]")
+	return BadRequest(fmt.Sprint(member, " must be one of ", text))
 }
 
 // controlHandler returns a handler for the common control calls. It passes all other calls to rest.
@@ -74,7 +74,7 @@ func (k *Kit) addFault(r *http.Request) error {
 		return BadRequest(err.Error())
 	}
 	if f.Provider != "" && f.Provider != k.name {
-		return BadRequest("this is the simulator of " + k.name)
+		return BadRequest("provider must be " + k.name + " or empty")
 	}
 	return k.plan.Do(func(p *plan) { p.Faults = append(slices.Clone(p.Faults), f) })
 }
@@ -121,9 +121,9 @@ func WriteError(w http.ResponseWriter, status int, text string) {
 	WriteJSON(w, status, map[string]string{"error": text})
 }
 
-// ControlCalls returns a handler for the control calls of mux. It answers 400 if the path exists
-// only with a different method. If the path is unknown, it calls next, or answers 404 if next is
-// nil.
+// ControlCalls returns a handler for the control calls of mux. The handler answers 400 if the path
+// exists only with a different method. If the path is unknown, the handler calls next, or answers
+// 404 if next is nil.
 func ControlCalls(mux *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
@@ -134,7 +134,7 @@ func ControlCalls(mux *http.ServeMux, next http.Handler) http.Handler {
 			withMethod := *r
 			withMethod.Method = method
 			if _, pattern := mux.Handler(&withMethod); pattern != "" {
-				WriteError(w, http.StatusBadRequest, "there is no such control call: the method is "+method)
+				WriteError(w, http.StatusBadRequest, "this control call does not have this method, but the method "+method)
 				return
 			}
 		}

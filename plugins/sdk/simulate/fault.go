@@ -31,13 +31,12 @@ const (
 	HTML Kind = "html"
 	// WrongShape answers 200 with JSON of a wrong structure, and does not execute the request.
 	WrongShape Kind = "misshape"
-	// Truncate executes the request and sends only the first half of the answer.
+	// Truncate executes the request and sends only the first half of the answer's body.
 	Truncate Kind = "truncate"
 )
 
 // Fault is one planned fault. A test adds it with POST /_control/faults, before the calls that it
-// affects. The fault skips the first Skip matching calls, and affects the next Times matching
-// calls.
+// affects. The fault skips the first Skip matching calls, and then affects Times matching calls.
 type Fault struct {
 	Provider   string `json:"provider,omitempty"`
 	Match      string `json:"match,omitempty"` // "METHOD path-prefix"
@@ -57,19 +56,19 @@ func (f Fault) validate() error {
 	method, prefix, hasPrefix := strings.Cut(f.Match, " ")
 	switch {
 	case !slices.Contains(kinds, f.Kind):
-		return errors.New("kind is status, delay, delay_after, drop_before, drop_after, html, misshape or truncate")
+		return errors.New("kind must be status, delay, delay_after, drop_before, drop_after, html, misshape or truncate")
 	case f.Kind == Status && (f.Status < 300 || f.Status > 599):
-		return errors.New("status is between 300 and 599")
+		return errors.New("status must be between 300 and 599")
 	case f.Kind == HTML && f.Status != 0 && (f.Status < 200 || f.Status > 599):
-		return errors.New("status is between 200 and 599")
+		return errors.New("status must be between 200 and 599")
 	case f.Kind != Status && (f.Status != 0 && f.Kind != HTML || f.RetryAfter != 0):
-		return errors.New("status belongs to the kinds status and html, retry_after to status")
+		return errors.New("status is only for the kinds status and html, and retry_after only for the kind status")
 	case (f.Kind == Delay || f.Kind == DelayAfter) != (f.DelayMS > 0):
-		return errors.New("delay_ms belongs to the kinds delay and delay_after, and is more than 0")
+		return errors.New("delay_ms must be positive for the kinds delay and delay_after, and 0 for other kinds")
 	case f.Times < 1 || f.Skip < 0 || f.RetryAfter < 0 || f.DelayMS < 0:
-		return errors.New("times is at least 1; skip, retry_after and delay_ms are not negative")
+		return errors.New("times must be at least 1; skip, retry_after and delay_ms must not be negative")
 	case f.Match != "" && (!hasPrefix || method == "" || !strings.HasPrefix(prefix, "/")):
-		return errors.New(`match is "METHOD path-prefix"`)
+		return errors.New(`match must be "METHOD path-prefix"`)
 	}
 	return nil
 }
@@ -95,9 +94,9 @@ func (f Fault) matches(r *http.Request, c Call) bool {
 		(strings.HasPrefix(r.URL.Path, prefix) || strings.HasPrefix(pathBelowHost, prefix))
 }
 
-// takeDueFault returns the faults that remain after a call, and the fault for that call or nil.
-// Each fault counts its own matching calls. If several faults are due, takeDueFault takes the
-// oldest fault, and the other faults stay due.
+// takeDueFault returns the faults that remain after a call, and the fault for that call or nil. The
+// call reduces Skip of every matching fault whose Skip is not 0. The other matching faults are due.
+// takeDueFault takes the oldest of them and reduces its Times.
 func takeDueFault(faults []Fault, r *http.Request, c Call) ([]Fault, *Fault) {
 	var due *Fault
 	for i := range faults {

@@ -42,14 +42,14 @@ func OpenFile[T any](path string, fresh T) (*File[T], error) {
 	return f, nil
 }
 
-// Do runs fn with the value and saves the changed value. The value is locked while fn runs, so fn
-// must neither use the File nor block.
+// Do runs fn, which may change the value, and saves the value. The value is locked while fn runs,
+// so fn must neither use the File nor block.
 func (f *File[T]) Do(fn func(*T)) error {
 	return f.Try(func(value *T) error { fn(value); return nil })
 }
 
-// Try is Do for a function that may fail. If fn or the saving fails, Try restores the value that
-// was last saved, and returns the error.
+// Try is Do for a function that may fail. If fn fails or the value cannot be saved, Try restores
+// the last saved value and returns the error.
 func (f *File[T]) Try(fn func(*T) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +84,7 @@ func (f *File[T]) restoreSaved() error {
 	}
 	var saved T
 	if err := json.Unmarshal(f.saved, &saved); err != nil {
-		return fmt.Errorf("undo a change: %w", err)
+		return fmt.Errorf("restore state: %w", err)
 	}
 	f.value = saved
 	return nil

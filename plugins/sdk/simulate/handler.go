@@ -33,20 +33,20 @@ func (k *Kit) withFaults(p Provider) http.Handler {
 			return
 		}
 		at := k.Now()
-		number, err := k.journal.recordCall(Entry{Method: r.Method, Path: r.URL.Path,
+		entryNumber, err := k.journal.recordCall(Entry{Method: r.Method, Path: r.URL.Path,
 			Operation: call.Operation, At: at, Write: call.Write, Violation: cmp.Or(call.Violation, k.waits.violation(call.Scope, at))})
 		if err != nil {
 			k.failInternally(w, err)
 			return
 		}
-		k.serve(w, r, p, call, fault, number)
+		k.serve(w, r, p, call, fault, entryNumber)
 	})
 }
 
-// serve executes a request with a fault. It writes the status to the journal as soon as the request
-// was executed. A test that waits for the effect of a request can therefore see the status while
-// the answer is still delayed.
-func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Call, f Fault, number int) {
+// serve executes a request with a fault. After the request was executed, it writes the status to
+// the journal before it delays or sends the answer. A test can therefore read the status while the
+// answer is still delayed.
+func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Call, f Fault, entryNumber int) {
 	buffered := &bufferedResponse{header: http.Header{}, status: http.StatusOK}
 	switch f.Kind {
 	case DropBefore:
@@ -63,8 +63,8 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 	case WrongShape:
 		WriteJSON(buffered, http.StatusOK, map[string]any{"unexpected": []any{}})
 	case Delay:
-		// The end of r.Context does not end the delay, because a real server would also execute the
-		// request if the client no longer waits.
+		// The delay does not end with r.Context: a real server also executes the request of a
+		// client that no longer waits.
 		time.Sleep(f.delay())
 		p.ServeHTTP(buffered, r)
 	default:
@@ -73,7 +73,7 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 	if f.Kind == Truncate {
 		buffered.body.Truncate(buffered.body.Len() / 2)
 	}
-	if err := k.journal.recordStatus(number, buffered.status); err != nil {
+	if err := k.journal.recordStatus(entryNumber, buffered.status); err != nil {
 		k.failInternally(w, err)
 		return
 	}
@@ -90,8 +90,8 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 	buffered.send(w)
 }
 
-// takeFault returns the planned fault for a call, and counts the call. It returns the zero Fault if
-// there is none.
+// takeFault removes one use of the planned fault for a call from the plan, and returns this fault.
+// It returns the zero Fault if no fault is due. See takeDueFault.
 func (k *Kit) takeFault(r *http.Request, c Call) (Fault, error) {
 	var fault Fault
 	err := k.plan.Do(func(p *plan) {

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Entry is one call to a simulator. Status is the status of the answer. It is recorded before the
-// answer is sent, and is 0 until then. It stays 0 if the connection was closed without executing
-// the request. After the fault DropAfter, it is the status of the answer that was dropped.
+// Entry is one call to a simulator. Status is the status of the answer. It is 0 until the request
+// was executed, and is recorded before the answer is sent. After the fault DropBefore it stays 0.
+// After the fault DropAfter it is the status of the answer that was dropped.
 type Entry struct {
 	Method    string    `json:"method"`
 	Path      string    `json:"path"`
@@ -34,12 +34,13 @@ type journal struct {
 	mu      sync.Mutex
 	file    *os.File
 	entries []Entry
-	// firstNumber is the call number of entries[0]. clear increases it, so that the status of an
-	// older call is not stored in a later entry.
+	// firstNumber is the number of the call in entries[0]. clear increases it, so that the status
+	// of a cleared call is not stored in a later entry.
 	firstNumber int
 }
 
-// journalLine is one line of the journal's file: a call, or the status of the call with this Index.
+// journalLine is one line of the journal's file: a call, or the status of the call in
+// entries[Index].
 type journalLine struct {
 	Index  int    `json:"n"`
 	Call   *Entry `json:"call,omitempty"`
@@ -90,7 +91,7 @@ func (j *journal) recordCall(e Entry) (int, error) {
 	return j.firstNumber + index, j.write(journalLine{Index: index, Call: &e})
 }
 
-// recordStatus stores the status of call n.
+// recordStatus stores the status of the call with the number n.
 func (j *journal) recordStatus(n, status int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -32,8 +32,8 @@ type Call struct {
 	// journal. It may be empty.
 	Violation string
 	// WorkAt lists the statuses with which a provider answers only after it has executed the
-	// request, such as the 504 of a gateway. The simulator also executes the request if a planned
-	// fault has one of these statuses.
+	// request, such as the 504 of a gateway. If a planned fault has one of these statuses, the
+	// simulator executes the request before it answers.
 	WorkAt []int
 }
 
@@ -66,7 +66,7 @@ type Kit struct {
 	clockOffset atomic.Int64 // how many nanoseconds the simulated clock is ahead of the wall clock
 }
 
-// plan has the clock offset and the faults that were set through the control interface.
+// plan has the clock offset and the planned faults, which the control interface sets.
 type plan struct {
 	ClockOffset time.Duration `json:"ahead"`
 	Faults      []Fault       `json:"faults"`
@@ -115,8 +115,8 @@ func (k *Kit) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return k.limiter.count(counter, now, rates)
 }
 
-// Handler returns a handler for the provider's API with planned faults. Below /_control/ it serves
-// the common control calls. It passes all other control calls to control.
+// Handler returns a handler for the provider's API and the planned faults. Below /_control/ the
+// handler serves the common control calls, and passes all other control calls to control.
 func (k *Kit) Handler(p Provider, control http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/_control/", k.controlHandler(control))
@@ -135,13 +135,13 @@ type clockRequest struct {
 func (c clockRequest) newOffset(offset time.Duration, wall time.Time) (time.Duration, error) {
 	switch {
 	case (c.Now == nil) == (c.Advance == nil):
-		return 0, errors.New("give exactly one of now and advance")
+		return 0, errors.New("set exactly one of now and advance")
 	case c.Now != nil:
 		return c.Now.Sub(wall), nil
 	}
 	advance, err := time.ParseDuration(*c.Advance)
 	if err != nil {
-		return 0, errors.New(`advance is a duration such as "24h"`)
+		return 0, errors.New(`advance must be a duration such as "24h"`)
 	}
 	return offset + advance, nil
 }

@@ -19,13 +19,13 @@ type Rate struct {
 type Usage struct {
 	// Wait is how long to wait until all rates allow a call, or 0 if the call was counted.
 	Wait time.Duration
-	// Left is how many more calls the first rate allows. Reset is the time until the oldest call
-	// leaves the window of that rate.
+	// Left is how many more calls the first rate allows after this call. Reset is the time until
+	// the oldest call leaves the window of the first rate.
 	Left  int
 	Reset time.Duration
 }
 
-// longestWindow is the longest window of a Rate.
+// longestWindow is the longest window that a Rate may have.
 const longestWindow = 24 * time.Hour
 
 // limiter counts calls in memory. After a restart of the simulator it begins without calls.
@@ -34,8 +34,9 @@ type limiter struct {
 	counters map[string]*counter
 }
 
-// counter is the history of one counter. Its rates can have different windows. A call stays stored
-// until it is older than longestWindow, so that every window can count it.
+// counter has the recent calls that were counted under one name. Its rates can have different
+// windows. A call stays stored until it is older than longestWindow, so that every window can count
+// it.
 type counter struct {
 	calls []time.Time // the times of the counted calls
 	// windowStart has the start of the current window of each fixed rate, keyed by the length of
@@ -65,7 +66,7 @@ func (c *counter) count(now time.Time, rates []Rate) Usage {
 	for i, rate := range rates {
 		counted, reset := c.countInWindow(rate, now)
 		if i == 0 {
-			usage.Left, usage.Reset = max(0, rate.Calls-counted-1), reset
+			usage.Left, usage.Reset = max(0, rate.Calls-counted), reset
 		}
 		if counted >= rate.Calls {
 			usage.Wait = max(usage.Wait, reset)
@@ -80,11 +81,12 @@ func (c *counter) count(now time.Time, rates []Rate) Usage {
 		}
 	}
 	c.calls = append(c.calls, now)
+	usage.Left = max(0, usage.Left-1)
 	return usage
 }
 
-// countInWindow returns how many calls the window of a rate has, and the time until the oldest call
-// leaves the window. If the window has no call, the time is the length of the window.
+// countInWindow returns the number of calls in the window of a rate, and the time until the oldest
+// call leaves the window. If the window has no call, the time is the length of the window.
 func (c *counter) countInWindow(rate Rate, now time.Time) (counted int, reset time.Duration) {
 	if rate.Fixed && c.windowEnded(rate, now) {
 		return 0, rate.Window

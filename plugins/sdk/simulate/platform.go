@@ -15,9 +15,9 @@ import (
 )
 
 // Platform describes the simulator of a sending platform by the properties in which platforms
-// differ. K is the data that the platform stores for an API key. A is an account in the form in
-// which the API shows it. V is the state that only this platform has, including the switches of its
-// behaviour.
+// differ. K is the type of the data that the platform stores for an API key. A is the type of an
+// account in the API. V is the type of the state that only this platform has, including the
+// switches of its behaviour.
 type Platform[K, A, V any] struct {
 	Name   string // the provider's id
 	Title  string // the display name on pages
@@ -45,7 +45,7 @@ type Platform[K, A, V any] struct {
 	PlannedFault func(status, retryAfter int) Answer
 
 	// NewKey returns the K that Request.PutKey stores for a control call with an empty JSON object.
-	// If NewKey is nil, it stores the zero value of K.
+	// If NewKey is nil, PutKey stores the zero value of K.
 	NewKey func() K
 	// NewAccount returns a new connected account for the mail address.
 	NewAccount func(q *Request[K, A, V], workspace, address string) A
@@ -65,10 +65,10 @@ type Platform[K, A, V any] struct {
 	Suite Suite
 
 	// Controls are the control calls of this platform, keyed by a pattern such as "PUT
-	// /keys/{key}". There are also the common calls GET /accounts, PUT /accounts/{address} and
-	// DELETE /accounts/{address}, which Controls can replace. The result of a function is the
-	// answer. A nil result stands for an empty object. If a function fails, the call changes
-	// nothing.
+	// /keys/{key}". Every platform also has the calls GET /suite, GET /accounts, PUT
+	// /accounts/{address} and DELETE /accounts/{address}. Controls can replace them. The result of
+	// a function is the answer. A nil result stands for an empty object. If a function fails, the
+	// call changes nothing.
 	Controls map[string]func(*Request[K, A, V]) (any, error)
 }
 
@@ -139,7 +139,7 @@ type server[K, A, V any] struct {
 }
 
 // Open returns the handler of the simulator, and the content of the line that the simulator prints
-// when it is ready. It fails if the data folder cannot be used.
+// when it is ready. It fails in the same cases as OpenState.
 func (p Platform[K, A, V]) Open(o Options) (http.Handler, Ready, error) {
 	kit, file, err := OpenState(p.Name, "platform.json", o, func(now time.Time) State[K, A, V] { return p.Fresh(now).withMaps() })
 	if err != nil {
@@ -171,8 +171,8 @@ func (s *server[K, A, V]) attach(state *State[K, A, V], workspace, address strin
 }
 
 // Call implements Provider. A planned 504 stands for the answer of a gateway, so the request is
-// executed. A request for the page of a sign-in link does not count as a write. It comes from a
-// person and not from the plugin.
+// executed. A request for the page of a sign-in link does not count as a write, because it comes
+// from a person and not from the plugin.
 func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 	c := Call{Write: r.Method != http.MethodGet, Host: s.platform.Prefix, Scope: credential(r), WorkAt: []int{http.StatusGatewayTimeout}}
 	if r.URL.Path == s.platform.Page.Path {
@@ -191,8 +191,8 @@ func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 	return c
 }
 
-// credential returns the header or the query parameter with the API key of a request, because
-// platforms expect the key in different places.
+// credential returns the API key of a request. Some platforms expect the key in a header, others in
+// a query parameter.
 func credential(r *http.Request) string {
 	return cmp.Or(r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.URL.Query().Get("api_key"))
 }

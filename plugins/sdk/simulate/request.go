@@ -78,7 +78,7 @@ type Request[K, A, V any] struct {
 	HTTP   *http.Request
 	Header http.Header     // the header of the answer
 	Route  *Route[K, A, V] // nil for a control call, and if no route matches
-	Key    K               // the caller's key, from Platform.Admit
+	Key    K               // the data of the caller's API key, set by Platform.Admit
 	// Workspace is the workspace that the caller uses. Platform.Admit sets it if the routes need
 	// it.
 	Workspace string
@@ -87,14 +87,14 @@ type Request[K, A, V any] struct {
 	server    *server[K, A, V]
 }
 
-// Path returns the part of the path that matches the wildcard name of the route.
+// Path returns the part of the path that matches the wildcard {name} of the route or control call.
 func (q *Request[K, A, V]) Path(name string) string { return q.HTTP.PathValue(name) }
 
 // Query returns a query parameter.
 func (q *Request[K, A, V]) Query(name string) string { return q.HTTP.URL.Query().Get(name) }
 
 // Number returns a query parameter that is a number of at least 0. It returns fallback if the
-// parameter is missing or empty. ok is false for any other value of the parameter.
+// parameter is missing or empty. ok is false if the parameter has a different value.
 func (q *Request[K, A, V]) Number(name string, fallback int) (n int, ok bool) {
 	text := q.Query(name)
 	if text == "" {
@@ -137,8 +137,8 @@ func (q *Request[K, A, V]) Visible(workspace string) (docs []*A) {
 }
 
 // Account returns the account of an address in a workspace, so that the caller can change it. If
-// the account does not exist, Account creates it with Platform.NewAccount, and the API shows it
-// only after the duration lag. For an existing account, Account calls Platform.Touch.
+// the account does not exist, Account creates it with Platform.NewAccount. The API shows a new
+// account only after the duration lag. For an existing account, Account calls Platform.Touch.
 func (q *Request[K, A, V]) Account(workspace, address string, lag time.Duration) *A {
 	account := q.State.Find(workspace, address)
 	if account == nil {
@@ -160,7 +160,7 @@ func (q *Request[K, A, V]) StartSignIn(workspace string, lifetime time.Duration)
 	return state, q.server.signIns.Start(q.State, state, workspace, lifetime)
 }
 
-// PutKey implements the control call "PUT /keys/{key}", which creates or replaces a key.
+// PutKey implements a control call "PUT /keys/{key}" that creates or replaces a key.
 func (q *Request[K, A, V]) PutKey() (any, error) {
 	var key K
 	if q.server.platform.NewKey != nil {
@@ -171,7 +171,7 @@ func (q *Request[K, A, V]) PutKey() (any, error) {
 	return nil, err
 }
 
-// DeleteKey implements the control call "DELETE /keys/{key}".
+// DeleteKey implements a control call "DELETE /keys/{key}" that deletes a key.
 func (q *Request[K, A, V]) DeleteKey() (any, error) {
 	delete(q.State.Keys, q.Path("key"))
 	return nil, nil
@@ -195,7 +195,8 @@ func (s *server[K, A, V]) listAccounts(q *Request[K, A, V]) (any, error) {
 	return docs, nil
 }
 
-// putAccount creates an account, or changes the members that the body contains.
+// putAccount creates an account if it does not exist, and then sets the members that the body
+// contains.
 func (s *server[K, A, V]) putAccount(req *Request[K, A, V]) (any, error) {
 	workspace, address := req.workspace(), req.Path("address")
 	if s.platform.WorkspaceOf != nil {

@@ -45,7 +45,7 @@ func (s *sandboxZones) edit(ctx context.Context, name string, version uint32, re
 }
 
 // call sends in as JSON. If out is not nil, call decodes the answer into out. If the sandbox
-// refuses the call, it fails with ErrNoZone, ErrZoneChanged or InvalidRecords.
+// refuses the call, the error is ErrNoZone, ErrZoneChanged or InvalidRecords.
 func (s *sandboxZones) call(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *sandboxZones) call(ctx context.Context, method, path string, in, out an
 		_ = json.Unmarshal(answer, &refused) // if there is no text, the error is still InvalidRecords
 		return InvalidRecords(refused.Error)
 	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("call the sandbox: it answered %d", resp.StatusCode)
+		return fmt.Errorf("call the sandbox: unexpected status %d", resp.StatusCode)
 	case out == nil:
 		return nil
 	}

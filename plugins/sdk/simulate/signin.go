@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// SignInPage is the page to which an authorization URL of a sending platform leads. It is a form
-// with the field `username` and the buttons `decision`, which is "accept" or "deny". If Action is
-// empty, the page has no form and only shows the result.
+// SignInPage is a page on which a person signs a mailbox in. It is a form with the field `username`
+// and two buttons. The buttons set the field `decision` to "accept" or "deny". If Action is empty,
+// the page has no form and only shows the result.
 type SignInPage struct {
 	Platform string // display name
 	Status   int    // HTTP status, 0 for 200
@@ -51,8 +51,8 @@ type ConnectPage struct {
 	Connect  func(address string) error
 }
 
-// ServeHTTP shows the form, filled in with the `username` of the link, or handles the submitted
-// form.
+// ServeHTTP shows the form, or handles the submitted form. The query parameter `username` of the
+// link fills in the form.
 func (c ConnectPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page := SignInPage{Platform: c.Platform}
 	address := strings.TrimSpace(r.PostFormValue("username"))
@@ -62,7 +62,7 @@ func (c ConnectPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.PostFormValue("decision") != "accept":
 		page.Problem = "Nothing was connected: you did not accept."
 	case !strings.Contains(address, "@"):
-		page.Status, page.Action, page.Problem = http.StatusBadRequest, c.Path, "Give the address of a mailbox."
+		page.Status, page.Action, page.Problem = http.StatusBadRequest, c.Path, "Enter the mail address of a mailbox."
 	default:
 		if err := c.Connect(address); err != nil {
 			page.Status, page.Problem = http.StatusInternalServerError, err.Error()
@@ -79,17 +79,17 @@ type SignIn struct {
 	ExpiresAt time.Time `json:"ends"`
 	Used      bool      `json:"used"`
 	// Address and Name are the mail address and the display name of the person who signed in. They
-	// are empty if the person declined.
+	// are empty until a person has accepted.
 	Address string `json:"address,omitempty"`
 	Name    string `json:"name,omitempty"`
 }
 
-// Open reports whether the link can still be used.
+// Open reports whether the link of the sign-in can still be used.
 func (s *SignIn) Open(now time.Time) bool { return !s.Used && s.ExpiresAt.After(now) }
 
-// SignInLinks serves the page to which the links of SignIn lead. A link can be used once, until it
-// expires. A link does not determine which mailbox signs in: its parameter `login_hint` only fills
-// in the form.
+// SignInLinks serves the page to which the links of sign-ins lead. A link can be used once, until
+// it expires. A link does not determine which mailbox signs in: its parameter `login_hint` only
+// fills in the form.
 type SignInLinks[T any] struct {
 	Platform string // display name
 	Path     string // path of the page
@@ -143,10 +143,10 @@ func (s SignInLinks[T]) pageOfLink(id string) SignInPage {
 
 // submit handles the submitted form and returns the page to show.
 func (s SignInLinks[T]) submit(page SignInPage, id string, r *http.Request) SignInPage {
-	username, address := Username(r)
+	username, isAddress := Username(r)
 	decision := r.PostFormValue("decision")
 	switch {
-	case decision == "accept" && !address:
+	case decision == "accept" && !isAddress:
 		page.Status, page.Problem, page.Username = http.StatusBadRequest, "Enter the mail address that signs in.", username
 		return page
 	case decision != "accept" && decision != "deny":
@@ -182,8 +182,8 @@ func (s SignInLinks[T]) useLink(id, username string, accepted bool) (used bool, 
 	return used, err
 }
 
-// Username returns the field `username` of a submitted SignInPage. address is true if it is a
-// plain mail address, without a display name.
+// Username returns the field `username` of a submitted SignInPage. address reports whether username
+// is a plain mail address, without a display name.
 func Username(r *http.Request) (username string, address bool) {
 	username = strings.TrimSpace(r.PostFormValue("username"))
 	parsed, err := mail.ParseAddress(username)

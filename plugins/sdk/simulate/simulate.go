@@ -6,11 +6,12 @@
 // The simulator of a sending platform is a Platform: a table of its routes, its key check, its
 // error format and its control calls. Any other simulator opens a Kit with Open, serves Kit.Handler
 // and keeps its own state in a File. The Kit adds a clock, planned faults, a journal of calls and
-// the HTTP control interface below /_control/ to the provider's API. Every Platform contains a Kit.
+// the HTTP control interface below /_control/ to the provider's API. Platform.Open also opens a
+// Kit.
 //
 //   - simulate.go: Options and Ready, the parameters and the first output of a simulator.
 //   - platform.go: Platform and its parts. Start here for a sending platform.
-//   - suite.go: Suite, with which the conformance suite uses the simulator of a sending platform.
+//   - suite.go: Suite and MailSuite, which tell the conformance suite how to use a simulator.
 //   - request.go: the State of a Platform, and the Request with which its functions read and change
 //     it. limiter.go: rate limits.
 //   - kit.go: Kit, Provider and the simulated clock. Start here for any other provider.
@@ -19,7 +20,7 @@
 //   - handler.go, fault.go: how a call is served with planned faults.
 //   - control.go: the control interface, and helpers for a simulator's own control calls.
 //   - waits.go: marks calls that ignore a Retry-After.
-//   - file.go, journal.go: state on disk.
+//   - file.go, journal.go: the state on disk.
 //   - signin.go: the pages on which people sign in mailboxes.
 package simulate
 
@@ -47,8 +48,8 @@ type Options struct {
 	Log io.Writer
 }
 
-// URLVariable is the environment variable with the simulator's URL for its clients. It is set only
-// if clients use a different address than the address on which the simulator listens. `tenantry
+// URLVariable is the name of the environment variable with the simulator's URL for its clients. The
+// variable is set only if clients use an address on which the simulator does not listen. `tenantry
 // plugin test` sets it to the URL of its proxy.
 const URLVariable = "SIMULATOR_URL"
 
@@ -64,7 +65,7 @@ type Ready struct {
 	Settings map[string]string `json:"settings"`
 	Secrets  map[string]string `json:"secrets"`
 	// Control lists the paths that the simulator serves below /_control/ for the sandbox's control
-	// interface. It contains only the first element of each path.
+	// interface. It contains only the first element of each of these paths.
 	Control []string `json:"control"`
 	// Sending is the credential of a customer of a sending platform. The sandbox prints it. Sending
 	// is nil for other kinds of providers.
@@ -94,9 +95,9 @@ type Workspace struct {
 // FormatTime returns a time in the format of JavaScript's toISOString, which most platforms use.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// NextStamp returns FormatTime of the time of a change. before is the result for the previous
-// change. The time is now, or one millisecond after the previous change if now is earlier than
-// that. The two results therefore differ.
+// NextStamp returns the time of a change in the format of FormatTime. before is the result for the
+// previous change. The time is now, but at least one millisecond after before. The result therefore
+// differs from before.
 func NextStamp(before string, now time.Time) string {
 	if last, err := time.Parse(time.RFC3339, before); err == nil && now.Before(last.Add(time.Millisecond)) {
 		now = last.Add(time.Millisecond)

@@ -23,16 +23,15 @@ type Suite struct {
 	// members that set the account's display name.
 	Address string         `json:"address"`
 	Name    map[string]any `json:"name"`
-	// States are all states that an account can have. Each has the members of an account in this
-	// state.
+	// States are all states that an account can have.
 	States []SuiteState `json:"states"`
 	// Sessions is true if the platform has sign-in sessions. Declines is true if the platform
 	// reports when a person has declined. Expire makes a session expire.
 	Sessions bool       `json:"sessions,omitempty"`
 	Declines bool       `json:"declines,omitempty"`
 	Expire   *SuiteCall `json:"expire,omitempty"`
-	// Unpaid is the control call that ends the plan of the account. It is nil if the platform does
-	// not report an ended plan.
+	// Unpaid is the control call that ends the plan to which the credential belongs. It is nil if
+	// the platform does not report an ended plan.
 	Unpaid *SuiteCall `json:"unpaid,omitempty"`
 	// Workspaces is nil if a credential can access only one workspace.
 	Workspaces *SuiteWorkspaces `json:"workspaces,omitempty"`
@@ -49,8 +48,8 @@ type SuiteCall struct {
 	Body   any    `json:"body,omitempty"`
 }
 
-// SuiteState is a state of an account. The plugin must report the values of the first four fields
-// for an account in this state.
+// SuiteState is a state of an account. Members are the JSON members of an account in this state.
+// The plugin must report the values of the other four fields for such an account.
 type SuiteState struct {
 	State    string         `json:"state"`
 	Paused   bool           `json:"paused,omitempty"`

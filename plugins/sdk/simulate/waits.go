@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// IgnoredRetryAfter is the Violation of a call that arrived too early: an earlier answer in its
-// scope had a Retry-After that had not passed.
+// IgnoredRetryAfter is the Violation of a call that arrived too early: an earlier answer in the
+// call's scope had a Retry-After that was not over.
 const IgnoredRetryAfter = "ignored_retry_after"
 
-// gracePeriod is how long after an answer with Retry-After further calls are accepted. The client
+// gracePeriod is how long after an answer with Retry-After further calls are not marked. The client
 // may have sent these calls before it received the answer.
 const gracePeriod = 200 * time.Millisecond
 
@@ -24,7 +24,7 @@ type waits struct {
 	byScope map[string]wait
 }
 
-// wait is a time span during which no call may arrive.
+// wait is a period in which no call may arrive.
 type wait struct{ from, until time.Time }
 
 // violation returns the violation of a call that arrives at now, or "".
@@ -50,7 +50,7 @@ func (w *waits) observe(scope string, status int, h http.Header, now time.Time) 
 		w.byScope = map[string]wait{}
 	}
 	next := wait{now.Add(gracePeriod), now.Add(time.Duration(seconds) * time.Second)}
-	if previous := w.byScope[scope]; now.Before(previous.until) { // an earlier wait has not passed
+	if previous := w.byScope[scope]; now.Before(previous.until) { // an earlier wait is not over
 		next.from = previous.from
 		if previous.until.After(next.until) {
 			next.until = previous.until

@@ -50,7 +50,7 @@ func SetsOf(records []Record) (sets []dns.RRSet) {
 	return sets
 }
 
-// RecordsOf returns the records of record sets. It is the inverse of SetsOf.
+// RecordsOf returns the records of record sets, one record for each value.
 func RecordsOf(sets []dns.RRSet) []Record {
 	records := []Record{}
 	for _, s := range sets {
@@ -81,7 +81,7 @@ type InvalidRecords string
 
 func (i InvalidRecords) Error() string { return string(i) }
 
-// Zones are the zones of a simulated DNS provider. In a sandbox, the sandbox stores the zones: its
+// Zones are the zones of a simulated DNS provider. In a sandbox, the sandbox stores the zones. Its
 // DNS server serves them, and people can edit them. Outside a sandbox, the simulator stores the
 // zones in a file of its data folder, and the control calls of Control create them.
 type Zones struct {
@@ -112,7 +112,8 @@ func (z *Zones) List(ctx context.Context) (all []Zone, err error) {
 	return all, nil
 }
 
-// Get returns the zone with exactly this name. It fails with ErrNoZone if there is no such zone.
+// Get returns the zone with this name, ignoring case. It fails with ErrNoZone if there is no such
+// zone.
 func (z *Zones) Get(ctx context.Context, name string) (Zone, error) {
 	var zones []Zone
 	var err error
@@ -132,9 +133,9 @@ func (z *Zones) Get(ctx context.Context, name string) (Zone, error) {
 	return Zone{}, ErrNoZone
 }
 
-// Edit replaces the records of a zone if the zone still has this version. If it refuses the change,
-// the zone is unchanged, and the error is ErrNoZone, ErrZoneChanged or InvalidRecords. After any
-// other error, such as a lost connection to the sandbox, the zone may have changed.
+// Edit replaces the records of a zone if the zone still has this version. If the error is
+// ErrNoZone, ErrZoneChanged or InvalidRecords, the zone is unchanged. After any other error, such
+// as a lost connection to the sandbox, the zone may have changed.
 func (z *Zones) Edit(ctx context.Context, name string, version uint32, records []Record) error {
 	name = strings.ToLower(name)
 	if z.sandbox != nil {
@@ -158,9 +159,9 @@ func (z *Zones) Edit(ctx context.Context, name string, version uint32, records [
 // the calls below, because only the sandbox creates zones. The other two calls read and write the
 // zones of the sandbox.
 //
-//	PUT /_control/zones/{name}            creates an empty zone
-//	GET /_control/zones/{name}/records    its records
-//	PUT /_control/zones/{name}/records    [Record]: replaces all its records
+//	PUT /_control/zones/{name}            creates an empty zone, unless the zone exists
+//	GET /_control/zones/{name}/records    returns the records of the zone
+//	PUT /_control/zones/{name}/records    [Record]: replaces all records of the zone
 func (z *Zones) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /_control/zones/{name}", func(w http.ResponseWriter, r *http.Request) {

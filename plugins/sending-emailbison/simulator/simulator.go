@@ -83,7 +83,7 @@ var platform = simulate.Platform[token, sender, instance]{
 				token
 			}{token: token{Type: "api-user", Workspace: 1}}
 			if req.Read(&body) != nil || body.Token == "" || body.Type != "api-user" && !body.isSuperAdmin() {
-				return nil, simulate.BadRequest("token is its text, type is api-user or super-admin")
+				return nil, simulate.BadRequest("token must be the text of the token, and type must be api-user or super-admin")
 			}
 			req.State.Keys[body.Token] = body.token
 			return nil, nil

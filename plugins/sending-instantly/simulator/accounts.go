@@ -59,7 +59,8 @@ func currentWorkspace(req *request) simulate.Answer {
 	})
 }
 
-// readListing reads the parameters of a list. problem is the message of a 400 answer, or "".
+// readListing checks the parameters of a list and returns the limit. problem is the message of a
+// 400 answer, or "".
 func readListing(query url.Values) (limit int, problem string) {
 	for name := range query {
 		if !slices.Contains([]string{"limit", "starting_after", "search", "status", "provider_code"}, name) {
@@ -91,8 +92,8 @@ func (a *account) isAfter(cursor string) bool {
 	return a.Created > created || hasEmail && a.Created == created && a.Email > email
 }
 
-// listAccounts answers with a page, oldest first. Every page with accounts has a cursor. If
-// behaviour.NoCursor is set, the last page has no cursor.
+// listAccounts answers with a page of accounts, oldest first. A page with accounts has a cursor,
+// except for the last page if behaviour.NoCursor is set.
 func listAccounts(req *request) simulate.Answer {
 	query, behaviour := req.HTTP.URL.Query(), req.State.Vendor.Behaviour
 	limit, problem := readListing(query)

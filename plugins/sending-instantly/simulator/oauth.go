@@ -96,7 +96,7 @@ func endSession(end func(signIn *simulate.SignIn, now time.Time)) func(*request)
 	return func(req *request) (any, error) {
 		signIn := findSession(req, req.Path("id"))
 		if signIn == nil || !signIn.Open(req.Now) {
-			return nil, simulate.NotFound("Instantly has no such session, or it is not open any more")
+			return nil, simulate.NotFound("there is no pending session with this id")
 		}
 		end(signIn, req.Now)
 		return nil, nil

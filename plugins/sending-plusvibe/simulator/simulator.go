@@ -162,7 +162,7 @@ func setBehaviour(req *request) (any, error) {
 		return nil, err
 	}
 	if settings.LinkAt == "" {
-		return nil, simulate.BadRequest("link_at is a path such as data.url")
+		return nil, simulate.BadRequest("link_at must be a path such as data.url")
 	}
 	return nil, simulate.OneOf("bad_key", settings.BadKey, 200, 401, 403)
 }

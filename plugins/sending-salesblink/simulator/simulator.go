@@ -184,7 +184,7 @@ func listSenders(req *request) simulate.Answer {
 	skip, skipIsValid := req.Number("skip", 0)
 	limit, limitIsValid := req.Number("limit", 20)
 	if !skipIsValid || !limitIsValid || limit < 1 || limit > 100 {
-		return refuse(http.StatusBadRequest, "limit is at most 100")
+		return refuse(http.StatusBadRequest, "skip must be a number, and limit must be between 1 and 100")
 	}
 	var found []*sender
 	for _, a := range req.Visible(workspace) {

@@ -195,9 +195,9 @@ func plannedFault(status, retryAfter int) simulate.Answer {
 	case status == http.StatusTooManyRequests:
 		return simulate.Answer{Status: status, Body: map[string]any{"error": map[string]any{"code": "RATE_LIMIT_EXCEEDED", "message": "Rate limit exceeded", "retry_after": 30}}}
 	case status == http.StatusBadRequest:
-		return badRequest("something about the request")
+		return badRequest("the request is invalid")
 	case status == http.StatusUnprocessableEntity:
-		return invalidValue("something about a field")
+		return invalidValue("a field is invalid")
 	case status >= http.StatusInternalServerError:
 		return errorWithCode(status, "INTERNAL_ERROR", http.StatusText(status))
 	}

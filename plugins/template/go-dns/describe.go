@@ -54,8 +54,8 @@ type provider struct {
 	http  *http.Client
 }
 
-// provider returns the provider for a connection. It fails if a setting is invalid. It makes no
-// request.
+// provider returns the provider for a connection. It fails if a setting or the token is invalid. It
+// makes no request.
 func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, error) {
 	base, err := url.Parse(connection.Settings["api_url"])
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {

@@ -59,8 +59,8 @@ type platform struct {
 	http  *http.Client
 }
 
-// platform returns the mail platform for a connection. It fails if a setting is invalid. It makes
-// no request.
+// platform returns the mail platform for a connection. It fails if a setting or the token is
+// invalid. It makes no request.
 func (s *processState) platform(connection sdk.Connection) (sdk.MailPlatform, error) {
 	for _, name := range []string{"api_url", "login_url"} {
 		base, err := url.Parse(connection.Settings[name])

@@ -14,7 +14,7 @@ import (
 )
 
 // ruleDoc is the JSON document of a mail flow rule. The platform's rules can do more than block
-// senders: Form is "senders" for a rule that does nothing else.
+// senders. Form is "senders" for a rule that only blocks senders.
 type ruleDoc struct {
 	ID      string   `json:"id,omitempty"`
 	Name    string   `json:"name"`

@@ -24,8 +24,8 @@ func (t mailTenant) path(path string) string {
 	return "/tenants/" + url.PathEscape(string(t.id)) + path
 }
 
-// remove deletes an object. It succeeds if the object does not exist. The platform then answers
-// with notFoundCode.
+// remove deletes an object. If the object does not exist, the platform answers with notFoundCode,
+// and remove succeeds.
 func (t mailTenant) remove(ctx context.Context, path, notFoundCode string) error {
 	err := t.platform.send(ctx, http.MethodDelete, t.path(path), nil, &struct{}{})
 	if isRefusal(err, notFoundCode) {

@@ -53,8 +53,8 @@ type platform struct {
 	http      *http.Client
 }
 
-// platform returns the platform for a connection. It fails if a setting is invalid. It makes no
-// request.
+// platform returns the platform for a connection. It fails if a setting or the key is invalid. It
+// makes no request.
 func (s *processState) platform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	base, err := url.Parse(connection.Settings["base_url"])
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {

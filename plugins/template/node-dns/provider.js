@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The DNS provider example: what it needs, and its API. This is the file that authors change.
+// The DNS provider example: its description, and the calls of its API. Authors change this file.
 'use strict';
 
 const crypto = require('node:crypto');
@@ -16,7 +16,7 @@ const description = {
     { name: 'api_token', account: true, required: true, secret: true, default: '', help: 'API token that may read and write the zones' },
     { name: 'api_url', account: false, required: false, secret: false, default: 'https://api.example.invalid', help: "base URL of the provider's API" },
   ],
-  hosts: ['{api_url}'], // nothing else is called
+  hosts: ['{api_url}'], // the plugin calls no other hosts
   name_servers: ['*.ns.example.com'],
   budgets: [{ key: 'credential', limit: 1200, window_seconds: 300, costs: { apply: 2 } }],
 };
@@ -39,7 +39,7 @@ class Provider {
     this.scope = crypto.createHash('sha256').update(`${url} ${token}`).digest('hex');
   }
 
-  // check returns how many zones the credential reaches.
+  // check returns the number of zones to which the credential has access.
   async check(call) {
     const { body } = await this.call(call, 'GET', '/v1/zones');
     return member(body, 'zones', 'array').length;

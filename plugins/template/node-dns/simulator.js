@@ -5,10 +5,10 @@
 //     GET   /v1/zones           {"zones": [zone]}
 //     GET   /v1/zones/{name}    a zone, with its version in the header ETag
 //     PATCH /v1/zones/{name}    {"changes": [record set]}; replaces these sets if the zone still has
-//                               the version of the header If-Match, otherwise 412
+//                               the version in the header If-Match, otherwise answers 412
 //
-// A zone has name, name_servers and sets. A record set has name, type, ttl and values. The calls below
-// /_control/ are those of every simulator: clock, faults, calls, and here zones and their records.
+// A zone has name, name_servers and sets. A record set has name, type, ttl and values. Control
+// calls create zones, and read and replace their record sets.
 'use strict';
 
 const { Answer, Refusal, Simulator } = require('./tenantry-simulator.js');
@@ -68,7 +68,8 @@ class World {
   }
 }
 
-// A record of the sandbox has a preference of its own, and texts in UTF-8.
+// These records of the sandbox have their priority in a separate member. The texts of the sandbox
+// are in UTF-8.
 const WITH_PRIORITY = ['MX', 'SRV'];
 
 function fromRecords(records) {
@@ -104,7 +105,7 @@ class DNS extends Simulator {
   }
 
   async api({ method, names, headers, json, bearer }) {
-    if (bearer() !== TOKEN && !bearer().startsWith(`${TOKEN}-`)) throw new Refusal(401, 'the token is not valid'); // of a customer
+    if (bearer() !== TOKEN && !bearer().startsWith(`${TOKEN}-`)) throw new Refusal(401, 'the token is not valid'); // the token of a customer
     const [, , name] = names; // v1, zones, name
     if (method === 'GET' && !name) return { zones: (await this.zones.all()).map(show) };
     let zone = await this.find(name);

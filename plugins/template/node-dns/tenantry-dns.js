@@ -2,9 +2,9 @@
 
 // The rules that hold for every DNS provider. Authors do not change this file.
 //
-// A record set is an object with name, type, ttl and values, which are Buffers. A set without values
-// does not exist. A change has the set `before` that the plan was made from, and the desired set
-// `after`.
+// A record set is an object with name, type, ttl and values. Each value is a Buffer. A set without
+// values stands for a set that does not exist. A change has the set `before`, as it was when the
+// change was planned, and the desired set `after`.
 'use strict';
 
 const { setTimeout: sleep } = require('node:timers/promises');
@@ -31,21 +31,22 @@ function fill({ before, after }) {
 
 const refused = (cause, detail) => new Outcome('refused', cause, detail, { code: 'provider_error' });
 
-// noZone returns the outcome for a zone that the credential does not reach.
+// noZone returns the outcome for a zone to which the credential has no access.
 const noZone = () => refused('zone_not_found', 'the DNS provider shows no such zone to this credential');
 
-// changed returns the outcome for a write that was refused because the zone has changed since the plan.
+// changed returns the outcome for a write that was refused because the zone has changed since the
+// plan.
 const changed = () => refused('zone_changed', 'the zone changed since it was planned; nothing was written');
 
 // overlapped returns the outcome for a write that was made although someone else changed the zone
-// between the last read and the write. Use it only if the provider's answer proves this, for
-// example by a serial that has increased by two. The work on the domain then stops until a person
-// has checked the zone.
+// between the last read and the write. Throw this outcome only if the provider's answer proves
+// this, for example by a serial that has increased by two. The work on the domain then stops until
+// a person has checked the zone.
 const overlapped = () => new Outcome('broken', 'zone_changed_during_write', 'the zone was changed by someone else during the write, so a value may be lost');
 
 const sameName = (a, b) => plainName(a) === plainName(b);
 
-// find returns the set with a name and type, or an empty one.
+// find returns the set with a name and type, or a set without values.
 function find(sets, name, type) {
   return sets.find((s) => s.type === type && sameName(s.name, name)) ?? { name, type, ttl: 0, values: [] };
 }
@@ -56,7 +57,8 @@ function same(a, b) {
   return sorted(a) === sorted(b);
 }
 
-// checkChanges throws an outcome for changes that no plan contains, such as one outside the zone.
+// checkChanges throws an outcome for changes that no plan contains, such as a change outside the
+// zone.
 function checkChanges(zone, changes) {
   const seen = new Set();
   for (const { before, after } of changes) {
@@ -74,15 +76,16 @@ function checkChanges(zone, changes) {
   }
 }
 
-// outstanding returns the desired sets that the current sets of the zone still lack. It throws
-// changed() if a set is neither as planned nor as desired, or if a CNAME would not be alone.
+// outstanding returns the desired sets that the zone does not have yet. It throws changed() if a
+// current set equals neither set of its change, or if a CNAME would share its name with other
+// records.
 function outstanding(current, changes) {
   const missing = [];
   for (const { before, after } of changes) {
     const now = find(current, after.name, after.type);
     if (same(now, after)) continue;
     if (!same(now, before)) throw changed();
-    // A plan that keeps the TTL gets the TTL that the provider has.
+    // If a change keeps the TTL, the set keeps the TTL that the provider has.
     const keeps = now.values.length > 0 && before.ttl === after.ttl;
     missing.push({ ...after, ttl: keeps ? now.ttl : after.ttl });
   }
@@ -116,12 +119,14 @@ async function readBack(provider, call, zone, written) {
   return checkWritten(sets, written);
 }
 
-// holders has, by zone, a promise that ends with the last call that holds the lock or waits for it.
+// holders maps a zone to a promise that resolves when no call holds the zone's lock or waits for
+// the lock.
 const holders = new Map();
 
 // hold runs a function while the call holds the lock of a zone, and returns its result. The
-// function reads and writes the zone. hold is for providers that cannot make a write depend on the
-// read: it serializes the writes of this process. It fails with an outcome if the call ends first.
+// function reads and writes the zone. hold is for providers whose writes cannot be conditional on
+// an unchanged zone. It serializes the writes of this process. hold fails with an outcome if the
+// deadline of the call passes first.
 async function hold(call, zoneID, readAndWrite) {
   const before = holders.get(zoneID);
   let release;
@@ -138,7 +143,8 @@ async function hold(call, zoneID, readAndWrite) {
   }
 }
 
-// beforeDeadline waits for a promise. It fails with an outcome if the call ends first.
+// beforeDeadline waits for a promise. It fails with an outcome if the deadline of the call passes
+// first.
 async function beforeDeadline(call, promise) {
   const timer = new AbortController();
   const ended = Symbol('ended');
@@ -148,7 +154,7 @@ async function beforeDeadline(call, promise) {
   if (first === ended) throw unknownEffect('no_answer');
 }
 
-// setsAfter returns the current set of each change: the result of apply.
+// setsAfter returns the current set of each change. This list is the result of apply.
 const setsAfter = (current, changes) => changes.map(({ after }) => find(current, after.name, after.type));
 
 module.exports = { service, noZone, changed, overlapped, find, same, checkChanges, outstanding, checkWritten, readBack, hold, setsAfter };

@@ -3,7 +3,7 @@
 // The format of zone files (RFC 1035, 5.1), which most DNS providers use for the
 // contents of records. Authors do not change this file.
 //
-// A value of a record set is a Buffer: a TXT value is its text without quotes, a CNAME or NS value
+// A value of a record set is a Buffer. A TXT value is its text without quotes, a CNAME or NS value
 // is a name without the final dot, and an MX value is "preference host".
 'use strict';
 
@@ -31,15 +31,15 @@ function writeContent(type, value) {
   return value.toString();
 }
 
-// quoteText returns a text as quoted strings of at most 255 bytes. Each byte that is not printable
-// ASCII is written as its number, such as \195.
+// quoteText returns a text as quoted strings, each for at most 255 bytes of the text. Each byte
+// that is not printable ASCII is written as its number, such as \195.
 function quoteText(value) {
   const quote = (part) => `"${[...part].map(escapeByte).join('')}"`;
   return split(value).map(quote).join(' ');
 }
 
-// unquoteText returns the joined strings of a TXT content. A content that does not begin with a
-// quote is the text itself. It throws an outcome if quotes or escapes are malformed.
+// unquoteText returns the joined strings of a TXT content. Content that does not begin with a quote
+// is the text itself. unquoteText throws an outcome if quotes or escapes are malformed.
 function unquoteText(content) {
   if (!content.startsWith('"')) return Buffer.from(content);
   const strings = /"((?:[^"\\]|\\.)*)"[ \t]*/gsy;
@@ -55,7 +55,7 @@ function unquoteText(content) {
 // plainName returns a name in lower case without the final dot. The root stays ".".
 const plainName = (name) => name.toLowerCase().replace(/\.$/, '') || '.';
 
-// split splits a text into strings, after a space if possible.
+// split splits a text into parts of at most MAX_STRING bytes, after a space if possible.
 function split(value) {
   const parts = [];
   let rest = value;

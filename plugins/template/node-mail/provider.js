@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The mail platform Example: what it needs, how an administrator agrees and signs in, and one request to
-// its API. Authors change this file, and tenant.js with the operations of a tenant.
+// The mail platform Example: its description, the consent and the sign-in of an administrator, and
+// one request to its API. Authors change this file and tenant.js, which has the operations of a
+// tenant.
 'use strict';
 
 const crypto = require('node:crypto');
@@ -17,7 +18,7 @@ const description = {
     { name: 'api_url', account: false, required: false, secret: false, default: 'https://api.example.com/v1', help: 'base URL of the API' },
     { name: 'login_url', account: false, required: false, secret: false, default: 'https://login.example.com', help: 'base URL of the pages on which administrators agree and sign in' },
   ],
-  hosts: ['{api_url}'], // nothing else is called
+  hosts: ['{api_url}'], // the plugin calls no other hosts
   mail_platform: {
     builtin_domains: ['mail.example'],
     exchange_hosts: ['.mx.mail.example'], signing_hosts: ['.dkim.mail.example'], verification_hosts: ['.proof.mail.example'],
@@ -29,7 +30,7 @@ const description = {
   budgets: [{ key: 'tenant', limit: 600, window_seconds: 60 }], // the published rate limit of each tenant
 };
 
-// REFUSALS has the published code for each error code of the API.
+// REFUSALS maps the error codes of the API to the codes that tenantry publishes.
 const REFUSALS = new Map(Object.entries({
   no_consent: 'access_denied', no_role: 'access_denied',
   login_refused: 'connect_link_invalid',
@@ -69,12 +70,13 @@ class Platform {
     return new Tenant(this, call, id);
   }
 
-  // consentURL returns the page on which an administrator lets the application into a tenant.
+  // consentURL returns the URL at which an administrator gives the application access to a tenant.
   consentURL(state, redirect) {
     return `${this.login}/consent?${new URLSearchParams({ state, redirect })}`;
   }
 
-  // granted returns the tenant in the query with which the page redirects. It is only a claim.
+  // granted returns the tenant in the query with which the platform sends the browser back. The
+  // tenant is only a claim.
   granted(query) {
     const q = new URLSearchParams(query);
     if (q.get('error') === 'denied') throw mail.refusedAs('consent_declined', 'denied');
@@ -82,15 +84,15 @@ class Platform {
     return q.get('tenant');
   }
 
-  // signInURL returns the page on which the administrator signs in to the tenant. The page gets only the
-  // checksum of the verifier.
+  // signInURL returns the URL at which the administrator signs in to the tenant. The URL contains
+  // only the checksum of the verifier.
   signInURL({ tenant, state, nonce, verifier, redirect }) {
     const challenge = crypto.createHash('sha256').update(verifier).digest('base64url');
     return `${this.login}/sign-in?${new URLSearchParams({ tenant, state, nonce, redirect, challenge })}`;
   }
 
-  // administrator returns who signed in. The platform accepts the code once, with the verifier, and says
-  // for which tenant and nonce it was made.
+  // administrator returns the administrator who signed in. The platform accepts the code once, and
+  // only with the verifier. It answers with the tenant and the nonce of the sign-in.
   async administrator(call, { tenant, nonce, verifier, redirect }, code) {
     const person = await this.send(call, 'POST', '/logins', { code, verifier, redirect });
     if (member(person, 'tenant', 'string') !== tenant || person.nonce !== nonce) throw mail.refusedAs('connect_link_invalid', 'other_login');
@@ -98,13 +100,14 @@ class Platform {
     return { tenant, address: member(person, 'username', 'string'), name: member(person, 'name', 'string') };
   }
 
-  // send sends one request, and returns the object in the answer, or undefined if the platform refuses
-  // with the error code `absent`. It never repeats a request: the host repeats calls that can be repeated.
+  // send sends one request, and returns the object in the answer. It returns undefined if the
+  // platform refuses with the error code in `absent`. It never repeats a request, because the host
+  // repeats the calls that can be repeated.
   async send(call, method, path, body, absent) {
     const { status, body: answer } = await request(call, this.scope, method, this.base + path, { Authorization: `Bearer ${this.token}` }, body);
     if (status === 200 && typeof answer === 'object' && answer !== null) return answer;
     const code = answer?.error;
-    // Without an error code, the answer is not from the platform, and says nothing about the token.
+    // An answer without an error code is not from the platform, and says nothing about the token.
     if (status < 400 || typeof code !== 'string') throw brokenAnswer(`status ${status}`);
     if (status === 401) throw credentialRefused(`status ${status}`);
     if (code === absent) return undefined;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a tenant of the simulated Example has, and the DNS records that the platform specifies.
+// The state of a tenant of the simulated Example, and the DNS records that the platform specifies.
 'use strict';
 
 const crypto = require('node:crypto');
 
-// Tenant is a customer of the platform. Its behaviour has delays in milliseconds, the number of messages
-// on a page of the trace, and the licences.
+// Tenant is a customer of the platform. Its behaviour has delays in milliseconds, the number of
+// messages on a page of the trace, and the licences.
 class Tenant {
   constructor(id, serial, name) {
     const builtin = `tenant${serial}.mail.example`;
@@ -16,7 +16,7 @@ class Tenant {
     });
   }
 
-  // later returns when a change at a time has an effect.
+  // later returns the time `at` plus a delay of the behaviour.
   later(at, delay) {
     return new Date(at.getTime() + (this.behaviour[delay] ?? 0));
   }
@@ -29,7 +29,7 @@ class Tenant {
     return this.roleAt !== undefined && this.roleAt <= now;
   }
 
-  // revoke withdraws the consent of the administrator, or the role at the mail server.
+  // revoke withdraws the consent of the administrator, or the role of the mail server.
   revoke(what) {
     if (what === 'consent') this.consentAt = undefined;
     else this.roleAt = undefined;
@@ -41,7 +41,7 @@ class Tenant {
     return domain?.mailEnabled === true && domain.acceptedAt <= now;
   }
 
-  // find returns the mailbox with an address or an id.
+  // find returns the mailbox with an address or an id, or undefined.
   find(key) {
     return this.mailboxes.find((m) => m.id === key || m.address === key.toLowerCase());
   }
@@ -61,8 +61,8 @@ class Tenant {
     return rule;
   }
 
-  // setForeignRule creates or changes a rule as an administrator does. A new rule has a form of its own,
-  // so that the plugin sees that it does more than block senders.
+  // setForeignRule creates or changes a rule as an administrator does. A new rule has the form
+  // "custom", which tells the plugin that the rule does more than block senders.
   setForeignRule(platform, { name, enabled, senders }) {
     const form = this.rule(name)?.versions.at(-1).form ?? 'custom';
     this.setRule(platform, name, { form, enabled, senders: senders ?? [] });
@@ -94,7 +94,7 @@ class Tenant {
 
 const label = (domain) => domain.replaceAll('.', '-');
 
-// mailRecords returns the records that bring the mail of a domain to the platform.
+// mailRecords returns the records that a domain needs for mail at the platform.
 const mailRecords = (domain) => [
   { type: 'MX', name: domain, content: `${label(domain)}.mx.mail.example`, priority: 10, ttl: 3600 },
   { type: 'TXT', name: domain, content: 'v=spf1 include:spf.mail.example -all', priority: 0, ttl: 3600 },
@@ -105,8 +105,8 @@ const signingRecords = (domain) => ['selector1', 'selector2'].map((selector) => 
   type: 'CNAME', name: `${selector}._domainkey.${domain}`, content: `${selector}-${label(domain)}._domainkey.dkim.mail.example`, priority: 0, ttl: 3600,
 }));
 
-// ZONES are the zones of the platform to which the records of customers refer. The sandbox answers for
-// them. The address is for documentation, and the private key was deleted.
+// ZONES are the zones of the platform to which the records of customers refer. The sandbox answers
+// for them. The address is reserved for documentation, and the private DKIM key was deleted.
 const ZONES = {
   'mail.example': [
     { type: 'A', name: '*.mx.mail.example', content: '192.0.2.25', ttl: 300 },

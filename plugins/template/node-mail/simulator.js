@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A simulated Example: its API on a loopback address, its pages for people, and the control calls of
-// `tenantry plugin test` and `tenantry dev`. OPERATIONS lists the API. What a tenant has is in
-// simulated-tenant.js.
+// A simulated Example: its API on a loopback address, its pages for people, and the control calls
+// of `tenantry plugin test` and `tenantry dev`. OPERATIONS lists the operations of a tenant.
+// simulated-tenant.js has the state of a tenant.
 'use strict';
 
 const crypto = require('node:crypto');
@@ -67,7 +67,8 @@ class Platform extends Simulator {
     return OPERATIONS[operation]({ platform: this, tenant, item, request, now: this.now() });
   }
 
-  // published reports whether the DNS has a record. A question without an answer counts as no record.
+  // published reports whether the DNS has a record. Without an answer, the record counts as
+  // missing.
   async published({ type, name, content }) {
     try {
       const resolver = new Resolver({ timeout: 1000, tries: 3 });
@@ -79,7 +80,7 @@ class Platform extends Simulator {
     }
   }
 
-  // consent is the page on which an administrator lets the application into the tenant.
+  // consent is the page on which an administrator gives the application access to the tenant.
   consent(request) {
     const { username, accepted, page } = decide(request, 'Let tenantry manage your mail?');
     if (page) return page;
@@ -100,7 +101,7 @@ class Platform extends Simulator {
     return goBack(request, { code });
   }
 
-  // redeem says who signed in. A code works once.
+  // redeem returns the person who signed in. A code works once.
   redeem({ code, verifier, redirect }) {
     const login = this.logins.get(code);
     this.logins.delete(code);
@@ -146,10 +147,11 @@ class Platform extends Simulator {
   }
 }
 
-// WITHOUT_ROLE finds the operations that need no role at the mail server.
+// WITHOUT_ROLE matches the operations that need no role of the mail server.
 const WITHOUT_ROLE = /^(GET|GET people|PUT role|\w+ domains.*)$/;
 
-// OPERATIONS are the operations of a tenant, by method and path below it. * stands for the item.
+// OPERATIONS are the operations of a tenant, keyed by the method and the path below the tenant. In
+// a path, * stands for the item.
 const OPERATIONS = {
   GET: ({ tenant }) => ({ name: tenant.name, builtin_domain: tenant.builtin, default_domain: '' }),
   'GET people': ({ tenant }) => ({ users: 1, licences: tenant.behaviour.licenses ?? { paid: 1, trial: 0 } }),
@@ -182,7 +184,8 @@ const OPERATIONS = {
     return showDomain(domain);
   },
 
-  // role gives the application the role, and begins the preparation of a dormant mail server.
+  // This operation gives the application the role. Once the role applies, it begins the preparation
+  // of a dormant mail server.
   'PUT role': ({ tenant, now }) => {
     if (!tenant.roleAt && tenant.denied) return { state: 'denied' };
     tenant.roleAt ??= tenant.later(now, 'role_ms');
@@ -244,7 +247,8 @@ const OPERATIONS = {
     const rule = tenant.rule(item) ?? refuse('no_rule');
     tenant.rules = tenant.rules.filter((r) => r !== rule);
   },
-  // messages answers with one page of the trace. The cursor is the number of messages before it.
+  // This operation answers with one page of the trace. The cursor is the number of messages before
+  // the page.
   'GET messages': ({ tenant, request: { query }, now }) => {
     const [from, to] = [new Date(query.get('from')), new Date(query.get('to'))];
     const skip = Number(query.get('cursor'));
@@ -266,7 +270,8 @@ function showSigning({ tenant, item }) {
 
 const mailboxOf = ({ tenant, item }) => tenant.find(item) ?? refuse('no_mailbox');
 
-// settled is mailboxOf for an operation that waits until the directory knows the mailbox.
+// settled does the same as mailboxOf, but refuses with not_ready while the directory does not show
+// the mailbox yet.
 function settled(q) {
   const mailbox = mailboxOf(q);
   if (q.now < q.tenant.later(mailbox.created, 'mailbox_ms')) refuse('not_ready');
@@ -275,7 +280,7 @@ function settled(q) {
 
 const showRule = ({ id, name, versions }) => ({ id, name, ...versions.at(-1) });
 
-// decide returns what a person decided on a page, or the page to show.
+// decide returns the decision of a person on a page, or the page to show.
 function decide({ method, query, text }, title) {
   if (!URL.canParse(query.get('redirect') ?? '')) return { page: new Answer('<p>The link has no address to return to.</p>', { status: 400 }) };
   if (method !== 'POST') return { page: new Answer(form(title)) };

@@ -12,7 +12,7 @@ class Tenant {
     Object.assign(this, { platform, call, id });
   }
 
-  // send sends a request with a path below the tenant. See Platform.
+  // send sends a request with a path below the tenant. See Platform.send.
   send(method, names, { query = '', body, absent } = {}) {
     const path = ['tenants', this.id, ...names].map((name) => '/' + encodeURIComponent(name)).join('');
     return this.platform.send(this.call, method, path + query, body, absent);
@@ -38,7 +38,8 @@ class Tenant {
     return toDomain(await this.send('PUT', ['domains', name]));
   }
 
-  // records returns the DNS records that prove the ownership of a domain, and those for its mail.
+  // records returns the DNS records that prove the ownership of a domain, and the records for its
+  // mail.
   async records(name) {
     const records = await this.send('GET', ['domains', name, 'records']);
     return { verification: member(records, 'proof', 'array').map(toRecord), service: member(records, 'mail', 'array').map(toRecord) };
@@ -58,8 +59,8 @@ class Tenant {
 
   // The mail server.
 
-  // bootstrap takes the next step of the preparation. The application needs a role at the mail server,
-  // which it can usually take itself. Taking it again changes nothing.
+  // bootstrap performs the next step of the preparation. The application needs a role of the mail
+  // server. It can usually assign the role to itself. Assigning the role again changes nothing.
   async bootstrap() {
     const { state } = await this.send('PUT', ['role']);
     switch (state) {
@@ -104,7 +105,7 @@ class Tenant {
     return member(await this.send('GET', ['mailboxes']), 'mailboxes', 'array').map(toMailbox);
   }
 
-  // userMailboxes returns how many people have a licensed mailbox.
+  // userMailboxes returns the number of licensed user mailboxes.
   async userMailboxes() {
     return member(await this.send('GET', ['people']), 'users', 'number');
   }
@@ -122,7 +123,7 @@ class Tenant {
     return toMailbox(await this.send('POST', ['mailboxes'], { body: { name, address } }));
   }
 
-  // openSignIn sets the password and the username of a mailbox's account, and enables it.
+  // openSignIn sets the password and the username of a mailbox's account, and enables the account.
   async openSignIn(id, address, password) {
     await this.send('PUT', ['accounts', id], { body: { username: address, password } });
   }
@@ -141,11 +142,12 @@ class Tenant {
     await this.send('DELETE', ['accounts', id], { absent: 'no_mailbox' });
   }
 
-  // Mail flow rules. A rule of the API has id, name, enabled, senders and form, which is "senders" for a
-  // rule that only blocks senders. The addresses of a call are in lower case and sorted.
+  // Mail flow rules. A rule of the API has id, name, enabled, senders and form. The form is
+  // "senders" for a rule that only blocks senders. The parameter mailboxes has sorted addresses in
+  // lower case.
 
-  // ensureRule creates a rule that is switched off, if it does not exist. A rule without senders would
-  // block everybody, so this method switches it off.
+  // ensureRule returns a rule, and creates a missing rule, switched off. A rule without senders
+  // would block everybody, so this method switches it off.
   async ensureRule(name, mailboxes) {
     const rule = await this.rule(name);
     if (rule?.enabled && rule.senders.length === 0) return this.write({ ...rule, enabled: false });
@@ -154,7 +156,8 @@ class Tenant {
     return this.write({ name, form: 'senders', enabled: false, senders: mailboxes }, true);
   }
 
-  // block makes a rule block exactly these mailboxes. It writes only a rule that differs.
+  // block makes a rule block exactly these mailboxes. It writes nothing if the rule
+  // already blocks exactly these mailboxes.
   async block(name, mailboxes) {
     const enabled = mailboxes.length > 0;
     const rule = await this.rule(name);
@@ -172,12 +175,13 @@ class Tenant {
     await this.send('DELETE', ['rules', name], { absent: 'no_rule' });
   }
 
-  // removeRules removes all rules of tenantry. After an error, a repeated call removes the others.
+  // removeRules removes all managed rules. After an error, a repeated call removes those that
+  // remain.
   async removeRules() {
     for (const { name } of await this.managed()) await this.removeRule(name);
   }
 
-  // managed returns the rules of tenantry, as the API shows them.
+  // managed returns the rules that tenantry manages, as the API shows them.
   async managed() {
     return member(await this.send('GET', ['rules']), 'rules', 'array').filter((rule) => mail.isRuleName(text(rule, 'name')));
   }
@@ -191,7 +195,7 @@ class Tenant {
     return toRule(await this.send('PUT', ['rules', rule.name], { body: rule }), { made, written: true });
   }
 
-  // sent returns a page of the messages that these senders sent. The cursor is that of the platform.
+  // sent returns a page of the messages of these senders. The cursor is the platform's own cursor.
   async sent(from, to, senders, cursor) {
     const query = new URLSearchParams({ from: from.toISOString(), to: to.toISOString(), cursor });
     for (const sender of senders) query.append('sender', sender);
@@ -200,7 +204,7 @@ class Tenant {
   }
 }
 
-// The objects of the API, as messages of tenantry.
+// The functions below convert the objects of the API to the messages of tenantry.
 
 const text = (object, name) => member(object, name, 'string');
 const flag = (object, name) => member(object, name, 'boolean');

@@ -2,14 +2,15 @@
 
 // The rules that hold for every mail platform. Authors do not change this file.
 //
-// The objects that a platform returns have the members of the messages in mail.proto. Their times are
-// Dates.
+// The objects that a platform returns have the members of the messages in mail.proto. Their times
+// are Dates.
 'use strict';
 
 const crypto = require('node:crypto');
 const { Outcome, fromTimestamp, timestamp } = require('./tenantry-plugin.js');
 
-// of returns a method of the service that calls a tenant, and done one without a result.
+// of returns a method of the service that calls a tenant. done is for a call that may have no
+// result.
 const of = (run) => (platform, call, request) => run(platform.tenant(call, request.tenant), request);
 const done = (run) => async (platform, call, request) => (await of(run)(platform, call, request)) ?? {};
 
@@ -17,7 +18,8 @@ const signInOf = (message) => ({ ...message, verifier: message.verifier.toString
 const toMailbox = (m) => ({ ...m, created_at: timestamp(m.created_at) });
 const toMessage = (m) => ({ ...m, at: timestamp(m.at) });
 
-// service is the gRPC service of a mail platform. Each method calls one of the platform or of a tenant.
+// service is the gRPC service of a mail platform. Each method calls a method of the platform or of
+// a tenant.
 const service = {
   file: 'plugins/proto/mail.proto',
   name: 'tenantry.plugin.v1.MailPlatform',
@@ -71,7 +73,8 @@ const service = {
 // refusedAs returns the outcome for a refusal with a published error code.
 const refusedAs = (code, cause) => new Outcome('refused', cause, 'the platform refused this', { code });
 
-// waitsFor returns the outcome for a call that the platform cannot do yet. The host repeats the call.
+// waitsFor returns the outcome for a call that the platform cannot do yet. The host repeats the
+// call.
 const waitsFor = (cause) => new Outcome('not_ready', cause, 'the platform is not ready for this');
 
 const PREFIX = 'tenantry-block-';
@@ -86,7 +89,7 @@ function ruleName(scope) {
   return `${name.slice(0, LONGEST_NAME - 1 - hash.length)}-${hash}`;
 }
 
-// isRuleName reports whether ruleName returns such a name. Rules of other people may have the prefix too.
+// isRuleName reports whether ruleName can return this name. Foreign rules may have the prefix too.
 function isRuleName(text) {
   const name = text.toLowerCase();
   if (name.length > LONGEST_NAME || !/^tenantry-block-[a-z0-9.-]*$/.test(name)) return false;

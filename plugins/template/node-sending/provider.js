@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The sending platform Example: what it needs, and its API. This is the file that authors change.
+// The sending platform Example: its description, and the calls of its API. Authors change this
+// file.
 'use strict';
 
 const crypto = require('node:crypto');
@@ -17,8 +18,8 @@ const description = {
     { name: 'base_url', account: false, required: false, secret: false, default: 'https://api.example.com/v1', help: 'base URL of the API' },
     { name: 'auth_hosts', account: false, required: false, secret: false, default: 'login.microsoftonline.com', help: 'hosts that a sign-in link may lead to, separated by commas' },
   ],
-  hosts: ['{base_url}'], // nothing else is called
-  // The published rate limit, here of all sign-ins together.
+  hosts: ['{base_url}'], // the plugin calls no other hosts
+  // The published rate limit. It applies to the sign-ins of all keys together.
   budgets: [{ key: 'egress', limit: 120, window_seconds: 60, only: ['start_sign_in'] }],
 };
 
@@ -41,14 +42,14 @@ class Platform {
     this.scope = crypto.createHash('sha256').update(`${base} ${key}`).digest('hex');
   }
 
-  // check returns the workspaces that the key reaches.
+  // check returns the workspaces to which the key has access.
   async check(call) {
     const answer = await this.answer(call, 'GET', '/workspaces');
     return { workspaces: member(answer, 'workspaces', 'array').map(toWorkspace) };
   }
 
-  // account returns the account with this address, or undefined. The parameter `like` also finds parts of
-  // addresses, so this method compares each address on all pages.
+  // account returns the account with this address, or undefined. The parameter `like` also finds
+  // parts of addresses, so this method compares each address on all pages.
   async account(call, address) {
     for (let page = 0; ; page += 1) {
       const { accounts, more } = await this.page(call, { like: address, page });
@@ -63,12 +64,12 @@ class Platform {
     return { accounts, next: more ? String(Number(cursor) + 1) : '' };
   }
 
-  // page reads one page. It fails for an answer without the requested page, because an account that is
-  // missing from a complete list counts as disconnected.
+  // page reads one page. It fails for an answer without the requested page, because an account that
+  // is missing from a complete list counts as disconnected.
   async page(call, query) {
     const answer = await this.answer(call, 'GET', '/accounts?' + new URLSearchParams(query));
     const accounts = member(answer, 'accounts', 'array').map(toAccount);
-    if (answer.page !== Number(query.page)) throw brokenAnswer('not_the_requested_page'); // no number stands for page 0
+    if (answer.page !== Number(query.page)) throw brokenAnswer('not_the_requested_page'); // an empty cursor stands for page 0
     return { accounts, more: member(answer, 'more', 'boolean') };
   }
 
@@ -79,7 +80,7 @@ class Platform {
     return { id: member(link, 'id', 'string'), url: link.url, expires_at: member(link, 'until', 'date') };
   }
 
-  // signIn returns the progress of a session. A session that the platform has forgotten is expired.
+  // signIn returns the progress of a session. An unknown session counts as expired.
   async signIn(call, session) {
     const link = await this.call(call, 'GET', '/links/' + encodeURIComponent(session));
     switch (link ? link.state : 'expired') {
@@ -97,20 +98,21 @@ class Platform {
     if (answer && answer.removed !== true) throw brokenAnswer('not_removed');
   }
 
-  // answer is `call` for a path that always exists.
+  // answer does the same as `call`, but fails if the platform does not have the object in the path.
   async answer(call, method, path) {
     const answer = await this.call(call, method, path);
     if (!answer) throw brokenAnswer('status 404');
     return answer;
   }
 
-  // call sends one request, and returns the object in the answer, or undefined if the platform does not
-  // know the object in the path. It never repeats a request: the host repeats calls that can be repeated.
+  // call sends one request, and returns the JSON object in the answer. It returns undefined if the
+  // platform does not have the object in the path. It never repeats a request, because the host
+  // repeats the calls that can be repeated.
   async call(call, method, path) {
     const headers = { Authorization: `Bearer ${this.key}`, ...(this.workspace ? { 'X-Workspace': this.workspace } : {}) };
     const { status, body } = await request(call, this.scope, method, this.base + path, headers);
     const cause = `status ${status}`;
-    // Without an object, the answer is not from the platform, and says nothing about the key.
+    // An answer without a JSON object is not from the platform, and says nothing about the key.
     if (typeof body !== 'object' || body === null) throw brokenAnswer(cause);
     switch (status) {
       case 200: return body;

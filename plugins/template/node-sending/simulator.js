@@ -8,8 +8,8 @@
 //     POST   /v1/links                     starts a sign-in: a link
 //     GET    /v1/links/{id}                the link
 //
-// An account has id, address, name, state and revision. A link has id, url, state, address and until. The
-// README lists the control calls.
+// An account has id, address, name, state and revision. A link has id, url, state, address and
+// until. The README lists the control calls.
 'use strict';
 
 const crypto = require('node:crypto');
@@ -39,7 +39,7 @@ class Platform extends Simulator {
 
   links = new Map();
 
-  // isWrite is false for the page of a person.
+  // isWrite returns false for the page on which a person signs a mailbox in.
   isWrite({ method, path }) {
     return method !== 'GET' && path !== '/authorize';
   }
@@ -142,7 +142,7 @@ class Platform extends Simulator {
   }
 }
 
-// only returns the body of a control call, which has no other members.
+// only returns the body of a control call. It refuses a body with other members.
 function only(body, ...members) {
   if (!Object.keys(body).every((m) => members.includes(m))) throw new Refusal(400, `the members are ${members.join(', ')}`);
   return body;
@@ -163,7 +163,7 @@ const html = (content, status = 200) => new Answer(
 const FORM = `<form method="post"><label>Sign in as <input name="username" type="email" required></label>
 <button name="decision" value="accept">Accept</button> <button name="decision" value="deny" formnovalidate>Cancel</button></form>`;
 
-// SUITE tells `tenantry plugin test` the members of an account, and how a session ends.
+// SUITE tells `tenantry plugin test` how to use this simulator.
 const SUITE = {
   address: 'address', name: { name: '$name' },
   states: [

@@ -2,9 +2,10 @@
 
 // The rules that hold for every sending platform. Authors do not change this file.
 //
-// An account has id, address, name, state, paused, has_error, reason and stamp. The state is connected,
-// pending, failed or other. The stamp changes whenever the mailbox is signed in again. A session has id,
-// url and expires_at, a Date. The state of its progress is pending, succeeded, failed or expired.
+// An account has id, address, name, state, paused, has_error, reason and stamp. The state is
+// connected, pending, failed or other. The stamp changes whenever the mailbox is signed in again. A
+// session has id, url and expires_at, a Date. The state of its progress is pending, succeeded,
+// failed or expired.
 'use strict';
 
 const { Outcome, timestamp } = require('./tenantry-plugin.js');
@@ -29,17 +30,19 @@ const service = {
 // planInactive returns the outcome for a valid key of an account whose plan has ended.
 const planInactive = () => new Outcome('refused', 'plan_inactive', 'the account at the provider has no active plan', { code: 'access_denied' });
 
-// notSupported returns the outcome for what the platform cannot do, or not with this key.
+// notSupported returns the outcome for an operation that the platform, or this key, does not
+// support.
 const notSupported = (capability) => new Outcome('refused', `no ${capability}`, 'the provider cannot do this, or not with this credential', { code: 'capability_not_supported' });
 
-// sameAddress compares two mail addresses. Only the case of ASCII letters is ignored.
+// sameAddress reports whether two mail addresses are equal. It ignores only the case of ASCII
+// letters.
 function sameAddress(a, b) {
   const fold = (address) => address.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
   return fold(a) === fold(b);
 }
 
-// signInLink reports whether a link may be shown to a person: it leads by https to one of the hosts.
-// Links by http are allowed for loopback addresses, which only tests configure.
+// signInLink reports whether a link leads to one of the hosts by https. http is also allowed for
+// loopback addresses, which only tests configure.
 function signInLink(link, hosts) {
   if (typeof link !== 'string' || !URL.canParse(link)) return false;
   const { protocol, host, hostname, username, password } = new URL(link);

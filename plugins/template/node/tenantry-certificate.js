@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The certificate of a plugin process. Authors do not change this file. Node.js creates keys and
-// signatures, but no certificates: this file encodes one in DER (RFC 5280).
+// signatures, but no certificates. This file encodes a certificate in DER (RFC 5280).
 'use strict';
 
 const crypto = require('node:crypto');
 
 const DAY = 24 * 3600 * 1000;
 
-// create returns a new key as PEM, and its certificate as PEM and DER. The key is on the curve P-256.
+// create returns a new key as PEM, and its certificate as PEM and DER. The key is on the curve
+// P-256.
 function create() {
   const { publicKey, privateKey } = crypto.generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const algorithm = sequence(oid('1.2.840.10045.4.3.2')); // ecdsa-with-SHA256

@@ -2,8 +2,8 @@
 
 // HTTP calls to a provider, with the outcome of each failure. Authors do not change this file.
 //
-// A request goes only to the hosts that the description names. It follows no redirect, uses no proxy
-// of the environment, and reads answers of a limited size.
+// If the description names hosts, a request goes only to these hosts. A request follows no
+// redirect, uses no proxy of the environment, and reads answers of a limited size.
 'use strict';
 
 const http = require('node:http');
@@ -14,11 +14,12 @@ const MAX_ANSWER = 8 << 20; // bytes
 const MAX_SECONDS = 15; // for one request
 const MAX_WAIT = 3600; // seconds; a longer Retry-After is probably a mistake of the provider
 
-const waits = new Map(); // by scope: when its calls may go on, in milliseconds of performance.now()
+const waits = new Map(); // for each scope: until when its calls must wait, in milliseconds of performance.now()
 
 // request sends a request, and returns the status, the headers, and the answer decoded from JSON.
-// scope names the calls that wait together after a Retry-After, usually those of one credential. It
-// fails with an outcome when there is no complete answer, and for 408, 429 and all statuses from 500.
+// scope names the calls that wait together after a Retry-After, usually those of one credential.
+// request fails with an outcome if the scope must wait, if there is no complete answer in JSON, and
+// for the statuses 408, 429, and 500 or higher.
 async function request(call, scope, method, url, headers, body) {
   checkHost(call.hosts, new URL(url).hostname);
   checkWait(scope);
@@ -33,7 +34,8 @@ async function request(call, scope, method, url, headers, body) {
   }
 }
 
-// checkHost throws an outcome for a host that the description does not name. An empty list allows all.
+// checkHost throws an outcome for a host that the description does not name. An empty list allows
+// all hosts.
 function checkHost(hosts, host) {
   const named = hosts.some((h) => h === host || (h.startsWith('*.') && host.endsWith(h.slice(1))));
   if (hosts.length > 0 && !named) throw new Outcome('broken', 'host_not_named', 'the plugin may not connect to this host');
@@ -85,8 +87,8 @@ function throwFor(scope, status, headers) {
   if (status >= 500) throw brokenAnswer(cause);
 }
 
-// secondsOf returns the seconds of a Retry-After, which is a number or a date. It returns at most
-// MAX_WAIT.
+// secondsOf returns the seconds that a Retry-After asks for, at most MAX_WAIT. The text is a number
+// or a date. For an invalid text, secondsOf returns 0.
 function secondsOf(text) {
   if (/^\d+$/.test(text)) return Math.min(Number(text), MAX_WAIT);
   return Math.max(0, Math.min((Date.parse(text) - Date.now()) / 1000, MAX_WAIT)) || 0;

@@ -2,8 +2,9 @@
 
 // The plugin protocol of tenantry. Authors do not change this file.
 //
-// docs/plugin-protocol.md of tenantry describes the protocol. The packages of gRPC are loaded only in
-// a process that the host started. The commands `describe`, `simulate` and `--version` need none.
+// docs/plugin-protocol.md of tenantry describes the protocol. The packages of gRPC are loaded only
+// in a process that the host started. The commands `describe`, `simulate` and `--version` need no
+// packages.
 'use strict';
 
 const fs = require('node:fs');
@@ -18,9 +19,10 @@ const MAX_CALL_SECONDS = 60;
 
 const KINDS = { refused: 1, not_ready: 2, throttled: 3, down: 4, broken: 5, unknown: 6 };
 
-// Outcome is the outcome of a call without an answer. kind is one of KINDS. code is the published
-// error code of a refusal. detail is shown to callers, and cause to operators: neither contains a
-// secret, customer data or text of the provider.
+// Outcome is the error of a failed call: why it failed, and what is known about its effect. kind is
+// one of KINDS. code is the published error code of a refusal. detail is shown to callers, and
+// cause to operators. Neither contains a secret, customer data or text of the provider. retryAfter
+// is the wait that the provider asks for, in seconds.
 class Outcome extends Error {
   constructor(kind, cause, detail, { code = '', retryAfter = 0 } = {}) {
     super(`${kind} (${cause}): ${detail}`);
@@ -33,23 +35,24 @@ const refused = (code, cause, detail) => new Outcome('refused', cause, detail, {
 // misconfigured returns the outcome for a connection with an invalid setting or secret.
 const misconfigured = (setting, text) => refused('invalid_request', `setting ${setting}`, `${setting}: ${text}`);
 
-// credentialRefused returns the outcome for a credential that the provider does not accept, or that does
-// not allow the call.
+// credentialRefused returns the outcome for a credential that the provider does not accept, or that
+// does not allow the call.
 const credentialRefused = (cause) => refused('access_denied', cause, 'the provider does not take the credential, or it does not allow this');
 
-// requestRefused returns the outcome for a refusal that has no better code. The request changed nothing.
+// requestRefused returns the outcome for a refusal that has no error code of its own. The request
+// changed nothing.
 const requestRefused = (cause) => refused('provider_error', cause, 'the provider refused this');
 
-// brokenAnswer returns the outcome for an answer that cannot be understood.
+// brokenAnswer returns the outcome for an answer that is not valid or reports an internal error.
 const brokenAnswer = (cause) => new Outcome('broken', cause, 'the provider answered with an error');
 
 // unknownEffect returns the outcome for a call that may or may not have had an effect.
 const unknownEffect = (cause) => new Outcome('unknown', cause, 'the provider did not answer in time');
 
-// main runs the plugin. service is the gRPC service of its kind: its file, its name, and its methods,
-// which call the provider. connect(connection) returns the provider for one call. simulator starts
-// the simulated provider and returns its ready line. Its options are name, port, the folder data for its
-// state, and the URL world of the sandbox.
+// main runs the plugin. service describes the gRPC service of the plugin's kind: its file, its
+// name, and the methods that call the provider. connect(connection) returns the provider for one
+// call. simulator starts the simulated provider and returns its ready line. The options of
+// simulator are name, port, data (the folder for its state) and world (the URL of the sandbox).
 async function main(service, description, connect, simulator) {
   const name = path.basename(process.argv[1]);
   const args = process.argv.slice(2);
@@ -69,12 +72,13 @@ async function main(service, description, connect, simulator) {
   }
 }
 
-// log writes a line that the host adds to its log. Secrets of the calls in progress are removed there.
+// log writes a line to the host's log. The host removes the secrets of the calls in progress.
 function log(level, message, fields) {
   process.stderr.write(JSON.stringify({ '@level': level, '@message': message, ...fields }) + '\n');
 }
 
-// exitWithHost ends the process when standard input is closed: the host holds its other end.
+// exitWithHost ends the process when standard input ends. The host keeps standard input open as
+// long as it runs.
 function exitWithHost() {
   const input = fs.fstatSync(0);
   if (input.isFIFO() || input.isSocket()) {
@@ -83,7 +87,7 @@ function exitWithHost() {
 }
 
 function serve(service, description, connect) {
-  // Service managers signal all processes of a service. The host ends this one when it is not
+  // Service managers signal all processes of a service. The host ends this process when it is not
   // needed any more.
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => {});
   exitWithHost();
@@ -112,7 +116,8 @@ function serve(service, description, connect) {
   });
 }
 
-// addServices adds the services of a plugin: health, controller, description and that of its kind.
+// addServices adds the services of a plugin: health, controller, Plugin, and the service of its
+// kind.
 function addServices(grpc, server, service, description, connect) {
   const messages = require('@grpc/proto-loader').loadSync(['plugins/proto/plugin.proto', service.file], {
     includeDirs: [path.join(__dirname, 'messages')], keepCase: true, longs: Number, defaults: true,
@@ -149,7 +154,7 @@ function rawService(path) {
   };
 }
 
-// answerCall runs a call of a provider. It fails with an Outcome only.
+// answerCall runs a call of a provider. It fails only with an Outcome.
 async function answerCall(description, connect, call, run) {
   const { connection } = call.request;
   const requestID = String(call.metadata.get('x-request-id')[0] || '');
@@ -162,15 +167,16 @@ async function answerCall(description, connect, call, run) {
     return await run(provider, { secondsLeft, requestID, hosts }, call.request);
   } catch (error) {
     if (error instanceof Outcome) throw error;
-    // The message of the error may contain a secret, and a stack begins with it.
+    // The message of the error may contain a secret, and the stack begins with the message.
     const stack = String(error?.stack).split('\n').filter((line) => line.startsWith('    at ')).join('\n');
     log('error', 'call failed', { request_id: requestID, type: error?.constructor?.name, stack });
     throw new Outcome('broken', 'plugin_unclassified', 'the plugin returned an error it did not classify');
   }
 }
 
-// secondsUntil returns a function that returns the seconds until a deadline, of at most
-// MAX_CALL_SECONDS in all. A call without a deadline has the deadline Infinity.
+// secondsUntil returns a function that returns the seconds until a deadline, or until
+// MAX_CALL_SECONDS from now if the deadline is later. A call without a deadline has the deadline
+// Infinity.
 function secondsUntil(deadline) {
   const end = Math.min(Number(deadline), Date.now() + MAX_CALL_SECONDS * 1000);
   return () => (end - Date.now()) / 1000;
@@ -184,8 +190,8 @@ function hostsOf(named, settings, secrets) {
   return named.map((host) => (host.startsWith('{') ? hostIn(fields[host.slice(1, -1)] ?? '') : host.toLowerCase()));
 }
 
-// hostIn returns the host in a URL, in host:port, or in a value that is only a host. Else it returns an
-// empty text.
+// hostIn returns the host in a URL, in host:port, or in a value that is only a host. For any other
+// value, it returns an empty text.
 function hostIn(value) {
   const [text] = value.trim().split('#'); // the part after the # can be a token
   if (net.isIPv6(text)) return `[${text}]`; // as URL writes it
@@ -199,7 +205,8 @@ function toMessage(description) {
   return { ...description, budgets };
 }
 
-// timestamp returns a Date as a google.protobuf.Timestamp, and fromTimestamp the Date of one.
+// timestamp converts a Date to a google.protobuf.Timestamp. fromTimestamp converts a Timestamp to a
+// Date.
 const timestamp = (date) => ({ seconds: Math.floor(date.getTime() / 1000), nanos: (date.getTime() % 1000) * 1e6 });
 const fromTimestamp = ({ seconds, nanos }) => new Date(seconds * 1000 + Math.floor(nanos / 1e6));
 
@@ -225,7 +232,7 @@ function field(number, content) {
   return Buffer.concat([Buffer.from([...head, length]), content]);
 }
 
-// simulate runs the simulated provider until the end of standard input.
+// simulate runs the simulated provider until standard input ends.
 async function simulate(name, simulator, args) {
   let options;
   try {

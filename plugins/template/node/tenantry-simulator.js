@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The common part of all simulators: the server, the clock, planned faults, and the journal of calls.
-// Authors do not change this file.
+// The common part of all simulators: the server, the clock, planned faults, and the journal of
+// calls. Authors do not change this file.
 //
-// A simulator is a class that extends Simulator. Its method api answers a request of the provider's API,
-// and its method control a control call. A request has method, path, names (the decoded parts of the path,
-// for a control call of that below /_control), query, headers, text (its body), json() and bearer(). The
-// result is a JSON value or an Answer; undefined stands for an empty object. The members that kept names
-// are kept in a file: the sandbox starts the simulator again after each change of the plugin.
+// A simulator is a class that extends Simulator. Its method api answers the requests to the
+// provider's API, and its method control answers the control calls. A request has the members
+// method, path, names, query, headers and text, and the methods json and bearer. names has the
+// decoded parts of the path. For a control call, names does not contain _control. text is the body.
+// The result of both methods is a JSON value or an Answer. The result undefined stands for an empty
+// object.
+//
+// The list kept names the members that are stored in a file. The sandbox restarts the simulator
+// after each change of the plugin.
 'use strict';
 
 const fs = require('node:fs');
@@ -24,7 +28,7 @@ class Refusal extends Error {
   }
 }
 
-// Answer is an answer with another status than 200, with headers, or with the text of an HTML page.
+// Answer is an answer with a status other than 200, with headers, or with the text of an HTML page.
 class Answer {
   constructor(body = {}, { status = 200, headers = {} } = {}) {
     Object.assign(this, { status, headers, body });
@@ -36,8 +40,8 @@ class Simulator {
     Object.assign(this, { kept: [], faults: [], calls: [], ahead: 0, last: Promise.resolve() });
   }
 
-  // listen serves the simulator at a port of this machine, and returns its URL. data is the folder of its
-  // file, or undefined. onServer receives the server.
+  // listen serves the simulator at a port of this machine, and returns its URL. data is the folder
+  // of the stored state, or undefined. onServer receives the server.
   async listen({ port, data, onServer = () => {} }) {
     if (data) {
       fs.mkdirSync(data, { recursive: true });
@@ -94,7 +98,8 @@ class Simulator {
     send(answer, result);
   }
 
-  // isWrite reports whether a request of the API can change something. Some faults hit only such requests.
+  // isWrite reports whether a request of the API can change something. Some faults affect only such
+  // requests.
   isWrite({ method }) {
     return method !== 'GET';
   }
@@ -119,10 +124,10 @@ class Simulator {
     if (!this.file) return;
     const state = Object.fromEntries(this.kept.map((name) => [name, this[name]]));
     fs.writeFileSync(this.file + '.new', v8.serialize(state));
-    fs.renameSync(this.file + '.new', this.file); // a killed process leaves no half of a file
+    fs.renameSync(this.file + '.new', this.file); // a killed process leaves no partial file
   }
 
-  // takeFault returns the planned fault of a call, or an empty one.
+  // takeFault returns the planned fault of a call, or a fault with an empty kind.
   takeFault(method, path, write) {
     for (const fault of this.faults) {
       const [wanted, prefix] = (fault.match ?? '').split(' ');

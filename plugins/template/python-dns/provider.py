@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DNS provider example: what it needs, and its API. This is the file that authors change."""
+"""The DNS provider example: its description, and the calls of its API. Authors change this file."""
 
 import hashlib
 import urllib.parse
@@ -19,7 +19,7 @@ DESCRIPTION = {
         {"name": "api_url", "account": False, "required": False, "secret": False,
          "default": "https://api.example.invalid", "help": "base URL of the provider's API"},
     ],
-    "hosts": ["{api_url}"],  # nothing else is called
+    "hosts": ["{api_url}"],  # the plugin calls no other hosts
     "name_servers": ["*.ns.example.com"],
     "budgets": [{"key": "credential", "limit": 1200, "window_seconds": 300, "costs": {"apply": 2}}],
 }
@@ -44,7 +44,7 @@ class Provider:
         self.scope = hashlib.sha256(f"{url} {token}".encode()).hexdigest()
 
     def check(self, call):
-        """Returns how many zones the credential reaches."""
+        """Returns the number of zones to which the credential has access."""
         _, _, answer = self._call(call, "GET", "/v1/zones")
         return len(member(answer, "zones", list))
 

@@ -4,10 +4,10 @@
     GET   /v1/zones           {"zones": [zone]}
     GET   /v1/zones/{name}    a zone, with its version in the header ETag
     PATCH /v1/zones/{name}    {"changes": [record set]}; replaces these sets if the zone still has the
-                              version of the header If-Match, otherwise 412
+                              version in the header If-Match, otherwise answers 412
 
-A zone has name, name_servers and sets. A record set has name, type, ttl and values. Zones and their
-records have control calls.
+A zone has name, name_servers and sets. A record set has name, type, ttl and values. Control calls
+create zones, and read and replace their record sets.
 """
 
 import json
@@ -30,7 +30,7 @@ class Simulator(tenantry_simulator.Simulator):
 
     def api(self, request):
         token = request.bearer()
-        if token != TOKEN and not token.startswith(TOKEN + "-"):  # of a customer
+        if token != TOKEN and not token.startswith(TOKEN + "-"):  # the token of a customer
             raise Refusal(401, "the token is not valid")
         if (request.method, request.path) == ("GET", "/v1/zones"):
             return {"zones": [_shown(z) for z in self.zones.all()]}
@@ -122,7 +122,8 @@ class _World:
             raise Refusal(status, "the sandbox refused the zone") from None
 
 
-# A record of the sandbox has a preference of its own, and texts in UTF-8.
+# These records of the sandbox have their priority in a separate member. The texts of the sandbox
+# are in UTF-8.
 _WITH_PRIORITY = ("MX", "SRV")
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules that hold for every DNS provider. Authors do not change this file.
 
-A record set is a dict with name, type, ttl and values, which are bytes. A set without values does
-not exist. A change is a pair of sets: the one that the plan was made from, and the desired one.
+A record set is a dict with name, type, ttl and values. Each value is bytes. A set without values
+stands for a set that does not exist. A change is a pair of sets: the set as it was when the change
+was planned, and the desired set.
 """
 
 import contextlib
@@ -39,27 +40,27 @@ def methods():
 
 
 def no_zone():
-    """Returns the outcome for a zone that the credential does not reach."""
+    """Returns the outcome for a zone to which the credential has no access."""
     return Outcome("refused", "zone_not_found", "the DNS provider shows no such zone to this credential", "provider_error")
 
 
 def changed():
-    """Returns the outcome for a write that was refused because the zone has changed since the plan."""
+    """Returns the outcome for a write that was refused because the zone has changed."""
     return Outcome("refused", "zone_changed", "the zone changed since it was planned; nothing was written", "provider_error")
 
 
 def overlapped():
     """Returns the outcome for a write that was made although someone else changed the zone.
 
-    The other change was between the last read and the write. Use it only if the provider's answer
-    proves this, for example by a serial that has increased by two. The work on the domain then
-    stops until a person has checked the zone.
+    The other change was between the last read and the write. Raise this outcome only if the
+    provider's answer proves this, for example by a serial that has increased by two. The work on
+    the domain then stops until a person has checked the zone.
     """
     return Outcome("broken", "zone_changed_during_write", "the zone was changed by someone else during the write, so a value may be lost")
 
 
 def find(sets, name, kind):
-    """Returns the set with a name and type, or an empty one."""
+    """Returns the set with a name and type, or a set without values."""
     for s in sets:
         if s["type"] == kind and plain_name(s["name"]) == plain_name(name):
             return s
@@ -72,7 +73,7 @@ def same(a, b):
 
 
 def check_changes(zone, changes):
-    """Raises an outcome for changes that no plan contains, such as one outside the zone."""
+    """Raises an outcome for changes that no plan contains, such as a change outside the zone."""
     zone, seen = plain_name(zone), set()
     for before, after in changes:
         name, kind = plain_name(after["name"]), after["type"]
@@ -86,9 +87,10 @@ def check_changes(zone, changes):
 
 
 def outstanding(current, changes):
-    """Returns the desired sets that the current sets of the zone still lack.
+    """Returns the desired sets that the zone does not have yet.
 
-    Raises changed() if a set is neither as planned nor as desired, or if a CNAME would not be alone.
+    Raises changed() if a current set equals neither set of its change, or if a CNAME would share
+    its name with other records.
     """
     missing, after_all = [], {(plain_name(s["name"]), s["type"]): s for s in current}
     for before, after in changes:
@@ -96,7 +98,7 @@ def outstanding(current, changes):
         if not same(now, after) and not same(now, before):
             raise changed()
         if not same(now, after):
-            # A plan that keeps the TTL gets the TTL that the provider has.
+            # If a change keeps the TTL, the set keeps the TTL that the provider has.
             keeps = now["values"] and before["ttl"] == after["ttl"]
             missing.append({**after, "ttl": now["ttl"] if keeps else after["ttl"]})
         after_all[plain_name(after["name"]), after["type"]] = after
@@ -135,10 +137,10 @@ _locks = [threading.Lock() for _ in range(256)]  # two zones may have the same l
 
 @contextlib.contextmanager
 def hold(call, zone_id):
-    """Holds the lock of a zone in a `with` statement, from its read to its write.
+    """Holds the lock of a zone in a `with` statement, from the read of the zone to the write.
 
-    It is for providers that cannot make a write depend on the read: it serializes the writes of
-    this process. Raises an outcome if the call ends first.
+    It is for providers whose writes cannot be conditional on an unchanged zone. It serializes the
+    writes of this process. Raises an outcome if the deadline of the call passes first.
     """
     lock = _locks[hash(zone_id) % len(_locks)]
     if not lock.acquire(timeout=max(0.0, call.time_left())):
@@ -150,5 +152,5 @@ def hold(call, zone_id):
 
 
 def sets_after(current, changes):
-    """Returns the current set of each change: the result of apply."""
+    """Returns the current set of each change. This list is the result of apply."""
     return [find(current, after["name"], after["type"]) for _, after in changes]

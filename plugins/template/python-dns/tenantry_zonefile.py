@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format of zone files (RFC 1035, 5.1), which most DNS providers use for contents of records.
 
-Authors do not change this file. A value of a record set is bytes: a TXT value is its text without
+Authors do not change this file. A value of a record set is bytes. A TXT value is its text without
 quotes, a CNAME or NS value is a name without the final dot, and an MX value is "preference host".
 """
 
@@ -42,7 +42,7 @@ def write_content(kind, value):
 
 
 def quote_text(value):
-    """Returns a text as quoted strings of at most 255 bytes.
+    """Returns a text as quoted strings, each for at most 255 bytes of the text.
 
     Each byte that is not printable ASCII is written as its number, such as \\195.
     """
@@ -52,7 +52,7 @@ def quote_text(value):
 def unquote_text(content):
     """Returns the joined strings of a TXT content.
 
-    A content that does not begin with a quote is the text itself. Raises an outcome if quotes or
+    Content that does not begin with a quote is the text itself. Raises an outcome if quotes or
     escapes are malformed.
     """
     content = content.encode()
@@ -74,7 +74,7 @@ def plain_name(name):
 
 
 def _parts(value):
-    """Splits a text into strings, after a space if possible."""
+    """Splits a text into parts of at most MAX_STRING bytes, after a space if possible."""
     parts = []
     while len(value) > MAX_STRING:
         cut = value.rfind(b" ", 0, MAX_STRING) + 1 or MAX_STRING

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mail platform example: what it needs, the consent, and its API. Authors change this file.
+"""The mail platform example: its description, the consent, and its API. Authors change this file.
 
 provider_tenant.py has the calls about one tenant.
 """
@@ -26,7 +26,7 @@ DESCRIPTION = {
         {"name": "login_url", "account": False, "required": False, "secret": False,
          "default": "https://login.example.com", "help": "base URL of the pages on which administrators agree and sign in"},
     ],
-    "hosts": ["{api_url}"],  # nothing else is called
+    "hosts": ["{api_url}"],  # the plugin calls no other hosts
     # The published rate limit of each tenant.
     "budgets": [{"key": "tenant", "limit": 600, "window_seconds": 60}],
     "mail_platform": {
@@ -40,7 +40,7 @@ DESCRIPTION = {
     },
 }
 
-# The error codes of the API, and what tenantry publishes for each.
+# Maps the error codes of the API to the codes that tenantry publishes.
 REFUSALS = {
     "no_consent": "access_denied", "no_role": "access_denied",
     "login_refused": "connect_link_invalid",
@@ -81,11 +81,14 @@ class Platform:
         return Tenant(self, call, tenant)
 
     def consent_url(self, state, redirect):
-        """Returns the page on which an administrator lets the application into the tenant."""
+        """Returns the URL at which an administrator gives the application access to the tenant."""
         return self.login_url + "/consent?" + urllib.parse.urlencode({"state": state, "redirect": redirect})
 
     def granted(self, query):
-        """Returns the tenant in the query with which the platform sends the browser back. It is only a claim."""
+        """Returns the tenant in the query with which the platform sends the browser back.
+
+        The tenant in the query is only a claim.
+        """
         values = dict(urllib.parse.parse_qsl(query))
         if values.get("error") == "denied":
             raise refused_as("consent_declined", "denied", "the administrator did not agree")
@@ -94,15 +97,18 @@ class Platform:
         return values["tenant"]
 
     def sign_in_url(self, sign_in):
-        """Returns the page on which a person signs in. It gets only the checksum of the verifier."""
+        """Returns the URL at which a person signs in, with only the checksum of the verifier."""
         digest = hashlib.sha256(sign_in["verifier"].encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
         query = {name: sign_in[name] for name in ("tenant", "state", "nonce", "redirect")}
         return self.login_url + "/sign-in?" + urllib.parse.urlencode({**query, "challenge": challenge})
 
     def administrator(self, call, sign_in, code):
-        """Returns the administrator who signed in. The platform accepts the code once, with the verifier,
-        and says for which tenant and nonce it was made."""
+        """Returns the administrator who signed in.
+
+        The platform accepts the code once, and only with the verifier. It answers with the tenant and
+        the nonce of the sign-in.
+        """
         person = self.request(call, "POST", "/logins", {"code": code, "verifier": sign_in["verifier"], "redirect": sign_in["redirect"]})
         made_for = member(person, "tenant", str), member(person, "nonce", str)
         if made_for != (sign_in["tenant"], sign_in["nonce"]):
@@ -112,7 +118,7 @@ class Platform:
         return {"tenant": sign_in["tenant"], "address": member(person, "username", str), "name": member(person, "name", str)}
 
     def request(self, call, method, path, body=None, absent=None):
-        """Sends a request, and returns the answer. It returns None for the error code absent.
+        """Sends a request, and returns the answer. It returns None for the error code in absent.
 
         An answer without an error code comes from a proxy in front of the platform, and says nothing
         about the token or the object.

@@ -52,8 +52,11 @@ class Tenant:
     # The mail server
 
     def bootstrap(self):
-        """Prepares the mail server. The application needs a role there, which it can usually take itself.
-        Taking it again changes nothing."""
+        """Prepares the mail server.
+
+        The application needs a role of the mail server. It can usually assign the role to itself.
+        Assigning the role again changes nothing.
+        """
         match member(self._request("PUT", "/role"), "state", str):
             case "active":
                 return {"status": "ready", "message": "the mail server is ready"}
@@ -115,11 +118,14 @@ class Tenant:
         """Removes a mailbox. The platform deletes it with its account."""
         self._request("DELETE", "/accounts/" + _quote(object_id), absent="no_mailbox")
 
-    # Rules that block mailboxes. The platform's rules can do more: the form is "senders" for a rule
-    # that only blocks senders.
+    # Rules that block mailboxes. The platform's rules can do more than that. The form is "senders"
+    # for a rule that only blocks senders.
 
     def ensure_rule(self, scope, mailboxes):
-        """Returns the rule of a scope. A rule without senders would block everybody, so it is switched off."""
+        """Returns the rule of a scope, and creates a missing rule, switched off.
+
+        A rule without senders would block everybody, so this method switches it off.
+        """
         doc = self._rule_of(scope)
         if doc and not (doc["enabled"] and not doc["senders"]):
             return _rule(doc)
@@ -130,7 +136,10 @@ class Tenant:
         return self._write({"name": rule_name(scope), "form": "senders", "enabled": False, "senders": mailboxes}, made=True)
 
     def block(self, scope, mailboxes):
-        """Makes the rule block exactly these mailboxes. It writes only a rule that differs."""
+        """Makes the rule block exactly these mailboxes.
+
+        It writes nothing if the rule already blocks exactly these mailboxes.
+        """
         doc = self._rule_of(scope)
         if not doc and not mailboxes:
             return None
@@ -146,7 +155,7 @@ class Tenant:
         self._remove_rule(rule_name(scope))
 
     def remove_rules(self):
-        """Removes all managed rules. After an outcome, a repeated call removes the others."""
+        """Removes all managed rules. After an error, a repeated call removes those that remain."""
         for doc in self._rules():
             self._remove_rule(doc["name"])
 
@@ -167,7 +176,10 @@ class Tenant:
     # The message trace
 
     def sent(self, since, until, cursor, senders):
-        """Returns a page of messages, and the cursor of the next page or "". It is that of the platform."""
+        """Returns a page of messages, and the cursor of the next page or "".
+
+        The cursor is the platform's own cursor.
+        """
         if not senders:
             return [], ""
         query = {"from": since.isoformat(), "to": until.isoformat(), "sender": senders, "cursor": cursor}
@@ -202,7 +214,7 @@ def _mailbox(doc):
 
 
 def _rule_doc(doc):
-    """Returns a rule of the API, with all its members."""
+    """Returns a rule of the API. Raises an outcome if a member is missing."""
     return {"id": member(doc, "id", str), "name": member(doc, "name", str), "form": member(doc, "form", str),
             "enabled": member(doc, "enabled", bool), "senders": member(doc, "senders", list)}
 

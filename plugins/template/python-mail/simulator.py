@@ -2,13 +2,13 @@
 """A simulated example: its API and its pages on a loopback address, for tests and for `tenantry dev`.
 
     GET  /v1/application        tests the token
-    POST /v1/logins             says who signed in; a code works once
+    POST /v1/logins             answers with the person who signed in; a code works once
     ...  /v1/tenants/{id}/...   the operations of a tenant, see simulator_tenant.py
-    GET and POST /consent       the page on which an administrator lets the application into the tenant
+    GET and POST /consent       the page on which an administrator gives the application access
     GET and POST /sign-in       the page on which a person signs in
 
-An error answer has a code: {"error": "no_domain"}. The control calls are those that docs/plugins.md of
-tenantry lists for mail platforms.
+An error answer has a code: {"error": "no_domain"}. docs/plugins.md of tenantry lists the control
+calls of mail platforms.
 """
 
 import base64
@@ -24,11 +24,12 @@ from tenantry_simulator import Answer, Refusal
 
 TOKEN = "simulated-token-of-example"
 
-# What the conformance suite must know: usernames of a person without a role, and of one from elsewhere.
+# Tells the conformance suite two usernames: of a person without a role, and of an administrator
+# of a different tenant.
 SUITE = {"member": "member@$domain", "guest": "guest@elsewhere.mail.example"}
 
-# The zones of the platform to which the records of customers refer. The sandbox answers for them. The
-# address is for documentation (RFC 5737), and the private key was deleted.
+# The zones of the platform to which the records of customers refer. The sandbox answers for them.
+# The address is reserved for documentation (RFC 5737), and the private DKIM key was deleted.
 ZONES = {"mail.example": [
     {"type": "A", "name": "*.mx.mail.example", "content": "192.0.2.25", "ttl": 300},
     {"type": "TXT", "name": "spf.mail.example", "content": "v=spf1 ip4:192.0.2.0/24 -all", "ttl": 300},
@@ -46,7 +47,7 @@ class Simulator(tenantry_simulator.Simulator):
                          control=["tenants", "messages"], zones=ZONES)
         self.name, self.world = name, world
         self.tenants = {}  # by id
-        self.logins = {}  # by the code that the application has not redeemed yet
+        self.logins = {}  # by the codes that the application has not redeemed yet
         self.serial = 0  # counts everything that gets an id
 
     def load(self, state):
@@ -83,7 +84,7 @@ class Simulator(tenantry_simulator.Simulator):
         raise Refusal(403, "no_consent")
 
     def _page(self, request, title, accept):
-        """Shows a form, or sends the browser of a person who submitted it back to the application."""
+        """Shows a form, or sends the browser back to the application after the form was submitted."""
         back = request.query.get("redirect", "")
         if not urllib.parse.urlsplit(back).netloc:
             raise Refusal(400, "the link has no address to return to")

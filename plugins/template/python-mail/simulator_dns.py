@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions of the simulator to the DNS of the sandbox or of the suite. Authors do not change this file."""
+"""DNS queries to the sandbox or to the conformance suite. Authors do not change this file."""
 
 import json
 import secrets
@@ -8,7 +8,7 @@ import struct
 import urllib.request
 
 TYPES = {"CNAME": 5, "TXT": 16}
-SECONDS = 5  # until a question without an answer counts as no record
+SECONDS = 5  # a record counts as missing if there is no answer in this time
 
 
 def published(world, record):

@@ -7,13 +7,15 @@ Below /v1/tenants/{id}:
     GET /people                               {"users", "licences": {"paid", "trial"}}
     GET /domains, PUT GET DELETE /domains/{domain}, GET /domains/{domain}/records
     POST /domains/{domain}/verify, POST /domains/{domain}/mail
-    PUT /role                                 takes the role at the mail server; the following require it
+    PUT /role                                 takes the role of the mail server
     GET PUT /smtp, GET /mail-domains
     GET PUT /signing/{domain}, POST /signing/{domain}/enable
     GET POST /mailboxes, GET PATCH /mailboxes/{address}, PUT /mailboxes/{address}/submission
     PUT DELETE /accounts/{id}
     GET /rules, PUT DELETE /rules/{name}
     GET /messages?from=&to=&sender=&cursor=
+
+The operations below PUT /role require the role.
 """
 
 import datetime
@@ -21,12 +23,12 @@ import hashlib
 
 from tenantry_simulator import Refusal
 
-WAKE_MS = 60_000  # the preparation of a dormant mail server
+WAKE_MS = 60_000  # how long the preparation of a dormant mail server takes
 SHORTEST_PASSWORD = 8
 
 
 class Tenant:
-    """A customer of the platform. Times that end in _at are None until something begins."""
+    """A customer of the platform. An attribute that ends in _at is a time or None."""
 
     def __init__(self, simulator, name="", bootstrap="ready", smtp_auth="allowed"):
         self.simulator, self.id = simulator, simulator.new_id()
@@ -40,17 +42,17 @@ class Tenant:
         self.behaviour = {"trace_page": 100, "licenses": {"paid": 1, "trial": 0}}
 
     def __getstate__(self):
-        return {**self.__dict__, "simulator": None}  # its simulator sets itself again
+        return {**self.__dict__, "simulator": None}  # Simulator.load sets it again
 
     def after(self, delay, since=None):
-        """Returns the time after a delay of the behaviour."""
+        """Returns the time since, or the current time, plus a delay of the behaviour."""
         return (since or self.simulator.now()) + datetime.timedelta(milliseconds=self.behaviour.get(delay, 0))
 
     def reached(self, time):
         return time is not None and time <= self.simulator.now()
 
     def answer(self, request, names):
-        """Answers a request of the API. Without the consent of an administrator, nothing is allowed."""
+        """Answers a request of the API. It refuses every request without the consent."""
         if not self.reached(self.consent_at):
             raise Refusal(403, "no_consent")
         match request.method, *names:
@@ -129,7 +131,10 @@ class Tenant:
         return _missing("no_operation")
 
     def _verify(self, domain):
-        """Asks the DNS for the record that proves the ownership. A domain is verified for one tenant only."""
+        """Queries the DNS for the record that proves the ownership.
+
+        Only one tenant can verify a domain.
+        """
         for other in self.simulator.tenants.values():
             if other is not self and other.domains.get(domain["name"], {}).get("verified"):
                 raise Refusal(409, "domain_taken")
@@ -216,13 +221,14 @@ class Tenant:
         return next((m for m in self.mailboxes if key.lower() in (m["address"], m["id"])), None) or _missing("no_mailbox")
 
     def _settled(self, key):
-        """Returns a mailbox for an operation that waits until the directory knows it."""
+        """Returns a mailbox. Refuses with not_ready while the directory does not show it yet."""
         mailbox = self._find(key)
         if not self.reached(self.after("mailbox_ms", mailbox["created"])):
             raise Refusal(409, "not_ready")
         return mailbox
 
-    # Rules and messages. A rule has versions, the newest last, because a change applies after a delay.
+    # Rules and messages. A rule has versions, the newest last, because a change applies after a
+    # delay.
 
     def _rule(self, name):
         return next((r for r in self.rules if r["name"].lower() == name.lower()), None)
@@ -304,7 +310,7 @@ def _record(kind, name, content, priority=0):
 
 
 def _mail_records(domain):
-    """Returns the records that bring the mail of a domain to the platform."""
+    """Returns the records that a domain needs for mail at the platform."""
     return [_record("MX", domain, domain.replace(".", "-") + ".mx.mail.example", 10),
             _record("TXT", domain, "v=spf1 include:spf.mail.example -all")]
 

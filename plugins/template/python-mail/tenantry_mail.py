@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a mail platform, and the rules that hold for every one. Authors do not change this file.
+"""The calls and the rules of all mail platforms. Authors do not change this file.
 
 ports/mailplatform.go of tenantry says what each call promises. A result is a dict with the fields of
-the message of its name in plugins/proto/mail.proto; a time in it is a datetime.
+a message in plugins/proto/mail.proto. A time in the dict is a datetime.
 """
 
 import datetime
@@ -34,11 +34,11 @@ def methods():
         return pb.Done()
 
     def tenant(request_type, answer):
-        """Returns a call about one tenant: t, with the request r."""
+        """Returns a call about one tenant. answer gets the tenant t and the request r."""
         return request_type, lambda platform, call, r: answer(platform.tenant(call, r.tenant), r)
 
     def done(request_type, act):
-        """Returns a call about one tenant without a result."""
+        """Returns a call that is about one tenant and has no result."""
         def answer(t, r):
             act(t, r)
             return pb.Done()
@@ -116,7 +116,7 @@ _TENANT_WIDE = _PREFIX + "tenantwide"
 
 
 def rule_name(scope):
-    """Returns the name of the rule of a scope. A long domain is cut, and gets a checksum."""
+    """Returns the name of the rule of a scope. A long domain is cut and gets a checksum."""
     if not scope:
         return _TENANT_WIDE
     scope = scope.lower()

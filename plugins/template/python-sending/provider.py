@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sending platform example: what it needs, and its API. This is the file that authors change."""
+"""The sending platform example: its description and its API. Authors change this file."""
 
 import datetime
 import hashlib
@@ -22,8 +22,8 @@ DESCRIPTION = {
         {"name": "auth_hosts", "account": False, "required": False, "secret": False,
          "default": "login.microsoftonline.com", "help": "hosts that a sign-in link may lead to, separated by commas"},
     ],
-    "hosts": ["{base_url}"],  # nothing else is called
-    # The published rate limit, here of all sign-ins together.
+    "hosts": ["{base_url}"],  # the plugin calls no other hosts
+    # The published rate limit. It applies to the sign-ins of all keys together.
     "budgets": [{"key": "egress", "limit": 120, "window_seconds": 60, "only": ["start_sign_in"]}],
 }
 
@@ -44,18 +44,21 @@ class Platform:
 
     def __init__(self, url, key, settings):
         self.url, self.key = url, key
-        self.workspace = settings.get("workspace_id", "")  # empty for the default one
+        self.workspace = settings.get("workspace_id", "")  # empty for the default workspace
         self.auth_hosts = settings.get("auth_hosts", "").split(",")
         self.scope = hashlib.sha256(f"{url} {key}".encode()).hexdigest()
 
     def check(self, call):
-        """Returns the workspaces that the key reaches."""
+        """Returns the workspaces to which the key has access."""
         _, answer = self._call(call, "GET", "/workspaces")
         return [{"id": member(w, "id", str), "name": member(w, "name", str)} for w in member(answer, "workspaces", list)]
 
     def account(self, call, address):
-        """Returns the account of an address, or None. The parameter `like` also finds parts of addresses,
-        so this method compares each address on all pages."""
+        """Returns the account of an address, or None.
+
+        The parameter `like` also finds parts of addresses, so this method compares each address on all
+        pages.
+        """
         cursor = "0"
         while cursor:
             accounts, cursor = self._list(call, {"like": address, "page": cursor})
@@ -65,11 +68,14 @@ class Platform:
         return None
 
     def accounts(self, call, cursor):
-        """Returns a page of the accounts, and the cursor of the next page or "". It is a page number."""
+        """Returns a page of the accounts, and the cursor of the next page or "".
+
+        The cursor is a page number.
+        """
         return self._list(call, {"page": cursor or "0"})
 
     def start_sign_in(self, call, _):
-        """Returns the id of a session, the link for the person who signs in, and when both expire."""
+        """Returns the id of a session, the link for a person to sign in, and when both expire."""
         _, answer = self._call(call, "POST", "/links")
         session, url = member(answer, "id", str), member(answer, "url", str)
         if not session or not sign_in_link(url, self.auth_hosts):
@@ -80,7 +86,7 @@ class Platform:
             raise broken_answer("wrong_shape") from None
 
     def sign_in(self, call, session):
-        """Returns what has become of a session. One that the platform has forgotten is expired."""
+        """Returns the progress of a session. An unknown session counts as expired."""
         status, answer = self._call(call, "GET", "/links/" + urllib.parse.quote(session, safe=""))
         state = "expired" if status == 404 else member(answer, "state", str)
         match state:
@@ -93,14 +99,17 @@ class Platform:
         raise broken_answer("no_link")
 
     def remove(self, call, account):
-        """Removes an account. Removing one that does not exist succeeds."""
+        """Removes an account. Removing an account that does not exist succeeds."""
         status, answer = self._call(call, "DELETE", "/accounts/" + urllib.parse.quote(account, safe=""))
         if status != 404 and not member(answer, "removed", bool):
             raise broken_answer("not_removed")
 
     def _list(self, call, query):
-        """Returns the accounts of one page and the cursor of the next. An answer without the requested
-        page is broken: an account that is missing from a complete list counts as disconnected."""
+        """Returns the accounts of one page, and the cursor of the next page or "".
+
+        Raises an outcome for an answer without the requested page, because an account that is
+        missing from a complete list counts as disconnected.
+        """
         _, answer = self._call(call, "GET", "/accounts?" + urllib.parse.urlencode(query))
         page = member(answer, "page", int)
         if str(page) != query["page"]:

@@ -25,7 +25,7 @@ WORKSPACES = [{"id": "ws-1", "name": "Workspace"}]  # of KEY; the first is the d
 PAGE_SIZE = 100
 LINK_LIFE = datetime.timedelta(minutes=10)
 
-# What the conformance suite must know: the members of an account, and how a session ends.
+# Tells the conformance suite how to use this simulator.
 SUITE = {
     "address": "address", "name": {"name": "$name"},
     "states": [
@@ -103,7 +103,7 @@ class Simulator(tenantry_simulator.Simulator):
         return super().control(request)
 
     def _admit(self, request):
-        """Checks the key, and returns the selected workspace and all that the key reaches."""
+        """Checks the key, and returns the selected workspace and all workspaces of the key."""
         key = self.keys.get(request.bearer())
         if key is None:
             raise Refusal(401, "Unauthorized")
@@ -122,7 +122,7 @@ class Simulator(tenantry_simulator.Simulator):
         raise Refusal(404, "Not Found")
 
     def _attach(self, workspace, address):
-        """Returns the account of an address after a new sign-in. If there is none, it creates one."""
+        """Returns the account of an address after a new sign-in, and creates it if necessary."""
         try:
             account = self._find(workspace, address)
         except Refusal:
@@ -137,7 +137,7 @@ class Simulator(tenantry_simulator.Simulator):
                 "address": link["address"], "until": link["until"].isoformat()}
 
     def _page(self, request):
-        """The form behind a link. A person signs in once, with the fields username and decision."""
+        """Serves the form behind a link. The form has the fields username and decision."""
         link = self.links.get(request.query.get("state", ""))
         if not link or self._link(link)["state"] != "pending":
             return _html(f"{self.title}: this link is unknown, used or expired. Ask for a new one.", 400)

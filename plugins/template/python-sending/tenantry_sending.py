@@ -2,7 +2,7 @@
 """The rules that hold for every sending platform. Authors do not change this file.
 
 An account is a dict with id, address, name, state, paused, has_error, reason and stamp. The state is
-"connected", "pending", "failed" or "other". stamp changes whenever the account is signed in anew.
+"connected", "pending", "failed" or "other". stamp changes whenever the account is signed in again.
 """
 
 import ipaddress
@@ -55,7 +55,7 @@ def plan_inactive():
 
 
 def not_supported(capability):
-    """Returns the outcome for an operation that the platform, or this credential, does not support."""
+    """Returns the outcome for an operation that the platform or the credential does not support."""
     return Outcome("refused", f"no {capability}", "the provider cannot do this, or not with this credential", "capability_not_supported")
 
 
@@ -65,7 +65,7 @@ def same_address(a, b):
 
 
 def sign_in_link(url, hosts):
-    """Reports whether a link is https and leads to one of the hosts, or to a simulator on loopback."""
+    """Reports whether a link leads to one of the hosts by https, or by http to a loopback address."""
     try:
         parts = urllib.parse.urlsplit(url)
         loopback = parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "").is_loopback

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP calls to a provider, with the outcome of each failure. Authors do not change this file.
 
-A request goes only to the hosts that the description names. It follows no redirect, uses no proxy of
-the environment, and reads answers of a limited size.
+If the description names hosts, a request goes only to these hosts. A request follows no redirect,
+uses no proxy of the environment, and reads answers of a limited size.
 """
 
 import email.utils
@@ -20,7 +20,7 @@ MAX_ANSWER = 8 << 20  # bytes
 MAX_SECONDS = 15.0  # for one request
 MAX_WAIT = 3600.0  # seconds; a longer Retry-After is probably a mistake of the provider
 
-_waits = {}  # by scope: when its calls may go on, in seconds of time.monotonic
+_waits = {}  # for each scope: until when its calls must wait, in seconds of time.monotonic
 _lock = threading.Lock()
 
 
@@ -28,7 +28,8 @@ def request(call, scope, method, url, headers, body=None):
     """Sends a request. Returns the status, the headers, and the answer decoded from JSON.
 
     scope names the calls that wait together after a Retry-After, usually those of one credential.
-    Raises an outcome when there is no complete answer, and for 408, 429 and all statuses from 500.
+    Raises an outcome if the scope must wait, if there is no complete answer in JSON, and for the
+    statuses 408, 429, and 500 or higher.
     """
     _check_wait(scope)
     left = min(MAX_SECONDS, call.time_left())
@@ -44,7 +45,7 @@ def request(call, scope, method, url, headers, body=None):
 
 
 def member(answer, name, kind):
-    """Returns a member of a JSON object. Raises an outcome if it is missing or of a different type."""
+    """Returns a member of a JSON object. Raises an outcome if it is missing or not of this type."""
     value = answer.get(name) if isinstance(answer, dict) else None
     if not isinstance(value, kind):
         raise broken_answer("wrong_shape")
@@ -114,7 +115,10 @@ def _raise_for(scope, status, headers):
 
 
 def _retry_after(text):
-    """Returns the seconds of a Retry-After, which is a number or a date, and at most MAX_WAIT."""
+    """Returns the seconds that a Retry-After asks for, at most MAX_WAIT, or 0 if it is not valid.
+
+    The text is a number of seconds or a date.
+    """
     if re.fullmatch("[0-9]+", text):
         return min(float(text), MAX_WAIT)
     try:

@@ -29,10 +29,11 @@ KINDS = {"refused": 1, "not_ready": 2, "throttled": 3, "down": 4, "broken": 5, "
 
 
 class Outcome(Exception):
-    """The outcome of a call without an answer.
+    """The error of a failed call: why it failed, and what is known about its effect.
 
     kind is one of KINDS. code is the published error code of a refusal. detail is shown to callers,
-    and cause to operators: neither contains a secret, customer data or text of the provider.
+    and cause to operators. Neither contains a secret, customer data or text of the provider.
+    retry_after is the wait that the provider asks for, in seconds.
     """
 
     def __init__(self, kind, cause, detail, code="", retry_after=0.0):
@@ -57,7 +58,7 @@ def request_refused(cause):
 
 
 def broken_answer(cause):
-    """Returns the outcome for an answer that cannot be understood."""
+    """Returns the outcome for an answer that is not valid or reports an internal error."""
     return Outcome("broken", cause, "the provider answered with an error")
 
 
@@ -77,19 +78,19 @@ class Connection:
 
 
 class Call:
-    """What a provider knows of the call that it answers."""
+    """The properties of one call of the host to the provider."""
 
     def __init__(self, time_left, request_id, hosts):
         self.time_left = time_left  # a function: the seconds until the deadline
         self.request_id = request_id
-        self.hosts = hosts  # that requests may go to; empty for all
+        self.hosts = hosts  # the hosts to which requests may go; empty for all hosts
 
 
 def main(description, connect, methods, simulator):
     """Runs the plugin, and returns the exit code.
 
-    connect(connection) returns the provider for one call. methods() returns the calls of its kind:
-    by the name of a gRPC method, the type of the request and a function that answers it.
+    connect(connection) returns the provider for one call. methods() returns the gRPC methods of the
+    plugin's kind. It maps each name to the type of the request and the function that answers it.
     simulator(name, port, world) returns the simulated provider, see tenantry_simulator.py.
     """
     name, args = os.path.basename(sys.argv[0]), sys.argv[1:]
@@ -109,12 +110,12 @@ def main(description, connect, methods, simulator):
 
 
 def log(level, message, **fields):
-    """Writes a line that the host adds to its log. Secrets of the calls in progress are removed there."""
+    """Writes a line to the host's log. The host removes the secrets of the calls in progress."""
     print(json.dumps({"@level": level, "@message": message, **fields}), file=sys.stderr, flush=True)
 
 
 def _exit_with_host():
-    """Ends the process when standard input is closed: the host holds its other end."""
+    """Ends the process when standard input ends, because the host keeps it open while it runs."""
     mode = os.fstat(0).st_mode
     if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
         return
@@ -128,7 +129,7 @@ def _exit_with_host():
 
 
 def _serve(description, connect, methods):
-    # Service managers signal all processes of a service. The host ends this one when it is not
+    # Service managers signal all processes of a service. The host ends this process when it is not
     # needed any more.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -183,7 +184,7 @@ def _new_certificate():
 
 
 class _Services:
-    """The gRPC services of a plugin: health, controller, description, and the one of its kind."""
+    """The gRPC services of a plugin: health, controller, Plugin, and the service of its kind."""
 
     def __init__(self, grpc, description, connect, methods, stopped):
         sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "messages"))
@@ -250,7 +251,7 @@ class _Services:
 
 def _time_left(context):
     """Returns the seconds until the deadline of a call, at most MAX_CALL_SECONDS."""
-    left = context.time_remaining()  # without a deadline, None or a number of many years
+    left = context.time_remaining()  # None or many years if the call has no deadline
     return MAX_CALL_SECONDS if left is None else min(left, MAX_CALL_SECONDS)
 
 
@@ -264,7 +265,10 @@ def _hosts(named, connection):
 
 
 def _host_in(value):
-    """Returns the host in a URL, in host:port, or in a value that is only a host. Else an empty text."""
+    """Returns the host in a URL, in host:port, or in a value that is only a host.
+
+    For any other value it returns an empty text.
+    """
     value = value.strip().partition("#")[0]  # the part after the # can be a token
     try:
         return str(ipaddress.ip_address(value))
@@ -296,7 +300,7 @@ def _description(pb, d):
 
 
 def _simulate(name, simulator, args):
-    """Runs the command `simulate`: the simulated provider, until the end of standard input."""
+    """Runs the command `simulate`. It serves the simulated provider until standard input ends."""
     parser = argparse.ArgumentParser(prog=f"{os.path.basename(sys.argv[0])} simulate")
     parser.add_argument("--listen", default="127.0.0.1:0")
     parser.add_argument("--data", required=True)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all simulators have in common. Authors do not change this file.
+"""The common part of all simulators. Authors do not change this file.
 
-A simulator serves the API of a provider on a loopback address. The calls below /_control/ change its
-clock, make calls fail, and list the calls: docs/plugins.md of tenantry describes them.
+A simulator serves the API of a provider on a loopback address. The control calls below /_control/
+change its clock, make API calls fail, and list the API calls. docs/plugins.md of tenantry describes
+the control calls.
 """
 
 import datetime
@@ -56,17 +57,17 @@ class Answer:
 
 
 class Simulator(http.server.ThreadingHTTPServer):
-    """A simulated provider. A subclass has its API, and the control calls that only this provider has."""
+    """A simulated provider. A subclass has its API, and the control calls of only this provider."""
 
     daemon_threads = True
     request_queue_size = 64
-    # The names of the attributes that are kept in a file: the sandbox starts the simulator again after
-    # each change of the plugin.
+    # The names of the attributes that are stored in a file. The sandbox restarts the simulator
+    # after each change of the plugin.
     kept = ()
     file = None
 
     def __init__(self, name, port, settings, secrets, **more):
-        """Listens on a port. {url} and {host} in a setting stand for those of the simulator."""
+        """Listens on a port. {url} and {host} in settings are the simulator's URL and host."""
         super().__init__(("127.0.0.1", port), _Handler)
         host = f"127.0.0.1:{self.server_address[1]}"
         self.url = "http://" + host
@@ -75,10 +76,10 @@ class Simulator(http.server.ThreadingHTTPServer):
         self.ready = {"provider": name, "url": self.url, "settings": settings, "secrets": secrets, "control": [], **more}
         self.lock = threading.Lock()
         self.faults, self.calls = [], []
-        self.ahead = datetime.timedelta()  # of the wall clock
+        self.ahead = datetime.timedelta()  # of the simulated clock to the wall clock
 
     def keep(self, folder):
-        """Continues from the state in a folder, and keeps the state there."""
+        """Loads the state from a folder if it has one, and makes save store the state there."""
         os.makedirs(folder, exist_ok=True)
         self.file = os.path.join(folder, "state")
         if os.path.exists(self.file):
@@ -92,14 +93,14 @@ class Simulator(http.server.ThreadingHTTPServer):
         if self.file:
             with open(self.file + ".new", "wb") as file:
                 pickle.dump({name: getattr(self, name) for name in self.kept}, file)
-            os.replace(self.file + ".new", self.file)  # a killed process leaves no half of a file
+            os.replace(self.file + ".new", self.file)  # a killed process leaves no partial file
 
     def api(self, request):
         """Answers a request with an Answer or a JSON value. It may raise a Refusal."""
         raise NotImplementedError
 
     def control(self, request):
-        """Answers a control call like api. names begins after /_control."""
+        """Answers a control call, with the same results as api. names does not contain _control."""
         raise Refusal(404, "there is no such control call")
 
     def write(self, request):
@@ -131,7 +132,10 @@ class Simulator(http.server.ThreadingHTTPServer):
         return {}
 
     def begin(self, request):
-        """Returns the journal's entry for a request of the API, and its planned fault or an empty one."""
+        """Adds a request of the API to the journal, and returns its entry and its planned fault.
+
+        If no fault is planned for the request, the kind of the fault is empty.
+        """
         write, operation = self.write(request), request.method.lower()
         entry = {"method": request.method, "path": request.path, "operation": operation, "status": 0,
                  "at": self.now().isoformat().replace("+00:00", "Z"), "write": write}
@@ -166,7 +170,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_):
-        """Logs nothing: the journal has the calls."""
+        """Logs nothing, because the journal has the calls."""
 
     def do_GET(self):
         simulator = self.server

@@ -2,8 +2,8 @@
 
 // Command faulty is a plugin with one planted bug, which the suite must detect. The part of its
 // file name after the first "=" is the name of the bug. If the file name has no "=", the plugin has
-// no bug. If the file name begins with "mail-" or "sending-", the plugin is a platform of this
-// kind. Otherwise it is a DNS provider.
+// no bug. Some names are not bugs, but variants that the suite must accept. If the file name begins
+// with "mail-" or "sending-", the plugin has this kind. Otherwise it is a DNS provider.
 //
 //   - main.go: the description, the commands, and the bugs of the process. Start here.
 //   - provider.go: the calls, and the bugs in them.
@@ -42,8 +42,8 @@ var kind = func() wire.Kind {
 // tokenField is the name of the secret. The host expects sending platforms to use the name api_key.
 var tokenField = map[wire.Kind]string{wire.KindDNS: "api_token", wire.KindMail: "api_token", wire.KindSending: "api_key"}[kind]
 
-// strictProvider is not a bug. It makes the simulator enforce the rate strictRate and a minimum
-// TTL.
+// strictProvider is not a bug but a variant. It makes the simulator enforce the rate strictRate and
+// a minimum TTL.
 const (
 	strictProvider = "strict-provider"
 	strictRate     = 4 // requests per second

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// client is shared by all calls. Two of the bugs use a plain http.Client, without the limits of the
-// SDK's client.
+// client is shared by all calls. With two of the bugs it is a plain http.Client, without the limits
+// of the SDK's client.
 var client = func() *http.Client {
 	if bug == "follows-redirects" || bug == "reads-endlessly" {
 		return &http.Client{Timeout: time.Minute}
@@ -39,9 +39,9 @@ type answerDoc struct {
 	Zones []zoneDoc `json:"zones"`
 }
 
-var errConflict = errors.New("the zone has another version")
+var errConflict = errors.New("the zone has a different version")
 
-// call makes one request.
+// call makes one request. With the bug "retries-writes", it repeats a failed write.
 func (p provider) call(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -259,7 +259,7 @@ func (p provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change
 	if err != nil {
 		return nil, err
 	}
-	if bug == "no-condition" || bug == "conflict-is-broken" { // these bugs only show if all writers have read the zone before one of them writes
+	if bug == "no-condition" || bug == "conflict-is-broken" { // see writers
 		writers.Lock()
 		if writers.count++; writers.count == 4 {
 			close(writers.allRead)

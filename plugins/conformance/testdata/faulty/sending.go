@@ -9,7 +9,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// sendingPlatform is a platform without accounts.
+// sendingPlatform is a platform without accounts. Some of the bugs return invented accounts.
 type sendingPlatform struct {
 	sdk.SendingPlatform // nil, because no check calls the other methods
 	provider            provider

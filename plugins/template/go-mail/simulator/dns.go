@@ -34,8 +34,8 @@ func (s *simulator) isPublished(ctx context.Context, r record) bool {
 	return err == nil && slices.Contains(texts, r.Content)
 }
 
-// dnsServer returns the address of the DNS server. It asks the sandbox or the suite, at the URL of
-// simulate.Options.World.
+// dnsServer returns the address of the DNS server. It asks the sandbox or the conformance suite, at
+// the URL of simulate.Options.World.
 func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.kit.World+"/dns", nil)
 	if err != nil {

@@ -35,8 +35,8 @@ type simulator struct {
 	mux   *http.ServeMux
 }
 
-// New returns the handler of the simulator and the line that it prints when it is ready. It fails
-// if the data folder cannot be used.
+// New returns the handler of the simulator, and the line that the simulator prints when it is
+// ready. It fails if the data folder cannot be used.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(name, options)
 	if err != nil {

@@ -63,7 +63,7 @@ var platform = simulate.Platform[key, account, struct{}]{
 			Secrets:  map[string]string{"api_key": Key}, Sending: &simulate.Sending{APIKey: Key},
 		}
 	},
-	// Suite tells the conformance suite the members of an account and how a session ends.
+	// Suite tells the conformance suite how to use this simulator.
 	Suite: simulate.Suite{
 		Address: "address", Name: map[string]any{"name": "$name"},
 		States: []simulate.SuiteState{
@@ -120,8 +120,8 @@ var platform = simulate.Platform[key, account, struct{}]{
 	},
 }
 
-// New returns the handler of the simulator and the line that it prints when it is ready. It fails
-// if the data folder cannot be used.
+// New returns the handler of the simulator, and the line that the simulator prints when it is
+// ready. It fails if the data folder cannot be used.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	return platform.Open(options)
 }
