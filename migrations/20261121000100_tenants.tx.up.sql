@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS withdrawn (
   PRIMARY KEY (account_id, guid)
 );
 --bun:split
--- stored_at is when the row was inserted, or when its unfinished creation was last requested again.
+-- stored_at is when the domain was last reserved, or when the discovery that added the row began.
 CREATE TABLE IF NOT EXISTS domains (
   account_id        {{.uuid}} NOT NULL,
   id                {{.uuid}} NOT NULL,
@@ -60,8 +60,9 @@ CREATE TABLE IF NOT EXISTS domains (
   FOREIGN KEY (account_id, tenant_id) REFERENCES tenants (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- A mailbox belongs to the domain of its address. There is no foreign key to domains: shared
--- mailboxes of the built-in domain have no row there.
+-- A mailbox belongs to the domain of its address. There is no foreign key to domains:
+-- a shared mailbox can be in the built-in domain, which has no row in domains. stored_at is as in
+-- domains.
 CREATE TABLE IF NOT EXISTS mailboxes (
   account_id       {{.uuid}} NOT NULL,
   id               {{.uuid}} NOT NULL,

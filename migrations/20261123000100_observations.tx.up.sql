@@ -2,8 +2,8 @@
 
 -- When the parts of a tenant, a domain, a mailbox or an integration were observed. The JSON
 -- maps a part to the time. An observation is stored only if it is not older than the stored one.
--- The columns are not in tenants, domains and mailboxes, because SQLite has no statement that adds
--- a column only if it is missing.
+-- The columns are not in the tables of these objects, because SQLite has no statement that adds a
+-- column only if it is missing.
 CREATE TABLE IF NOT EXISTS tenant_observations (
   account_id {{.uuid}} NOT NULL,
   id         {{.uuid}} NOT NULL,

@@ -1,7 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- Domains that an account has removed. A discovery leaves them out until they are
--- added again.
+-- The latest removal of each domain by its account. forgotten_at is when the removal at the
+-- platform began, and later when the domain's row in domains was deleted. Discoveries ignore a
+-- domain that has a row here but no row in domains. The row is deleted when the domain is added
+-- again.
 CREATE TABLE IF NOT EXISTS forgotten_domains (
   account_id   {{.uuid}} NOT NULL,
   tenant_id    {{.uuid}} NOT NULL,
@@ -12,7 +14,7 @@ CREATE TABLE IF NOT EXISTS forgotten_domains (
 );
 --bun:split
 -- Mailboxes that were removed at the platform a short time ago, by the platform's id. The lists of
--- lagging replicas still contain them.
+-- lagging replicas can still contain them.
 CREATE TABLE IF NOT EXISTS removed_mailboxes (
   account_id {{.uuid}} NOT NULL,
   tenant_id  {{.uuid}} NOT NULL,

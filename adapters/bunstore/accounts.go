@@ -238,7 +238,8 @@ func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (
 	return acc, acc.CheckOpen()
 }
 
-// lockAccount serialises changes of an account's keys, tenants and plan.
+// lockAccount locks an account. Every change of the account and every transaction that adds a key
+// or a tenant holds this lock, so these transactions run one after another.
 func (s *Store) lockAccount(ctx context.Context, tx bun.IDB, owner string) error {
 	var id string
 	err := s.db.LockRows(tx.NewSelect().Model((*accountRow)(nil)).Column("account_id").

@@ -83,14 +83,14 @@ func (r keyRow) withoutBounds() access.Key {
 	}
 }
 
-// callerByHash selects the caller by the hash of the key's secret.
-func callerByHash(db *bun.DB) *database.PreparedRead {
+// callerBySecretRead selects the caller by the hash of the key's current secret.
+func callerBySecretRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(callerQuery(db).ColumnExpr("CAST(NULL AS TIMESTAMPTZ) AS valid_until").
 		Where("k.hash = ?", database.PreparedArg))
 }
 
-// callerByOldHash selects the caller by the hash of a secret that a rotation replaced.
-func callerByOldHash(db *bun.DB) *database.PreparedRead {
+// callerByOldSecretRead selects the caller by the hash of a secret that a rotation replaced.
+func callerByOldSecretRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(callerQuery(db).ColumnExpr("o.valid_until").
 		Join("JOIN api_key_old_secrets AS o ON o.key_id = k.id").Where("o.hash = ?", database.PreparedArg))
 }
@@ -109,7 +109,7 @@ func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error
 	var caller access.Caller
 	var isUsable bool
 	err := s.db.RunRead(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
-		for _, read := range []*database.PreparedRead{s.callerByHash, s.callerByOldHash} {
+		for _, read := range []*database.PreparedRead{s.callerBySecretRead, s.callerByOldSecretRead} {
 			found, revoked, err := false, false, error(nil)
 			if caller, found, revoked, err = s.readCaller(ctx, read, hash); err != nil || found {
 				isUsable = !revoked

@@ -105,9 +105,9 @@ func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Ev
 	return events, err
 }
 
-// KeepsAudit reports whether the database has the table of the audit log. A database that was never
-// migrated does not have the table.
-func (s *Store) KeepsAudit(ctx context.Context) (bool, error) {
+// HasAuditTable reports whether the database has the table of the audit log. A database that was
+// never migrated does not have the table.
+func (s *Store) HasAuditTable(ctx context.Context) (bool, error) {
 	var exists bool
 	err := s.db.RunRead(ctx, "find the audit table", func(ctx context.Context, db bun.IDB) (err error) {
 		exists, err = database.HasTable(ctx, db, "audit_events")

@@ -275,7 +275,7 @@ func TestWithdrawnTenantCanBeAssignedToDifferentAccount(t *testing.T) {
 		assignTenant(t, s, ann, 1)
 		addDomain(t, s, ann, guid(1), "contoso.test")
 		requireWithdrawn(t, s, ann, 1, false)
-		if holder, err := s.Assigned(t.Context(), guid(1)); err != nil || holder != ann {
+		if holder, err := s.AccountOfManagedTenant(t.Context(), guid(1)); err != nil || holder != ann {
 			t.Fatalf("assigned to %s, want %s: %v", holder, ann, err)
 		}
 		holder, err := s.Withdraw(t.Context(), guid(1))
@@ -297,7 +297,7 @@ func TestTenantThatOperatorDidNotAssignCannotBeWithdrawn(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		for _, id := range []tenant.GUID{guid(1), unknownGUID, "nonsense"} {
-			_, err := s.Assigned(t.Context(), id)
+			_, err := s.AccountOfManagedTenant(t.Context(), id)
 			requireRefusal(t, "assigned", err, fault.TenantNotFound)
 			_, err = s.Withdraw(t.Context(), id)
 			requireRefusal(t, "withdraw", err, fault.TenantNotFound)

@@ -28,7 +28,8 @@ type actRow struct {
 	StartedAt int64           // microseconds of Store.clock
 }
 
-// pendingEntries are the audit entries that a transaction has added but not stored yet.
+// pendingEntries holds the audit entries that a transaction has added but not stored yet, and what
+// the transaction does with the act of the request.
 type pendingEntries struct {
 	act       *ports.Act // the act of the request, nil for background work
 	entries   []audit.Entry

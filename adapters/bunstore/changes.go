@@ -195,8 +195,9 @@ func activeRuns(ctx context.Context, tx bun.IDB, owner string, domainIDs []strin
 	return runs, err
 }
 
-// deleteDomains deletes locked domains of one tenant and everything that belongs to them. It locks
-// the tenant's enforcement state, if the caller has not done so.
+// deleteDomains deletes locked domains of one tenant. Foreign keys delete their jobs, DNS writes
+// and observations. deleteDomains locks the tenant's enforcement state, if the caller has not done
+// so.
 func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, domains []domain.Domain) error {
 	if len(domains) == 0 {
 		return nil
@@ -221,9 +222,9 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, dom
 	})
 }
 
-// deleteMailboxes deletes locked mailboxes and everything that belongs to them. It first waits for
-// the transactions that are adding connections to these mailboxes (see lockToConnect). removalType
-// is the type of the mailboxes' events, as in emitMailbox.
+// deleteMailboxes deletes locked mailboxes. Foreign keys delete the rows that belong to them.
+// deleteMailboxes first waits for the transactions that are adding connections of these mailboxes
+// (see lockToConnect). removalType is the type of the mailboxes' events, as in emitMailbox.
 func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, mailboxes []mailboxRow, removalType event.Type) error {
 	if len(mailboxes) == 0 {
 		return nil
@@ -250,7 +251,8 @@ func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, m
 }
 
 // readinessRow is the readiness that the event log last reported for a tenant. A transaction that
-// can change the readiness locks this row, so such transactions run one after another.
+// can change the readiness locks this row at its end, so such transactions commit one after
+// another.
 type readinessRow struct {
 	bun.BaseModel `bun:"table:tenant_readiness,alias:tr"`
 

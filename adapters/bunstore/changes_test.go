@@ -454,7 +454,7 @@ func TestReadinessFollowsDomains(t *testing.T) {
 // job after a step.
 func TestSavesOfDomainsAndJobsTakeFewStatements(t *testing.T) {
 	var counter statementCounter
-	s := migratedStore(t, Memory, &counter)
+	s := migratedStore(t, MemoryURL, &counter)
 	ann := newAccount(t, s, "ann")
 	d := newOwnedDomain(t, s, ann, 1)
 	job := startRun(t, s, ann, d, 1)

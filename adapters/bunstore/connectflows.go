@@ -329,8 +329,8 @@ func (s *Store) AdvanceConnectSession(ctx context.Context, owner access.AccountI
 	})
 }
 
-// connectSessions marks sessions as connected in the transaction that attaches their tenant.
-func connectSessions(ctx context.Context, tx bun.IDB, owner, guid string, ids []string) error {
+// markSessionsConnected marks sessions as connected in the transaction that attaches their tenant.
+func markSessionsConnected(ctx context.Context, tx bun.IDB, owner, guid string, ids []string) error {
 	for _, id := range ids {
 		_, err := tx.NewUpdate().Model((*connectSessionRow)(nil)).Set("status = ?", string(tenant.SessionConnected)).Set("tenant_guid = ?", guid).
 			Where("account_id = ?", owner).Where("id = ?", ident.ParseOrZero(id)).Exec(ctx)

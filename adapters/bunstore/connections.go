@@ -127,11 +127,11 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 	return wasSaved && err == nil, err
 }
 
-// lockToConnect locks an integration and the mailboxes to which the caller may add connections. A
-// concurrent deletion of one of these mailboxes waits for the caller. The deletion then sees the
-// new connection and emits the event that the connection has ended.
+// lockToConnect locks an integration and the mailboxes that the caller may connect to it. A
+// concurrent deletion of one of these rows waits for the caller. The deletion then sees the new
+// connection and emits the event that the connection has ended.
 //
-// Transactions that lock several of these rows lock integrations first, then mailboxes, then
+// Transactions that lock rows of several tables lock integrations first, then mailboxes, then
 // connections, and sessions last. A different order could end in a deadlock. PostgreSQL would abort
 // one of the transactions, and the store would run it again.
 func (s *Store) lockToConnect(ctx context.Context, tx bun.IDB, owner, integrationID string, mailboxIDs ...string) error {
@@ -204,11 +204,11 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	return err
 }
 
-// eligibleMailboxes selects an integration left-joined with its account's visible mailboxes that
-// satisfy joinCondition. If the integration does not exist, the result has no rows. If no mailbox
-// matches, the result is one row with an empty mailbox. Connections are read separately: right
-// after the first refresh PostgreSQL has no statistics about them, and a join would take more than
-// a second.
+// eligibleMailboxes selects an integration left-joined with the provisioned mailboxes of its
+// account that are visible, not missing, and satisfy joinCondition. If the integration does not
+// exist, the result has no rows. If no mailbox matches, the result is one row with an empty
+// mailbox. Connections are read separately: right after the first refresh PostgreSQL has no
+// statistics about them, and a join would take more than a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
 	visibleCondition, visibleArgs := ofVisibleTenant(ctx, "m")
 	joinCondition, args = joinCondition+visibleCondition, append(args, visibleArgs...)

@@ -25,9 +25,9 @@ import (
 const unfinishedGrace = time.Hour
 
 // SaveDiscovery implements ports.Discoveries. It compares the stored domains and mailboxes with the
-// platform's lists. It locks the tenant before its domains, so that no domain is reserved
-// meanwhile. It also locks the enforcement state, so that no mailbox is blocked or unblocked
-// meanwhile.
+// platform's lists. It locks the tenant and its domains, so that no domain is reserved meanwhile.
+// Before it compares mailboxes, it also locks the enforcement state, so that no mailbox is blocked
+// or unblocked meanwhile.
 func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, result ports.DiscoveryResult) error {
 	result.Began = storedTime(result.Began)
 	return s.inTransaction(ctx, "save discovery", func(ctx context.Context, tx bun.IDB) error {
@@ -261,11 +261,12 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 	return db.NewSelect().Model((*tenantRow)(nil)).Column("id").Where("t.account_id = ?", t.AccountID).Where("t.id = ?", t.ID)
 }
 
-// unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to
-// delete, and an unblock event for each blocked mailbox. If there is a blocked mailbox, it makes
-// the tenant due, so that the next enforcement pass removes the mailbox from its transport rule. It
-// does not return the row of a mailbox with a block of unknown outcome (an intent, see
-// SaveIntents). Only an enforcement pass can find out whether that mailbox is blocked.
+// unblockGone returns the rows of gone to delete, and an unblock event for each of these rows that
+// is blocked. gone contains mailboxes that no longer exist at the platform. If one of the rows is
+// blocked, unblockGone makes the tenant due, so that the next enforcement pass removes the mailbox
+// from its transport rule. It does not return the row of a mailbox with a block of unknown outcome
+// (an intent, see SaveIntents). Only an enforcement pass can find out whether that mailbox is
+// blocked.
 func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, result ports.DiscoveryResult) (deletable []mailboxRow, unblocks []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil

@@ -353,7 +353,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 
 // TestEndLeasesReleasesJobs checks that a job with a lease can be claimed after EndLeases.
 func TestEndLeasesReleasesJobs(t *testing.T) {
-	s := migratedStore(t, Memory)
+	s := migratedStore(t, MemoryURL)
 	queueJob(t, s, newAccount(t, s, "ann"), 1)
 	first := claimJob(t, s, jobID(1), dueTime)
 	must(t, "end leases", s.EndLeases(t.Context()))
@@ -363,7 +363,7 @@ func TestEndLeasesReleasesJobs(t *testing.T) {
 }
 
 func TestEndLeasesReleasesTenants(t *testing.T) {
-	s := migratedStore(t, Memory)
+	s := migratedStore(t, MemoryURL)
 	fixture := newSendLimitFixture(t, s, "ann", 1)
 	first := fixture.claim(t, s)
 	fixture.requireNotClaimed(t, "a claimed tenant", s, dueTime)

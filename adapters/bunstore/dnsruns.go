@@ -113,11 +113,11 @@ func (p storedProgress) utc() provisioning.Progress {
 	return provisioning.Progress(p)
 }
 
-// activeJob and wakingJob are the conditions of the two partial indexes on the status of jobs. A
-// job that satisfies wakingJob has a next attempt.
+// activeJob and jobWithNextAttempt are the conditions of the two partial indexes on the status of
+// jobs.
 const (
-	activeJob = "dj.status IN ('queued', 'running', 'waiting', 'action_required')"
-	wakingJob = "dj.status IN ('queued', 'running', 'waiting')"
+	activeJob          = "dj.status IN ('queued', 'running', 'waiting', 'action_required')"
+	jobWithNextAttempt = "dj.status IN ('queued', 'running', 'waiting')"
 )
 
 func runNotFound() error {
@@ -157,7 +157,7 @@ func insertJob(ctx context.Context, tx bun.IDB, row dnsJobRow) error {
 	return requireRow(res, err, fault.JobActive.With("the domain has an active provisioning job"))
 }
 
-// dropEmptyRuns deletes runs without jobs. The deletion of a domain also deletes its job, and can
+// dropEmptyRuns deletes runs without jobs. The deletion of a domain also deletes its jobs, and can
 // leave a run without jobs.
 func dropEmptyRuns(ctx context.Context, tx bun.IDB, owner string) error {
 	_, err := tx.NewDelete().Model((*dnsRunRow)(nil)).Where("dr.account_id = ?", owner).
@@ -302,10 +302,10 @@ func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.
 	err := s.db.RunRead(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		busy := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("dj.account_id, count(*) AS jobs").
-			Where(wakingJob).Where("dj.leased_until > ?", s.clock()).GroupExpr("dj.account_id")
+			Where(jobWithNextAttempt).Where("dj.leased_until > ?", s.clock()).GroupExpr("dj.account_id")
 		dueQuery := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("dj.account_id, dj.id, dj.next_attempt_at").
 			ColumnExpr("row_number() OVER (PARTITION BY dj.account_id ORDER BY dj.next_attempt_at, dj.id) AS nth").
-			Where(wakingJob).Where("dj.next_attempt_at <= ?", storedTime(now)).Where("dj.leased_until <= ?", s.clock()).
+			Where(jobWithNextAttempt).Where("dj.next_attempt_at <= ?", storedTime(now)).Where("dj.leased_until <= ?", s.clock()).
 			Where(ofActiveAccount("dj"))
 		return db.NewSelect().With("busy", busy).With("due", dueQuery).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.id, due.next_attempt_at").
@@ -324,7 +324,7 @@ func (s *Store) ClaimJob(ctx context.Context, id string, lease time.Duration, no
 	err := s.db.RunWrite(ctx, "claim provisioning job", func(ctx context.Context, db bun.IDB) error {
 		return db.NewUpdate().Model(&row).Set("epoch = epoch + 1").Set("status = ?", string(provisioning.Running)).
 			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).
-			Where("dj.id = ?", ident.ParseOrZero(id)).Where(wakingJob).Where("dj.next_attempt_at <= ?", storedTime(now)).
+			Where("dj.id = ?", ident.ParseOrZero(id)).Where(jobWithNextAttempt).Where("dj.next_attempt_at <= ?", storedTime(now)).
 			Where("dj.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {

@@ -23,7 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// dnsWriteRow is a value that tenantry wrote into a zone, with the value that it replaced.
+// dnsWriteRow is a value that tenantry wrote into a zone. Replaced is the value that it replaced,
+// or empty.
 type dnsWriteRow struct {
 	bun.BaseModel `bun:"table:dns_writes,alias:dw"`
 

@@ -140,9 +140,9 @@ func domainNotFound() error {
 	return fault.FromStore(fault.DomainNotFound.With("the tenant holds no such domain"))
 }
 
-// domainsOfTenant selects a tenant left-joined with its domains that satisfy joinCondition. If
-// there is no such tenant, the result has no rows. If there is no such domain, the result is one
-// row with an empty domain.
+// domainsOfTenant selects a tenant left-joined with its added domains that are not missing and that
+// satisfy joinCondition. If there is no such tenant, the result has no rows. If there is no such
+// domain, the result is one row with an empty domain.
 func domainsOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").
 		Join("LEFT JOIN domains AS d ON d.account_id = t.account_id AND d.tenant_id = t.id AND d.added AND "+presentDomain+joinCondition, args...).
@@ -189,14 +189,15 @@ func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GU
 	return row.domain(), nil
 }
 
-// domainByID is a prepared read, because each step of a provisioning job reads the domain.
-func domainByID(db *bun.DB) *database.PreparedRead {
+// domainRead selects an added domain by its owner and its id, unless the domain is missing. The
+// read is prepared, because each step of a provisioning job reads the domain.
+func domainRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(db.NewSelect().Model((*domainRow)(nil)).ColumnExpr("?TableColumns").ColumnExpr("t.guid AS tenant_guid").
 		Join("JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id").
 		Where("d.account_id = ?", database.PreparedArg).Where("d.id = ?", database.PreparedArg2).Where("d.added").Where(presentDomain))
 }
 
-// scanDomain reads a row of domainByID.
+// scanDomain reads a row of domainRead.
 func scanDomain(row database.Row) (domain.Domain, error) {
 	var r domainRow
 	var records []byte
@@ -217,7 +218,7 @@ func (s *Store) DomainByID(ctx context.Context, owner access.AccountID, domainID
 	var found domain.Domain
 	err := s.db.RunRead(ctx, "find domain by id", func(ctx context.Context, _ bun.IDB) error {
 		found = domain.Domain{}
-		err := s.db.ReadPrepared(ctx, s.domainByID, func(r database.Row) error {
+		err := s.db.ReadPrepared(ctx, s.domainRead, func(r database.Row) error {
 			d, err := scanDomain(r)
 			if isVisible(ctx, d.TenantGUID) {
 				found = d
@@ -280,7 +281,7 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 		if d, err = reserveDomain(ctx, tx, t, rows, name, limit, now); err != nil {
 			return err
 		}
-		_, err = tx.NewDelete().Model((*forgottenRow)(nil)).Where("account_id = ?", t.AccountID).
+		_, err = tx.NewDelete().Model((*domainRemovalRow)(nil)).Where("account_id = ?", t.AccountID).
 			Where("tenant_id = ?", t.ID).Where("name = ?", storedText(name)).Exec(ctx)
 		d.TenantGUID = tenant.GUID(t.GUID)
 		return err
@@ -392,12 +393,12 @@ func (s *Store) EndReservation(ctx context.Context, owner access.AccountID, doma
 	})
 }
 
-// isDNSChecked and lastRead equal the condition and the order of the index domains_checked. The
-// queries also use ofActiveAccount, because the domains of suspended and closed accounts are not
-// checked.
+// dnsCheckCondition and lastDNSRead equal the condition and the first expression of the index
+// domains_checked. The queries also use ofActiveAccount, because the domains of suspended and
+// closed accounts are not checked.
 const (
-	isDNSChecked = "d.verified AND d.added"
-	lastRead     = "COALESCE(d.checked_at, d.created_at)"
+	dnsCheckCondition = "d.verified AND d.added"
+	lastDNSRead       = "COALESCE(d.checked_at, d.created_at)"
 )
 
 // StaleDomains implements ports.DomainChecks. For a domain whose DNS was never read, the time when
@@ -406,8 +407,8 @@ func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) (
 	var rows []struct{ AccountID, ID string }
 	err := s.db.RunRead(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(isDNSChecked).
-			Where(ofActiveAccount("d")).Where(lastRead+" <= ?", storedTime(before)).OrderExpr(lastRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
+		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(dnsCheckCondition).
+			Where(ofActiveAccount("d")).Where(lastDNSRead+" <= ?", storedTime(before)).OrderExpr(lastDNSRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
 	staleDomains := make([]ports.StaleDomain, 0, len(rows))
 	for _, r := range rows {
@@ -426,7 +427,7 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 	err := s.db.RunRead(ctx, "count drifted domains", func(ctx context.Context, db bun.IDB) error {
 		groups = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.records->>'Drifted' AS drifted, count(*) AS domains").
-			Where(isDNSChecked).Where(ofActiveAccount("d")).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
+			Where(dnsCheckCondition).Where(ofActiveAccount("d")).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
 	})
 	if err != nil {
 		return health, err
@@ -440,19 +441,19 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 	return health, err
 }
 
-// readCheckProgress reads the number of domains that are checked, and the time of the oldest last
-// check. A domain that was never checked counts with the time when it was created. Both queries use
-// one index.
+// readCheckProgress reads the number of domains whose DNS is checked, and the earliest time of
+// their last DNS reads. A domain whose DNS was never read counts with the time when its row was
+// created. Both queries use one index.
 func (s *Store) readCheckProgress(ctx context.Context, h *ports.DomainHealth) error {
 	var row struct {
 		Domains int
 		Oldest  time.Time `bun:",nullzero"`
 	}
 	err := s.db.RunRead(ctx, "count verified domains", func(ctx context.Context, db bun.IDB) error {
-		oldest := db.NewSelect().TableExpr("domains AS d").ColumnExpr(lastRead).Where(isDNSChecked).
-			Where(ofActiveAccount("d")).OrderExpr(lastRead + ", d.id").Limit(1)
+		oldest := db.NewSelect().TableExpr("domains AS d").ColumnExpr(lastDNSRead).Where(dnsCheckCondition).
+			Where(ofActiveAccount("d")).OrderExpr(lastDNSRead + ", d.id").Limit(1)
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("count(*) AS domains").ColumnExpr("(?) AS oldest", oldest).
-			Where(isDNSChecked).Where(ofActiveAccount("d")).Scan(ctx, &row)
+			Where(dnsCheckCondition).Where(ofActiveAccount("d")).Scan(ctx, &row)
 	})
 	if h.Verified = row.Domains; !row.Oldest.IsZero() {
 		h.OldestRead = row.Oldest.UTC()

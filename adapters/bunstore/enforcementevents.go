@@ -81,7 +81,7 @@ func firstID(unixSeconds int64) string {
 	return ident.New(time.Unix(unixSeconds, 0), [ident.Entropy]byte{})
 }
 
-// eventBatch is the maximum number of events that one statement inserts.
+// eventBatch is the maximum number of events that one statement inserts or names.
 const eventBatch = 500
 
 // RecordEvents implements ports.EnforcementEvents. The first attempt assumes that no event is
@@ -298,7 +298,7 @@ func (s *Store) dropDays(ctx context.Context, days []eventCountRow) (dropped int
 	return dropped, err
 }
 
-// eventDaysBefore selects the days of all accounts that have events and ended at or before the time
+// eventDaysBefore selects, for each account, the days with events that ended at or before the time
 // end.
 func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 	return db.NewSelect().Model((*eventCountRow)(nil)).Distinct().Column("account_id", "starts").Where("ec.tenant_guid = ?", ident.Zero).

@@ -179,7 +179,7 @@ func (s *Store) EndLeases(ctx context.Context) error {
 	})
 }
 
-// whereAttempt restricts an update to a key that is held by this attempt.
+// whereAttempt restricts an update to a key that this attempt was the last to claim.
 func (s *Store) whereAttempt(q *bun.UpdateQuery, id idempotency.KeyID, attempt string) *bun.UpdateQuery {
 	return q.Where("account_id = ?", accountKey(id.Account)).Where("key_hash = ?", id.Key[:]).Where("attempt = ?", attempt)
 }

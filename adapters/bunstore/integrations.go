@@ -210,9 +210,9 @@ func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string
 	return err
 }
 
-// DueRefreshes implements ports.Integrations. It stores now as the time when each returned
-// refresh began. A concurrent caller waits for the locked rows, and then does not select them,
-// because their refresh has just begun.
+// DueRefreshes implements ports.Integrations. It stores now as the time when the refresh of each
+// returned integration began. A concurrent caller waits for the locked rows, and then does not
+// select them, because their refresh has just begun.
 func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit int) ([]integration.Integration, error) {
 	var rows []integrationRow
 	err := s.inTransaction(ctx, "claim due refreshes", func(ctx context.Context, tx bun.IDB) error {

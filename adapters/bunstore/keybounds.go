@@ -103,7 +103,7 @@ func (r storedBounds) bounds() (access.Bounds, error) {
 			b.Tenants = append(b.Tenants, tenant.GUID(id))
 		}
 		if len(b.Tenants) == 0 {
-			return access.Bounds{}, errors.New("read the bounds of a key: it is limited to no tenant")
+			return access.Bounds{}, errors.New("read the bounds of a key: the stored list of tenants is empty")
 		}
 	}
 	if r.networks != nil {

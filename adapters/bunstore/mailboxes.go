@@ -42,7 +42,7 @@ type mailboxRow struct {
 	SendsTodayAt   time.Time `bun:",nullzero"`
 	BlockedAt      time.Time `bun:",nullzero"`
 	CreatedAt      time.Time
-	StoredAt       time.Time // time of the newest reservation
+	StoredAt       time.Time // time of the last reservation, or Began of the discovery that added the row
 
 	DomainID   string `bun:",scanonly"`
 	TenantGUID string `bun:"tenant_guid,scanonly"`

@@ -23,19 +23,20 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// forgottenRow is a domain that discoveries ignore if it has no row in the table domains. If it has
-// such a row, its removal at the platform began at ForgottenAt.
-type forgottenRow struct {
+// domainRemovalRow is the latest removal of a domain by its account. RemovalAt is when the removal
+// began, and later when the domain's row in the table domains was deleted. Discoveries ignore a
+// domain that has a domainRemovalRow but no row in domains.
+type domainRemovalRow struct {
 	bun.BaseModel `bun:"table:forgotten_domains,alias:fd"`
 
-	AccountID   string `bun:",pk"`
-	TenantID    string `bun:",pk"`
-	Name        string `bun:",pk"`
-	ForgottenAt time.Time
+	AccountID string    `bun:",pk"`
+	TenantID  string    `bun:",pk"`
+	Name      string    `bun:",pk"`
+	RemovalAt time.Time `bun:"forgotten_at"`
 }
 
-// removedMailboxRow is a mailbox that discoveries ignore for the duration observation.ReplicaLag
-// after its removal.
+// removedMailboxRow is a mailbox that was removed at RemovedAt. Discoveries that began less than
+// observation.ReplicaLag after that time ignore the mailbox.
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
 
@@ -45,8 +46,7 @@ type removedMailboxRow struct {
 	RemovedAt time.Time
 }
 
-// DeleteTenant implements ports.Tenants. Foreign keys delete the tenant's domains, mailboxes and
-// other rows.
+// DeleteTenant implements ports.Tenants.
 func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, storedAnswer *ports.StoredAnswer) error {
 	wasHeld := false
 	err := s.inTransaction(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
@@ -67,9 +67,10 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 	return err
 }
 
-// deleteTenant deletes a tenant and its holderRow, and emits the events of everything that the
-// account loses. It reports whether the account held the tenant. It takes its locks in the same
-// order as SaveDiscovery.
+// deleteTenant deletes a tenant and its holderRow. It deletes the tenant's mailboxes, policies and
+// domains itself, because it emits their events. Foreign keys delete the other rows of the tenant.
+// deleteTenant reports whether the account held the tenant. It takes its locks in the same order as
+// SaveDiscovery.
 func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
 	var t tenantRow
 	err := s.db.LockRowsToDelete(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
@@ -142,9 +143,9 @@ func domainInUse() error {
 	return fault.FromStore(fault.DomainInUse.With("the domain still has mailboxes; remove them first"))
 }
 
-// BeginDomainRemoval implements ports.Removals. It locks the tenant first. Otherwise the insert of
-// the forgottenRow would lock the tenant after the domain, and could deadlock with a transaction
-// that uses the opposite order.
+// BeginDomainRemoval implements ports.Removals. On PostgreSQL, lockDomain locks the tenant before
+// the domain. Otherwise the insert of the domainRemovalRow would lock the tenant after the domain,
+// and could deadlock with a transaction that uses the opposite order.
 func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (ports.DomainRemoval, error) {
 	var removal ports.DomainRemoval
 	err := s.inTransaction(ctx, "begin removal of domain", func(ctx context.Context, tx bun.IDB) error {
@@ -156,17 +157,17 @@ func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, 
 		if err != nil {
 			return err
 		}
-		removedDomain := forgottenRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, ForgottenAt: storedTime(at)}
-		result, err := tx.NewInsert().Model(&removedDomain).On("CONFLICT (account_id, tenant_id, name) DO UPDATE").
+		begun := domainRemovalRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, RemovalAt: storedTime(at)}
+		result, err := tx.NewInsert().Model(&begun).On("CONFLICT (account_id, tenant_id, name) DO UPDATE").
 			Set("forgotten_at = EXCLUDED.forgotten_at").Where("fd.forgotten_at <= ?", storedTime(at.Add(-domain.RemovalRepeatWindow))).Exec(ctx)
 		if err != nil {
 			return err
 		}
-		inserted, err := result.RowsAffected()
+		storedRows, err := result.RowsAffected()
 		if err != nil {
 			return err
 		}
-		if inserted == 0 {
+		if storedRows == 0 {
 			removal = ports.DomainRemoval{Repeated: true, MayBeNew: !merged.Observed.Change.IsZero()}
 			return nil
 		}
@@ -179,7 +180,7 @@ func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, 
 // CancelDomainRemoval implements ports.Removals.
 func (s *Store) CancelDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) error {
 	return s.db.RunWrite(ctx, "cancel removal of domain", func(ctx context.Context, db bun.IDB) error {
-		_, err := db.NewDelete().Model((*forgottenRow)(nil)).Where("account_id = ?", accountKey(owner)).
+		_, err := db.NewDelete().Model((*domainRemovalRow)(nil)).Where("account_id = ?", accountKey(owner)).
 			Where("tenant_id = ?", ident.ParseOrZero(d.TenantID)).Where("name = ?", storedText(d.Name)).
 			Where("forgotten_at = ?", storedTime(at)).Exec(ctx)
 		return err
@@ -204,8 +205,8 @@ func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d doma
 		if err := s.deleteDomains(ctx, tx, row.AccountID, []domain.Domain{row.domain()}); err != nil {
 			return err
 		}
-		forgotten := forgottenRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, ForgottenAt: storedTime(now)}
-		_, err = tx.NewInsert().Model(&forgotten).On("CONFLICT (account_id, tenant_id, name) DO UPDATE").
+		removal := domainRemovalRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, RemovalAt: storedTime(now)}
+		_, err = tx.NewInsert().Model(&removal).On("CONFLICT (account_id, tenant_id, name) DO UPDATE").
 			Set("forgotten_at = EXCLUDED.forgotten_at").Exec(ctx)
 		if err != nil {
 			return err
@@ -214,11 +215,11 @@ func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d doma
 	})
 }
 
-// leaveOutRemovedDomains deletes the removed domains of a tenant from found. found contains only
-// domains without a row.
+// leaveOutRemovedDomains deletes from found the domains that have a domainRemovalRow. found must
+// not contain domains that have a row in the table domains.
 func leaveOutRemovedDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform) error {
 	var names []string
-	err := tx.NewSelect().Model((*forgottenRow)(nil)).Column("name").Where("fd.account_id = ?", t.AccountID).
+	err := tx.NewSelect().Model((*domainRemovalRow)(nil)).Column("name").Where("fd.account_id = ?", t.AccountID).
 		Where("fd.tenant_id = ?", t.ID).Scan(ctx, &names)
 	for _, name := range names {
 		delete(found, name)
@@ -257,7 +258,7 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 			return err
 		}
 		row.TenantGUID = t.GUID
-		if err := s.dropMailbox(ctx, tx, t, state, row, now); err != nil {
+		if err := s.deleteOrMarkMissing(ctx, tx, t, state, row, now); err != nil {
 			return err
 		}
 		if m.ObjectID != "" {
@@ -272,9 +273,10 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 	})
 }
 
-// dropMailbox deletes a mailbox and records its unblock. A mailbox with an intended block is hidden
-// instead of deleted, because only an enforcement pass can find out whether the mailbox is blocked.
-func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
+// deleteOrMarkMissing deletes a mailbox. If the mailbox was blocked, it also records the unblock.
+// It only marks the mailbox as missing if a block is intended, because only an enforcement pass can
+// find out whether the platform blocks the mailbox.
+func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
 	deletable, unblocks, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.DiscoveryResult{Began: now, At: now})
 	if err != nil {
 		return err
@@ -285,9 +287,9 @@ func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state 
 			return err
 		}
 		before := stored[row.ID].ofMailbox(row.mailbox())
-		hidden := before
-		hidden.MissingSince, hidden.Observed.Account = now, now
-		return saveMailboxes(ctx, tx, t.AccountID, change[mailbox.Mailbox]{before, hidden})
+		missing := before
+		missing.MissingSince, missing.Observed.Account = now, now
+		return saveMailboxes(ctx, tx, t.AccountID, change[mailbox.Mailbox]{before, missing})
 	}
 	if err := s.deleteMailboxes(ctx, tx, t.AccountID, deletable, event.MailboxRemoved); err != nil {
 		return err
@@ -295,8 +297,9 @@ func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state 
 	return recordEvents(ctx, tx, t.AccountID, unblocks)
 }
 
-// leaveOutRemovedMailboxes deletes from found the mailboxes of a tenant that were removed shortly
-// before the discovery began. It also deletes the records of earlier removals.
+// leaveOutRemovedMailboxes deletes from found the mailboxes of a tenant that were removed less than
+// observation.ReplicaLag before the discovery began, or later. It also deletes the records of
+// earlier removals.
 func leaveOutRemovedMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, began time.Time) error {
 	since := storedTime(began.Add(-observation.ReplicaLag))
 	_, err := tx.NewDelete().Model((*removedMailboxRow)(nil)).Where("rm.account_id = ?", t.AccountID).

@@ -21,7 +21,7 @@ func execSQL(t testing.TB, s *Store, statement string, args ...any) {
 
 // TestPlansAreSeeded checks that the plans in core match the plans in the database.
 func TestPlansAreSeeded(t *testing.T) {
-	s := migratedStore(t, Memory)
+	s := migratedStore(t, MemoryURL)
 	var rows []struct {
 		Name         string
 		TenantSlots  int
@@ -47,7 +47,7 @@ func TestPlansAreSeeded(t *testing.T) {
 // tables.
 func TestPrimaryKeysBeginWithAccount(t *testing.T) {
 	exceptions := []string{"api_keys", "api_key_uses", "api_key_bounds", "api_key_old_secrets", "tenant_holders", "plans", "schema_release"}
-	s := migratedStore(t, Memory)
+	s := migratedStore(t, MemoryURL)
 	for _, table := range tables(t, s) {
 		var key string
 		err := s.db.NewSelect().TableExpr("pragma_table_info(?)", table).Column("name").Where("pk = 1").Scan(t.Context(), &key)

@@ -37,7 +37,8 @@ type blockReasonRow struct {
 	DecidedAt  time.Time
 }
 
-// intentRow is a change that an enforcement pass is about to make at the platform.
+// intentRow is a change that an enforcement pass makes at the platform. The row exists until the
+// outcome of the change is known.
 type intentRow struct {
 	bun.BaseModel `bun:"table:send_intents,alias:si"`
 
@@ -200,7 +201,7 @@ func deleteOrphanRules(ctx context.Context, tx bun.IDB, state sendTenantRow, sco
 	return err
 }
 
-// blockReasons returns the reason for each blocked mailbox, keyed by mailbox id.
+// blockReasons returns the stored reasons of the blocked mailboxes, keyed by mailbox id.
 func blockReasons(ctx context.Context, tx bun.IDB, owner string, mailboxes []mailboxRow) (map[string]blockReasonRow, error) {
 	reasons := map[string]blockReasonRow{}
 	var blocked []string

@@ -21,7 +21,7 @@ import (
 )
 
 // dayCountRow is the number of messages that a mailbox sent on a day. Final counts the messages
-// before the tenant's mark (see retiredMark), and Recent the later messages.
+// before the tenant's mark (see earlierMark), and Recent the later messages.
 type dayCountRow struct {
 	bun.BaseModel `bun:"table:mailbox_sends,alias:ms"`
 
@@ -30,8 +30,8 @@ type dayCountRow struct {
 	DayStart  time.Time
 	Final     int `bun:"settled"`
 	Recent    int
-	// CountedAt is the time of the reading that last changed or completed the count. If it is the
-	// start of the day, the count is partial.
+	// CountedAt is the time of the reading that last changed or completed the count. For a partial
+	// count it is the start of the day.
 	CountedAt time.Time
 }
 
@@ -39,7 +39,8 @@ func (r dayCountRow) count() sendlimit.Count {
 	return sendlimit.Count{Day: r.DayStart.UTC(), Final: r.Final, Recent: r.Recent, Partial: !r.CountedAt.After(r.DayStart)}
 }
 
-// countRetention is how long a count is kept after the last reading that can change it.
+// countRetention: a count is deleted when its day began more than countRetention before the mark
+// that earlierMark returns.
 const countRetention = 48 * time.Hour
 
 // CountedMailboxes implements ports.TenantClaims.
@@ -99,20 +100,20 @@ func (s *Store) SaveCounts(ctx context.Context, claim ports.TenantClaim, c ports
 		if err := saveDayCounts(ctx, tx, state, mailboxIDs, c); err != nil {
 			return err
 		}
-		obsolete, newDay := retiredMark(claim.Mark, c.Mark)
+		mark, newDay := earlierMark(claim.Mark, c.Mark)
 		if !newDay {
 			return nil
 		}
-		return deleteDayCounts(ctx, tx, state.AccountID, state.TenantID, obsolete.Add(-countRetention))
+		return deleteDayCounts(ctx, tx, state.AccountID, state.TenantID, mark.Add(-countRetention))
 	})
 }
 
-// retiredMark returns the earlier mark of two successive enforcement passes. A mark is the time up
+// earlierMark returns the earlier mark of two successive enforcement passes. A mark is the time up
 // to which the counts of a tenant are final. Counts of days before this mark can no longer change.
 // The later mark may be wrong, because the clock of one pass may be fast. newDay is true if the
 // marks are on different days in UTC. The caller deletes old counts only then, because once a day
 // is often enough.
-func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
+func earlierMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
 		return mark, false
 	}
@@ -216,7 +217,7 @@ func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id ten
 	})
 }
 
-// sendingRow is a tenant joined with one of its counted mailboxes.
+// sendingRow is a tenant left-joined with one of its counted mailboxes.
 type sendingRow struct {
 	TimeZone     string
 	Paid         int
@@ -254,7 +255,7 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 	first := rows[0]
 	timeZone, err := sendlimit.TimeZone(cmp.Or(first.TimeZone, sendlimit.DefaultTimeZone))
 	if err != nil {
-		return tenant.Sending{}, fmt.Errorf("the tenant's day: %w", err)
+		return tenant.Sending{}, fmt.Errorf("the tenant's time zone: %w", err)
 	}
 	sending := tenant.Sending{Licenses: tenant.Licenses{Paid: first.Paid, Trial: first.Trial, RecipientLimit: first.Recipients}, LicensesAt: first.ReadAt.UTC()}
 	today := sendlimit.DayOf(now, timeZone)
@@ -280,9 +281,9 @@ const (
 	// limitedTenant is the condition that a tenant has a limit in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
 		"AND sp.daily_send_limit IS NOT NULL AND " + domainOfPolicy + ")"
-	// countedAt is when a tenant's mailboxes were counted. All mailboxes of a tenant are counted at
-	// the same time. A time in the future can only come from clock skew, so such a tenant counts as
-	// lagging.
+	// countedAt is when a tenant's mailboxes were last counted. All mailboxes of a tenant are
+	// counted at the same time. A time in the future can only come from clock skew, so such a
+	// tenant counts as lagging.
 	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + mailboxOfTenant + ")"
 	// maxMarkLag is the maximum age of the mark of a tenant that is counted regularly (see
 	// ports.TenantClaim). It is longer than a day with a clock change. The mark is used for tenants
@@ -316,7 +317,8 @@ func (s *Store) SendHealth(ctx context.Context, now, laggingBefore time.Time) (h
 	return health, err
 }
 
-// longestDue sets h.OldestDue to the time when the tenant that has waited longest became due.
+// longestDue sets h.OldestDue to the time when the due tenant that has waited longest began to wait
+// (see waitsSince).
 func longestDue(ctx context.Context, s *Store, tx bun.IDB, now time.Time, h *ports.SendHealth) error {
 	var due []time.Time
 	err := enforceable(tx.NewSelect()).ColumnExpr(waitsSince+" AS since").

@@ -128,7 +128,7 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 }
 
 // deletePolicies runs q, which deletes policies of a tenant, and emits the events of the deleted
-// policies. It returns their number. It leaves out policies whose domain was deleted (see
+// policies. It returns their number. It does not delete policies whose domain was deleted (see
 // emitEndedPolicies).
 func deletePolicies(ctx context.Context, id tenant.GUID, q *bun.DeleteQuery) (int, error) {
 	var deleted []policyRow
@@ -216,9 +216,9 @@ func (s *Store) lockPolicy(ctx context.Context, tx bun.IDB, owner, id string) (s
 	return row.policy(row.TenantGUID), err
 }
 
-// scopesOfTenant selects the scopes of the policies and blocks of a tenant, and the names of its
+// tenantScopesRead selects the scopes of the policies and blocks of a tenant, and the names of its
 // orphan rules.
-func scopesOfTenant(db *bun.DB) *database.PreparedRead {
+func tenantScopesRead(db *bun.DB) *database.PreparedRead {
 	owner, guid := database.PreparedArg, database.PreparedArg2
 	scopesAndRules := db.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.tenant_id, sp.scope, NULL AS orphan_rule").
 		Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantByGUID, owner, guid).
@@ -236,7 +236,7 @@ func (s *Store) ScopesWithRules(ctx context.Context, owner access.AccountID, id 
 	var rows []scopeOrRule
 	err := s.db.RunRead(ctx, "list scopes with rules", func(ctx context.Context, _ bun.IDB) error {
 		rows = nil
-		return s.db.ReadPrepared(ctx, s.scopesOfTenant, func(r database.Row) error {
+		return s.db.ReadPrepared(ctx, s.tenantScopesRead, func(r database.Row) error {
 			var row scopeOrRule
 			err := r.Scan(&row.Scope, &row.OrphanRule)
 			rows = append(rows, row)

@@ -79,7 +79,7 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 		if err := savePendingConnection(ctx, tx, connection); err != nil {
 			return err
 		}
-		if err := expireSessions(ctx, tx, row, staleBefore); err != nil {
+		if err := expireUnopenedSession(ctx, tx, row, staleBefore); err != nil {
 			return err
 		}
 		// If sessions begin concurrently, the unique index admits one of them.
@@ -88,10 +88,10 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 	})
 }
 
-// expireSessions expires the pending session of the mailbox, which would block the new session. It
-// expires the session only if the session's link was not returned to the caller. The session must
-// also have expired, or have begun before staleBefore.
-func expireSessions(ctx context.Context, tx bun.IDB, newSession sessionRow, staleBefore time.Time) error {
+// expireUnopenedSession expires the pending session of the mailbox, which would block the new
+// session. It expires the session only if the session's link was not returned to the caller. The
+// session must also have expired, or have begun before staleBefore.
+func expireUnopenedSession(ctx context.Context, tx bun.IDB, newSession sessionRow, staleBefore time.Time) error {
 	_, err := updatePendingSession(tx, newSession.AccountID, newSession.IntegrationID, newSession.MailboxID).
 		Set("status = ?", string(integration.SessionExpired)).Where("NOT os.opened").
 		Where("(os.expires_at <= ? OR os.created_at < ?)", newSession.CreatedAt, storedTime(staleBefore)).Exec(ctx)

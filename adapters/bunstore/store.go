@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package bunstore implements the store ports on PostgreSQL and SQLite, with the bun query builder.
-// One Store implements every store port. Most methods are one statement or one transaction. A
-// statement names the owner, which is the account to which the rows belong.
+// One Store implements every store port. Most methods are one statement or one transaction. Each
+// statement names the owner, which is the account for which the statement runs.
 // TestEveryStatementNamesTheOwner lists the exceptions, such as sweeps of all accounts.
 //
-// Start reading at Open and inTransaction in store.go, then one resource such as domains.go. Row
-// types and helpers are in the same file as the queries that use them. Package database, below this
-// one, runs the statements.
+// Start reading at Open and inTransaction in store.go, then one resource such as domains.go. A row
+// type is in the same file as most queries that use it. Package database runs the statements.
 //
 //	store.go              Options, Store, Open, inTransaction
 //	accounts.go           accounts: create, change, suspend, close
 //	apikeys.go            API keys and account members
 //	keybounds.go          bounds of API keys, and the rows that are visible to a key with bounds
 //	audit.go              the operators' own log, and the chain of audit entries of each account
-//	auditacts.go          ports.Act: stored with a request's change, ended with the response
+//	auditacts.go          acts of requests (see ports.Act), from which audit entries are made
 //	idempotency.go        Idempotency-Key records, their leases and stored answers
 //	connectflows.go       consent flows that connect a tenant, connect sessions, account settings
-//	tenants.go            tenants, attaching, managed assignments
-//	domains.go            domains, reservations, stale DNS checks
-//	mailboxes.go          mailboxes and reservations
-//	discovery.go          merging the platform's lists into domains and mailboxes
+//	tenants.go            tenants: attach, assign to an account, withdraw
+//	domains.go            domains, their reservations, finding domains whose DNS must be read
+//	mailboxes.go          mailboxes and their reservations
+//	discovery.go          merging the platform's lists into stored domains and mailboxes
 //	observations.go       when objects were last observed, and merging observations
 //	removals.go           removing tenants, domains, mailboxes and policies
 //	dnsconnections.go     connections to DNS providers
-//	dnswrites.go          records written through a connection to a DNS provider
+//	dnswrites.go          changes of DNS zones, the values that tenantry wrote, undoing a run
 //	dnsruns.go            provisioning runs and jobs
 //	integrations.go       integrations with sending platforms, and saving their refreshes
 //	connections.go        mailbox connections to an integration
@@ -35,7 +34,7 @@
 //	sendblocks.go         blocked mailboxes, block reasons, intents
 //	enforcementevents.go  enforcement events, and their numbers per hour and day
 //	events.go             the event log of each account
-//	changes.go            events of changed objects and readiness, and deleting domains and mailboxes
+//	changes.go            events of changed objects, of runs and of readiness; deleting objects
 //	webhooks.go           webhooks and their positions in the event log
 //	webhookfanout.go      adding deliveries for new events, claiming due deliveries
 //	webhookdeliveries.go  deliveries of events to webhooks: rows, results, lists
@@ -59,8 +58,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Memory is the URL of a new SQLite database that is kept in memory until its Store is closed.
-const Memory = database.Memory
+// MemoryURL is the URL of a new SQLite database that is kept in memory until its Store is closed.
+const MemoryURL = database.MemoryURL
 
 // Options configures a Store. The zero value is valid.
 type Options struct {
@@ -68,9 +67,9 @@ type Options struct {
 	// MaxConns and Synchronous are passed to database.Open (see database.Options).
 	MaxConns    int
 	Synchronous string
-	// Operator is the name that audit events record for changes made through this Store.
+	// Operator is the name of the operator in the audit events that this Store records.
 	Operator string
-	// Now returns the time of new events. The default is time.Now.
+	// Now returns the time of new events and audit entries. The default is time.Now.
 	Now func() time.Time
 	// AllowNoSMTPAuth is true if the operator accepts tenants without SMTP AUTH. The readiness in
 	// events then does not require SMTP AUTH.
@@ -88,12 +87,14 @@ type Store struct {
 	now             func() time.Time
 	requireSMTPAuth bool
 	eventsLogged    chan struct{} // see EventsLogged
-	callerByHash    *database.PreparedRead
-	callerByOldHash *database.PreparedRead
-	tenantsOfOwner  *database.PreparedRead
-	tenantOfOwner   *database.PreparedRead
-	domainByID      *database.PreparedRead
-	scopesOfTenant  *database.PreparedRead
+
+	// Functions of the same names prepare these reads.
+	callerBySecretRead    *database.PreparedRead
+	callerByOldSecretRead *database.PreparedRead
+	tenantListRead        *database.PreparedRead
+	tenantRead            *database.PreparedRead
+	domainRead            *database.PreparedRead
+	tenantScopesRead      *database.PreparedRead
 }
 
 var _ interface {
@@ -130,8 +131,8 @@ var _ interface {
 	ports.Idempotency
 } = (*Store)(nil)
 
-// Open connects to sqlite:///path, Memory or postgres://… It does not migrate the schema. It fails
-// with database.ErrTooOld if the schema requires a newer release.
+// Open connects to sqlite:///path, MemoryURL or postgres://… It does not migrate the schema. It
+// fails with database.ErrTooOld if the schema requires a newer release.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return open(ctx, url, o)
 }
@@ -145,8 +146,8 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	}
 	s := &Store{
 		db: db, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, requireSMTPAuth: !o.AllowNoSMTPAuth,
-		eventsLogged: make(chan struct{}, 1), callerByHash: callerByHash(db.DB), callerByOldHash: callerByOldHash(db.DB),
-		tenantsOfOwner: tenantsOfOwner(db.DB), tenantOfOwner: tenantOfOwner(db.DB), domainByID: domainByID(db.DB), scopesOfTenant: scopesOfTenant(db.DB),
+		eventsLogged: make(chan struct{}, 1), callerBySecretRead: callerBySecretRead(db.DB), callerByOldSecretRead: callerByOldSecretRead(db.DB),
+		tenantListRead: tenantListRead(db.DB), tenantRead: tenantRead(db.DB), domainRead: domainRead(db.DB), tenantScopesRead: tenantScopesRead(db.DB),
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -164,16 +165,19 @@ func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
 // schema requires a newer release.
 func (s *Store) Migrate(ctx context.Context) error { return s.db.Migrate(ctx) }
 
-// Pending returns the names of the migrations that this release has and the database lacks.
-func (s *Store) Pending(ctx context.Context) ([]string, error) { return s.db.Pending(ctx) }
+// PendingMigrations returns the names of the migrations that this release has and the database
+// lacks.
+func (s *Store) PendingMigrations(ctx context.Context) ([]string, error) {
+	return s.db.PendingMigrations(ctx)
+}
 
-// inTransaction runs work in one transaction. After work, the transaction stores the events that
-// work emitted. Then it stores or ends the act of the request (see actRow), and stores the audit
-// entries. These steps are always the last steps, in this order.
+// inTransaction runs work in one transaction. If work succeeds, inTransaction stores the events
+// that work emitted. Then it stores or ends the act of the request (see actRow), and stores the
+// audit entries. These steps are always the last steps of the transaction, in this order.
 //
-// If work succeeds and has changed rows, inTransaction records a change in the ports.Effects of
-// ctx. It does so even if the commit fails, because the outcome of a failed commit is unknown. It
-// records a stored answer only if the commit succeeds.
+// If all steps succeed and have changed rows, inTransaction records a change in the ports.Effects
+// of ctx. It does so even if the commit fails, because the outcome of a failed commit is unknown.
+// It records a stored answer only if the commit succeeds.
 func (s *Store) inTransaction(ctx context.Context, operation string, work database.Func) error {
 	return s.db.RetryWrite(ctx, operation, func() error {
 		var effects ports.Effects
@@ -215,9 +219,9 @@ type changeHook struct{}
 
 func (changeHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 
-// AfterQuery records a change for each INSERT, UPDATE and DELETE. It records nothing if the
-// database reports that the statement changed no row. A statement without a result counts as a
-// change: it returned rows, or its answer was lost.
+// AfterQuery records a change for each INSERT, UPDATE and DELETE, unless the statement is known to
+// have changed no row. A failed statement counts as a change, because the database may have
+// executed it before the answer was lost.
 func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	if !slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, event.Operation()) || errors.Is(event.Err, sql.ErrNoRows) {
 		return
@@ -240,8 +244,8 @@ func storedText(s string) string {
 // storedTime returns t in UTC, truncated to microseconds, which is the precision of both databases.
 func storedTime(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// sealedColumns maps each table that holds data encrypted with the keyset to the column of that
-// data.
+// sealedColumns maps each table with data that is encrypted with the keyset to a column of this
+// data. If a row has such data, the column is not NULL.
 var sealedColumns = map[string]string{
 	"connect_flows": "verifier", "idempotency_keys": "answer", "dns_connections": "credential",
 	"integrations": "credential", "webhooks": "secret",

@@ -39,9 +39,8 @@ func (r sendTenantRow) claim(guid string) ports.TenantClaim {
 	return ports.TenantClaim{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(guid), Epoch: r.Epoch, TimeZone: r.TimeZone, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
 }
 
-// These conditions join rows of one account. Each of them compares account ids. A statement without
-// that comparison would not fail, but would return rows of other accounts. Therefore each condition
-// is defined only here.
+// These constants join rows of one account. Each of them compares the account ids. A join without
+// this comparison would not fail, but could return rows of other accounts.
 const (
 	sendStateOfTenant = "LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id"
 	policyOfTenant    = "sp.account_id = t.account_id AND sp.tenant_id = t.id"
@@ -67,8 +66,8 @@ func isDueArgs(now time.Time) []any {
 	return []any{storedTime(now), storedTime(now.Add(sendlimit.MaxInterval + maxClockSkew))}
 }
 
-// enforceable restricts a query to tenants whose sent messages can be read. It also selects tenants
-// of suspended accounts, because their blocked mailboxes must still be unblocked.
+// enforceable makes a query select the tenants whose sent messages can be read. It does not exclude
+// tenants of suspended accounts, because their blocked mailboxes must still be unblocked.
 func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.TableExpr("tenants AS t").
 		Where("t.consent = ?", string(tenant.ConsentGranted)).Where("t.bootstrap = ?", string(tenant.BootstrapReady))
@@ -153,10 +152,10 @@ func updateClaimedTenant(db bun.IDB, claim ports.TenantClaim) *bun.UpdateQuery {
 		Where("st.tenant_id = "+tenantByGUID, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch)
 }
 
-// inTenantClaim runs work in one transaction if the claim is still valid, which means that the
-// epoch of the tenant is unchanged. claimValid is false if the claim is invalid or an error
-// occurred. inTenantClaim locks the row of the tenant, so that the tenant is not claimed again
-// before the transaction ends.
+// inTenantClaim runs work in one transaction if the claim is still valid. A claim is valid while
+// the epoch of the tenant is unchanged. claimValid is false if the claim is invalid or an error
+// occurred. inTenantClaim locks the sendTenantRow, so that the tenant is not claimed again before
+// the transaction ends.
 func (s *Store) inTenantClaim(ctx context.Context, operation string, claim ports.TenantClaim, work tenantClaimFunc) (claimValid bool, err error) {
 	return s.inTenantClaimLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		return s.lockTenantClaim(ctx, tx, claim, state)
@@ -170,11 +169,11 @@ func (s *Store) lockTenantClaim(ctx context.Context, tx bun.IDB, claim ports.Ten
 }
 
 // tenantClaimFunc is a function that inTenantClaim calls in its transaction. state is the locked
-// row of the tenant.
+// sendTenantRow.
 type tenantClaimFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
-// inTenantClaimLocking works like inTenantClaim, but calls lock to lock the tenant's row. lock must
-// return sql.ErrNoRows if the claim is invalid.
+// inTenantClaimLocking works like inTenantClaim, but calls lock to lock the sendTenantRow. lock
+// must return sql.ErrNoRows if the claim is invalid.
 func (s *Store) inTenantClaimLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work tenantClaimFunc) (claimValid bool, err error) {
 	err = s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
 		var state sendTenantRow
@@ -213,10 +212,10 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 	return row.claim(guid), err == nil, err
 }
 
-// lockSendState locks the enforcement state of a tenant. The query tenantID selects the tenant's
-// id. Call lockSendState before you change other rows of the tenant: enforcement passes also lock
-// this row first, so the two transactions do not deadlock. A tenant that was never claimed has no
-// row, and is due anyway.
+// lockSendState locks and returns the enforcement state of a tenant. The query tenantID selects the
+// tenant's id. A transaction that also locks mailboxes or policies of the tenant must call
+// lockSendState first. Enforcement passes use this order, so the transactions do not deadlock. For
+// a tenant without a sendTenantRow, lockSendState returns the zero value.
 func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, tenantID *bun.SelectQuery) (state sendTenantRow, err error) {
 	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", tenantID), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -226,9 +225,9 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, ten
 }
 
 // makeDue makes a tenant due at now, if its due time is later. A pass in progress may have read the
-// data before the caller's change. makeDue then sets a due time that is earlier than the due time
-// in the claim of the pass. ReleaseTenant keeps this earlier time, so the tenant is evaluated
-// again.
+// data before the caller's change. If there is one, makeDue sets a due time that is earlier than
+// the due time in the claim of the pass. ReleaseTenant keeps this earlier time, so the tenant is
+// evaluated again. A tenant without a sendTenantRow is due since its consent (see dueSince).
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
 	dueAt := storedTime(now)
 	if dueAt.After(state.DueAt) {

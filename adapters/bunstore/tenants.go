@@ -46,8 +46,8 @@ type tenantRow struct {
 	MailboxCount                int `bun:",scanonly"`
 }
 
-// tenantScanner reads the rows of tenantQuery, which most requests run. Bun is slower: for each row
-// it looks up the field of each column, and allocates memory.
+// tenantScanner reads rows of tenantQuery without bun, because most requests read such rows. Bun is
+// slower: for each row it looks up the field of each column, and allocates memory.
 type tenantScanner struct {
 	row        tenantRow
 	lastSyncAt *time.Time
@@ -117,15 +117,16 @@ func (r tenantRow) tenant() tenant.Tenant {
 	}
 }
 
-// ofTenant is the SQL condition that restricts the counts to one tenant of the owner.
-const ofTenant = " AND tenant_id = (SELECT id FROM tenants WHERE account_id = ? AND guid = ?)"
+// andTenantByGUID is the end of an SQL condition. It restricts the counts of tenantQuery to one
+// tenant of the owner.
+const andTenantByGUID = " AND tenant_id = (SELECT id FROM tenants WHERE account_id = ? AND guid = ?)"
 
 // tenantQuery selects the owner's tenants with their counts in one statement. If guid is not nil,
 // it selects only the tenant with this GUID.
 func tenantQuery(db bun.IDB, rows, owner, guid any) *bun.SelectQuery {
 	tenantCondition, args := "", []any{owner}
 	if guid != nil {
-		tenantCondition, args = ofTenant, []any{owner, owner, guid}
+		tenantCondition, args = andTenantByGUID, []any{owner, owner, guid}
 	}
 	mailboxArgs := append(args[:1:1], append([]any{listedStages}, args[1:]...)...)
 	q := db.NewSelect().Model(rows).ExcludeColumn("account_id").
@@ -157,25 +158,27 @@ func tenantNotFound() error {
 	return fault.FromStore(fault.TenantNotFound.With("the account holds no such tenant"))
 }
 
-func tenantsOfOwner(db *bun.DB) *database.PreparedRead {
+// tenantListRead selects the tenants of an owner, the latest consent first.
+func tenantListRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(tenantQuery(db, (*tenantRow)(nil), database.PreparedArg, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
 }
 
-func tenantOfOwner(db *bun.DB) *database.PreparedRead {
+// tenantRead selects one tenant by its owner and its GUID.
+func tenantRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(tenantQuery(db, (*tenantRow)(nil), database.PreparedArg, database.PreparedArg2))
 }
 
-// commonTenantCount is the number of tenants that most accounts do not exceed. For them the list is
-// allocated once.
-const commonTenantCount = 32
+// tenantListCapacity is the initial capacity of the list that Tenants returns. Most accounts have
+// at most this number of tenants.
+const tenantListCapacity = 32
 
 // Tenants implements ports.Tenants.
 func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
 	var tenants []tenant.Tenant
 	err := s.db.RunRead(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
-		tenants = make([]tenant.Tenant, 0, commonTenantCount)
+		tenants = make([]tenant.Tenant, 0, tenantListCapacity)
 		scanner := newTenantScanner()
-		return s.db.ReadPrepared(ctx, s.tenantsOfOwner, func(r database.Row) error {
+		return s.db.ReadPrepared(ctx, s.tenantListRead, func(r database.Row) error {
 			t, err := scanner.scan(r)
 			if isVisible(ctx, t.GUID) {
 				tenants = append(tenants, t)
@@ -191,7 +194,7 @@ func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GU
 	var found tenant.Tenant
 	err := s.db.RunRead(ctx, "find tenant", func(ctx context.Context, _ bun.IDB) error {
 		found = tenant.Tenant{}
-		err := s.db.ReadPrepared(ctx, s.tenantOfOwner, func(r database.Row) (err error) {
+		err := s.db.ReadPrepared(ctx, s.tenantRead, func(r database.Row) (err error) {
 			found, err = newTenantScanner().scan(r)
 			return err
 		}, accountKey(owner), ident.ParseOrZero(string(id)))
@@ -235,7 +238,7 @@ func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) 
 }
 
 // Attach implements ports.Tenants. It holds the account's lock while it reads the plan, counts the
-// tenants and claims a slot. If several accounts attach the same tenant, the primary key of
+// tenants and stores the tenant. If several accounts attach the same tenant, the primary key of
 // tenant_holders admits one of them. sessionIDs are the connect sessions that Attach marks as
 // connected.
 func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessionIDs ...string) (tenant.Tenant, error) {
@@ -257,11 +260,11 @@ func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Ten
 			return err
 		}
 		if !renewed {
-			if err := claimSlot(ctx, tx, row, account); err != nil {
+			if err := insertTenant(ctx, tx, row, account); err != nil {
 				return err
 			}
 		}
-		if err := connectSessions(ctx, tx, row.AccountID, row.GUID, sessionIDs); err != nil {
+		if err := markSessionsConnected(ctx, tx, row.AccountID, row.GUID, sessionIDs); err != nil {
 			return err
 		}
 		if attached, err = selectTenant(ctx, tx, row.AccountID, row.GUID); err != nil {
@@ -310,10 +313,10 @@ func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bo
 	return true, s.mergeTenant(ctx, tx, row.AccountID, stored)
 }
 
-// claimSlot stores a new tenant of an account. It fails if the account has no free tenant slot, or
-// if an account already holds the tenant. The caller has read the account while it held the
-// account's lock.
-func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, account access.Account) error {
+// insertTenant stores a new tenant of an account. It fails if the account has no free tenant slot,
+// or if an account already holds the tenant. The caller must hold the lock of the account, and must
+// have read account after it acquired the lock.
+func insertTenant(ctx context.Context, tx bun.IDB, row tenantRow, account access.Account) error {
 	if err := account.CheckMayAttach(account.TenantCount); err != nil {
 		return err
 	}
@@ -331,8 +334,8 @@ func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, account access.Ac
 	return err
 }
 
-// Assigned implements ports.Assignments.
-func (s *Store) Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
+// AccountOfManagedTenant implements ports.Assignments.
+func (s *Store) AccountOfManagedTenant(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
 	var row tenantRow
 	err := s.db.RunRead(ctx, "find assigned tenant", func(ctx context.Context, db bun.IDB) error {
 		return orNotAssigned(assignedTenant(db, &row, id).Scan(ctx))

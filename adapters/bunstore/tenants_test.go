@@ -424,7 +424,7 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 // TestInventedFlowDoesNotWaitForWriters checks that the store refuses an unknown flow without a
 // write. Otherwise forged requests would delay the writes of real requests.
 func TestInventedFlowDoesNotWaitForWriters(t *testing.T) {
-	s := migratedStore(t, Memory)
+	s := migratedStore(t, MemoryURL)
 	flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 	release := holdWriteSlot(t, s)
 	_, err := s.TakeFlow(t.Context(), [32]byte{9}, [32]byte{}, ports.FlowStarted, ports.FlowSigningIn, now)

@@ -162,7 +162,7 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 				return err
 			}
 		}
-		withDue, err := s.webhooksWithDue(ctx, tx, convertAll(byWebhook, func(r webhookResult) webhookKey { return r.webhookKey }), now)
+		withDue, err := s.webhooksWithDueDeliveries(ctx, tx, convertAll(byWebhook, func(r webhookResult) webhookKey { return r.webhookKey }), now)
 		results = convertAll(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
 			return ports.SavedDelivery{Saved: saved[ident.ParseOrZero(d.ID)], HasDue: withDue[ident.ParseOrZero(d.WebhookID)]}
 		})
@@ -229,9 +229,9 @@ func updateWebhookStatus(ctx context.Context, tx bun.IDB, hook webhookRow, tried
 	return failPendingDeliveries(ctx, tx, hook.AccountID, hook.ID, reason)
 }
 
-// webhooksWithDue returns the ids of the webhooks that have due deliveries without an unexpired
-// lease.
-func (s *Store) webhooksWithDue(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]bool, error) {
+// webhooksWithDueDeliveries returns the ids of the webhooks that have due deliveries without an
+// unexpired lease.
+func (s *Store) webhooksWithDueDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]bool, error) {
 	dueQuery := tx.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("1").Where("wd.account_id = k.account_id").
 		Where("wd.webhook_id = k.webhook_id").Where("wd.status = ?", string(webhook.Pending)).
 		Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.clock())

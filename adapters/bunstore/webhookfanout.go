@@ -82,7 +82,7 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 	return result, nil
 }
 
-// webhookPosition is a webhook, and the sequence number up to which its events are read.
+// webhookPosition is a webhook, and the sequence number up to which the fan-out reads its events.
 type webhookPosition struct {
 	webhookKey `bun:",extend"`
 	Reached    int64
@@ -101,8 +101,8 @@ type logSpan struct {
 
 // spansOf returns the spans of events that the webhooks get next, and the webhooks' new positions.
 // A span has at most limit events. The first span of an account begins at the account's lowest
-// position. A webhook whose position is after the current span begins the next span. A webhook that
-// lags far behind therefore does not delay the account's other webhooks.
+// position. A webhook whose position is at or after the end of the current span begins the next
+// span. A webhook that lags far behind therefore does not delay the account's other webhooks.
 func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan, positions []webhookPosition) {
 	logByAccount := map[string]eventLogRow{}
 	for _, log := range logs {
@@ -188,16 +188,16 @@ const insertBatch = 500
 // lease.
 func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliveryRow, lease time.Duration) error {
 	slices.SortStableFunc(rows, func(a, b deliveryRow) int { return cmp.Compare(b.Epoch, a.Epoch) })
-	unclaimed := slices.IndexFunc(rows, func(r deliveryRow) bool { return r.Epoch == 0 })
-	if unclaimed < 0 {
-		unclaimed = len(rows)
+	firstUnclaimed := slices.IndexFunc(rows, func(r deliveryRow) bool { return r.Epoch == 0 })
+	if firstUnclaimed < 0 {
+		firstUnclaimed = len(rows)
 	}
-	for chunk := range slices.Chunk(rows[:unclaimed], insertBatch) {
+	for chunk := range slices.Chunk(rows[:firstUnclaimed], insertBatch) {
 		if _, err := tx.NewInsert().Model(&chunk).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).Exec(ctx); err != nil {
 			return err
 		}
 	}
-	for chunk := range slices.Chunk(rows[unclaimed:], insertBatch) {
+	for chunk := range slices.Chunk(rows[firstUnclaimed:], insertBatch) {
 		if _, err := tx.NewInsert().Model(&chunk).Exec(ctx); err != nil {
 			return err
 		}
@@ -223,14 +223,14 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 		if err != nil {
 			return err
 		}
-		open, err := s.openDeliveries(ctx, tx, keys, now)
+		unclaimed, err := s.unclaimedDeliveries(ctx, tx, keys, now)
 		if err != nil {
 			return err
 		}
 		standings, slots := map[string]webhook.Standing{}, slots // a copy: each attempt of the transaction begins with all slots
 		var picked []deliveryKey
 		for _, hook := range hooks {
-			w, pending := hook.webhook(), open[hook.ID]
+			w, pending := hook.webhook(), unclaimed[hook.ID]
 			standing := slots.Standing(w)
 			dueIDs := strings.Fields(pending.Due)
 			// Due deliveries beyond this maximum are claimed when a try in progress has finished.
@@ -258,8 +258,9 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 	return claimed, nil
 }
 
-// lockAvailableWebhooks locks the enabled webhooks of active accounts, without waiting. It also
-// returns the webhooks that another transaction has locked.
+// lockAvailableWebhooks locks the webhooks with these keys, without waiting. It omits webhooks that
+// are not enabled or whose account is not active. It also returns the webhooks that another
+// transaction has locked.
 func (s *Store) lockAvailableWebhooks(ctx context.Context, tx bun.IDB, keys []webhookKey) (free []webhookRow, locked []ports.DueWebhook, err error) {
 	enabled := func(hooks *[]webhookRow) *bun.SelectQuery {
 		return selectByKeys(tx.NewSelect().With("k", tx.NewValues(&keys)).Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")), hooks)
@@ -284,17 +285,18 @@ type deliveryKey struct {
 	ID        string `bun:"type:uuid"`
 }
 
-// openRow holds the first due deliveries of a webhook that have no unexpired lease. It also holds
-// the time of the earliest try that is not due yet.
-type openRow struct {
+// unclaimedRow holds the first due deliveries of a webhook that have no unexpired lease. It also
+// holds the time of the earliest try that is not due yet.
+type unclaimedRow struct {
 	WebhookID string
 	Due       string    `bun:",nullzero"` // ids, with a space between them
 	Next      time.Time `bun:",nullzero"`
 }
 
-// openDeliveries finds, for each webhook, the pending deliveries that have no unexpired lease. For
-// each webhook it reads only the beginning of an index, so a long backlog does not make it slower.
-func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]openRow, error) {
+// unclaimedDeliveries finds, for each webhook, the pending deliveries that have no unexpired lease.
+// For each webhook it reads only the beginning of an index, so a long backlog does not make it
+// slower.
+func (s *Store) unclaimedDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]unclaimedRow, error) {
 	pending := func(limit int64) *bun.SelectQuery {
 		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").Where("wd.account_id = k.account_id").Where("wd.webhook_id = k.webhook_id").
 			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).Order("wd.next_attempt_at", "wd.id").Limit(limit)
@@ -302,13 +304,13 @@ func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKe
 	dueQuery := tx.NewSelect().TableExpr("(?) AS d", pending(webhook.MaxConcurrent).Column("wd.id", "wd.next_attempt_at").Where("wd.next_attempt_at <= ?", storedTime(now))).
 		ColumnExpr("string_agg(CAST(d.id AS text), ' ' ORDER BY d.next_attempt_at, d.id)")
 	nextQuery := pending(1).Column("wd.next_attempt_at").Where("wd.next_attempt_at > ?", storedTime(now))
-	var rows []openRow
+	var rows []unclaimedRow
 	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").ColumnExpr("(?) AS due", dueQuery).ColumnExpr("(?) AS next", nextQuery).Scan(ctx, &rows)
-	open := make(map[string]openRow, len(rows))
+	unclaimed := make(map[string]unclaimedRow, len(rows))
 	for _, r := range rows {
-		open[r.WebhookID] = r
+		unclaimed[r.WebhookID] = r
 	}
-	return open, err
+	return unclaimed, err
 }
 
 // claimPicked claims the picked deliveries and returns them, the earliest due first.

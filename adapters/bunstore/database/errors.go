@@ -21,7 +21,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Translate replaces the drivers' errors by these errors, which are the same for both databases.
+// Translate wraps the drivers' errors with these errors, which are the same for both databases.
+// errPoolExhausted is an error of this package.
+//
 // ErrDuplicate and ErrMissingParent are retried like errConflict. The second attempt sees what a
 // concurrent transaction has added or deleted.
 var (
@@ -96,7 +98,7 @@ func postgresKind(code string) error {
 	return nil
 }
 
-// Forbidden reports whether the database user lacks the privilege for a statement.
+// Forbidden reports whether err says that the database user lacks the privilege for a statement.
 func Forbidden(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "42501"
@@ -118,7 +120,7 @@ func sqliteKind(code int) error {
 	return nil
 }
 
-// Unreachable reports whether the server does not answer.
+// Unreachable reports whether err says that the server does not answer.
 func Unreachable(err error) bool {
 	var network net.Error
 	var refused *pgconn.ConnectError

@@ -49,8 +49,9 @@ func (d *DB) Migrate(ctx context.Context) error {
 	})
 }
 
-// Pending returns the names of the migrations that this release has and the database lacks.
-func (d *DB) Pending(ctx context.Context) ([]string, error) {
+// PendingMigrations returns the names of the migrations that this release has and the database
+// lacks.
+func (d *DB) PendingMigrations(ctx context.Context) ([]string, error) {
 	m, err := d.migrator()
 	if err != nil {
 		return nil, err

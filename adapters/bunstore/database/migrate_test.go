@@ -16,12 +16,12 @@ func TestPendingListsMissingMigrations(t *testing.T) {
 		d, err := Open(t.Context(), url(t), Options{})
 		must(t, "open", err)
 		defer func() { _ = d.Close() }()
-		before, err := d.Pending(t.Context())
+		before, err := d.PendingMigrations(t.Context())
 		if err != nil || len(before) == 0 || !strings.HasSuffix(before[0], "_accounts") {
 			t.Fatalf("before: %v, %v", before, err)
 		}
 		must(t, "migrate", d.Migrate(t.Context()))
-		if after, err := d.Pending(t.Context()); err != nil || len(after) != 0 {
+		if after, err := d.PendingMigrations(t.Context()); err != nil || len(after) != 0 {
 			t.Fatalf("after: %v, %v", after, err)
 		}
 	})
@@ -68,7 +68,7 @@ func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 func TestConcurrentProcessesMigrateOnce(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		if address == Memory {
+		if address == MemoryURL {
 			return // a database in memory cannot be opened a second time
 		}
 		errs := make([]error, 4)
@@ -103,7 +103,7 @@ func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 		if err := d.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
 			t.Fatalf("migrate: %v", err)
 		}
-		if address == Memory {
+		if address == MemoryURL {
 			return
 		}
 		if _, err := Open(t.Context(), address, Options{}); err == nil || !strings.Contains(err.Error(), "newer tenantry") {

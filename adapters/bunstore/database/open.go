@@ -7,11 +7,11 @@
 // Start reading at Open, then transaction.go.
 //
 //	open.go         Options, DB, Open, the connections to both databases
-//	transaction.go  Run, Transaction, Snapshot: timeouts, retries, connection slots, row locks
+//	transaction.go  RunRead, RunWrite, Transaction, Snapshot: timeouts, retries, slots, row locks
 //	errors.go       the databases' errors translated into errors of this package
 //	prepared.go     prepared statements for the most frequent reads
 //	tracing.go      spans and the duration metric of each statement
-//	migrate.go      Migrate, Pending, the check of the schema's release
+//	migrate.go      Migrate, PendingMigrations, the check of the schema's release
 package database
 
 import (
@@ -40,15 +40,15 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Memory is the URL of a new SQLite database that is kept in memory until its DB is closed.
-const Memory = "sqlite::memory:"
+// MemoryURL is the URL of a new SQLite database that is kept in memory until its DB is closed.
+const MemoryURL = "sqlite::memory:"
 
 // Options configures a DB. The zero value is valid.
 type Options struct {
 	Log *slog.Logger
 	// MaxConns limits the number of connections. The default is 20 on PostgreSQL and 4 on SQLite.
-	// PostgreSQL needs at least 2, because the migration lock holds a connection. A Memory database
-	// always has 1.
+	// PostgreSQL needs at least 2, because the migration lock holds a connection. A database
+	// in memory always has 1.
 	MaxConns int
 	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits in
 	// a power failure, but not in a crash of the process. FULL does not lose commits.
@@ -87,9 +87,8 @@ type DB struct {
 	execMode pgx.QueryExecMode // how PostgreSQL's driver runs prepared reads
 }
 
-// Open connects to sqlite:///path, Memory or postgres://… It fails with ErrTooOld if the schema
-// requires a newer release. It does not migrate. hooks run for every statement, before the tracing
-// hook.
+// Open connects to sqlite:///path, MemoryURL or postgres://… It fails with ErrTooOld if the schema
+// requires a newer release. It does not migrate. hooks run for every statement.
 func Open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*DB, error) {
 	pool, err := OpenPool(url, o)
 	if err != nil {
@@ -135,8 +134,8 @@ func (d *DB) telemetryName() string {
 }
 
 // OpenPool returns a pool, which opens its connections when they are first needed. Its statements
-// have no hooks. It uses only the options MaxConns and Synchronous. It creates the file of a SQLite
-// database.
+// have no hooks. It uses only the options MaxConns and Synchronous. For SQLite, OpenPool creates
+// the file of the database.
 func OpenPool(url string, o Options) (*bun.DB, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	switch scheme {
@@ -165,7 +164,7 @@ const defaultSQLiteConns = 4
 
 func connectSQLite(raw string, o Options) (*bun.DB, error) {
 	path, ok := strings.CutPrefix(raw, "sqlite://")
-	inMemory := raw == Memory
+	inMemory := raw == MemoryURL
 	if !inMemory && (!ok || path == "") {
 		return nil, fmt.Errorf("open database: a SQLite URL is sqlite:///path")
 	}
@@ -187,8 +186,8 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 	return bun.NewDB(db, sqlitedialect.New()), nil
 }
 
-// sqliteDSN returns the address of a database file for the driver. Transactions take the write lock
-// when they begin, because SQLite cannot turn a reading transaction into a writing transaction
+// sqliteDSN returns the address of a SQLite database for the driver. Transactions take the write
+// lock when they begin, because SQLite cannot turn a reading transaction into a writing transaction
 // while a different transaction writes.
 func sqliteDSN(path string, inMemory bool, synchronous string) string {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {

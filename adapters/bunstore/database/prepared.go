@@ -19,7 +19,7 @@ import (
 
 // PreparedRead is a SELECT with constant text, in which $1 and $2 stand for the values. The
 // database parses and plans the text once per connection. Parsing and planning are most of the work
-// of a short read. Use it for reads that nearly every request makes.
+// of a short read. Use a PreparedRead for the most frequent reads.
 type PreparedRead struct {
 	text, table string
 

@@ -78,7 +78,7 @@ func TestRetryRepeatsTransientErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tries := 0
-			err := migratedDB(t, Memory).retry(t.Context(), "test", func() error {
+			err := migratedDB(t, MemoryURL).retry(t.Context(), "test", func() error {
 				tries++
 				if tries <= len(tt.errs) {
 					return tt.errs[tries-1]
@@ -98,7 +98,7 @@ func TestRetryRepeatsTransientErrors(t *testing.T) {
 func TestRetryStopsWhenContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tries := 0
-	err := migratedDB(t, Memory).retry(ctx, "test", func() error {
+	err := migratedDB(t, MemoryURL).retry(ctx, "test", func() error {
 		tries++
 		cancel()
 		return &pgconn.PgError{Code: "40001"}

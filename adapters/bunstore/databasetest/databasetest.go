@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// Memory is the URL of a new database in memory.
-const Memory = "sqlite::memory:"
+// MemoryURL is the URL of a new database in memory.
+const MemoryURL = "sqlite::memory:"
 
 // Kind is a kind of database that tests run on.
 type Kind struct {
@@ -32,7 +32,7 @@ type Kind struct {
 // connections can open.
 func Kinds() []Kind {
 	return []Kind{
-		{"sqlite-memory", func(testing.TB) string { return Memory }},
+		{"sqlite-memory", func(testing.TB) string { return MemoryURL }},
 		{"sqlite", NewFile},
 		{"postgres", NewSchema},
 	}
@@ -87,7 +87,7 @@ func closeShared() error {
 	return errors.Join(shared.db.Close(), testserver.DropDatabase(shared.url))
 }
 
-// NewFile returns the URL of a new SQLite file.
+// NewFile returns the URL of a SQLite database whose file does not exist yet.
 func NewFile(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(shared.dir, "*")

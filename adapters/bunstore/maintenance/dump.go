@@ -8,7 +8,7 @@
 //
 //	dump.go     Tables, TakeSnapshot: the rows of all tables at one moment
 //	load.go     Load: fills an empty database with the rows of a snapshot
-//	inspect.go  Inspect: read-only checks of a database
+//	inspect.go  Inspect: checks of a database that change nothing
 package maintenance
 
 import (
@@ -60,7 +60,7 @@ type Table struct {
 	Columns []Column
 }
 
-// Tables returns all tables, referenced tables first.
+// Tables returns all tables, each table after the tables that it references.
 func Tables(ctx context.Context, db bun.IDB) ([]Table, error) {
 	names, err := tableNames(ctx, db)
 	if err != nil {

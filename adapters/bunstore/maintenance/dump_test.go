@@ -50,7 +50,7 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 // TestRestoredTimesKeepTheirText checks that the text of times does not change, because SQLite
 // sorts times by their text.
 func TestRestoredTimesKeepTheirText(t *testing.T) {
-	source, target := migratedDB(t, database.Memory), migratedDB(t, database.Memory)
+	source, target := migratedDB(t, database.MemoryURL), migratedDB(t, database.MemoryURL)
 	addAccount(t, source)
 	must(t, "load", dump(t, source).load(t.Context(), target))
 	var texts [2]string
@@ -65,7 +65,7 @@ func TestRestoredTimesKeepTheirText(t *testing.T) {
 func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		if address == database.Memory {
+		if address == database.MemoryURL {
 			return // this database has only one connection
 		}
 		db := migratedDB(t, address)
@@ -89,7 +89,7 @@ func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 
 func TestFailedLoadStoresNothing(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		source := migratedDB(t, database.Memory)
+		source := migratedDB(t, database.MemoryURL)
 		addAccount(t, source)
 		valid := dump(t, source)
 		db := migratedDB(t, url(t))
@@ -115,12 +115,12 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 // migrations.
 func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		backup, db := dump(t, migratedDB(t, database.Memory)), migratedDB(t, url(t))
+		backup, db := dump(t, migratedDB(t, database.MemoryURL)), migratedDB(t, url(t))
 		lastIndex := len(backup.migrations) - 1
 		missing := backup.migrations[lastIndex]
 		backup.migrations = backup.migrations[:lastIndex]
 		must(t, "load", backup.load(t.Context(), db))
-		pending, err := db.Pending(t.Context())
+		pending, err := db.PendingMigrations(t.Context())
 		if err != nil || len(pending) != 1 || !strings.HasPrefix(pending[0], missing) {
 			t.Fatalf("pending: %v, %v", pending, err)
 		}
@@ -129,7 +129,7 @@ func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 }
 
 func TestUnknownMigrationsAreReported(t *testing.T) {
-	knownMigrations := dump(t, migratedDB(t, database.Memory)).migrations
+	knownMigrations := dump(t, migratedDB(t, database.MemoryURL)).migrations
 	got, err := UnknownMigrations(append(knownMigrations, "29990101000000"))
 	if err != nil || !slices.Equal(got, []string{"29990101000000"}) {
 		t.Fatalf("got %v, %v", got, err)

@@ -135,8 +135,8 @@ type Migrations struct {
 	InUse bool
 }
 
-// Migrations returns the migrations that the database has, the migrations that it lacks, and the
-// migrations that only a newer release has.
+// Migrations reads which migrations were applied to the database, and which release the database
+// requires.
 func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	var m Migrations
 	set := migrate.NewMigrations()
