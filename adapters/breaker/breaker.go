@@ -5,9 +5,10 @@
 // the provider. After a pause, one read tests whether the provider works again.
 //
 // A Breaker holds the circuits of one provider, one for each fault domain: a tenant, a credential,
-// or the provider as a whole. Breaker.Interceptor runs around each call (see plugins/wire). The
-// interceptor also counts the call against the provider's budgets, and records in ports.Effects
-// whether the provider was called. The .proto files in plugins/proto mark which methods are reads.
+// or the provider as a whole. The interceptor that Breaker.Interceptor returns runs around each
+// call (see plugins/wire). It also counts the call against the provider's budgets, and records in
+// ports.Effects whether the provider was called. The .proto files in plugins/proto mark which
+// methods are reads.
 //
 //   - breaker.go: Breaker, Options and the fault domains. Start here.
 //   - circuit.go: one circuit, and which outcomes count as failures.
@@ -30,9 +31,9 @@ type Options struct {
 	Log      *slog.Logger
 	// Failures is the number of consecutive failures that opens a circuit. The default is 5.
 	Failures int
-	// Window is the time in which failures are counted. The default is 2 minutes. A circuit opens
-	// after fewer consecutive failures if 2 × Failures calls failed in the window, and they are at
-	// least half of the calls in the window.
+	// Window is the time in which failures are counted. The default is 2 minutes. A circuit also
+	// opens if at least 2 × Failures calls failed in the window, and they are at least half of the
+	// calls in the window.
 	Window time.Duration
 	// OpenTime is how long a circuit stays open. The default is 30 seconds.
 	OpenTime time.Duration
@@ -80,11 +81,11 @@ func New(o Options) *Breaker { return &Breaker{newRegistry(o.orDefaults())} }
 
 // FaultDomain returns the fault domain whose circuit a call uses, and the fault domain whose
 // budgets the call uses.
-type FaultDomain func(ctx context.Context, c wire.Call) (circuit, budgetDomain string)
+type FaultDomain func(ctx context.Context, c wire.Call) (circuitDomain, budgetDomain string)
 
 // ByTenant gives each tenant of a mail platform its own circuit. Calls without a tenant share one
 // circuit, because all of them go to the platform's login host.
-func ByTenant(_ context.Context, c wire.Call) (circuit, budgetDomain string) {
+func ByTenant(_ context.Context, c wire.Call) (circuitDomain, budgetDomain string) {
 	domain := loginDomain
 	if id := c.Tenant(); id != "" {
 		domain = tenantDomain + id
@@ -94,7 +95,7 @@ func ByTenant(_ context.Context, c wire.Call) (circuit, budgetDomain string) {
 
 // ByCredential gives the credential with this fingerprint its own circuit.
 func ByCredential(fingerprint string) FaultDomain {
-	return func(context.Context, wire.Call) (circuit, budgetDomain string) {
+	return func(context.Context, wire.Call) (circuitDomain, budgetDomain string) {
 		return credentialDomain + fingerprint, credentialDomain + fingerprint
 	}
 }
@@ -103,7 +104,7 @@ func ByCredential(fingerprint string) FaultDomain {
 // call, the credential has its own server and therefore its own circuit. Each call counts against
 // the budgets of its credential.
 func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultDomain {
-	return func(ctx context.Context, _ wire.Call) (circuit, budgetDomain string) {
+	return func(ctx context.Context, _ wire.Call) (circuitDomain, budgetDomain string) {
 		if ownServer(ctx) {
 			return credentialDomain + fingerprint, credentialDomain + fingerprint
 		}
@@ -121,8 +122,8 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 // outcome.Throttled.
 func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
-		domain, budgetDomain := domainsOf(ctx, call)
-		c := b.circuits.circuit(domain)
+		circuitDomain, budgetDomain := domainsOf(ctx, call)
+		c := b.circuits.circuit(circuitDomain)
 		err := c.run(ctx, call, budgetDomain, next)
 		if !errors.Is(err, errReadFirst) {
 			return err
@@ -148,7 +149,7 @@ type Circuit struct {
 	// fingerprint. The part after the slash is customer data.
 	Domain string
 	State  State
-	// RetryIn is the time after which an open circuit sends a read.
+	// RetryIn is the time after which an open circuit sends a read. It is 0 for other circuits.
 	RetryIn time.Duration
 }
 

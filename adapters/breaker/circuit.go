@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// run returns these errors to gobreaker, instead of the error of the call.
+// The function that run passes to gobreaker returns these errors instead of the error of the call.
 var (
 	errFailed     = errors.New("the call failed")
 	errNoEvidence = errors.New("the call says nothing about the provider")
@@ -62,8 +62,8 @@ func newCircuit(domain string, options Options) *circuit {
 }
 
 // run sends the call if the circuit and the budgets of budgetDomain allow it. If the circuit is
-// half open, run does not send a write and returns errReadFirst. If a repetition of the API request
-// has taken over its work (see ports.Stopped), run returns service_unavailable.
+// half open, run does not send a write and returns errReadFirst. If a repeated API request has
+// taken over the work of this request (see ports.Stopped), run returns service_unavailable.
 func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, send func(context.Context) error) error {
 	if ports.Stopped(ctx) {
 		return fault.ServiceUnavailable.With("a different attempt has taken over this request")
@@ -149,7 +149,7 @@ func classify(ctx context.Context, call wire.Call, err error) error {
 	}
 }
 
-// refusal returns the error of a call that was not sent because the circuit is open.
+// refusal returns the error of a call that was not sent because the circuit is open or half open.
 func (c *circuit) refusal(wait time.Duration) error {
 	return &outcome.Error{
 		Kind: outcome.Down, Cause: "circuit_open", RetryAfter: wait,

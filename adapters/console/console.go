@@ -71,7 +71,8 @@ type answer struct {
 	data       any
 }
 
-// page runs one step of the flow and writes its answer, or an error page when the step fails.
+// page returns the handler of one step of the flow. The handler writes the answer of the step, or
+// an error page when the step fails. If method is set, the handler refuses other methods.
 func (c *pages) page(method string, step func(*http.Request) (answer, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setSecurityHeaders(w)
@@ -181,26 +182,27 @@ type removal struct {
 	ApplicationName, ApplicationID string // each is empty if it is not known
 }
 
-// applicationName is the setting of a mail platform that holds the name of the application that
-// administrators approve.
-const applicationName = "application_name"
+// applicationNameSetting is the setting of a mail platform that holds the name of the application
+// that administrators approve.
+const applicationNameSetting = "application_name"
 
 func (c *pages) removal(r *http.Request) removal {
 	facts := c.platformFacts(r)
-	return removal{facts, c.Setting(applicationName), c.Setting(facts.ApplicationField)}
+	return removal{facts, c.Setting(applicationNameSetting), c.Setting(facts.ApplicationField)}
 }
 
-// platformFacts returns the known facts about the mail platform.
+// platformFacts returns the known facts about the mail platform. It returns no facts if the plugin
+// does not answer.
 func (c *pages) platformFacts(r *http.Request) platform.Facts {
 	facts, err := c.Facts.Facts(r.Context())
 	if err != nil {
-		facts = platform.Facts{} // the plugin did not answer
+		return platform.Facts{}
 	}
 	return facts
 }
 
 // cookieName returns the name of the flow's cookie. Browsers accept the prefix __Host- only over
-// TLS. Without TLS, which is used only on loopback, the name has no prefix.
+// TLS. On loopback, the service can run without TLS. The name then has no prefix.
 func (c *pages) cookieName() string {
 	if c.isHTTPS() {
 		return "__Host-tenantry-connect"

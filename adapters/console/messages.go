@@ -16,7 +16,8 @@ type message struct{ Title, About, Next string }
 
 const askForLink = "Ask whoever sent you the link for a new one."
 
-// messages maps error codes to their messages. messageOf returns the messages of all other codes.
+// messages maps error codes to their messages. For a code that is not listed here, messageOf
+// chooses the message.
 var messages = map[string]message{
 	fault.ConnectLinkInvalid.Name: {
 		"This link does not work any more",

@@ -25,7 +25,8 @@ var templates = template.Must(template.New("pages").Funcs(template.FuncMap{
 	"style": func() template.CSS { return template.CSS(style) },
 }).Parse(pagesSource))
 
-// policy is the Content-Security-Policy of all pages. It allows only the embedded style sheet.
+// policy is the Content-Security-Policy of all pages. It allows only the embedded style sheet,
+// data: images, and forms that are sent to this service.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(style))
 	return "default-src 'none'; img-src data:; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +

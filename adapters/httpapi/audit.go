@@ -55,13 +55,13 @@ type auditEntry struct {
 
 type auditActor struct {
 	Type string `json:"type" enum:"key,member,operator,service" doc:"key: an API key. member: a person who signed in on the connect pages. operator: the operator of the service. service: the service itself."`
-	ID   string `json:"id" doc:"The id of the key, the e-mail address of the person, or the name of the operator."`
-	Name string `json:"name" doc:"The name of the key, the e-mail address of the person, or the name of the operator."`
+	ID   string `json:"id" doc:"The id of the key, the e-mail address of the person, the name of the operator, or the name of a task of the service."`
+	Name string `json:"name" doc:"The name of the key, the e-mail address of the person, the name of the operator, or the name of the service."`
 }
 
 type auditSubject struct {
 	Type string `json:"type" doc:"The kind of the object, such as domain."`
-	ID   string `json:"id" doc:"The object's id. If the operation's path contains the name of a domain, it is that name."`
+	ID   string `json:"id" doc:"The object's id. If the operation takes the name of a domain, it is that name."`
 }
 
 type auditOutcome struct {
@@ -71,16 +71,16 @@ type auditOutcome struct {
 
 const auditPath = "/v1/audit"
 
-// exportTime is the time limit of an export. The client must also receive each part of the export
-// within sendTimeout of package guard.
-const exportTime = 10 * time.Minute
+// exportTimeLimit is the time limit of an export. The client must also receive each chunk of the
+// export within sendTimeout of package guard.
+const exportTimeLimit = 10 * time.Minute
 
 func registerAuditOperations(api huma.API, service *audits.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-audit-entries", Method: http.MethodGet, Path: auditPath, Tags: []string{tagAudit},
 		Summary: "List audit entries",
-		Description: "Lists who did what in the account, newest first: writes, requests of known keys that were answered with 401 or 403, sign-ins on the " +
-			"connect pages, and actions of the operator. Each entry contains the hash of the previous entry, so the entries form a chain.",
+		Description: "Lists who did what in the account, newest first: writes, requests of known keys that were answered with 401 or 403, sign-ins and " +
+			"confirmations on the connect pages, and actions of the operator and of the service. Each entry contains the hash of the previous entry, so the entries form a chain.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.AuditRead, AnswerExample: exampleAuditList, Refuses: specificCodes(fault.InvalidRequest, fault.CursorExpired)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *auditInput) (auditList, error) {
 		q, err := in.query(ctx)
@@ -103,7 +103,7 @@ func registerAuditOperations(api huma.API, service *audits.Service) {
 		Description: "Sends all stored entries, oldest first, as JSON Lines: one entry on each line, in canonical JSON (RFC 8785). " +
 			"`tenantry audit verify FILE` checks offline that the chain is unbroken. If older entries were deleted, the first entry has the hash of the last " +
 			"deleted entry as `previous_hash`, and a later entry with the action `audit.drop` names this hash.",
-		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.AuditRead, AllTenants: true, TimeLimit: exportTime, MediaType: "application/jsonl", AnswerExample: exampleAuditLine}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.AuditRead, AllTenants: true, TimeLimit: exportTimeLimit, MediaType: "application/jsonl", AnswerExample: exampleAuditLine}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, _ *struct{}) (stream, error) {
 		first, err := service.ExportPage(ctx, caller.Account.ID, 0)
 		return func(send func([]byte) error) error { return exportFrom(ctx, service, caller.Account.ID, first, send) }, err
@@ -192,7 +192,7 @@ func newAuditEntry(stored audit.Entry) auditEntry {
 var exampleAuditEntry = func() audit.Entry {
 	e, err := audit.Entry{
 		ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9010", At: exampleTime, Actor: audit.Actor{Type: audit.Key, ID: exampleKeyID, Name: "production"},
-		Action: "add-domain", Tenant: exampleTenantID, Subject: audit.Subject{Type: "domain", ID: exampleDomainID},
+		Action: "add-domain", Tenant: exampleTenantID, Subject: audit.Subject{Type: "domain", ID: exampleDomain},
 		Outcome: audit.Outcome{Status: http.StatusOK}, RequestID: "req-7f3c2a", ClientIP: "203.0.113.7",
 	}.Link(0, audit.Anchor)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // strings: package guard sends a string without copying it.
 type cachedDocument struct {
 	plain, compressed string
-	tag               string // the hash of plain
+	tag               string // the beginning of the hash of plain
 }
 
 func newCachedDocument(plain []byte) cachedDocument {
@@ -68,8 +68,8 @@ func serveDocument(contentType string, notation func(openapi.Documents) []byte) 
 	}
 }
 
-// hasTag reports whether an If-None-Match header names the tag. Weak and strong tags match, because
-// RFC 9110 requires this for the header.
+// hasTag reports whether an If-None-Match header names the tag, or every tag with a star. Weak and
+// strong tags match, because RFC 9110 requires this for the header.
 func hasTag(header []string, tag string) bool {
 	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		entry = strings.TrimSpace(entry)

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 )
 
-// connectionWarning is the minimum time between two log lines about connections beyond the limit.
+// connectionWarning is the minimum time between two log lines about connections beyond a limit.
 const connectionWarning = time.Minute
 
 // ConnectionLimit limits how many connections a server has open: at most Max in total, and at most
@@ -44,11 +44,11 @@ type ConnectionLimit struct {
 	TrustedProxies []netip.Prefix
 	Log            *slog.Logger
 
-	mu       sync.Mutex
-	open     map[net.Conn]*openConnection
-	byClient map[string]*clientConnections
-	closed   ClosedConnections
-	warnedAt time.Time
+	mu              sync.Mutex
+	openConnections map[net.Conn]*openConnection
+	byClient        map[string]*clientConnections
+	closedCounts    ClosedConnections
+	warnedAt        time.Time
 }
 
 // ClosedConnections counts the connections that a ConnectionLimit has closed. ByClientLimit counts
@@ -60,23 +60,23 @@ type ClosedConnections struct{ ByClientLimit, ByTotalLimit int64 }
 func (l *ConnectionLimit) Counts() (open int, closed ClosedConnections) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.open), l.closed
+	return len(l.openConnections), l.closedCounts
 }
 
 // openConnection is a connection that the limit counts.
 type openConnection struct {
 	client *clientConnections
-	// waiting is the connection's element in client.waiting. It is nil while the service works on a
-	// request.
-	waiting *list.Element
+	// waitingElement is the connection's element in client.waitingList. It is nil while the service
+	// works on a request.
+	waitingElement *list.Element
 }
 
 // clientConnections are the connections of one client.
 type clientConnections struct {
 	network        string
 	isTrustedProxy bool // the client is a trusted proxy
-	open           int
-	waiting        list.List // the connections that wait for the client, longest waiting first
+	openCount      int
+	waitingList    list.List // the connections that wait for the client, longest waiting first
 }
 
 // Attach applies the limit to a server. Call it before the server runs. If the server has a
@@ -92,7 +92,8 @@ func (l *ConnectionLimit) Attach(server *http.Server) {
 	}
 }
 
-// connState counts a connection in its new state.
+// connState updates the counts when a connection changes its state. If a new connection exceeds a
+// limit, connState closes the connection that add returns.
 func (l *ConnectionLimit) connState(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -116,25 +117,25 @@ func (l *ConnectionLimit) connContext(ctx context.Context, conn net.Conn) contex
 func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open == nil {
-		l.open, l.byClient = map[net.Conn]*openConnection{}, map[string]*clientConnections{}
+	if l.openConnections == nil {
+		l.openConnections, l.byClient = map[net.Conn]*openConnection{}, map[string]*clientConnections{}
 	}
 	client := l.clientOf(conn)
-	client.open++
-	l.open[conn] = &openConnection{client: client, waiting: client.waiting.PushBack(conn)}
+	client.openCount++
+	l.openConnections[conn] = &openConnection{client: client, waitingElement: client.waitingList.PushBack(conn)}
 	switch {
-	case !client.isTrustedProxy && client.open > max(1, l.Max/2):
-		l.closed.ByClientLimit++
-	case len(l.open) > l.Max:
-		l.closed.ByTotalLimit++
-		if largest := l.largestClient(); largest.waiting.Len() > 0 {
+	case !client.isTrustedProxy && client.openCount > max(1, l.Max/2):
+		l.closedCounts.ByClientLimit++
+	case len(l.openConnections) > l.Max:
+		l.closedCounts.ByTotalLimit++
+		if largest := l.largestClient(); largest.waitingList.Len() > 0 {
 			client = largest
 		}
 	default:
 		return nil
 	}
 	l.warnLimitReached(client)
-	surplus = client.waiting.Front().Value.(net.Conn)
+	surplus = client.waitingList.Front().Value.(net.Conn)
 	l.forgetConnection(surplus)
 	return surplus
 }
@@ -160,7 +161,7 @@ func (l *ConnectionLimit) clientOf(conn net.Conn) *clientConnections {
 // largestClient returns the client with the most connections.
 func (l *ConnectionLimit) largestClient() (largest *clientConnections) {
 	for _, c := range l.byClient {
-		if largest == nil || c.open > largest.open {
+		if largest == nil || c.openCount > largest.openCount {
 			largest = c
 		}
 	}
@@ -171,14 +172,14 @@ func (l *ConnectionLimit) largestClient() (largest *clientConnections) {
 func (l *ConnectionLimit) setWaiting(conn net.Conn, waiting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	counted := l.open[conn]
+	counted := l.openConnections[conn]
 	switch {
 	case counted == nil: // the connection is being closed
-	case !waiting && counted.waiting != nil:
-		counted.client.waiting.Remove(counted.waiting)
-		counted.waiting = nil
-	case waiting && counted.waiting == nil:
-		counted.waiting = counted.client.waiting.PushBack(conn)
+	case !waiting && counted.waitingElement != nil:
+		counted.client.waitingList.Remove(counted.waitingElement)
+		counted.waitingElement = nil
+	case waiting && counted.waitingElement == nil:
+		counted.waitingElement = counted.client.waitingList.PushBack(conn)
 	}
 }
 
@@ -190,29 +191,29 @@ func (l *ConnectionLimit) remove(conn net.Conn) {
 
 // forgetConnection stops counting a connection. The caller holds the lock.
 func (l *ConnectionLimit) forgetConnection(conn net.Conn) {
-	o := l.open[conn]
+	o := l.openConnections[conn]
 	if o == nil {
 		return
 	}
-	delete(l.open, conn)
-	if o.waiting != nil {
-		o.client.waiting.Remove(o.waiting)
+	delete(l.openConnections, conn)
+	if o.waitingElement != nil {
+		o.client.waitingList.Remove(o.waitingElement)
 	}
-	if o.client.open--; o.client.open == 0 {
+	if o.client.openCount--; o.client.openCount == 0 {
 		delete(l.byClient, o.client.network)
 	}
 }
 
-// warnLimitReached logs that the limit is reached, at most once per connectionWarning.
+// warnLimitReached logs that a limit was exceeded, at most once per connectionWarning.
 func (l *ConnectionLimit) warnLimitReached(c *clientConnections) {
 	if now := time.Now(); l.Log != nil && now.Sub(l.warnedAt) >= connectionWarning {
 		l.warnedAt = now
-		l.Log.Warn("connections are closed, because max_connections is reached", "open", len(l.open), "client", c.network, "of_client", c.open)
+		l.Log.Warn("connections are closed, because the limit of the process or of one client is exceeded", "open", len(l.openConnections), "client", c.network, "of_client", c.openCount)
 	}
 }
 
-// transport returns the connection below TLS. Close of this connection never waits for the client.
-// Close of the TLS connection can wait.
+// transport returns the connection below TLS, or conn if there is no TLS. Closing a TLS connection
+// can wait for the client. Closing the connection below it never waits.
 func transport(conn net.Conn) net.Conn {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		return encrypted.NetConn()

@@ -50,7 +50,7 @@ func registerDNSByID(api huma.API, service *domains.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-domain-dns", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a domain by its id",
-		Description: "Returns the records to publish, with the DKIM records listed separately, and their state at the last DNS read. The DNS is not read again.",
+		Description: "Returns the records to publish, with the DKIM records also listed separately, and their state at the last DNS read. The DNS is not read again.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.DNSRead, AnswerExample: exampleStoredDNS, Refuses: specificCodes(fault.DomainNotFound)}.Metadata(),
 	}, storedDNSOf, func(ctx context.Context, caller access.Caller, in *domainIDPath) (domain.Domain, error) {
 		return service.ByID(ctx, caller.Account.ID, ident.ParseOrZero(in.DomainID))
@@ -247,19 +247,19 @@ type observedRecord struct {
 func planOf(v domainsteps.Survey) dnsPlan {
 	p := v.Plan
 	return dnsPlan{
-		DomainID: v.Domain.ID, DomainName: v.Domain.Name, DNSProvider: providerOf(v), Read: readOf(v.ZoneRead),
+		DomainID: v.Domain.ID, DomainName: v.Domain.Name, DNSProvider: planProviderOf(v), Read: planReadOf(v.ZoneRead),
 		DesiredRecords: convertAll(p.Desired, desiredOf), ObservedRecords: convertAll(p.Observed, observedOf),
 		Actions: convertAll(p.Items, refusal.ActionOf), BlockingChanges: convertAll(p.Blocking(), refusal.ActionOf),
 		SafeToApply: p.SafeToApply(), CheckedAt: p.At.UTC().Truncate(time.Microsecond),
 	}
 }
 
-func providerOf(v domainsteps.Survey) planProvider {
+func planProviderOf(v domainsteps.Survey) planProvider {
 	return planProvider{ID: textOrNil(v.Holder.Provider.ID), Name: textOrNil(v.Holder.Title), Detected: v.Holder.Title != "", Supported: v.Holder.Provider.ID != "",
 		Nameservers: convertAll(v.ZoneRead.Delegation, func(name string) string { return name })}
 }
 
-func readOf(s dns.ZoneRead) planRead {
+func planReadOf(s dns.ZoneRead) planRead {
 	reason := s.Reason
 	if reason == "" && len(s.Warnings) > 0 {
 		reason = s.Warnings[0]

@@ -46,7 +46,7 @@ func registerProvisionDNS(api huma.API, service *dnsruns.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleBegunRun, Refuses: codes(platformCodes, specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.Metadata(),
-	}, begunOf, func(ctx context.Context, caller access.Caller, in *domainIDPath, encoder ports.AnswerEncoder[dnsruns.StartedRun]) (dnsruns.StartedRun, error) {
+	}, begunRunOf, func(ctx context.Context, caller access.Caller, in *domainIDPath, encoder ports.AnswerEncoder[dnsruns.StartedRun]) (dnsruns.StartedRun, error) {
 		return service.Provision(ctx, caller.Account, ident.ParseOrZero(in.DomainID), encoder)
 	})
 }
@@ -74,7 +74,7 @@ func registerRetryJob(api huma.API, service *dnsruns.Service) {
 			"that was `action_required` gets its full time limit again. If the action concerned the DNS, the job plans the zone again.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleRetriedJob, Refuses: specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.Metadata(),
-	}, retriedOf, func(ctx context.Context, caller access.Caller, in *jobPath, encoder ports.AnswerEncoder[provisioning.Job]) (provisioning.Job, error) {
+	}, retriedJobOf, func(ctx context.Context, caller access.Caller, in *jobPath, encoder ports.AnswerEncoder[provisioning.Job]) (provisioning.Job, error) {
 		return service.Retry(ctx, caller.Account, ident.ParseOrZero(in.JobID), encoder)
 	})
 }
@@ -173,11 +173,11 @@ type provisioningJob struct {
 	NextAttemptAt      time.Time `json:"next_attempt_at" doc:"When the job makes its next attempt. If it makes none, when it made the last one."`
 }
 
-func begunOf(b dnsruns.StartedRun) begunRun {
+func begunRunOf(b dnsruns.StartedRun) begunRun {
 	return begunRun{DomainID: b.DomainID, Run: runOf(b.Run), Jobs: convertAll(b.Jobs, jobOf)}
 }
 
-func retriedOf(j provisioning.Job) retriedJob {
+func retriedJobOf(j provisioning.Job) retriedJob {
 	return retriedJob{Status: string(j.Status), Job: jobOf(j)}
 }
 

@@ -60,7 +60,7 @@ func registerListDomains(api huma.API, service *domains.Service) {
 		if err != nil {
 			return domainList{}, err
 		}
-		list := convertAll(domains, entryOf)
+		list := convertAll(domains, domainEntryOf)
 		return domainList{TenantID: string(id), Domains: list, Count: len(list)}, nil
 	})
 }
@@ -75,7 +75,7 @@ func registerAddDomain(api huma.API, service *domains.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Creates: event.Domain, RequestExample: exampleAddDomain, AnswerExample: exampleAddedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.Metadata(),
-	}, addedOf, func(ctx context.Context, caller access.Caller, in *addDomainInput, encoder ports.AnswerEncoder[domains.AddResult]) (domains.AddResult, error) {
+	}, addedDomainOf, func(ctx context.Context, caller access.Caller, in *addDomainInput, encoder ports.AnswerEncoder[domains.AddResult]) (domains.AddResult, error) {
 		return service.Add(ctx, caller.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.Domain, encoder)
 	})
 }
@@ -88,7 +88,7 @@ func registerVerifyDomain(api huma.API, service *domains.Service) {
 			"The request can be repeated.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleVerifiedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.Metadata(),
-	}, verifiedOf, func(ctx context.Context, caller access.Caller, in *domainPath) (domain.Domain, error) {
+	}, verifiedDomainOf, func(ctx context.Context, caller access.Caller, in *domainPath) (domain.Domain, error) {
 		return service.Verify(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 	})
 }
@@ -137,7 +137,7 @@ func registerDKIMStatus(api huma.API, service *domains.Service) {
 		Description: "Reads the two selector records of a domain from its authoritative name servers at the time of the request.",
 		Metadata: guard.OperationRules{Bucket: guard.Expensive, Scope: access.DomainsRead, AnswerExample: exampleDKIMReport,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound))}.Metadata(),
-	}, reportOf, func(ctx context.Context, caller access.Caller, in *domainPath) (domains.DKIMReport, error) {
+	}, dkimReportOf, func(ctx context.Context, caller access.Caller, in *domainPath) (domains.DKIMReport, error) {
 		return service.DKIMStatus(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 	})
 }
@@ -221,13 +221,13 @@ type selectors struct {
 	Selector2 string `json:"selector2" enum:"propagated,missing,mismatch" doc:"The record at selector2._domainkey."`
 }
 
-func entryOf(d domain.Domain) domainEntry {
+func domainEntryOf(d domain.Domain) domainEntry {
 	s := liveOf(d.Status)
 	return domainEntry{ID: d.ID, DomainName: d.Name, IsDefault: d.Default, IsVerified: d.Verified, SPFStatus: s.SPFStatus,
 		DKIMStatus: s.DKIMStatus, DMARCStatus: s.DMARCStatus, MXStatus: s.MXStatus, LastChecked: timeOrNil(d.CheckedAt)}
 }
 
-func addedOf(result domains.AddResult) addedDomain {
+func addedDomainOf(result domains.AddResult) addedDomain {
 	status := "added"
 	if result.Exists {
 		status = "exists"
@@ -242,7 +242,7 @@ func addedOf(result domains.AddResult) addedDomain {
 	}
 }
 
-func verifiedOf(d domain.Domain) verifiedDomain {
+func verifiedDomainOf(d domain.Domain) verifiedDomain {
 	message := "The domain is verified and ready for mailboxes."
 	if !d.MailReady {
 		message = "The domain is verified. The mail platform is still preparing its e-mail service; sync the tenant in a few minutes."
@@ -250,7 +250,7 @@ func verifiedOf(d domain.Domain) verifiedDomain {
 	return verifiedDomain{Status: "verified", DomainName: d.Name, IsVerified: d.Verified, Message: message}
 }
 
-func reportOf(r domains.DKIMReport) dkimReport {
+func dkimReportOf(r domains.DKIMReport) dkimReport {
 	return dkimReport{DomainName: r.Domain.Name, DKIMStatus: r.Status, ReadyToEnable: r.ReadyToEnable, LastChecked: r.CheckedAt.UTC(),
 		Selectors: selectors{Selector1: string(r.Selector1), Selector2: string(r.Selector2)}}
 }

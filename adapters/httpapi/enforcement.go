@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// These are the default and the maximum number of events in a list, and the largest offset. A JSON
-// parser that reads numbers as floating-point numbers also represents maxOffset exactly.
+// These are the default and the maximum number of events in a list, and the largest offset. Even a
+// JSON parser that reads numbers as floating-point numbers represents maxOffset exactly.
 const (
 	defaultEventLimit = 50
 	maxEventLimit     = 200
@@ -79,7 +79,7 @@ func registerEnforcementOperations(api huma.API, service *enforcement.Service) {
 		if err != nil {
 			return eventList{}, err
 		}
-		events := convertAll(page.Events, eventOf)
+		events := convertAll(page.Events, enforcementEventOf)
 		return eventList{Events: events, Count: len(events), Total: page.Total, Limit: q.Limit, Offset: q.Offset,
 			Filters: eventFilters{TenantID: textOrNil(string(q.Tenant)), Action: textOrNil(string(q.Action))}}, nil
 	})
@@ -121,7 +121,7 @@ func parseFlag(raw string, into *bool) bool {
 	return raw == "" || raw == "true" || raw == "false"
 }
 
-func eventOf(e sendlimit.Event) enforcementEvent {
+func enforcementEventOf(e sendlimit.Event) enforcementEvent {
 	return enforcementEvent{ID: e.ID, TenantID: string(e.Tenant), MailboxAddress: e.Address, ActionTaken: string(e.Action),
 		SentCount: e.Sent, LimitValue: e.Limit, Message: e.Message(), CreatedAt: e.At.UTC()}
 }

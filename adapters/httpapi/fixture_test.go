@@ -74,7 +74,7 @@ type testAccount struct {
 
 func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
-	return newTestEnvOn(t, bunstore.Memory)
+	return newTestEnvOn(t, bunstore.MemoryURL)
 }
 
 // newTestEnvOn returns an environment on the database with this URL.

@@ -13,14 +13,15 @@
 // Operations: each resource has a file with its operations, and with the shapes of their requests
 // and answers. The files are tenants.go, connectsessions.go, domains.go, dns.go, dnsruns.go,
 // mailboxes.go, limits.go, enforcement.go, integrations.go, integrations_mailboxes.go, events.go,
-// webhooks.go, keys.go, me.go and audit.go. The shapes of webhooks are in webhook_shapes.go. Each
-// operation declares its guard.OperationRules, such as the rate limit, the scope, the error codes
-// and the examples. register.go configures the huma library and adds operations to the API.
-// paging.go has the cursors of lists.
+// webhooks.go, keys.go, me.go and audit.go. The shapes of webhooks are in webhook_shapes.go, and
+// the shapes of integrations_mailboxes.go are in integrations.go. Each operation declares its
+// guard.OperationRules, such as the rate limit, the scope, the error codes and the examples.
+// register.go configures the huma library and adds operations to the API. paging.go has the cursors
+// of lists.
 //
 // OpenAPI document: package openapi completes the OpenAPI document that huma derives. document.go
-// and examples.go have its descriptions and examples. public.go serves the pages, and cached.go
-// serves the document.
+// describes the tags and parameters, and examples.go has most examples. public.go serves the pages,
+// and cached.go serves the document.
 //
 // Connections: Server sets the timeouts of a connection. connectionlimit.go limits the number of
 // connections.
@@ -79,8 +80,8 @@ func New(o Options) http.Handler {
 }
 
 // The timeouts and size limits of a connection. writeTimeout is longer than syncTimeLimit, the
-// longest time limit of an operation without a stream. A stream sets a new deadline for each of its
-// parts (see guard.Stream).
+// longest time limit of an operation without a stream. A stream sets a new deadline for each chunk
+// that it sends (see guard.Stream).
 const (
 	headTimeout   = 5 * time.Second
 	readTimeout   = 15 * time.Second // for the head and the body together

@@ -237,7 +237,7 @@ func TestLostLeaseStopsTheRun(t *testing.T) {
 				return false, renewErr
 			}}
 			stopped := make(chan struct{})
-			env.options.Guard.Log = slog.New(logSignal{slog.DiscardHandler, "an Idempotency-Key could not be held", stopped})
+			env.options.Guard.Log = slog.New(logSignal{slog.DiscardHandler, "the lease of an Idempotency-Key was lost", stopped})
 			env.options.Guard.Idempotency.Lease = 150 * time.Millisecond
 			client := serve(t, env.handler(t))
 			gate := env.platform.Hold("AddDomain")

@@ -35,31 +35,31 @@ type createIntegrationInput struct {
 // createIntegration is the body of create-integration. The provider's plugin checks the format of
 // the credential.
 type createIntegration struct {
-	Provider    string        `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform's id. GET /v1/me lists the sending platforms."`
-	Name        string        `json:"name" doc:"A label of your choice, 1 to 256 characters."`
-	APIKey      string        `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. If a platform needs more than a key, this is a JSON object encoded as a string, as described in the guide above."`
-	WorkspaceID workspaceName `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, if the credential has access to several."`
+	Provider    string       `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform's id. GET /v1/me lists the sending platforms."`
+	Name        string       `json:"name" doc:"A label of your choice, 1 to 256 characters."`
+	APIKey      string       `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. If a platform needs more than a key, this is a JSON object encoded as a string, as described in the guide above."`
+	WorkspaceID optionalText `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, if the credential has access to several."`
 }
 
-// workspaceName is an optional text that must not be null. Huma accepts null for every optional
-// member, so this type detects it.
-type workspaceName string
+// optionalText is an optional text that must not be null. Huma accepts null for every optional
+// member, so this type detects null.
+type optionalText string
 
-// nullWorkspace marks a member that was null. No text in a request can have this value, because
-// U+0000 is refused.
-const nullWorkspace workspaceName = "\x00"
+// nullText marks a member that was null. No text in a request can have this value, because U+0000
+// is refused.
+const nullText optionalText = "\x00"
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (w *workspaceName) UnmarshalJSON(raw []byte) error {
+func (t *optionalText) UnmarshalJSON(raw []byte) error {
 	if string(raw) == "null" {
-		*w = nullWorkspace
+		*t = nullText
 		return nil
 	}
-	return json.Unmarshal(raw, (*string)(w))
+	return json.Unmarshal(raw, (*string)(t))
 }
 
 func (b createIntegration) newIntegration(owner access.AccountID) (integrations.NewIntegration, error) {
-	if b.WorkspaceID == nullWorkspace {
+	if b.WorkspaceID == nullText {
 		return integrations.NewIntegration{}, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.workspace_id", Message: "expected string"})
 	}
 	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "name")
@@ -134,10 +134,10 @@ func registerTestIntegration(api huma.API, service *integrations.Service) {
 		OperationID: "test-integration", Method: http.MethodPost, Path: "/v1/integrations/{integration_id}/test", Tags: []string{tagSending},
 		Summary: "Test an integration",
 		Description: "Asks the platform whether it accepts the credential. If the platform rejects it, the response is 200 with `status` `failed`, and " +
-			"`has_error` of the integration is true until a test succeeds.",
+			"`has_error` of the integration is true until a test or a refresh succeeds.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleTestedIntegration,
 			Refuses: codes(sendingCodes, specificCodes(fault.IntegrationNotFound))}.Metadata(),
-	}, testedOf, func(ctx context.Context, caller access.Caller, in *integrationPath, encoder ports.AnswerEncoder[integrations.TestResult]) (integrations.TestResult, error) {
+	}, testedIntegrationOf, func(ctx context.Context, caller access.Caller, in *integrationPath, encoder ports.AnswerEncoder[integrations.TestResult]) (integrations.TestResult, error) {
 		return service.Test(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), encoder)
 	})
 }
@@ -294,7 +294,7 @@ func integrationOf(v integrations.View) IntegrationEntry {
 		CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.UpdatedAt.UTC(), Capabilities: capabilitiesOf(v.Capabilities)}
 }
 
-func testedOf(t integrations.TestResult) testedIntegration {
+func testedIntegrationOf(t integrations.TestResult) testedIntegration {
 	return testedIntegration{Status: string(t.Status), IntegrationID: t.ID, Provider: t.Provider, Message: t.Message,
 		TestedAt: t.LastTestedAt.UTC()}
 }
@@ -338,7 +338,7 @@ func connectionOf(c integration.Connection) nullable[mailboxConnection] {
 		ProviderAccountEmail: textOrNil(c.AccountAddress), HasError: c.HasError, ConnectedAt: timeOrNil(c.ConnectedAt), UpdatedAt: c.UpdatedAt.UTC()}}
 }
 
-func sessionOf(s integration.Session) sessionState {
+func sessionStateOf(s integration.Session) sessionState {
 	return sessionState{Status: string(s.Status), IntegrationID: s.IntegrationID, MailboxID: s.MailboxID, SessionID: s.ID,
 		ProviderAccountID: textOrNil(s.AccountID), ProviderAccountName: textOrNil(s.AccountName), ConnectedAt: timeOrNil(s.ConnectedAt),
 		ExpiresAt: s.ExpiresAt.UTC()}

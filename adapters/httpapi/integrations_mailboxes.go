@@ -36,7 +36,7 @@ const (
 func registerListEligibleMailboxes(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-integration-mailboxes", Method: http.MethodGet, Path: connectionsPath, Tags: []string{tagSending},
-		Summary: "List mailboxes that can be connected",
+		Summary: "List mailboxes and their connections",
 		Description: "Lists all mailboxes that this service created in tenants of the account, with their connection through this integration. " +
 			"Mailboxes that discovery found are not listed and cannot be connected.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleEligibleList, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
@@ -76,7 +76,7 @@ func registerGetSignIn(api huma.API, service *integrations.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.IntegrationsRead, AnswerExample: exampleSession,
 			Refuses: codes(sendingCodes, specificCodes(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.SessionNotFound))}.Metadata(),
-	}, sessionOf, func(ctx context.Context, caller access.Caller, in *sessionInput) (integration.Session, error) {
+	}, sessionStateOf, func(ctx context.Context, caller access.Caller, in *sessionInput) (integration.Session, error) {
 		return service.SessionStatus(ctx, caller.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), ident.ParseOrZero(in.SessionID))
 	})
 }
@@ -87,7 +87,7 @@ func registerRefreshMailboxes(api huma.API, service *integrations.Service) {
 		Summary: "Refresh the connections",
 		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. Use it after an event that the service did not see: a " +
 			"closed sign-in window, an account that was removed at the platform, a disconnect with an unknown outcome. If the list cannot be read completely, " +
-			"no mailbox is marked as disconnected.",
+			"no connection is changed.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleRefreshedMailboxes,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.Metadata(),
 	}, refreshedOf, func(ctx context.Context, caller access.Caller, in *integrationPath, encoder ports.AnswerEncoder[integrations.RefreshResult]) (integrations.RefreshResult, error) {

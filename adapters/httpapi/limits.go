@@ -174,7 +174,7 @@ type sendPolicy struct {
 }
 
 type limitWork struct {
-	Status   string  `json:"status" enum:"created,updated,unchanged" doc:"The outcome for the policy and its rule. It is created until the rule exists, so it can be created twice: when the policy of a scope without mailboxes is created, and when a later request creates the rule."`
+	Status   string  `json:"status" enum:"created,updated,unchanged" doc:"created: this request created the policy or its rule. If the scope had no mailboxes when the policy was created, a later request can create the rule. updated: this request changed the policy or its rule. unchanged: it changed neither."`
 	RuleName string  `json:"rule_name" doc:"The name of the mail flow rule in the tenant."`
 	RuleID   *string `json:"rule_id" doc:"The mail platform's id of the rule, null until the rule is created."`
 	Message  string  `json:"message" doc:"The outcome as a sentence."`
@@ -201,7 +201,7 @@ func policyOf(l limits.Limit) sendPolicy {
 func limitMessage(o limits.SetResult) string {
 	switch {
 	case o.Policy.RuleID == "":
-		return "The limit is in force. The scope has no mailboxes yet: the mail flow rule is created when a mailbox is first blocked."
+		return "The limit is in force. The mail platform has no mailbox in the scope yet: the mail flow rule is created when a mailbox is first blocked."
 	case o.PolicyResult == sendlimit.Unchanged:
 		return "The limit was already in force, and the mail flow rule exists."
 	}
@@ -231,9 +231,13 @@ type limitEnded struct {
 }
 
 func limitEndedOf(e limits.EndResult) limitEnded {
+	message := "The limit is no longer enforced, and its mail flow rule was removed from the tenant. The mail platform can apply the old rule for up to 30 minutes."
+	if e.Policy.RuleID == "" {
+		message = "The limit is no longer enforced. It had no mail flow rule yet."
+	}
 	return limitEnded{
 		Status: "removed", TenantID: string(e.Policy.Tenant), DailySendLimit: e.Policy.PerDay, DomainScope: textOrNil(e.Policy.Scope), ScopeLabel: e.Policy.Label(),
 		MailboxesUnblocked: e.Unblocked,
-		Message:            "The limit is no longer enforced, and its mail flow rule was removed from the tenant. The mail platform can apply the old rule for up to 30 minutes.",
+		Message:            message,
 	}
 }

@@ -69,6 +69,16 @@ func TestMailboxLimitsAreSetAndReturned(t *testing.T) {
 	}
 }
 
+func TestLimitWithoutMailboxesHasNoRule(t *testing.T) {
+	env := newTestEnv(t)
+	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapReady })
+	client, path := serve(t, env.handler(t)), "/v1/tenants/"+string(env.accountA.tenant)+"/mailbox-limits"
+	set := client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":25}`, key: env.accountA.key}, 200, "")
+	checkMembers(t, set, map[string]any{"provisioning.rule_id": nil})
+	removed := client.expect(call{method: "DELETE", path: path, key: env.accountA.key}, 200, "")
+	checkMembers(t, removed, map[string]any{"status": "removed", "message": "The limit is no longer enforced. It had no mail flow rule yet."})
+}
+
 // TestInvalidMailboxLimitsAreRefused checks the code of each invalid request, and which code is
 // returned when several apply.
 func TestInvalidMailboxLimitsAreRefused(t *testing.T) {

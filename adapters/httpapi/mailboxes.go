@@ -101,7 +101,7 @@ func registerUpdateMailbox(api huma.API, service *mailboxes.Service) {
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
 				fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // updateMailbox validates the body
-	}, updatedOf, func(ctx context.Context, caller access.Caller, in *updateInput) (mailbox.Mailbox, error) {
+	}, updatedMailboxOf, func(ctx context.Context, caller access.Caller, in *updateInput) (mailbox.Mailbox, error) {
 		change, err := in.Body.change()
 		if err != nil {
 			return mailbox.Mailbox{}, err
@@ -138,7 +138,7 @@ func registerMailboxUsage(api huma.API, service *mailboxes.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "get-mailbox-usage", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}/usage", Tags: []string{tagMailboxes},
 		Summary:     "Get a mailbox's usage",
-		Description: "Returns how many messages a mailbox has sent today and how many its effective limit allows. Without a limit the computed members are null.",
+		Description: "Returns how many messages a mailbox has sent on the day of the last count, and how many its effective limit allows. Without a limit the computed members are null.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.MailboxesRead, AnswerExample: exampleUsage,
 			Refuses: specificCodes(fault.TenantNotFound, fault.MailboxNotFound)}.Metadata(),
 	}, usageOf, func(ctx context.Context, caller access.Caller, in *mailboxPath) (mailbox.Usage, error) {
@@ -267,7 +267,7 @@ type mailboxEntry struct {
 	MailNickname      string     `json:"mail_nickname" doc:"The alias at the mail platform."`
 	AccountEnabled    bool       `json:"account_enabled" doc:"Whether the mailbox's user account is enabled."`
 	DailySendLimit    *int       `json:"daily_send_limit" doc:"The stored limit, null if there is none."`
-	SendsToday        int        `json:"sends_today" doc:"The number of messages sent today, 0 until the first count."`
+	SendsToday        int        `json:"sends_today" doc:"The number of messages sent on the day of sends_today_at, 0 until the first count."`
 	SendsTodayAt      *time.Time `json:"sends_today_at" doc:"When the messages were counted, null until the first count."`
 	BlockedAt         *time.Time `json:"blocked_at" doc:"When enforcement blocked the mailbox, null if it is not blocked."`
 	CreatedAt         time.Time  `json:"created_at" doc:"When it was created."`
@@ -312,7 +312,7 @@ type changedMailbox struct {
 	DisplayName    string     `json:"display_name" doc:"The name that recipients see."`
 	PrimarySMTP    string     `json:"primary_smtp" doc:"The address."`
 	DailySendLimit *int       `json:"daily_send_limit" doc:"The stored limit, null if there is none."`
-	SendsToday     int        `json:"sends_today" doc:"The number of messages sent today, 0 until the first count."`
+	SendsToday     int        `json:"sends_today" doc:"The number of messages sent on the day of sends_today_at, 0 until the first count."`
 	SendsTodayAt   *time.Time `json:"sends_today_at" doc:"When the messages were counted, null until the first count."`
 	AccountEnabled bool       `json:"account_enabled" doc:"Whether the mailbox's user account is enabled."`
 }
@@ -323,9 +323,9 @@ type mailboxUsage struct {
 	DisplayName    string     `json:"display_name" doc:"The name that recipients see."`
 	AccountEnabled bool       `json:"account_enabled" doc:"Whether the mailbox's user account is enabled."`
 	DailySendLimit *int       `json:"daily_send_limit" doc:"The effective limit, null if there is none."`
-	SendsToday     int        `json:"sends_today" doc:"The number of messages sent today, 0 until the first count."`
+	SendsToday     int        `json:"sends_today" doc:"The number of messages sent on the day of sends_today_at, 0 until the first count."`
 	SendsTodayAt   *time.Time `json:"sends_today_at" doc:"When the messages were counted, null until the first count."`
-	RemainingSends *int       `json:"remaining_sends" doc:"The number of messages that may still be sent today, null without a limit."`
+	RemainingSends *int       `json:"remaining_sends" doc:"The limit minus sends_today, but at least 0. Null without a limit."`
 	IsBlocked      bool       `json:"is_blocked" doc:"Whether enforcement blocks the mailbox."`
 	BlockedAt      *time.Time `json:"blocked_at" doc:"When the mailbox was blocked, null if it is not blocked."`
 	UtilizationPct *float64   `json:"utilization_pct" doc:"The used part of the limit, in percent with one decimal. Null without a limit."`
@@ -341,7 +341,7 @@ func mailboxOf(m mailbox.Mailbox) mailboxEntry {
 }
 
 func provisionedOf(results []mailboxes.Result) provisioned {
-	p := provisioned{Results: convertAll(results, resultOf)}
+	p := provisioned{Results: convertAll(results, provisionResultOf)}
 	for _, r := range results {
 		switch r.Status {
 		case mailbox.ResultCreated:
@@ -355,7 +355,7 @@ func provisionedOf(results []mailboxes.Result) provisioned {
 	return p
 }
 
-func resultOf(r mailboxes.Result) provisionResult {
+func provisionResultOf(r mailboxes.Result) provisionResult {
 	result := provisionResult{Status: r.Status, Name: r.Spec.DisplayName, Email: r.Spec.Address}
 	if r.Failure != nil {
 		result.Error = &provisionError{Code: r.Failure.Code.Name, Message: r.Failure.Detail}
@@ -368,7 +368,7 @@ func resultOf(r mailboxes.Result) provisionResult {
 	return result
 }
 
-func updatedOf(m mailbox.Mailbox) updatedMailbox {
+func updatedMailboxOf(m mailbox.Mailbox) updatedMailbox {
 	return updatedMailbox{Status: "updated", Mailbox: changedMailbox{ID: m.ID, DisplayName: m.DisplayName, PrimarySMTP: m.Address,
 		DailySendLimit: limitOrNil(m.DailySendLimit), SendsToday: m.SendsToday, SendsTodayAt: timeOrNil(m.SendsTodayAt),
 		AccountEnabled: m.AccountEnabled}}

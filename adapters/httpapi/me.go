@@ -83,7 +83,7 @@ func meOf(caller access.Caller, o keys.Overview, balances []guard.Balance) me {
 		SendingProviders: convertAll(o.SendingPlatforms, func(p integration.Provider) sendingProvider {
 			return sendingProvider{ID: p.ID, Name: p.Title, Needs: convertAll(p.RequiredFields, func(name string) string { return name }), Capabilities: capabilitiesOf(p.Capabilities)}
 		}),
-		DNSProviders: convertAll(o.DNSProviders, func(p keys.ConnectedProvider) dnsProvider {
+		DNSProviders: convertAll(o.DNSProviders, func(p keys.AvailableProvider) dnsProvider {
 			return dnsProvider{ID: p.ID, Name: p.Title, Connected: p.Connected}
 		}),
 	}

@@ -191,7 +191,7 @@ func fieldOf(d *huma.ErrorDetail) refusal.ProblemField {
 		f.Location, _, _ = strings.Cut(f.Location, ".")
 	}
 	if strings.HasPrefix(f.Message, "json:") {
-		f.Message = "a value does not fit its member"
+		f.Message = "a value does not have the type of its member"
 	}
 	return f
 }

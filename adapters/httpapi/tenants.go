@@ -43,7 +43,7 @@ func registerListTenants(api huma.API, service *tenants.Service) {
 		if err != nil {
 			return tenantList{}, err
 		}
-		list := convertAll(tenants, summaryOf)
+		list := convertAll(tenants, tenantSummaryOf)
 		return tenantList{Tenants: list, Count: len(list)}, nil
 	})
 }
@@ -59,7 +59,7 @@ func registerGetTenant(api huma.API, service *tenants.Service) {
 		if err != nil {
 			return tenantDetail{}, err
 		}
-		return detailOf(t, ready), nil
+		return tenantDetailOf(t, ready), nil
 	})
 }
 
@@ -87,9 +87,9 @@ func registerDeleteTenant(api huma.API, service *tenants.Service) {
 		Summary: "Delete a tenant",
 		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. At the mail platform " +
 			"only the rules that block mailboxes are changed. They are removed first, if the platform allows it, " +
-			"and `message` lists any that remain. This cannot be undone. The deletion of a managed tenant ends its assignment.",
+			"and `message` lists any that remain. This cannot be undone. If the operator assigned the tenant to the account, the deletion also ends this assignment.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, Write: true, AnswerExample: exampleDeletedTenant, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
-	}, deletedOf, func(ctx context.Context, caller access.Caller, in *tenantPath, encoder ports.AnswerEncoder[tenants.DeleteResult]) (tenants.DeleteResult, error) {
+	}, deletedTenantOf, func(ctx context.Context, caller access.Caller, in *tenantPath, encoder ports.AnswerEncoder[tenants.DeleteResult]) (tenants.DeleteResult, error) {
 		return service.Delete(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), encoder)
 	})
 }
@@ -183,7 +183,7 @@ type discovered struct {
 	MailboxError     *string `json:"mailbox_error" doc:"Why mailboxes could not be listed, or null."`
 }
 
-func summaryOf(t tenant.Tenant) tenantSummary {
+func tenantSummaryOf(t tenant.Tenant) tenantSummary {
 	return tenantSummary{
 		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(),
 		DomainCount: t.DomainCount, MailboxCount: t.MailboxCount, DiscoveryCompleted: wasDiscovered(t),
@@ -191,7 +191,7 @@ func summaryOf(t tenant.Tenant) tenantSummary {
 	}
 }
 
-func detailOf(t tenant.Tenant, r tenant.Readiness) tenantDetail {
+func tenantDetailOf(t tenant.Tenant, r tenant.Readiness) tenantDetail {
 	return tenantDetail{
 		ID: t.ID, TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(),
 		DomainCount: t.DomainCount, MailboxCount: t.MailboxCount, DiscoveryCompleted: wasDiscovered(t),
@@ -222,7 +222,7 @@ func syncedOf(s tenants.SyncResult) synced {
 	}
 }
 
-func deletedOf(d tenants.DeleteResult) deletedTenant {
+func deletedTenantOf(d tenants.DeleteResult) deletedTenant {
 	message := "The tenant, its domains, its mailboxes and its sync history were removed from the service. "
 	if d.Managed {
 		message = "The assignment of the tenant was ended. "

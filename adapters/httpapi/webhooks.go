@@ -176,7 +176,7 @@ func registerTestWebhook(api huma.API, service *webhooks.Service) {
 		OperationID: "test-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/test", Tags: []string{tagWebhooks},
 		Summary: "Test a webhook",
 		Description: "Sends an event of the type `webhook.test` now, once, and waits up to 15 seconds for the result. The test is also in the list of " +
-			"deliveries. A disabled webhook can be tested too.",
+			"deliveries. If 4 deliveries of the webhook are already in progress, nothing is sent and the test fails. A disabled webhook can be tested too.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, AnswerExample: exampleTestedWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
 	}, testedWebhookOf, func(ctx context.Context, caller access.Caller, in *webhookPath) (webhooks.TestResult, error) {
 		return service.Test(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID))
@@ -314,7 +314,7 @@ func (b updateWebhook) change() (webhooks.Change, error) {
 			continue
 		}
 		if !ok {
-			wrong = append(wrong, refusal.ProblemField{Location: "body." + name, Message: webhookMembers[name]})
+			wrong = append(wrong, refusal.ProblemField{Location: "body." + name, Message: invalidMemberMessages[name]})
 		}
 	}
 	switch {
@@ -330,13 +330,13 @@ func (b updateWebhook) change() (webhooks.Change, error) {
 	return changes, err
 }
 
-// webhookMembers maps each member of updateWebhook to the description of its valid values.
-var webhookMembers = map[string]string{
+// invalidMemberMessages maps each member of updateWebhook to the message for an invalid value.
+var invalidMemberMessages = map[string]string{
 	"url": "expected string", "event_types": "expected array of strings",
 	"description": "expected string of at most 256 characters or null", "status": "must be enabled or disabled",
 }
 
-// decodeNonNull decodes a member that must not be null.
+// decodeNonNull decodes a member that must not be null, and reports whether its value is valid.
 func decodeNonNull[T any](raw json.RawMessage, into **T) bool {
 	return json.Unmarshal(raw, into) == nil && *into != nil
 }

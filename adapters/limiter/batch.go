@@ -123,7 +123,7 @@ func (rc *redisCounters) sendBatches(session *redisSession, b *batch) {
 }
 
 // roundTrip sends commands to Redis and reads their answers, within readTimeout. If Redis does not
-// have the scripts any more, roundTrip loads them and repeats the commands that failed.
+// have the scripts, roundTrip loads them and repeats the commands that failed.
 func (rc *redisCounters) roundTrip(commands ...*command) error {
 	ctx, cancel := context.WithTimeout(rc.ctx, rc.readTimeout())
 	defer cancel()

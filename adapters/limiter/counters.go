@@ -10,8 +10,8 @@ import (
 )
 
 // counters holds the buckets of this process. All times are times of a monotonic clock. Unused
-// buckets are removed in this way: each use of a bucket puts the bucket into current. Once per
-// longestWindow, previous is dropped and current becomes previous. A bucket that is dropped was
+// buckets are removed in this way: each use of a bucket puts the bucket into current. At most once
+// per longestWindow, previous is dropped and current becomes previous. A bucket that is dropped was
 // therefore unused for at least its window.
 type counters struct {
 	clock func() time.Duration

@@ -11,7 +11,7 @@
 //   - counters.go: counters, the buckets of this process.
 //   - rediscounters.go: redisCounters, the buckets in Redis, and how failures of Redis are
 //     detected.
-//   - batch.go: redisSession, which sends the commands of concurrent requests together.
+//   - batch.go: redisSession and batch, which group the commands of concurrent requests.
 //   - slots.go: concurrency slots, in the process (localSlots) and in Redis (slotLease).
 //   - waits.go: waits, in the process (localWaits) and in Redis.
 //   - redis.go: CheckURL, Ping, the commands and their replies.
@@ -153,7 +153,7 @@ type State struct {
 	Shared bool
 	// Fallback is true while Redis does not answer and this process counts alone.
 	Fallback bool
-	// Fallbacks counts how many times Redis has stopped answering.
+	// Fallbacks is the number of times that this process has begun to count alone.
 	Fallbacks int64
 }
 

@@ -166,7 +166,7 @@ func (rc *redisCounters) readTimeout() time.Duration { return dialTimeout + rc.a
 // keyspace is the prefix of all keys, so that other programs can use the same Redis.
 const keyspace = "tenantry:"
 
-// take counts a request in a bucket. answered is false if Redis did not count the request.
+// take counts a request in a bucket. answered is false if Redis returned no valid reply.
 func (rc *redisCounters) take(b ratelimit.Bucket) (reply takeReply, answered bool) {
 	cmd := scriptCommand(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
 	if !rc.sendCommand(cmd) {
@@ -182,8 +182,8 @@ func (rc *redisCounters) take(b ratelimit.Bucket) (reply takeReply, answered boo
 	return reply, err == nil
 }
 
-// remaining returns how many requests a bucket still allows. answered is false when Redis did not
-// answer.
+// remaining returns how many requests a bucket still allows. answered is false if Redis returned no
+// valid reply.
 func (rc *redisCounters) remaining(b ratelimit.Bucket) (remaining int, answered bool) {
 	cmd := scriptCommand(remainingScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
 	if !rc.sendCommand(cmd) {

@@ -25,7 +25,7 @@ func (l *Limiter) Wait(_ context.Context, scope string, atLeast time.Duration) t
 }
 
 // wait extends the wait of a scope in Redis and returns its remaining time. It returns 0 if Redis
-// does not answer.
+// does not answer or returns an error.
 func (rc *redisCounters) wait(scope string, atLeast time.Duration) time.Duration {
 	cmd := scriptCommand(waitScript, "wait:"+scope, atLeast.Microseconds())
 	if !rc.sendCommand(cmd) {

@@ -20,13 +20,13 @@ import (
 
 var _ ports.Fingerprinter = (*Sealer)(nil)
 
-// keyring holds the AEAD of a keyset, and one fingerprint key for each key of the keyset.
+// keyring holds the AEAD of a keyset, and one fingerprint key for each enabled key of the keyset.
 // Fingerprint keys are derived from the keys of the keyset, so they need no file, rotation or
 // backup of their own.
 type keyring struct {
 	tink.AEAD
 
-	primary         uint32
+	primaryID       uint32
 	fingerprintKeys map[uint32][]byte // keyed by the id of the AES-GCM key from which each is derived
 }
 
@@ -52,7 +52,7 @@ func (k *keyring) deriveFingerprintKeys(handle *keyset.Handle) error {
 			return err
 		}
 		if entry.IsPrimary() {
-			k.primary = entry.KeyID()
+			k.primaryID = entry.KeyID()
 		}
 	}
 	return nil
@@ -69,11 +69,11 @@ func fingerprintWith(id uint32, key, text []byte) []byte {
 // Fingerprint implements ports.Fingerprinter. It fails when the keyset has no primary key.
 func (s *Sealer) Fingerprint(text []byte) ([]byte, error) {
 	ring := s.currentRing()
-	key, ok := ring.fingerprintKeys[ring.primary]
+	key, ok := ring.fingerprintKeys[ring.primaryID]
 	if !ok {
 		return nil, errors.New("fingerprint: the keyset has no primary key")
 	}
-	return fingerprintWith(ring.primary, key, text), nil
+	return fingerprintWith(ring.primaryID, key, text), nil
 }
 
 // hasKey reports whether the keyring has an enabled key with this id.

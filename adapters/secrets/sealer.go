@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secrets encrypts the credentials in the database with AES-256-GCM, and backups with a
+// Package secrets encrypts the secrets in the database with AES-256-GCM, and backups with a
 // passphrase. The keyset, which contains the keys, is in a file outside the database.
 //
 //   - sealer.go: Sealer, which seals and opens secrets. Start here.
 //   - fingerprint.go: keyring, and fingerprints of texts with keys of the same keyset.
-//   - keyset.go: the keyset file: OpenKeyset, CreateKeyset, ReadKeyset, WriteNewKeyset.
+//   - keyset.go: the keyset file: OpenKeyset, CreateKeyset, ReadKeyset, CheckKeyset and
+//     WriteNewKeyset.
 //   - reload.go: how a Sealer notices that the file has changed.
-//   - rotate.go: Rotate and Stage. lock_unix.go and lock_other.go let one rotation run at a time.
+//   - rotate.go: Keys, Rotate and Stage. lock_unix.go and lock_other.go let one rotation run at a
+//     time.
 //   - passphrase.go: Encrypt and Decrypter, for backups.
 package secrets
 
@@ -86,7 +88,7 @@ func (s *Sealer) Seal(plain secret.Text, associatedData string) ([]byte, error) 
 // help an attacker. Open checks the keyset file for a change if it does not know the key.
 func (s *Sealer) Open(sealed []byte, associatedData string) (secret.Text, error) {
 	var plain []byte
-	id, err := sealingKey(sealed)
+	id, err := sealingKeyID(sealed)
 	if err == nil {
 		plain, err = s.ringWithKey(id).Decrypt(sealed, []byte(associatedData))
 	}
@@ -96,9 +98,9 @@ func (s *Sealer) Open(sealed []byte, associatedData string) (secret.Text, error)
 	return secret.New(string(plain)), nil
 }
 
-// sealingKey returns the id of the key that sealed a secret. Tink writes a version byte and the id
-// before the ciphertext.
-func sealingKey(sealed []byte) (uint32, error) {
+// sealingKeyID returns the id of the key that sealed a secret. Tink writes a version byte and the
+// id before the ciphertext.
+func sealingKeyID(sealed []byte) (uint32, error) {
 	if len(sealed) < cryptofmt.TinkPrefixSize || sealed[0] != cryptofmt.TinkStartByte {
 		return 0, errors.New("no prefix of Tink")
 	}

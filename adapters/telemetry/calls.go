@@ -20,7 +20,7 @@ import (
 
 const instrumentationScope = "github.com/tenantry/tenantry/adapters/telemetry"
 
-// CallOptions configure the measurement of one provider's calls.
+// CallOptions configure the measurement of the calls to one provider.
 type CallOptions struct {
 	Provider string
 	// Log receives a line for each call that failed (see failureLevel).
@@ -30,9 +30,9 @@ type CallOptions struct {
 	CustomerData bool
 }
 
-// NewCallInterceptor returns the interceptor that measures the calls of one provider. It records
+// NewCallInterceptor returns the interceptor that measures the calls to one provider. It records
 // each call as a span and in the histogram tenantry.provider.call.duration. It logs each call that
-// failed.
+// failed (see failureLevel).
 func NewCallInterceptor(options CallOptions) (wire.Interceptor, error) {
 	tracer := otel.Tracer(instrumentationScope)
 	duration, err := otel.Meter(instrumentationScope).Float64Histogram("tenantry.provider.call.duration",
@@ -69,8 +69,8 @@ func NewCallInterceptor(options CallOptions) (wire.Interceptor, error) {
 }
 
 // failureLevel returns whether a call with this error is logged as failed, and the level of the log
-// line. Two kinds of calls are not logged: calls with the outcome Refused or NotReady, which are
-// answers of the provider, and calls that their caller cancelled.
+// line. Two kinds of errors do not count as failures. The first are Refused and NotReady, which are
+// answers of the provider. The second are the errors of calls that their caller cancelled.
 func failureLevel(err error) (slog.Level, bool) {
 	switch outcome.KindOf(err) {
 	case outcome.Refused, outcome.NotReady:

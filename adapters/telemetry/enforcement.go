@@ -22,11 +22,12 @@ type Enforcement struct {
 }
 
 // NewEnforcement registers the metrics with the global meter provider. Each counter exists with the
-// value 0 for every action and outcome, so that Prometheus sees the first increase.
+// value 0 for every action and for every outcome except "cancelled", so that Prometheus sees the
+// first increase.
 func NewEnforcement() (*Enforcement, error) {
 	meter := otel.Meter(instrumentationScope)
 	lag, errLag := meter.Float64Histogram("tenantry.enforcement.lag", metric.WithUnit("s"),
-		metric.WithDescription("Time from the message that was one too many, as the platform dates it, to the block that was stored. What the platform needs to act on its rule comes on top."),
+		metric.WithDescription("Time from the first message beyond the limit, as the platform dates it, to the stored block. The time that the platform needs to apply its rule is not included."),
 		metric.WithExplicitBucketBoundaries(60, 120, 300, 600, 900, 1200, 1800, 2400, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400))
 	changes, errChanges := meter.Int64Counter("tenantry.enforcement.changes",
 		metric.WithDescription("Mailboxes that were blocked or unblocked, by action."))
@@ -47,7 +48,7 @@ func NewEnforcement() (*Enforcement, error) {
 	return e, nil
 }
 
-// errInternal stands for all errors that are not from a provider.
+// errInternal stands for all errors that are neither from a provider nor a cancellation.
 var errInternal = errors.New("failed")
 
 // RecordBlockDelay records the time between the first message beyond the limit and the storage of

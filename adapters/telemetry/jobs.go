@@ -16,8 +16,8 @@ import (
 )
 
 // Jobs records each step of a provisioning job as a span. The span has a link to the request that
-// caused the job. It is not a child span of the request's span, because the request may have ended
-// long ago.
+// caused the job, if the job stores a traceparent. It is not a child span of the request's span,
+// because the request may have ended long ago.
 type Jobs struct {
 	// CustomerData allows the tenant's GUID and the domain in spans.
 	CustomerData bool

@@ -4,7 +4,7 @@
 // service.
 //
 //   - telemetry.go: Start, which installs the tracer, the meter and the exporters. Start here.
-//   - calls.go: NewCallInterceptor, the interceptor that measures the calls of providers.
+//   - calls.go: NewCallInterceptor, which returns the interceptor that measures provider calls.
 //   - jobs.go: Jobs, the spans of provisioning jobs, and NewDomainCheckCounter, which counts DNS
 //     checks.
 //   - enforcement.go: Enforcement, the metrics of enforcement passes.

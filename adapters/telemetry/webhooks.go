@@ -34,7 +34,7 @@ func NewWebhooks() (*Webhooks, error) {
 	attempts, errAttempts := meter.Int64Counter("tenantry.webhook.attempts",
 		metric.WithDescription("Tries to send a message to the endpoint of a webhook, by result."))
 	lag, errLag := meter.Float64Histogram("tenantry.webhook.lag", metric.WithUnit("s"),
-		metric.WithDescription("Time from an event to the end of the first try to send it to an endpoint that accepts it."),
+		metric.WithDescription("Time from an event to the end of the first try to send it, if the endpoint accepts that try."),
 		metric.WithExplicitBucketBoundaries(0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 300, 1800))
 	if err := errors.Join(errAttempts, errLag); err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func NewWebhooks() (*Webhooks, error) {
 	return w, nil
 }
 
-// RecordTry counts a try. For the first try, lag is the time since the event. For later tries it is
-// negative.
+// RecordTry counts a try, and records the lag of a first try that was accepted. For the first try,
+// lag is the time since the event. For later tries it is negative.
 func (w *Webhooks) RecordTry(ctx context.Context, r webhook.Response, lag time.Duration) {
 	result := resultRejected
 	switch {

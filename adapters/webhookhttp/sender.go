@@ -30,11 +30,11 @@ import (
 )
 
 const (
-	// sendLimit limits the duration of one try, from the resolution of the host to the end of the
+	// sendTimeout limits the duration of one try, from the resolution of the host to the end of the
 	// answer.
-	sendLimit = 15 * time.Second
-	// lookupLimit limits how long the resolution of a new URL's host may take.
-	lookupLimit = 5 * time.Second
+	sendTimeout = 15 * time.Second
+	// lookupTimeout limits how long the resolution of a new URL's host may take.
+	lookupTimeout = 5 * time.Second
 	// maxDiscarded is how many bytes of an answer are read, so that the connection can be used
 	// again.
 	maxDiscarded = 4 << 10
@@ -161,7 +161,7 @@ func (s *Sender) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	return s.resolver.LookupNetIP(ctx, "ip", host)
 }
@@ -182,7 +182,7 @@ func (s *Sender) Send(ctx context.Context, m webhook.Message) webhook.Response {
 }
 
 func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Response, err error) {
-	ctx, cancel := context.WithTimeout(ctx, sendLimit)
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	u, err := s.parse(m.URL)
 	if err != nil {
@@ -226,7 +226,8 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// describe returns the reason of a failure as a fixed text, which contains nothing from the answer.
+// describe returns the reason of a failure as a fixed text. The text contains nothing from the
+// endpoint.
 func describe(err error) string {
 	var lookup *net.DNSError
 	var certificate *tls.CertificateVerificationError

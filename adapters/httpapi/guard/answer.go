@@ -60,9 +60,9 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = encoder.Encode(p) // writes to memory, cannot fail
 }
 
-// recoverPanics buffers the answer until the handler returns. It does not buffer a stream. If the
-// handler panics, it sends a 500 answer instead. Before the answer is sent, recoverPanics writes
-// the audit entry of the request.
+// recoverPanics buffers the answer until the handler returns. If the handler panics, it sends a 500
+// answer instead. A stream is not buffered: after a panic, its connection is closed. Before a
+// buffered answer is sent, recoverPanics writes the audit entry of the request.
 func (g *guard) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := r.Body // a later step replaces r.Body
@@ -190,7 +190,7 @@ func Stream(ctx context.Context, w io.Writer, send func(write func([]byte) error
 	closeConnection(a.connection)
 }
 
-// closeConnection makes net/http close the connection of w although the answer is not complete.
+// closeConnection makes net/http close the connection of w before the answer is complete.
 func closeConnection(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // the response recorders of tests have no deadlines
 }

@@ -78,9 +78,9 @@ func (e *exchange) clientText() string {
 // has only the names that differ from the subject type.
 var subjectTypes = map[string]string{"run": string(event.DNSRun), "job": string(event.DNSJob)}
 
-// maxSubject limits the length of an id that comes from a path and is not a UUID. A domain has at
-// most 253 characters.
-const maxSubject = 253
+// maxSubjectLength limits the length of an id that comes from a path and is not a UUID. A domain
+// has at most 253 characters.
+const maxSubjectLength = 253
 
 // objectOf returns the tenant and the object that a path names. The object is the last parameter of
 // the path. objectOf returns no object for a malformed id.
@@ -97,7 +97,7 @@ func objectOf(template, path string) (tenantID tenant.GUID, subject audit.Subjec
 		if isID {
 			value, _ = ident.Parse(value)
 		}
-		if err != nil || value == "" || len(value) > maxSubject {
+		if err != nil || value == "" || len(value) > maxSubjectLength {
 			subject = audit.Subject{}
 			continue
 		}
@@ -208,8 +208,8 @@ var deniedQuota = ratelimit.Bucket{Limit: 1000, Window: time.Hour}
 // DeniedRequests is the value of X-RateLimit-Bucket for a request that exceeds deniedQuota.
 const DeniedRequests = "denied"
 
-// countDenied counts a request of a refused key. It returns a rate_limit_exceeded error if there
-// were too many such requests.
+// countDenied counts a request that was refused with 401 or 403. It returns a rate_limit_exceeded
+// error if the key made too many such requests.
 func (g *guard) countDenied(r *http.Request, a *answer, e *exchange) error {
 	quota := deniedQuota
 	quota.Key = DeniedRequests + ":" + e.caller.KeyID

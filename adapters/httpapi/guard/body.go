@@ -25,8 +25,9 @@ const (
 
 // readBody reads the request body into memory, so that all later steps see the same bytes. A
 // request for an operation is answered with 413 if the body is too large. It is answered with 415
-// if the body has a content encoding or is not JSON. For a page, readForm reads the body. The
-// request holds no in-flight slot while the body is read.
+// if the body has a content encoding or is not JSON, and with 400 if the body is not complete. For
+// a page, readForm reads the body. The request holds no in-flight slot while the body is read. If
+// no slot is free afterwards, the answer is 503.
 func (g *guard) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -73,7 +74,7 @@ func readForm(w http.ResponseWriter, r *http.Request, e *exchange) []byte {
 func bufferedBody(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 
 // readJSONBody reads the body and checks its media type. required is true if the request must have
-// a body. Otherwise the body may be empty. An empty body can have any Content-Type.
+// a body. If it is false, the body may be empty, and an empty body can have any Content-Type.
 func readJSONBody(w http.ResponseWriter, r *http.Request, e *exchange, required bool) ([]byte, error) {
 	media := mediaTypeOf(r.Header)
 	if media == otherMediaType && required || !isUnencoded(r.Header) {

@@ -10,9 +10,10 @@
 //  2. trace creates the server span and the HTTP metrics (trace.go).
 //  3. logRequest writes one log line (request_log.go).
 //  4. recoverPanics buffers the answer and turns a panic into a 500 (answer.go). It also writes the
-//     audit entry, before the answer is sent (audit.go). It closes the connection of a client whose
-//     body is not complete, so that the client gets the answer (linger.go). While a request waits
-//     for its client, its connection counts as waiting (clientwait.go).
+//     audit entry, before the answer is sent (audit.go). If the client has not sent the whole body,
+//     it closes the connection after the answer, with a delay in which the client can read the
+//     answer (linger.go). While a request waits for its client, its connection counts as waiting
+//     (clientwait.go).
 //  5. limitInFlight answers 503 if the process or the client's address has too many requests in
 //     flight (inflight.go). A request whose API key was accepted earlier counts for the key's
 //     account (acceptedkeys.go).
@@ -20,19 +21,23 @@
 //  7. checkPlan answers 402 without an active API plan (guard.go).
 //  8. limitAccount answers 503 if the account has too many requests in flight (inflight.go).
 //  9. route answers 404 and 405 (routing.go).
-//  10. beginAct puts the act of a write, the data for its audit entry, into the context (audit.go).
+//  10. beginAct puts the act, the data for the audit entry, into the context of a write or of a
+//     page (audit.go).
 //  11. checkAccept answers 406 (routing.go).
-//  12. checkScope answers 403 if the API key lacks the scope of the operation (scope.go).
+//  12. checkScope answers 403 if the API key lacks the scope of the operation, or if the operation
+//     concerns all tenants and the key is limited to some (scope.go).
 //  13. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
-//  14. readBody reads the body, or answers 415 and 413 (body.go).
+//  14. readBody reads the body, or answers 400, 413, 415 or 503 (body.go).
 //  15. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
 //     (idempotency.go).
-//  16. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
+//  16. limitRate counts the request in its bucket, or answers 429. It also limits how many
+//     requests of an account call providers or wait for events at once (ratelimits.go).
 //  17. claimKey lets only one request per Idempotency-Key execute (idempotency.go,
 //     idempotency_run.go).
 //  18. checkQuery answers 400 for invalid query parameters (validation.go).
 //  19. hideTenants replaces the ids of tenants that the key must not see (hiddentenants.go).
-//  20. validateJSON answers 400 for a body that is not strict JSON (validation.go).
+//  20. validateJSON answers 400 for a body that is not strict JSON, is missing or is not accepted
+//     (validation.go).
 //  21. setDeadline sets the time limit of the operation (validation.go).
 //
 // The main types are guard (the dependencies of the steps), exchange (the state of one request) and
@@ -173,7 +178,7 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // exchange is the state of one request. assignRequestID creates it and stores it in the context.
-// Later steps set its other fields.
+// The later steps set the fields that it leaves empty.
 type exchange struct {
 	id              string
 	client          netip.Addr // the result of clientAddress

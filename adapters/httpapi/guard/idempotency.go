@@ -40,9 +40,9 @@ type keyedWrite struct {
 	hasRecord bool
 }
 
-// replayStored answers a request whose Idempotency-Key has a record. It does not answer a request
-// that may claim the key. It runs before the steps that check the content of the request. Those
-// steps could refuse the repeated request, for example because its object no longer exists.
+// replayStored answers a request whose Idempotency-Key has a record, unless the request may claim
+// the key. It runs before the steps that check the content of the request. Those steps could refuse
+// the repeated request, for example because its object no longer exists.
 func (g *guard) replayStored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -62,8 +62,7 @@ func (g *guard) replayStored(next http.Handler) http.Handler {
 	})
 }
 
-// keyedWriteOf returns the key and the content of a write. It consumes the body, which readBody has
-// buffered.
+// keyedWriteOf returns the key and the content of a write. It leaves the body readable.
 func keyedWriteOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 	body, err := io.ReadAll(r.Body) // buffered by readBody
 	if err != nil {

@@ -114,14 +114,14 @@ func (x *run) releaseKey(ctx context.Context) bool {
 // keyStillHeld returns held. If there is an error, it logs the error and returns true.
 func (g *guard) keyStillHeld(ctx context.Context, held bool, err error) bool {
 	if err != nil {
-		g.log.LogAttrs(ctx, slog.LevelWarn, "an Idempotency-Key stays leased", errorAttr(err))
+		g.log.LogAttrs(ctx, slog.LevelWarn, "an Idempotency-Key stays leased, because the store failed", errorAttr(err))
 		return true
 	}
 	return held
 }
 
 // answerAfterLostKey answers an attempt that lost its key while it executed. It sends the answer of
-// the attempt that holds the key now.
+// the attempt that has claimed the key. If that answer is not stored yet, it answers 409.
 func (g *guard) answerAfterLostKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
 	if g.checkRecord(w, r, keyed) {
 		Refuse(w, r, keyInProgressError())
@@ -182,7 +182,7 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	})
 	return keyLease.RenewInBackground(ctx, func(err error) {
 		x.effects.Stop()
-		x.guard.log.LogAttrs(ctx, slog.LevelError, "an Idempotency-Key could not be held", errorAttr(err))
+		x.guard.log.LogAttrs(ctx, slog.LevelError, "the lease of an Idempotency-Key was lost", errorAttr(err))
 	})
 }
 

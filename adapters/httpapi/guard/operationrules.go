@@ -29,18 +29,18 @@ type OperationRules struct {
 	// stored answer is replayed only to keys with the same bounds.
 	ManagesKeys bool
 	Write       bool // the operation requires an Idempotency-Key
-	// CallsProviderIf reports whether a request with this body calls a provider. Operations in the
-	// buckets ProviderHeavy and ProviderHeavyWrites do not set it, because they always call a
-	// provider.
+	// CallsProviderIf reports whether a request with this body calls a provider. Such a request
+	// counts towards Limits.MaxProviderOperations. Operations in the buckets ProviderHeavy and
+	// ProviderHeavyWrites do not set it, because all their requests count.
 	CallsProviderIf func(body []byte) bool
 	// WaitsIf reports whether a request with this query waits for an event. Such a request counts
 	// towards Limits.MaxEventWaiters.
 	WaitsIf   func(query url.Values) bool
-	TimeLimit time.Duration // the default is requestTime
+	TimeLimit time.Duration // the default is defaultTimeLimit
 	Refuses   []fault.Code  // the specific error codes of this operation (see Codes)
 	// Creates is the type of the object that the operation creates. The answer contains the object
-	// in a member with this name, or the answer is the object. The object's id is the subject of
-	// the audit entry.
+	// in a member with this name, or the answer is the object. The object's id, or the name of a
+	// domain, is the subject of the audit entry.
 	Creates event.SubjectType
 	// MediaType is the media type of a successful answer that is not JSON (see Stream).
 	MediaType string
@@ -59,10 +59,10 @@ func RulesOf(op *huma.Operation) OperationRules {
 	return r
 }
 
-// requestTime is the default time limit of an operation.
-const requestTime = 55 * time.Second
+// defaultTimeLimit is the time limit of an operation that sets no TimeLimit.
+const defaultTimeLimit = 55 * time.Second
 
-func (r OperationRules) timeout() time.Duration { return cmp.Or(r.TimeLimit, requestTime) }
+func (r OperationRules) timeout() time.Duration { return cmp.Or(r.TimeLimit, defaultTimeLimit) }
 
 func (r OperationRules) mayRefuse(c fault.Code) bool { return slices.Contains(r.Refuses, c) }
 

@@ -24,7 +24,8 @@ import (
 // Bucket is the name of a rate limit. Each operation belongs to one bucket.
 type Bucket string
 
-// The buckets. All operations in ProviderHeavy and ProviderHeavyWrites call a provider.
+// The buckets. Each request in ProviderHeavy and ProviderHeavyWrites counts towards
+// Limits.MaxProviderOperations.
 const (
 	Reads               Bucket = "read"
 	Writes              Bucket = "write"
@@ -58,7 +59,8 @@ const EventWaiters = "event_waiters"
 // Limits configures the rate limits and the concurrency limits.
 type Limits struct {
 	Counters ports.Limiter
-	// Off disables the rate limits: requests are counted, but not refused. It is for benchmarks.
+	// Off disables all limits except MaxInFlight: requests are counted, but not refused. It is for
+	// benchmarks.
 	Off bool
 	// MaxProviderOperations is the maximum number of operations of an account that call providers
 	// concurrently, over all replicas. The default is 4.
@@ -128,7 +130,8 @@ func peekBody(r *http.Request) []byte {
 
 // limitRate counts each request for an operation in the operation's bucket. It answers 429 if the
 // bucket is full. It also enforces Limits.MaxProviderOperations and Limits.MaxEventWaiters. A
-// request does not count if a different request claimed its Idempotency-Key first.
+// request does not count if it exceeds one of these two limits, or if a different request claimed
+// its Idempotency-Key first.
 func (g *guard) limitRate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -165,7 +168,7 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 func (g *guard) countRequest(w http.ResponseWriter, r *http.Request, b Bucket) (refund func(), ok bool) {
 	decision, refund := g.limits.Counters.Take(r.Context(), b.forAccount(exchangeOf(r.Context()).caller.Account.ID))
 	if !decision.Allowed && !g.limits.Off {
-		g.refuseTooMany(w, r, string(b), decision, "%d requests in %s of this kind are allowed", decision.Limit, windowText(quotas[b].Window))
+		g.refuseTooMany(w, r, string(b), decision, "%d requests of this kind are allowed in %s", decision.Limit, windowText(quotas[b].Window))
 		return refund, false
 	}
 	g.setRateHeaders(w, string(b), decision)

@@ -89,8 +89,8 @@ func errorAttr(err error) slog.Attr {
 // next entry of X-Forwarded-For, from right to left. Entries left of the first untrusted address
 // can be forged, so they are ignored.
 //
-// The address is used in the log, in the count of limitInFlight, and for keys that are limited to
-// some addresses.
+// The address is used in the log, in audit entries, in the count of limitInFlight, and for keys
+// that are limited to some addresses.
 func (g *guard) clientAddress(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 )
 
 // checkQuery answers 400 for an invalid query parameter of the operation. A parameter is invalid if
-// it is repeated, is not UTF-8 text, or is empty without AllowEmptyValue. checkQuery removes
-// unknown parameters.
+// it is repeated, is not valid text (see queryValues), or is empty without AllowEmptyValue.
+// checkQuery removes unknown parameters.
 func (g *guard) checkQuery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
@@ -52,8 +52,8 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 	})
 }
 
-// queryValues returns the values of a parameter in a raw query. ok is false if a value is not valid
-// UTF-8 text.
+// queryValues returns the values of a parameter in a raw query. ok is false if a value is not
+// correctly escaped, is not UTF-8, or contains U+0000.
 func queryValues(raw, name string) (values []string, ok bool) {
 	for pair := range strings.SplitSeq(raw, "&") {
 		escapedName, escapedValue, _ := strings.Cut(pair, "=")

@@ -14,8 +14,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// sharedResponses names the response components of some error statuses. The error codes of these
-// statuses are the same for every operation, so all operations share a component.
+// sharedResponses names the response components of some error statuses. Each of these statuses has
+// the same error codes in all operations that can answer with it, so these operations share a
+// component.
 var sharedResponses = map[int]string{
 	http.StatusUnauthorized: "Unauthorized", http.StatusNotAcceptable: "NotAcceptable", http.StatusRequestEntityTooLarge: "TooLarge",
 	http.StatusUnsupportedMediaType: "UnsupportedMediaType", http.StatusTooManyRequests: "RateLimited", http.StatusInternalServerError: "InternalError",
@@ -47,9 +48,9 @@ func components() *huma.Components {
 	return c
 }
 
-// exampleComponents adds to c an example for each error code of the responses in used. See Finish
-// for values.
-func exampleComponents(c *huma.Components, used map[string]*huma.Response, values map[fault.Code]any) {
+// addExamples adds to c an example for each error code of the responses in used. See Finish for
+// values.
+func addExamples(c *huma.Components, used map[string]*huma.Response, values map[fault.Code]any) {
 	for _, r := range used {
 		for _, content := range r.Content {
 			for name := range content.Examples {
@@ -121,7 +122,7 @@ func retryAfter(about string, example int) *huma.Param {
 func requestIDRef() *huma.Param { return &huma.Param{Ref: "#/components/headers/X-Request-ID"} }
 
 func requestIDHeader() *huma.Param {
-	return &huma.Param{Description: "The request's id: the one of the request if it has the allowed format, otherwise a new one.",
+	return &huma.Param{Description: "The X-Request-ID of the request if it has the allowed format, otherwise a new id.",
 		Schema: &huma.Schema{Type: huma.TypeString, Pattern: guard.RequestIDPattern}, Example: exampleRequestID}
 }
 

@@ -77,19 +77,20 @@ func Render(doc *huma.OpenAPI) (Documents, error) {
 // Finish completes the document after all operations are registered. values maps an error code to
 // the fault.Error.Values that the example of this error shows.
 func Finish(doc *huma.OpenAPI, values map[fault.Code]any) {
-	exampleComponents(doc.Components, doc.Components.Responses, values)
+	addExamples(doc.Components, doc.Components.Responses, values)
 	for _, item := range doc.Paths {
 		for _, op := range guard.OperationsOf(item) {
-			exampleComponents(doc.Components, op.Responses, values)
+			addExamples(doc.Components, op.Responses, values)
 		}
 	}
 	doc.Webhooks = webhooks(doc.Components.Schemas)
-	allowNewAnswerMembers(doc)
+	completeAnswerSchemas(doc)
 }
 
-// allowNewAnswerMembers allows unknown members in the schemas of answers, because later versions
-// may add members. The schemas of request bodies do not allow them.
-func allowNewAnswerMembers(doc *huma.OpenAPI) {
+// completeAnswerSchemas allows unknown members in the schemas of answers, because later versions
+// may add members. It also adds null to the enums of members that can be null. It does not change
+// the schemas of request bodies.
+func completeAnswerSchemas(doc *huma.OpenAPI) {
 	schemas := doc.Components.Schemas.Map()
 	inRequests := map[string]bool{}
 	for _, item := range doc.Paths {
@@ -112,7 +113,7 @@ func allowNewAnswerMembers(doc *huma.OpenAPI) {
 	}
 }
 
-// markComponents adds to seen the names of all components that s refers to.
+// markComponents adds to seen the names of all components that s refers to, also indirectly.
 func markComponents(schemas map[string]*huma.Schema, s *huma.Schema, seen map[string]bool) {
 	if s == nil {
 		return

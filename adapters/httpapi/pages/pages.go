@@ -33,7 +33,8 @@ var examples embed.FS
 // into plain spans and code spans.
 var views = template.Must(template.New("").Funcs(template.FuncMap{"inline": inlineSpans}).ParseFS(templates, "templates/*.html"))
 
-// textPolicy is the Content-Security-Policy of pages that have only text and our own style sheet.
+// textPolicy is the Content-Security-Policy of pages without scripts. It allows our own style sheet
+// and data: images.
 const textPolicy = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // entry is one error code as its page shows it.
@@ -159,13 +160,13 @@ func execute(name string, data any) string {
 	return page.String()
 }
 
-// pageAge allows a client to show a page again without a request for five minutes. The pages change
-// only with a release of the service.
-const pageAge = "public, max-age=300"
+// pageCacheControl allows a client to show a page again without a request for five minutes. The
+// pages change only with a release of the service.
+const pageCacheControl = "public, max-age=300"
 
 func send(w http.ResponseWriter, policy, page string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Cache-Control", pageAge)
+	w.Header().Set("Cache-Control", pageCacheControl)
 	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	_, _ = io.WriteString(w, page) // the client may have disconnected

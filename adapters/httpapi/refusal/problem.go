@@ -73,8 +73,8 @@ func Invalid(detail string, fields ...ProblemField) error {
 	return fault.InvalidRequest.WithValues(fields, "%s", detail)
 }
 
-// InQuery returns err. If it is an invalid_request error that names members of the body, InQuery
-// returns an error that names query parameters instead. It is for operations that pass query
+// InQuery converts an invalid_request error that names members of the body to an error that names
+// query parameters. It returns any other error unchanged. It is for operations that pass query
 // parameters to a use case.
 func InQuery(err error) error {
 	var f *fault.Error
@@ -126,7 +126,8 @@ func (p *Problem) GetStatus() int { return p.Status }
 // ContentType returns the media type of a problem. It ignores the media type that huma proposes.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// GetHeaders returns WWW-Authenticate and Retry-After, if the error has them.
+// GetHeaders returns WWW-Authenticate for the status 401. It returns Retry-After for the status 503
+// and for every error that has a RetryAfter.
 func (p *Problem) GetHeaders() http.Header {
 	h := http.Header{}
 	if p.Status == http.StatusUnauthorized {

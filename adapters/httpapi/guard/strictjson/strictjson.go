@@ -26,13 +26,13 @@ var (
 	ErrDuplicate = errors.New("a member occurs twice in one object")
 )
 
-// Check returns nil for exactly one JSON document in UTF-8. It refuses U+0000, lone surrogates,
-// duplicate members and more than MaxDepth levels.
+// Check returns nil if document is exactly one JSON value in UTF-8. It refuses U+0000, lone
+// surrogates, duplicate members and more than MaxDepth levels.
 func Check(document []byte) error {
 	if !utf8.Valid(document) {
 		return ErrEncoding
 	}
-	// The depth is checked first, so that deeply nested input costs only one scan.
+	// The depth is checked before the document is parsed, so that deeply nested input costs little.
 	if err := scan(document); err != nil {
 		return err
 	}

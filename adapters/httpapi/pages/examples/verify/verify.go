@@ -22,8 +22,9 @@ import (
 // a recorded message can be sent again.
 const tolerance = 5 * time.Minute
 
-// Verify returns nil if one of the signatures was made with the secret. body must be the bytes as
-// they arrived, not JSON that was decoded and encoded again.
+// Verify returns nil if one of the signatures was made with the secret and the timestamp is within
+// the tolerance. body must be the bytes as they arrived, not JSON that was decoded and encoded
+// again.
 func Verify(secret, id, timestamp, signatures string, body []byte) error {
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil {
