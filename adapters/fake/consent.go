@@ -18,10 +18,10 @@ import (
 
 const loginURL = "https://login.fake.test"
 
-type role int
+type userRole int
 
 const (
-	administrator role = iota + 1
+	administrator userRole = iota + 1
 	member
 	guest
 )

@@ -34,13 +34,14 @@ type domainState struct {
 	signing          dns.Signing
 }
 
-// call runs one call of the tenant's directory about the object with this name. effect returns
-// whether it has changed the tenant. call fails with access_denied if consent is not granted.
+// call runs one call for the tenant. object is the name, address or id that the call is about, or
+// "". effect returns whether it has changed the tenant. call fails with access_denied if consent is
+// not granted.
 func (c tenantClient) call(ctx context.Context, method, object string, effect func(*tenantState) (changed bool, err error)) error {
 	return c.p.call(ctx, method, c.id, object, func() (bool, error) {
 		t := c.p.tenants[c.id]
 		if t == nil || t.consent != "granted" {
-			return false, refuse(fault.AccessDenied, "the tenant's consent is gone")
+			return false, refuse(fault.AccessDenied, "the tenant has not given consent, or has revoked it")
 		}
 		return effect(t)
 	})

@@ -37,7 +37,8 @@ func (p *DNSProvider) AddZone(name string, sets ...dns.RRSet) {
 	}, cloneSets(sets)...)
 }
 
-// Put replaces a record set, as the owner of the zone can do in the provider's user interface.
+// Put replaces a record set, as the owner of the zone can do in the provider's user interface. If s
+// has no values, Put removes the record set.
 func (p *DNSProvider) Put(zone string, s dns.RRSet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,8 +144,8 @@ func cloneSets(sets []dns.RRSet) []dns.RRSet {
 	return cloned
 }
 
-// RefusingDNSProvider wraps a DNS provider whose credential is rejected: Check, Zone and Apply
-// fail with access_denied.
+// RefusingDNSProvider is a DNS provider that rejects the credential: Check, Zone and Apply fail
+// with access_denied. Records is the method of the embedded provider.
 type RefusingDNSProvider struct{ ports.DNSProvider }
 
 // Check implements ports.DNSProvider.
@@ -164,8 +165,8 @@ func credentialRejected() error {
 	return refuse(fault.AccessDenied, "the DNS provider rejects the credential")
 }
 
-// DNSProviders is the set of DNS providers, in memory. The secret "token" of a credential selects
-// the account.
+// DNSProviders is the set of DNS providers, in memory. The provider and the secret "token" of a
+// credential select the account.
 type DNSProviders struct {
 	mu        sync.Mutex
 	providers []dns.Provider
@@ -183,7 +184,7 @@ func (p *DNSProviders) AddProvider(provider dns.Provider) {
 	p.providers = append(p.providers, provider)
 }
 
-// AddAccount makes a credential of the provider with this token select account.
+// AddAccount makes For use account for a credential of the provider with this token.
 func (p *DNSProviders) AddAccount(provider, token string, account ports.DNSProvider) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

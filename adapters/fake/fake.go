@@ -7,12 +7,12 @@
 // Platform and SendingPlatform embed Script: Fail makes calls fail, and Hold makes them wait before
 // they return.
 //
-//   - fake.go: Platform, its tenants, its clock, and SnapshotOf, which returns what the platform
-//     stores.
+//   - fake.go: Platform, its tenants, its clock, and SnapshotOf, which returns the objects of a
+//     tenant.
 //   - consent.go, directory.go, mailserver.go, mailboxes.go, sendrules.go, sendtrace.go: the
 //     methods of ports.MailPlatform and ports.MailTenant, one file for each group.
 //   - faults.go: Script and Fault, the calls that fail, and Gate, the calls that wait.
-//   - stepped.go: Stepper, and wrappers that run each call of a port as one step of a Stepper.
+//   - stepped.go: Stepper, and wrappers that run calls of a port as steps of a Stepper.
 //   - crash.go: CrashingProcess, which simulates a process that crashes at one of its steps.
 //   - dns.go: DNS, zones in memory, read like public DNS.
 //   - dnsprovider.go: DNSProvider, one DNS provider account, and DNSProviders, the set of
@@ -82,11 +82,11 @@ func New() *Platform {
 	}
 }
 
-// Setup is the state of a tenant before it is connected.
+// Setup describes a tenant that AddTenant or Connect adds.
 type Setup struct {
 	Name string
-	// Dehydrated makes the first bootstrap step start work that takes one minute. Denied prevents
-	// tenantry from assigning itself the mail server's role.
+	// Dehydrated makes Bootstrap start work that takes one minute. Denied prevents tenantry from
+	// assigning itself the mail server's role.
 	Dehydrated, Denied bool
 	// SMTPAuthRefused keeps organization-wide SMTP AUTH disabled: EnableSMTPAuth is refused.
 	SMTPAuthRefused bool
@@ -101,7 +101,7 @@ type Setup struct {
 	Lag      Lag
 }
 
-// Lag is the time that asynchronous work of the platform takes.
+// Lag has the delays of the platform's asynchronous work.
 type Lag struct {
 	// AcceptedDomain is the time from EnableMail until the mail server accepts the domain. Role is
 	// the time until an assigned role works. Directory and Submission are the times from
@@ -120,11 +120,11 @@ type tenantState struct {
 	Setup
 	guid              tenant.GUID
 	builtinDomain     string
-	people            map[string]role
-	consent           string // none, granted or revoked
-	hasRole           bool
+	people            map[string]userRole // by address
+	consent           string              // none, granted or revoked
+	hasRole           bool                // tenantry has the mail server's role
 	roleWorksAt       time.Time
-	hydratedAt        time.Time // zero until the preparation begins
+	hydratedAt        time.Time // the end of the preparation, zero until it begins
 	smtpAuth          tenant.SMTPAuth
 	domains           map[string]*domainState
 	mailboxes         map[string]*mailboxState
@@ -155,7 +155,7 @@ func (p *Platform) AddTenant(id tenant.GUID, s Setup) {
 	}
 	p.tenants[id] = &tenantState{
 		Setup: s, guid: id, builtinDomain: builtin, consent: "none", smtpAuth: tenant.SMTPAuthDisabled,
-		people: map[string]role{
+		people: map[string]userRole{
 			"admin@" + builtin: administrator, "member@" + builtin: member, "guest@" + builtin: guest,
 		},
 		domains: map[string]*domainState{}, mailboxes: map[string]*mailboxState{}, occupiedAddresses: map[string]bool{},
@@ -184,7 +184,7 @@ func (p *Platform) SetLag(id tenant.GUID, l Lag) {
 	p.tenants[id].Lag = l
 }
 
-// Advance moves the platform's clock forward.
+// Advance moves the clocks of the platform and of its DNS forward.
 func (p *Platform) Advance(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,8 +225,8 @@ func (p *Platform) Revoke(id tenant.GUID, grant string) {
 	p.tenants[id].hasRole = false
 }
 
-// Snapshot has the data that the platform stores for a tenant. The data does not depend on
-// tenantry's database.
+// Snapshot has the consent, domains, mailboxes and rules of a tenant, as the platform stores them.
+// The data does not depend on tenantry's database.
 type Snapshot struct {
 	Consent   string
 	Domains   []HeldDomain
@@ -246,8 +246,8 @@ type HeldMailbox struct {
 	PasswordSet, SubmissionOpen bool
 }
 
-// SnapshotOf returns what the platform stores for a tenant. Domains and rules are sorted by name,
-// mailboxes by address.
+// SnapshotOf returns the snapshot of a tenant. Domains and rules are sorted by name, mailboxes by
+// address.
 func (p *Platform) SnapshotOf(id tenant.GUID) Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,14 +16,14 @@ import (
 type Fault struct {
 	Method string // a method of the port, such as "CreateMailbox"
 	Tenant tenant.GUID
-	// Object limits the fault to one domain name, address or object id.
+	// Object limits the fault to calls about one object: a domain name, an address or an id.
 	Object string
 	Kind   outcome.Kind
 	Code   fault.Code // the error code, if Kind is Refused or NotReady
 	// AfterEffect makes the call take effect before it fails, as if the answer had been lost.
 	AfterEffect bool
-	// Skip is the number of matching calls that succeed before the first failure. Times is the
-	// number of failures, 0 for no limit.
+	// Skip is the number of matching calls without this fault before its first failure. Times is
+	// the number of failures, 0 for no limit.
 	Skip, Times int
 
 	failures int

@@ -17,12 +17,12 @@ import (
 // hydrationTime is the time that a dehydrated tenant takes to become usable.
 const hydrationTime = time.Minute
 
-// callMailServer runs one call of the tenant's mail server. It fails with access_denied until the
+// callMailServer runs one call of the tenant's mail server. It fails with access_denied unless the
 // role is assigned and works.
 func (c tenantClient) callMailServer(ctx context.Context, method, object string, effect func(*tenantState) (bool, error)) error {
 	return c.call(ctx, method, object, func(t *tenantState) (bool, error) {
 		if !t.hasRole || c.p.now.Before(t.roleWorksAt) {
-			return false, refuse(fault.AccessDenied, "the mail server's grant is missing")
+			return false, refuse(fault.AccessDenied, "the mail server's role is not assigned, or does not work yet")
 		}
 		return effect(t)
 	})
@@ -76,7 +76,7 @@ func (c tenantClient) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 func (c tenantClient) EnableSMTPAuth(ctx context.Context) error {
 	return c.callMailServer(ctx, "EnableSMTPAuth", "", func(t *tenantState) (bool, error) {
 		if t.SMTPAuthRefused {
-			return false, refuse(fault.SMTPAuthNotEnabled, "the platform does not let SMTP AUTH be switched on")
+			return false, refuse(fault.SMTPAuthNotEnabled, "the platform refuses to enable SMTP AUTH")
 		}
 		changed := t.smtpAuth != tenant.SMTPAuthEnabled
 		t.smtpAuth = tenant.SMTPAuthEnabled

@@ -25,7 +25,8 @@ type SendingPlatform struct {
 	Reach               integration.Reach // the result of Check
 	PageSize            int               // the maximum number of accounts in a page of Accounts
 	MissingCapabilities []string          // calls that need one of them fail with fault.CapabilityMissing
-	// Now returns the platform's time. If it is nil, the clock moves only by Advance.
+	// Now returns the time to which Advance adds. If Now is nil, the clock starts at 2026-11-02
+	// 09:00 UTC and moves only by Advance.
 	Now func() time.Time
 
 	mu           sync.Mutex
@@ -43,7 +44,8 @@ type signIn struct {
 
 var _ ports.SendingPlatform = (*SendingPlatform)(nil)
 
-// NewSendingPlatform returns a platform with one workspace, no accounts and all capabilities.
+// NewSendingPlatform returns a workspace without accounts. It has all capabilities, and Check
+// reports one workspace.
 func NewSendingPlatform() *SendingPlatform {
 	return &SendingPlatform{
 		Reach:    integration.Reach{Workspaces: []integration.Workspace{{ID: "ws-1", Name: "Workspace 1"}}},

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// SendingPlatforms is the set of sending platforms, in memory. The secret `api_key` and the setting
-// `workspace_id` of a credential select the workspace.
+// SendingPlatforms is the set of sending platforms, in memory. The provider, and the secret
+// `api_key` and the setting `workspace_id` of a credential, select the workspace.
 type SendingPlatforms struct {
 	mu         sync.Mutex
 	providers  []sendingProvider

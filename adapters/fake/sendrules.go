@@ -199,8 +199,9 @@ func normalized(mailboxes []string) []string {
 	return slices.Compact(addresses)
 }
 
-// SetRule creates or replaces a rule by its name, as a person can do at the platform. A rule that
-// SetRule creates is marked Altered, because its form differs from the form of a managed rule.
+// SetRule creates a rule, or changes the rule with the same name, as a person can do at the
+// platform. A rule that SetRule creates is marked Altered, because its form differs from the form
+// of a managed rule.
 func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

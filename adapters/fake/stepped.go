@@ -15,8 +15,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Stepper runs each call of a wrapped port as one step. CrashingProcess fails at one of the steps.
-// The Stepper of a race test decides the order in which concurrent use cases make their steps.
+// Stepper runs calls of a wrapped port, each as one step. CrashingProcess fails at one of the
+// steps. The Stepper of a race test decides the order in which concurrent use cases make their
+// steps.
 type Stepper interface {
 	// Step runs do, which makes the call with ctx, and returns its error.
 	Step(ctx context.Context, do func() error) error
@@ -184,8 +185,8 @@ func SteppedIntegrations(i ports.Integrations, s Stepper) ports.Integrations {
 	return steppedIntegrations{i, s}
 }
 
-// These are other names of the ports. An embedded field of such a name does not collide with the
-// port's method Integrations or Connections.
+// storedIntegrations and storedConnections are other names of the ports. Embedded fields with these
+// names do not collide with the methods Integrations and Connections of the ports.
 type (
 	storedIntegrations = ports.Integrations
 	storedConnections  = ports.Connections

@@ -34,43 +34,44 @@ const maxDescription = 1 << 20
 type Addition struct {
 	Inspection
 	Change   Change
-	Previous Entry // empty if Change is Added
+	Previous CatalogEntry // empty if Change is Added
 }
 
-// Change is how Add or Upgrade changed the catalog.
+// Change says whether and how Add or Upgrade changed the catalog.
 type Change string
 
-// The changes of the catalog.
+// The values of Change.
 const (
 	Added     Change = "added"
 	Replaced  Change = "replaced"
 	Unchanged Change = "unchanged"
 )
 
-// Add adds a plugin to the catalog of the folder o.Dir, and replaces the entry with the same name.
-// file is the file to execute. If the folder of file has a manifest for file, the plugin is that
-// folder. Otherwise the plugin is the file alone. The catalog stores the checksum, so the host runs
-// only files with this content. If the plugin is in a different folder, Add copies it to the plugin
-// folder. It creates the plugin folder and the catalog if they do not exist. Concurrent calls for
-// one folder change it one after the other.
+// Add adds a plugin to the catalog of the folder o.Dir, or replaces the entry with the same name.
+// file is the file to execute. If the folder of file has a manifest with file as its entry, the
+// plugin is that folder. Otherwise the plugin is the file alone. The catalog stores the checksum of
+// the plugin, and the host runs the plugin only if its files have this checksum. If the plugin is
+// in a different folder, Add copies it to the plugin folder. It creates the plugin folder and the
+// catalog if they do not exist. On Unix, concurrent calls for one folder change it one after the
+// other.
 //
 // Add runs the plugin within o.Limits to read its description and to check that it works with this
-// host. Call Add only for files that the operator trusts. If the catalog already has the same
-// plugin with the same content, Add changes nothing. Add fails if the file is not a working plugin,
-// or if the catalog is invalid. It also fails if a different plugin of the catalog has the same
-// file name.
+// host. Call Add only for files that the operator trusts. If the catalog already has the same entry
+// and the files in the plugin folder are intact, Add changes nothing. Add fails if the file is not
+// a working plugin, or if the catalog is invalid. It also fails if a different plugin of the
+// catalog has the same file name.
 func Add(ctx context.Context, o Options, file string) (Addition, error) {
-	return install(ctx, o, file, Added)
+	return install(ctx, o, file, false)
 }
 
 // Upgrade is Add for a plugin that the catalog already has. It fails with ErrNotInCatalog if the
 // catalog does not have the plugin. A service that runs with this plugin folder notices the new
-// version (see Reload).
+// version (see Watch).
 func Upgrade(ctx context.Context, o Options, file string) (Addition, error) {
-	return install(ctx, o, file, Replaced)
+	return install(ctx, o, file, true)
 }
 
-func install(ctx context.Context, o Options, file string, purpose Change) (Addition, error) {
+func install(ctx context.Context, o Options, file string, mustExist bool) (Addition, error) {
 	dir := o.Dir
 	inspection, source, err := readPlugin(ctx, file, o.Limits)
 	if err != nil {
@@ -92,11 +93,11 @@ func install(ctx context.Context, o Options, file string, purpose Change) (Addit
 	addition := Addition{Inspection: inspection, Change: Added}
 	if old, found := findEntry(entries, inspection.Name); found {
 		addition.Change, addition.Previous = Replaced, old
-		addition.File = fileOfVersion(dir, file, old, inspection.Entry)
-	} else if purpose == Replaced {
+		addition.File = fileOfVersion(dir, file, old, inspection.CatalogEntry)
+	} else if mustExist {
 		return Addition{}, fmt.Errorf("%s: %w: %q", file, ErrNotInCatalog, inspection.Name)
 	}
-	entry := addition.Entry
+	entry := addition.CatalogEntry
 	for _, other := range entries {
 		if other.Name != entry.Name && other.File == entry.File {
 			return Addition{}, fmt.Errorf("%s: the plugin %s of the catalog also has the file name %s", file, other.Name, entry.File)
@@ -110,19 +111,19 @@ func install(ctx context.Context, o Options, file string, purpose Change) (Addit
 	if err := verified.Install(source, entry.SHA256, installed); err != nil {
 		return Addition{}, fmt.Errorf("%s: %w", file, err)
 	}
-	entries = slices.DeleteFunc(entries, func(old Entry) bool { return old.Name == entry.Name })
+	entries = slices.DeleteFunc(entries, func(old CatalogEntry) bool { return old.Name == entry.Name })
 	entries = append(entries, entry)
-	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(entries, func(a, b CatalogEntry) int { return strings.Compare(a.Name, b.Name) })
 	if err := writeCatalog(dir, entries); err != nil {
 		return Addition{}, err
 	}
 	return addition, deleteVersions(dir, baseFile, append(filesOf(entries), baseFile, addition.Previous.File))
 }
 
-func findEntry(entries []Entry, name string) (Entry, bool) {
-	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == name })
+func findEntry(entries []CatalogEntry, name string) (CatalogEntry, bool) {
+	i := slices.IndexFunc(entries, func(e CatalogEntry) bool { return e.Name == name })
 	if i < 0 {
-		return Entry{}, false
+		return CatalogEntry{}, false
 	}
 	return entries[i], true
 }
@@ -130,34 +131,34 @@ func findEntry(entries []Entry, name string) (Entry, bool) {
 // fileOfVersion returns the file name for the new content of a plugin. Each version has its own
 // file, so that a running service can use the old version again if the new version fails. A file
 // that is already in the plugin folder keeps its name.
-func fileOfVersion(dir, file string, old, e Entry) string {
+func fileOfVersion(dir, file string, old, added CatalogEntry) string {
 	switch relativePath, err := filepath.Rel(dir, file); {
-	case err == nil && relativePath == e.File:
-		return e.File
-	case strings.EqualFold(old.SHA256, e.SHA256):
+	case err == nil && relativePath == added.File:
+		return added.File
+	case strings.EqualFold(old.SHA256, added.SHA256):
 		return old.File
 	}
-	return e.File + "-" + e.SHA256[:versionDigits]
+	return added.File + "-" + added.SHA256[:versionDigits]
 }
 
 // versionDigits is how many digits of the checksum are in the file name of a version. The file name
 // of the first version has no digits of the checksum.
 const versionDigits = 12
 
-// baseFile returns the file name of the first version of a plugin.
-func (e Entry) baseFile() string {
+// baseFile returns the file name of the plugin without the digits of its version.
+func (e CatalogEntry) baseFile() string {
 	return strings.TrimSuffix(e.File, "-"+strings.ToLower(e.SHA256[:versionDigits]))
 }
 
-func filesOf(entries []Entry) (files []string) {
+func filesOf(entries []CatalogEntry) (files []string) {
 	for _, e := range entries {
 		files = append(files, e.File)
 	}
 	return files
 }
 
-// deleteVersions deletes the files and folders of all versions of a plugin. base is the file name
-// of the first version. deleteVersions keeps the files and folders in keep.
+// deleteVersions deletes the files and folders of a plugin's versions, except those in keep. base
+// is the file name without the digits of a version.
 func deleteVersions(dir, base string, keep []string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -176,10 +177,10 @@ func deleteVersions(dir, base string, keep []string) error {
 	return nil
 }
 
-// Remove removes plugins from the catalog of a plugin folder, with the files of all their versions.
-// It returns their entries. If one of the plugins is not in the catalog, Remove fails with
-// ErrNotInCatalog and changes nothing.
-func Remove(dir string, names ...string) (removed []Entry, err error) {
+// Remove removes plugins from the catalog of a plugin folder, and deletes the files of all their
+// versions. It returns the removed entries. If one of the plugins is not in the catalog, Remove
+// fails with ErrNotInCatalog and changes nothing.
+func Remove(dir string, names ...string) (removed []CatalogEntry, err error) {
 	unlock, err := lockFolder(dir)
 	if err != nil {
 		return nil, err
@@ -195,7 +196,7 @@ func Remove(dir string, names ...string) (removed []Entry, err error) {
 			return nil, fmt.Errorf("%w: %q", ErrNotInCatalog, name)
 		}
 		removed = append(removed, e)
-		entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Name == name })
+		entries = slices.DeleteFunc(entries, func(e CatalogEntry) bool { return e.Name == name })
 	}
 	if err := writeCatalog(dir, entries); err != nil {
 		return nil, err
@@ -210,7 +211,7 @@ func Remove(dir string, names ...string) (removed []Entry, err error) {
 
 // readPlugin returns the catalog entry and the description of a plugin. file is the file to
 // execute. source is the file or folder of the plugin. readPlugin also starts the plugin as the
-// service does, and fails when the plugin does not start.
+// service does, and fails when the plugin does not work.
 func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspection, source string, err error) {
 	info, err := os.Stat(file)
 	switch {
@@ -245,44 +246,44 @@ func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspect
 	if err != nil {
 		return Inspection{}, "", fmt.Errorf("it does not work with this version of tenantry: %w", err)
 	}
-	return Inspection{Entry: entry, Description: d}, source, nil
+	return Inspection{CatalogEntry: entry, Description: d}, source, nil
 }
 
 // describe runs a plugin with the argument `describe`. The plugin gets no variable of the host's
-// environment. describe returns the entry that the plugin prints as JSON.
-func describe(ctx context.Context, source, sum, name string, limits wire.Limits) (entry Entry, err error) {
+// environment. describe returns the name, kind and version that the plugin prints as JSON.
+func describe(ctx context.Context, source, sum, name string, limits wire.Limits) (entry CatalogEntry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	files, err := verified.Open(source, sum)
 	if err != nil {
-		return Entry{}, err
+		return CatalogEntry{}, err
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
 	cmd := exec.CommandContext(ctx, files.Path(), "describe")
 	cmd.Args[0], cmd.Env = name, []string{wire.SearchPath}
-	printed := &tail{}
-	cmd.Stderr = printed
+	stderr := &tail{}
+	cmd.Stderr = stderr
 	stdout, err := limits.Output(cmd, maxDescription)
 	switch {
 	case ctx.Err() != nil:
-		return Entry{}, fmt.Errorf("it did not describe itself within %s", describeTimeout)
+		return CatalogEntry{}, fmt.Errorf("it did not describe itself within %s", describeTimeout)
 	case errors.Is(err, wire.ErrOutputTooLong):
-		return Entry{}, fmt.Errorf("its description is longer than %d bytes", maxDescription)
+		return CatalogEntry{}, fmt.Errorf("its description is longer than %d bytes", maxDescription)
 	case err != nil:
 		hint := ""
 		if info, statErr := os.Stat(source); statErr == nil && !info.IsDir() {
 			hint = "; a plugin of several files needs a manifest, see `tenantry plugin manifest --help`"
 		}
-		return Entry{}, fmt.Errorf("it does not describe itself: %w: %s%s", err, cmp.Or(printed.lastLine(), "it printed nothing"), hint)
+		return CatalogEntry{}, fmt.Errorf("it does not describe itself: %w: %s%s", err, cmp.Or(stderr.lastLine(), "it printed no error"), hint)
 	}
-	var e Entry
+	var e CatalogEntry
 	if err := json.Unmarshal(stdout, &e); err != nil {
 		return e, errors.New("it is not a plugin: its description is not JSON")
 	}
 	return e, nil
 }
 
-// tail keeps the last bytes that were written to it.
+// tail keeps the last maxTail bytes that were written to it.
 type tail struct{ text []byte }
 
 // Write implements io.Writer.
@@ -294,7 +295,8 @@ func (t *tail) Write(p []byte) (int, error) {
 
 const maxTail = 1024 // bytes
 
-// lastLine returns the last line that has text, in quotes, because a plugin can print anything.
+// lastLine returns the last line that has text. It quotes the line, because a plugin can print
+// control characters.
 func (t *tail) lastLine() string {
 	text := strings.TrimSpace(string(t.text))
 	if text == "" {
@@ -303,7 +305,7 @@ func (t *tail) lastLine() string {
 	return strconv.Quote(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
-func writeCatalog(dir string, entries []Entry) error {
+func writeCatalog(dir string, entries []CatalogEntry) error {
 	text, err := json.MarshalIndent(map[string]any{"plugins": entries}, "", "  ")
 	if err != nil {
 		return err
@@ -311,8 +313,8 @@ func writeCatalog(dir string, entries []Entry) error {
 	return writeAtomically(filepath.Join(dir, catalogFile), append(text, '\n'), 0o644)
 }
 
-// writeAtomically replaces a file in one step: a reader sees either the old or the new content. The
-// caller holds the lock of the folder, so no other process writes the temporary file.
+// writeAtomically replaces a file in one step: a reader sees either the old or the new content. Two
+// calls for one path must not run at the same time, because both write the same temporary file.
 func writeAtomically(path string, content []byte, mode fs.FileMode) error {
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, content, mode); err != nil {

@@ -14,9 +14,9 @@ import (
 // catalogFile is the file in the plugin folder that lists the plugins that may run.
 const catalogFile = "catalog.json"
 
-// Entry is one plugin of the catalog. File is the name of a file or folder within the plugin
-// folder, and SHA256 is its hexadecimal checksum. Package verified computes it.
-type Entry struct {
+// CatalogEntry is one plugin of the catalog. File is the name of a file or folder in the plugin
+// folder. SHA256 is the checksum of the plugin in hexadecimal, as package verified defines it.
+type CatalogEntry struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`
 	File    string `json:"file"`
@@ -24,16 +24,16 @@ type Entry struct {
 	Version string `json:"version"`
 }
 
-// readCatalog returns the entries of a plugin folder's catalog. It fails when the file is missing,
-// and when any entry is invalid.
-func readCatalog(dir string) ([]Entry, error) {
+// readCatalog returns the entries of a plugin folder's catalog. It fails when the file cannot be
+// read, and when the catalog is invalid.
+func readCatalog(dir string) ([]CatalogEntry, error) {
 	path := filepath.Join(dir, catalogFile)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("plugin catalog: %w", err)
 	}
 	var catalog struct {
-		Plugins []Entry `json:"plugins"`
+		Plugins []CatalogEntry `json:"plugins"`
 	}
 	if err := json.Unmarshal(text, &catalog); err != nil {
 		return nil, fmt.Errorf("plugin catalog %s: %w", path, err)
@@ -51,7 +51,7 @@ func readCatalog(dir string) ([]Entry, error) {
 	return catalog.Plugins, nil
 }
 
-func (e Entry) check() error {
+func (e CatalogEntry) check() error {
 	sum, err := hex.DecodeString(e.SHA256)
 	switch {
 	case e.Name == "":
@@ -59,7 +59,7 @@ func (e Entry) check() error {
 	case e.Kind == "":
 		return errors.New("it has no kind")
 	case e.File == "" || e.File != filepath.Base(e.File) || e.File == "." || e.File == "..":
-		return fmt.Errorf("file %q is not a file name of the plugin folder", e.File)
+		return fmt.Errorf("file %q must be a name without a path", e.File)
 	case err != nil || len(sum) != 32:
 		return errors.New("sha256 is not 64 hexadecimal digits")
 	}

@@ -62,20 +62,20 @@ func checksumOf(t testing.TB, path string) string {
 func pluginDir(t testing.TB, plugins ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	var entries []pluginhost.Entry
+	var entries []pluginhost.CatalogEntry
 	for _, p := range plugins {
 		name, program, _ := strings.Cut(p, ":")
 		path := testserver.Program(t, "testdata/"+program)
 		if err := os.Symlink(path, filepath.Join(dir, "mail-"+name)); err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, pluginhost.Entry{Name: name, Kind: "mail", File: "mail-" + name, SHA256: checksumOf(t, path), Version: "1.2.3"})
+		entries = append(entries, pluginhost.CatalogEntry{Name: name, Kind: "mail", File: "mail-" + name, SHA256: checksumOf(t, path), Version: "1.2.3"})
 	}
 	writeCatalog(t, dir, entries...)
 	return dir
 }
 
-func writeCatalog(t testing.TB, dir string, entries ...pluginhost.Entry) {
+func writeCatalog(t testing.TB, dir string, entries ...pluginhost.CatalogEntry) {
 	t.Helper()
 	catalog, err := json.Marshal(map[string]any{"plugins": entries})
 	if err != nil {

@@ -4,10 +4,10 @@
 // plugin through an ordinary port and does not see the process.
 //
 // Start with Host: New reads the catalog, and Mail, DNS and Sending return ports whose calls go to
-// the plugin's process. The first call to a plugin starts the process.
+// the plugin's process. The first call to a plugin starts its process.
 //
 //   - host.go: Host, its options and the supervision policy. Start here.
-//   - supervise.go: supervisor, which runs at most one process of a plugin and restarts it.
+//   - supervise.go: supervisor, which starts and restarts the process of one plugin.
 //   - launch.go: instance, one process, and its environment.
 //   - reload.go: Reload and Watch, which apply changes of the catalog while the host runs.
 //   - status.go: Status, the state of a plugin for metrics and operators.
@@ -15,7 +15,7 @@
 //   - catalog.go: the catalog, the list of plugins that may run.
 //   - add.go, inspect.go: the operator's commands on the catalog. lock_unix.go and lock_other.go:
 //     the lock that serializes their changes.
-//   - overlay.go: Overlay, which makes a plugin folder with links to the files of a different
+//   - overlay.go: Overlay, which makes a plugin folder with links to the plugins of a different
 //     folder.
 //
 // Package verified checks the files of a plugin.
@@ -41,19 +41,20 @@ import (
 
 // Options configure a Host.
 type Options struct {
-	// Dir is the plugin folder with its catalog. The default is the folder `plugins` next to the
-	// running program.
+	// Dir is the plugin folder with its catalog. New and Inspect use the folder `plugins` next to
+	// the running program if Dir is empty.
 	Dir string
 	// Log receives the messages of the host and the output of its plugins. The default discards
 	// them.
 	Log *slog.Logger
-	// Env is the host's environment in the format of os.Environ. Plugins receive only the
-	// variables of an allow-list.
+	// Env is the host's environment in the format of os.Environ. Of these variables, plugins
+	// receive only those of an allow-list.
 	Env []string
-	// TelemetryHeaders is the value of the variable OTEL_EXPORTER_OTLP_HEADERS of plugins.
+	// TelemetryHeaders is the value of OTEL_EXPORTER_OTLP_HEADERS in the environment of plugins.
 	TelemetryHeaders secret.Text
-	// Waits stores the waits that providers demand with Retry-After. All processes of a plugin, in
-	// all replicas, share its waits. If Waits is nil, each process knows only its own waits.
+	// Waits stores the waits that providers demand with Retry-After. All processes of a plugin that
+	// use the same store share the plugin's waits. If Waits is nil, each process knows only its own
+	// waits.
 	Waits ports.Waits
 	// Limits limit the resources of each plugin process.
 	Limits wire.Limits
@@ -64,8 +65,8 @@ type Options struct {
 // SupervisionPolicy has the timeouts and the restart limits of plugin processes.
 type SupervisionPolicy struct {
 	// StartTimeout limits the start of a plugin until it is healthy. The request for its
-	// description has the same limit. The default is 30 s, because a start on a busy machine takes
-	// several seconds.
+	// description has the same limit. The default is 30 s, because a start on a busy machine can
+	// take several seconds.
 	StartTimeout time.Duration
 	// PingTimeout limits a health check. The default is 1 s.
 	PingTimeout time.Duration
@@ -78,8 +79,8 @@ type SupervisionPolicy struct {
 	Cooldown time.Duration
 	// CrashLimit is how many failures in a row make a crash loop. The default is 5.
 	CrashLimit int
-	// DrainTimeout is how long a replaced process may take to finish its calls before it is
-	// stopped. Calls that are still in progress when it is stopped fail. The default is 30 s.
+	// DrainTimeout is how long the process of a replaced or removed plugin may take to finish its
+	// calls. Then the process is stopped, and calls in progress fail. The default is 30 s.
 	DrainTimeout time.Duration
 	// UsageInterval is the minimum time between two comparisons of a process's resource usage with
 	// its limits. The comparison runs at the end of a call. The default is 10 s.
@@ -118,8 +119,8 @@ type Host struct {
 	redactor redactor
 	plugins  map[string]*supervisor // by the plugin's name, filled by New
 
-	reloadMu sync.Mutex        // held by Reload
-	catalog  [sha256.Size]byte // the checksum of the catalog that New or the last Reload read
+	reloadMu    sync.Mutex        // held by Reload
+	lastReadSum [sha256.Size]byte // the checksum of the catalog that New or the last Reload read
 
 	onChangeMu sync.Mutex
 	onChange   []func(name string)
@@ -141,7 +142,7 @@ func New(options Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{options: options, catalog: sum, plugins: make(map[string]*supervisor, len(entries))}
+	h := &Host{options: options, lastReadSum: sum, plugins: make(map[string]*supervisor, len(entries))}
 	for _, e := range entries {
 		h.plugins[e.Name] = newSupervisor(h, e)
 	}
@@ -158,7 +159,8 @@ func (o Options) withDefaults() Options {
 
 // Mail returns the mail platform of the plugin with this name. Each call passes the interceptors
 // and is then sent to the plugin. The first interceptor is the outermost. For each call, the host
-// calls buildConnection. If buildConnection fails, the call fails with the same error.
+// calls buildConnection to get the settings and secrets. If buildConnection fails, the call fails
+// with the same error.
 func (h *Host) Mail(name string, buildConnection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.MailPlatform {
 	return wire.MailClient(h.opener(name, buildConnection), interceptors...)
 }
@@ -194,7 +196,7 @@ func (h *Host) opener(name string, buildConnection func(context.Context) (wire.C
 }
 
 // session returns the session of one call. During the call and for holdAfterCall after it, the
-// secrets of the connection and of the call are removed from the plugin's output.
+// redactor removes the secrets of the connection and of the call from the output of plugins.
 func (h *Host) session(s *supervisor, i *instance, c wire.Connection, callSecrets []secret.Text) wire.Session {
 	for _, value := range c.Secrets {
 		callSecrets = append(callSecrets, value)
@@ -223,7 +225,7 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 }
 
 // OnChange makes the host call f with the name of each plugin whose description may have changed,
-// because a different version of the plugin now executes calls. f must not call the host.
+// because the host changed to a different version of the plugin. f must not call the host.
 func (h *Host) OnChange(f func(name string)) {
 	h.onChangeMu.Lock()
 	defer h.onChangeMu.Unlock()
@@ -238,7 +240,7 @@ func (h *Host) reportChange(name string) {
 	}
 }
 
-// Names returns the names of the catalog's plugins of a kind, sorted. It does not start a plugin.
+// Names returns the names of the host's plugins of a kind, sorted. It does not start a plugin.
 func (h *Host) Names(kind wire.Kind) []string {
 	var names []string
 	for name, s := range h.plugins {
@@ -251,7 +253,7 @@ func (h *Host) Names(kind wire.Kind) []string {
 }
 
 // Kill kills a plugin's process with SIGKILL, and the next call starts a new process. The host does
-// not count this as a crash. Kill fails when the catalog has no such plugin.
+// not count this as a failure (see Status). Kill fails when the host has no such plugin.
 func (h *Host) Kill(name string) error {
 	s, ok := h.plugins[name]
 	if !ok {
@@ -261,7 +263,7 @@ func (h *Host) Kill(name string) error {
 	return nil
 }
 
-// Status returns the status of each plugin of the catalog, sorted by name.
+// Status returns the status of each of the host's plugins, sorted by name.
 func (h *Host) Status() []Status {
 	var statuses []Status
 	for _, s := range h.plugins {

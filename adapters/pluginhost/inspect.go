@@ -16,10 +16,11 @@ import (
 
 // Inspection is the result of Inspect for one plugin of the catalog.
 type Inspection struct {
-	Entry
-	// Description is the plugin's description of itself. It is empty when the plugin did not start.
+	CatalogEntry
+	// Description is the plugin's description of itself. It is empty when the plugin did not start,
+	// and when its name or kind differs from the catalog.
 	Description wire.Description
-	// Problem is nil if the plugin works as the catalog says. Its file must exist and have the
+	// Problem is nil if the plugin works as the catalog says. Its files must exist and have the
 	// checksum of the catalog. It must start, and must describe itself with the name, kind and
 	// version of the catalog.
 	Problem error
@@ -30,8 +31,8 @@ var ErrNotInCatalog = errors.New("there is no such plugin in the catalog")
 
 // Inspect starts the catalog's plugins with these names, or all plugins when no name is passed. It
 // asks each plugin for its description and then stops the plugin. Results are in the order of the
-// catalog. Inspect fails when the catalog is invalid, and returns ErrNotInCatalog for an unknown
-// name. If a plugin does not work, Inspect sets Inspection.Problem and returns no error.
+// catalog. Inspect fails when the catalog is missing or invalid, and returns ErrNotInCatalog for an
+// unknown name. If a plugin does not work, Inspect sets Inspection.Problem and returns no error.
 func Inspect(o Options, names ...string) ([]Inspection, error) {
 	host, err := New(o)
 	if err != nil {
@@ -43,18 +44,18 @@ func Inspect(o Options, names ...string) ([]Inspection, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == name }) {
+		if !slices.ContainsFunc(entries, func(e CatalogEntry) bool { return e.Name == name }) {
 			return nil, fmt.Errorf("%w: %q", ErrNotInCatalog, name)
 		}
 	}
 	if len(names) > 0 {
-		entries = slices.DeleteFunc(entries, func(e Entry) bool { return !slices.Contains(names, e.Name) })
+		entries = slices.DeleteFunc(entries, func(e CatalogEntry) bool { return !slices.Contains(names, e.Name) })
 	}
 	inspections := make([]Inspection, len(entries))
 	var group panics.Group
 	for i, e := range entries {
 		group.Go(func() {
-			inspections[i] = Inspection{Entry: e}
+			inspections[i] = Inspection{CatalogEntry: e}
 			inspections[i].Description, inspections[i].Problem = host.inspect(e)
 		})
 	}
@@ -63,7 +64,7 @@ func Inspect(o Options, names ...string) ([]Inspection, error) {
 }
 
 // inspect starts the plugin of an entry in the same way as a call does, and then stops the plugin.
-func (h *Host) inspect(e Entry) (wire.Description, error) {
+func (h *Host) inspect(e CatalogEntry) (wire.Description, error) {
 	started, err := newSupervisor(h, e).launch(e)
 	path := filepath.Join(h.options.Dir, e.File)
 	switch {

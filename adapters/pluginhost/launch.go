@@ -40,7 +40,7 @@ type instance struct {
 // fails when the files do not have the checksum of the entry, and when the process does not start
 // in time. It also fails when the described name or kind differs from the entry. If launch fails,
 // no process is left.
-func (s *supervisor) launch(entry Entry) (*instance, error) {
+func (s *supervisor) launch(entry CatalogEntry) (*instance, error) {
 	options := s.host.options
 	files, err := verified.Open(filepath.Join(options.Dir, entry.File), entry.SHA256)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 	defer cancel()
 	d, err := p.Describe(ctx)
 	if err == nil && (d.Name != entry.Name || string(d.Kind) != entry.Kind) {
-		err = fmt.Errorf("the plugin describes itself as %.60q of kind %.60q, unlike the catalog", d.Name, d.Kind)
+		err = fmt.Errorf("the plugin describes itself as %.60q of kind %.60q, but the catalog has %q of kind %q", d.Name, d.Kind, entry.Name, entry.Kind)
 	}
 	if err == nil && options.Waits != nil {
 		err = p.ShareWaits(ctx, pluginWaits{entry.Name, options.Waits})
@@ -80,7 +80,7 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 // files.
 func (i *instance) dispose(grace time.Duration) {
 	i.process.Stop(grace)
-	_ = i.files.Close() // if this fails, a folder with copies of files remains, which are not secret
+	_ = i.files.Close() // if this fails, copies of the plugin's files can remain; they are not secret
 }
 
 // pluginWaits is the part of a store of waits that belongs to one plugin.
@@ -94,8 +94,8 @@ func (w pluginWaits) Wait(ctx context.Context, scope string, atLeast time.Durati
 	return w.store.Wait(ctx, w.plugin+":"+scope, atLeast)
 }
 
-// isDraining reports whether the process gets no further calls, because it was replaced or its
-// plugin was removed. The caller holds the mutex of the supervisor.
+// isDraining reports whether drain was called. It is called when the process is replaced or its
+// plugin is removed. The caller holds the mutex of the supervisor.
 func (i *instance) isDraining() bool { return i.drained != nil }
 
 func (i *instance) hasExited() bool {
@@ -107,7 +107,7 @@ func (i *instance) hasExited() bool {
 	}
 }
 
-// allowedVariables are the variables of the host's environment that a plugin receives. They
+// allowedVariables are the variables of the host's environment that a plugin may receive. They
 // configure the export of spans, the trusted certificate authorities and the time zone. Other
 // variables are not passed, because they may contain secrets.
 var allowedVariables = []string{
@@ -124,7 +124,7 @@ var allowedVariables = []string{
 }
 
 // pluginEnvironment returns the environment of a plugin's process. The headers of the span exporter
-// contain credentials. They come only from telemetryHeaders, never from hostEnv.
+// can contain credentials. They come only from telemetryHeaders, never from hostEnv.
 func pluginEnvironment(name string, hostEnv []string, telemetryHeaders secret.Text) []string {
 	var env []string
 	for _, variable := range hostEnv {

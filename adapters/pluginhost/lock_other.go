@@ -4,5 +4,6 @@
 
 package pluginhost
 
-// lockFolder does nothing on this system: the operator must not add two plugins at the same time.
+// lockFolder does nothing on this system: two processes must not change one plugin folder at the
+// same time.
 func lockFolder(string) (unlock func(), err error) { return func() {}, nil }

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// lockFolder makes concurrent changes of one plugin folder run one after the other. The kernel
+// lockFolder makes concurrent changes of one plugin folder run one after the other. The kernel also
 // releases the lock when the process exits.
 func lockFolder(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)

@@ -18,8 +18,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A plugin may print linesPerSecond lines per second on average, and maxBurst lines at once, which
-// is enough for the stack traces of a panic. Texts longer than maxTextBytes are truncated.
+// A process may print linesPerSecond lines per second on average, and maxBurst lines at once.
+// Further lines are dropped. maxBurst is enough for the stack traces of a panic. Texts longer than
+// maxTextBytes are truncated.
 const (
 	linesPerSecond = 50
 	maxBurst       = 300
@@ -27,7 +28,7 @@ const (
 )
 
 // output writes a plugin's output to the host's log. The output is untrusted: its length and rate
-// are limited, control characters are escaped, and the secrets of calls in progress are redacted.
+// are limited, control characters are escaped, and the secrets that redactor knows are removed.
 type output struct {
 	log      *slog.Logger
 	redactor *redactor
@@ -42,7 +43,8 @@ func newOutput(log *slog.Logger, r *redactor) *output {
 	return &output{log: log, redactor: r, limiter: rate.NewLimiter(linesPerSecond, maxBurst)}
 }
 
-// writeLine logs one line of output. It is safe for concurrent use.
+// writeLine logs one line of output, or drops it if the limit is reached. It is safe for concurrent
+// use.
 func (o *output) writeLine(text []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,8 +80,8 @@ func (o *output) isPanicMessage(text []byte) bool {
 	return o.isInPanic
 }
 
-// logStructured logs a line in the JSON format of hclog with its level and members. If the line has
-// a different format, it logs nothing and returns false.
+// logStructured logs a line in the JSON format of hclog, with its level and without its time and
+// module. If the line has a different format, it logs nothing and returns false.
 func (o *output) logStructured(text []byte) bool {
 	var members map[string]any
 	if text[0] != '{' || json.Unmarshal(text, &members) != nil {
@@ -124,8 +126,8 @@ func levelOf(v any) slog.Level {
 	}
 }
 
-// sanitize redacts secrets, truncates the text to maxTextBytes, and escapes unprintable bytes. It
-// redacts before it truncates, because half a secret would not be recognised.
+// sanitize redacts secrets, truncates the text to maxTextBytes, and escapes unprintable characters.
+// It redacts before it truncates, because half a secret would not be recognised.
 func (o *output) sanitize(text string) string {
 	text = o.redactor.redact(text)
 	if len(text) > maxTextBytes {

@@ -14,29 +14,30 @@ import (
 )
 
 const (
-	// holdAfterCall is how long the secrets of a call are redacted after the end of the call. The
-	// last output of a plugin that crashes arrives after its calls have ended.
+	// holdAfterCall is how long, at least, the secrets of a call are redacted after the end of the
+	// call. The last output of a plugin that crashes arrives after its calls have ended.
 	holdAfterCall = 10 * time.Second
-	// minSecretLength is the minimum length in bytes of a secret that is redacted. Shorter secrets
-	// would match ordinary text.
+	// minSecretLength is the minimum length in bytes of a line of a secret that is redacted.
+	// Shorter lines would match ordinary text.
 	minSecretLength = 6
 )
 
-// redactor removes the secrets of calls in progress from the output of plugins. A plugin should not
-// print secrets, but can print them in a panic. The zero value is ready to use.
+// redactor removes the secrets of calls that are in progress or ended recently from the output of
+// plugins. A plugin should not print secrets, but can print them in a panic. The zero value is
+// ready to use.
 type redactor struct {
 	mu            sync.Mutex
 	activeSecrets map[string]*activeSecret // by value
-	sweptAt       time.Time
+	sweptAt       time.Time                // when forgetExpired last deleted secrets
 }
 
 type activeSecret struct {
 	calls       int       // calls in progress that use the secret
-	redactUntil time.Time // the end of the redaction, valid when calls is 0
+	redactUntil time.Time // the earliest end of the redaction, valid when calls is 0
 }
 
-// holdSecrets makes redact remove these secrets, until holdAfterCall has passed after release is
-// called.
+// holdSecrets makes redact remove these secrets, at least until holdAfterCall has passed after
+// release is called.
 func (r *redactor) holdSecrets(secrets []secret.Text) (release func()) {
 	var values []string
 	for _, s := range secrets {
@@ -68,7 +69,8 @@ func (r *redactor) release(values []string) {
 	}
 }
 
-// forgetExpired forgets secrets whose redaction has ended. The caller holds r.mu.
+// forgetExpired forgets secrets whose redaction has ended, at most once per holdAfterCall. The
+// caller holds r.mu.
 func (r *redactor) forgetExpired(now time.Time) {
 	if r.activeSecrets == nil {
 		r.activeSecrets = map[string]*activeSecret{}

@@ -38,7 +38,7 @@ func (h *Host) Watch(ctx context.Context, interval time.Duration) {
 func (h *Host) hasCatalogChanged() bool {
 	h.reloadMu.Lock()
 	defer h.reloadMu.Unlock()
-	return catalogSum(h.options.Dir) != h.catalog
+	return catalogSum(h.options.Dir) != h.lastReadSum
 }
 
 // catalogSum returns the checksum of the catalog file, or the checksum of an empty text if the file
@@ -52,7 +52,7 @@ func catalogSum(dir string) [sha256.Size]byte {
 }
 
 // Reload applies the changes of the catalog since New or the last Reload. If the entry of a plugin
-// has changed, Reload starts the new version while the old version runs. If the new process is
+// has changed, Reload starts the new version before it stops the old version. If the new process is
 // healthy and describes itself as the catalog does, the host sends all further calls to it. The old
 // process finishes its calls in progress and is then stopped. If the new process fails this check,
 // the old version stays in use and Reload fails.
@@ -63,7 +63,7 @@ func catalogSum(dir string) [sha256.Size]byte {
 func (h *Host) Reload() error {
 	h.reloadMu.Lock()
 	defer h.reloadMu.Unlock()
-	h.catalog = catalogSum(h.options.Dir)
+	h.lastReadSum = catalogSum(h.options.Dir)
 	entries, err := readCatalog(h.options.Dir)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (h *Host) Reload() error {
 		group.Go(func() { errs[n] = s.upgrade(e) })
 	}
 	for name, s := range h.plugins {
-		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == name && e.Kind == s.kind }) {
+		if !slices.ContainsFunc(entries, func(e CatalogEntry) bool { return e.Name == name && e.Kind == s.kind }) {
 			s.remove()
 		}
 	}
@@ -87,9 +87,9 @@ func (h *Host) Reload() error {
 	return errors.Join(errs...)
 }
 
-// upgrade makes the plugin run the entry wanted. It does nothing if wanted is the current entry, or
-// the entry that was rejected last.
-func (s *supervisor) upgrade(wanted Entry) error {
+// upgrade makes the plugin run the entry wanted. It starts no process if wanted is the current
+// entry, or the entry that was rejected last.
+func (s *supervisor) upgrade(wanted CatalogEntry) error {
 	s.mu.Lock()
 	if s.entry == wanted && s.wasRemoved {
 		s.wasRemoved = false // the same plugin was added again
@@ -116,7 +116,7 @@ func (s *supervisor) upgrade(wanted Entry) error {
 		return nil
 	}
 	replacedEntry, replacedProcess := s.entry, s.running
-	s.entry, s.previous, s.rejected, s.wasRemoved = wanted, &replacedEntry, Entry{}, false
+	s.entry, s.previous, s.rejected, s.wasRemoved = wanted, &replacedEntry, CatalogEntry{}, false
 	s.consecutiveFailures, s.retryAt = 0, time.Time{}
 	s.setRunning(i)
 	s.drain(replacedProcess)

@@ -31,7 +31,7 @@ func offerVersion(t *testing.T, dir, version string) {
 	if err := os.WriteFile(path, append(content, version...), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	entry := pluginhost.Entry{Name: "puppet", Kind: "mail", File: filepath.Base(path), SHA256: checksumOf(t, path), Version: version}
+	entry := pluginhost.CatalogEntry{Name: "puppet", Kind: "mail", File: filepath.Base(path), SHA256: checksumOf(t, path), Version: version}
 	writeCatalog(t, dir, entry)
 }
 
@@ -198,7 +198,7 @@ func TestPluginOfAnotherKindIsRemoved(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: dir})
 	oldPID := processID(t, host, "puppet")
 	file := filepath.Join(dir, "mail-puppet")
-	writeCatalog(t, dir, pluginhost.Entry{Name: "puppet", Kind: "dns", File: "mail-puppet", SHA256: checksumOf(t, file), Version: "1.2.3"})
+	writeCatalog(t, dir, pluginhost.CatalogEntry{Name: "puppet", Kind: "dns", File: "mail-puppet", SHA256: checksumOf(t, file), Version: "1.2.3"})
 	if err := host.Reload(); err != nil {
 		t.Fatal(err)
 	}

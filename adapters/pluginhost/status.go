@@ -20,7 +20,7 @@ const (
 	Running  State = "running"
 	// Waiting means that the last process or start failed. The next start is allowed at RetryAt.
 	Waiting State = "waiting"
-	// CrashLoop means that the last SupervisionPolicy.CrashLimit processes failed: they did not
+	// CrashLoop means that SupervisionPolicy.CrashLimit processes in a row failed: they did not
 	// start, or exited before they answered a call. Calls now start the plugin at most once per
 	// SupervisionPolicy.Cooldown.
 	CrashLoop State = "crash_loop"
@@ -40,15 +40,15 @@ type Status struct {
 	Calls   int // calls in progress in the current process
 	// Limits are the limits of the process if State is Running.
 	Limits wire.Limits
-	// Starts counts the processes that were started, including restarts and upgrades.
+	// Starts counts the processes that started successfully, including restarts and upgrades.
 	Starts int
 	// Hangs counts the processes that were killed because they did not answer.
 	Hangs int
 	// ConsecutiveFailures counts the consecutive failures. A failure is a failed start, or the exit
-	// of a process that has answered no call.
+	// of a process that has answered no call. An exit after Host.Kill is not a failure.
 	ConsecutiveFailures int
-	LastError           error     // the error of the last crash, failed start or rejected upgrade, nil before the first error
-	RetryAt             time.Time // the earliest time of the next start, zero if there was no failure
+	LastError           error     // the error of the last failure or rejected upgrade, nil before the first error
+	RetryAt             time.Time // the earliest time of the next start, zero or past if a start is allowed now
 }
 
 // downError returns the error of a call that was not sent because no process of the plugin runs.

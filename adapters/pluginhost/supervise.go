@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// supervisor runs one plugin of the catalog. It has at most one process, not counting replaced
-// processes that are finishing their calls. It starts the process when a call needs it, delays the
-// restart after a crash, and kills a process that does not answer.
+// supervisor runs one plugin of the catalog. It sends new calls to at most one process. It starts
+// the process when a call needs it, delays the restart after a failure, and kills a process that
+// does not answer.
 type supervisor struct {
 	name, kind string // the plugin's name and kind, the same in all its entries
 	host       *Host
@@ -29,10 +29,10 @@ type supervisor struct {
 	closing    chan struct{} // closed by close
 
 	mu                  sync.Mutex
-	entry               Entry  // the entry that the next start runs
-	previous            *Entry // the entry before an upgrade, until the upgraded process has answered a call
-	rejected            Entry  // the entry of the last upgrade, if that upgrade failed
-	wasRemoved          bool   // the catalog no longer has the plugin
+	entry               CatalogEntry  // the entry that the next start runs
+	previous            *CatalogEntry // the entry before an upgrade, until the upgraded process has answered a call
+	rejected            CatalogEntry  // the entry of the last upgrade, if that upgrade failed
+	wasRemoved          bool          // the catalog no longer has the plugin
 	running             *instance
 	starting            chan struct{} // nil when no start is in progress, closed when the start ends
 	isClosed            bool
@@ -43,7 +43,7 @@ type supervisor struct {
 	lastError           error
 }
 
-func newSupervisor(h *Host, e Entry) *supervisor {
+func newSupervisor(h *Host, e CatalogEntry) *supervisor {
 	return &supervisor{
 		name: e.Name, kind: e.Kind, entry: e, host: h, policy: h.options.Supervision,
 		log: h.options.Log.With("plugin", e.Name), closing: make(chan struct{}),
@@ -53,7 +53,7 @@ func newSupervisor(h *Host, e Entry) *supervisor {
 // acquire returns the running process for one call. If no process runs, it starts one. Concurrent
 // callers wait for the same start. The caller must release the process. acquire fails with
 // outcome.Down if the host is closed, if the plugin was removed, if a restart is delayed after a
-// crash, or if ctx ends during the start.
+// failure, or if ctx ends during the start.
 func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	for {
 		s.mu.Lock()
@@ -84,9 +84,9 @@ func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 }
 
 // startOrJoin returns a channel. When the channel is closed, acquire checks again. If the last
-// process has exited and its exit is not recorded yet, the channel is closed when it is recorded.
-// If a start is in progress, the channel is closed when the start ends. Otherwise startOrJoin
-// begins a start. It fails while a restart is delayed. The caller holds s.mu.
+// process has exited and its exit is not recorded yet, the channel is closed when the exit is
+// recorded. If a start is in progress, the channel is closed when the start ends. Otherwise
+// startOrJoin begins a start. It fails while a restart is delayed. The caller holds s.mu.
 func (s *supervisor) startOrJoin() (<-chan struct{}, error) {
 	if s.running != nil {
 		return s.running.exitRecorded, nil
@@ -152,7 +152,7 @@ func (s *supervisor) start() {
 }
 
 // tryLaunch calls launch, and returns a panic as an error.
-func (s *supervisor) tryLaunch(entry Entry) (i *instance, err error) {
+func (s *supervisor) tryLaunch(entry CatalogEntry) (i *instance, err error) {
 	panics.Guarded(func() { i, err = s.launch(entry) }, func(e *panics.Error) {
 		s.logPanic(e)
 		err = e
@@ -177,7 +177,7 @@ func (s *supervisor) waitForExit(i *instance) {
 }
 
 // recordExit records that a process has exited. exitStatus is the exit code or the signal. The exit
-// counts as a crash if the process had not answered a call. It does not count if the host is
+// counts as a failure if the process had not answered a call. It does not count if the host is
 // closed, if Host.Kill was called, if the process was replaced, or if its plugin was removed.
 func (s *supervisor) recordExit(i *instance, exitStatus string) {
 	s.mu.Lock()
@@ -223,9 +223,9 @@ func (s *supervisor) recordFailure(err error) {
 // connection broke.
 const exitRecordTimeout = 200 * time.Millisecond
 
-// callEnded updates the state of a process from the error of a call that ended. If the cause of the
-// error is wire.CausePluginExited, it first waits until the exit is recorded, but at most
-// exitRecordTimeout. The caller's next call then gets a new process.
+// callEnded releases a process and updates its state from the error of the call that ended. If the
+// cause of the error is wire.CausePluginExited, it first waits until the exit is recorded, but at
+// most exitRecordTimeout. The next call of the caller then normally gets a new process.
 func (s *supervisor) callEnded(i *instance, err error) {
 	var callErr *outcome.Error
 	errors.As(err, &callErr)
@@ -261,7 +261,7 @@ func (s *supervisor) callEnded(i *instance, err error) {
 
 // checkResponsive runs a health check after a call that ended at its deadline. A plugin that passes
 // the check is not killed: its provider is slow, not the plugin. A plugin that fails the check is
-// killed if TimeoutLimit consecutive calls have ended at their deadline.
+// killed if at least TimeoutLimit consecutive calls have ended at their deadline.
 func (s *supervisor) checkResponsive(i *instance) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.policy.PingTimeout)
 	defer cancel()

@@ -31,23 +31,23 @@ func TestHungPluginIsReplaced(t *testing.T) {
 	policy.PingTimeout = 100 * time.Millisecond
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
 	for round := range 3 {
-		stoppedPID := processID(t, host, "puppet")
-		suspend(t, stoppedPID)
+		suspendedPID := processID(t, host, "puppet")
+		suspend(t, suspendedPID)
 		for call := range 3 {
 			_, err := tenantOf(host, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond))
 			if outcome.KindOf(err) != outcome.Unknown {
 				t.Fatalf("round %d, call %d: %v", round, call, err)
 			}
 		}
-		waitForExit(t, stoppedPID, testTimeout)
-		if newPID := processID(t, host, "puppet"); newPID == stoppedPID {
+		waitForExit(t, suspendedPID, testTimeout)
+		if newPID := processID(t, host, "puppet"); newPID == suspendedPID {
 			t.Fatal("the same process answers")
 		}
 		if s := host.Status()[0]; s.Hangs != round+1 || s.Starts != round+2 {
 			t.Fatalf("round %d: %+v", round, s)
 		}
-		waitForLine(t, logged, `"plugin does not answer and is killed"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"calls":3`, stoppedPID))
-		waitForLine(t, logged, `"plugin ended`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"exit":"signal: killed"`, stoppedPID))
+		waitForLine(t, logged, `"plugin does not answer and is killed"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"calls":3`, suspendedPID))
+		waitForLine(t, logged, `"plugin ended`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"exit":"signal: killed"`, suspendedPID))
 	}
 }
 
@@ -67,29 +67,29 @@ func TestPluginOfASlowProviderIsKept(t *testing.T) {
 }
 
 func TestCrashLoopStopsRestarts(t *testing.T) {
-	for _, tt := range []struct{ name, plugin, do, reason string }{
+	for _, tt := range []struct{ name, spec, doSetting, reason string }{
 		{"dies at its start", "crashes:puppet", "", "; the process had ended: exit status 3"},
 		{"dies before it describes itself", "quitter:hostile", "", "; the process had ended: exit status 5"},
 		{"dies in its first call", "puppet:puppet", "exit", "ended before it answered a call: exit status 4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, tt.plugin), Supervision: fastRestart})
-			name, _, _ := strings.Cut(tt.plugin, ":")
+			host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, tt.spec), Supervision: fastRestart})
+			name, _, _ := strings.Cut(tt.spec, ":")
 			deadline := time.Now().Add(testTimeout)
-			var result *outcome.Error
-			for result == nil || result.Cause != "plugin_crash_loop" {
-				_, err := tenantOf(host, name, tt.do).Profile(t.Context())
-				if !errors.As(err, &result) || time.Now().After(deadline) {
+			var callErr *outcome.Error
+			for callErr == nil || callErr.Cause != "plugin_crash_loop" {
+				_, err := tenantOf(host, name, tt.doSetting).Profile(t.Context())
+				if !errors.As(err, &callErr) || time.Now().After(deadline) {
 					t.Fatalf("got %v; status %+v", err, host.Status())
 				}
-				if result.Kind == outcome.Down {
-					wait, cancel := context.WithTimeout(t.Context(), min(result.RetryAfter, time.Second))
+				if callErr.Kind == outcome.Down {
+					wait, cancel := context.WithTimeout(t.Context(), min(callErr.RetryAfter, time.Second))
 					<-wait.Done()
 					cancel()
 				}
 			}
-			if result.Kind != outcome.Down || result.RetryAfter < 30*time.Second {
-				t.Fatalf("in the crash loop: %+v", result)
+			if callErr.Kind != outcome.Down || callErr.RetryAfter < 30*time.Second {
+				t.Fatalf("in the crash loop: %+v", callErr)
 			}
 			s := host.Status()[0]
 			if s.State != pluginhost.CrashLoop || s.ConsecutiveFailures != 5 || s.LastError == nil || s.PID != 0 {
@@ -102,9 +102,9 @@ func TestCrashLoopStopsRestarts(t *testing.T) {
 	}
 }
 
-// TestCrashLoopStartsOnceAfterTheCooldown checks that a plugin in a crash loop is not started
-// during the cooldown, and is started once after it.
-func TestCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
+// TestPluginInCrashLoopStartsOnceAfterTheCooldown checks that a plugin in a crash loop is not
+// started during the cooldown, and is started once after it.
+func TestPluginInCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 	crashLooping := func(cooldown time.Duration) *pluginhost.Host {
 		policy := fastRestart
 		policy.CrashLimit, policy.Cooldown = 1, cooldown
@@ -118,8 +118,8 @@ func TestCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 		return host
 	}
 	coolingHost := crashLooping(time.Hour)
-	var result *outcome.Error
-	if _, err := tenantOf(coolingHost, "puppet", "").Profile(t.Context()); !errors.As(err, &result) || result.Kind != outcome.Down || result.RetryAfter <= 0 {
+	var callErr *outcome.Error
+	if _, err := tenantOf(coolingHost, "puppet", "").Profile(t.Context()); !errors.As(err, &callErr) || callErr.Kind != outcome.Down || callErr.RetryAfter <= 0 {
 		t.Fatalf("a call during the cooldown: %v", err)
 	}
 	cooledHost := crashLooping(50 * time.Millisecond)
@@ -152,7 +152,7 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 				case outcome.Unknown:
 					unknown.Add(1)
 				default:
-					t.Errorf("a call of a killed plugin: %v", err)
+					t.Errorf("a call to a killed plugin: %v", err)
 				}
 			}
 		})
@@ -200,7 +200,8 @@ func TestKillIsNotACrash(t *testing.T) {
 	}
 }
 
-// TestStartTimesOut checks that a plugin without a handshake is down after StartTimeout.
+// TestStartTimesOut checks that calls to a plugin fail with outcome.Down if the plugin prints no
+// handshake within StartTimeout.
 func TestStartTimesOut(t *testing.T) {
 	policy := fastRestart
 	policy.StartTimeout = 300 * time.Millisecond

@@ -15,12 +15,12 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// admission decides which due wake-ups River gets. River starts jobs in the order in which they
-// were inserted. Without admission, 10,000 jobs of one account would delay the first job of the
-// next account. A wake-up therefore waits in the table wakeup until its fairness group (usually its
-// account) has a free share of the handlers. admission works in rounds. A round with work runs one
-// transaction, which records the handlers that ended, and gives River the wake-ups that need no
-// longer wait.
+// admission decides which due wake-ups the library River gets. River starts jobs in the order in
+// which they were inserted. Without admission, 10,000 jobs of one account would delay the first job
+// of the next account. A wake-up therefore waits in the table wakeup until its fairness group
+// (usually its account) has a free share of the handlers. admission works in rounds. A round with
+// work runs one transaction. The transaction records the handlers that ended, rescues lost
+// wake-ups, and gives River the due wake-ups whose groups have a free share.
 //
 // The table is authoritative. A wake-up whose River job is lost, or whose process died, is admitted
 // again after Options.RescueAfter.
@@ -35,7 +35,7 @@ type admission struct {
 	mu         sync.Mutex
 	ended      []*endedHandler // handlers that ended and are not recorded yet
 	isStopping bool            // true if rounds record ended handlers but admit no wake-ups
-	isFailing  bool
+	isFailing  bool            // the last round failed; only run uses it
 }
 
 // endedHandler is a handler that has ended, and its result.
@@ -154,11 +154,11 @@ func (a *admission) runRound(ctx context.Context) (next time.Duration, err error
 		return work.next(a.options), nil
 	}
 	err = pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
-		secondsToRetry, err := recordEnded(ctx, tx, ended)
+		secondsToNext, err := recordEnded(ctx, tx, ended)
 		if err != nil || stopping {
 			return err
 		}
-		work.secondsToNext = minOrNil(work.secondsToNext, secondsToRetry)
+		work.secondsToNext = minOrNil(work.secondsToNext, secondsToNext)
 		if work.hasLost {
 			if _, err := tx.Exec(ctx, rescueWakeups, a.options.RescueAfter); err != nil {
 				return fmt.Errorf("rescue wake-ups: %w", err)
@@ -173,7 +173,7 @@ func (a *admission) runRound(ctx context.Context) (next time.Duration, err error
 	return work.next(a.options), nil
 }
 
-// roundWork is the work of one round.
+// roundWork is the work of one round, and what determines the time of the next round.
 type roundWork struct {
 	hasDue, hasLost bool     // whether there are due wake-ups, and wake-ups to rescue
 	hasAdmitted     bool     // whether this process has admitted wake-ups that have not ended
@@ -188,7 +188,7 @@ func minOrNil(a, b *float64) *float64 {
 }
 
 // next returns the time until the next round. A process with admitted wake-ups starts the next
-// round soon, because their handlers may end in a different process.
+// round after PollInterval, because their handlers may end in a different process.
 func (w roundWork) next(o Options) time.Duration {
 	next := idlePollInterval
 	if w.hasAdmitted {
@@ -200,9 +200,9 @@ func (w roundWork) next(o Options) time.Duration {
 	return max(next, minRoundInterval)
 }
 
-// idlePollInterval is the time between two rounds of a process without work. A process without
-// handlers adds wake-ups, but triggers no round in other processes. Other processes find such a
-// wake-up after this interval at the latest.
+// idlePollInterval is the time between two rounds of a process without admitted wake-ups. Wake
+// triggers no round in other processes. They find the new wake-up after this interval at the
+// latest.
 const idlePollInterval = 2 * time.Second
 
 func (a *admission) readRoundWork(ctx context.Context) (work roundWork, err error) {
@@ -213,7 +213,7 @@ func (a *admission) readRoundWork(ctx context.Context) (work roundWork, err erro
 	return work, nil
 }
 
-// admit gives River the due wake-ups for which there is a free share of the handlers.
+// admit gives the library River the due wake-ups for which there is a free share of the handlers.
 func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, admitWakeups, a.client.ID(), a.options.MaxHandlers)
 	if err != nil {
@@ -233,9 +233,9 @@ func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// recordEnded stores that handlers have ended. Their wake-ups become due again for a retry, or
-// because the job was woken while the handler ran. recordEnded returns the number of seconds until
-// the first of these wake-ups becomes due, or nil if no wake-up becomes due.
+// recordEnded stores that handlers have ended. A wake-up becomes due again if its handler is to be
+// retried, or if the job was woken while the handler ran. recordEnded returns the number of seconds
+// until the first of these wake-ups becomes due, or nil if no wake-up becomes due.
 func recordEnded(ctx context.Context, tx pgx.Tx, ended []*endedHandler) (secondsToNext *float64, err error) {
 	if len(ended) == 0 {
 		return nil, nil

@@ -65,8 +65,9 @@ func startupWakeups(w ports.Work) []ports.Wakeup {
 // logPanic logs a panic of the queue's own goroutines.
 func (o Options) logPanic(e *panics.Error) { o.Log.Error("panic", "type", e.Type, "stack", e.Stack) }
 
-// handle runs the handler of a wake-up. failures is the number of earlier failures. handle returns
-// whether to retry the wake-up, and after which delay. The delay is 0 if the worker is stopping.
+// handle runs the handler of a wake-up. failures is the number of consecutive failures before this
+// run. handle returns whether to retry the wake-up, and after which delay. The delay is 0 if the
+// worker is stopping.
 func (o Options) handle(ctx context.Context, byKind handlers, w ports.Wakeup, failures int) (delay time.Duration, retry bool) {
 	handler := byKind[w.Kind]
 	if handler == nil {
@@ -132,9 +133,9 @@ func withTrace(ctx context.Context, w ports.Wakeup) ports.Wakeup {
 	return w
 }
 
-// graceContext returns a context that ends before ctx: 2 s before, or a third of the remaining time
-// before if that is shorter. Handlers are cancelled when the returned context ends, so that they
-// can return before ctx ends. If ctx has no deadline, both contexts end at the same time.
+// graceContext returns a context that ends shortly before ctx: by 2 s, or by a third of the
+// remaining time if that is less. Handlers are cancelled when the returned context ends, so that
+// they can return before ctx ends. If ctx has no deadline, both contexts end at the same time.
 func graceContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

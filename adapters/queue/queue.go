@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package queue implements ports.Worker: it enqueues wake-ups and calls the handler of a job when a
-// wake-up of the job is due. A wake-up is the order to run the job's handler at a time. Accounts
-// are served round-robin, each with a limited share of the handlers.
+// wake-up of the job is due. A wake-up is a request to run the handler of a job at a given time.
+// Accounts are served round-robin, and the number of handlers that run for one account at the same
+// time is limited.
 //
-// There are two implementations. River keeps wake-ups in PostgreSQL, for any number of replicas,
-// and executes them with the library River. Local keeps them in memory, for the single process of
-// the embedded mode.
+// There are two implementations. The type River keeps wake-ups in PostgreSQL, for any number of
+// replicas. It lets the library riverqueue/river, called the library River, run the handlers. The
+// type Local keeps wake-ups in memory, for the single process of a service that uses SQLite.
 //
 //   - queue.go: Options and the rules that both queues share. Start here.
 //   - handlers.go: how a handler is called: deadline, trace, panics, retries, periodic work.
 //   - local.go, scheduler.go: Local, and the order in which it starts wake-ups.
-//   - river.go: River: how wake-ups are added and handled.
-//   - admission.go: which due wake-ups River gets, so that accounts have fair shares.
+//   - river.go: the type River: how wake-ups are added and handled.
+//   - admission.go: which due wake-ups the library River gets, so that accounts have fair shares.
 //   - wakeups.go: the table of wake-ups and its statements.
 //   - river_migrate.go: Migrate, which creates the queue's tables.
 package queue
@@ -35,15 +36,15 @@ type Options struct {
 	MaxHandlers int
 	// HandlerTimeout is the time limit of a handler, 45 s by default.
 	HandlerTimeout time.Duration
-	// RescueAfter is the time after which River gets a wake-up again if the end of its handler was
-	// not recorded, 60 s by default. It must be longer than HandlerTimeout. Local ignores it.
+	// RescueAfter is the time after which the handler of a wake-up runs again if its end was not
+	// recorded, 60 s by default. It must be longer than HandlerTimeout. Local ignores it.
 	RescueAfter time.Duration
-	// RetryDelay is the delay before the first retry of a handler that failed, 5 s by default. It
-	// doubles with every failure, up to 60 times RetryDelay.
+	// RetryDelay is the delay before the first retry of a handler that failed, 5 s by default. The
+	// delay doubles with every failure, up to 60 times RetryDelay.
 	RetryDelay time.Duration
-	// PollInterval is the time between two checks of River for handlers that ended in other
-	// processes, 250 ms by default. If no wake-up that this process admitted is still in progress,
-	// River checks less often. Local ignores PollInterval.
+	// PollInterval is the maximum time between two reads of the table of wake-ups while wake-ups
+	// that this process admitted are in progress, 250 ms by default. Their handlers may end in
+	// other processes. Otherwise the maximum is 2 s. Local ignores PollInterval.
 	PollInterval time.Duration
 }
 
@@ -65,7 +66,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// retryDelay returns the delay before the next attempt, after a number of earlier failures.
+// retryDelay returns the delay before the next attempt. failures is the number of consecutive
+// failures before the latest one.
 func (o Options) retryDelay(failures int) time.Duration {
 	return min(o.RetryDelay<<min(failures, 10), 60*o.RetryDelay)
 }
@@ -74,8 +76,8 @@ func (o Options) retryDelay(failures int) time.Duration {
 // replica may have a handler.
 const unknownKindDelay = time.Minute
 
-// fairnessGroup returns the group whose share of the handlers a wake-up uses: the account. If
-// SeparateGroup is set, it is the account and the kind.
+// fairnessGroup returns the group whose share of the handlers a wake-up uses. The group is the
+// account, or the account and the kind if SeparateGroup is set.
 func fairnessGroup(w ports.Wakeup) access.AccountID {
 	if w.SeparateGroup {
 		return w.Account + access.AccountID("/"+w.Kind)
@@ -85,7 +87,7 @@ func fairnessGroup(w ports.Wakeup) access.AccountID {
 
 // handlersPerGroup returns the maximum number of handlers that one fairness group may run at the
 // same time. It divides by the number of groups plus one, so that some handlers stay free for the
-// first job of a new group.
+// first job of a new group. The statement admitWakeups contains the same rule in SQL.
 func handlersPerGroup(maxHandlers, groups int) int { return max(1, maxHandlers/(groups+1)) }
 
 // nextRun returns the first time after now at which p runs.

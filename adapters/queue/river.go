@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// riverQueue is the name of the only queue in River.
+// riverQueue is the name of the only queue in the library River.
 const riverQueue = "wakeups"
 
 // River is a queue in PostgreSQL that any number of processes share. The wake-ups are in the table
@@ -33,7 +33,7 @@ type River struct {
 	client           *river.Client[pgx.Tx]
 	admission        *admission
 	handlers         handlers
-	running          atomic.Int64
+	running          atomic.Int64       // number of running handlers
 	cancelBackground context.CancelFunc // nil before Start
 }
 
@@ -245,7 +245,7 @@ func (r *River) Close(ctx context.Context) error {
 	}
 }
 
-// riverArgs is an admitted wake-up as River stores it, in JSON.
+// riverArgs is an admitted wake-up as the library River stores it, in JSON.
 type riverArgs struct {
 	JobKind       string           `json:"job"`
 	ID            string           `json:"id"`
@@ -258,7 +258,7 @@ type riverArgs struct {
 	Admission int64 `json:"admission"`
 }
 
-// Kind implements river.JobArgs. All wake-ups have one kind in River.
+// Kind implements river.JobArgs. In the library River, all wake-ups have the same kind.
 func (riverArgs) Kind() string { return "wakeup" }
 
 func (a riverArgs) wakeup() ports.Wakeup {
@@ -285,8 +285,8 @@ func (r *River) Backlog(ctx context.Context) ([]ports.Backlog, error) {
 	return backlogs, nil
 }
 
-// warnLogger returns a logger that passes on only warnings and errors. River logs its routine work
-// at lower levels.
+// warnLogger returns a logger that passes on only warnings and errors. The library River logs its
+// routine work at lower levels.
 func warnLogger(log *slog.Logger) *slog.Logger { return slog.New(warnHandler{log.Handler()}) }
 
 type warnHandler struct{ slog.Handler }

@@ -17,7 +17,7 @@ import (
 type entry struct {
 	ports.Wakeup
 	failures  int
-	heapIndex int // index in scheduler.notDue, -1 when the entry is due
+	heapIndex int // index in scheduler.notDue, -1 when the entry is not in it
 }
 
 // jobKey identifies a job.
@@ -32,8 +32,8 @@ func (e *entry) job() jobKey { return jobKey{e.Kind, e.ID} }
 type scheduler struct {
 	maxHandlers int
 	waiting     map[jobKey]*entry             // wake-ups whose job is not active, due or not
-	notDue      entryHeap                     // the entries of waiting that are not due
-	due         map[access.AccountID][]*entry // the entries of waiting that are due, by group
+	notDue      entryHeap                     // the entries of waiting that were not due at the last take
+	due         map[access.AccountID][]*entry // the other entries of waiting, by group
 	rotation    []access.AccountID            // groups with due entries, in the order in which they are served
 	active      map[jobKey]bool               // jobs whose handler runs
 	rerun       map[jobKey]*entry             // wake-ups that arrived while their job was active
@@ -129,7 +129,7 @@ func (s *scheduler) handlerReturned(ended *entry) {
 	}
 }
 
-// backlog counts the waiting wake-ups of each kind. The result is sorted by kind.
+// backlog returns the number and the lateness of the waiting wake-ups of each kind, sorted by kind.
 func (s *scheduler) backlog(now time.Time) []ports.Backlog {
 	kinds := map[string]ports.Backlog{}
 	for _, entries := range []map[jobKey]*entry{s.waiting, s.rerun} {

@@ -3,10 +3,10 @@
 package queue
 
 // The constants below are the statements on the table wakeup. Each row is the wake-up of one job.
-// If admitted_by is null, the wake-up waits. Otherwise River has the wake-up, and admitted_by is
-// the id of the River client that admitted it. admission counts how often the row was admitted. The
-// end of a handler is recorded only if admission has not changed since the handler began. again_at
-// is the time of a wake-up that arrived while River had the job.
+// If admitted_by is null, the wake-up waits. Otherwise the library River has the wake-up, and
+// admitted_by is the id of the River client that admitted it. admission counts how often the row
+// was admitted. The end of a handler is recorded only if its wake-up was not admitted again in the
+// meantime. again_at is the time of a wake-up that arrived while River had the job.
 
 const createWakeups = `
 CREATE TABLE IF NOT EXISTS wakeup (
@@ -30,8 +30,8 @@ CREATE INDEX IF NOT EXISTS wakeup_admitted ON wakeup (admitted_by, fairness_grou
 CREATE INDEX IF NOT EXISTS wakeup_rescue ON wakeup (admitted_at) WHERE admitted_by IS NOT NULL`
 
 // addWakeups adds wake-ups. If the job has a wake-up that is not admitted, the row keeps the
-// earlier of the two due times. If the wake-up is admitted, the statement stores the new due time
-// in again_at. It keeps an earlier time in again_at. It locks rows in a fixed order, so that two
+// earlier of the two due times. If the wake-up is admitted, again_at keeps the earliest due time of
+// the wake-ups that arrived since. The statement locks rows in a fixed order, so that two
 // statements do not deadlock.
 const addWakeups = `
 INSERT INTO wakeup (kind, id, fairness_group, account, separate_group, trace, due_at)
@@ -46,8 +46,8 @@ ON CONFLICT (kind, id) DO UPDATE SET
 WHERE CASE WHEN wakeup.admitted_by IS NULL THEN excluded.due_at < wakeup.due_at
 	ELSE wakeup.again_at IS NULL OR excluded.due_at < wakeup.again_at END`
 
-// selectRoundWork reads the roundWork of the next round. $1 is the id of the River client. $2 is
-// the time after which an admitted wake-up is rescued.
+// selectRoundWork reads the roundWork of a round. $1 is the id of the River client. $2 is the time
+// after which an admitted wake-up is rescued.
 const selectRoundWork = `
 SELECT
 	EXISTS (SELECT FROM wakeup WHERE admitted_by IS NULL AND due_at <= now()),
@@ -57,8 +57,8 @@ SELECT
 
 // admitWakeups admits due wake-ups and returns them. It takes the first wake-up of each fairness
 // group, then the second wake-up of each group, and so on. $1 is the id of the River client. $2 is
-// the maximum number of its handlers. The statement divides $2 by the number of groups with work
-// plus one, so that the next group that gets work finds a free handler.
+// the maximum number of handlers of the client. The statement divides $2 by the number of groups
+// with work plus one, so that the next group that gets work finds a free handler.
 //
 // The statement steps through the groups by the index wakeup_group, so that its cost depends on the
 // number of groups and not on their backlogs.
@@ -117,7 +117,8 @@ DELETE FROM wakeup USING unnest($1::text[], $2::text[]) AS ended (kind, id)
 WHERE wakeup.kind = ended.kind AND wakeup.id = ended.id AND admitted_by IS NULL AND due_at = 'infinity'`
 
 // rescueWakeups makes admitted wake-ups wait again if they were admitted longer than $1 ago. The
-// process that admitted such a wake-up has died, or its River job is lost.
+// River job of such a wake-up was lost, or the end of its handler could not be recorded, for
+// example because the process died.
 const rescueWakeups = `
 UPDATE wakeup SET admitted_by = NULL, admitted_at = NULL, due_at = least(due_at, again_at), again_at = NULL
 WHERE (kind, id) IN (

@@ -38,7 +38,7 @@ func (c *controller) addAccount(r *http.Request) (any, error) {
 	}
 	switch {
 	case in.Email == "" || in.Plan == "":
-		return nil, badRequest("email and plan are missing")
+		return nil, badRequest("email and plan are required")
 	case in.Slots < 0:
 		return nil, badRequest("tenant_slots must not be negative")
 	case in.KeyForm != access.Live && in.KeyForm != access.Trial:
@@ -58,7 +58,7 @@ func (c *controller) addAccount(r *http.Request) (any, error) {
 	return map[string]string{"account_id": string(acc.ID), "api_key": keyText.Reveal()}, nil
 }
 
-// addKey creates an additional API key for an account.
+// addKey creates an API key for an account.
 func (c *controller) addKey(ctx context.Context, owner access.AccountID, name string, form access.KeyForm, bounds access.Bounds) (access.Key, secret.Text, error) {
 	key, keyText, err := access.NewKey(rand.Reader, c.KeyPrefix, form, owner, name, c.Now())
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *controller) setPlan(r *http.Request) (any, error) {
 	return emptyResponse{}, err
 }
 
-// setAccount changes the settings of an account that the request's body contains.
+// setAccount changes the settings that the request's body contains.
 func (c *controller) setAccount(r *http.Request) (any, error) {
 	var in struct {
 		ReturnHosts *[]string `json:"return_hosts"`

@@ -20,7 +20,7 @@ const maxPageSize = 1 << 20
 // browser acts as a person's browser: it follows redirects, keeps cookies and submits forms.
 type browser struct{ client *http.Client }
 
-// page is a response of a browser.
+// page is a response that the browser received.
 type page struct {
 	status  int
 	heading string
@@ -91,7 +91,7 @@ func (b *browser) send(req *http.Request) (page, error) {
 	return p, nil
 }
 
-// readForm returns a form with its fields, buttons and preset values.
+// readForm returns a form with its input fields, buttons and preset values.
 func readForm(n *html.Node, base *url.URL) (*form, error) {
 	action, err := base.Parse(attrOf(n, "action"))
 	if err != nil {
@@ -114,9 +114,9 @@ func readForm(n *html.Node, base *url.URL) (*form, error) {
 	return f, nil
 }
 
-// fillIn sets the field username and selects the button with the value "accept" or "connect". It
-// returns the value of that button. If there is no such button, it selects the first button and
-// returns "".
+// fillIn sets the field username if the form has one. It selects the button named "decision" with
+// the value "accept" or "connect", and returns that value. If there is no such button, it selects
+// the first button and returns "".
 func (f *form) fillIn(username string) string {
 	if f.values.Has("username") {
 		f.values.Set("username", username)

@@ -13,7 +13,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox/disk"
 )
 
-// maxClockOffset limits how far the clock can be moved. Larger offsets would overflow.
+// maxClockOffset limits how far the clock can be from the machine's clock. A time.Duration holds at
+// most 292 years.
 const maxClockOffset = 100 * 365 * 24 * time.Hour
 
 // Clock is the machine's clock plus an offset. The offset is stored, because otherwise times in the
@@ -51,7 +52,7 @@ func (c *Clock) isMoved() bool {
 func (c *Clock) set(now time.Time) error {
 	offset := time.Until(now)
 	if offset > maxClockOffset || offset < -maxClockOffset {
-		return badRequest("the clock can be moved by at most 100 years")
+		return badRequest("the clock can differ from the machine's clock by at most 100 years")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +82,7 @@ func (c *controller) setClock(r *http.Request) (any, error) {
 	default:
 		advance, err := time.ParseDuration(*in.Advance)
 		if err != nil || advance < 0 || advance > maxClockOffset {
-			return nil, badRequest(`advance must be a non-negative duration such as "24h"`)
+			return nil, badRequest(`advance must be a duration such as "24h", between 0 and 100 years`)
 		}
 		newTime = c.Now().Add(advance)
 	}

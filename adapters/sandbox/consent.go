@@ -106,8 +106,8 @@ func (c *controller) connectLink(ctx context.Context, b *browser, key string) (s
 	return answer.URL, nil
 }
 
-// consentManaged acts as a tenant's administrator who approves the application. The tenant is not
-// connected to an account.
+// consentManaged acts as a tenant's administrator who approves the application. It does not connect
+// the tenant to an account.
 func (c *controller) consentManaged(ctx context.Context, id string) error {
 	tenant, ok := c.tenants.find(id)
 	if !ok {
@@ -136,7 +136,7 @@ func (c *controller) consentManaged(ctx context.Context, id string) error {
 		}
 		p.form.fillIn(tenant.Admin)
 		if p, err = b.submit(ctx, p.form); err == nil && p.status >= http.StatusBadRequest {
-			err = errors.New("the administrator's consent was refused")
+			err = errors.New("the platform refused the administrator's consent")
 		}
 	}
 	return errors.New("the consent flow did not end after the maximum number of pages")

@@ -39,7 +39,8 @@ type Services struct {
 	KeyPrefix string
 }
 
-// ManagedTenants assigns managed tenants to accounts. *tenants.Service implements this interface.
+// ManagedTenants assigns managed tenants to accounts and withdraws them. *tenants.Service
+// implements this interface.
 type ManagedTenants interface {
 	Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error)
 	Withdraw(ctx context.Context, id tenant.GUID) (tenants.WithdrawResult, error)

@@ -4,9 +4,9 @@
 // the providers, and the time. It also serves the control interface, through which tests and people
 // change the simulation.
 //
-// Environment is the simulated environment. Each bundled plugin can contain a simulator of its
-// provider, which the sandbox starts as a process. Simulators read and edit zones through the API
-// in zonecalls.go.
+// Environment is the simulated environment. A plugin can contain a simulator of its provider. The
+// sandbox starts each simulator as a process. Simulators read and edit zones through the API in
+// zonecalls.go.
 //
 //   - environment.go: Environment, Start and Close. Start here.
 //   - seed.go: Open, which creates the first account and tenants, and its result, Ready.
@@ -58,11 +58,10 @@ type Options struct {
 	// Plugin is the name of the plugin under development, or empty. If it is a DNS provider, Seed
 	// also creates zones at this provider, and a connection to it.
 	Plugin string
-	// Seed creates zones and tenants.
+	// Seed makes the sandbox create zones, tenants and a DNS connection.
 	Seed bool
 	// ControlAddr is the loopback address of the control interface. If it is in use, empty or has
-	// port 0, the control interface listens on a free port. After a restart it uses the same port
-	// again.
+	// port 0, the control interface uses its address of the last start, or else a free port.
 	ControlAddr string
 	Log         *slog.Logger
 }
@@ -131,7 +130,7 @@ func (env *Environment) start(ctx context.Context) error {
 
 // listenControl serves the control interface on Options.ControlAddr. If that address is in use or
 // has port 0, it uses the address of the last start, or else a free port. Clients can therefore
-// still use the address after a restart.
+// normally use the same address after a restart.
 func (env *Environment) listenControl(ctx context.Context, h http.Handler) (string, error) {
 	configured := cmp.Or(env.options.ControlAddr, anyPort)
 	name := "control " + configured // the last address is stored separately for each ControlAddr

@@ -138,7 +138,7 @@ func decodeBody(r *http.Request, v any) error {
 func (env *Environment) route(mux *http.ServeMux, fallback call) http.Handler {
 	noRoute := handle(env.log, func(r *http.Request) (any, error) {
 		if method, ok := allowedMethod(mux, r); ok {
-			return nil, badRequest("there is no such call: the method is " + method)
+			return nil, badRequest("there is no such call: this path accepts the method " + method)
 		}
 		return fallback(r)
 	})

@@ -40,9 +40,8 @@ type process struct {
 	exited chan struct{}
 }
 
-// startProcess starts the program exe and returns the first line that it prints. The name
-// identifies the process in the log. startProcess fails if the process exits, or prints nothing
-// within startTimeout.
+// startProcess starts the program exe and returns the first line that it prints. name is argument 0
+// of the process. startProcess fails if the process exits, or prints nothing within startTimeout.
 func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args ...string) (*process, []byte, error) {
 	firstLine := make(chan []byte, 1)
 	started := &process{exited: make(chan struct{})}
@@ -50,7 +49,7 @@ func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args 
 	// The process does not end with ctx, because the simulator must outlive the call that starts
 	// it. stop ends the process.
 	started.cmd = exec.CommandContext(context.WithoutCancel(ctx), exe, args...)
-	started.cmd.Args[0], started.cmd.Env = name, environment()
+	started.cmd.Args[0], started.cmd.Env = name, environmentVariables()
 	started.cmd.SysProcAttr = processAttributes()
 	started.cmd.WaitDelay = time.Second
 	started.cmd.Stderr = started.stderr
@@ -84,8 +83,8 @@ func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args 
 	return nil, nil, err
 }
 
-// run starts the process and waits for its exit on the same OS thread. With Pdeathsig, Linux kills
-// a child when the thread that started it exits.
+// run starts the process. A goroutine waits for its exit on the same OS thread, because with
+// Pdeathsig, Linux kills a child when the thread that started it exits.
 func (p *process) run() error {
 	started := make(chan error, 1)
 	go func() {
@@ -125,9 +124,9 @@ func (p *process) stop() {
 	<-p.exited
 }
 
-// environment returns the environment variables of a simulator. It passes only some variables of
-// this process, because the other variables may contain secrets.
-func environment() []string {
+// environmentVariables returns the environment variables of a simulator. It passes only some
+// variables of this process, because the other variables may contain secrets.
+func environmentVariables() []string {
 	var variables []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {
 		if value, ok := os.LookupEnv(name); ok {

@@ -6,8 +6,9 @@ package sandbox
 
 import "syscall"
 
-// processAttributes gives a simulator its own process group, so Ctrl-C in the terminal does not
-// reach it. If this process dies, only the closed standard input makes the simulator exit.
+// processAttributes returns attributes that give a simulator its own process group, so Ctrl-C in
+// the terminal does not reach it. If this process dies, only the closed standard input makes the
+// simulator exit.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -58,8 +58,8 @@ type Tenant struct {
 	Name     string `json:"name"`
 }
 
-// Open creates the account and, with Options.Seed, the tenants. It starts the control interface and
-// returns all addresses.
+// Open creates the account if it does not exist. With Options.Seed, it also creates missing tenants
+// and DNS connections. Open starts the control interface and returns the ready line.
 func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 	c := &controller{env, s}
 	acc, key, err := c.ensureOwner(ctx)

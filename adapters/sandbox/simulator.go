@@ -85,7 +85,7 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 
 // RestartSimulator starts the simulator of a plugin again, on the same address and with its state,
 // after the plugin's file and the catalog have changed. It does nothing if the plugin's simulator
-// does not run.
+// does not run, or if the catalog does not have the plugin.
 func (env *Environment) RestartSimulator(ctx context.Context, name string) error {
 	env.simulatorsMu.Lock()
 	defer env.simulatorsMu.Unlock()

@@ -16,8 +16,8 @@ import (
 // anyPort is an address for which the kernel chooses a free port on loopback.
 const anyPort = "127.0.0.1:0"
 
-// addresses stores the address of the control interface and of each simulator, keyed by provider.
-// The control interface and the simulators keep their addresses after a restart, so links and
+// addresses stores the last addresses of the control interface and of the simulators, keyed by
+// name. The control interface and the simulators keep their addresses after a restart, so links and
 // credentials that contain an address stay valid.
 type addresses struct {
 	path   string

@@ -41,7 +41,7 @@ func (c *controller) addTenant(r *http.Request) (any, error) {
 	return c.createTenant(r.Context(), body, "", false)
 }
 
-// createTenant creates a tenant at the mail platform and stores its administrator.
+// createTenant creates a tenant at the mail platform and adds it to the tenant list.
 func (env *Environment) createTenant(ctx context.Context, body []byte, name string, seeded bool) (rawResponse, error) {
 	s, ok := env.simulatorWithControl("tenants")
 	if !ok {
@@ -103,7 +103,7 @@ func (c *controller) assignTenant(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if in.TenantID == "" || in.AccountID == "" {
-		return nil, badRequest("tenant_id and account_id are missing")
+		return nil, badRequest("tenant_id and account_id are required")
 	}
 	acc, err := c.Accounts.FindAccount(r.Context(), in.AccountID)
 	if err != nil {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package testserver starts private servers for tests: PostgreSQL, Redis, PowerDNS, BIND, and a
-// server that answers like Cloudflare's API. Only tests and the program that runs the tests import
-// it.
+// server that answers like Cloudflare's API. Only tests, helper packages of tests and the program
+// that runs the tests import it.
 //
 //   - database.go: Database, an empty PostgreSQL database for one test.
 //   - postgres.go: Postgres, the PostgreSQL server.
 //   - redis.go, powerdns.go, bind.go, cloudflare.go: the other servers.
 //   - process.go: starts server processes that end with their parent.
-//   - programs.go: Program (a binary that was built for tests), Benchmarks, FreeAddress.
+//   - programs.go: Program (a binary that was built for tests), Benchmarks and other helpers.
 //   - certificate.go: SelfSigned, a certificate.
 package testserver
 
@@ -35,7 +35,8 @@ const serverTimeout = 5 * time.Minute
 
 // postgresScript runs the server and waits for the end of the script's standard input. The kernel
 // closes the input when the parent process ends, even after a crash. Then the script stops the
-// server and removes its files. If the file "restart" exists, the script starts the server again.
+// server and removes its files. If the server ends and the file "restart" exists, the script starts
+// the server again.
 const postgresScript = `
 exec 3<&0 # a background command gets /dev/null as its standard input, so it reads descriptor 3
 "$1/initdb" --pgdata "$2/data" --username "$3" --pwfile "$2/password" --auth scram-sha-256 \

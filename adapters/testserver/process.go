@@ -41,9 +41,9 @@ type child struct {
 }
 
 // startChild writes the files to a new directory, starts the program and waits until ready returns
-// nil. If this process runs as root, the program runs as an unprivileged user. It replaces $DIR in
-// files and arguments by the directory. It fails if the program exits, or is not ready within
-// serverTimeout.
+// nil. If this process runs as root, the program runs as an unprivileged user. In files and
+// arguments, startChild replaces $DIR by the directory. It fails if the program exits, or is not
+// ready within serverTimeout.
 func startChild(ctx context.Context, program string, args []string, files map[string]string, ready func(context.Context) error) (*child, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
@@ -213,5 +213,5 @@ func unprivilegedUser() (uid, gid int, err error) {
 			return uid, gid, nil
 		}
 	}
-	return 0, 0, errors.New("servers do not run as root here, and there is no user postgres or nobody to run one")
+	return 0, 0, errors.New("a server must not run as root, and this system has no user postgres or nobody")
 }

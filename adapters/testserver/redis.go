@@ -97,7 +97,7 @@ func (r *Redis) awaitAnswer() error {
 		}
 		select {
 		case <-r.ended:
-			return errors.New("it ended")
+			return errors.New("it ended before it answered")
 		case <-deadline:
 			r.Stop()
 			return err

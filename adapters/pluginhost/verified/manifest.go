@@ -108,8 +108,8 @@ func Source(file string) (source, sum string, err error) {
 
 // WriteManifest writes the manifest of a plugin. entry is the file to execute. The manifest is
 // written to the folder of entry. It lists entry and the regular files of paths. A path is a file
-// or a folder, relative to the folder of entry. The manifest does not list files whose names begin
-// with a dot, or compiled files of Python.
+// or a folder, relative to the folder of entry. The manifest does not list itself, files and
+// folders whose names begin with a dot, or folders named __pycache__.
 func WriteManifest(entry string, paths []string) (Manifest, error) {
 	folder := filepath.Dir(entry)
 	manifest := Manifest{Entry: filepath.Base(entry), Files: map[string]string{}}
@@ -131,7 +131,7 @@ func WriteManifest(entry string, paths []string) (Manifest, error) {
 	return manifest, os.WriteFile(filepath.Join(folder, ManifestFile), append(text, '\n'), 0o644)
 }
 
-// add adds the files below a path of the folder.
+// add adds the file at listedPath, or the files below it. listedPath is relative to folder.
 func (m Manifest) add(folder, listedPath string) error {
 	return filepath.WalkDir(filepath.Join(folder, listedPath), func(file string, d fs.DirEntry, err error) error {
 		switch {

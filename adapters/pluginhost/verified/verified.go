@@ -9,7 +9,7 @@
 // libraries of the system.
 //
 //   - verified.go: Open, Check and Install. Start here.
-//   - manifest.go: Manifest, and WriteManifest, which creates it.
+//   - manifest.go: Manifest; WriteManifest, which creates one; Source, which finds one.
 package verified
 
 import (
@@ -57,10 +57,10 @@ func (p *Plugin) Close() error {
 // fails with ErrChecksum when a checksum differs, and with fs.ErrNotExist when a file is missing.
 //
 // On Linux, a binary is executed from the open file that was checked. It therefore does not matter
-// if the file at path is replaced afterwards. For other systems see executablePath. A script loads
-// further files by their paths. Therefore Open copies a script or a folder to a private folder
-// during the check, and the plugin runs there. A file that the manifest does not list is not
-// copied, so it cannot be loaded.
+// if the file at path is replaced afterwards. For other systems see executablePath. The interpreter
+// of a script opens files by their paths, after the check. Therefore Open copies a script or a
+// folder to a private folder during the check, and the copy is executed. A file that the manifest
+// does not list is not copied.
 func Open(path, sum string) (*Plugin, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -97,8 +97,8 @@ func openBinary(file *os.File, sum string) (*Plugin, error) {
 	return &Plugin{path: executablePath(file), executable: file}, nil
 }
 
-// isScript reports whether a file names its interpreter in the first line. It leaves the file at
-// its beginning.
+// isScript reports whether a file names its interpreter in the first line. It does not move the
+// offset of the file.
 func isScript(file *os.File) (bool, error) {
 	var start [2]byte
 	_, err := file.ReadAt(start[:], 0)
@@ -128,8 +128,8 @@ func Check(path, sum string) error {
 }
 
 // Install copies the files of the plugin at path to the path target, and replaces an existing file
-// or folder there. It does nothing when path and target are the same file. It fails with the errors
-// of Open.
+// or folder there. It does nothing when path and target are the same file or folder. It fails with
+// the errors of Open.
 func Install(path, sum, target string) error {
 	if isSameFile(path, target) {
 		return nil
@@ -152,7 +152,8 @@ func Install(path, sum, target string) error {
 	} else if info.IsDir() {
 		copiedPath = temporaryFolder
 	}
-	// A file can be replaced in one step. A folder cannot, so it is removed first.
+	// os.Rename can replace a file by a file in one step. It cannot replace a folder, or a file by
+	// a folder, so the target is removed first.
 	if info, err := os.Stat(target); err == nil && (info.IsDir() || copiedPath == temporaryFolder) {
 		if err := os.RemoveAll(target); err != nil {
 			return err

@@ -18,9 +18,9 @@ type hostingProvider struct {
 // SeededProvider is the provider of the zones of a seeded sandbox.
 const SeededProvider = "cloudflare"
 
-// hostingProviders are the providers that can host a zone, keyed by id. The service recognises a
-// provider by the names of its name servers. All these names resolve to the address of the
-// sandbox's DNS server.
+// hostingProviders are the providers whose zones the sandbox itself hosts, keyed by id. The service
+// recognises a provider by the names of its name servers. All these names resolve to the address of
+// the sandbox's DNS server.
 var hostingProviders = map[string]hostingProvider{
 	SeededProvider:    {[2]string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}, "dns.cloudflare.com", "ns.cloudflare.com"},
 	registrarProvider: {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},

@@ -42,8 +42,8 @@ var (
 	typesWithPriority = []string{"MX", "SRV"}
 )
 
-// UnmarshalJSON decodes a record. It refuses unknown and missing members, so that the caller
-// notices a misspelled member.
+// UnmarshalJSON decodes a record. It refuses unknown members and the absence of required members,
+// so that the caller notices a misspelled member.
 func (r *Record) UnmarshalJSON(data []byte) error {
 	type plain Record
 	var members map[string]json.RawMessage

@@ -121,7 +121,8 @@ func (s *Store) ServeOwn(apex string, records []Record) error {
 }
 
 // Records returns the records with which the server answers, without the SOA and NS records of the
-// apex. For a veiled record it returns the records of the answer instead.
+// apex. For a veiled record it returns the A, AAAA, MX and TXT records of the answer instead. It
+// fails with ErrUnknown if the zone does not exist.
 func (s *Store) Records(name string) ([]Record, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -104,8 +104,8 @@ func (c gibibyteCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return blocks, nil
 }
 
-// garblingCodec encodes a profile or a domain as a text that announces 127 bytes and ends after
-// three bytes.
+// garblingCodec encodes a profile or a domain as a text field that announces 127 bytes and ends
+// after three bytes.
 type garblingCodec struct{ encoding.CodecV2 }
 
 func (c garblingCodec) Marshal(v any) (mem.BufferSlice, error) {

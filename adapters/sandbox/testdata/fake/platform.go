@@ -14,7 +14,8 @@ import (
 	"sync"
 )
 
-// platform stores the state of consent of each tenant, and records all other control calls.
+// platform stores the state of consent of each tenant, and records the control calls for which it
+// has no handler.
 type platform struct {
 	path string
 
