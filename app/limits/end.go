@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// endLease is how long End pauses enforcement for the tenant. It is longer than workTimeout.
+	// endLease is the longest time for which End pauses enforcement for the tenant. It is longer
+	// than workTimeout.
 	endLease = time.Minute
 	// passWait is the default of Service.PassWait.
 	passWait = 5 * time.Second
@@ -68,7 +69,7 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return EndResult{}, err
 	}
-	e := &policyEnding{Service: s, claim: claim, platform: s.Platform.For(id), ended: EndResult{Limit: limit}, encoder: encoder}
+	e := &policyEnding{Service: s, claim: claim, platform: s.Platform.For(id), result: EndResult{Limit: limit}, encoder: encoder}
 	err = e.endPolicy(ctx)
 	_ = reconcile.Store(ctx, func(ctx context.Context) error { // if the release fails, the lease expires
 		_, err := s.Claims.ReleaseTenant(ctx, claim, s.Now())
@@ -77,7 +78,7 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return EndResult{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 	}
-	return e.ended, nil
+	return e.result, nil
 }
 
 // pauseLost is the error for a tenant whose enforcement could not be paused for long enough.
@@ -90,7 +91,7 @@ type policyEnding struct {
 	*Service
 	claim    ports.TenantClaim
 	platform ports.MailTenant
-	ended    EndResult
+	result   EndResult
 	encoder  ports.AnswerEncoder[EndResult]
 }
 
@@ -99,31 +100,31 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 		return orPauseLost(leaseHeld, err)
 	}
 	now := e.Now()
-	unblocked, tenantWideList, err := e.decide(ctx, now)
+	unblocks, tenantWideList, err := e.decide(ctx, now)
 	if err != nil {
 		return err
 	}
-	if len(unblocked) > 0 {
-		if leaseHeld, err := e.Claims.SaveIntents(ctx, e.claim, unblocked); err != nil || !leaseHeld {
+	if len(unblocks) > 0 {
+		if leaseHeld, err := e.Claims.SaveIntents(ctx, e.claim, unblocks); err != nil || !leaseHeld {
 			return orPauseLost(leaseHeld, err)
 		}
 	}
 	if err := e.setRules(ctx, tenantWideList); err != nil {
 		return err
 	}
-	if len(unblocked) > 0 {
-		if leaseHeld, err := e.Claims.SaveChanges(ctx, e.claim, ports.SendChanges{At: e.Now(), Done: unblocked}); err != nil || !leaseHeld {
+	if len(unblocks) > 0 {
+		if leaseHeld, err := e.Claims.SaveChanges(ctx, e.claim, ports.SendChanges{At: e.Now(), Done: unblocks}); err != nil || !leaseHeld {
 			return orPauseLost(leaseHeld, err)
 		}
 	}
-	e.ended.Unblocked = len(unblocked)
-	storedAnswer, err := e.encoder.Encode(e.ended)
+	e.result.Unblocked = len(unblocks)
+	storedAnswer, err := e.encoder.Encode(e.result)
 	if err != nil {
 		return err
 	}
 	leaseHeld := false
 	err = reconcile.Store(ctx, func(ctx context.Context) (err error) {
-		leaseHeld, err = e.Removals.RemovePolicy(ctx, e.claim, e.ended.Policy.ID, storedAnswer)
+		leaseHeld, err = e.Removals.RemovePolicy(ctx, e.claim, e.result.Policy.ID, storedAnswer)
 		return err
 	})
 	return orPauseLost(leaseHeld, err)
@@ -148,7 +149,7 @@ func (e *policyEnding) listRules(ctx context.Context) (rules []sendlimit.Rule, e
 // decide returns the unblocks of the mailboxes that only this policy blocks. If a blocked mailbox
 // moves from this policy's rule to the tenant-wide rule, tenantWideList holds all addresses that
 // the tenant-wide rule must block. Otherwise tenantWideList is nil.
-func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []sendlimit.Change, tenantWideList []string, err error) {
+func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocks []sendlimit.Change, tenantWideList []string, err error) {
 	location, err := sendlimit.TimeZone(e.claim.TimeZone)
 	if err != nil {
 		return nil, nil, err
@@ -164,7 +165,7 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []s
 	}
 	limits := sendlimit.ByScope(policies)
 	remaining := maps.Clone(limits)
-	delete(remaining, e.ended.Policy.Scope)
+	delete(remaining, e.result.Policy.Scope)
 	var mailboxes []sendlimit.MailboxState
 	for _, m := range stored {
 		mailboxes = append(mailboxes, m.StateOn(day))
@@ -173,9 +174,9 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []s
 	anyMoves := false
 	for _, m := range mailboxes {
 		scope, covered := limits.Covering(m.Domain)
-		inScope := covered && scope == e.ended.Policy.Scope
+		inScope := covered && scope == e.result.Policy.Scope
 		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.MailboxID == m.ID && c.Action == sendlimit.Unblocked }); i >= 0 && inScope {
-			unblocked = append(unblocked, decision.Changes[i])
+			unblocks = append(unblocks, decision.Changes[i])
 		}
 		if !m.BlockedAt.IsZero() && slices.Contains(decision.BlockLists[sendlimit.TenantWide], m.Address) {
 			tenantWideList, anyMoves = append(tenantWideList, m.Address), anyMoves || inScope
@@ -185,7 +186,7 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []s
 	if !anyMoves {
 		tenantWideList = nil
 	}
-	return unblocked, tenantWideList, nil
+	return unblocks, tenantWideList, nil
 }
 
 // setRules makes the tenant-wide rule block exactly the mailboxes of tenantWideList, unless the
@@ -202,7 +203,7 @@ func (e *policyEnding) setRules(ctx context.Context, tenantWideList []string) er
 		}
 	}
 	return reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
-		return e.platform.RemoveRule(ctx, e.ended.Policy.Scope)
+		return e.platform.RemoveRule(ctx, e.result.Policy.Scope)
 	}, nil)
 }
 

@@ -68,7 +68,7 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id tenant.GUI
 	return Limit{p, len(coveredAddresses(p, mailboxes))}, err
 }
 
-// coveredAddresses returns the addresses of the mailboxes that the policy covers.
+// coveredAddresses returns the addresses of the mailboxes in the scope of the policy.
 func coveredAddresses(p sendlimit.Policy, mailboxes []mailbox.Mailbox) []string {
 	var addresses []string
 	for _, m := range mailboxes {

@@ -275,3 +275,19 @@ func TestSetForADomainDeletedMeanwhileIsRefused(t *testing.T) {
 	}}
 	fx.requireRefusal(t, "dropped", limits.SetRequest{DomainScope: pointerTo(zone), PerDay: 5}, fault.DomainNotFound)
 }
+
+func TestSetForALimitRemovedMeanwhileCanBeRepeated(t *testing.T) {
+	for _, scope := range []*string{nil, pointerTo(zone)} {
+		fx := newFixture(t)
+		fx.set(t, scope, 20)
+		fx.Platform = deletingPlatform{fx.fake, func() {
+			_, err := fx.End(t.Context(), fx.owner, guid, scope, nil)
+			must(t, err)
+		}}
+		fx.requireRefusal(t, "removed", limits.SetRequest{DomainScope: scope, PerDay: 5}, fault.ServiceUnavailable)
+		fx.Platform = fx.fake
+		if result := fx.set(t, scope, 5); result.PolicyResult != sendlimit.Created || result.Policy.RuleID == "" {
+			t.Fatalf("after the repetition: %+v", result)
+		}
+	}
+}

@@ -39,8 +39,8 @@ type SetResult struct {
 // Set enforces a daily limit in a scope. It returns the limit that is now in force.
 //
 // Set reserves the policy first, so that a deletion of the tenant also removes a rule that Set may
-// have created. The policy comes into force last. If the platform refuses the rule, no policy comes
-// into force. A failed Set can be repeated.
+// have created. The policy comes into force last. If the platform refuses the rule, the limit in
+// force stays as it was. A failed Set can be repeated.
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
 // exchange_bootstrap_not_ready, and with the errors of the platform and the store.
@@ -92,7 +92,7 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 }
 
 // save stores the policy together with the answer. If the policy was deleted during Set, save fails
-// with tenant_not_found or domain_not_found.
+// with deletedError.
 func (s *Service) save(ctx context.Context, owner access.AccountID, result SetResult, encoder ports.AnswerEncoder[SetResult]) error {
 	storedAnswer, err := encoder.Encode(result)
 	if err != nil {
@@ -110,19 +110,24 @@ func (s *Service) save(ctx context.Context, owner access.AccountID, result SetRe
 	return nil
 }
 
-// deletedError returns the error for a policy that was deleted during Set. Such a policy was
-// deleted with its tenant or with its domain.
+// deletedError returns the error for a policy that was deleted during Set: with its tenant, with its
+// domain, or by End.
 func (s *Service) deletedError(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
-	if _, err := s.Tenants.Tenant(ctx, owner, p.Tenant); err != nil || p.Scope == sendlimit.TenantWide {
-		return cmp.Or(err, fault.FromStore(fault.TenantNotFound.With("the account holds no such tenant")))
+	if _, err := s.Tenants.Tenant(ctx, owner, p.Tenant); err != nil {
+		return err
 	}
-	return fault.FromStore(fault.DomainNotFound.With("the tenant holds no such domain"))
+	if p.Scope != sendlimit.TenantWide {
+		if _, err := s.Domains.Domain(ctx, owner, p.Tenant, domain.ParseNameOrNone(p.Scope)); err != nil {
+			return err
+		}
+	}
+	return fault.ServiceUnavailable.RetryIn(time.Second, "another request removed the limit at the same time; try again")
 }
 
 // ensureRule creates the transport rule of a policy if it does not exist, and returns it. The
-// platform needs one mailbox to create a rule. ensureRule uses any mailbox, because the rule is
-// switched off until enforcement blocks a mailbox. If the platform has none of the addresses,
-// ensureRule creates no rule, and the first block creates it.
+// platform needs one mailbox to create a rule. ensureRule uses any of the mailboxes, because the
+// rule is switched off until enforcement blocks a mailbox. If the platform has none of the
+// addresses, ensureRule creates no rule, and the first block creates it.
 func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses []string) (sendlimit.Rule, error) {
 	platform := s.Platform.For(p.Tenant)
 	rule, err := s.ensureRuleWith(ctx, platform, p.Scope, addresses[:min(1, len(addresses))])
