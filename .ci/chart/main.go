@@ -99,7 +99,7 @@ func render(loaded *chart.Chart, values map[string]any, version *chartutil.KubeV
 	objects := []map[string]any{}
 	for _, name := range names {
 		if path.Ext(name) != ".yaml" {
-			continue // the document is NOTES.txt
+			continue // NOTES.txt and templates that define only functions
 		}
 		for document := range strings.SplitSeq("\n"+rendered[name], "\n---") {
 			object, err := decode(document)
@@ -114,7 +114,7 @@ func render(loaded *chart.Chart, values map[string]any, version *chartutil.KubeV
 	return objects, nil
 }
 
-// foreignKinds lists the kinds that do not belong to Kubernetes itself.
+// foreignKinds lists the kinds of objects that do not belong to Kubernetes itself.
 var foreignKinds = []string{"ServiceMonitor"}
 
 func decode(document string) (map[string]any, error) {

@@ -156,7 +156,7 @@ func unexpected(label string, got any, err error) error {
 }
 
 // control calls the control interface of the sandbox. The calls do what the administrator of a
-// tenant and the registrar of a domain do.
+// tenant and the owner of a DNS zone do.
 func control(method, path string, body any) error {
 	payload, err := json.Marshal(body)
 	if err != nil {

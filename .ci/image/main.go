@@ -3,7 +3,7 @@
 // Command image builds the image of a Containerfile without a container engine, so that tests can
 // inspect the image and start it:
 //
-//	go run ./.ci/image -arg VERSION=1.2.3 deploy/container/Containerfile bin/image
+//	go run ./.ci/image [-arg NAME=VALUE]… CONTAINERFILE FOLDER
 //
 // COPY copies files, and RUN runs its command on this machine. Temporary folders replace the
 // folders /src and /out of the build stage. The command writes the root file system of the last
@@ -28,7 +28,7 @@ func main() {
 	flag.Func("arg", "a build argument, NAME=VALUE", func(s string) error {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok {
-			return errors.New("want NAME=VALUE")
+			return errors.New("a build argument must be NAME=VALUE")
 		}
 		args[name] = value
 		return nil
@@ -44,7 +44,8 @@ func main() {
 	}
 }
 
-// build executes the instructions of file. It first removes the content of folder.
+// build executes the instructions of file and writes the image into folder. It first removes the
+// content of folder.
 func build(file, folder string, args map[string]string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -85,7 +86,7 @@ func build(file, folder string, args map[string]string) error {
 	return errors.Join(run("", nil, "cp", "-a", last.root, filepath.Join(folder, "root")), os.WriteFile(filepath.Join(folder, "config.json"), config, 0o600))
 }
 
-// stage is one stage of a Containerfile, executed in a folder.
+// stage is one stage of a Containerfile. root is the folder that replaces its root folder.
 type stage struct {
 	root, workdir string
 	env           []string
@@ -112,7 +113,7 @@ func (s *stage) do(word, rest string, stages map[string]*stage, args map[string]
 	case "USER", "EXPOSE", "VOLUME", "STOPSIGNAL", "ENTRYPOINT", "CMD":
 		s.config[word] = rest
 	default:
-		return errors.New("not supported by this command")
+		return errors.New("this command does not support the instruction")
 	}
 	return nil
 }

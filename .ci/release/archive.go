@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// writeArchive packs a folder. The archive is the same on every machine and at any time: the files
-// are sorted by name, belong to root and have the same time.
+// writeArchive packs the files of a folder into a tar archive. The archive of the same files has
+// the same bytes on every machine and at any time: the files are sorted by name, belong to root and
+// have the same time.
 func writeArchive(folder, to string) error {
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)

@@ -27,26 +27,27 @@ type hash struct {
 	Content   string `json:"content"`
 }
 
-type dependency struct {
+// dependencies lists the modules that a component uses, by their references.
+type dependencies struct {
 	Ref  string   `json:"ref"`
 	Uses []string `json:"dependsOn"`
 }
 
-// bill is a bill of materials in CycloneDX 1.6. It has no serial number and no time, so that two
-// builds of the same source are equal.
+// bill is a bill of materials in CycloneDX 1.6. It has no serial number and no time, because two
+// builds of the same source must have equal bills.
 type bill struct {
 	Format       string               `json:"bomFormat"`
 	Spec         string               `json:"specVersion"`
 	Version      int                  `json:"version"`
 	Metadata     map[string]component `json:"metadata"`
 	Components   []component          `json:"components"`
-	Dependencies []dependency         `json:"dependencies"`
+	Dependencies []dependencies       `json:"dependencies"`
 }
 
-// billOf returns the bill of materials of a folder: its binaries, and the modules that each binary
-// records in its build information.
+// billOf returns the bill of materials of a folder: its Go binaries, and the modules that modulesOf
+// returns for each binary.
 func billOf(folder, version string) ([]byte, error) {
-	materials := bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: map[string]component{
+	b := bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: map[string]component{
 		"component": {Type: "application", Name: "tenantry", Version: version, Ref: "tenantry@" + version},
 	}}
 	modules := map[string]component{}
@@ -56,7 +57,7 @@ func billOf(folder, version string) ([]byte, error) {
 		}
 		info, err := buildinfo.ReadFile(path)
 		if err != nil {
-			return nil //lint:ignore nilerr a file that is not a Go binary has no modules
+			return nil //lint:ignore nilerr a file whose build information cannot be read counts as a file that is not a Go binary
 		}
 		name, err := filepath.Rel(folder, path)
 		if err != nil {
@@ -67,41 +68,43 @@ func billOf(folder, version string) ([]byte, error) {
 			return err
 		}
 		binary := component{Type: "application", Name: filepath.ToSlash(name), Version: version, Ref: "file:" + filepath.ToSlash(name), Hashes: []hash{{"SHA-256", sum}}}
-		materials.Components = append(materials.Components, binary)
+		b.Components = append(b.Components, binary)
 		uses := map[string]component{}
 		for _, used := range modulesOf(info) {
 			uses[used.Ref] = used
 		}
 		maps.Copy(modules, uses)
-		materials.Dependencies = append(materials.Dependencies, dependency{binary.Ref, slices.Sorted(maps.Keys(uses))})
+		b.Dependencies = append(b.Dependencies, dependencies{binary.Ref, slices.Sorted(maps.Keys(uses))})
 		return nil
 	})
 	for _, ref := range slices.Sorted(maps.Keys(modules)) {
-		materials.Components = append(materials.Components, modules[ref])
+		b.Components = append(b.Components, modules[ref])
 	}
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.MarshalIndent(materials, "", "  ")
+	text, err := json.MarshalIndent(b, "", "  ")
 	return append(text, '\n'), err
 }
 
-// modulesOf returns Go itself and every module of a binary.
+// modulesOf returns Go's standard library and the modules that a binary depends on. It leaves out
+// the main module of the binary, and modules without a version.
 func modulesOf(info *buildinfo.BuildInfo) []component {
-	components := []component{module("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
-	for _, dependency := range info.Deps {
-		if dependency.Replace != nil {
-			dependency = dependency.Replace
+	components := []component{newModule("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
 		}
-		if dependency.Version == "" {
-			continue // this repository, whose SDK is used by a plugin with its own module
+		if m.Version == "" {
+			continue // the go.mod of a plugin replaces this repository by a local path, which has no version
 		}
-		components = append(components, module(dependency.Path, dependency.Version))
+		components = append(components, newModule(m.Path, m.Version))
 	}
 	return components
 }
 
-func module(path, version string) component {
+// newModule returns the component of a Go module.
+func newModule(path, version string) component {
 	url := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return component{Type: "library", Name: path, Version: version, PURL: url, Ref: url}
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command release creates the files that a release publishes, in the folder dist. For each platform
-// it creates an archive and a bill of materials. The archive has the binary, the plugins and their
-// catalog. The command also creates a file with the SHA-256 of all these files.
+// it creates an archive and a bill of materials. The archive has the binary, the plugins with their
+// catalog, the license, the README and the changelog. The command also creates a file with the
+// SHA-256 of all these files.
 //
 //	go run ./.ci/release -version 0.2.0 -commit 0123456789ab
 //
@@ -60,7 +61,7 @@ func (r release) make() error {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return err
 	}
-	hostFolder := filepath.Join(scratch, "here")
+	hostFolder := filepath.Join(scratch, "host")
 	if err := r.build(runtime.GOOS+"/"+runtime.GOARCH, hostFolder); err != nil {
 		return err
 	}
@@ -84,7 +85,8 @@ func (r release) make() error {
 	return writeSums(r.dir)
 }
 
-// publish writes the archive of a folder, and the folder's bill of materials.
+// publish copies the license, the README and the changelog into a folder. Then it writes the
+// folder's bill of materials and its archive.
 func (r release) publish(folder, to string) error {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		content, err := os.ReadFile(name)
@@ -105,7 +107,7 @@ func (r release) publish(folder, to string) error {
 	return writeArchive(folder, to+".tar.gz")
 }
 
-// build compiles everything for a platform into a folder.
+// build compiles tenantry and all plugins for a platform into a folder.
 func (r release) build(platform, folder string) error {
 	plugins, err := filepath.Glob("plugins/*/main.go")
 	if err != nil {
@@ -154,7 +156,8 @@ func describePlugins(folder string) (c catalog, err error) {
 	return c, json.Unmarshal(raw, &c)
 }
 
-// writeCatalog writes a catalog with the checksums of a folder's files.
+// writeCatalog writes the catalog c into the plugin folder dir, with the checksums of the files
+// there.
 func writeCatalog(c catalog, dir string) error {
 	var updated catalog
 	for _, entry := range c.Plugins {

@@ -45,8 +45,8 @@ func newReleaseFolder(t *testing.T) string {
 	return dir
 }
 
-// TestSameContentGivesTheSameArchive checks that the archive does not depend on the times and
-// owners of the files.
+// TestSameContentGivesTheSameArchive checks that the archive does not depend on the times of the
+// files. It also checks that the archive has every file with its mode.
 func TestSameContentGivesTheSameArchive(t *testing.T) {
 	firstFolder, secondFolder := newReleaseFolder(t), newReleaseFolder(t)
 	if err := os.Chtimes(filepath.Join(secondFolder, "LICENSE"), time.Unix(1, 0), time.Unix(1, 0)); err != nil {
@@ -84,8 +84,9 @@ func TestSameContentGivesTheSameArchive(t *testing.T) {
 	}
 }
 
-// TestBillListsBinariesAndModules checks that the bill has each binary with its checksum, Go itself
-// and the dependencies of the binaries. A second bill must be the same as the first.
+// TestBillListsBinariesAndModules checks that the bill has each binary with its checksum, Go's
+// standard library and the dependencies of the binaries. A second bill must be the same as the
+// first.
 func TestBillListsBinariesAndModules(t *testing.T) {
 	dir := newReleaseFolder(t)
 	raw, err := billOf(dir, "1.2.3")
@@ -94,7 +95,7 @@ func TestBillListsBinariesAndModules(t *testing.T) {
 	}
 	again, _ := billOf(dir, "1.2.3")
 	if !bytes.Equal(raw, again) {
-		t.Error("two bills differ")
+		t.Error("two bills of the same folder differ")
 	}
 	var b bill
 	if err := json.Unmarshal(raw, &b); err != nil || b.Format != "CycloneDX" || b.Spec != "1.6" {
@@ -109,7 +110,7 @@ func TestBillListsBinariesAndModules(t *testing.T) {
 		}
 	}
 	if hashed != 2 || len(b.Dependencies) != 2 {
-		t.Errorf("%d binaries: %s", hashed, raw)
+		t.Errorf("%d components have the checksum of the binary and %d binaries have dependencies, want 2 and 2: %s", hashed, len(b.Dependencies), raw)
 	}
 	stdlib := false
 	for _, d := range b.Dependencies {
@@ -121,12 +122,12 @@ func TestBillListsBinariesAndModules(t *testing.T) {
 		}
 	}
 	if !stdlib {
-		t.Error("Go itself is missing")
+		t.Error("no binary depends on Go's standard library")
 	}
 }
 
-// TestCatalogHasTheChecksumsOfItsPlatform checks that the catalog has the same descriptions, with
-// the checksums of the files for the other platform.
+// TestCatalogHasTheChecksumsOfItsPlatform checks that writeCatalog keeps the descriptions and
+// replaces the checksums by those of the files in the folder.
 func TestCatalogHasTheChecksumsOfItsPlatform(t *testing.T) {
 	dir := filepath.Join(newReleaseFolder(t), "plugins")
 	if err := writeCatalog(catalog{[]map[string]any{{"name": "example", "file": "mail-example", "sha256": "of another"}}}, dir); err != nil {

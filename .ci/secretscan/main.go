@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command secretscan fails when a file contains a text in the form of a secret: an API key of
-// tenantry, a private key, a client secret of Microsoft Entra, or a key of other well-known
-// services.
+// tenantry, a private key, an age identity, a client secret of Microsoft Entra, a key of other
+// well-known services, or a signed token.
 //
 //	git ls-files -z | go run ./.ci/secretscan
 //
-// It reads the names of the files from standard input, so that it scans exactly the published
-// files. A line of a test may contain such a text if it has the comment `secretscan:allow REASON`.
+// It reads the names of the files from standard input. With `git ls-files` it scans exactly the
+// published files. A line of a test may contain such a text if it has the comment `secretscan:allow
+// REASON`.
 package main
 
 import (
@@ -57,12 +58,12 @@ func run(names io.Reader, out io.Writer) (found int, err error) {
 	for list.Scan() {
 		content, err := os.ReadFile(list.Text())
 		if os.IsNotExist(err) {
-			continue // the deletion of the file is not committed yet
+			continue // the file was deleted, but git still lists it
 		}
 		if err != nil {
 			return found, err
 		}
-		for _, hit := range scan(content, mayAllow(list.Text())) {
+		for _, hit := range scan(content, isTestFile(list.Text())) {
 			found++
 			_, _ = fmt.Fprintf(out, "%s:%d: looks like %s\n", list.Text(), hit.line, hit.what)
 		}
@@ -75,10 +76,12 @@ type hit struct {
 	what string
 }
 
-func scan(content []byte, allowed bool) (hits []hit) {
+// scan returns the findings in the content of a file. If commentAllows is true, it leaves out lines
+// with the comment secretscan:allow.
+func scan(content []byte, commentAllows bool) (hits []hit) {
 	for _, p := range patterns {
 		for _, at := range p.form.FindAllIndex(content, -1) {
-			if !allowed || !bytes.Contains(lineAt(content, at[0]), []byte(allowComment)) {
+			if !commentAllows || !bytes.Contains(lineAt(content, at[0]), []byte(allowComment)) {
 				hits = append(hits, hit{bytes.Count(content[:at[0]], []byte("\n")) + 1, p.name})
 			}
 		}
@@ -94,8 +97,9 @@ func lineAt(content []byte, at int) []byte {
 	return content[begin:]
 }
 
-// mayAllow reports whether a file belongs to a test. The texts in such a file are not real secrets.
-func mayAllow(name string) bool {
+// isTestFile reports whether a file belongs to a test. In all other files the comment
+// secretscan:allow has no effect.
+func isTestFile(name string) bool {
 	return strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/")
 }
 

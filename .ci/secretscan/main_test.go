@@ -39,11 +39,11 @@ func TestPlantedSecretsAreFound(t *testing.T) {
 		var output bytes.Buffer
 		found, err := run(strings.NewReader(file+"\x00"), &output)
 		if err != nil || found != 1 || !strings.Contains(output.String(), "notes.md:2: looks like ") {
-			t.Errorf("%s: %d, %v\n%s", name, found, err, output.String())
+			t.Errorf("%s: found %d secrets, want 1 in line 2; error %v, output:\n%s", name, found, err, output.String())
 		}
 		for word := range strings.FieldsSeq(text) {
 			if len(word) > 20 && strings.Contains(output.String(), word) {
-				t.Errorf("%s is repeated", name)
+				t.Errorf("%s: the output contains the secret", name)
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func TestSimilarTextsAreNotReported(t *testing.T) {
 		"-----BEGIN " + "PRIVATE KEY-----", "-----BEGIN CERTIFICATE-----\n" + strings.Repeat("MIIE", 16), "postgres:///tenantry?host=/run",
 	} {
 		if hits := scan([]byte(text), false); len(hits) != 0 {
-			t.Errorf("%q: %v", text, hits)
+			t.Errorf("%q is reported as a secret: %v", text, hits)
 		}
 	}
 }
@@ -68,11 +68,11 @@ func TestSimilarTextsAreNotReported(t *testing.T) {
 func TestOnlyTestFilesMayAllowASecret(t *testing.T) {
 	line := planted()["a live key"] + " // " + allowComment + "it was revoked\n"
 	for name, want := range map[string]int{"a_test.go": 0, "x/testdata/a.txt": 0, "main.go": 1, "testdata.go": 1} {
-		if hits := scan([]byte(line), mayAllow(name)); len(hits) != want {
-			t.Errorf("%s: %v", name, hits)
+		if hits := scan([]byte(line), isTestFile(name)); len(hits) != want {
+			t.Errorf("%s: got the findings %v, want %d", name, hits, want)
 		}
 	}
 	if hits := scan([]byte(line+planted()["a trial key"]), true); len(hits) != 1 {
-		t.Errorf("the comment allows more than its line: %v", hits)
+		t.Errorf("got the findings %v, want only the one in the line without the comment", hits)
 	}
 }

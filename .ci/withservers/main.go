@@ -51,11 +51,11 @@ func run(args []string) (int, error) {
 		return 1, err
 	}
 	defer postgres.Stop()
-	return child(args, append(env, testserver.PostgresEnv+"="+postgres.URL), signals)
+	return runCommand(args, append(env, testserver.PostgresEnv+"="+postgres.URL), signals)
 }
 
 // sharedMemory is the folder of a file system in memory, and neededBytes is how many bytes must be
-// free in it. The tests of the store, which write most, use 0.3 GB.
+// free there. The tests of the store write more than all other tests, and use 0.3 GB.
 const sharedMemory, neededBytes = "/dev/shm", 4 << 30
 
 // useMemory makes sharedMemory the folder for temporary files of this process, if it has enough
@@ -68,9 +68,9 @@ func useMemory() error {
 	return os.Setenv("TMPDIR", sharedMemory)
 }
 
-// child runs the command and passes on the signals that this process receives. It returns the exit
-// code of the command.
-func child(args, env []string, signals <-chan os.Signal) (int, error) {
+// runCommand runs the command and passes on the signals that this process receives. It returns the
+// exit code of the command, or 1 if a signal killed the command.
+func runCommand(args, env []string, signals <-chan os.Signal) (int, error) {
 	cmd := exec.CommandContext(context.Background(), args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, env
 	if err := cmd.Start(); err != nil {
@@ -85,7 +85,7 @@ func child(args, env []string, signals <-chan os.Signal) (int, error) {
 		case err := <-done:
 			var exit *exec.ExitError
 			if errors.As(err, &exit) {
-				return max(1, exit.ExitCode()), nil // -1 if a signal killed the command
+				return max(1, exit.ExitCode()), nil // ExitCode returns -1 if a signal killed the command
 			}
 			if err != nil {
 				return 1, err

@@ -32,14 +32,14 @@ func Must(t testing.TB, err error) {
 func RequireRefusal(t testing.TB, err, code error) {
 	t.Helper()
 	if !errors.Is(err, code) {
-		t.Fatalf("got %v, want %v", err, code)
+		t.Fatalf("got the error %v, want %v", err, code)
 	}
 }
 
 // NewStore returns an empty SQLite database in memory. The end of the test closes it.
 func NewStore(t testing.TB) *bunstore.Store {
 	t.Helper()
-	return OpenStore(t, bunstore.Memory)
+	return OpenStore(t, bunstore.MemoryURL)
 }
 
 // OpenStore opens a database and migrates it. The end of the test closes it.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package audits reads the audit chain of an account, deletes old entries of all chains, and adds
-// an entry for each request whose process was killed.
+// an entry for each write whose process was killed.
 //
 // Service is the only type. List and ExportPage are for callers. DeleteOldEntries and
-// RecordLostWrites are background jobs. No use case writes entries. The store writes the entries of
-// changes in the transaction of the change. adapters/httpapi/guard writes the entry of a request
-// when the request ends. See docs/decisions/0036-audit-chains.md.
+// RecordLostWrites are background jobs. All other entries are added outside this package.
+// adapters/httpapi/guard adds the entry of a request when the request ends. The store adds the
+// entry of any other change in the transaction of the change. See
+// docs/decisions/0036-audit-chains.md.
 package audits
 
 import (
@@ -30,7 +31,7 @@ type Service struct {
 const (
 	// exportPage is the number of entries that an export reads in one query.
 	exportPage = 500
-	// dropBatch is the maximum number of entries that one transaction drops.
+	// dropBatch is the maximum number of entries that one transaction deletes.
 	dropBatch = 5000
 	// lostBatch is the maximum number of lost acts that one transaction ends. An act is a write
 	// whose audit entry is not written yet (see ports.Act).
@@ -46,12 +47,12 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.Entr
 	return s.Chains.AuditEntries(ctx, owner, q)
 }
 
-// errGap is the error of an export whose entries are dropped faster than they are read.
-var errGap = errors.New("entries were dropped during the export")
+// errGap is the error of an export whose next entries were deleted before they were read.
+var errGap = errors.New("entries were deleted during the export")
 
 // ExportPage returns the next page of an export, oldest entry first. after is the sequence number
 // of the last entry of the previous page, and 0 for the first page. An empty page is the end of the
-// export. ExportPage fails if the next entries were dropped during the export.
+// export. ExportPage fails if the next entries were deleted during the export.
 func (s *Service) ExportPage(ctx context.Context, owner access.AccountID, after int64) ([]audit.Entry, error) {
 	entries, err := s.Chains.AuditExport(ctx, owner, after, exportPage)
 	if err == nil && after > 0 && len(entries) > 0 && entries[0].Sequence != after+1 {
@@ -60,7 +61,7 @@ func (s *Service) ExportPage(ctx context.Context, owner access.AccountID, after 
 	return entries, err
 }
 
-// DeleteOldEntries drops the entries of all days (UTC) that ended more than Retention ago.
+// DeleteOldEntries deletes the entries of all UTC days that ended at least Retention ago.
 func (s *Service) DeleteOldEntries(ctx context.Context) error {
 	if s.Retention == 0 {
 		return nil
@@ -69,12 +70,13 @@ func (s *Service) DeleteOldEntries(ctx context.Context) error {
 	return repeatUntilZero(func() (int, error) { return s.Chains.DropAuditEntries(ctx, cutoff, dropBatch) })
 }
 
-// RecordLostWrites adds an entry with an unknown outcome for each write whose process was killed.
+// RecordLostWrites adds an entry with the outcome audit.Unknown for each write whose process was
+// killed.
 func (s *Service) RecordLostWrites(ctx context.Context) error {
 	return repeatUntilZero(func() (int, error) { return s.Chains.RecordLostWrites(ctx, lostAfter, lostBatch) })
 }
 
-// repeatUntilZero repeats do until it returns 0 entries.
+// repeatUntilZero calls do until do returns 0 or fails.
 func repeatUntilZero(do func() (int, error)) error {
 	for {
 		count, err := do()

@@ -2,7 +2,7 @@
 
 // Package backup implements the commands `tenantry backup` and `tenantry restore`. `tenantry
 // backup` writes the database and the keyset into one file. `tenantry restore` loads such a file
-// into an empty database.
+// into an empty database, and writes the keyset file.
 //
 // A backup of SQLite can be restored into PostgreSQL, and the reverse. The file does not contain
 // the settings, the plugins, or the operator's certificates and secrets for providers.
@@ -65,7 +65,7 @@ func Command() *cobra.Command {
 		Use:   "backup FILE",
 		Short: "Write database and keyset into one file, while the service runs",
 		Long: "Writes a consistent snapshot of all tables, and the keyset, into one file. The service can run at the same time.\n" +
-			"The file of either database, SQLite or PostgreSQL, can be restored on both.\n\n" +
+			"A backup of SQLite can be restored into PostgreSQL, and the reverse.\n\n" +
 			"With --credential-file the whole file is encrypted with a passphrase, in the age format. Keep the passphrase\n" +
 			"elsewhere: without it the backup cannot be decrypted. Without the flag the file is readable by its owner only, and contains\n" +
 			"the keyset unencrypted.\n\n" +
@@ -95,7 +95,7 @@ func Command() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&passphraseFile, "credential-file", "", "encrypt the backup with the passphrase in this file, or on standard input (-)")
+	cmd.Flags().StringVar(&passphraseFile, "credential-file", "", "encrypt the backup with the passphrase in this file, or from standard input (-)")
 	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd

@@ -42,7 +42,7 @@ type (
 		Database   string    `json:"database"`
 		Migrations []string  `json:"migrations"`
 	}
-	// tableSum is the checksum of the rows of one table.
+	// tableSum has the number of rows of one table and their checksum.
 	tableSum struct {
 		Table  string `json:"table"`
 		Rows   int    `json:"rows"`
@@ -65,7 +65,7 @@ type (
 // manifestBuilder computes the manifest of a backup while its lines are written or read.
 type manifestBuilder struct {
 	contentHash hash.Hash // hash of all lines, with their line breaks
-	tableHash   hash.Hash // hash of the rows of the current table, nil before the first table
+	tableHash   hash.Hash // hash of the rows of the current table, nil if there is no current table
 	manifest    backupManifest
 }
 
@@ -109,9 +109,9 @@ func (m backupManifest) rows() (total int) {
 	return total
 }
 
-// backupWriter writes the lines of a backup.
+// backupWriter writes the lines of a backup and computes their manifest.
 type backupWriter struct {
-	manifest manifestBuilder
+	computed manifestBuilder
 	gzip     *gzip.Writer
 	buffer   *bufio.Writer // writes to gzip
 }
@@ -133,23 +133,23 @@ func (w *backupWriter) writeJSON(v any) error {
 
 func (w *backupWriter) writeLine(text []byte) error {
 	text = append(text, '\n')
-	w.manifest.addContent(text)
+	w.computed.addContent(text)
 	_, err := w.buffer.Write(text)
 	return err
 }
 
 func (w *backupWriter) beginTable(t maintenance.Table) error {
-	w.manifest.beginTable(t.Name)
+	w.computed.beginTable(t.Name)
 	return w.writeJSON(sectionLine{Table: t.Name, Columns: t.Columns})
 }
 
 func (w *backupWriter) writeRow(text []byte) error {
-	w.manifest.addRow(text)
+	w.computed.addRow(text)
 	return w.writeLine(text)
 }
 
 // finish writes the manifest and flushes all data. It does not close the underlying writer.
 func (w *backupWriter) finish() (backupManifest, error) {
-	manifest := w.manifest.build()
+	manifest := w.computed.build()
 	return manifest, errors.Join(w.writeJSON(sectionLine{Manifest: &manifest}), w.buffer.Flush(), w.gzip.Close())
 }

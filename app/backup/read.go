@@ -20,7 +20,7 @@ import (
 // maxLineBytes limits the memory that a line of a damaged backup can take.
 const maxLineBytes = 64 << 20
 
-// errDamaged is wrapped by all errors about the content of a backup.
+// errDamaged is wrapped by each error that means that the content of a backup is damaged.
 var errDamaged = errors.New("the backup is damaged")
 
 func damagedError(format string, args ...any) error {
@@ -51,7 +51,8 @@ type backupReader struct {
 
 // readBackup reads a whole backup and passes its tables and rows to sink. The checksums are at the
 // end of a backup. If readBackup fails, the caller must therefore discard all that sink received.
-// readBackup fails when the backup is damaged, when a newer release wrote it, and when sink fails.
+// readBackup fails when the backup is damaged, when it requires a newer release, and when sink
+// fails.
 func readBackup(from io.Reader, sink rowSink) (backupInfo, error) {
 	decompressed, err := gzip.NewReader(from)
 	if err != nil {
@@ -68,7 +69,7 @@ func readBackup(from io.Reader, sink rowSink) (backupInfo, error) {
 		}
 	}
 	if r.lines.Scan() || r.lines.Err() != nil {
-		return r.info, damagedError("it has data after its end")
+		return r.info, damagedError("it has data after its manifest, or its end cannot be read")
 	}
 	return r.info, sink.finish()
 }
@@ -151,13 +152,13 @@ func (r *backupReader) readNext(sink rowSink) error {
 	}
 	var parsed sectionLine
 	if json.Unmarshal(line, &parsed) != nil {
-		return damagedError("a line is neither a row nor a table")
+		return damagedError("a line is neither a row, a table nor the manifest")
 	}
 	if parsed.Manifest != nil {
 		return r.checkManifest(*parsed.Manifest)
 	}
 	if parsed.Table == "" {
-		return damagedError("a line is neither a row nor a table")
+		return damagedError("a line is neither a row, a table nor the manifest")
 	}
 	r.computed.beginTable(parsed.Table)
 	r.addLine(line)
@@ -170,7 +171,7 @@ func (r *backupReader) checkManifest(want backupManifest) error {
 	got := r.computed.build()
 	for i, t := range got.Tables {
 		if i >= len(want.Tables) || t != want.Tables[i] {
-			return damagedError("the checksum of table %s differs", t.Table)
+			return damagedError("the rows of table %s differ from the manifest", t.Table)
 		}
 	}
 	if !slices.Equal(got.Tables, want.Tables) || got.SHA256 != want.SHA256 {

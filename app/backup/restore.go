@@ -71,7 +71,8 @@ func RestoreCommand() *cobra.Command {
 	return cmd
 }
 
-// addRestoreFix returns err with the text that tells the operator how to fix it.
+// addRestoreFix adds to an error of restore the text that tells the operator how to fix it, if a
+// fix is known.
 func addRestoreFix(err error) error {
 	switch {
 	case cli.HasFix(err):
@@ -87,8 +88,8 @@ func addRestoreFix(err error) error {
 	}
 }
 
-// backupSource is a backup file. restore reads the file twice, because the checksums are at the end
-// of the file: first to check it, then to load it.
+// backupSource is a backup file. restore reads the file twice: first to check it, then to load it.
+// The reason is that the checksums are at the end of the file.
 type backupSource struct {
 	name string
 	// decrypter is nil without a passphrase.
@@ -181,7 +182,7 @@ func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source 
 }
 
 // checkKeysetFile returns an error when the file at path exists and does not contain the keyset
-// want.
+// want, or when the file cannot be read.
 func checkKeysetFile(path string, want []byte) error {
 	existing, err := secrets.ReadKeyset(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && bytes.Equal(existing, want) {
@@ -190,7 +191,7 @@ func checkKeysetFile(path string, want []byte) error {
 	if err == nil {
 		err = fmt.Errorf("the keyset file %s exists and differs from the keyset in the backup", path)
 	}
-	return cli.WithFix(err, "move the file away, or set keyset_file to a different file: this keyset cannot decrypt the values in the backup")
+	return cli.WithFix(err, "move the file away, or set keyset_file to a different file: the keyset in the file cannot decrypt the values in the backup")
 }
 
 // writeKeyset writes the keyset file. It accepts an existing file with the same keyset.
@@ -234,7 +235,7 @@ func (s *databaseSink) beginTable(t maintenance.Table) error {
 	}
 	s.table = t
 	if err := s.loader.CheckTable(t); err != nil {
-		return cli.WithFix(fmt.Errorf("the backup of tenantry %s does not fit: %w", s.version, err), "restore the backup with that version, then upgrade")
+		return cli.WithFix(fmt.Errorf("the backup was made by tenantry %s and does not fit the tables of this version: %w", s.version, err), "restore the backup with that version, then upgrade")
 	}
 	return nil
 }

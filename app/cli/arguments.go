@@ -77,7 +77,7 @@ func OneFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// AtLeastOneFile checks that the arguments are the names of one or more files.
+// AtLeastOneFile checks that there are one or more arguments, which are the names of files.
 func AtLeastOneFile(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s requires the name of at least one file", cmd.CommandPath())
@@ -89,9 +89,10 @@ func AtLeastOneFile(cmd *cobra.Command, args []string) error {
 // removes the stored text.
 var mayBeEmpty = []string{"name", "display-name", "support-url"}
 
-// RefuseEmptyFlagValues returns a usage error when a flag has an empty value. A script can pass an
-// empty value by mistake, because a variable is not set. The command would treat the flag as
-// missing. Flags of settings and the flags in mayBeEmpty may be empty.
+// RefuseEmptyFlagValues returns a usage error when a flag whose value is a string is set to an
+// empty value. A script can pass an empty value by mistake, because a variable is not set. The
+// command would treat the flag as missing. Flags of settings and the flags in mayBeEmpty may be
+// empty.
 func RefuseEmptyFlagValues(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		_, isSetting := flag.Annotations[SettingFlag]

@@ -47,12 +47,13 @@ func (e errorWithFix) Fix() string   { return e.fix }
 // fixable is an error with a fix: what the operator can do about it.
 type fixable interface{ Fix() string }
 
-// usageError is a mistake in the command line.
+// usageError is a mistake in the command line or the settings.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
-// UsageError returns err as a mistake in the command line. The command exits with ExitUsage.
+// UsageError returns err as a mistake in the command line or the settings. The command exits with
+// ExitUsage.
 func UsageError(err error) error { return usageError{err} }
 
 // externalError is an error of something outside of tenantry, such as a provider.
@@ -114,8 +115,8 @@ var fixes = map[string]string{
 	fault.ProviderTimeout.Name:       "run the command again in some minutes; `tenantry doctor` also checks the mail platform",
 }
 
-// FixFileAccess is the fix for a file that belongs to another user.
-const FixFileAccess = "run the command as the user of the service, or let that user read and write the file"
+// FixFileAccess is the fix for a file that the user of the command cannot access.
+const FixFileAccess = "run the command as the user of the service, or let your user read and write the file"
 
 // fixPrivileges is the fix for a database user without the privileges that a statement needs.
 const fixPrivileges = "give the missing privilege to the database user: `tenantry migrate` creates tables, the service reads and writes them"

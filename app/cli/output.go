@@ -55,8 +55,8 @@ func List[R Row](cmd *cobra.Command, name string, rows []R) error {
 	return table.Flush()
 }
 
-// Printable replaces control characters, so that a text from a provider cannot move the terminal's
-// cursor or break a table.
+// Printable replaces characters that are not printable, such as control characters. A text from a
+// provider then cannot move the terminal's cursor or break a table.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

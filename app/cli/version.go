@@ -2,6 +2,6 @@
 
 package cli
 
-// Version and Commit name the release that runs. The program sets them before it does anything
-// else. Tests do not set them.
+// Version and Commit are the version and the commit of the program that runs. The program sets them
+// before it does anything else. Tests do not set them.
 var Version, Commit = "0.1.0-dev", "unknown"

@@ -87,13 +87,13 @@ func devCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 selects a free port")
 	cmd.Flags().StringVar(&o.control, "control", "127.0.0.1:8081",
-		"address of the control interface; a free port is used if it is taken, and by default with --listen HOST:0")
+		"address of the control interface; if the port is taken, a free port is used. With --listen HOST:0 the default is a free port")
 	cmd.Flags().StringVar(&o.data, "data", "./tenantry-dev", "folder for all data")
 	cmd.Flags().StringVar(&o.database, "database", "", "postgres://… instead of SQLite in the data folder")
 	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… where rate limits are counted; counted in the process unless set")
 	cmd.Flags().StringVar(&o.limits, "limits", "", "off lifts the rate limits: requests are counted, but none is refused")
-	cmd.Flags().StringVar(&o.plugin, "plugin", "", "run the plugin of this `folder` with its simulator, and a new build of it at once")
-	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "no zones and tenants, only the account and its key")
+	cmd.Flags().StringVar(&o.plugin, "plugin", "", "run the plugin of this `folder` with its simulator, and use each new build of the plugin at once")
+	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "create no zones and tenants, only the account and its key")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, and write the log to standard error; also with --output json")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if o.limits != "" && o.limits != "off" {
@@ -107,8 +107,9 @@ func devCommand() *cobra.Command {
 // devConfig returns the settings of a sandbox. They differ from the defaults in four ways. Circuit
 // breakers stay open for only 2 s, because users of a sandbox often cause failures on purpose. A
 // stop has no drain_delay, because no load balancer sends requests to a sandbox. The service stops
-// within 20 s, because the simulators stop after the service. Webhooks may send to this machine.
-// The settings file and variables override these values, and the flags of dev override both.
+// within 20 s, which leaves time to stop the simulators after it. Webhooks may send to this
+// machine. The settings file and variables override these values, and the flags of dev override
+// both.
 func devConfig(flags *pflag.FlagSet, o devOptions) (settings.Config, error) {
 	if flags == nil {
 		flags = pflag.NewFlagSet("dev", pflag.ContinueOnError)
@@ -140,7 +141,7 @@ func devConfig(flags *pflag.FlagSet, o devOptions) (settings.Config, error) {
 const devLogFile = "log.json"
 
 // devLog returns the logger of a sandbox without --json, and the function that closes the log file.
-// The file in the data folder gets all records of the configured level. The terminal gets only
+// The file in the data folder gets all records from the configured level up. The terminal gets only
 // warnings and errors, because each request writes a record.
 func devLog(c settings.Config, terminal io.Writer) (*slog.Logger, func() error, error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
@@ -156,7 +157,7 @@ func devLog(c settings.Config, terminal io.Writer) (*slog.Logger, func() error, 
 }
 
 // runSandbox starts the simulators, then the service that uses them, and serves until ctx ends. It
-// calls ready once the API answers.
+// calls ready once the API accepts requests.
 func runSandbox(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger, ready func(sandbox.Ready)) error {
 	release, err := server.Lock(filepath.Join(c.DataDir, "sandbox"))
 	if err != nil {
@@ -205,10 +206,10 @@ func runSandbox(ctx context.Context, c settings.Config, o devOptions, log *slog.
 }
 
 // serveSandbox runs the service with the simulators of a sandbox until ctx ends. It closes the
-// listeners api and admin. It calls ready once the API answers.
+// listeners api and admin. It calls ready once the API accepts requests.
 func serveSandbox(ctx context.Context, environment *sandbox.Environment, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready, *wiring.Service)) error {
-	ownProviders := map[string]map[string]string{}
-	maps.Copy(ownProviders, c.Providers)
+	operatorSettings := map[string]map[string]string{}
+	maps.Copy(operatorSettings, c.Providers)
 	useSimulators(&c, environment)
 	if strings.HasPrefix(c.DatabaseURL, "postgres") {
 		if _, err := wiring.MigrateNow(ctx, c, log); err != nil {
@@ -218,7 +219,7 @@ func serveSandbox(ctx context.Context, environment *sandbox.Environment, c setti
 	url := "http://" + api.Addr().String()
 	s, err := wiring.Assemble(ctx, c, log, url, wiring.Overrides{
 		Now: environment.Now, Secrets: environment.Secrets(), JobRetryPolicy: wiring.SandboxJobRetryPolicy,
-		CountsTTL: sandboxCountsTTL, OwnProviders: ownProviders, NameServers: sandbox.NameServers, OnlyLimited: true,
+		CountsTTL: sandboxCountsTTL, OperatorSettings: operatorSettings, NameServers: sandbox.NameServers, OnlyLimited: true,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
@@ -231,7 +232,7 @@ func serveSandbox(ctx context.Context, environment *sandbox.Environment, c setti
 		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
 	})
 	if err == nil {
-		description, _ := s.Host.Describe(ctx, c.MailPlatform) // without its plugin, the platform has only its name
+		description, _ := s.Host.Describe(ctx, c.MailPlatform) // if the plugin cannot be described, its name replaces the title
 		opened.MailPlatform = cmp.Or(description.Title, c.MailPlatform)
 		err = writeEnv(c.DataDir, opened)
 	}

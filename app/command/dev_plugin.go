@@ -25,8 +25,8 @@ const rebuildInterval = time.Second
 // kindMail is the kind of mail platforms in the plugin catalog.
 const kindMail = "mail"
 
-// pluginUnderDevelopment is the plugin of `tenantry dev --plugin`. The program of the plugin is
-// copied into the plugin folder of the sandbox at the start and after each new build.
+// pluginUnderDevelopment is the plugin of `tenantry dev --plugin`. The plugin is copied into the
+// plugin folder of the sandbox at the start and after each new build.
 type pluginUnderDevelopment struct {
 	name      string
 	kind      string             // the plugin's kind in the catalog, such as kindMail
@@ -45,10 +45,11 @@ type fileState struct {
 	size     int64
 }
 
-// programOf returns the absolute path of a plugin's program. If dir is a folder, the program is the
-// file in dir that has the name of the folder. Otherwise dir is the program.
-func programOf(dir string) (string, error) {
-	path, err := filepath.Abs(dir)
+// programOf returns the absolute path of a plugin's program. If folderOrProgram is a folder, the
+// program is the file in it that has the name of the folder. Otherwise folderOrProgram is the
+// program.
+func programOf(folderOrProgram string) (string, error) {
+	path, err := filepath.Abs(folderOrProgram)
 	if err != nil {
 		return "", err
 	}
@@ -68,10 +69,11 @@ func programOf(dir string) (string, error) {
 	return path, nil
 }
 
-// openPlugin puts the plugins of the folder base and the plugin in dir into the plugin folder
-// o.Dir. It returns the plugin in dir.
-func openPlugin(ctx context.Context, dir, base string, o pluginhost.Options) (*pluginUnderDevelopment, error) {
-	program, err := programOf(dir)
+// openPlugin puts the plugins of the folder base and the plugin under development into the plugin
+// folder o.Dir. It returns the plugin under development. folderOrProgram is the value of --plugin
+// (see programOf).
+func openPlugin(ctx context.Context, folderOrProgram, base string, o pluginhost.Options) (*pluginUnderDevelopment, error) {
+	program, err := programOf(folderOrProgram)
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +121,9 @@ func checksumOf(path string) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(hash.Sum(nil)), err
 }
 
-// wasRebuilt reports whether the plugin was built again. If the built file has changed since the
-// last check, the build may still be writing the file. wasRebuilt then returns false, and the next
-// call checks again.
+// wasRebuilt reports whether the built file has a new content. If the file has changed since the
+// last check, the build may still be writing it. wasRebuilt then returns false, and the next call
+// checks again.
 func (p *pluginUnderDevelopment) wasRebuilt() bool {
 	now, err := p.builtFileState()
 	if err != nil || now != p.seen {
@@ -165,7 +167,7 @@ func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Durati
 }
 
 // useRebuilt returns a function for watch. The function makes the running service and the simulator
-// use the new program, and tells the user. If that fails, it logs a warning.
+// use the new build, and tells the user. If the new build cannot be used, it logs a warning.
 func useRebuilt(ctx context.Context, p *pluginUnderDevelopment, host *pluginhost.Host, restartSimulator func(context.Context, string) error,
 	log *slog.Logger, printText func(string)) func(pluginhost.Addition, error) {
 	return func(added pluginhost.Addition, err error) {

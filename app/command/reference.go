@@ -53,7 +53,7 @@ func referenceCommand() *cobra.Command {
 				plugins = append(plugins, plugin)
 			}
 			if len(plugins) == 0 {
-				return cli.UsageError(errors.New("no description on standard input"))
+				return cli.UsageError(errors.New("standard input has no description of a plugin"))
 			}
 			_, err := io.WriteString(cmd.OutOrStdout(), referencePage(plugins))
 			return err
@@ -70,7 +70,7 @@ tenantry starts without a settings file. Only some settings of providers are req
 1. the default,
 2. ` + "`tenantry.yaml`" + ` in the working directory, or the file that ` + "`--config`" + ` names,
 3. the environment variable ` + "`TENANTRY_…`" + `,
-4. the flag, which every command has. Settings of providers have no flag.
+4. the flag. Settings of providers have no flag.
 
 For example, this file and these variables set the same values:
 

@@ -75,7 +75,7 @@ func (w *walkthrough) connectTenant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.beginStep("Prepare its mail server, and discover its domains and mailboxes")
+	w.beginStep("Prepare the tenant's mail server, and discover the tenant's domains and mailboxes")
 	synced, err := w.callUntil(ctx, http.MethodPost, w.tenantPath("/sync"), nil, func(answer object, status int) bool {
 		return status == http.StatusOK && answer.text("status") == "completed"
 	})
@@ -104,9 +104,10 @@ func (w *walkthrough) addDomain(ctx context.Context) error {
 	return nil
 }
 
-// publishDNS starts a provisioning run for the DNS records of demoDomain and waits until it ends.
+// publishDNS starts a provisioning run for the DNS records of demoDomain and waits until the run
+// ends. It fails unless the run is completed.
 func (w *walkthrough) publishDNS(ctx context.Context) error {
-	w.beginStep("Publish its DNS records at the connected DNS provider")
+	w.beginStep("Publish the domain's DNS records at the connected DNS provider")
 	listed, err := w.callOK(ctx, http.MethodGet, w.tenantPath("/domains"), nil)
 	if err != nil {
 		return err
@@ -133,7 +134,7 @@ func (w *walkthrough) publishDNS(ctx context.Context) error {
 	}
 	run, _ = last["run"].(map[string]any)
 	if run["status"] != "completed" {
-		return fmt.Errorf("the run ended as %v", run["status"])
+		return fmt.Errorf("the provisioning run ended with the status %v", run["status"])
 	}
 	w.printLine("The domain is verified, its records are published, its mail is signed with DKIM: the run is completed.")
 	return nil
@@ -146,7 +147,7 @@ func (w *walkthrough) printStages(run object) {
 	}
 }
 
-// provisionMailboxes creates three mailboxes and lists the domains of the tenant.
+// provisionMailboxes creates three mailboxes. Then it lists the domains of the tenant.
 func (w *walkthrough) provisionMailboxes(ctx context.Context) error {
 	w.beginStep("Provision three mailboxes")
 	created, err := w.callUntil(ctx, http.MethodPost, w.tenantPath("/mailboxes"), object{
@@ -166,7 +167,7 @@ func (w *walkthrough) provisionMailboxes(ctx context.Context) error {
 	if created.text("created_count") != "3" {
 		return fmt.Errorf("created %s of 3 mailboxes", created.text("created_count"))
 	}
-	w.beginStep("List what was made")
+	w.beginStep("List the mailboxes and the domains")
 	mailboxes, err := w.callOK(ctx, http.MethodGet, w.tenantPath("/mailboxes"), nil)
 	if err != nil {
 		return err

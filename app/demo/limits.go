@@ -29,7 +29,7 @@ func (w *walkthrough) enforceLimits(ctx context.Context) error {
 	if err := w.runEnforcement(ctx, "blocked"); err != nil {
 		return err
 	}
-	w.beginStep("The next day it is unblocked")
+	w.beginStep("The next day the mailbox is unblocked")
 	if err := w.controlSandbox(ctx, "the clock of the sandbox moves on by 24 hours", "/clock", object{"advance": "24h"}); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (w *walkthrough) runEnforcement(ctx context.Context, action string) error {
 	}
 	events := listed.objects("events")
 	if len(events) != 1 {
-		return fmt.Errorf("there are %d events that say %s", len(events), action)
+		return fmt.Errorf("there are %d enforcement events with the action %s, want 1", len(events), action)
 	}
 	w.printLine("%s: %s", events[0].text("mailbox_address"), events[0].text("message"))
 	tenantState, status, err := sendRequest(ctx, http.MethodGet, w.ready.ControlURL+"/tenants/"+w.ready.Tenants[0].TenantID, "", nil)
@@ -62,7 +62,7 @@ func (w *walkthrough) runEnforcement(ctx context.Context, action string) error {
 	for _, rule := range tenantState.objects("rules") {
 		w.printLine("at %s: %s, enabled %v, blocks %v", w.ready.MailPlatform, rule.text("name"), rule["enabled"], rule["blocks"])
 		if rule["enabled"] != (action == "blocked") {
-			return fmt.Errorf("the rule is %v", rule)
+			return fmt.Errorf("after the action %s, the field enabled of the rule is wrong: %v", action, rule)
 		}
 	}
 	return nil

@@ -44,9 +44,9 @@ func (w *walkthrough) connectSendingPlatform(ctx context.Context) error {
 		return err
 	}
 	counts, _ := current["mailbox_connections"].(map[string]any)
-	w.printLine("Compared %v mailboxes with the platform's list: %v are connected there. The service has stored %v of %v.", refreshed["checked"], refreshed["connected"], counts["connected"], counts["total"])
+	w.printLine("Compared %v mailboxes with the platform's list: %v are connected there. The service has stored %v of %v mailboxes as connected.", refreshed["checked"], refreshed["connected"], counts["connected"], counts["total"])
 	if fmt.Sprint(counts["connected"]) != listed.text("count") {
-		return fmt.Errorf("connected are %v of %s mailboxes", counts["connected"], listed.text("count"))
+		return fmt.Errorf("%v of %s mailboxes are connected", counts["connected"], listed.text("count"))
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (w *walkthrough) signIn(ctx context.Context, path string) error {
 		return err
 	}
 	if last.text("status") != "connected" {
-		return fmt.Errorf("the session of %s is %s", mailbox, last.text("status"))
+		return fmt.Errorf("the sign-in session of %s ended with the status %s", mailbox, last.text("status"))
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func acceptSignIn(ctx context.Context, link, username string) error {
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the platform's page answered %d", response.StatusCode)
+		return fmt.Errorf("the sign-in page answered %d", response.StatusCode)
 	}
 	return nil
 }

@@ -20,15 +20,15 @@ import (
 // walkthrough calls the API and the sandbox, and prints each call.
 type walkthrough struct {
 	out   io.Writer
-	ready sandbox.Ready
-	step  int // the number of the current step, counted from 1
+	ready sandbox.Ready // the addresses and the content of the sandbox
+	step  int           // the number of the current step, counted from 1
 	hook  webhook
 }
 
 // uuidPattern matches the ids in API paths, which are printed as "{id}".
 var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// object is a JSON object of an answer.
+// object is a JSON object of a request or an answer.
 type object map[string]any
 
 // text returns the value of a member as text.
@@ -100,8 +100,9 @@ func (w *walkthrough) callUntil(ctx context.Context, method, path string, body a
 	}
 }
 
-// controlSandbox calls the control API of the sandbox and prints the description of the call. The
-// control API simulates people and the mail platform, for example an administrator who consents.
+// controlSandbox calls the control interface of the sandbox and prints the description of the call.
+// The control interface simulates people, messages and time: for example, an administrator
+// consents.
 func (w *walkthrough) controlSandbox(ctx context.Context, description, path string, body any) error {
 	began := time.Now()
 	answer, status, err := sendRequest(ctx, http.MethodPost, w.ready.ControlURL+path, "", body)

@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// maxMessage is the largest message body, in bytes, that the receiver accepts.
-const maxMessage = 64 << 10
+// maxMessageBytes is the size of the largest message body that the receiver accepts.
+const maxMessageBytes = 64 << 10
 
 // message is a message that arrived at the receiver.
 type message struct {
@@ -73,10 +73,11 @@ func (w *walkthrough) addWebhook(ctx context.Context) error {
 	return nil
 }
 
-// receiverHandler returns a handler that passes each message to arrived and answers with 204.
+// receiverHandler returns a handler that passes each message to arrived and answers with 204. It
+// answers with 400 if it cannot read the message.
 func receiverHandler(arrived chan<- message) http.HandlerFunc {
 	return func(answer http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(answer, r.Body, maxMessage))
+		body, err := io.ReadAll(http.MaxBytesReader(answer, r.Body, maxMessageBytes))
 		if err != nil {
 			answer.WriteHeader(http.StatusBadRequest)
 			return
@@ -103,7 +104,7 @@ func (w *walkthrough) expectEvents(ctx context.Context, types []string) error {
 				}
 				var content object
 				if err := json.Unmarshal(m.body, &content); err != nil {
-					return fmt.Errorf("read the message: %w", err)
+					return fmt.Errorf("read the message of a webhook: %w", err)
 				}
 				w.hook.types[content.text("type")] = true
 			}
@@ -117,7 +118,7 @@ func (w *walkthrough) expectEvents(ctx context.Context, types []string) error {
 func verifySignature(m message, secret string) error {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
-		return fmt.Errorf("read the secret: %w", err)
+		return fmt.Errorf("read the secret of the webhook: %w", err)
 	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(m.header.Get("webhook-id") + "." + m.header.Get("webhook-timestamp") + "."))

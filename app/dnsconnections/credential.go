@@ -9,7 +9,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// associatedData binds a sealed credential to the row of its connection and to its account.
+// associatedData returns the associated data of a sealed credential, which binds the credential to
+// its connection and account.
 func associatedData(c dnsconnection.Connection) string {
 	return "dns_connections/" + string(c.AccountID) + "/" + c.ID
 }
@@ -34,8 +35,8 @@ func (s *Service) unseal(c dnsconnection.Connection, sealed []byte) (secret.Cred
 	return credential, nil
 }
 
-// UnreadableError is the error for a connection whose stored credential cannot be decrypted, for
-// example because the keyset was lost.
+// UnreadableError is the error for a connection whose stored credential cannot be decrypted or
+// decoded, for example because the keyset was lost.
 type UnreadableError struct {
 	Connection string
 	Cause      error
@@ -46,5 +47,5 @@ func (u UnreadableError) Error() string {
 	return "the credential of DNS connection " + u.Connection + " cannot be read: " + u.Cause.Error()
 }
 
-// Unwrap returns the error of the sealer.
+// Unwrap returns Cause.
 func (u UnreadableError) Unwrap() error { return u.Cause }

@@ -23,7 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// callLimit bounds one call of a provider. A credential check can need two HTTP requests.
+// callLimit is the timeout of one call to a provider. A credential check can need two HTTP
+// requests.
 const callLimit = 30 * time.Second
 
 // Service has the use cases of connections to DNS providers.
@@ -75,7 +76,8 @@ func (s *Service) List(ctx context.Context, owner access.AccountID) ([]dnsconnec
 }
 
 // Test checks the credential at the provider again, stores the result, and returns the connection.
-// It fails with dns_connection_not_found, and with the error of the check.
+// If ctx ends during the check, Test stores nothing. It fails with dns_connection_not_found, with
+// UnreadableError, or with the error of the check.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (dnsconnection.Connection, error) {
 	c, provider, err := s.Open(ctx, owner, id)
 	if c.ID == "" {
@@ -137,7 +139,7 @@ func credentialRejected(err error) error {
 	return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the DNS provider rejects the credential"), err)
 }
 
-// callProvider makes one call of a provider with a timeout. If the context ends before the answer,
+// callProvider makes one call to a provider with a timeout. If the context ends before the answer,
 // the outcome is unknown.
 func callProvider(ctx context.Context, step func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)

@@ -23,17 +23,17 @@ type ZoneConnection struct {
 	Provider   ports.DNSProvider
 	Zone       dns.Zone
 	// Serves is false when changes to the zone have no effect on public DNS. This happens when the
-	// zone is not active at the provider, or when its name servers are not in the delegation.
+	// zone is not active at the provider, or when its name servers are not those of the delegation.
 	Serves bool
 }
 
-// ForZone returns the connection that has access to the zone with this apex. It skips candidates
-// that the account no longer has. It prefers a zone whose name servers are in the delegation, and
-// then the first candidate.
+// ForZone returns a connection that has access to the zone with this apex. It skips candidates that
+// the account no longer has. It prefers a connection whose zone serves the delegation, and then the
+// first candidate.
 //
-// It fails with ErrNoConnection when the account has none of the candidates, and with
-// dns.NoZoneError when no candidate has access to the zone. If the test of a connection fails, it
-// can return the error of the test, such as provider_credential_rejected.
+// ForZone fails with ErrNoConnection when the account has none of the candidates, and with
+// dns.NoZoneError when no candidate has access to the zone. If the test of a connection fails,
+// ForZone can return the error of the test, such as provider_credential_rejected.
 func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidates []dnsconnection.Connection, apex string, delegation []string) (ZoneConnection, error) {
 	if owner == "" { // Open would accept the connections of any account
 		return ZoneConnection{}, ErrNoConnection

@@ -16,11 +16,11 @@ type claim struct {
 	*Worker
 	lease       *lease.Lease
 	job         provisioning.Job
-	domains     *domainsteps.Steps // each write through domains checks the lease
+	domains     *domainsteps.Steps // Worker.Domains with lease checks, see fencedSteps
 	stopRenewal func()
-	// planned is the survey of the last step if that step was Plan, otherwise nil. written is the
-	// survey after the write of the last step, or nil if the last step wrote nothing.
-	planned, written *domainsteps.Survey
+	// plannedSurvey is the survey of the step Plan, until the step Apply uses it. writtenSurvey is
+	// the survey after the write of the step Apply, until the step ReadDNS uses it.
+	plannedSurvey, writtenSurvey *domainsteps.Survey
 }
 
 // startClaim renews the lease of a claimed job until stopRenewal is called. claimBegan is a time

@@ -46,7 +46,7 @@ type Service struct {
 	Queue   ports.Queue
 	Random  io.Reader
 	Now     func() time.Time
-	// Trace returns the traceparent of a request, or "" when it has none.
+	// Trace returns the traceparent of the request in ctx, or "" when the request has none.
 	Trace func(ctx context.Context) string
 }
 
@@ -67,8 +67,8 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (p
 // returns the job as it will be after the change. It computes the job before the change, because
 // the store commits the answer together with the change.
 //
-// It fails with provisioning_job_not_found, dns_automation_not_in_plan, tenant_limit_reached, or a
-// code of provisioning.Retry.
+// It fails with provisioning_job_not_found, dns_automation_not_in_plan, tenant_limit_reached, or
+// provisioning_job_not_retryable.
 func (s *Service) Retry(ctx context.Context, acc access.Account, jobID string, encoder ports.AnswerEncoder[provisioning.Job]) (provisioning.Job, error) {
 	j, err := s.Runs.Job(ctx, acc.ID, jobID)
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fencedSteps returns a copy of s that checks the lease of the job before every write. Before a
-// write at a provider, and before the intent of such a write is stored, it checks the lease in the
+// fencedSteps returns a copy of s that checks the lease of the job before it writes at a provider,
+// stores a domain, or stores the progress of a write to a zone. Before the copy writes at a
+// provider, and before it stores or deletes the intent of such a write, it checks the lease in the
 // database.
 func (c *claim) fencedSteps(s *domainsteps.Steps) *domainsteps.Steps {
 	platform, domains := c.Fence.Mail(s.Platform, c.lease.GuardWrite), fencedDomains{s.Domains, c}

@@ -60,7 +60,7 @@ type fixture struct {
 	endFailure func() // ends the failure of the mail platform
 }
 
-func newFixture(t *testing.T) *fixture { return newFixtureIn(t, bunstore.Memory) }
+func newFixture(t *testing.T) *fixture { return newFixtureIn(t, bunstore.MemoryURL) }
 
 // newFixtureIn returns a fixture in an empty database.
 func newFixtureIn(t *testing.T, url string) *fixture {

@@ -25,9 +25,10 @@ type StartedRun struct {
 	Jobs     []provisioning.Job
 }
 
-// Provision queues the provisioning of a domain and returns the run. It starts no run if it finds a
-// condition that only a person can fix. A condition that may pass within an hour, such as an
-// unreliable DNS read, does not prevent a run: the job waits.
+// Provision queues the provisioning of a domain and returns the run. It starts no run if the
+// provider has no plugin, if no connection of the account can write to the zone, or if records of
+// the zone conflict with the plan. An unreliable DNS read or a rejected credential does not prevent
+// a run: the job then waits or requires an action.
 //
 // It fails with domain_not_found, dns_automation_not_in_plan, tenant_limit_reached, access_denied,
 // domain_provisioning_already_active, an error of the survey, dns_provider_unsupported,
@@ -53,8 +54,8 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, domainID st
 	return s.createRun(ctx, acc.ID, d, survey, encoder)
 }
 
-// checkPlan refuses accounts whose plan has no automatic DNS, or which have more tenants than the
-// plan allows.
+// checkPlan refuses accounts whose plan has no automatic DNS, and accounts that have more tenants
+// than their plan allows.
 func (s *Service) checkPlan(ctx context.Context, acc access.Account) error {
 	if err := acc.CheckMayAutomateDNS(); err != nil {
 		return err
@@ -66,8 +67,8 @@ func (s *Service) checkPlan(ctx context.Context, acc access.Account) error {
 	return acc.CheckMayGrow(tenantCount)
 }
 
-// checkDomain refuses a tenant without a valid consent and a domain that has an active job. If
-// several concurrent requests pass this check, CreateRun accepts only one of them.
+// checkDomain refuses a domain whose tenant has no valid consent, and a domain that has an active
+// job. If several concurrent requests pass this check, CreateRun accepts only one of them.
 func (s *Service) checkDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
 	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)
 	if err != nil {
@@ -83,7 +84,8 @@ func (s *Service) checkDomain(ctx context.Context, owner access.AccountID, d dom
 	return err
 }
 
-// checkAutomation refuses a survey with a condition that a person must fix first.
+// checkAutomation refuses a survey that finds no plugin for the provider, no usable connection, or
+// a conflict. For other required actions, the job waits or requires the action.
 func checkAutomation(survey domainsteps.Survey) error {
 	switch a := survey.Automation(); a.Required {
 	case dns.ProviderUnsupported:
@@ -110,17 +112,17 @@ func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domai
 	}
 	j := provisioning.NewJob(jobID, runID, owner, d.ID, d.TenantGUID, d.Name, now)
 	j.Provider, j.Trace = survey.Holder.Provider.ID, s.Trace(ctx)
-	started := StartedRun{DomainID: d.ID, Jobs: []provisioning.Job{j}}
-	started.Run = provisioning.Run{ID: runID, Account: owner, TotalDomains: len(started.Jobs), CreatedAt: now}.With(started.Jobs)
-	storedAnswer, err := encoder.Encode(started)
+	result := StartedRun{DomainID: d.ID, Jobs: []provisioning.Job{j}}
+	result.Run = provisioning.Run{ID: runID, Account: owner, TotalDomains: len(result.Jobs), CreatedAt: now}.With(result.Jobs)
+	storedAnswer, err := encoder.Encode(result)
 	if err != nil {
 		return StartedRun{}, err
 	}
-	if err := s.Runs.CreateRun(ctx, started.Run, started.Jobs, storedAnswer); err != nil {
+	if err := s.Runs.CreateRun(ctx, result.Run, result.Jobs, storedAnswer); err != nil {
 		return StartedRun{}, err
 	}
 	s.wake(ctx, j)
-	return started, nil
+	return result, nil
 }
 
 func (s *Service) newID(now time.Time) (string, error) {
@@ -135,8 +137,8 @@ func (s *Service) newID(now time.Time) (string, error) {
 const wakeLimit = 5 * time.Second
 
 // wake queues the job to start at once. If the wake-up is lost, the sweep finds the stored job. The
-// due time is a time of the machine's clock, as queues use it. In the sandbox, the service's clock
-// may be hours ahead.
+// due time is a time of the machine's clock, because queues use that clock. In the sandbox, the
+// service's clock may be hours ahead.
 func (s *Service) wake(ctx context.Context, j provisioning.Job) {
 	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
 	defer cancel()

@@ -19,7 +19,7 @@ func (c *claim) observe(ctx context.Context, step provisioning.Step) provisionin
 	case provisioning.Plan:
 		survey, o := c.surveyAndStore(ctx, c.survey)
 		if o.Err == nil {
-			c.planned = &survey
+			c.plannedSurvey = &survey
 		}
 		return o
 	case provisioning.Apply:
@@ -76,16 +76,16 @@ func (c *claim) apply(ctx context.Context) provisioning.Observation {
 	}
 	survey, o.WriteErr = c.domains.Write(ctx, c.job.Account, c.job.RunID, survey)
 	if o.Ready = o.WriteErr == nil; o.Ready {
-		c.written = &survey
+		c.writtenSurvey = &survey
 	}
 	return o
 }
 
-// replan returns a new plan after the step Plan. It reuses the public DNS in the survey of that
-// step. If a different worker executed the step Plan, replan makes a new survey.
+// replan makes a new plan after the step Plan. It reuses the public DNS in the survey of that step.
+// If the step Plan ran under an earlier claim, replan makes a new survey.
 func (c *claim) replan(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
-	planned := c.planned
-	if c.planned = nil; planned == nil {
+	planned := c.plannedSurvey
+	if c.plannedSurvey = nil; planned == nil {
 		return c.survey(ctx)
 	}
 	survey, err := c.domains.Replan(ctx, c.job.Account, *planned)
@@ -95,8 +95,8 @@ func (c *claim) replan(ctx context.Context) (domainsteps.Survey, provisioning.Ob
 // reread makes a survey. Right after a write, it takes the records at the provider from the answer
 // of the write.
 func (c *claim) reread(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
-	written := c.written
-	if c.written = nil; written == nil {
+	written := c.writtenSurvey
+	if c.writtenSurvey = nil; written == nil {
 		return c.survey(ctx)
 	}
 	survey, err := c.domains.Reread(ctx, c.job.Account, *written)

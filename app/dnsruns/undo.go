@@ -23,15 +23,15 @@ type Undo struct {
 	Now func() time.Time
 }
 
-// UndoneZone is the zone of one domain and the undo in this zone.
-type UndoneZone struct {
+// ZoneUndo is the zone of one domain and the plan of the undo in this zone.
+type ZoneUndo struct {
 	domainsteps.OpenedZone
 	dns.Undo
 }
 
 // Plan returns what Run would do now. It changes nothing. It fails with provisioning_run_not_found
 // or an error of OpenZone. The result is empty if the run wrote nothing or was undone before.
-func (u *Undo) Plan(ctx context.Context, runID string) ([]UndoneZone, error) {
+func (u *Undo) Plan(ctx context.Context, runID string) ([]ZoneUndo, error) {
 	owner, writes, err := u.Writes.RunWrites(ctx, runID)
 	if err != nil {
 		return nil, err
@@ -41,9 +41,9 @@ func (u *Undo) Plan(ctx context.Context, runID string) ([]UndoneZone, error) {
 
 // Run ends the run's active jobs for the domains that the run changed, restores the records, and
 // returns the changes. It keeps a record that someone else has changed since the run. An
-// interrupted undo can be repeated. Run fails with an error of Plan or BeginUndo, or with the error
-// of a provider.
-func (u *Undo) Run(ctx context.Context, runID string) ([]UndoneZone, error) {
+// interrupted undo can be repeated. Run fails with an error of Plan, BeginUndo or FinishUndo, or
+// with the error of a provider.
+func (u *Undo) Run(ctx context.Context, runID string) ([]ZoneUndo, error) {
 	owner, writes, err := u.Writes.RunWrites(ctx, runID)
 	if err != nil || len(writes) == 0 {
 		return nil, err
@@ -75,7 +75,7 @@ func (u *Undo) Run(ctx context.Context, runID string) ([]UndoneZone, error) {
 	return zones, u.Writes.FinishUndo(ctx, owner, runID, writes, counts)
 }
 
-func (z UndoneZone) apply(ctx context.Context) error {
+func (z ZoneUndo) apply(ctx context.Context) error {
 	if len(z.Changes) == 0 {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (z UndoneZone) apply(ctx context.Context) error {
 
 // planZones plans the undo of writes, domain by domain in the order of their first write. A write
 // whose answer was lost is undone only if the zone shows that the write took effect.
-func (u *Undo) planZones(ctx context.Context, owner access.AccountID, writes []dns.Write) ([]UndoneZone, error) {
+func (u *Undo) planZones(ctx context.Context, owner access.AccountID, writes []dns.Write) ([]ZoneUndo, error) {
 	var order []string
 	byDomain := map[string][]dns.Write{}
 	for _, w := range writes {
@@ -96,14 +96,14 @@ func (u *Undo) planZones(ctx context.Context, owner access.AccountID, writes []d
 		}
 		byDomain[w.DomainID] = append(byDomain[w.DomainID], w)
 	}
-	var zones []UndoneZone
+	var zones []ZoneUndo
 	for _, id := range order {
 		opened, err := u.Zones.OpenZone(ctx, owner, id)
 		if err != nil {
 			return nil, err
 		}
 		made := dns.ResolveWrites(byDomain[id], opened.Records, u.Now()).Made
-		zones = append(zones, UndoneZone{opened, dns.NewUndo(opened.Records, made)})
+		zones = append(zones, ZoneUndo{opened, dns.NewUndo(opened.Records, made)})
 	}
 	return zones, nil
 }

@@ -35,7 +35,7 @@ func (fx *fixture) addCustomerRecords(t *testing.T) {
 }
 
 // undoActions returns the number of values for each action of an undo.
-func undoActions(zones []UndoneZone) map[dns.UndoAction]int {
+func undoActions(zones []ZoneUndo) map[dns.UndoAction]int {
 	counts := map[dns.UndoAction]int{}
 	for _, z := range zones {
 		for _, i := range z.Items {

@@ -51,9 +51,9 @@ type Worker struct {
 	RunInSpan func(ctx context.Context, j provisioning.Job, s provisioning.Step, do func(context.Context) error)
 }
 
-// Handle claims a job and executes its steps until the job waits, the job ends or the lease is
-// lost. Handle returns nil if another worker has claimed the job. It fails when the store or the
-// queue fails.
+// Handle claims a job and executes its steps until the job waits, the job ends, the lease is lost
+// or the deadline of ctx is near. Handle returns nil if the job is not due or another worker has
+// claimed it. Handle fails when the store or the queue fails.
 func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	claimBegan := time.Now()
 	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, w.leaseDuration(), w.now())
@@ -70,7 +70,8 @@ func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	return err
 }
 
-// Sweep returns the periodic job that queues due jobs. It finds jobs whose wake-up was lost.
+// Sweep returns the periodic job that queues due jobs, so that a job whose wake-up was lost is
+// attempted too.
 func (w *Worker) Sweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("dns_sweep", every, w.Queue, w.dueWakeups)
 }
@@ -93,7 +94,8 @@ func (w *Worker) leaseDuration() time.Duration { return cmp.Or(w.Lease, defaultL
 // now returns the time in the precision of the store.
 func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecond) }
 
-// runJob executes the steps of a claimed job until it must wait or ends.
+// runJob executes the steps of a claimed job until the job waits, the job ends, the lease is lost
+// or the deadline of ctx is near.
 func (c *claim) runJob(ctx context.Context) error {
 	startedJob, step := c.RetryPolicy.BeginAttempt(c.job, c.now())
 	if err := c.save(ctx, startedJob); err != nil {
@@ -195,7 +197,7 @@ func (c *claim) releaseJob(ctx context.Context) error {
 }
 
 // wake queues the job for the time attemptAt. It converts this time from the service's clock to the
-// system clock, which the queue uses. The two clocks differ in the sandbox.
+// machine's clock, because queues use that clock. The two clocks differ in the sandbox.
 func (c *claim) wake(ctx context.Context, attemptAt time.Time) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()

@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// The clock check warns above clockWarning and fails above clockFailure. Signatures and tokens
-// contain times, and the mail platform tolerates an offset of five minutes. The check fails
-// earlier, because a clock that is off by a minute usually drifts further.
+// The clock check warns if the offset of a clock is above clockWarning, and fails above
+// clockFailure. Signatures and tokens contain times, and the mail platform tolerates an offset of
+// five minutes. The check fails earlier, because a clock that is off by a minute usually drifts
+// further.
 const (
 	clockWarning = 5 * time.Second
 	clockFailure = time.Minute
 )
 
 // checkClock compares this machine's clock with the clocks of the database server and of the mail
-// platform.
+// platform, if it can read them.
 func (e *examination) checkClock(ctx context.Context) finding {
 	var compared []string
 	largestOffset := time.Duration(0)

@@ -49,7 +49,8 @@ func (e *examination) checkCredentials(context.Context) finding {
 	return worstFinding(found)
 }
 
-// worstFinding returns the most severe finding. Findings of equal severity are joined into one.
+// worstFinding returns the most severe finding. If several findings have this severity, it joins
+// them into one.
 func worstFinding(found []finding) finding {
 	worst := found[0]
 	for _, f := range found[1:] {
@@ -88,8 +89,8 @@ func checkTLSCertificate(c settings.Config, now time.Time) finding {
 	return okFinding("tls_certificate_file: the certificate expires on %s", expires.UTC().Format(time.DateOnly))
 }
 
-// openToOthers returns the permissions of a file, and reports whether users outside its group have
-// access.
+// openToOthers returns the permissions of a file, and reports whether users who are neither its
+// owner nor in its group have access.
 func openToOthers(path string) (mode fs.FileMode, isOpen bool) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -155,7 +156,7 @@ func checkExpiryDate(name, date string, now time.Time) finding {
 	}
 }
 
-// checkKeyset checks that the file of the encryption keys can be read and opened.
+// checkKeyset checks that the keyset file exists, can be read and contains a valid keyset.
 func (e *examination) checkKeyset(ctx context.Context) finding {
 	path := e.config.KeysetFile
 	info, err := os.Stat(path)

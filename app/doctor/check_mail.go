@@ -64,8 +64,8 @@ func missingSettings(description wire.Description, configured map[string]string)
 	return missing, variables
 }
 
-// mailPlatformFailure returns the finding for an error of the mail platform, with a fix. It may
-// show the texts of an outcome.Error, because they contain no secret.
+// mailPlatformFailure returns the finding for an error of checkMailPlatform, with a fix. The
+// finding may show the texts of an outcome.Error, because they contain no secret.
 func mailPlatformFailure(title string, err error) finding {
 	var callErr *outcome.Error
 	if !errors.As(err, &callErr) {
@@ -89,7 +89,7 @@ func mailPlatformFailure(title string, err error) finding {
 	}
 }
 
-// faultDetail returns the detail of a fault.Error, and one line of any other error.
+// faultDetail returns the detail of a fault.Error, or the first line of any other error.
 func faultDetail(err error) string {
 	var f *fault.Error
 	if errors.As(err, &f) {

@@ -44,7 +44,7 @@ func (e *examination) checkDNS(ctx context.Context) finding {
 			silentResolvers = append(silentResolvers, fmt.Sprintf("%s (%s)", r.Addr, r.Err))
 		}
 	}
-	const fix = "correct dns_resolvers, or let this machine reach them by UDP and TCP"
+	const fix = "correct dns_resolvers, or let this machine reach the resolvers by UDP and TCP"
 	switch {
 	case len(silentResolvers) == len(resolvers):
 		return failedFinding(fix, "no resolver answers: %s", cmp.Or(strings.Join(silentResolvers, ", "), "none is configured"))
@@ -77,7 +77,8 @@ func answeringServers(zoneRead dns.ZoneRead) int {
 const fixPublicURL = "set public_url (TENANTRY_PUBLIC_URL) to the https:// address at which browsers reach the service"
 
 // checkPublicURL checks that public_url is set and that its host resolves to an address outside
-// this machine. The summary lists the redirect URIs that the operator must register.
+// this machine. Unless the check fails, the summary lists the redirect URIs that the operator must
+// register.
 func (e *examination) checkPublicURL(ctx context.Context) finding {
 	if problem := e.settingProblems["public_url"]; problem != "" {
 		return failedFinding(fixPublicURL, "%s", problem)
@@ -88,11 +89,11 @@ func (e *examination) checkPublicURL(ctx context.Context) finding {
 		if e.config.TLSCertificateFile != "" {
 			address = "https://" + e.config.Listen
 		}
-		return warningFinding(fixPublicURL, "not set: links lead to %s, which only this machine can reach; %s", address, e.redirectURIHint(address))
+		return warningFinding(fixPublicURL, "not set: links lead to the address of listen, %s; %s", address, e.redirectURIHint(address))
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return failedFinding(fixPublicURL, "it cannot be read")
+		return failedFinding(fixPublicURL, "public_url is not a valid URL")
 	}
 	addresses, err := e.resolveHost(ctx, u.Hostname())
 	switch {
@@ -110,7 +111,7 @@ func (e *examination) redirectURIHint(address string) string {
 }
 
 // resolveHost returns the IP addresses of a host. It queries the first configured resolver. If no
-// resolver is configured, it queries the resolvers of this machine.
+// resolver is configured, or dns_resolvers is invalid, it queries the resolvers of this machine.
 func (e *examination) resolveHost(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil

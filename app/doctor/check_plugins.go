@@ -17,8 +17,8 @@ import (
 )
 
 // checkPlugins checks that every plugin of the catalog starts and describes itself, and that the
-// catalog has the plugin of the mail platform. The finding shows the limits of the plugin processes
-// and the hosts that each plugin may connect to.
+// catalog has the plugin of the mail platform. If the check passes, the finding shows the limits of
+// the plugin processes and the hosts that each plugin may connect to.
 func (e *examination) checkPlugins(context.Context) finding {
 	dir := e.config.PluginDir
 	host, err := e.pluginHost()
@@ -86,7 +86,7 @@ func (e *examination) checkProviderSettings(context.Context) finding {
 		for i, problem := range problems {
 			texts[i] = problem.Error()
 		}
-		return failedFinding("correct or remove the setting; `tenantry serve` does not start with an unknown one", "%s", strings.Join(texts, "; "))
+		return failedFinding("correct or remove the setting; `tenantry serve` does not start with an unknown setting", "%s", strings.Join(texts, "; "))
 	}
 	return okFinding("each setting of a provider is known to its plugin")
 }
@@ -99,9 +99,9 @@ func pluginFailure(host *pluginhost.Host, name, dir string, err error) finding {
 			reason = p.LastError.Error()
 		}
 	}
-	fix := fmt.Sprintf("run its binary in %s by hand with `describe`, which prints the reason", dir)
+	fix := fmt.Sprintf("run the plugin's binary in %s with the argument `describe`, which prints the reason", dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		fix = "put the file back: it is part of this version of tenantry, or comes from the plugin's author"
+		fix = "put the file of the plugin back: it is part of this version of tenantry, or comes from the plugin's author"
 	}
 	var startErr *outcome.Error
 	if errors.As(err, &startErr) && startErr.Cause == "plugin_checksum" {

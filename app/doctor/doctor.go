@@ -35,7 +35,8 @@ import (
 const (
 	// OK means that the check found no problem.
 	OK = "ok"
-	// Warning means that the service runs, but the operator should act.
+	// Warning means that the service can run, but the operator should act. A check that was skipped
+	// is also a warning.
 	Warning = "warning"
 	// Failed means that the service does not start, or that a part of it does not work.
 	Failed = "failed"
@@ -57,8 +58,9 @@ type report struct {
 	Checks  []checkResult `json:"checks"`
 }
 
-// Command returns the command `tenantry doctor`. The command fails when the settings are invalid,
-// or with cli.ErrReported when a check failed.
+// Command returns the command `tenantry doctor`. The command fails when the settings cannot be
+// read, or when a setting is invalid and no check reports it. It fails with cli.ErrReported when a
+// check failed.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",

@@ -45,7 +45,7 @@ var checks = []struct {
 	{"credentials", (*examination).checkCredentials},
 }
 
-// finding is the result of a check. The fix is a command to run or a setting to change. The summary
+// finding is the result of a check. The fix says how the operator corrects the problem. The summary
 // and the fix must not contain a secret or a customer's data.
 type finding struct{ status, summary, fix string }
 
@@ -64,9 +64,10 @@ func failedFinding(fix, summary string, args ...any) finding {
 	return finding{Failed, fmt.Sprintf(summary, args...), fix}
 }
 
-// skippedFinding returns the finding of a check that cannot run until a different check passes.
-func skippedFinding(other string) finding {
-	return warningFinding("fix the check "+other+" first", "not checked: the check %s comes first", other)
+// skippedFinding returns the finding of a check that cannot run until the check with the id
+// requiredCheck passes.
+func skippedFinding(requiredCheck string) finding {
+	return warningFinding("fix the check "+requiredCheck+" first", "not checked: the check %s must pass first", requiredCheck)
 }
 
 // examination is one run of doctor. Its checks share one database connection and one plugin host.
@@ -83,8 +84,8 @@ type examination struct {
 	describe func(provider string) (wire.Description, error)
 }
 
-// newExamination returns an examination of the settings. It fails when no check reports the problem
-// of an invalid setting.
+// newExamination returns an examination of the settings. It fails when a setting is invalid and no
+// check reports the problem of this setting.
 func newExamination(c settings.Config) (*examination, error) {
 	e := &examination{config: c, settingProblems: map[string]string{}}
 	for _, problem := range c.Problems() {
@@ -154,8 +155,8 @@ func (e *examination) runCheck(ctx context.Context, i int) checkResult {
 	return checkResult{checks[i].id, f.status, f.summary, f.fix, time.Since(start).Milliseconds()}
 }
 
-// close closes the database and the plugin host. Resources of a check that is still running are
-// released when the process exits.
+// close closes the database and the plugin host. All other resources of a check that is still
+// running are released when the process exits.
 func (e *examination) close() {
 	if db, err := e.openDatabase(); err == nil {
 		_ = db.Close()

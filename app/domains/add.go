@@ -20,7 +20,7 @@ import (
 
 // AddResult is the result of Add.
 type AddResult struct {
-	Exists bool // the tenant already had the domain, and nothing was changed
+	Exists bool // the tenant already had the domain, so nothing was changed at the platform
 	Domain domain.Domain
 	Live   dns.Status
 	DKIM   DKIMState
@@ -81,7 +81,8 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 // reserveAndAdd stores a row before it calls the platform. Otherwise a crash could leave a domain
 // at the platform that has no row and does not count towards the tenant's limit. reserveAndAdd
 // calls ReserveDomain even for a domain that was added already. ReserveDomain deletes the stored
-// state of an earlier removal, so that the next removal does not count as its repetition.
+// state of an earlier removal, so that the next removal does not count as a repetition of the
+// earlier one.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
 	encoder ports.AnswerEncoder[AddResult]) (AddResult, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
@@ -97,31 +98,31 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	if err != nil {
 		return AddResult{}, s.releaseReservation(ctx, owner, t.GUID, d, err)
 	}
-	added := s.liveResult(ctx, owner, d, exists)
-	err = s.saveAdded(ctx, owner, added, encoder)
+	result := s.liveResult(ctx, owner, d, exists)
+	err = s.saveAdded(ctx, owner, result, encoder)
 	if errors.Is(err, fault.DomainNotFound) {
 		// The platform refused a concurrent request for the same domain, and that request deleted
 		// the row.
 		if d, err = s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now()); err != nil {
 			return AddResult{}, err
 		}
-		added.Domain.ID, added.Domain.CreatedAt = d.ID, d.CreatedAt
-		err = s.saveAdded(ctx, owner, added, encoder)
+		result.Domain.ID, result.Domain.CreatedAt = d.ID, d.CreatedAt
+		err = s.saveAdded(ctx, owner, result, encoder)
 	}
 	if err != nil {
 		return AddResult{}, fmt.Errorf("save domain: %w", err)
 	}
-	return added, nil
+	return result, nil
 }
 
 // saveAdded stores an added domain together with the answer.
-func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added AddResult, encoder ports.AnswerEncoder[AddResult]) error {
-	storedAnswer, err := encoder.Encode(added)
+func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, result AddResult, encoder ports.AnswerEncoder[AddResult]) error {
+	storedAnswer, err := encoder.Encode(result)
 	if err != nil {
 		return err
 	}
 	return reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Domains.SaveDomain(ctx, owner, added.Domain, storedAnswer)
+		return s.Domains.SaveDomain(ctx, owner, result.Domain, storedAnswer)
 	})
 }
 
@@ -137,7 +138,6 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added A
 //
 // A row that a later request has reserved stays as it is. When a reservation ends, the row is
 // deleted, with one exception: the row of a domain that a discovery missed becomes missing again.
-// Only a sync deletes a missing row.
 func (s *Service) releaseReservation(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
 	unchanged := outcome.ChangedNothing(cause)
@@ -151,7 +151,7 @@ func (s *Service) releaseReservation(ctx context.Context, owner access.AccountID
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("release domain: %w", err)
+		return fmt.Errorf("release reservation of domain: %w", err)
 	}
 	if outcome.KindOf(cause) == outcome.NotReady {
 		return fault.ProviderTimeout.With("the mail platform has not finished adding the domain yet")

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// DKIMReport is the live DKIM state of a domain.
+// DKIMReport is the DKIM state of a domain, with the live state of its two selectors.
 type DKIMReport struct {
 	Domain               domain.Domain
 	Status               string // pending, ready or enabled
@@ -55,7 +55,7 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 // for the CNAME targets only if they are not stored yet.
 //
 // It fails with tenant_not_found or domain_not_found, with provider_timeout when the DNS cannot be
-// read, or with an error of the platform.
+// read, or with access_denied or an error of the platform.
 func (s *Service) DKIMStatus(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (DKIMReport, error) {
 	t, d, err := s.loadDomain(ctx, owner, id, name)
 	if err != nil {

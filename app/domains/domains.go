@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package domains adds and verifies custom domains, enables their DKIM signing, and rereads their
-// DNS every day.
+// Package domains adds, verifies and removes custom domains, enables their DKIM signing, and
+// rereads their DNS every day.
 //
-// Start reading at Service in domains.go. Steps that provisioning jobs share, such as the plan of
-// the DNS records, are in app/domainsteps.
+// Start reading at Service in domains.go. The steps that requests and provisioning jobs share, such
+// as the verification, are in app/domainsteps.
 //
 //   - domains.go: Service, List, StoredDomain, ByID
 //   - add.go: Add, the checks of its limits, and the reservation of a row
@@ -26,7 +26,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workTimeout is the timeout for all platform calls of one request.
+// workTimeout is the timeout of the platform calls of a request that changes a domain.
 const workTimeout = 55 * time.Second
 
 // searchLimit is the default of Service.Search. The platform's replicas usually show a new domain

@@ -16,10 +16,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// addAtPlatform reads the domain at the platform and adds it only if it is missing. exists is true
-// if the tenant had the domain before tenantry tried to add it. exists is also true for a domain
-// that an earlier sync found and a later sync missed. exists is false if an earlier request of
-// tenantry must have added the domain.
+// addAtPlatform reads the domain at the platform and adds it only if the platform does not find it.
+// exists is true if the tenant had the domain before tenantry tried to add it. exists is also true
+// for a domain that an earlier sync found and a later sync missed. exists is false if this request
+// added the domain, or if an earlier request of tenantry may have added it.
 func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.Domain) (exists bool, err error) {
 	platform := s.Platform.For(id)
 	readAt := s.Now()
@@ -48,7 +48,7 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 // the refusal.
 func (s *Service) explainRefusal(d domain.Domain, err error) error {
 	if d.MayBeHidden(s.Now()) && errors.Is(err, fault.DomainUnavailable) {
-		return &outcome.Error{Kind: outcome.NotReady, Cause: "domain_taken", Detail: "the domain may be on the tenant and not show yet"}
+		return &outcome.Error{Kind: outcome.NotReady, Cause: "domain_taken", Detail: "the tenant may already have the domain, but the platform does not show it yet"}
 	}
 	return err
 }

@@ -21,8 +21,8 @@ import (
 type RemoveResult struct {
 	Domain domain.Domain
 	// FromPlatform is true if the caller asked to remove the domain at the platform too. MayBeNew
-	// is true if the platform has a domain with this name that may be a new domain. Remove then did
-	// not remove the domain at the platform.
+	// is true if the platform has a domain with this name that may be a new domain. Remove then
+	// leaves this domain at the platform.
 	FromPlatform, MayBeNew bool
 }
 
@@ -30,13 +30,13 @@ type RemoveResult struct {
 // true, Remove first removes the domain at the platform. DNS records in the domain's zone stay.
 //
 // It fails with tenant_not_found, domain_not_found or domain_in_use. If fromPlatform is true, it
-// also fails with access_denied or an error of the platform. A failed removal can be repeated.
+// can also fail with access_denied or an error of the platform. A failed removal can be repeated.
 func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, fromPlatform bool, encoder ports.AnswerEncoder[RemoveResult]) (RemoveResult, error) {
 	d, err := s.Removals.RemovableDomain(ctx, owner, id, domain.ParseNameOrNone(name))
 	if err != nil {
 		return RemoveResult{}, err
 	}
-	removed := RemoveResult{Domain: d, FromPlatform: fromPlatform}
+	result := RemoveResult{Domain: d, FromPlatform: fromPlatform}
 	ctx, cancel := reconcile.Detach(ctx, workTimeout)
 	defer cancel()
 	if fromPlatform {
@@ -47,11 +47,11 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 		if err != nil {
 			return RemoveResult{}, err
 		}
-		if removed.MayBeNew, err = s.removeFromPlatform(ctx, owner, d); err != nil {
+		if result.MayBeNew, err = s.removeFromPlatform(ctx, owner, d); err != nil {
 			return RemoveResult{}, s.RecordLostConsent(ctx, owner, id, err)
 		}
 	}
-	storedAnswer, err := encoder.Encode(removed)
+	storedAnswer, err := encoder.Encode(result)
 	if err != nil {
 		return RemoveResult{}, err
 	}
@@ -61,7 +61,7 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return RemoveResult{}, fmt.Errorf("remove domain: %w", err)
 	}
-	return removed, nil
+	return result, nil
 }
 
 // removeFromPlatform removes the domain from the tenant at the platform. The platform identifies a

@@ -25,8 +25,8 @@ func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.
 	if d, err = s.VerifyAndStore(ctx, owner, d); err != nil {
 		return domain.Domain{}, err
 	}
-	// The domain is verified even if Reconciler.ReconcileDomain fails. The next sync, enable-dkim
-	// or provision request calls Reconciler.ReconcileDomain again.
+	// The domain is verified even if Reconciler.ReconcileDomain fails. The next request that
+	// enables DKIM, syncs the tenant or creates mailboxes calls it again.
 	reconciled, err := s.Reconciler.ReconcileDomain(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady)
 	if err != nil {
 		_ = s.RecordLostConsent(ctx, owner, id, err)

@@ -45,8 +45,8 @@ type CheckResult string
 // The results of a check.
 const (
 	CheckReliable   CheckResult = "reliable"
-	CheckUnreliable CheckResult = "unreliable" // some name servers did not answer
-	CheckSilent     CheckResult = "silent"     // no name server answered
+	CheckUnreliable CheckResult = "unreliable" // the read was not complete, for example because name servers disagree
+	CheckSilent     CheckResult = "silent"     // no name server gave an authoritative answer
 )
 
 // CheckResults lists all values of CheckResult.
@@ -85,9 +85,9 @@ func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) er
 	return w.Queue.Wake(ctx, wakeups...)
 }
 
-// Handle reads a domain's DNS and stores the result. It does nothing if the domain was read less
-// than half a day ago. A read without an answer counts as a read too. Handle ignores deleted
-// domains and fails when the store fails.
+// Handle reads a domain's DNS and stores the result. It does nothing if the checks are disabled or
+// paused, or if the domain was read less than half a day ago. A read without an answer counts as a
+// read too. Handle ignores deleted domains. It fails when the store fails or ctx ends.
 func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	if w.Disabled || w.backoff.stops(wakeup.Account, w.Now()) {
 		return nil // a later sweep schedules the domain again
@@ -108,7 +108,7 @@ func (w *Watch) readDNS(ctx context.Context, owner access.AccountID, d *domain.D
 	began := w.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, owner, d.Name, dns.DesiredRecords(d.Name, d.Offer(dns.PlatformHosts{}))...)
 	if ctx.Err() != nil {
-		return ctx.Err() // the worker is stopping; the error says nothing about the domain
+		return ctx.Err() // the check was interrupted, so the error says nothing about the domain
 	}
 	if err != nil {
 		zoneRead = dns.ZoneRead{Domain: d.Name}
@@ -143,9 +143,9 @@ const (
 // outage would be wasted. While all domains without an answer belong to one account, only the reads
 // of this account stop, because its own name servers may be dead.
 type resolverBackoff struct {
-	mu     sync.Mutex
-	silent int // consecutive reads without an answer
-	// silentAccounts are the accounts of the reads that silent counts.
+	mu          sync.Mutex
+	silentReads int // consecutive reads without an answer
+	// silentAccounts are the accounts of the reads that silentReads counts.
 	silentAccounts map[access.AccountID]bool
 	// answering are the domains that answered most recently, the latest first. If none of these
 	// domains answers a probe, detectOutage concludes that the resolver is down. The domains belong
@@ -184,12 +184,12 @@ func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if zoneRead.AllServersSilent() {
-		b.silent++
+		b.silentReads++
 		if b.silentAccounts == nil {
 			b.silentAccounts = map[access.AccountID]bool{}
 		}
 		b.silentAccounts[owner] = true
-		return b.silent >= maxSilentReads, b.answering
+		return b.silentReads >= maxSilentReads, b.answering
 	}
 	latest := []answeringDomain{{owner, zoneRead.Domain}}
 	for _, d := range b.answering {
@@ -197,7 +197,7 @@ func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) 
 			latest = append(latest, d)
 		}
 	}
-	b.silent, b.silentAccounts, b.answering = 0, nil, latest
+	b.silentReads, b.silentAccounts, b.answering = 0, nil, latest
 	return false, nil
 }
 
@@ -214,7 +214,7 @@ func (b *resolverBackoff) start(owner access.AccountID, now time.Time) access.Ac
 	if len(b.silentAccounts) > 1 || slices.ContainsFunc(b.answering, isOther) {
 		b.onlyAccount = ""
 	}
-	b.silent, b.end = maxSilentReads-1, now.Add(backoffTime)
+	b.silentReads, b.end = maxSilentReads-1, now.Add(backoffTime)
 	return b.onlyAccount
 }
 

@@ -28,7 +28,7 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 	}
 	if err != nil {
 		if errors.Is(err, fault.VerificationFailed) && stored.Verified && !d.Verified {
-			d.Observed.Verified = observation.HeldUntil(s.Now()) // later than the time of any stored verification, which it must replace
+			d.Observed.Verified = observation.HeldUntil(s.Now()) // so that it replaces a stored verification that is held until a later time
 		}
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
@@ -131,7 +131,8 @@ func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d do
 	return reconcile.SaveDomain(ctx, s.Domains, owner, d)
 }
 
-// checkPublished fails with dkim_not_ready if a DKIM record is not visible in the DNS.
+// checkPublished fails with dkim_not_ready if a DKIM record is not visible in the DNS, or if the
+// DNS cannot be read.
 func (s *Steps) checkPublished(ctx context.Context, owner access.AccountID, d domain.Domain) error {
 	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, d.Signing.Wanted()...)
 	if err != nil {
@@ -176,8 +177,9 @@ func (s *Steps) FetchSigning(ctx context.Context, owner access.AccountID, t tena
 	return d, s.RecordLostConsent(ctx, owner, t.GUID, err)
 }
 
-// RecordLostConsent returns err unchanged. If err shows that the tenant's consent was revoked, it
-// stores the revocation first.
+// RecordLostConsent returns err, joined with the store's error if storing fails. If err is
+// access_denied because the tenant's consent was revoked, RecordLostConsent first stores the
+// revocation.
 func (s *Steps) RecordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 }

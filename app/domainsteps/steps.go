@@ -26,8 +26,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Steps are the steps of domains. A step does not retry. Its caller decides whether to run the step
-// again. All fields except DMARC are required.
+// Steps has the steps of domains and the ports that they use. A step does not retry. Its caller
+// decides whether to run the step again. All fields except DMARC are required.
 type Steps struct {
 	Tenants    ports.Tenants
 	Domains    ports.Domains
@@ -36,7 +36,8 @@ type Steps struct {
 	Facts      ports.PlatformFacts
 	Reconciler *reconcile.Reconciler
 	// Connections opens the zones of accounts at their DNS providers. Writes stores which records
-	// tenantry intends to write and which it has written. All other records are foreign.
+	// tenantry intends to write and which it has written. Records that tenantry has not written are
+	// foreign.
 	Connections *dnsconnections.Service
 	Writes      ports.DNSWrites
 	// DMARC is the operator's DMARC record for domains that have none. It defaults to
@@ -100,8 +101,8 @@ func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domain
 }
 
 // CheckSigning returns whether the platform signs the domain of a survey. It stores the DNS state
-// of the survey, together with the platform's answer if there is one. It fails with
-// exchange_bootstrap_not_ready or an error of the platform or the store.
+// of the survey, together with the platform's answer if there is one. It fails with access_denied,
+// exchange_bootstrap_not_ready, or an error of the platform or the store.
 func (s *Steps) CheckSigning(ctx context.Context, owner access.AccountID, survey Survey) (bool, error) {
 	t, err := s.loadTenantWithConsent(ctx, owner, survey.Domain)
 	if err == nil {

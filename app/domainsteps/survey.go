@@ -19,7 +19,7 @@ import (
 // planLimit is the timeout of a survey's calls to the mail platform. Its calls to DNS providers
 // have a separate timeout of the same length. If a DNS provider does not answer in time, Survey
 // plans without its answer. If the mail platform does not answer in time, Survey uses the stored
-// records.
+// records, if there are any.
 const planLimit = 15 * time.Second
 
 // Survey is a live read of a domain's DNS, compared with the records that the mail platform
@@ -27,9 +27,9 @@ const planLimit = 15 * time.Second
 // tenant's consent.
 type Survey struct {
 	Domain domain.Domain
-	// Public is the DNS as public resolvers show it. ZoneRead is the input of the plan. If the
-	// account has a connection to the zone's provider, ZoneRead contains the records that the
-	// provider stores. Otherwise it contains the public records.
+	// Public is the DNS that the name servers of the domain publish. ZoneRead is the input of the
+	// plan. If a connection of the account has access to the zone, ZoneRead contains the records
+	// that the provider stores. Otherwise it contains the public records.
 	Public, ZoneRead dns.ZoneRead
 	// ReadAt is when the read of Public began.
 	ReadAt time.Time
@@ -40,7 +40,7 @@ type Survey struct {
 	RecordsVisible bool
 
 	offer dns.Offer // the records that the plan must provide
-	held  heldZone
+	zone  heldZone
 	// resolution tells which earlier writes of unknown outcome took effect. It is empty if the
 	// account has no access to the zone.
 	resolution dns.Resolution
@@ -55,7 +55,8 @@ func (survey Survey) Automation() dns.Automation {
 // Survey reads a domain's DNS live and plans the changes that it needs.
 //
 // It fails with domain_not_found, or with provider_timeout when the DNS cannot be read. If no
-// records of the domain are known yet, it can also fail with an error of the mail platform.
+// records of the domain or no facts about the mail platform are known yet, it can also fail with an
+// error of the platform.
 func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID string) (Survey, error) {
 	d, err := s.Domains.DomainByID(ctx, owner, domainID)
 	if err != nil {
@@ -91,13 +92,13 @@ func (s *Steps) readPublic(ctx context.Context, owner access.AccountID, survey S
 // now. It reads the public DNS again only if the account has no access to the zone. It fails as
 // Survey does.
 func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Survey) (Survey, error) {
-	if survey.held.provider == nil {
+	if survey.zone.provider == nil {
 		return s.Survey(ctx, owner, survey.Domain.ID)
 	}
 	return s.makePlan(ctx, owner, survey, func() (heldZone, error) {
 		callCtx, cancel := context.WithTimeout(ctx, planLimit)
 		defer cancel()
-		return survey.held.withRecords(callCtx), ctx.Err()
+		return survey.zone.withRecords(callCtx), ctx.Err()
 	})
 }
 
@@ -110,14 +111,14 @@ func (s *Steps) Reread(ctx context.Context, owner access.AccountID, written Surv
 	if err != nil {
 		return Survey{}, err
 	}
-	return s.makePlan(ctx, owner, survey, func() (heldZone, error) { return written.held, nil })
+	return s.makePlan(ctx, owner, survey, func() (heldZone, error) { return written.zone, nil })
 }
 
 // makePlan returns the survey with its plan. If the account has access to the records that the
 // provider stores, makePlan makes the plan from these records. Otherwise it uses the public DNS.
 // Public answers can differ from the zone, because name servers flatten CNAMEs, proxy addresses and
-// expand wildcards. findHolder returns the zone as its provider holds it. makePlan calls it after
-// it has read the writes of tenantry.
+// expand wildcards. findHolder returns the zone as its provider holds it. makePlan reads the writes
+// of tenantry before it calls findHolder.
 func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (heldZone, error)) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, survey.Domain.ID)
 	if err != nil {
@@ -127,11 +128,11 @@ func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Sur
 	if err != nil {
 		return Survey{}, err
 	}
-	if survey.held, err = findHolder(); err != nil {
+	if survey.zone, err = findHolder(); err != nil {
 		return Survey{}, err
 	}
-	survey.Holder, survey.ZoneRead, survey.resolution = survey.held.holder, survey.held.read(survey.Public), dns.Resolution{}
-	if survey.held.provider != nil {
+	survey.Holder, survey.ZoneRead, survey.resolution = survey.zone.holder, survey.zone.read(survey.Public), dns.Resolution{}
+	if survey.zone.provider != nil {
 		survey.resolution = dns.ResolveWrites(openWrites, survey.ZoneRead.Sets, s.Now())
 		managed = append(managed, survey.resolution.Written()...)
 	}
@@ -196,10 +197,10 @@ func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string,
 	}
 	var written []dns.RRSet
 	err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
-		written, err = survey.held.provider.Apply(ctx, zone, survey.Plan.Changes)
+		written, err = survey.zone.provider.Apply(ctx, zone, survey.Plan.Changes)
 		return err
 	})
-	survey.held = survey.held.withWritten(survey.Plan.Changes, written)
+	survey.zone = survey.zone.withWritten(survey.Plan.Changes, written)
 	switch {
 	case err == nil, dns.IsOverlapped(err):
 		return survey, errors.Join(err, s.Writes.ConfirmWrite(ctx, owner, id))

@@ -35,14 +35,14 @@ func (s *Steps) OpenZone(ctx context.Context, owner access.AccountID, domainID s
 	if err != nil {
 		return OpenedZone{}, fault.ProviderTimeout.With("the DNS of %s could not be read in time", d.Name)
 	}
-	held, err := s.findHolder(ctx, owner, zoneRead)
+	zone, err := s.findHolder(ctx, owner, zoneRead)
 	if err != nil {
 		return OpenedZone{}, err
 	}
-	if held.provider == nil {
-		zoneRead = held.read(zoneRead)
-		a := held.holder.Automate(zoneRead, dns.Plan{Reliable: zoneRead.Complete, Reason: zoneRead.Reason})
+	if zone.provider == nil {
+		zoneRead = zone.read(zoneRead)
+		a := zone.holder.Automate(zoneRead, dns.Plan{Reliable: zoneRead.Complete, Reason: zoneRead.Reason})
 		return OpenedZone{}, fault.ConnectionRequired.With("the zone of %s cannot be changed. %s", d.Name, a.Message)
 	}
-	return OpenedZone{Domain: d, Zone: held.holder.Access.Zone, Records: held.records, Provider: held.provider}, nil
+	return OpenedZone{Domain: d, Zone: zone.holder.Access.Zone, Records: zone.records, Provider: zone.provider}, nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // heldZone is the zone of a domain, as its DNS provider holds it. If no connection of the account
-// reaches the zone, provider is nil and records is empty.
+// can read the records of the zone, provider is nil and records is empty.
 type heldZone struct {
 	holder   dns.Holder
 	records  []dns.RRSet // all record sets that the provider stores
@@ -38,11 +38,12 @@ func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, public d
 	callCtx, cancel := context.WithTimeout(ctx, planLimit)
 	defer cancel()
 	accesses, provider := s.findConnection(callCtx, owner, public, dns.Detect(public, providers).Provider.ID, connections)
-	held := heldZone{holder: dns.FindHolder(public, providers, accesses), provider: provider}
-	return held.withRecords(callCtx), ctx.Err()
+	zone := heldZone{holder: dns.FindHolder(public, providers, accesses), provider: provider}
+	return zone.withRecords(callCtx), ctx.Err()
 }
 
-// withRecords returns the zone with the records that the provider stores now.
+// withRecords returns the zone with the records that the provider stores now. If they cannot be
+// read, the result has no provider.
 func (z heldZone) withRecords(ctx context.Context) heldZone {
 	if z.holder.Access.Standing == dns.ZoneAccessible {
 		records, err := z.provider.Records(ctx, z.holder.Access.Zone)
@@ -101,9 +102,9 @@ func providerOrder(first string, connections []dnsconnection.Connection) []strin
 }
 
 // findConnection asks the account's connections for the zone, provider by provider, until a
-// provider serves the zone. It begins with the provider whose id is the argument first. It returns
-// the access to each provider that it asked. It also returns the provider that serves the zone, or
-// nil.
+// provider serves the zone. It begins with the provider whose id is first, if the account has a
+// connection to it. It returns the access to each provider that it asked. It also returns the
+// provider that serves the zone, or nil.
 func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead, first string, connections []dnsconnection.Connection) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
 	if zoneRead.Zone == "" || len(zoneRead.Delegation) == 0 {
 		return nil, nil

@@ -106,7 +106,7 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(content, "\n"), "\n")
 	for name, tt := range map[string]struct{ file, wantMessage string }{
-		"an account has a different email": {backupWithReplacement(`"ann@example.com","complete"`, `"eve@example.com","complete"`), "the checksum of table accounts differs"},
+		"an account has a different email": {backupWithReplacement(`"ann@example.com","complete"`, `"eve@example.com","complete"`), "the rows of table accounts differ"},
 		"a table has an extra row":         {backupWithReplacement(`["api_growth"`, "[\"big\",9,true]\n[\"api_growth\""), "table plans"},
 		"the keyset differs":               {backupWithReplacement(`\"primaryKeyId\":`, `\"primaryKeyId\": `), "SHA-256"},
 		"a newer format":                   {backupWithReplacement(`"tenantry_backup":1`, `"tenantry_backup":2`), "format 2"},
@@ -114,7 +114,7 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 		"an empty file":                    {backupFile(nil), "not a backup"},
 		"a truncated file":                 {backupFile(raw[:len(raw)/2]), "damaged"},
 		"no manifest at the end":           {gzipToFile(t, filepath.Join(dir, "cut"), []byte(strings.Join(lines[:len(lines)-1], ""))), "too early"},
-		"data after the end":               {gzipToFile(t, filepath.Join(dir, "more"), []byte(content+"[1]\n")), "data after its end"},
+		"data after the end":               {gzipToFile(t, filepath.Join(dir, "more"), []byte(content+"[1]\n")), "data after its manifest"},
 		"one byte changed":                 {backupFile(append(bytes.Clone(raw[:len(raw)-6]), raw[len(raw)-6]^1, raw[len(raw)-5], raw[len(raw)-4], raw[len(raw)-3], raw[len(raw)-2], raw[len(raw)-1])), "damaged"},
 		"a zip file":                       {backupFile([]byte("PK\x03\x04")), "not a backup"},
 		"a gzip file that is not a backup": {gzipToFile(t, filepath.Join(dir, "other"), []byte("hello\n")), "does not begin"},

@@ -17,11 +17,11 @@
 //   - fixture_browser_test.go: browser and administrator walk through the connect pages.
 //   - cli_operator_test.go: runTenantry runs a command and returns its commandResult.
 //
-// The other fixture files belong to one subject: doctor, integrations, webhooks, DNS zones, the
-// authorization matrix, and the journey of a tenant through all operations at a failing mail
-// platform. Files that begin with bench_ have the benchmarks. Each other file has the tests of the
-// subject in its name. The folder testdata has the authorization matrix and the programs that tests
-// run.
+// Each other fixture file belongs to one subject: doctor, integrations, webhooks, DNS zones, the
+// authorization matrix, or the journey of a tenant through all operations at a failing mail
+// platform. Files that begin with bench_ have the benchmarks. All other files have the tests of the
+// subject in their name. The folder testdata has the authorization matrix and the programs that
+// tests run.
 //
 // With TENANTRY_SOAK=1 tests use all cases instead of a random sample, and measure times.
 package e2e

@@ -254,8 +254,8 @@ func TestDemoShowsEveryStep(t *testing.T) {
 	for _, want := range []string{
 		"1. Add a webhook", "Arrived at the webhook, with a valid signature: webhook.test",
 		"2. Connect", "valid signature: tenant.connected", "3. Prepare", "4. Add the domain example-one.test", "valid signature: domain.added",
-		"5. Publish its DNS records", "valid signature: domain.verified, domain.dkim_enabled, dns_run.completed",
-		"6. Provision", "valid signature: mailbox.created", "7. List what was made",
+		"5. Publish the domain's DNS records", "valid signature: domain.verified, domain.dkim_enabled, dns_run.completed",
+		"6. Provision", "valid signature: mailbox.created", "7. List the mailboxes",
 		"8. Store the API key", "9. Connect each mailbox", "10. Compare with", "has stored 3 of 3", "valid signature: integration.connected, connection.connected",
 		"11. Limit", "12. A mailbox exceeds its limit", "ada@example-one.test: Mailbox blocked: sent 21, limit 20", "enabled true, blocks [ada@example-one.test]",
 		"13. The next day", "ada@example-one.test: Mailbox unblocked: sent 0, limit 20", "enabled false, blocks []", "valid signature: policy.set, mailbox.blocked, mailbox.unblocked",

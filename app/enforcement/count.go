@@ -132,7 +132,7 @@ func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, mailboxes [
 // block a mailbox but cannot unblock one. The stored mark does not change, so the next pass reads
 // the same period again.
 func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, mailboxes []ports.CountedMailbox) error {
-	r.Mark = r.From // the next pass reads the messages of this reading again
+	r.Mark = r.From // the next pass reads these messages again, so none of them counts as final
 	tally := r.Tally()
 	counts := ports.SendCounts{At: p.now, ByMailbox: map[string][]sendlimit.Count{}}
 	for _, day := range r.Days {

@@ -124,8 +124,8 @@ func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 }
 
 // isListed reports whether the pass put the mailbox on the block list of its scope's rule. A
-// mailbox that no longer exists at the platform is on no block list. isListed also returns false if
-// the scope had no rule when this pass read the scopes.
+// mailbox that no longer exists at the platform is on no block list. isListed also returns false
+// for a scope that is not in ruledScopes, because this pass did not set its rule.
 func (a *applier) isListed(c sendlimit.Change) bool {
 	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.BlockLists[c.Scope], c.Event.Address)
 }

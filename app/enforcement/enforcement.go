@@ -42,8 +42,8 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.Even
 	return s.Events.Events(ctx, owner, q)
 }
 
-// DeleteOldEvents deletes the events that are older than Retention. It fails only when the store
-// fails.
+// DeleteOldEvents deletes the events of the UTC days that ended at least Retention ago. It fails
+// only when the store fails.
 func (s *Service) DeleteOldEvents(ctx context.Context) error {
 	if s.Retention == 0 {
 		return nil

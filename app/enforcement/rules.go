@@ -48,9 +48,9 @@ func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 }
 
 // applyRules updates each managed transport rule to block exactly the mailboxes of the decision. A
-// rule whose scope has no policy is set to block no mailbox. applyRules does not set a rule that is
-// already correct and that the decision does not change. It returns the joined errors of the rules
-// that it could not set, or lease.ErrLost.
+// rule whose scope has no policy is set to block no mailbox. applyRules skips a rule that is
+// already correct, unless a change or an intent may concern the rule. It returns the joined errors
+// of the rules that it could not set, or lease.ErrLost.
 func (a *applier) applyRules(ctx context.Context) (err error) {
 	for _, scope := range a.WriteOrder(a.ruledScopes) {
 		setErr := a.setRule(ctx, scope)
@@ -192,7 +192,7 @@ func (a *applier) unblockMissing(ctx context.Context, requested, found []string)
 
 // missingMailboxes holds, for each tenant, the mailboxes that a rule should block but that the
 // platform did not list. Passes do not try to block such a mailbox until its id expires. An id
-// expires sendlimit.MaxInterval after its last add.
+// expires sendlimit.MaxInterval after it was last added.
 type missingMailboxes struct {
 	mu       sync.Mutex
 	byTenant map[tenant.GUID]map[string]time.Time // when each id expires

@@ -42,9 +42,9 @@ type Runner struct {
 	// OnPassEnd, if set, is called with the result of each pass, unless the pass lost its lease or
 	// the tenant was deleted.
 	OnPassEnd func(ctx context.Context, err error)
-	// OnlyLimited excludes tenants without a limit from sweeps, so their messages are not counted.
-	// The sandbox sets it, so that its journal of platform calls shows only the calls that a limit
-	// needs.
+	// OnlyLimited excludes tenants that have neither a limit nor a managed rule from sweeps, so
+	// their messages are not counted. The sandbox sets it, so that its journal of platform calls
+	// shows only the calls that a limit or a rule needs.
 	OnlyLimited bool
 
 	// missing are the mailboxes that passes exclude, because the platform did not list them.
@@ -69,8 +69,7 @@ type pass struct {
 	now        time.Time      // when the pass began
 	day        sendlimit.Day  // the current day in the tenant's time zone
 	readBudget time.Duration  // remaining time for trace calls
-	// todayReading is the reading of this pass that ends at the time of the pass. It is zero if
-	// that reading failed.
+	// todayReading is the reading of this pass that ends at now. It is zero if that reading failed.
 	todayReading sendlimit.Reading
 	// foundRules are the managed rules at the start of the pass, valid once rulesListed is true.
 	foundRules  []sendlimit.Rule
@@ -80,8 +79,8 @@ type pass struct {
 }
 
 // Run makes one pass over a tenant, if the tenant is due and no other pass holds it. It returns the
-// errors of the platform. After such an error, the parts of the pass that succeeded are stored, and
-// the tenant is due again soon.
+// errors of the platform and of the store. After an error of the platform, the parts of the pass
+// that succeeded are stored, and the tenant is due again soon.
 func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
 	r.runAllLock.RLock()
 	defer r.runAllLock.RUnlock()

@@ -34,7 +34,8 @@ const (
 	// slotWait is how long a wake-up waits for one of the ParallelPasses slots. It is short, so
 	// that most of the handler's time remains for the pass itself.
 	slotWait = 10 * time.Second
-	// nextSweepDelay is the pause after a sweep that could not wake every due tenant.
+	// nextSweepDelay is the pause after a sweep that found maxTenantsPerSweep due tenants, because
+	// more tenants may be due.
 	nextSweepDelay = time.Second
 	// longestDelay is longer than the time until any tenant is due.
 	longestDelay = 365 * 24 * time.Hour
@@ -62,9 +63,9 @@ func (r *Runner) Handlers() map[string]ports.Handler {
 	}}
 }
 
-// Periodic returns the sweep, which wakes the tenants that are due. If more tenants are due than
-// one sweep wakes, the sweep runs again after one second. A tenant that two sweeps list still gets
-// only one wake-up.
+// Periodic returns the sweep, which wakes the tenants that are due. If a sweep finds
+// maxTenantsPerSweep due tenants, it runs again after one second. A tenant that two sweeps list
+// still gets only one wake-up.
 func (r *Runner) Periodic(interval time.Duration, q ports.Queue) []ports.Periodic {
 	return []ports.Periodic{{Kind: sweepKind, Every: interval, Do: func(ctx context.Context) error {
 		due, more, err := r.dueWakeups(ctx)

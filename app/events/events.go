@@ -48,14 +48,14 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQ
 	return page, nil
 }
 
-// LastPosition returns the position of the last event of the account's log, 0 if it is empty.
+// LastPosition returns the position of the last event of the account's log, 0 if the log is empty.
 func (s *Service) LastPosition(ctx context.Context, owner access.AccountID) (int64, error) {
 	last, err := s.Events.LastEvents(ctx, owner)
 	return last[owner], err
 }
 
-// DeleteOldEvents deletes the events that are older than Retention. It fails only when the store
-// fails.
+// DeleteOldEvents deletes the events of the UTC days that ended at least Retention ago. It fails
+// only when the store fails.
 func (s *Service) DeleteOldEvents(ctx context.Context) error {
 	if s.Retention == 0 {
 		return nil

@@ -39,7 +39,7 @@ type waiter struct {
 }
 
 // waitForEvent returns true when the account's log has an event after the position after. It
-// returns false when ctx ends or the service stops.
+// returns false when ctx ends, the service stops or the polling panics.
 func (s *Service) waitForEvent(ctx context.Context, owner access.AccountID, after int64) bool {
 	self := &waiter{owner: owner, after: after, woken: make(chan bool, 1)}
 	if !s.addWaiter(self) {
@@ -85,8 +85,8 @@ func (w *watch) removeWaiter(ended *waiter) {
 func (w *watch) endWaits() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for waiting := range w.waiters {
-		waiting.wake(endedWithoutEvent)
+	for caller := range w.waiters {
+		caller.wake(endedWithoutEvent)
 	}
 	clear(w.waiters) // without waiters, the goroutine ends
 }
@@ -99,10 +99,11 @@ func (s *Service) Stop() {
 	s.watch.endWaits()
 }
 
-// wake ends the wait of a waiter, unless it has ended already.
-func (self *waiter) wake(woken bool) {
+// wake ends the wait of a waiter, unless the wait has ended already. result is eventArrived or
+// endedWithoutEvent.
+func (self *waiter) wake(result bool) {
 	select {
-	case self.woken <- woken:
+	case self.woken <- result:
 	default:
 	}
 }
@@ -130,8 +131,8 @@ func (s *Service) pollLogs(served map[*waiter]bool) {
 func (w *watch) owners(served map[*waiter]bool) (owners []access.AccountID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for waiting := range served {
-		owners = append(owners, waiting.owner)
+	for caller := range served {
+		owners = append(owners, caller.owner)
 	}
 	slices.Sort(owners)
 	return slices.Compact(owners)
@@ -142,9 +143,9 @@ func (w *watch) owners(served map[*waiter]bool) (owners []access.AccountID) {
 func (w *watch) wakeAfter(served map[*waiter]bool, last map[access.AccountID]int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for waiting := range served {
-		if last[waiting.owner] > waiting.after {
-			waiting.wake(eventArrived)
+	for caller := range served {
+		if last[caller.owner] > caller.after {
+			caller.wake(eventArrived)
 		}
 	}
 }

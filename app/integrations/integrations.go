@@ -5,7 +5,7 @@
 // connected.
 //
 // An integration is an account's credential for one platform. A connection is the state of one
-// mailbox at one integration. A session is one sign-in of a mailbox by a person.
+// mailbox at one integration. A session is one attempt of a person to sign a mailbox in.
 //
 // Start reading at Service in integrations.go. create.go creates integrations, test.go tests their
 // credentials, and credential.go encrypts the credentials. A session starts in session_begin.go and
@@ -46,11 +46,12 @@ type Service struct {
 	// OnDrift, if set, is called for each change that a refresh detects and that no request caused.
 	// It is for metrics: the arguments contain no customer data.
 	OnDrift func(provider string, kind integration.Drift)
-	// Timeout is the maximum duration of the work of one request. It defaults to 55 s.
+	// Timeout is the maximum duration of one Refresh, BeginSignIn or Disconnect. It defaults to 55
+	// s.
 	Timeout time.Duration
 
-	partial   partialReads // lists of accounts that scheduled refreshes have read in part
-	reserving sync.Map     // the mailboxes for which reserve runs; the key is [2]string{integration id, mailbox id}
+	partialReads partialReads // lists of accounts that scheduled refreshes have read in part
+	reservations sync.Map     // the mailboxes for which reserve runs; the key is [2]string{integration id, mailbox id}
 }
 
 // NewIntegration is the input of Create.
@@ -158,7 +159,7 @@ func (s *Service) Mailboxes(ctx context.Context, owner access.AccountID, id stri
 
 // Delete deletes an integration with its credential and connections, so that its mailboxes can
 // connect through other integrations. It does not call the platform. It returns the integration as
-// it was before the deletion. It fails with integration_not_found.
+// it was before the deletion. It fails with integration_not_found or insufficient_scope.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[integration.Integration]) (integration.Integration, error) {
 	i, _, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {

@@ -22,8 +22,7 @@ const (
 )
 
 // listing reads the platform's list of accounts and finds the account of each mailbox. It keeps
-// only the accounts of mailboxes, so the memory that it needs does not grow with the platform's
-// list.
+// only the accounts of mailboxes, to bound memory.
 type listing struct {
 	platform       ports.SendingPlatform
 	indexByAddress map[string]int        // index into found, by folded address
@@ -75,8 +74,8 @@ func (l *listing) readAll(ctx context.Context) error {
 	}
 }
 
-// matchAccounts keeps the accounts that belong to mailboxes. If two accounts have the same address,
-// matchAccounts keeps the connected account.
+// matchAccounts keeps the accounts that belong to mailboxes. If two accounts belong to the same
+// mailbox, matchAccounts prefers a connected account.
 func (l *listing) matchAccounts(accounts []integration.Account) {
 	for _, a := range accounts {
 		i, matches := l.indexByAddress[integration.FoldAddress(a.Address)]
@@ -123,7 +122,8 @@ type accountRead struct {
 	cause error
 }
 
-// continueAfter reports whether a later refresh continues the read, and how long to wait before it.
+// continueAfter reports whether a later refresh continues the read, and how long to wait before
+// that refresh.
 func (r *accountRead) continueAfter(now time.Time) (pause time.Duration, willContinue bool) {
 	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.KindOf(r.cause) != outcome.Throttled {
 		return 0, false

@@ -90,8 +90,8 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 
 // reconcile updates the stored connections to match a complete listing. It rereads the stored
 // connections, because another refresh can have stored an older listing in the meantime. Each
-// changed connection is stored with the time at which the listing began, so that only a newer
-// listing replaces it.
+// changed connection is stored with the time at which the listing began, so that an older listing
+// does not replace it.
 func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, encoder ports.AnswerEncoder[RefreshResult]) (RefreshResult, error) {
 	result := RefreshResult{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
 	stored, err := s.Connections.Eligible(ctx, i.AccountID, i.ID)

@@ -19,8 +19,8 @@ func isCredentialRejected(err error) bool {
 	return outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
 }
 
-// isPlanInactive reports whether the platform rejected the credential only because its customer has
-// no active plan.
+// isPlanInactive reports whether the platform rejected the credential only because the plan of the
+// credential has ended.
 func isPlanInactive(err error) bool {
 	var e *outcome.Error
 	return errors.As(err, &e) && e.Cause == "plan_inactive"
@@ -33,14 +33,15 @@ func translateError(err error) error {
 	case !isCredentialRejected(err):
 		return err
 	case isPlanInactive(err):
-		return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the sending platform accepts the credential, but its customer has no active plan"), err)
+		return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the sending platform accepts the credential, but the plan of the credential has ended"), err)
 	default:
 		return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the sending platform rejects the credential"), err)
 	}
 }
 
 // recordRejection translates the error of a platform call for the caller. If the platform rejected
-// the credential, it first stores the rejection. calledAt is a time just before the call.
+// the credential, recordRejection also stores the failure of the integration. calledAt is a time
+// just before the call.
 func (s *Service) recordRejection(ctx context.Context, i integration.Integration, calledAt time.Time, err error) error {
 	switch {
 	case !isCredentialRejected(err):

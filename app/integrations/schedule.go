@@ -73,8 +73,8 @@ func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]port
 	return wakeups, err
 }
 
-// refreshAfter returns the wake-up of a refresh. It uses the machine's clock, as queues do. In the
-// sandbox, the service's clock may be hours ahead of the machine's clock.
+// refreshAfter returns the wake-up of a refresh. It uses the machine's clock, because queues use
+// that clock. In the sandbox, the service's clock may be hours ahead of the machine's clock.
 func refreshAfter(id string, owner access.AccountID, delay time.Duration) ports.Wakeup {
 	return ports.Wakeup{Kind: RefreshKind, ID: id, Account: owner, At: time.Now().Add(delay)}
 }
@@ -83,10 +83,10 @@ func refreshAfter(id string, owner access.AccountID, delay time.Duration) ports.
 // scheduled refresh tries again. It returns internal errors, so that the queue retries. It
 // schedules the continuation of a listing that the platform throttled.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
-	read := s.partial.take(w.ID, s.now())
+	read := s.partialReads.take(w.ID, s.now())
 	_, err := s.refresh(ctx, w.Account, w.ID, read, nil)
 	if pause, willContinue := read.continueAfter(s.now()); willContinue && err == nil {
-		s.partial.keep(w.ID, read, s.now())
+		s.partialReads.keep(w.ID, read, s.now())
 		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, pause))
 	}
 	if outcome.KindOf(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
@@ -95,7 +95,7 @@ func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	return err
 }
 
-// expiredSessions returns the wake-ups of pending sessions whose expiry is past the grace period.
+// expiredSessions returns the wake-ups of pending sessions that expired more than sessionGrace ago.
 func (s *Service) expiredSessions(ctx context.Context) ([]ports.Wakeup, error) {
 	expired, err := s.Connections.PendingSessions(ctx, s.now().Add(-sessionGrace), maxSessions)
 	wakeups := make([]ports.Wakeup, 0, len(expired))
@@ -113,7 +113,7 @@ func sessionJobID(s integration.Session) string {
 func (s *Service) endSession(ctx context.Context, w ports.Wakeup) error {
 	ids := strings.Split(w.ID, "/") // the ids of the integration, the mailbox and the session
 	if len(ids) != 3 {
-		return fmt.Errorf("%q is not the name of a session", w.ID)
+		return fmt.Errorf("%q is not the id of a session job", w.ID)
 	}
 	err := s.endExpired(ctx, w.Account, ids[0], ids[1], ids[2])
 	for _, deleted := range []fault.Code{fault.IntegrationNotFound, fault.MailboxNotFound, fault.SessionNotFound} {

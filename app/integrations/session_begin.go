@@ -105,10 +105,10 @@ func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform po
 	// Without this check the other requests would wait for a row lock, and each would hold a
 	// database connection.
 	pair := [2]string{i.ID, earlier.eligible.Mailbox.ID}
-	if _, reserving := s.reserving.LoadOrStore(pair, nil); reserving {
+	if _, reserving := s.reservations.LoadOrStore(pair, nil); reserving {
 		return nil, fault.SessionActive.With("another request begins a session of the mailbox at this integration")
 	}
-	defer s.reserving.Delete(pair)
+	defer s.reservations.Delete(pair)
 	e, err := earlier.endEarlier(ctx)
 	if err != nil {
 		return nil, err
@@ -154,8 +154,8 @@ func (o *sessionOpener) openSession(ctx context.Context, encoder ports.AnswerEnc
 	if err != nil {
 		return StartedSession{}, o.failSession(ctx, err)
 	}
-	begun := StartedSession{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
-	storedAnswer, err := encoder.Encode(begun)
+	result := StartedSession{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
+	storedAnswer, err := encoder.Encode(result)
 	if err != nil {
 		return StartedSession{}, o.failSession(ctx, err)
 	}
@@ -170,12 +170,12 @@ func (o *sessionOpener) openSession(ctx context.Context, encoder ports.AnswerEnc
 	if !saved {
 		return StartedSession{}, fault.FromStore(fault.SessionActive.With("another request has ended this session before its link was made"))
 	}
-	return begun, nil
+	return result, nil
 }
 
-// requestLink asks the platform for a link. Before that, requestLink stores the mark of the
-// mailbox's account (see integration.Account.Mark) in the session. If a later check finds a
-// different mark, a person has signed in.
+// requestLink asks the platform for a link. Before that, requestLink puts the mark of the mailbox's
+// account (see integration.Account.Mark) into the session. If a later check finds a connected
+// account with a different mark, the session counts as connected.
 func (o *sessionOpener) requestLink(ctx context.Context) (secret.Text, error) {
 	account, err := fetchAccount(ctx, o.platform, o.eligible.Address())
 	if err != nil {
@@ -232,9 +232,10 @@ func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 	return errors.Join(o.recordRejection(ctx, o.integration, o.session.CreatedAt, cause), err)
 }
 
-// restoredConnection returns the connection as it was before the session. It returns nil if the
-// stored connection is not pending: either the session has not changed the connection, or a refresh
-// has changed the connection since.
+// restoredConnection returns the connection to store when the session failed to start. It is the
+// connection as it was before the session. A connection that was new or pending becomes failed.
+// restoredConnection returns nil if the stored connection is not pending: either the session has
+// not changed the connection, or a refresh has changed the connection since.
 func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (*integration.Connection, error) {
 	e, err := o.Connections.EligibleMailbox(ctx, o.integration.AccountID, o.integration.ID, o.eligible.Mailbox.ID)
 	if err != nil || e.Connection.Status != integration.ConnectionPending {

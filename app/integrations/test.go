@@ -18,8 +18,8 @@ import (
 )
 
 // Test checks the credential at the platform, and stores and returns the result. A rejected
-// credential is a result, not an error. Test fails with integration_not_found, or when the platform
-// cannot be reached.
+// credential is a result, not an error. Test fails with integration_not_found, with
+// UnreadableError, or when the platform neither accepts nor refuses the credential.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[TestResult]) (TestResult, error) {
 	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
@@ -53,14 +53,14 @@ func currentWorkspace(i integration.Integration, reach integration.Reach) (integ
 	case index >= 0:
 		return reach.Workspaces[index], nil
 	case len(reach.Workspaces) == 1 && (reach.Workspaces[0].ID == "" || i.Workspace.ID == ""):
-		return i.Workspace, nil // a platform without workspaces, or one that accepted the stored workspace
+		return i.Workspace, nil // the platform offers no choice of workspaces, or no workspace is stored
 	default:
 		return i.Workspace, fault.CredentialRejected.With("the credential no longer has access to the workspace")
 	}
 }
 
-// testResult returns the result of a test, or the error when the platform could not be reached.
-// began is the time at which the test began.
+// testResult returns the result of a test, or err when the platform neither accepted nor refused
+// the credential. began is the time at which the test began.
 func testResult(i integration.Integration, began time.Time, err error) (TestResult, error) {
 	switch {
 	case err == nil:

@@ -3,10 +3,10 @@
 // Package keys authenticates API keys, and lets callers manage the keys of their account.
 //
 // Service.Authenticate returns the caller of a request, and Service.Rotate replaces the caller's
-// key; both are in keys.go. Create, RenewSecret and Revoke manage other keys, in manage.go.
-// Profile.Overview returns an account's number of tenants and its providers, in overview.go. Uses
-// collects when keys were last used, in uses.go. The format and the bounds of keys are defined in
-// core/access.
+// key; both are in keys.go. List, Create, RenewSecret and Revoke manage the keys of the account, in
+// manage.go. Profile.Overview returns an account's number of tenants and the available providers,
+// in overview.go. Uses collects when keys were last used, in uses.go. The format and the bounds of
+// keys are defined in core/access.
 package keys
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Service authenticates callers and rotates their keys.
+// Service authenticates callers and manages the keys of their accounts.
 type Service struct {
 	Keys        ports.Keys
 	AccountKeys ports.AccountKeys
@@ -77,7 +77,8 @@ func (s *Service) Authenticate(ctx context.Context, headers []string, from netip
 }
 
 // Rotate replaces the caller's key and returns the new key. It fails with access_denied when email
-// is not the address of a member of the caller's account.
+// is not the address of a member of the caller's account, and with invalid_api_key when the key is
+// no longer valid.
 //
 // The account is always the account of the key, even if the address belongs to members of several
 // accounts.

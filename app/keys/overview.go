@@ -22,15 +22,16 @@ type Profile struct {
 	Connections ports.DNSConnections
 }
 
-// Overview has the number of tenants of an account, and the providers that the account can use.
+// Overview has the number of tenants of an account, and the available providers.
 type Overview struct {
-	TenantCount      int // all tenants of the account, even those that the key may not use
+	TenantCount      int // all tenants of the account, even those that the caller's key may not use
 	SendingPlatforms []integration.Provider
-	DNSProviders     []ConnectedProvider
+	DNSProviders     []AvailableProvider
 }
 
-// ConnectedProvider is a DNS provider. Connected is set if the account has a connection to it.
-type ConnectedProvider struct {
+// AvailableProvider is a DNS provider that has a plugin. Connected is true if the account has a
+// connection to it.
+type AvailableProvider struct {
 	dns.Provider
 
 	Connected bool
@@ -57,7 +58,7 @@ func (p *Profile) Overview(ctx context.Context, owner access.AccountID) (Overvie
 	overview := Overview{TenantCount: tenantCount, SendingPlatforms: platforms}
 	for _, provider := range providers {
 		connected := slices.ContainsFunc(connections, func(c dnsconnection.Connection) bool { return c.Provider == provider.ID })
-		overview.DNSProviders = append(overview.DNSProviders, ConnectedProvider{provider, connected})
+		overview.DNSProviders = append(overview.DNSProviders, AvailableProvider{provider, connected})
 	}
 	return overview, nil
 }

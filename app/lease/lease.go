@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// ErrLost means that a different process holds the lease, or that the lease has expired and a
-// different process may acquire it.
+// ErrLost means that this process does not hold the lease any more, or that the lease has expired
+// and a different process may acquire it.
 var ErrLost = errors.New("the lease is lost")
 
 // errExpired is ErrLost for a lease that has expired.
@@ -30,11 +30,12 @@ var errExpired = fmt.Errorf("%w: %w", ErrLost, context.DeadlineExceeded)
 // the last renewal.
 const freshFraction = 6
 
-// RenewFunc renews a lease in the database for a duration. held is false when a different process
-// holds the lease.
+// RenewFunc renews a lease in the database for a duration. held is false when this process does not
+// hold the lease any more, for example because a different process holds it.
 type RenewFunc func(ctx context.Context, duration time.Duration) (held bool, err error)
 
-// Lease is a lease that this process holds. Its methods are safe for concurrent use.
+// Lease is a lease that this process acquired and can lose. Its methods are safe for concurrent
+// use.
 type Lease struct {
 	duration     time.Duration
 	renewInStore RenewFunc
@@ -44,7 +45,7 @@ type Lease struct {
 	// request to the database. This process therefore stops before the lease expires in the
 	// database.
 	end   time.Time
-	taken bool
+	taken bool // the result of IsTaken
 }
 
 // New returns a lease of a duration. requestBegan is a time before the request that acquired it.
@@ -52,8 +53,8 @@ func New(requestBegan time.Time, duration time.Duration, renewInStore RenewFunc)
 	return &Lease{duration: duration, renewInStore: renewInStore, end: requestBegan.Add(duration)}
 }
 
-// Renew renews the lease. It returns ErrLost when a different process holds the lease, and
-// otherwise the error of the database.
+// Renew renews the lease. It returns ErrLost when this process does not hold the lease any more. If
+// the database fails, it returns the error of the database.
 func (l *Lease) Renew(ctx context.Context) error {
 	end := time.Now().Add(l.duration)
 	held, err := l.renewInStore(ctx, l.duration)
@@ -79,7 +80,7 @@ func (l *Lease) RenewIfStale(ctx context.Context) error {
 }
 
 // GuardWrite renews the lease and runs write, with a deadline at the end of the lease. It does not
-// run write when the lease is lost. The deadline also stops a process that was suspended after the
+// run write when the renewal fails. The deadline also stops a process that was suspended after the
 // renewal.
 func (l *Lease) GuardWrite(ctx context.Context, write func(context.Context) error) error {
 	if err := l.Renew(ctx); err != nil {
@@ -133,8 +134,9 @@ func (l *Lease) RenewInBackground(ctx context.Context, onLost func(error)) (kept
 	}
 }
 
-// renewUntilLost renews the lease until ctx ends or the lease is lost. It returns nil when ctx
-// ends.
+// renewUntilLost renews the lease until ctx ends, the lease is lost, or the lease could not be
+// renewed for two thirds of its duration. It returns nil when ctx ends, and otherwise the error of
+// the last renewal.
 func (l *Lease) renewUntilLost(ctx context.Context) error {
 	ticker := time.NewTicker(l.duration / 3)
 	defer ticker.Stop()
@@ -156,15 +158,16 @@ func (l *Lease) renewUntilLost(ctx context.Context) error {
 	}
 }
 
-// IsTaken reports whether a renewal found that a different process holds the lease.
+// IsTaken reports whether a renewal found that this process does not hold the lease any more, or
+// MarkTaken was called.
 func (l *Lease) IsTaken() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.taken
 }
 
-// MarkTaken records that a different process holds the lease. Call it after the store refused a
-// change.
+// MarkTaken records that this process does not hold the lease any more. Call it after the store
+// refused a change.
 func (l *Lease) MarkTaken() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

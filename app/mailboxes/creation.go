@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// maxHiddenLookups is the maximum number of times that creation looks up a mailbox whose address
-// the platform reports as taken. An earlier call may have created that mailbox, and the platform
-// may not show it yet.
+// maxHiddenLookups is the maximum number of times that creation repeats the lookup of a mailbox
+// whose address the platform reports as taken. An earlier call may have created that mailbox, and
+// the platform may not show it yet.
 const maxHiddenLookups = 5
 
 // creation creates one mailbox for its reserved row and makes the mailbox usable. Each step is
@@ -38,7 +38,7 @@ type creation struct {
 	// missedBySync is true for a row whose mailbox existed at the platform before a sync missed it.
 	// It becomes false when a call of this creation has an unknown outcome.
 	missedBySync bool
-	// domainNotAccepted is true if the last creation at the platform failed because the mail server
+	// domainNotAccepted is true if the last call of CreateMailbox failed because the mail server
 	// does not accept the domain yet.
 	domainNotAccepted bool
 }
@@ -146,10 +146,11 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 }
 
 // keepMissedMailbox ends the creation of a mailbox that still exists at the platform. The platform
-// refused to create a second mailbox with the same address. found is the mailbox at the time at, or
-// nil if the platform does not show the mailbox yet. The row keeps its id and its limit, and its
-// stage becomes Reserved again. If found is not nil, keepMissedMailbox stores found in the row.
-// Otherwise a later request or sync stores the mailbox. No request sets a new password.
+// refused to create a second mailbox with the same address, or returned the existing mailbox. found
+// is the mailbox at the time at, or nil if the platform does not show the mailbox yet. The row
+// keeps its id and its limit, and its stage becomes Reserved again. If found is not nil,
+// keepMissedMailbox stores found in the row. Otherwise a later request or sync stores the mailbox.
+// No request sets a new password.
 func (c *creation) keepMissedMailbox(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Reserved, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {

@@ -72,8 +72,9 @@ func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFu
 	return reconcile.Detach(ctx, cmp.Or(s.Timeout, workTimeout))
 }
 
-// recordLostConsent returns err unchanged. If err shows that the tenant's consent was revoked, it
-// stores the revocation first.
+// recordLostConsent returns err, joined with the store's error if storing fails. If err is
+// access_denied because the tenant's consent was revoked, recordLostConsent first stores the
+// revocation.
 func (s *Service) recordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 }

@@ -19,8 +19,9 @@ import (
 
 // Connections ends the connections of a mailbox to sending platforms.
 type Connections interface {
-	// DisconnectAll removes the mailbox from all its sending platforms, and stores that its
-	// connections have ended. A caller may repeat it.
+	// DisconnectAll removes the accounts of the mailbox from all sending platforms, and stores that
+	// its connections have ended. It ignores an integration that cannot remove accounts or whose
+	// credential the platform rejects. A caller may repeat it.
 	DisconnectAll(ctx context.Context, owner access.AccountID, mailboxID string) error
 }
 
@@ -64,8 +65,8 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 		return RemoveResult{}, s.recordLostConsent(ctx, owner, id, err)
 	}
 	now := s.Now().UTC()
-	removed := RemoveResult{Mailbox: m, RestorableUntil: now.Add(mailbox.Retention).Truncate(time.Second)}
-	storedAnswer, err := encoder.Encode(removed)
+	result := RemoveResult{Mailbox: m, RestorableUntil: now.Add(mailbox.Retention).Truncate(time.Second)}
+	storedAnswer, err := encoder.Encode(result)
 	if err != nil {
 		return RemoveResult{}, err
 	}
@@ -75,7 +76,7 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return RemoveResult{}, fmt.Errorf("remove mailbox: %w", err)
 	}
-	return removed, nil
+	return result, nil
 }
 
 // removeAtPlatform removes the mailbox by its object id. A second removal of the same id changes

@@ -24,14 +24,14 @@ func (s *Service) storeResults(ctx context.Context, owner access.AccountID, resu
 	if errors.Join(errs...) != nil {
 		stage = mailbox.Created
 	}
-	var created []mailbox.Mailbox
+	var createdMailboxes []mailbox.Mailbox
 	for i, r := range results {
 		if r.Status == mailbox.ResultCreated {
 			results[i].Mailbox.Stage, results[i].Mailbox.Observed.Stage = stage, s.Now()
-			created = append(created, results[i].Mailbox)
+			createdMailboxes = append(createdMailboxes, results[i].Mailbox)
 		}
 	}
-	if len(created) == 0 {
+	if len(createdMailboxes) == 0 {
 		return nil
 	}
 	if stage != mailbox.Ready {
@@ -42,7 +42,7 @@ func (s *Service) storeResults(ctx context.Context, owner access.AccountID, resu
 		return err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Mailboxes.ConcludeMailboxes(ctx, owner, created, storedAnswer)
+		return s.Mailboxes.ConcludeMailboxes(ctx, owner, createdMailboxes, storedAnswer)
 	})
 	if err != nil {
 		return fmt.Errorf("conclude mailboxes: %w", err)

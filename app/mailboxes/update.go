@@ -30,7 +30,7 @@ type Change struct {
 // the limit.
 //
 // It fails with tenant_not_found, mailbox_not_found, no_updates, invalid_request or
-// invalid_send_limit. If it changes the name, it also fails with access_denied,
+// invalid_send_limit. If it changes the name, it can also fail with access_denied,
 // exchange_bootstrap_not_ready, or an error of the platform.
 func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string, c Change) (mailbox.Mailbox, error) {
 	c, err := normalize(c)

@@ -134,7 +134,8 @@ func planNames() string {
 	return strings.Join(names[:lastIndex], ", ") + " or " + names[lastIndex]
 }
 
-// maxTenantSlots is far more than any account needs, and fits the integer column of both databases.
+// maxTenantSlots is the largest value of --tenant-slots. It is far more than any account needs, and
+// fits the integer column of both databases.
 const maxTenantSlots = 1_000_000
 
 // checkTenantSlots returns a usage error when --tenant-slots is out of range.
@@ -192,9 +193,8 @@ func suspendCommand() *cobra.Command {
 		Use:   "suspend --account ACCOUNT",
 		Short: "Refuse all requests of an account, until it is resumed",
 		Long: "Suspends an account: each of its requests is answered with 402 no_api_plan from now on. No data is\n" +
-			"removed: keys, tenants and everything that belongs to them stay. Provisioning jobs, daily DNS checks and\n" +
-			"refreshes wait until `account resume` ends the suspension. Send limits stay in force: mailboxes are still\n" +
-			"blocked, and unblocked at the end of their day.",
+			"removed. Provisioning jobs, daily DNS checks and refreshes of integrations wait until `account resume` ends the\n" +
+			"suspension. Send limits stay in force: mailboxes are still blocked, and unblocked at the end of their day.",
 	}, setActive(false))
 }
 
@@ -216,7 +216,7 @@ func setActive(active bool) accountFunc {
 	}
 }
 
-// accountRow shows an account that was just created.
+// accountRow shows an account, as `account create` prints it.
 type accountRow struct {
 	AccountID   string `json:"account_id"`
 	Email       string `json:"email"`

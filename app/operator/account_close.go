@@ -25,7 +25,8 @@ import (
 )
 
 // closeCommand returns the command that closes an account. The command first removes the managed
-// transport rules from the account's tenants. If closing fails afterwards, enforcement resumes.
+// transport rules from the account's tenants. If the account cannot be closed afterwards,
+// enforcement resumes and creates the rules again.
 func closeCommand() *cobra.Command {
 	var yes bool
 	cmd := withAccount(&cobra.Command{
@@ -144,8 +145,8 @@ type closedAccountRow struct {
 	TenantsReleased int    `json:"tenants_released"`
 	DNSConnections  int    `json:"dns_connections_removed"`
 	Integrations    int    `json:"integrations_removed"`
-	// TenantsWithoutRules is the number of tenants from which all managed transport rules were
-	// removed.
+	// TenantsWithoutRules is the number of tenants from which the command removed all managed
+	// transport rules.
 	TenantsWithoutRules int                 `json:"tenants_unruled"`
 	RulesLeft           []remainingRulesRow `json:"rules_left"`
 }

@@ -49,9 +49,9 @@ func (r eventRow) Columns() [][2]string {
 	}
 }
 
-// auditCommand returns the group of commands on the audit log. The store records each change of an
-// account, a key or a tenant in the transaction of the change. A command that changes something
-// else (plugins, the keyset, a backup) calls wiring.RecordAction afterwards.
+// auditCommand returns the group of commands on the audit log. When a command changes an account, a
+// key, a tenant or a DNS connection, the store records the action in the transaction of the change.
+// The commands that change plugins or the keyset call wiring.RecordAction afterwards.
 func auditCommand() *cobra.Command {
 	group := &cobra.Command{Use: "audit", Short: "The audit log: actions of operators, and the proof of a customer's export"}
 	var account, since string
@@ -59,8 +59,9 @@ func auditCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the actions of operators, newest first",
-		Long: "Lists the actions of operators, newest first: who did what, and when. An action is recorded together with\n" +
-			"its effect, in one transaction. Rejected and read-only commands are not listed.\n\n" +
+		Long: "Lists the actions of operators, newest first: who did what, and when. A change of an account, a key, a tenant\n" +
+			"or a DNS connection is recorded in the transaction of the change. All other actions are recorded after they are\n" +
+			"done. Rejected and read-only commands are not listed.\n\n" +
 			"The operator is the system's user and host (the person behind sudo), or the value of the setting `operator`.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			query := ports.AuditQuery{Limit: limit}
@@ -84,7 +85,7 @@ func auditCommand() *cobra.Command {
 	}
 	list.Flags().StringVar(&account, "account", "", "only actions on this account: its id or e-mail address")
 	list.Flags().StringVar(&since, "since", "", "only actions since this time: 2026-11-21, 2026-11-21T08:00:00Z, or 24h for the last day")
-	list.Flags().IntVar(&limit, "limit", 100, "maximum number of entries")
+	list.Flags().IntVar(&limit, "limit", 100, "maximum number of actions to list")
 	settings.Config{}.AddFlags(list.Flags())
 	group.AddCommand(list, auditVerifyCommand())
 	return group
@@ -93,7 +94,7 @@ func auditCommand() *cobra.Command {
 // checkPositive returns an error when the value of flag is below 1.
 func checkPositive(flag string, value int) error {
 	if value < 1 {
-		return fmt.Errorf("--%s must be at least 1", flag)
+		return fmt.Errorf("--%s must be at least 1, not %d", flag, value)
 	}
 	return nil
 }
@@ -112,5 +113,5 @@ func parseSince(raw string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(raw); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
-	return time.Time{}, fmt.Errorf("--since takes 2026-11-21, 2026-11-21T08:00:00Z or 24h, not %q", raw)
+	return time.Time{}, fmt.Errorf("--since must be a date, a time or a duration, such as 2026-11-21, 2026-11-21T08:00:00Z or 24h, not %q", raw)
 }

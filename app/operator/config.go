@@ -44,8 +44,8 @@ func (r settingRow) Columns() [][2]string {
 	return [][2]string{{"SETTING", r.Name}, {"VALUE", r.Value}, {"FROM", r.Source}}
 }
 
-// configCommand returns the command that shows all settings. It shows them even when they are not
-// valid, and then fails with a usage error.
+// configCommand returns the command that shows all settings. It shows them even when a value is not
+// allowed, and then fails with a usage error. If the settings cannot be read, it shows nothing.
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
@@ -73,7 +73,8 @@ func configCommand() *cobra.Command {
 	return cmd
 }
 
-// settingRows returns a row for each field of settings.Config, in the order of the fields.
+// settingRows returns a row for each field of settings.Config except Providers, in the order of the
+// fields.
 func settingRows(r settings.Reading) []settingRow {
 	var rows []settingRow
 	values := reflect.ValueOf(r.Config)
@@ -107,8 +108,8 @@ func displayValue(field reflect.StructField, value reflect.Value) string {
 	return text
 }
 
-// redactURL replaces the password of a URL and all secret query parameters. A URL or a query that
-// cannot be parsed is replaced as a whole.
+// redactURL replaces the password of a URL and each query parameter with the name of a secret. A
+// URL or a query that cannot be parsed is replaced as a whole.
 func redactURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -170,7 +171,8 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 }
 
 // describePlugins returns the descriptions of all plugins of the catalog, by name. It omits plugins
-// that do not start. `tenantry doctor` reports these plugins.
+// that do not start, and returns nil when the catalog cannot be read. `tenantry doctor` reports
+// these problems.
 func describePlugins(ctx context.Context, c settings.Config) map[string]wire.Description {
 	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(c)})
 	if err != nil {

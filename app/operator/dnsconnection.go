@@ -37,7 +37,7 @@ func listDNSConnectionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--account ACCOUNT]",
 		Short: "List DNS connections, oldest first; never their credentials",
-		Long: "Lists the DNS connections of one account, or of all, oldest first. It shows stored data: how the last\n" +
+		Long: "Lists the DNS connections of one account, or of all accounts, oldest first. It shows stored data: how the last\n" +
 			"test ended and how many zones it found. The providers are not called; `dns-connection test` calls them.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			owner, err := findOptionalAccount(ctx, store, account)

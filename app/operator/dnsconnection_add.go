@@ -34,9 +34,9 @@ func addDNSConnectionCommand() *cobra.Command {
 			"The credential is tested first. If the test fails, nothing is stored, and the exit code is 4. The credential is\n" +
 			"stored encrypted and never shown again. An account may have several connections to one provider; for each\n" +
 			"zone, the connection whose credential has access to it is used.\n\n" +
-			"The file holds the secret as the provider issued it. For a provider with several secrets it holds a JSON object of\n" +
-			"them. Pass each other field that the provider needs with --set. If a field is missing, the command lists all\n" +
-			"fields. For example:\n\n" +
+			"The file holds the secret as the provider issued it. For a provider with several secrets the file holds a JSON\n" +
+			"object with the secrets. Pass all other fields of the connection with --set. If a field is missing, the command\n" +
+			"lists all fields. For example:\n\n" +
 			"  tenantry dns-connection add --account ann@example.com --provider cloudflare --credential-file token\n" +
 			"  tenantry dns-connection add --account ann@example.com --provider powerdns --credential-file key \\\n" +
 			"    --set api_url=https://dns.example.com:8081\n" +

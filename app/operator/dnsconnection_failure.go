@@ -20,12 +20,13 @@ const (
 	fixPlugin      = "`tenantry doctor` reports the problem of the plugin"
 	fixTooLarge    = "use a credential with access to fewer or smaller zones; a retry would fail again"
 	fixUnreachable = "check that this machine can reach the provider, and run the command again in some minutes"
-	// fixReplaceStored is added to another fix, because a stored credential cannot be changed.
-	fixReplaceStored = "; to change it, add a new connection and remove this one"
+	// fixReplaceStored is appended to another fix, because a stored credential cannot be changed.
+	fixReplaceStored = "; to change a stored credential or field, add a new connection and remove this one"
 )
 
-// explainAddError returns the error of a connection that was not added, with a fix. If the plugin
-// rejects a field without a call to the provider, explainAddError returns a usage error.
+// explainAddError returns the error of a connection that was not added. If a provider call failed,
+// the error has a fix. If the plugin rejects a field without a call to the provider,
+// explainAddError returns a usage error.
 func explainAddError(provider string, err error) error {
 	var providerErr *outcome.Error
 	if errors.As(err, &providerErr) && outcome.IsInvalidSetting(err) {
@@ -39,11 +40,12 @@ func explainAddError(provider string, err error) error {
 	return cli.WithFix(cli.ExternalError(cause), fix)
 }
 
-// explainTestError returns the error of a stored connection that failed its test, with a fix.
+// explainTestError returns the error of a stored connection that failed its test. If the provider
+// call failed or the credential cannot be decrypted, the error has a fix.
 func explainTestError(provider string, err error) error {
 	var unreadable dnsconnections.UnreadableError
 	if errors.As(err, &unreadable) {
-		return cli.WithFix(err, "restore the keyset that sealed it from a backup, or add a new connection and remove this one")
+		return cli.WithFix(err, "restore the backup of the keyset that encrypted the credential, or add a new connection and remove this one")
 	}
 	cause, fix := explainFailedTest(provider, err)
 	if cause == nil {

@@ -45,7 +45,7 @@ func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 		{"no answer in time", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, cli.ExitExternal, "too late", "provider_timeout", fixUnreachable, fixUnreachable},
 		{"a refusal before the test", fault.AccountClosed.With("closed"), cli.ExitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
 		{"a secret sealed by a different keyset", dnsconnections.UnreadableError{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
-			"", "restore the keyset that sealed it"},
+			"", "restore the backup of the keyset"},
 	} {
 		for fix, err := range map[string]error{tt.addFix: explainAddError("x", tt.err), tt.testFix: explainTestError("x", tt.err)} {
 			var printed strings.Builder

@@ -33,8 +33,8 @@ func (s credentialSecrets) withSettings(settings map[string]string) secret.Crede
 }
 
 // settings parses the --set flags into values keyed by field name. It fails when a required field
-// is missing. It also fails when a field is unknown, is a secret, is set twice, or is a setting of
-// the operator.
+// is missing or a value is empty. It also fails when a field is unknown, is a secret, is set twice,
+// or is a setting of the operator.
 func (f credentialForm) settings(set []string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, assignment := range set {
@@ -83,7 +83,8 @@ func (f credentialForm) checkRequired(values map[string]string) error {
 }
 
 // secrets reads the credential file: the secret itself for a provider with one secret, or a JSON
-// object for a provider with several. It fails when the file is empty or lacks a required secret.
+// object for a provider with several. It fails when the file is missing or empty, or lacks a
+// required secret. It also fails when the provider has no secret but a file is named.
 func (f credentialForm) secrets(cmd *cobra.Command, file string) (credentialSecrets, error) {
 	fields := f.secretFields()
 	switch {
@@ -129,13 +130,14 @@ func (f credentialForm) parseSecrets(fields []wire.Field, text secret.Text) (cre
 		delete(values, field.Name)
 	}
 	if len(values) > 0 {
-		return nil, fmt.Errorf("the credential file has %[2]d members that %[1]s does not know", f.Name, len(values))
+		return nil, fmt.Errorf("the credential file has %d members that are not secrets of a connection to %s", len(values), f.Name)
 	}
 	return secrets, nil
 }
 
-// usageError returns err as a usage error with the list of all fields as its fix. If err already
-// has a fix, for example because a file cannot be read, usageError returns err unchanged.
+// usageError returns err as a usage error. Its fix lists all fields of an account's connection. If
+// err already has a fix, for example because a file cannot be read, usageError returns err
+// unchanged.
 func (f credentialForm) usageError(err error) error {
 	if cli.HasFix(err) {
 		return err
@@ -143,16 +145,17 @@ func (f credentialForm) usageError(err error) error {
 	return cli.WithFix(cli.UsageError(err), "the fields of "+f.Name+":\n"+f.help())
 }
 
-// help returns one line for each field. The line shows how to pass the field and what it is for.
+// help returns one line for each field of an account's connection. The line shows how to pass the
+// field and what the field is for.
 func (f credentialForm) help() string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fields := f.secretFields()
+	secrets := f.secretFields()
 	for _, field := range f.FieldsOf(wire.OfAccount) {
 		switch {
 		case !field.Secret:
 			_, _ = fmt.Fprintf(table, "  --set %s=…\t%s%s\n", field.Name, field.Help, fieldNote(field))
-		case len(fields) == 1:
+		case len(secrets) == 1:
 			_, _ = fmt.Fprintf(table, "  --credential-file FILE\t%s\n", field.Help)
 		default:
 			_, _ = fmt.Fprintf(table, "  %q in the credential file\t%s%s\n", field.Name, field.Help, fieldNote(field))

@@ -34,7 +34,7 @@ func TestFormReadsSeveralSecrets(t *testing.T) {
 		{"only the required secret", `{"key": "k1"}`, map[string]string{"key": "k1"}, ""},
 		{"no required secret", `{"salt": "s3cr3t"}`, nil, "key is missing"},
 		{"an empty required secret", `{"key": " ", "salt": "s3cr3t"}`, nil, "key is missing"},
-		{"a secret that the operator sets", `{"key": "k1", "proxy": "s3cr3t"}`, nil, "does not know"},
+		{"a secret that the operator sets", `{"key": "k1", "proxy": "s3cr3t"}`, nil, "are not secrets"},
 		{"a text without JSON", `s3cr3t`, nil, "JSON object"},
 		{"a number as a secret", `{"key": 53123123}`, nil, "JSON object"},
 		{"a text that is not UTF-8", "s3cr3t\xff", nil, "not valid text"},

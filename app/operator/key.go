@@ -74,7 +74,7 @@ func listKeysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--account ACCOUNT]",
 		Short: "List API keys, including revoked ones, oldest first",
-		Long: "Lists the API keys of one account, or of all, oldest first, including revoked and rotated keys. Keys\n" +
+		Long: "Lists the API keys of one account, or of all accounts, oldest first, including revoked and rotated keys. Keys\n" +
 			"themselves are not stored and cannot be shown. The last four characters (key_hint) identify a key. The last\n" +
 			"use is exact to a minute, and appears up to a minute after the request.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {

@@ -31,7 +31,8 @@ func (f *boundsFlags) addFlags(cmd *cobra.Command) {
 // flagNames maps the names of bounds in the API to flags.
 var flagNames = map[string]string{"scopes": "scope", "tenant_ids": "tenant", "allowed_cidrs": "cidr", "expires_at": "expires"}
 
-// bounds returns the bounds that the flags set. It fails with a usage error that names the flag.
+// bounds returns the bounds that the flags set. If the value of a flag is invalid, it returns a
+// usage error that names the flag.
 func (f *boundsFlags) bounds(now time.Time) (access.Bounds, error) {
 	var expires *time.Time
 	if f.expires != "" {
@@ -49,8 +50,8 @@ func (f *boundsFlags) bounds(now time.Time) (access.Bounds, error) {
 	return b, err
 }
 
-// boundsRow shows the bounds of a key. A bound that the key does not have is null in JSON and "-"
-// in the table.
+// boundsRow shows the bounds of a key, and who created the key. A bound that the key does not have
+// is null in JSON and "-" in the table.
 type boundsRow struct {
 	Scopes       []string `json:"scopes"`
 	TenantIDs    []string `json:"tenant_ids"`

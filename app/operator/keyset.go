@@ -70,8 +70,9 @@ func keysetCommand() *cobra.Command {
 	rotate := &cobra.Command{
 		Use:   "rotate [--stage]",
 		Short: "Encrypt with a new key from now on; older keys can still decrypt",
-		Long: "Adds a key to the keyset and encrypts with it from now on. Older keys stay, to decrypt existing secrets. A\n" +
-			"running service loads the changed file automatically, within seconds.\n\n" +
+		Long: "Adds a key to the keyset and encrypts with it from now on. If there is a staged key, no key is added and the\n" +
+			"staged key is used. Older keys stay, to decrypt existing secrets. A running service loads the changed file\n" +
+			"automatically, within seconds.\n\n" +
 			"If replicas have separate copies of the file, rotate in two steps, so that no replica lacks a key that is in use:\n" +
 			"  1. tenantry keyset rotate --stage    adds a key that is not used to encrypt yet; copy the file to every replica\n" +
 			"  2. tenantry keyset rotate            encrypts with the staged key; copy the file to every replica again",
@@ -95,8 +96,9 @@ func keysetCommand() *cobra.Command {
 	return group
 }
 
-// withKeyset returns a RunE that runs the operation, shows the keyset and records the change in the
-// audit log. It calls chooseOperation after the flags are parsed.
+// withKeyset returns a RunE that runs an operation and shows the keyset. If the operation changes
+// the keyset, the RunE records the change in the audit log. It calls chooseOperation after the
+// flags are parsed.
 func withKeyset(chooseOperation func() keysetOperation) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		c, err := settings.Load(cmd.Flags(), nil)

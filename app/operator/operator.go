@@ -3,11 +3,11 @@
 // Package operator implements the commands with which an operator manages an installation: its
 // accounts, API keys, tenants, DNS connections, plugins, keyset, audit log and settings.
 //
-// Commands returns one group of commands for each subject. The commands use the database and files
-// directly, so the service does not have to run. A command has three parts: a function that builds
-// the cobra.Command with its flags, a body that calls the store or a service, and a row type. The
-// row type implements cli.Row. It defines the columns of the table and the members of the JSON
-// output.
+// Commands returns a command or a group of commands for each subject. The commands use the database
+// and files directly, so the service does not have to run. A command has three parts: a function
+// that builds the cobra.Command with its flags, a body that calls the store or a service, and a row
+// type. The row type implements cli.Row. It defines the columns of the table and the members of the
+// JSON output.
 //
 //   - operator.go: Commands, and the helpers that open the database (withStore) or all services
 //     (withService) for the body of a command.
@@ -75,8 +75,7 @@ func withStore(run storeFunc) func(*cobra.Command, []string) error {
 	}
 }
 
-// withService returns a RunE that calls run with all services, for a command that needs the mail
-// platform.
+// withService returns a RunE that calls run with all services, for a command that calls providers.
 func withService(run func(context.Context, *cobra.Command, *wiring.Service) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		s, err := assembleService(cmd)
@@ -88,7 +87,7 @@ func withService(run func(context.Context, *cobra.Command, *wiring.Service) erro
 	}
 }
 
-// assembleService assembles the services from the settings of cmd. The caller must close the
+// assembleService assembles all services from the settings of cmd. The caller must close the
 // result.
 func assembleService(cmd *cobra.Command) (*wiring.Service, error) {
 	c, err := settings.Load(cmd.Flags(), nil)

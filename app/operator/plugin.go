@@ -45,7 +45,7 @@ func pluginCommand() *cobra.Command {
 // addedPluginRow shows a plugin that was just added or upgraded, or that was in the catalog
 // already.
 type addedPluginRow struct {
-	pluginhost.Entry
+	pluginhost.CatalogEntry
 	Status          string          `json:"status"`
 	PreviousVersion *string         `json:"previous_version"`
 	Title           string          `json:"title"`
@@ -57,7 +57,7 @@ type addedPluginRow struct {
 
 func newAddedPluginRow(a pluginhost.Addition) addedPluginRow {
 	row := addedPluginRow{
-		Entry: a.Entry, Status: string(a.Change), Title: a.Description.Title, Capabilities: append([]string{}, a.Description.Capabilities...),
+		CatalogEntry: a.CatalogEntry, Status: string(a.Change), Title: a.Description.Title, Capabilities: append([]string{}, a.Description.Capabilities...),
 		Settings: newPluginSettings(a.Description.FieldsOf(wire.OfOperator)), AccountSettings: newPluginSettings(a.Description.FieldsOf(wire.OfAccount)), Reaches: reachesOf(a.Description),
 	}
 	if a.Change == pluginhost.Replaced {
@@ -82,7 +82,7 @@ func (r addedPluginRow) Columns() [][2]string {
 	}
 }
 
-// reachesOf returns the hosts to which the HTTP clients of a plugin may connect.
+// reachesOf returns the hosts to which a plugin may connect, in a form for people.
 func reachesOf(d wire.Description) []string {
 	if len(d.Hosts) == 0 {
 		return []string{"any host"} // connections of a plugin that names no host are not limited
@@ -95,10 +95,10 @@ func pluginAddCommand() *cobra.Command {
 		Use:   "add FILE…",
 		Short: "Add plugin binaries to the catalog, with their checksums",
 		Long: "Adds plugin binaries to the catalog of the plugin folder, with their SHA-256. `tenantry config` shows the\n" +
-			"folder, which is the setting plugin_dir. Under the name of a plugin only the file with this checksum can\n" +
-			"run. A file from a different folder is copied into the plugin folder. The command runs each binary to read\n" +
-			"its description, so add only binaries that you trust. Adding the same file again changes nothing. It shows\n" +
-			"the settings and capabilities of each plugin, and the hosts that it may connect to.",
+			"folder, which is the setting plugin_dir. The service runs a plugin only if its file has this checksum. A file\n" +
+			"from a different folder is copied into the plugin folder. The command runs each binary to read its\n" +
+			"description, so add only binaries that you trust. Adding the same file again changes nothing. The command\n" +
+			"shows the settings and capabilities of each plugin, and the hosts that the plugin may connect to.",
 		Args: cli.AtLeastOneFile,
 		RunE: installPlugins(pluginhost.Add, audit.AddPlugin),
 	}
@@ -110,14 +110,16 @@ func pluginUpgradeCommand() *cobra.Command {
 		Short: "Replace plugins of the catalog by different versions",
 		Long: "Replaces plugins of the catalog by the versions in these files. The command runs each file and checks that it\n" +
 			"is healthy before the catalog changes. A service that runs on this plugin folder starts the new version beside\n" +
-			"the old one. If the new process is healthy, it takes all further calls, and the old process ends the calls in\n" +
-			"progress. Otherwise, and if it ends in its first call, the old version stays in use, and the log says why.",
+			"the old one. If the new process is healthy, it takes all further calls, and the old process finishes the calls\n" +
+			"in progress. If the new process is not healthy or exits during its first call, the old version stays in use,\n" +
+			"and the log says why.",
 		Args: cli.AtLeastOneFile,
 		RunE: installPlugins(pluginhost.Upgrade, audit.UpgradePlugin),
 	}
 }
 
-// installPlugins returns the RunE of a command that adds plugin files to the catalog.
+// installPlugins returns the RunE of a command that adds or upgrades plugins by install, and
+// records each change in the audit log as action.
 func installPlugins(install func(ctx context.Context, o pluginhost.Options, file string) (pluginhost.Addition, error), action audit.Action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, files []string) error {
 		c, err := settings.Load(cmd.Flags(), nil)
@@ -150,7 +152,7 @@ func installPlugins(install func(ctx context.Context, o pluginhost.Options, file
 
 // removedPluginRow shows a plugin that was just removed.
 type removedPluginRow struct {
-	pluginhost.Entry
+	pluginhost.CatalogEntry
 	Status string `json:"status"`
 }
 
@@ -190,7 +192,7 @@ func pluginRemoveCommand() *cobra.Command {
 				}
 			}
 			if err != nil {
-				return err // a file could not be deleted
+				return err // the catalog has changed, but a file could not be deleted
 			}
 			return cli.List(cmd, "plugins", rows)
 		},
@@ -208,7 +210,7 @@ func catalogError(dir string, err error) error {
 	return cli.WithFix(err, wiring.CatalogFix(dir, err))
 }
 
-// pluginSetting shows a setting of a provider, as its plugin describes it.
+// pluginSetting shows a field of a provider, which the provider's plugin describes.
 type pluginSetting struct {
 	Name     string `json:"name"`
 	Secret   bool   `json:"secret"`
@@ -217,9 +219,10 @@ type pluginSetting struct {
 	Help     string `json:"help"`
 }
 
-// pluginRow shows a plugin of the catalog, its settings and the result of its inspection.
+// pluginRow shows a plugin of the catalog, the settings that the operator sets for it, and the
+// result of its inspection.
 type pluginRow struct {
-	pluginhost.Entry
+	pluginhost.CatalogEntry
 	Title    string          `json:"title"`
 	Settings []pluginSetting `json:"settings"`
 	Status   string          `json:"status"`
@@ -227,7 +230,7 @@ type pluginRow struct {
 }
 
 func newPluginRow(inspection pluginhost.Inspection) pluginRow {
-	row := pluginRow{Entry: inspection.Entry, Title: inspection.Description.Title, Settings: newPluginSettings(inspection.Description.FieldsOf(wire.OfOperator)), Status: "ok"}
+	row := pluginRow{CatalogEntry: inspection.CatalogEntry, Title: inspection.Description.Title, Settings: newPluginSettings(inspection.Description.FieldsOf(wire.OfOperator)), Status: "ok"}
 	if inspection.Problem != nil {
 		row.Status, row.Problem = "failed", cli.FirstLine(inspection.Problem)
 	}
@@ -317,7 +320,8 @@ func pluginVerifyCommand() *cobra.Command {
 }
 
 // inspectPlugins starts the plugins with these names and returns a row for each. Without names it
-// starts all plugins. It fails when the catalog cannot be read or does not contain a name.
+// starts all plugins. It fails when the settings are invalid, when the catalog cannot be read, or
+// when the catalog has no plugin with one of the names.
 func inspectPlugins(cmd *cobra.Command, names []string) ([]pluginRow, error) {
 	c, err := settings.Load(cmd.Flags(), nil)
 	if err != nil {

@@ -29,26 +29,26 @@ type writtenPluginRow struct {
 
 // Columns implements cli.Row.
 func (r writtenPluginRow) Columns() [][2]string {
-	binary := filepath.Base(r.Folder)
+	name := filepath.Base(r.Folder) // of the folder, and of the program that the build creates in it
 	columns := [][2]string{
 		{"FOLDER", r.Folder}, {"KIND", r.Kind}, {"NAME", r.Name}, {"LANGUAGE", r.Language}, {"MODULE", orDash(r.Module)},
-		{"FILES", strings.Join(r.Files, " ")}, {"THEN", "cd " + binary},
+		{"FILES", strings.Join(r.Files, " ")}, {"THEN", "cd " + name},
 	}
 	for _, command := range r.build {
 		columns = append(columns, [2]string{"", command})
 	}
-	return append(columns, [2]string{"", "tenantry plugin test ./" + binary}, [2]string{"", "tenantry dev --plugin ."})
+	return append(columns, [2]string{"", "tenantry plugin test ./" + name}, [2]string{"", "tenantry dev --plugin ."})
 }
 
 func pluginNewCommand() *cobra.Command {
 	var o template.Options
 	cmd := &cobra.Command{
 		Use:   "new KIND NAME",
-		Short: "Write a plugin that works, to begin a new one with",
+		Short: "Write a working plugin as the start of a new plugin",
 		Long: "Writes a plugin for a new provider into the new folder KIND-NAME, in the current folder. KIND is " + strings.Join(template.Kinds, ", ") + ".\n" +
-			"NAME is the id of the provider: 2 to 31 lower-case letters and digits. The plugin works as it is, with an invented API and a simulator of\n" +
-			"this API. It has tests, a README and a file for continuous integration, and nothing in it must be renamed.\n" +
-			"The README says what to replace for a real provider.",
+			"NAME is the id of the provider: 2 to 31 lower-case letters and digits, beginning with a letter. The plugin works\n" +
+			"as it is, with an invented API and a simulator of this API. It has tests, a README and a file for continuous\n" +
+			"integration. You do not have to rename anything. The README says what to replace for a real provider.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return fmt.Errorf("%s requires the kind and the name of the plugin", cmd.CommandPath())
@@ -81,13 +81,13 @@ func pluginNewCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.Language, "language", template.DefaultLanguage, "language of the plugin: "+strings.Join(template.Languages, ", "))
 	cmd.Flags().StringVar(&o.Module, "module", "", "path of the Go module; KIND-NAME unless set")
-	cmd.Flags().StringVar(&o.Source, "source", "", "folder with the source code of tenantry, for a plugin in Go that is not built with a release")
+	cmd.Flags().StringVar(&o.Source, "source", "", "folder with the source code of tenantry, for a plugin in Go that uses this code instead of a release")
 	return cmd
 }
 
-// chooseSDK sets which version of tenantry's SDK a plugin in Go uses: this release, or the source
-// code in a folder. If this program is not a release, the plugin uses the checkout that contains
-// the program.
+// chooseSDK sets which version of tenantry's SDK a plugin in Go uses: the source code in the folder
+// of --source, or this release. If this program is not a release, the plugin uses the checkout that
+// contains the program.
 func chooseSDK(o *template.Options) error {
 	if o.Source != "" {
 		folder, err := filepath.Abs(o.Source)

@@ -28,8 +28,8 @@ func pluginManifestCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "manifest ENTRY [PATH…]",
 		Short: "List the files of a plugin with their checksums",
-		Long: "Writes " + verified.ManifestFile + " beside ENTRY, the file that starts a plugin. It lists ENTRY and the files of the PATHs\n" +
-			"with their SHA-256. A PATH is a file or a folder, relative to the folder of ENTRY. `tenantry plugin add ENTRY`\n" +
+		Long: "Writes " + verified.ManifestFile + " beside ENTRY, the file that starts a plugin. The manifest lists ENTRY and the\n" +
+			"files of the PATHs with their SHA-256. A PATH is a file or a folder, relative to the folder of ENTRY. `tenantry plugin add ENTRY`\n" +
 			"then adds the whole folder, and the checksum of the catalog covers every listed file. A file that is not\n" +
 			"listed is not installed. Write the manifest again after each change.",
 		Args: cli.AtLeastOneFile,

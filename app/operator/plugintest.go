@@ -56,10 +56,11 @@ func pluginTestCommand() *cobra.Command {
 	var f pluginTestFlags
 	cmd := &cobra.Command{
 		Use:   "test FILE",
-		Short: "Run the conformance suite over a plugin, in any language",
+		Short: "Run the conformance suite over a plugin in any language",
 		Long: "Runs the conformance suite over a plugin binary. The plugin is tested against its own simulator, which\n" +
-			"the command starts. With --against real, it calls the provider itself, with --settings and\n" +
-			"--credential-file, and runs only checks that read. A failed check shows the calls that it made, without secrets.\n\n" +
+			"the command starts. With --against real, the plugin calls the provider itself, with the values of --settings\n" +
+			"and --credential-file, and only checks that read are run. A failed check shows the calls that it made,\n" +
+			"without secrets.\n\n" +
 			"The exit code is 0 if no check failed, 1 if a check failed, and 4 if no check failed but the plugin has\n" +
 			"no simulator, so that checks were skipped.",
 		Args: cli.OneFile,
@@ -175,8 +176,8 @@ func readTexts(flag, name string) (texts map[string]string, err error) {
 	return texts, nil
 }
 
-// confirm prints which checks will call the real provider, and asks for confirmation unless --yes
-// is set.
+// confirm prints all checks that --against real can run, and asks for confirmation unless --yes is
+// set.
 func (f pluginTestFlags) confirm(cmd *cobra.Command, o conformance.Options) error {
 	out := cmd.ErrOrStderr()
 	_, _ = fmt.Fprintf(out, "%s will be called with the credential of %s. The checks only read:\n", o.Path, f.credentialFile)

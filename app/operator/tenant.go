@@ -8,7 +8,7 @@ import (
 	"errors"
 	"strconv"
 	"time"
-	_ "time/tzdata" // all replicas have the same time zones, even if their hosts have different time zone files
+	_ "time/tzdata" // the time zones of hosts that have no time zone files
 
 	"github.com/spf13/cobra"
 
@@ -36,11 +36,11 @@ func listTenantsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--account ACCOUNT]",
 		Short: "List the stored tenants of accounts",
-		Long: "Lists the stored tenants of one account, or of all. The mail platform is not called.\n\n" +
+		Long: "Lists the stored tenants of one account, or of all accounts. The mail platform is not called.\n\n" +
 			"Status is ready (mailboxes can be created), pending (the next step says what is missing), failed (the mail\n" +
 			"server cannot be prepared) or revoked (the tenant's administrator revoked the consent). TIME ZONE is the time\n" +
-			"zone at whose midnight a day of the send limits begins. COUNTED is when the messages of the mailboxes were last\n" +
-			"counted. BLOCKED is the number of mailboxes that are blocked because they exceeded their limit.",
+			"zone at whose midnight a day of the send limits begins. COUNTED is the time at which the messages of the mailboxes\n" +
+			"were last counted. BLOCKED is the number of mailboxes that are blocked because they exceeded their limit.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
@@ -165,7 +165,8 @@ func (r tenantDayRow) Columns() [][2]string {
 	return [][2]string{{"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"TIME ZONE", r.TimeZone}}
 }
 
-// tenantRow shows a stored tenant with its readiness and its number of blocked mailboxes.
+// tenantRow shows a stored tenant with its readiness, its time zone and its number of blocked
+// mailboxes.
 type tenantRow struct {
 	ID            string       `json:"id"`
 	TenantID      string       `json:"tenant_id"`

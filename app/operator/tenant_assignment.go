@@ -28,8 +28,8 @@ func assignCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "assign --tenant GUID --account ACCOUNT",
 		Short: "Assign a managed tenant to an account",
-		Long: "Assigns a tenant that you manage to the account. The tenant's administrator must have consented to\n" +
-			"the application before. The tenant uses one of the account's tenant slots.",
+		Long: "Assigns a tenant that you manage to the account. The tenant's administrator must consent to the\n" +
+			"application first. The tenant uses one of the account's tenant slots.",
 		RunE: withService(func(ctx context.Context, cmd *cobra.Command, s *wiring.Service) error {
 			owner, err := s.Store.FindAccount(ctx, account)
 			if err != nil {
@@ -64,7 +64,7 @@ func withdrawCommand() *cobra.Command {
 			"rules that the tenant's administrator must remove.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			id := tenant.ParseGUIDOrNone(tenantID)
-			owner, err := store.Assigned(ctx, id)
+			owner, err := store.AccountOfManagedTenant(ctx, id)
 			if err != nil {
 				return err
 			}

@@ -75,10 +75,10 @@ type EffectCheck func(ctx context.Context) (done bool, err error)
 //     repeats the call.
 //
 // If check fails with NotReady, Unknown or Broken, Run pauses and repeats check. If check fails
-// with Refused or Down, Run returns that error.
+// with Refused or Down, Run returns that error. If no try is left after check has failed, or if ctx
+// ends during the pause, Run instead returns the unknown outcome of the call.
 //
-// Run returns the last error. If the tries or the time are used up before check has an answer, Run
-// returns the unknown outcome of the call.
+// In all other cases, Run returns the last error.
 func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, check EffectCheck) error {
 	var unresolved error // the unknown outcome of a call that no check has resolved
 	for tries, broken := 0, 0; ; {
@@ -119,8 +119,8 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, c
 
 // waitForThrottle waits for as long as a throttling provider demands. It returns true after the
 // wait, and false if the context ends during the wait. It returns false without a wait if err is
-// not Throttled or names no time. It also returns false if the policy or the deadline does not
-// allow the wait.
+// not Throttled or names no time. It also returns false if the policy has no ThrottleReserve, or if
+// ctx has no deadline or one that is too near.
 func (p RetryPolicy) waitForThrottle(ctx context.Context, err error) bool {
 	deadline, hasDeadline := ctx.Deadline()
 	pause := outcome.RetryAfter(err)
@@ -147,9 +147,9 @@ func Wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Detach returns a context for work that has begun to change the platform. The context ignores the
-// caller's cancellation, so that the work is finished and stored. It ends after limit, or at the
-// caller's deadline if that is earlier.
+// Detach returns a context for work that changes the platform. The context ignores the caller's
+// cancellation, so that the work is finished and stored. It ends after limit, or at the caller's
+// deadline if that is earlier.
 func Detach(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	end := time.Now().Add(limit)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {

@@ -4,10 +4,10 @@
 // waits until the mail server accepts mail, and creates the DKIM configuration. Other packages use
 // the retry loop of this package for provider calls.
 //
-// The API requests verify, sync, enable-dkim and provision call Reconciler.ReconcileDomain, which
-// repeats steps within a time limit. Provisioning jobs call the same steps with one try each:
-// Reconciler.SetUpMail and Reconciler.CreateSigning. A request and a job can run for the same
-// domain at the same time, because all steps are idempotent.
+// The API requests that verify a domain, enable DKIM, sync a tenant or create mailboxes call
+// Reconciler.ReconcileDomain, which repeats steps within a time limit. Provisioning jobs call the
+// same steps with one try each: Reconciler.SetUpMail and Reconciler.CreateSigning. A request and a
+// job can run for the same domain at the same time, because all steps are idempotent.
 //
 // Start reading at Reconciler.ReconcileDomain and Run.
 //

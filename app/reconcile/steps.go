@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// SetUpMail tries once to enable a verified domain's e-mail service and to have the mail server
-// accept the domain. It returns the stored domain. It fails with outcome.NotReady while the
+// SetUpMail tries once to enable a verified domain's e-mail service, and checks whether the mail
+// server accepts the domain. It returns the stored domain. It fails with outcome.NotReady while the
 // platform needs more time. If mailServerReady is false, it only enables the service.
 func (r *Reconciler) SetUpMail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	platform := r.Platform.For(d.TenantGUID)

@@ -56,7 +56,8 @@ func (c readinessCheck) String() string {
 }
 
 // serveReadyz answers 200 when this process should receive requests. Otherwise it answers 503 with
-// the first problem. With ?verbose it answers one line for each check.
+// the first problem that makes the service unready. With ?verbose the answer has one line for each
+// check, and then the result.
 func serveReadyz(s *wiring.Service, w http.ResponseWriter, r *http.Request) {
 	status, text, lines := http.StatusOK, "ok", []string(nil)
 	for _, c := range readinessChecks(r.Context(), s) {
@@ -74,12 +75,12 @@ func serveReadyz(s *wiring.Service, w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintln(w, text)
 }
 
-// readinessChecks checks that the service is not stopping. It also checks the database, each
-// plugin, and the circuit breakers of the mail platform.
+// readinessChecks checks that the service is not stopping, and that the database answers. It also
+// checks each plugin, and the circuit breakers of the mail platform.
 func readinessChecks(ctx context.Context, s *wiring.Service) []readinessCheck {
 	stop, database := readinessCheck{name: "stop"}, readinessCheck{name: "database"}
 	if s.Draining.Load() {
-		stop.problem = "a stop is in progress; requests in progress are finished"
+		stop.problem = "the service stops and finishes the requests in progress"
 	}
 	if err := s.Database.Check(ctx); err != nil {
 		database.problem = "cannot be reached"

@@ -4,7 +4,7 @@
 // a stop it first finishes the requests in progress.
 //
 // Serve is the entry point of `tenantry serve`. `tenantry dev` calls Lock, Listen and Run itself,
-// because it assembles a different service. The package has two HTTP servers, both of type
+// because its service uses simulated providers. The package has two HTTP servers, both of type
 // runningServer: the API server and the admin server with /metrics, /livez and /readyz.
 //
 //   - serve.go: Serve, Listen and Run, from the settings to a serving process. Start here.
@@ -94,7 +94,7 @@ const catalogInterval = 2 * time.Second
 const adminConnections = 200
 
 // maxConnections returns max_connections, but at most half of the number of files that the process
-// may open. The other half is for database connections and plugins.
+// may open. The other half is for database connections and plugins. It returns at least 2.
 func maxConnections(s *wiring.Service) int {
 	files := maxOpenFiles()
 	if s.APIConnections.Max <= files/2 {
@@ -123,7 +123,7 @@ func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsCon
 	backgroundCtx, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
 	panics.Go(func() { s.KeyUses.Run(backgroundCtx) }, func(e *panics.Error) {
-		s.Log.Error("the time of the last use of API keys is no longer stored", "error", e, "stack", e.Stack)
+		s.Log.Error("the times of the last use of API keys are no longer stored", "error", e, "stack", e.Stack)
 	})
 	panics.Go(func() { s.Host.Watch(backgroundCtx, catalogInterval) }, func(e *panics.Error) {
 		s.Log.Error("plugin upgrades now need a restart, because the catalog is no longer read", "error", e, "stack", e.Stack)

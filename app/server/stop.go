@@ -19,8 +19,9 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// cutOffReserve is the last part of drain_time. During this part the remaining requests are
-// cancelled, plugins exit and telemetry is flushed.
+// cutOffReserve is the length of the last part of drain_time. During this part the remaining
+// requests are cancelled, plugins exit and telemetry is flushed. The part is at most half of
+// drain_time.
 const cutOffReserve = 3 * time.Second
 
 // errStopping is the cancellation cause of requests that did not finish before the last part of

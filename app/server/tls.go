@@ -16,7 +16,7 @@ import (
 )
 
 // newTLSConfig returns the TLS configuration of the API's listener. It returns nil when no
-// certificate is configured. In this case a proxy terminates TLS. newTLSConfig fails when the
+// certificate is configured. The API is then served over plain HTTP. newTLSConfig fails when the
 // certificate cannot be loaded.
 //
 // The cipher suites are Go's defaults. Package httpapi switches HTTP/2 off.
@@ -26,7 +26,7 @@ func newTLSConfig(c settings.Config, log *slog.Logger) (*tls.Config, error) {
 	}
 	files := &certificateFiles{certificate: c.TLSCertificateFile, key: c.TLSKeyFile, log: log}
 	if _, err := files.getCertificate(nil); err != nil {
-		return nil, cli.WithFix(err, "tls_certificate_file holds the certificate and its chain, tls_key_file the key of exactly that certificate, both as PEM")
+		return nil, cli.WithFix(err, "tls_certificate_file must hold the certificate and its chain, and tls_key_file the key of this certificate, both as PEM")
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.getCertificate}, nil
 }

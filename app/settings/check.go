@@ -16,9 +16,10 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Problem is the error of a setting whose value is invalid.
+// Problem is the error of a setting that is unknown or whose value is invalid.
 type Problem struct {
-	Setting, Text string
+	Setting string // the name of the setting, or the name of its variable
+	Text    string
 }
 
 func (e Problem) Error() string { return e.Setting + ": " + e.Text }

@@ -32,7 +32,7 @@ const (
 // Reading is the result of reading and merging all sources, before the values are checked.
 type Reading struct {
 	Config Config
-	// Sources maps each setting that has a value to the name of the source of that value.
+	// Sources maps each setting that a source sets to the name of the last such source.
 	Sources map[string]string
 }
 
@@ -48,7 +48,7 @@ func Load(flags *pflag.FlagSet, preset map[string]any) (Config, error) {
 
 // Read reads all sources. It fails when the settings file cannot be read or names an unknown
 // setting, when a variable is misspelt, or when a value does not have the type of its setting. It
-// does not check anything else.
+// does not check whether the values are allowed.
 func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
 	reading, merged := Reading{Sources: map[string]string{}}, koanf.New(".")
 	for _, source := range []struct {

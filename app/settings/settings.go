@@ -2,7 +2,7 @@
 
 // Package settings reads the settings of tenantry from all sources and checks them.
 //
-//   - settings.go: Config, which has a field for each setting. The tags of the field are the
+//   - settings.go: Config, which has a field for each setting. The tags of the field contain the
 //     setting's name, default and help text. Start here.
 //   - load.go: Load merges defaults, tenantry.yaml, TENANTRY_… variables and flags.
 //   - check.go: Check and Problems, which refuse invalid values.
@@ -34,7 +34,7 @@ import (
 type Config struct {
 	Listen      string `koanf:"listen" group:"Addresses" default:"127.0.0.1:8080" help:"address of the API and the HTML pages"`
 	AdminListen string `koanf:"admin_listen" default:"127.0.0.1:9090" help:"address of /metrics, /livez and /readyz"`
-	PublicURL   string `koanf:"public_url" help:"URL at which browsers reach the API, without a final slash; http://LISTEN unless set"`
+	PublicURL   string `koanf:"public_url" help:"URL at which browsers reach the API, without a final slash; http://LISTEN unless set, or https://LISTEN with a TLS certificate"`
 
 	TLSCertificateFile string   `koanf:"tls_certificate_file" help:"PEM file with the certificate chain for listen. With it, the service itself serves TLS 1.2 or later. A replaced file is used from the next connection on"`
 	TLSKeyFile         string   `koanf:"tls_key_file" help:"PEM file with the private key of tls_certificate_file"`
@@ -45,7 +45,7 @@ type Config struct {
 	KeysetFile   string        `koanf:"keyset_file" help:"the keyset that encrypts stored secrets; keyset.json in the data folder unless set"`
 	RedisURL     string        `koanf:"redis_url" secret:"url" help:"redis://host:6379/0 or rediss://…, where replicas count rate limits together; unless set, each process counts on its own"`
 	RedisTimeout time.Duration `koanf:"redis_timeout" default:"200ms" help:"timeout for Redis; after that the process counts on its own until Redis answers again"`
-	Limits       string        `koanf:"limits" default:"on" help:"off counts requests but refuses none; for benchmarks"`
+	Limits       string        `koanf:"limits" default:"on" help:"whether the rate limits refuse requests: on or off. With off, requests are only counted; for benchmarks"`
 	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. The connect pages get at most a quarter, and one address at most half of that. Requests whose API key is not checked yet get at most half, and one address at most half of that"`
 	// MaxConnections bounds the memory that clients without a key can take: about 35 KiB a
 	// connection.
@@ -71,7 +71,7 @@ type Config struct {
 	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"also query authoritative servers on private addresses; for sandboxes"`
 	DMARCRecord     string   `koanf:"dmarc_record" default:"v=DMARC1; p=none" help:"DMARC record that is planned for a domain without one, for example with an address for reports: v=DMARC1; p=none; rua=mailto:dmarc@example.com. An existing record is never changed"`
 
-	DomainChecks bool `koanf:"domain_checks" default:"true" help:"read the DNS of each verified domain again about once a day, to notice changes; with false, the DNS is read only when a request asks for it"`
+	DomainChecks bool `koanf:"domain_checks" default:"true" help:"read the DNS of each verified domain again about once a day, to notice changes; with false, the DNS is read only for requests and provisioning jobs"`
 
 	TraceCustomerData bool `koanf:"trace_customer_data" group:"Telemetry" help:"add tenant GUIDs, domains and mailbox addresses, which are customer data, to spans; metrics and the log never contain them"`
 
@@ -94,7 +94,7 @@ type Config struct {
 	Providers map[string]map[string]string `koanf:"providers" help:"settings of the providers; each plugin describes its own"`
 }
 
-// AddFlags adds a flag for each setting, except the settings of providers.
+// AddFlags adds the flag --config, and a flag for each setting except the settings of providers.
 func (Config) AddFlags(flags *pflag.FlagSet) {
 	flags.String("config", "", "settings file; tenantry.yaml in the working directory is read when it exists")
 	for field := range Fields() {
@@ -111,7 +111,7 @@ func (Config) AddFlags(flags *pflag.FlagSet) {
 	_ = flags.SetAnnotation("config", cli.SettingFlag, nil)
 }
 
-// Fields iterates over the fields of Config. Each field is a setting.
+// Fields iterates over the fields of Config. Each field except Providers is a setting.
 func Fields() func(func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
@@ -128,6 +128,7 @@ func FlagName(field reflect.StructField) string {
 }
 
 // withDerivedDefaults sets the settings whose default depends on other settings or on this machine.
+// It also removes the final slash of public_url.
 func (c Config) withDerivedDefaults() (Config, error) {
 	if c.DatabaseURL == "" {
 		data, err := filepath.Abs(c.DataDir)
@@ -154,7 +155,8 @@ func (c Config) withDerivedDefaults() (Config, error) {
 	return c, nil
 }
 
-// currentOperator returns the operator as user@host. Behind sudo it is the user who called sudo.
+// currentOperator returns the operator as user@host. Behind sudo, the user is the one who called
+// sudo.
 func currentOperator() string {
 	name := os.Getenv("SUDO_USER")
 	if name == "" {

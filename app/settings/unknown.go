@@ -41,8 +41,8 @@ func isSetting(key string) bool {
 
 // These variables begin with TENANTRY_ and are not settings. sandboxAndTestVariables lists names
 // without the prefix: variables that the sandbox writes for shells, and variables that control
-// tests. serviceLink and servicePort match variables that Kubernetes sets in every container if
-// there is a service named tenantry.
+// tests. serviceLink and servicePort match variables that Kubernetes sets in containers if the name
+// of a Kubernetes service is tenantry or begins with tenantry.
 var (
 	sandboxAndTestVariables = []string{"CONTROL", "FAILPOINTS", "KEY", "SEED", "SHOTS", "SOAK", "TENANT", "URL"}
 	serviceLink             = regexp.MustCompile(`^TENANTRY_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP)\w*)$`)
@@ -86,7 +86,8 @@ func misspeltVariable(environment []string) error {
 }
 
 // WarnUnknownVariables writes a warning for each unknown variable of the environment, except
-// variables that Read refuses. `tenantry serve` does not call it, but logs the unknown variables.
+// variables that Read refuses. `tenantry serve` does not call WarnUnknownVariables, because it logs
+// the unknown variables.
 func WarnUnknownVariables(w io.Writer, asJSON bool) {
 	for _, name := range UnknownVariables(os.Environ()) {
 		if misspeltVariable([]string{name}) != nil {
@@ -106,7 +107,8 @@ func keyOf(variable string) string {
 	return strings.ToLower(strings.TrimPrefix(variable, variablePrefix))
 }
 
-// suggestion returns the end of an error message that suggests the most similar setting.
+// suggestion returns the end of an error message that suggests the most similar setting, or "" if
+// no setting is similar.
 func suggestion(key string) string {
 	if similar := nearestSetting(key); similar != "" {
 		return "; did you mean " + similar + "?"
@@ -114,7 +116,8 @@ func suggestion(key string) string {
 	return ""
 }
 
-// nearestSetting returns the name of the setting that is most similar to key, or "".
+// nearestSetting returns the name of the setting that is most similar to key, or "" if no setting
+// is similar.
 func nearestSetting(key string) string {
 	var names []string
 	for field := range Fields() {
@@ -141,8 +144,8 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-// editDistance returns the Levenshtein distance: how many letters must be added, removed or
-// replaced to turn a into b.
+// editDistance returns the Levenshtein distance: the smallest number of bytes that must be added,
+// removed or replaced to turn a into b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

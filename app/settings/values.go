@@ -63,7 +63,8 @@ func typeProblem(field reflect.StructField, value any) string {
 
 func isList(value any) bool { return value != nil && reflect.TypeOf(value).Kind() == reflect.Slice }
 
-// setBy returns the end of an error message that says where the value of a setting comes from.
+// setBy returns the end of an error message that says where the value of a setting comes from, or
+// "" for a default.
 func (r Reading) setBy(key string) string {
 	switch r.Sources[key] {
 	case fromVariable:

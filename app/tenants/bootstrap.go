@@ -76,7 +76,7 @@ func (r *syncRun) syncSMTPAuth(ctx context.Context) {
 	case outcome.KindOf(err) == outcome.NotReady:
 		r.result.SMTPAuth = tenant.SMTPAuthPendingPart()
 	default:
-		r.result.SMTPAuth = Part{Status: tenant.PartFailed, Message: "authenticated SMTP could not be enabled: " + fault.ErrorOf(err).Detail}
+		r.result.SMTPAuth = Part{Status: tenant.PartFailed, Message: "authenticated SMTP could not be checked or enabled: " + fault.ErrorOf(err).Detail}
 	}
 }
 
@@ -105,7 +105,7 @@ func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
 	case err == nil:
 		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthEnabled, observation.HeldUntil(observedAt)
 	case errors.Is(err, fault.SMTPAuthNotEnabled):
-		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.HeldUntil(observedAt) // later than the time of any stored state, which it must replace
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.HeldUntil(observedAt) // so that it replaces a stored state that is held until a later time
 		return nil
 	}
 	return err

@@ -113,9 +113,9 @@ func (s *Service) originOfLink(ctx context.Context, stateHash [32]byte) (Origin,
 	return Origin{DisplayName: settings.DisplayName, SupportURL: settings.SupportURL, ReturnURL: session.ReturnTo(s.Now())}, nil
 }
 
-// recordDecline returns err. If err is a refusal, recordDecline first marks the session of the flow
-// as declined. Other errors, such as an outage of the platform or the store, do not change the
-// session.
+// recordDecline returns err, joined with the store's error if storing fails. If err is a refusal,
+// recordDecline first marks the session of the flow as declined. Other errors, such as an outage of
+// the platform or the store, do not change the session.
 func (s *Service) recordDecline(ctx context.Context, flow ports.ConnectFlow, err error) error {
 	if err == nil {
 		return nil

@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// deleteLimit is the timeout of a deletion.
+	// deleteLimit is the timeout of Delete, of Withdraw, and of RemoveAllRules for each tenant.
 	deleteLimit = 50 * time.Second
-	// pauseLease is how long a deletion pauses enforcement for the tenant.
+	// pauseLease is the longest time for which Delete and Withdraw pause enforcement for the
+	// tenant.
 	pauseLease = time.Minute
 )
 
@@ -25,10 +26,10 @@ type DeleteResult struct {
 	RuleRemoval
 }
 
-// Delete removes the tenant and all its data, including its provisioning jobs, from the service. It
-// first removes the managed transport rules at the platform. Otherwise a rule would keep blocking
-// mailboxes after the service has deleted their limits. If the removal fails, Delete deletes the
-// tenant anyway, and the result names the remaining rules. Delete changes nothing else at the
+// Delete removes the tenant from the service, with its domains, mailboxes, limits and provisioning
+// jobs. It first removes the managed transport rules at the platform. Otherwise a rule would keep
+// blocking mailboxes after the service has deleted their limits. If rules may remain, Delete
+// deletes the tenant anyway, and the result names these rules. Delete changes nothing else at the
 // platform. It fails with tenant_not_found.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID, encoder ports.AnswerEncoder[DeleteResult]) (DeleteResult, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
@@ -37,21 +38,21 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	}
 	ctx, cancel := reconcile.Detach(ctx, deleteLimit)
 	defer cancel()
-	deleted := DeleteResult{Tenant: t}
-	if deleted.RuleRemoval, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
+	result := DeleteResult{Tenant: t}
+	if result.RuleRemoval, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
 		return DeleteResult{}, err
 	}
-	storedAnswer, err := encoder.Encode(deleted)
+	storedAnswer, err := encoder.Encode(result)
 	if err != nil {
-		s.resumeEnforcement(ctx, deleted.RuleRemoval)
+		s.resumeEnforcement(ctx, result.RuleRemoval)
 		return DeleteResult{}, err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id, storedAnswer) })
 	if err != nil {
-		s.resumeEnforcement(ctx, deleted.RuleRemoval)
+		s.resumeEnforcement(ctx, result.RuleRemoval)
 		return DeleteResult{}, err
 	}
-	return deleted, nil
+	return result, nil
 }
 
 // WithdrawResult is the result of Withdraw: the account to which the tenant was assigned, and the
@@ -65,7 +66,7 @@ type WithdrawResult struct {
 // managed transport rules, as Delete does. It fails with tenant_not_found.
 func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (WithdrawResult, error) {
 	guid := tenant.ParseGUIDOrNone(string(id))
-	owner, err := s.Assignments.Assigned(ctx, guid)
+	owner, err := s.Assignments.AccountOfManagedTenant(ctx, guid)
 	if err != nil {
 		return WithdrawResult{}, err
 	}

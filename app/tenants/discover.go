@@ -75,8 +75,8 @@ func (r *syncRun) listMailboxes(ctx context.Context) []mailbox.Platform {
 	return shared
 }
 
-// countUsers counts the licensed users. It reads them from the directory, which answers even before
-// the mail server is prepared.
+// countUsers counts the licensed user mailboxes. It reads the number from the directory, which
+// answers even before the mail server is prepared.
 func (r *syncRun) countUsers(ctx context.Context) {
 	began := r.Now()
 	err := r.call(ctx, func(ctx context.Context) error {

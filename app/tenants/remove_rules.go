@@ -22,8 +22,8 @@ const (
 	// parallelScopes is the number of rules that removeRules removes in parallel in one tenant. The
 	// mail platform delays the commands of a tenant if more of them run in parallel.
 	parallelScopes = 3
-	// closeLease is how long RemoveAllRules pauses enforcement for the tenants of an account. It
-	// exceeds the time to process all tenants that one account can have.
+	// closeLease is the longest time for which RemoveAllRules pauses enforcement for the tenants of
+	// an account. It exceeds the time to process all tenants that one account can have.
 	closeLease = time.Hour
 )
 
@@ -158,8 +158,8 @@ func (s *Service) recordUnblocks(ctx context.Context, claim ports.TenantClaim) e
 	return err
 }
 
-// resumeEnforcement ends the pause of enforcement, after the deletion of the tenant or the closing
-// of its account has failed.
+// resumeEnforcement ends the pause of enforcement, after the deletion or withdrawal of the tenant
+// or the closing of its account has failed.
 func (s *Service) resumeEnforcement(ctx context.Context, r RuleRemoval) {
 	if !r.paused {
 		return

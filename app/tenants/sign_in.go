@@ -177,7 +177,8 @@ func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) 
 	return acc, acc.CheckMayAttach(tenantCount)
 }
 
-// saveProof stores the flow without its one-time secrets, and moves it to the confirmation step.
+// saveProof stores the flow without its one-time secrets, and moves the flow to the confirmation
+// step.
 func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 	flow.SealedVerifier, flow.Nonce = nil, ""
 	if err := s.Flows.SaveFlow(ctx, flow); err != nil {
@@ -188,8 +189,8 @@ func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 }
 
 // Confirm attaches the tenant to the account and returns the tenant. If connect is false, Confirm
-// only ends the flow and returns the zero value. It fails with connect_link_invalid, no_api_plan,
-// tenant_limit_reached or tenant_held_elsewhere.
+// only ends the flow as declined and returns the zero value. It fails with connect_link_invalid,
+// no_api_plan, tenant_limit_reached or tenant_held_elsewhere.
 //
 // The flow ends before the tenant is attached. If the process crashes between these two steps, the
 // user needs a new link. If the store is unavailable, Confirm moves the flow back, and the user can

@@ -36,8 +36,8 @@ type SyncResult struct {
 	Bootstrap Part
 	SMTPAuth  Part
 	Discovery Part // Status is "completed" or "failed"
-	// MailboxError tells the user why the mailboxes could not be listed. It is empty if they were
-	// listed.
+	// MailboxError tells the user why the mailboxes could not be listed or the user mailboxes could
+	// not be counted. It is empty if both succeeded.
 	MailboxError string
 }
 
@@ -51,7 +51,7 @@ type syncRun struct {
 	result   SyncResult
 	// bootstrap is the state of the mail server. It is zero when the platform did not answer.
 	bootstrap tenant.Progress
-	// answered is true once the platform has answered any call.
+	// answered is true once a platform call has succeeded or was denied.
 	answered bool
 	// deniedAt is the start time of the last call that the platform denied.
 	deniedAt time.Time
@@ -124,7 +124,7 @@ func (r *syncRun) readProfile(ctx context.Context) error {
 	})
 }
 
-// call makes one platform call and records whether the platform answered.
+// call makes one platform call and updates answered and deniedAt.
 func (r *syncRun) call(ctx context.Context, call func(context.Context) error) error {
 	began := r.Now()
 	err := reconcile.Call(ctx, call)

@@ -55,7 +55,7 @@ type Service struct {
 	Capacity    ports.SendCapacity
 	Accounts    ports.Keys
 	// Platform is nil in an operator's command that runs without a mail platform. Of the methods
-	// that need a platform, only Withdraw, RemoveAllRules and Delete work then. They leave the
+	// that call the platform, only Withdraw, RemoveAllRules and Delete work then. They leave the
 	// managed rules in the tenant.
 	Platform   ports.MailPlatform
 	Reconciler *reconcile.Reconciler
@@ -76,9 +76,9 @@ type Service struct {
 	// platform. Pause is the time between two tries of a platform call. They default to 15 s and
 	// 1 s.
 	ConsentTimeout, Pause time.Duration
-	// PassWait is how long a deletion waits for an enforcement pass to finish. After that, the
-	// deletion revokes the lease of the pass. CallWait is how long the deletion then waits for the
-	// last platform call of that pass. They default to 5 s and 20 s.
+	// PassWait is how long a removal of managed rules waits for an enforcement pass to finish.
+	// After that, it revokes the lease of the pass. CallWait is how long it then waits for the last
+	// platform call of that pass. They default to 5 s and 20 s.
 	PassWait, CallWait time.Duration
 }
 

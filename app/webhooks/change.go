@@ -31,8 +31,8 @@ type WebhookWithSecret struct {
 	Secret secret.Text
 }
 
-// Create adds a webhook with a new secret. It fails with invalid_webhook_url or
-// webhook_limit_reached.
+// Create adds a webhook with a new secret. It fails with invalid_webhook_url,
+// webhook_limit_reached, account_not_found or account_closed.
 func (s *Service) Create(ctx context.Context, input NewWebhook, encoder ports.AnswerEncoder[WebhookWithSecret]) (WebhookWithSecret, error) {
 	if err := s.Sender.CheckURL(ctx, input.URL); err != nil {
 		return WebhookWithSecret{}, err
@@ -152,15 +152,15 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 		return TestResult{}, err
 	}
 	if !claimed {
-		busy := "other deliveries to this endpoint are in progress; test again when they have ended"
-		return TestResult{webhook.Failed, webhook.Attempt{At: now, Error: busy}}, nil
+		busyMessage := "other deliveries to this endpoint are in progress; test again when they have ended"
+		return TestResult{webhook.Failed, webhook.Attempt{At: now, Error: busyMessage}}, nil
 	}
 	// The try has its own deadline and continues if the caller closes the connection.
 	tried, err := s.Tries.Try(context.WithoutCancel(ctx), d)
 	if err != nil {
 		return TestResult{}, err
 	}
-	if tried.HasDue { // deliveries waited for the test, because a failing endpoint gets one try at a time
+	if tried.HasDue { // deliveries waited for the test, because an endpoint that is not proven gets one try at a time
 		if err := s.Queue.Wake(context.WithoutCancel(ctx), wakeup(owner, id)); err != nil {
 			return TestResult{}, err
 		}
@@ -179,8 +179,8 @@ func (s *Service) Redeliver(ctx context.Context, owner access.AccountID, id, del
 	return d, s.Queue.Wake(ctx, wakeup(owner, id))
 }
 
-// Replay sends all events after a position of the log to a webhook again. It fails with
-// webhook_not_found or cursor_expired.
+// Replay makes the worker send the events after a position of the log to a webhook again. It fails
+// with webhook_not_found, cursor_expired or invalid_request.
 func (s *Service) Replay(ctx context.Context, owner access.AccountID, id string, from ports.ReplayFrom) error {
 	return s.Webhooks.Replay(ctx, owner, id, from)
 }

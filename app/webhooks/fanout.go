@@ -16,8 +16,8 @@ import (
 const (
 	// pollInterval is how often a process checks for events that other processes have logged.
 	pollInterval = 2 * time.Second
-	// A round of the fan-out serves at most maxAccounts accounts, and at most maxEvents events of
-	// each account. Because of these limits, an account with many events does not delay the other
+	// A round of the fan-out serves at most maxAccounts accounts, and at most maxEvents events for
+	// each webhook. Because of these limits, an account with many events does not delay the other
 	// accounts.
 	maxAccounts = 200
 	maxEvents   = 100

@@ -14,18 +14,18 @@ import (
 // maxAccepted is the maximum number of webhooks in slots.accepted.
 const maxAccepted = 100_000
 
-// slots limits how many tries a process makes at the same time. A try to an endpoint that hangs
-// occupies its slot for 15 s. Endpoints with a lower webhook.Standing therefore get fewer slots.
-// slots also records how the endpoints answered, which determines their standing.
+// slots limits how many tries the worker of a process makes at the same time. A try to an endpoint
+// that hangs occupies its slot for 15 s. Endpoints with a lower webhook.Standing therefore get
+// fewer slots. slots also records how the endpoints answered, because their standing depends on it.
 type slots struct {
 	total int
 
-	mu       sync.Mutex // guards the fields below
-	idle     *sync.Cond // signalled when no slot is in use
-	used     ports.Slots
-	waiting  map[string][]*startedTry // tries that wait for the endpoint's answer, by webhook id
-	accepted map[string]bool          // ids of the webhooks whose last try was accepted
-	closed   bool
+	mu           sync.Mutex // guards the fields below
+	idle         *sync.Cond // signalled when no slot is in use
+	used         ports.Slots
+	waitingTries map[string][]*startedTry // tries that wait for the endpoint's answer, by webhook id
+	accepted     map[string]bool          // ids of the webhooks whose last try was accepted
+	closed       bool
 }
 
 // startedTry is a try in progress.
@@ -35,7 +35,7 @@ type startedTry struct {
 }
 
 func newSlots(total int) *slots {
-	s := &slots{total: total, waiting: map[string][]*startedTry{}, accepted: map[string]bool{}}
+	s := &slots{total: total, waitingTries: map[string][]*startedTry{}, accepted: map[string]bool{}}
 	s.idle = sync.NewCond(&s.mu)
 	return s
 }
@@ -61,7 +61,7 @@ func (s *slots) take(n int) (taken ports.Slots, closed bool) {
 // countSlowTries counts the tries to proven endpoints that have waited for an answer for
 // webhook.SlowAfter or longer.
 func (s *slots) countSlowTries() (n int) {
-	for _, tries := range s.waiting {
+	for _, tries := range s.waitingTries {
 		for _, t := range tries {
 			if t.standing == webhook.Proven && time.Since(t.began) >= webhook.SlowAfter {
 				n++
@@ -77,19 +77,19 @@ func (s *slots) responsiveness(webhookID string) webhook.Responsiveness {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := webhook.Responsiveness{Accepted: s.accepted[webhookID]}
-	for _, t := range s.waiting[webhookID] {
-		r.Waiting = max(r.Waiting, time.Since(t.began))
+	for _, t := range s.waitingTries[webhookID] {
+		r.OldestTry = max(r.OldestTry, time.Since(t.began))
 	}
 	return r
 }
 
-// release releases unused slots.
-func (s *slots) release(unused ports.Slots) {
+// release releases taken slots, used or not.
+func (s *slots) release(released ports.Slots) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used.Total -= unused.Total
-	s.used.Unproven -= unused.Unproven
-	s.used.Failing -= unused.Failing
+	s.used.Total -= released.Total
+	s.used.Unproven -= released.Unproven
+	s.used.Failing -= released.Failing
 	if s.used.Total == 0 {
 		s.idle.Broadcast()
 	}
@@ -100,7 +100,7 @@ func (s *slots) beginTry(webhookID string, standing webhook.Standing) *startedTr
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := &startedTry{standing: standing, began: time.Now()}
-	s.waiting[webhookID] = append(s.waiting[webhookID], t)
+	s.waitingTries[webhookID] = append(s.waitingTries[webhookID], t)
 	return t
 }
 
@@ -108,9 +108,9 @@ func (s *slots) beginTry(webhookID string, standing webhook.Standing) *startedTr
 func (s *slots) recordAnswer(webhookID string, t *startedTry, accepted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	remaining := slices.DeleteFunc(s.waiting[webhookID], func(other *startedTry) bool { return other == t })
-	if s.waiting[webhookID] = remaining; len(remaining) == 0 {
-		delete(s.waiting, webhookID)
+	remaining := slices.DeleteFunc(s.waitingTries[webhookID], func(other *startedTry) bool { return other == t })
+	if s.waitingTries[webhookID] = remaining; len(remaining) == 0 {
+		delete(s.waitingTries, webhookID)
 	}
 	if len(s.accepted) == maxAccepted {
 		clear(s.accepted) // otherwise the ids of deleted webhooks would stay forever

@@ -49,9 +49,9 @@ type Tries struct {
 	// OnTry, if set, is called for each try that was not interrupted. It is for metrics.
 	OnTry func(ctx context.Context, t TryResult)
 
-	mu      sync.Mutex // guards the fields below
-	waiting []*pendingResult
-	storing bool // a goroutine stores the waiting results
+	mu             sync.Mutex // guards the fields below
+	waitingResults []*pendingResult
+	storing        bool // a goroutine stores the waiting results
 }
 
 // TryResult is a delivery after a try.
@@ -65,7 +65,7 @@ type TryResult struct {
 	HasDue bool
 }
 
-// pendingResult is the result of a try that is waiting to be stored.
+// pendingResult is a try's result that waits to be stored.
 type pendingResult struct {
 	ports.TriedDelivery
 	saved  ports.SavedDelivery
@@ -113,7 +113,7 @@ func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(
 func (t *Tries) store(d ports.TriedDelivery) (ports.SavedDelivery, error) {
 	waiting := &pendingResult{TriedDelivery: d, stored: make(chan struct{})}
 	t.mu.Lock()
-	t.waiting = append(t.waiting, waiting)
+	t.waitingResults = append(t.waitingResults, waiting)
 	if !t.storing {
 		t.storing = true
 		panics.Go(t.storeAll, func(*panics.Error) {}) // storeBatchOf catches panics
@@ -127,8 +127,8 @@ func (t *Tries) store(d ports.TriedDelivery) (ports.SavedDelivery, error) {
 func (t *Tries) storeAll() {
 	for {
 		t.mu.Lock()
-		batch := t.waiting[:min(len(t.waiting), storeBatch)]
-		t.waiting = t.waiting[len(batch):]
+		batch := t.waitingResults[:min(len(t.waitingResults), storeBatch)]
+		t.waitingResults = t.waitingResults[len(batch):]
 		t.storing = len(batch) > 0
 		t.mu.Unlock()
 		if len(batch) == 0 {

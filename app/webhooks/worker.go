@@ -35,7 +35,7 @@ const (
 	claimBatch   = 50
 	claimBatches = 4
 	// roundPause is the shortest time between two rounds of the fan-out or of the claims.
-	// Deliveries that become due in this time are claimed in one transaction.
+	// Deliveries that become due in this time are claimed in one round.
 	roundPause = 25 * time.Millisecond
 	// batchLimit is the timeout of the transaction of one batch.
 	batchLimit = 15 * time.Second
@@ -54,8 +54,8 @@ type Options struct {
 	Logged <-chan struct{}
 	Now    func() time.Time
 	Log    *slog.Logger
-	// Slots is the maximum number of deliveries that the process sends at the same time. It
-	// defaults to 1,024. Endpoints that are unproven or failing get only some of the slots, see
+	// Slots is the maximum number of deliveries that the worker sends at the same time. It defaults
+	// to 1,024. Endpoints that are unproven or failing get only some of the slots, see
 	// webhook.Standing.
 	Slots int
 	// Retention is how long deliveries are kept; 0 keeps them forever.

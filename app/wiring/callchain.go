@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// callChain has the interceptors that all calls to a provider share.
+// callChain has the measurement and the circuit breaker that all calls to a provider share.
 type callChain struct {
 	measure  wire.Interceptor
 	circuits *breaker.Breaker
@@ -67,7 +67,7 @@ type providerOptions struct {
 	counters      ports.Limiter       // counts calls against the providers' budgets
 	fingerprinter ports.Fingerprinter // names credentials in budgets and circuits
 	log           *slog.Logger
-	secrets       map[string]map[string]secret.Text // credentials of the sandbox, by provider and field
+	secrets       map[string]map[string]secret.Text // credentials of the sandbox, by provider and field; may be nil
 	nameServers   func(provider string) []string    // the name servers of the sandbox; may be nil
 }
 

@@ -41,21 +41,21 @@ var kindTitles = map[wire.Kind]string{
 }
 
 // OperatorConnection returns the operator's part of a provider's connection. It returns
-// service_unavailable when a required setting is missing or a credential file cannot be read. It
-// returns an error of Describe unchanged.
+// service_unavailable when a required setting is missing, when a credential file cannot be read, or
+// when the mail platform has none of its secrets. It returns an error of Describe unchanged.
 func (c Connections) OperatorConnection(ctx context.Context, provider string) (wire.Connection, error) {
 	description, err := c.Describe(ctx, provider)
 	if err != nil {
 		return wire.Connection{}, err
 	}
-	missing := fault.ServiceUnavailable.RetryIn(missingSettingRetry, "%s is not configured", kindTitles[description.Kind])
+	missing := fault.ServiceUnavailable.RetryIn(unusableProviderRetry, "%s is not configured", kindTitles[description.Kind])
 	configured, fields := c.Settings[provider], description.FieldsOf(wire.OfOperator)
 	connection := wire.Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
 	for _, field := range fields {
 		if field.Secret {
 			text, err := c.Files.read(ctx, provider, field.Name+"_file", configured[field.Name+"_file"])
 			if err != nil {
-				return wire.Connection{}, fault.ServiceUnavailable.RetryIn(missingSettingRetry, "%s is not configured: a credential file cannot be read", kindTitles[description.Kind])
+				return wire.Connection{}, fault.ServiceUnavailable.RetryIn(unusableProviderRetry, "%s is not configured: a credential file cannot be read", kindTitles[description.Kind])
 			}
 			if text.Empty() {
 				text = c.secrets[provider][field.Name]

@@ -24,9 +24,9 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// CredentialFiles reads credential files. It reads a file again for each call, so that a
-// replaced file takes effect at once. When a file that was valid becomes invalid, its last valid
-// content stays in use.
+// CredentialFiles reads credential files. It reads a file again for each call of a provider, so
+// that a replaced file takes effect at once. When a file that was valid becomes invalid, its last
+// valid content stays in use.
 type CredentialFiles struct {
 	log *slog.Logger
 
@@ -93,7 +93,7 @@ func (f *CredentialFiles) addFailures(ctx context.Context, n int64, provider, se
 	if f.failures == nil {
 		var err error
 		f.failures, err = otel.Meter(meterName).Int64Counter("tenantry.credential.reload.failures",
-			metric.WithDescription("Credential files that changed and cannot be used, by provider and setting."))
+			metric.WithDescription("How often a credential file changed and could not be used, by provider and setting."))
 		if err != nil {
 			return
 		}
@@ -155,9 +155,9 @@ func serverCertificateExpiry(c settings.Config) (expiry time.Time, ok bool) {
 	return expiry, !expiry.IsZero()
 }
 
-// CertificateExpiry returns the time at which a certificate expires and, if it is unusable at now,
-// the problem. chain and key are PEM. The time is zero when the pair cannot be read or is not valid
-// yet. An expired certificate has both a time and a problem.
+// CertificateExpiry returns the time at which a certificate expires. If the certificate cannot be
+// used at now, it also returns the problem. chain and key are PEM. The time is zero when the pair
+// cannot be read or is not valid yet. An expired certificate has both a time and a problem.
 func CertificateExpiry(chain, key []byte, now time.Time) (expiry time.Time, problem string) {
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {

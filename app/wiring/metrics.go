@@ -30,8 +30,8 @@ const meterName = "github.com/tenantry/tenantry/app/tenantry"
 const DatabaseTimeout = 2 * time.Second
 
 // pingCacheTTL is how long the result of a database ping is reused. Concurrent checks wait for one
-// ping. If each check made its own ping, the second check would exceed its deadline while the
-// database hangs, and its caller would consider the service down.
+// ping. If they pinged one after the other while the database hangs, a later check would exceed the
+// deadline of its caller. The caller would then consider the service down.
 const pingCacheTTL = time.Second
 
 // databaseHealth checks whether the database answers. Checks within pingCacheTTL share the result
@@ -60,7 +60,8 @@ func (h *databaseHealth) Check(ctx context.Context) error {
 }
 
 // processMetrics has the gauges and counters that are read from the state of this process at each
-// scrape. All other counters and all histograms are recorded where the events happen.
+// scrape. Other counters and all histograms are recorded where the events happen. storedGauges has
+// the gauges of stored data.
 type processMetrics struct {
 	service *Service
 	config  settings.Config
@@ -91,14 +92,14 @@ func (s *Service) registerProcessMetrics(c settings.Config) error {
 	m.buildInfo = gauge("tenantry.build.info", "Always 1. The labels are the version, the commit and the Go version.")
 	m.databaseUp = gauge("tenantry.database.up", "1 while the database answers.")
 	m.circuits = gauge("tenantry.circuits", "Circuits by provider, fault domain and state.")
-	m.pluginState = gauge("tenantry.plugin.state", "1 for the current state of a plugin, 0 for its other states.")
+	m.pluginState = gauge("tenantry.plugin.state", "1 for the current state of a plugin, 0 for all other states.")
 	m.credentialExpiry = gauge("tenantry.credential.expiry.timestamp.seconds", "Expiry of the operator's credential at a provider, or of the service's own TLS certificate, in Unix seconds.")
-	m.pluginRestarts = counter("tenantry.plugin.restarts", "Plugin processes that replaced a process that ended.")
+	m.pluginRestarts = counter("tenantry.plugin.restarts", "Processes of plugins that were started after an earlier process of the plugin.")
 	m.pluginHangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
 	m.limiterFallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, because its Redis does not answer.")
 	m.limiterFallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis of the rate limits became unavailable.")
 	m.connections = gauge("tenantry.connections", "Open connections of the API listener.")
-	m.closedConnections = counter("tenantry.connections.closed", "Connections of the API listener that were closed because of max_connections, by the limit that was reached: of one address, or of all.")
+	m.closedConnections = counter("tenantry.connections.closed", "Connections of the API listener that were closed because of max_connections. The label limit says which limit was reached: the limit of one address, or the limit of all addresses.")
 	_, err := meter.RegisterCallback(catchPanics(m.observe), m.buildInfo, m.databaseUp, m.circuits, m.pluginState, m.credentialExpiry, m.pluginRestarts, m.pluginHangs, m.limiterFallback, m.limiterFallbacks, m.connections, m.closedConnections)
 	return errors.Join(append(errs, err)...)
 }
@@ -157,8 +158,8 @@ func boolValue(b bool) float64 {
 	return 0
 }
 
-// CircuitKey groups circuits by provider, kind of fault domain and state. It does not identify
-// the tenant or the credential.
+// CircuitKey groups circuits by provider, kind of fault domain and state. It does not contain the
+// tenant or the credential of a circuit.
 type CircuitKey struct {
 	Provider, Domain string
 	State            breaker.State

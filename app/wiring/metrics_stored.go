@@ -22,11 +22,11 @@ import (
 const storedCountsTTL = 15 * time.Second
 
 // A tenant is lagging when its messages were last counted longer than lagThreshold ago. By then at
-// least two enforcement passes have failed to count the messages.
+// least two enforcement passes should have counted the messages.
 const lagThreshold = 2 * sendlimit.MaxInterval
 
-// storedGauges observes what is in the database and the queue. With PostgreSQL, all replicas
-// observe the same values.
+// storedGauges observes counts of the rows in the database and of the wake-ups in the queue. With
+// PostgreSQL, all replicas count the same rows and wake-ups.
 type storedGauges struct {
 	queue         jobQueue
 	domainChecks  ports.DomainChecks
@@ -46,7 +46,7 @@ type storedGauges struct {
 	err       error
 }
 
-// storedCounts is what storedGauges reads at one time.
+// storedCounts has the counts that storedGauges reads at one time.
 type storedCounts struct {
 	backlog  []ports.Backlog
 	domains  ports.DomainHealth
@@ -67,10 +67,10 @@ func (s *Service) registerStoredGauges(now func() time.Time, ttl time.Duration) 
 		return instrument
 	}
 	g.jobsWaiting = gauge("tenantry.jobs.waiting", "Wake-ups of jobs that no worker has claimed, by kind, including wake-ups that are not due yet. With PostgreSQL all replicas report the same value.")
-	g.jobLateness = gauge("tenantry.jobs.late.seconds", "How long the wake-up that waits longest has been due, by kind.")
-	g.verifiedDomains = gauge("tenantry.domains.verified", "Verified domains.")
-	g.driftedDomains = gauge("tenantry.domains.drifted", "Verified domains whose DNS was correct and is now incorrect, by kind.")
-	g.oldestRead = gauge("tenantry.domains.unread.seconds", "Time since the oldest last DNS read of a verified domain.")
+	g.jobLateness = gauge("tenantry.jobs.late.seconds", "For how many seconds the oldest due wake-up has been due, by kind.")
+	g.verifiedDomains = gauge("tenantry.domains.verified", "Verified domains of active accounts.")
+	g.driftedDomains = gauge("tenantry.domains.drifted", "Verified domains of active accounts whose DNS was correct and is now incorrect, by kind of drift.")
+	g.oldestRead = gauge("tenantry.domains.unread.seconds", "Seconds since the DNS of a verified domain of an active account was last read, for the domain that was read longest ago.")
 	g.enforcement, g.webhooks = newEnforcementGauges(gauge), newWebhookGauges(gauge)
 	instruments := slices.Concat(g.enforcement.instruments(), g.webhooks.instruments(), []metric.Observable{g.jobsWaiting, g.jobLateness, g.verifiedDomains, g.driftedDomains, g.oldestRead})
 	_, err := meter.RegisterCallback(catchPanics(g.observe), instruments...)
@@ -90,7 +90,7 @@ func (s *Service) jobKinds() (kinds []string) {
 	return kinds
 }
 
-// observe reports the counts. It reports nothing when the database does not answer.
+// observe reports the counts. It reports nothing when the counts cannot be read.
 func (g *storedGauges) observe(ctx context.Context, o metric.Observer) error {
 	counts, err := g.cachedCounts(ctx)
 	if err != nil {
@@ -156,9 +156,9 @@ type enforcementGauges struct {
 
 func newEnforcementGauges(gauge func(name, description string) metric.Float64ObservableGauge) enforcementGauges {
 	return enforcementGauges{
-		lateness: gauge("tenantry.enforcement.late.seconds", "How long the tenant that waits longest has been due for an enforcement pass, without a pass in progress."),
-		tenants:  gauge("tenantry.enforcement.tenants", "Tenants with an enforced send limit that tenantry can access."),
-		lagging:  gauge("tenantry.enforcement.tenants.behind", "Tenants with an enforced send limit whose messages were not counted for an hour."),
+		lateness: gauge("tenantry.enforcement.late.seconds", "For how many seconds the tenant that waits longest has been due for an enforcement pass. Tenants with a pass in progress do not count."),
+		tenants:  gauge("tenantry.enforcement.tenants", "Tenants that have an enforced send limit and that tenantry can access."),
+		lagging:  gauge("tenantry.enforcement.tenants.behind", "Tenants that have an enforced send limit, that tenantry can access, and whose messages have not been counted for an hour."),
 		blocked:  gauge("tenantry.enforcement.mailboxes.blocked", "Blocked mailboxes."),
 		stranded: gauge("tenantry.enforcement.mailboxes.stranded", "Blocked mailboxes in tenants that tenantry cannot access, so that tenantry cannot unblock them."),
 	}

@@ -12,25 +12,25 @@ import (
 
 // webhookGauges observes the webhooks of all accounts.
 type webhookGauges struct {
-	endpoints, pending, lateness metric.Float64ObservableGauge
+	webhooks, pending, lateness metric.Float64ObservableGauge
 }
 
 func newWebhookGauges(gauge func(name, description string) metric.Float64ObservableGauge) webhookGauges {
 	return webhookGauges{
-		endpoints: gauge("tenantry.webhook.endpoints", "Webhooks by state: working, failing (enabled, and the last try failed) and disabled."),
-		pending:   gauge("tenantry.webhook.deliveries.pending", "Deliveries that are not accepted yet and will be tried again."),
-		lateness:  gauge("tenantry.webhook.late.seconds", "How long the delivery that waits longest has been due, of webhooks that are not failing."),
+		webhooks: gauge("tenantry.webhook.endpoints", "Webhooks by state: working, failing (enabled, and a try has failed since the last success) and disabled."),
+		pending:  gauge("tenantry.webhook.deliveries.pending", "Deliveries to enabled webhooks of active accounts that will be tried for the first time or again."),
+		lateness: gauge("tenantry.webhook.late.seconds", "For how many seconds the oldest due delivery has been due. Deliveries to failing webhooks do not count."),
 	}
 }
 
 // instruments returns every gauge, for registration with the callback.
 func (g webhookGauges) instruments() []metric.Observable {
-	return []metric.Observable{g.endpoints, g.pending, g.lateness}
+	return []metric.Observable{g.webhooks, g.pending, g.lateness}
 }
 
 func (g webhookGauges) observe(o metric.Observer, h ports.WebhookHealth, now time.Time) {
 	for state, count := range map[string]int{"working": h.Enabled - h.Failing, "failing": h.Failing, "disabled": h.Disabled} {
-		o.ObserveFloat64(g.endpoints, float64(count), labels("state", state))
+		o.ObserveFloat64(g.webhooks, float64(count), labels("state", state))
 	}
 	o.ObserveFloat64(g.pending, float64(h.Pending))
 	lateSeconds := 0.0

@@ -24,12 +24,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// FixMigrations is the remedy for a database that lacks migrations of this release.
+// FixMigrations is the fix for a database that lacks migrations of this release.
 const FixMigrations = "run `tenantry migrate` with the same database settings"
 
 // OpenStore opens the database. It migrates an embedded database at once. A PostgreSQL database
 // is migrated by `tenantry migrate`; OpenStore fails when migrations are missing. It also fails
-// when the database is unreachable or its schema is newer than this release.
+// when the database is unreachable or its schema requires a newer release.
 //
 // now is the clock for the times of events. If it is nil, OpenStore uses time.Now.
 func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger, now func() time.Time) (*bunstore.Store, error) {
@@ -57,7 +57,7 @@ func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger, now fun
 }
 
 // RequireDatabase returns an error when the embedded database does not exist. `tenantry backup` and
-// the commands in app/operator call it before they open the database. Otherwise a command in a
+// the commands in app/operator that need the database call it first. Otherwise a command in a
 // wrong folder or with wrong settings would create an empty database and succeed.
 func RequireDatabase(c settings.Config) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
@@ -71,7 +71,7 @@ func RequireDatabase(c settings.Config) error {
 
 // checkMigrated returns an error when the database lacks migrations of this release.
 func checkMigrated(ctx context.Context, store *bunstore.Store) error {
-	pending, err := store.Pending(ctx)
+	pending, err := store.PendingMigrations(ctx)
 	if err == nil && len(pending) > 0 {
 		err = cli.WithFix(fmt.Errorf("%d migrations are missing", len(pending)), FixMigrations)
 	}
@@ -87,7 +87,7 @@ func CreateDataFolder(c settings.Config) error {
 	return os.MkdirAll(c.DataDir, 0o700)
 }
 
-// DatabaseError wraps an error of opening or migrating a database, and adds the remedy if one is
+// DatabaseError wraps an error of opening or migrating a database, and adds the fix if one is
 // known.
 func DatabaseError(err error) error {
 	err = fmt.Errorf("database: %w", err)
@@ -112,7 +112,7 @@ func MigrateNow(ctx context.Context, c settings.Config, log *slog.Logger) ([]str
 	if err != nil {
 		return nil, DatabaseError(err)
 	}
-	storeMigrations, err := store.Pending(ctx)
+	storeMigrations, err := store.PendingMigrations(ctx)
 	if err == nil {
 		err = store.Migrate(ctx)
 	}
@@ -140,8 +140,8 @@ func PluginLimits(c settings.Config) wire.Limits {
 	return wire.Limits{Memory: uint64(c.PluginMemoryMiB) << 20, Processes: uint64(c.PluginProcesses), OpenFiles: uint64(c.PluginOpenFiles)}
 }
 
-// CatalogFix returns the remedy for a plugin folder whose catalog could not be opened because
-// of err.
+// CatalogFix returns the fix for the plugin folder dir, whose catalog could not be opened
+// because of err.
 func CatalogFix(dir string, err error) string {
 	add := "tenantry plugin add FILE…"
 	if dir != "" {
@@ -176,7 +176,7 @@ func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, c
 	return sealer, nil
 }
 
-// KeysetError wraps an error of creating, reading or rotating a keyset file, and adds the remedy.
+// KeysetError wraps an error of creating, reading or rotating a keyset file, and adds the fix.
 func KeysetError(file string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -192,10 +192,10 @@ func KeysetError(file string, err error) error {
 	}
 }
 
-// RecordAction writes an audit event about an action outside the database, for example the addition
-// of a plugin. It does nothing when the embedded database does not exist, or when the database has
-// no audit table yet. details must not contain secrets. If the event cannot be written, the error
-// says that the action was done but not recorded.
+// RecordAction writes an audit event about an action that was not recorded in a transaction, for
+// example the addition of a plugin. It does nothing when the embedded database does not exist, or
+// when the database has no audit table yet. details must not contain secrets. If the event cannot
+// be written, the error says that the action was done but not recorded.
 func RecordAction(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -208,7 +208,7 @@ func RecordAction(ctx context.Context, c settings.Config, action audit.Action, d
 	if err != nil {
 		return unrecordedError(action, err)
 	}
-	hasAuditTable, err := store.KeepsAudit(ctx)
+	hasAuditTable, err := store.HasAuditTable(ctx)
 	if err == nil && hasAuditTable {
 		err = store.RecordAction(ctx, action, details)
 	}
@@ -219,5 +219,5 @@ func RecordAction(ctx context.Context, c settings.Config, action audit.Action, d
 }
 
 func unrecordedError(action audit.Action, err error) error {
-	return cli.WithFix(fmt.Errorf("%s is done, but could not be recorded: %w", action, err), "check the database settings; do not repeat the action")
+	return cli.WithFix(fmt.Errorf("the action %s is done, but could not be recorded: %w", action, err), "check the database settings; do not repeat the action")
 }

@@ -34,7 +34,7 @@ func TestRecordActionDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	must(t, err)
 	defer func() { _ = store.Close() }()
 	recordAction()
-	if hasTable, err := store.KeepsAudit(t.Context()); err != nil || hasTable {
+	if hasTable, err := store.HasAuditTable(t.Context()); err != nil || hasTable {
 		t.Fatalf("the database was migrated: %v, %v", hasTable, err)
 	}
 	must(t, store.Migrate(t.Context()))

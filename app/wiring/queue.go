@@ -46,9 +46,9 @@ const (
 	domainSweepEvery = 5 * time.Minute
 
 	// EnforceSweepEvery is the interval of the sweep that wakes tenants whose messages are due to
-	// be counted. The sandbox has the same interval. The users of the sandbox trigger enforcement
-	// through the control interface. A more frequent sweep would often enforce the limits before a
-	// user does.
+	// be counted. The sandbox uses the same interval. With a shorter interval the sweep would often
+	// enforce the limits before a user of the sandbox triggers enforcement through the control
+	// interface.
 	EnforceSweepEvery = time.Minute
 
 	// sessionSweepEvery is the interval of the sweep that ends expired sign-in sessions. A request
@@ -86,9 +86,9 @@ type jobQueue interface {
 	Close(ctx context.Context) error
 }
 
-// OpenQueue returns the queue that fits the database: River for PostgreSQL, an in-memory queue
-// for the embedded database. It fails when PostgreSQL is unreachable or the queue's tables are
-// not migrated.
+// OpenQueue returns the queue that fits the database: the library River for PostgreSQL, a queue in
+// memory for the embedded database. It fails when PostgreSQL is unreachable or the queue's tables
+// are not migrated.
 func OpenQueue(ctx context.Context, c settings.Config, log *slog.Logger) (jobQueue, error) {
 	o := queue.Options{Log: log}
 	if strings.HasPrefix(c.DatabaseURL, "sqlite:") {
@@ -148,10 +148,10 @@ func (s *Service) QueueWork() ports.Work {
 	}
 }
 
-// WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks,
-// expired sessions and deliveries. It also deletes old events, audit entries and deliveries. The
-// sandbox calls WakeDueJobs after its clock was moved, so that due jobs do not wait for the
-// periodic sweeps.
+// WakeDueJobs wakes jobs that are due by the service's clock: provisioning jobs, domain checks, the
+// jobs of expired sessions, and deliveries. It also deletes old events, audit entries and
+// deliveries. The sandbox calls WakeDueJobs after its clock was moved, so that due jobs do not wait
+// for the periodic sweeps.
 func (s *Service) WakeDueJobs(ctx context.Context) error {
 	return errors.Join(
 		s.dnsWorker.Sweep(jobSweepEvery).Do(ctx),
@@ -206,8 +206,8 @@ func (s *Service) StopQueue(ctx context.Context) error {
 }
 
 // FinishInterrupted releases the leases that a previous process left in an embedded database, so
-// that interrupted writes can run again at once. On PostgreSQL it does nothing: other processes
-// may hold the leases, and abandoned leases expire.
+// that interrupted writes can run again at once. On PostgreSQL it does nothing, because other
+// processes may hold the leases. Abandoned leases expire there.
 func (s *Service) FinishInterrupted(ctx context.Context, databaseURL string) error {
 	if !strings.HasPrefix(databaseURL, "sqlite:") {
 		return nil
@@ -274,8 +274,9 @@ func (s *Service) InitEnforcer(o Overrides) error {
 	return nil
 }
 
-// EnforceNow runs one enforcement pass over each tenant. It only logs failures of the mail
-// platform, because the next pass tries again. It returns all other errors.
+// EnforceNow runs one enforcement pass over each tenant. If an error contains a failure of the mail
+// platform, EnforceNow only logs the error, because the next pass tries again. It returns all other
+// errors.
 func (s *Service) EnforceNow(ctx context.Context) error {
 	err := s.Enforcer.RunAll(ctx)
 	if outcome.KindOf(err) != 0 {

@@ -26,7 +26,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Fields of the credential of every sending platform.
+// Names of fields in the credentials of sending platforms.
 const (
 	apiKeyField    = "api_key"
 	workspaceField = "workspace_id"
@@ -130,8 +130,8 @@ func (p *sendingPlatforms) authHosts(description wire.Description) []string {
 	return strings.FieldsFunc(p.operatorValue(description, description.Fields[i]), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 
-// operatorValue returns the operator's value of a field, or the field's default. For a secret it
-// returns the path of the secret's file, or "the sandbox" if the sandbox set the secret.
+// operatorValue returns the operator's value of a field, or the field's default. For a secret field
+// it returns the path of the secret's file, or "the sandbox" if the sandbox set the secret.
 func (p *sendingPlatforms) operatorValue(description wire.Description, f wire.Field) string {
 	values := p.operator.Settings[description.Name]
 	if !f.Secret {
@@ -163,8 +163,9 @@ func (p *sendingPlatforms) Capabilities(ctx context.Context, provider string, ac
 	}
 }
 
-// hasField reports whether a field that a capability needs is set. The account sets account fields,
-// and the operator sets all other fields. The operator's value "false" counts as not set.
+// hasField reports whether a field that a capability needs is set. accountFields are the account
+// fields that are set. The operator sets all other fields. The operator's value "false" counts as
+// not set.
 func (p *sendingPlatforms) hasField(description wire.Description, field string, accountFields []string) bool {
 	i := slices.IndexFunc(description.Fields, func(f wire.Field) bool { return f.Name == field })
 	switch {
@@ -233,7 +234,7 @@ func (p *sendingPlatforms) ParseCredential(ctx context.Context, provider string,
 	}
 	description, err := p.describe(ctx, provider)
 	if err != nil {
-		return secret.Credential{}, fault.ServiceUnavailable.RetryIn(missingSettingRetry, "%s does not run", kindTitles[wire.KindSending])
+		return secret.Credential{}, fault.ServiceUnavailable.RetryIn(unusableProviderRetry, "%s does not run", kindTitles[wire.KindSending])
 	}
 	return parseCredential(description, text)
 }

@@ -8,11 +8,12 @@
 //
 //   - Service holds the assembled parts. The server, the sandbox and some operator commands use
 //     it.
-//   - Overrides replaces the clock, the credentials and the intervals, for the sandbox.
+//   - Overrides replaces parts of the service for the sandbox, such as the clock.
 //   - Connections builds the operator's part of a provider connection from the settings and the
 //     credential files.
 //   - DNSProviders and sendingPlatforms return, for a provider's name, the port that calls the
-//     provider's plugin. Every call passes a callChain: measurement, circuit breaker, budget.
+//     provider's plugin. Every call passes a callChain: the measurement, and the circuit breaker
+//     with the budgets.
 //
 // The files:
 //
@@ -25,8 +26,8 @@
 //   - callchain.go: the call chain. budgets.go: how many calls a provider allows.
 //   - dnsproviders.go: the ports of the DNS providers. sendingplatforms.go: the ports of the
 //     sending platforms.
-//   - metrics.go: the gauges of this process. metrics_stored.go and metrics_webhooks.go: gauges
-//     that are counted in the database.
+//   - metrics.go: the gauges and counters of this process. metrics_stored.go and
+//     metrics_webhooks.go: gauges that are counted in the database.
 //
 // Start with Assemble.
 package wiring
@@ -80,15 +81,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// missingSettingRetry is the Retry-After of an answer that says that a provider is not configured
+// unusableProviderRetry is the Retry-After of an answer that says that a provider is not configured
 // or does not run.
-const missingSettingRetry = time.Minute
+const unusableProviderRetry = time.Minute
 
 // databaseOpenTimeout bounds how long a start or a command waits for a database server.
 const databaseOpenTimeout = 45 * time.Second
 
-// describeTimeout bounds how long the start of the service waits for the plugins of the configured
-// providers.
+// describeTimeout bounds how long a step of the service's start waits for the descriptions of
+// plugins.
 const describeTimeout = 30 * time.Second
 
 // telemetryFlushTimeout bounds the export of the last spans when the service closes.
@@ -106,10 +107,11 @@ type Overrides struct {
 	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
 	// storedCountsTTL.
 	CountsTTL time.Duration
-	// OwnProviders are the provider settings that the operator set. If OwnProviders is nil,
-	// Config.Providers is used. The sandbox sets OwnProviders, because it adds its own settings to
-	// Config.Providers. Assemble fails if one of the settings in OwnProviders is unknown.
-	OwnProviders map[string]map[string]string
+	// OperatorSettings are the settings that the operator set, by provider and name. If
+	// OperatorSettings is nil, Config.Providers is used. The sandbox sets OperatorSettings, because
+	// it adds settings to Config.Providers. Assemble fails if one of the settings in
+	// OperatorSettings is unknown.
+	OperatorSettings map[string]map[string]string
 	// NameServers returns the name servers that a DNS provider has in a sandbox, in addition to
 	// those that its plugin describes. The service uses them to detect the provider of a zone.
 	// NameServers may be nil.
@@ -130,7 +132,7 @@ type Service struct {
 	Host             *pluginhost.Host
 	MailPlatform     string // the name of the mail platform's plugin
 	mailCircuits     *breaker.Breaker
-	mailSetting      func(name string) string // a setting of the mail platform
+	mailSetting      func(name string) string // returns a setting of the mail platform
 	facts            *platformFacts
 	mailConnection   func(context.Context) (wire.Connection, error)
 	Platform         ports.MailPlatform
@@ -171,14 +173,16 @@ type Service struct {
 	APIConnections        *httpapi.ConnectionLimit
 	trustedProxies        []netip.Prefix
 	DrainTime, DrainDelay time.Duration
-	// Draining is set when a stop was requested.
+	// Draining is true after a stop was requested.
 	Draining atomic.Bool
 }
 
 // Assemble opens the adapters and builds the use cases, in the order of their dependencies.
 // publicURL is the URL at which browsers reach the service. Assemble fails when a setting is
-// invalid or when the database, the queue, Redis, the plugin folder or the keyset cannot be opened.
-// Before Assemble returns an error, it closes the adapters that it opened.
+// invalid or when the database, the queue, the plugin folder or the keyset cannot be opened. It
+// also fails when telemetry cannot be started or a metric cannot be registered. Before Assemble
+// returns an error, it closes the database, the queue, the limiter and the plugin host, if it
+// opened them.
 func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicURL string, o Overrides) (*Service, error) {
 	tuneGC()
 	if o.Now == nil {
@@ -208,14 +212,14 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if s.Host, err = openHost(c, s.limiter, log); err != nil {
 		return nil, errors.Join(err, s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
 	}
-	ownProviders := c.Providers
-	if o.OwnProviders != nil {
-		ownProviders = o.OwnProviders
+	operatorSettings := c.Providers
+	if o.OperatorSettings != nil {
+		operatorSettings = o.OperatorSettings
 	}
-	if err := s.checkProviderSettings(ctx, ownProviders); err != nil {
+	if err := s.checkProviderSettings(ctx, operatorSettings); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
-	// The keyset is opened after the other adapters, because a failed start must not leave a new
+	// The keyset is opened after the adapters above, so that a start that fails there leaves no new
 	// keyset behind.
 	sealer, err := OpenKeyset(ctx, c, s.Store, secrets.CreateMissing)
 	if err != nil {

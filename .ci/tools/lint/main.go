@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command lint is `go vet` with more analyzers. They find dropped errors, bodies and rows that are
-// not closed, requests without a context, and unused assignments and identifiers. It is run by `go
-// vet`:
+// not closed, requests without a context, and unused assignments and identifiers. `go vet` runs the
+// command:
 //
 //	go vet -vettool=bin/lint ./...
 //
@@ -33,23 +33,23 @@ import (
 )
 
 func main() {
-	// The analyzers in product skip test code, because it calls only servers that it has started,
-	// and its files are deleted when the tests end.
-	product := []*analysis.Analyzer{bodyclose.Analyzer, errcheck.Analyzer, errorlint.NewAnalyzer(), noctx.Analyzer}
+	// The analyzers in exceptTests and scannererr skip test code, because it calls only servers
+	// that it has started, and its files are deleted when the tests end.
+	exceptTests := []*analysis.Analyzer{bodyclose.Analyzer, errcheck.Analyzer, errorlint.NewAnalyzer(), noctx.Analyzer}
 	everywhere := []*analysis.Analyzer{ineffassign.Analyzer, nilerr.Analyzer, rowserr.NewAnalyzer(), sqlclose.NewAnalyzer(), unusedIdentifiers}
-	for _, a := range append(product, scannererr.Analyzer) { // scannererr is already in vet.Suite
+	for _, a := range append(exceptTests, scannererr.Analyzer) { // scannererr is already in vet.Suite
 		filter(a, func(file string) bool { return !testCode.MatchString(file) })
 	}
 	for _, a := range everywhere {
 		filter(a, func(string) bool { return true })
 	}
-	unitchecker.Main(slices.Concat(vet.Suite, product, everywhere)...)
+	unitchecker.Main(slices.Concat(vet.Suite, exceptTests, everywhere)...)
 }
 
 var testCode = regexp.MustCompile(`_test\.go$|/testdata/|/adapters/testserver/|/ports/contract/`)
 
-// filter drops findings in generated files, in files for which accepted returns false, and in lines
-// whose comment suppresses the analyzer.
+// filter changes an analyzer, so that it drops findings in generated files and in files for which
+// accepted returns false. It also drops the findings that a `//lint:ignore` comment suppresses.
 func filter(a *analysis.Analyzer, accepted func(file string) bool) {
 	run := a.Run
 	a.Run = func(pass *analysis.Pass) (any, error) {

@@ -4,7 +4,8 @@
 // the same database as the service, and does nothing else. A GET runs the statements of the tenant
 // list. A PATCH runs as many commits as a write of the service.
 //
-// Its arguments are the database URL and the Redis URL, or "". It prints its address.
+// Its arguments are the database URL and the Redis URL. The Redis URL may be empty. It prints its
+// address.
 package main
 
 import (
@@ -85,7 +86,8 @@ func open(url string) (*sql.DB, error) {
 	return db, err
 }
 
-// counter returns a function that counts a request in Redis. Without a URL it does nothing.
+// counter returns a function that counts a request in Redis. If url is empty, the function does
+// nothing.
 func counter(url string) func(r *http.Request) error {
 	if url == "" {
 		return func(*http.Request) error { return nil }
@@ -101,7 +103,8 @@ func counter(url string) func(r *http.Request) error {
 	}
 }
 
-// handler answers each request with the same number of round trips as the service.
+// handler returns a handler that answers each request with the same number of round trips as the
+// service.
 func handler(db *sql.DB, count func(r *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var tenants []tenant

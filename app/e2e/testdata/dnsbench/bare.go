@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// barePlan sends the DNS queries of plan and ignores the answers.
+// barePlan sends the DNS queries of plan. Of the answers it checks only the response code.
 func barePlan(ctx context.Context, in input) (figures, error) {
 	seconds, err := forEachDomain(in.Domains, planners, func(_ int, w domainOffer) error {
 		d := w.Domain + "."
@@ -49,7 +49,8 @@ func barePlan(ctx context.Context, in input) (figures, error) {
 	return figures{Seconds: seconds}, err
 }
 
-// query sends one DNS query with EDNS.
+// query sends one DNS query with EDNS. It fails for a response code other than NOERROR and
+// NXDOMAIN.
 func query(ctx context.Context, server, name string, queryType uint16, recursive bool) error {
 	m := new(wire.Msg).SetQuestion(name, queryType)
 	m.RecursionDesired = recursive
@@ -75,7 +76,7 @@ func bareApply(ctx context.Context, in input) (figures, error) {
 		}
 		now, err := callAPI(ctx, in, http.MethodGet, zone, nil)
 		if err == nil && !bytes.Contains(now, []byte("selector2._domainkey")) {
-			err = fmt.Errorf("not written: %s", now)
+			err = fmt.Errorf("the zone has no record selector2._domainkey after the write: %s", now)
 		}
 		return err
 	})

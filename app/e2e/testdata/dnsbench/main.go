@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command dnsbench plans and writes many zones for a benchmark: with tenantry's packages, or with a
-// bare client that sends the same DNS queries and API calls.
+// Command dnsbench plans or writes the DNS records of many domains for a benchmark: with tenantry's
+// packages, or with a bare client that sends the same DNS queries and API calls.
 //
-// Its arguments are a mode and the path of an input file. It prints figures as JSON.
+// Its arguments are a mode (plan, apply, bare-plan or bare-apply) and the path of an input file. It
+// prints figures as JSON.
 package main
 
 import (
@@ -20,11 +21,11 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// input is the content of the input file: the servers and the wanted records.
+// input is the content of the input file: the servers, the plugins and the wanted records.
 type input struct {
-	Resolver string
-	Port     int
-	API, Key string
+	Resolver string // the address of the recursive resolver
+	Port     int    // of the authoritative servers
+	API, Key string // the URL of the DNS provider's API and the API key
 	Plugins  string // the folder with the plugin catalog
 	Domains  []domainOffer
 }
@@ -62,7 +63,7 @@ func run(mode, file string) error {
 		"plan": plan, "apply": apply, "bare-plan": barePlan, "bare-apply": bareApply,
 	}[mode]
 	if work == nil {
-		return errors.New("no such mode")
+		return fmt.Errorf("there is no mode %q", mode)
 	}
 	f, err := work(context.Background(), in)
 	if err != nil {

@@ -37,7 +37,7 @@ func planAll(ctx context.Context, in input) ([]dns.ZoneRead, figures, error) {
 			return err
 		}
 		if p := dns.NewPlan(w.Offer, zoneReads[i], nil); !p.SafeToApply() || len(p.Changes) != 6 {
-			return fmt.Errorf("planned %d changes, safe: %v %s", len(p.Changes), p.SafeToApply(), p.Reason)
+			return fmt.Errorf("the plan has %d changes, want 6; safe to apply: %v, reason: %s", len(p.Changes), p.SafeToApply(), p.Reason)
 		}
 		return nil
 	})
@@ -66,7 +66,7 @@ func apply(ctx context.Context, in input) (figures, error) {
 	return figures{Seconds: seconds, PluginMB: pluginPeak()}, err
 }
 
-// write applies the plan of one domain.
+// write applies the plan of one domain, if the plan from the provider's records is the same.
 func write(ctx context.Context, provider ports.DNSProvider, w domainOffer, zoneRead dns.ZoneRead) error {
 	p := dns.NewPlan(w.Offer, zoneRead, nil)
 	zone, err := provider.Zone(ctx, p.Zone)
@@ -82,12 +82,13 @@ func write(ctx context.Context, provider ports.DNSProvider, w domainOffer, zoneR
 	}
 	applied, err := provider.Apply(ctx, zone, p.Changes)
 	if err == nil && len(applied) != len(p.Changes) {
-		err = fmt.Errorf("%d sets were made", len(applied))
+		err = fmt.Errorf("the provider applied %d of %d changes", len(applied), len(p.Changes))
 	}
 	return err
 }
 
-// pluginPeak returns the peak memory of the plugin, which is the only child process.
+// pluginPeak returns the peak memory of the plugin in megabytes. The plugin is the only child
+// process.
 func pluginPeak() (peak float64) {
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, list := range lists {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command rogue is a sending platform without the SDK that misbehaves when a credential is tested.
-// The name of its file selects how:
+// Command rogue is a plugin of a sending platform that does not use the SDK. It misbehaves when a
+// credential is tested. The name of its file selects how:
 //
 //   - sending-hangs does not answer.
 //   - sending-giant answers with 100 MB.
 //   - sending-mistyped answers with a message of a different type.
-//   - sending-exits exits.
+//   - sending-exits ends its process.
 //   - sending-forks starts processes, and exits with their number.
-//   - sending-opens opens files until it fails.
+//   - sending-opens opens files until it can open no more, and returns their number.
 //   - sending-tells prints the credential, and returns an error that contains it.
 package main
 
@@ -34,6 +34,7 @@ const (
 	forkCount  = 50
 )
 
+// name is the name of the plugin. It selects the misbehavior.
 var name = strings.TrimPrefix(filepath.Base(os.Args[0]), "sending-")
 
 func main() {
@@ -49,7 +50,8 @@ type services struct {
 	proto.UnimplementedPluginServer
 }
 
-// GRPCServer registers the one method that the test calls. Its handler can answer with any message.
+// GRPCServer registers the service Plugin and, of the service SendingPlatform, only the method
+// Check. The handler of Check can answer with any message.
 func (s services) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error {
 	proto.RegisterPluginServer(server, s)
 	server.RegisterService(&grpc.ServiceDesc{
@@ -75,7 +77,7 @@ func (services) Describe(context.Context, *proto.DescribeRequest) (*proto.Descri
 	}}, nil
 }
 
-// check answers the method Check as the name of the file selects.
+// check answers the method Check with the misbehavior that name selects.
 func check(ctx context.Context, key string) (any, error) {
 	switch name {
 	case "hangs":
@@ -102,10 +104,10 @@ func check(ctx context.Context, key string) (any, error) {
 	return &proto.SendingReach{}, ctx.Err()
 }
 
-// leaked are files that stay open.
+// leaked has the files that openFiles opened. They stay open.
 var leaked []*os.File
 
-// openFiles opens files until that fails, and returns their number.
+// openFiles opens files until it can open no more, and returns their number.
 func openFiles() int {
 	for {
 		f, err := os.Open(os.DevNull)
