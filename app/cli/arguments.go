@@ -134,6 +134,9 @@ func RequireFlags(cmd *cobra.Command, names ...string) {
 	}
 }
 
+// maxSecret is the maximum size in bytes of a secret that ReadSecret reads.
+const maxSecret = 64 << 10
+
 // ReadSecret reads a secret from the named file, or from standard input when name is "-". It
 // removes the white space around the secret. When name is empty, it returns an empty secret. kind
 // is the name of the secret in error messages, such as "passphrase".
@@ -144,12 +147,15 @@ func ReadSecret(cmd *cobra.Command, name, kind string) (secret.Text, error) {
 	var raw []byte
 	var err error
 	if name == "-" {
-		raw, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), 1<<16))
+		raw, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxSecret+1))
 	} else {
 		raw, err = os.ReadFile(name)
 	}
 	if err != nil {
 		return secret.Text{}, WithFix(fmt.Errorf("read %s: %w", kind, err), "--credential-file must name a file with the "+kind+", or be - for standard input")
+	}
+	if len(raw) > maxSecret {
+		return secret.Text{}, WithFix(fmt.Errorf("the %s is longer than %d bytes", kind, maxSecret), "check that the input contains only the "+kind)
 	}
 	text := secret.New(strings.TrimSpace(string(raw)))
 	if text.Empty() {

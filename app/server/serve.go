@@ -100,9 +100,10 @@ func maxConnections(s *wiring.Service) int {
 	if s.APIConnections.Max <= files/2 {
 		return s.APIConnections.Max
 	}
+	accepted := max(2, files/2)
 	s.Log.Warn("fewer connections than max_connections are accepted, because the system limits the open files of the process",
-		"max_connections", s.APIConnections.Max, "accepted", files/2, "open_files", files)
-	return max(2, files/2)
+		"max_connections", s.APIConnections.Max, "accepted", accepted, "open_files", files)
+	return accepted
 }
 
 // Run serves the API on one listener and the admin handler on the other until ctx is cancelled.

@@ -130,8 +130,9 @@ func (p *provider) update(ctx context.Context, msg *wire.Msg) error {
 	switch {
 	case resp == nil || (err != nil && !isTSIGError(err)) || resp.Id != msg.Id:
 		return sdk.UnknownEffect("no_answer")
-	case err != nil && resp.Rcode != wire.RcodeNotAuth:
-		return sdk.UnknownEffect("unsigned_answer") // anybody can send an unsigned answer
+	case (err != nil || resp.IsTsig() == nil) && resp.Rcode != wire.RcodeNotAuth:
+		// Anybody can send an unsigned answer. ReadMsg verifies only the signature of a signed one.
+		return sdk.UnknownEffect("unsigned_answer")
 	}
 	return rcodeError(resp.Rcode)
 }

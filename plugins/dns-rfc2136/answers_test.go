@@ -15,22 +15,23 @@ import (
 // TestLargeTransferIsRefused checks that a transfer that is larger than maxBytes is refused even if
 // it has few records.
 func TestLargeTransferIsRefused(t *testing.T) {
-	p := serveTransfers(t, answerLargeTransfer)
+	p := serveMessages(t, answerLargeTransfer)
 	_, err := p.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
 	if err == nil || !strings.Contains(err.Error(), "answer_too_large") {
 		t.Fatalf("Records: %v, want answer_too_large", err)
 	}
 }
 
-// serveTransfers serves zone transfers with a handler, and returns a provider for this server.
-func serveTransfers(t *testing.T, handler wire.HandlerFunc) sdk.DNSProvider {
+// serveMessages serves zone transfers and updates with a handler, and returns a provider for this server.
+func serveMessages(t *testing.T, handler wire.HandlerFunc) sdk.DNSProvider {
 	t.Helper()
 	const key = "c2VjcmV0"
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &wire.Server{Listener: listener, Net: "tcp", TsigSecret: map[string]string{"k.": key}, Handler: handler}
+	server := &wire.Server{Listener: listener, Net: "tcp", TsigSecret: map[string]string{"k.": key}, Handler: handler,
+		MsgAcceptFunc: func(wire.Header) wire.MsgAcceptAction { return wire.MsgAccept }}
 	go func() { _ = server.ActivateAndServe() }()
 	t.Cleanup(func() { _ = listener.Close() })
 	provider, err := newTestProvider(sdk.Connection{
@@ -56,7 +57,7 @@ func TestForeignRecordsAreLeftOut(t *testing.T) {
 		}
 		*rr = parsed
 	}
-	p := serveTransfers(t, func(w wire.ResponseWriter, r *wire.Msg) {
+	p := serveMessages(t, func(w wire.ResponseWriter, r *wire.Msg) {
 		parts := make(chan *wire.Envelope, 1)
 		parts <- &wire.Envelope{RR: []wire.RR{soa, outsideRecord, zoneRecord, soa}}
 		close(parts)
@@ -68,6 +69,20 @@ func TestForeignRecordsAreLeftOut(t *testing.T) {
 	}
 	if _, err := p.Records(t.Context(), sdk.Zone{ID: "b.test", Name: "b.test"}); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("Records of a different zone: %v, want broken", err)
+	}
+}
+
+// TestUnsignedAnswerHasUnknownOutcome checks that the code of an answer without a signature counts
+// only if the server may be unable to sign, because it does not know the key.
+func TestUnsignedAnswerHasUnknownOutcome(t *testing.T) {
+	for rcode, want := range map[int]sdk.OutcomeKind{
+		wire.RcodeSuccess: sdk.Unknown, wire.RcodeNXRrset: sdk.Unknown, wire.RcodeRefused: sdk.Unknown, wire.RcodeNotAuth: sdk.Refused,
+	} {
+		p := serveMessages(t, func(w wire.ResponseWriter, r *wire.Msg) { _ = w.WriteMsg(new(wire.Msg).SetRcode(r, rcode)) })
+		err := p.(*provider).update(t.Context(), new(wire.Msg).SetUpdate("a.test."))
+		if got := sdk.OutcomeOf(err).Kind; got != want {
+			t.Errorf("%s: %v (%v), want %v", wire.RcodeToString[rcode], got, err, want)
+		}
 	}
 }
 
