@@ -45,20 +45,20 @@ func TestContainerImageServes(t *testing.T) {
 	checkStatic(t, program)
 	sources, err := filepath.Glob("../plugins/*/main.go")
 	if err != nil || len(sources) < 4 {
-		t.Fatalf("%v: %v", sources, err)
+		t.Fatalf("the sources of the plugins are %v: %v", sources, err)
 	}
 	for _, source := range sources {
 		checkStatic(t, filepath.Join(root, "opt", "tenantry", "plugins", filepath.Base(filepath.Dir(source))))
 	}
 	if out, err := exec.Command(program, "plugin", "verify", "--plugin-dir", filepath.Join(root, "opt", "tenantry", "plugins")).CombinedOutput(); err != nil || strings.Count(string(out), " ok ") != len(sources) {
-		t.Errorf("plugin verify: %v %s", err, out)
+		t.Errorf("plugin verify: %v, want %d plugins that are ok: %s", err, len(sources), out)
 	}
 	for name, want := range map[string]fs.FileMode{
 		"tmp": 0o777 | fs.ModeSticky | fs.ModeDir, "data": 0o700 | fs.ModeDir, "opt/tenantry/tenantry": 0o755,
 		"opt/tenantry/plugins/catalog.json": 0o644, "etc/ssl/certs/ca-certificates.crt": 0o644,
 	} {
 		if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode() != want {
-			t.Errorf("/%s: %v (%v)", name, info, err)
+			t.Errorf("/%s: %v (%v), want the mode %v", name, info, err, want)
 		}
 	}
 	if out, err := exec.Command(program, "version").CombinedOutput(); err != nil || !strings.Contains(string(out), "9.8.7") {
@@ -78,7 +78,7 @@ func TestContainerImageServes(t *testing.T) {
 	// The mail plugin was started and reports missing settings, so the answer is
 	// service_unavailable.
 	if status, answer := get(t, service.text("api")+"/v1/tenants/connect-url", key); answer.text("code") != "service_unavailable" {
-		t.Errorf("connect-url: %d %v", status, answer)
+		t.Errorf("connect-url: %d %v, want service_unavailable", status, answer)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestContainerfilePinsTheToolchain(t *testing.T) {
 	version := regexp.MustCompile(`(?m)^go (\S+)$`).FindSubmatch(module)
 	from := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllSubmatch(file, -1)
 	if len(from) != 2 || string(from[0][1]) != "docker.io/library/golang:"+string(version[1])+"-bookworm" || string(from[1][1]) != "scratch" {
-		t.Errorf("built from %s with Go %s", from, version[1])
+		t.Errorf("the stages are %s, want the image of Go %s and then scratch", from, version[1])
 	}
 	page, err := os.ReadFile(filepath.Join(filepath.Dir(containerfile), "README.md"))
 	if err != nil {
@@ -121,6 +121,6 @@ func TestContainerfilePinsTheToolchain(t *testing.T) {
 	}
 	stop := regexp.MustCompile(`--stop-timeout (\d+)s?`).FindSubmatch(page)
 	if wait, err := time.ParseDuration(string(stop[1]) + "s"); err != nil || wait < defaultDrainTime(t)+10*time.Second {
-		t.Errorf("a stop may take %s (%v)", wait, err)
+		t.Errorf("the stop timeout in README.md is %s (%v), want at least 10 s more than drain_time", wait, err)
 	}
 }

@@ -27,7 +27,7 @@ func TestHelmChartRenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := kindsOf(minimal); got != "Deployment PodDisruptionBudget Service ServiceAccount" {
-		t.Errorf("by default: %s", got)
+		t.Errorf("the required values render %s", got)
 	}
 	single, err := renderChart(t, chartFolder, minimalValues(), object{"replicas": 1})
 	if err != nil || strings.Contains(kindsOf(single), "PodDisruptionBudget") {
@@ -38,7 +38,7 @@ func TestHelmChartRenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := kindsOf(complete); got != "Deployment NetworkPolicy PodDisruptionBudget Service Service ServiceAccount ServiceMonitor" {
-		t.Errorf("with everything: %s", got)
+		t.Errorf("all values render %s", got)
 	}
 	pod := objectOfKind(t, complete, "Deployment").member("spec.template.spec").(map[string]any)
 	checkPod(t, pod)
@@ -63,14 +63,14 @@ func checkPod(t *testing.T, pod object) {
 	container := pod.objects("containers")[0]
 	grace, _ := pod["terminationGracePeriodSeconds"].(float64)
 	if spare := time.Duration(grace)*time.Second - defaultDrainTime(t); spare < 10*time.Second {
-		t.Errorf("after the drain %s are left of the grace period", spare)
+		t.Errorf("after the drain %s are left of the grace period, want at least 10s", spare)
 	}
 	ports := map[string]float64{}
 	for _, port := range container.objects("ports") {
 		ports[port.text("name")], _ = port["containerPort"].(float64)
 	}
 	if ports["http"] != 8080 || ports["admin"] != 9090 {
-		t.Errorf("ports %v", ports)
+		t.Errorf("the ports are %v, want http 8080 and admin 9090", ports)
 	}
 	admin := serve(t, testserver.Program(t, "release/tenantry"), []string{"TENANTRY_DATA_DIR=" + t.TempDir()}).text("admin")
 	for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
@@ -113,7 +113,7 @@ func checkContainer(t *testing.T, container object) {
 		mounted[mount.text("mountPath")] = true
 	}
 	if !mounted["/tmp"] || !mounted["/etc/tenantry/keyset"] || !mounted["/etc/tenantry/microsoft365"] {
-		t.Errorf("%s mounts %v", container.text("name"), mounted)
+		t.Errorf("%s mounts %v, want /tmp, the keyset and the credential of the mail plugin among them", container.text("name"), mounted)
 	}
 	args, _ := container["args"].([]any)
 	if cmd, _, err := command.Root().Find([]string{fmt.Sprint(args[0])}); err != nil || cmd.Name() != args[0] {
@@ -122,7 +122,7 @@ func checkContainer(t *testing.T, container object) {
 }
 
 // TestHelmChartHidesTheAdminListener checks that a Service with a cluster IP exposes only the API
-// port.
+// port, and that the ServiceMonitor reads the metrics from the admin port.
 func TestHelmChartHidesTheAdminListener(t *testing.T) {
 	t.Parallel()
 	objects, err := renderChart(t, chartFolder, allValues())
@@ -136,7 +136,7 @@ func TestHelmChartHidesTheAdminListener(t *testing.T) {
 		spec := object(o["spec"].(map[string]any))
 		for _, p := range spec.objects("ports") {
 			if p["targetPort"] != "http" && spec["clusterIP"] != "None" {
-				t.Errorf("a Service shows %v", p)
+				t.Errorf("a Service with a cluster IP exposes the port %v", p)
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func TestHelmChartRefusesInvalidValues(t *testing.T) {
 			values = nil
 		}
 		if _, err := renderChart(t, chartFolder, values...); err == nil {
-			t.Errorf("accepted: %s", name)
+			t.Errorf("the chart accepts invalid values: %s", name)
 		}
 	}
 	chartCopy := t.TempDir()
@@ -183,7 +183,7 @@ func TestHelmChartRefusesInvalidValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := renderChart(t, chartCopy, minimalValues()); err == nil || !strings.Contains(err.Error(), "replica") {
-		t.Errorf("a misspelt field: %v", err)
+		t.Errorf("a misspelt field: %v, want an error about replica", err)
 	}
 }
 

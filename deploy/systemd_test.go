@@ -46,7 +46,7 @@ func TestSystemdUnitIsValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, _ := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); len(out) == 0 {
-		t.Error("systemd-analyze verify reports no misspelt line")
+		t.Error("systemd-analyze verify does not report the misspelt line")
 	}
 }
 
@@ -69,11 +69,11 @@ func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
 		limits[i], _ = strconv.Atoi(string(found[i+1]))
 	}
 	if high, maximum := limits[0], limits[1]; high >= maximum || maximum > 90 {
-		t.Errorf("the unit is slowed at %d%% and killed at %d%% of the memory", high, maximum)
+		t.Errorf("MemoryHigh is %d%% and MemoryMax %d%%, want a lower and a higher value up to 90%%", high, maximum)
 	}
 	processes, err := strconv.Atoi(fmt.Sprint(settings.Defaults()["plugin_processes"]))
 	if err != nil || limits[2] < 3*processes {
-		t.Errorf("%d tasks for plugins with %d each, %v", limits[2], processes, err)
+		t.Errorf("the unit allows %d tasks, want at least three times the %d of one plugin, %v", limits[2], processes, err)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestSystemdUnitWaitsForTheDrain(t *testing.T) {
 	}
 	seconds, _ := strconv.Atoi(string(found[1]))
 	if spare := time.Duration(seconds)*time.Second - defaultDrainTime(t); spare < 10*time.Second {
-		t.Errorf("after the drain %s are left", spare)
+		t.Errorf("after the drain %s are left of TimeoutStopSec, want at least 10s", spare)
 	}
 	for line := range strings.Lines(string(raw)) {
 		directive, ok := strings.CutPrefix(strings.TrimSpace(line), "Exec")

@@ -88,7 +88,7 @@ func TestViolationsFindsForbiddenImports(t *testing.T) {
 		module + "nowhere/new " + module + "core/tenant",
 	} {
 		if len(violations(violation+"\n", allowed, users)) == 0 {
-			t.Errorf("not found: %s", violation)
+			t.Errorf("the forbidden import is not reported: %s", violation)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func violations(list string, allowed, users map[string][]string) []string {
 // inSameFolder reports whether dep and pkg are in the same folder that row matches. Such an import
 // is always allowed.
 func inSameFolder(pkg, dep, row string) bool {
-	depth := strings.Count(row, "/") + 1 // of the folder in the tree
+	depth := strings.Count(row, "/") + 1 // number of path elements of the folder
 	if row == "core" || row == "ports" {
 		return strings.HasPrefix(dep, row+"/") || dep == row
 	}

@@ -67,7 +67,7 @@ func TestGuardAcceptsAListedBreak(t *testing.T) {
 	}
 	replaceInDocument(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
 	if output, err := runGuard(folder); err == nil || !strings.Contains(output, "connect-url") || strings.Contains(output, lines[1]) {
-		t.Errorf("a second breaking change: %v\n%s", err, output)
+		t.Errorf("after a second breaking change: %v, want a report of this change only:\n%s", err, output)
 	}
 }
 
@@ -75,26 +75,26 @@ func TestGuardAcceptsAListedBreak(t *testing.T) {
 func TestGuardComparesWithTheRightCommit(t *testing.T) {
 	t.Parallel()
 	folder := newRepository(t)
-	checkGuardFails := func(situation string, wantFailure bool, base ...string) {
+	checkGuard := func(situation string, wantFailure bool, base ...string) {
 		t.Helper()
 		if output, err := runGuard(folder, base...); (err != nil) != wantFailure {
-			t.Errorf("%s: %v\n%s", situation, err, output)
+			t.Errorf("%s: the guard returned %v, want a failure: %v\n%s", situation, err, wantFailure, output)
 		}
 	}
 	replaceInDocument(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
 	runGit(t, folder, "commit", "-qam", "a break")
-	checkGuardFails("a breaking commit on main, before the first release", true)
+	checkGuard("a breaking commit on main, before the first release", true)
 	runGit(t, folder, "commit", "-q", "--allow-empty", "-m", "something else")
-	checkGuardFails("a further commit on main", true)
+	checkGuard("a further commit on main", true)
 	runGit(t, folder, "tag", "v1.0.0")
-	checkGuardFails("after a release with the breaking change", false)
-	checkGuardFails("with a base before the breaking change", true, "v1.0.0~2")
-	checkGuardFails("with a base that does not exist", true, "nowhere")
+	checkGuard("after a release with the breaking change", false)
+	checkGuard("with a base before the breaking change", true, "v1.0.0~2")
+	checkGuard("with a base that does not exist", true, "nowhere")
 	runGit(t, folder, "tag", "-d", "v1.0.0")
 	runGit(t, folder, "switch", "-qc", "branch")
 	replaceInDocument(t, folder, "      operationId: list-tenants\n", "      operationId: list-tenants\n      x-note: no break\n")
 	runGit(t, folder, "commit", "-qam", "no break")
-	checkGuardFails("on a branch that starts after the breaking change", false)
+	checkGuard("on a branch that starts after the breaking change", false)
 }
 
 // comparedPaths are the paths of the document that these tests compare. A comparison of all paths

@@ -38,12 +38,12 @@ func TestBrokenLinksAreFound(t *testing.T) {
 	for _, valid := range []string{"[a](architecture.md)", "[a](#the-head-of-it)", "[a](#twice-1)", "[a](../README.md#two-commands)",
 		"[a](https://example.com/x.md)", "`[a](nowhere.md)`", "```\n[a](nowhere.md)\n```\n", "[a](decisions)", "`core/fault/codes.go`"} {
 		if found := linkProblems("docs/page.md", head+valid); len(found) > 0 {
-			t.Errorf("%s: %v", valid, found)
+			t.Errorf("the valid link %s is reported: %v", valid, found)
 		}
 	}
 	for _, broken := range []string{"[a](nowhere.md)", "[a](#nowhere)", "[a](../README.md#nowhere)", "[a](/architecture.md)", "[a][b]\n\n[b]: nowhere.md\n", "`core/fault/nowhere.go`"} {
 		if found := linkProblems("docs/page.md", head+broken); len(found) != 1 {
-			t.Errorf("%s: %v", broken, found)
+			t.Errorf("the broken link %s has the reports %v, want one", broken, found)
 		}
 	}
 }
@@ -162,6 +162,6 @@ func TestEveryTestThatAPageNamesExists(t *testing.T) {
 		}
 	}
 	if named < 40 {
-		t.Errorf("only %d tests are named", named)
+		t.Errorf("the pages name only %d tests, want at least 40", named)
 	}
 }

@@ -99,7 +99,7 @@ func TestVendorsAreNamedWhereTheyMay(t *testing.T) {
 // no other word.
 func TestVendorsAreFound(t *testing.T) {
 	if got := vendorsIn("ann.onMICROSOFT.com, CloudFlare; missingMailboxes entrance"); !slices.Equal(got, []string{"cloudflare", "microsoft"}) {
-		t.Errorf("got %v", got)
+		t.Errorf("got %v, want cloudflare and microsoft", got)
 	}
 }
 
