@@ -80,7 +80,7 @@ func TestSameContentGivesTheSameArchive(t *testing.T) {
 	}
 	root := filepath.Base(firstFolder) + "/"
 	if len(modes) != 3 || modes[root+"tenantry"] != 0o755 || modes[root+"plugins/mail-example"] != 0o755 || modes[root+"LICENSE"] != 0o644 {
-		t.Errorf("the archive contains %v", modes)
+		t.Errorf("the archive contains %v, want the two programs with mode 0755 and LICENSE with 0644", modes)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestBillListsBinariesAndModules(t *testing.T) {
 	}
 	var b bill
 	if err := json.Unmarshal(raw, &b); err != nil || b.Format != "CycloneDX" || b.Spec != "1.6" {
-		t.Fatalf("%v: %s", err, raw)
+		t.Fatalf("the bill is not in CycloneDX 1.6: %v: %s", err, raw)
 	}
 	sum, _ := sumOf(filepath.Join(dir, "tenantry"))
 	refs, hashed := map[string]bool{}, 0
@@ -137,7 +137,7 @@ func TestCatalogHasTheChecksumsOfItsPlatform(t *testing.T) {
 	sum, _ := sumOf(filepath.Join(dir, "mail-example"))
 	var c catalog
 	if err := json.Unmarshal(raw, &c); err != nil || len(c.Plugins) != 1 || c.Plugins[0]["sha256"] != sum || c.Plugins[0]["name"] != "example" {
-		t.Errorf("%v: %s", err, raw)
+		t.Errorf("the catalog is %s, %v, want the plugin example with the checksum %s", raw, err, sum)
 	}
 	if err := writeCatalog(catalog{[]map[string]any{{"name": "gone", "file": "gone"}}}, dir); err == nil {
 		t.Error("a plugin that was not built is in the catalog")
@@ -152,6 +152,6 @@ func TestModulesOfAPlugin(t *testing.T) {
 		{Path: "github.com/tenantry/tenantry", Version: "v0.0.0", Replace: &debug.Module{Path: "../.."}},
 	}})
 	if len(components) != 2 || components[1].Ref != "pkg:golang/example.com/ours@v1.1.0" {
-		t.Errorf("got %+v", components)
+		t.Errorf("got %+v, want the standard library and example.com/ours", components)
 	}
 }

@@ -28,16 +28,16 @@ func TestNewAccountHasLimitsOfItsPlan(t *testing.T) {
 
 func TestNewPlanReplacesAccountsOwnSlots(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		for _, tt := range []struct{ created, changed, want int }{{0, 0, 100}, {7, 0, 100}, {7, 9, 9}, {0, 9, 9}} {
-			account, err := s.CreateAccount(t.Context(), fmt.Sprintf("slots-%d-%d@example.test", tt.created, tt.changed), "api_starter", tt.created, now)
+		for _, tt := range []struct{ slotsAtCreation, slotsAtChange, wantSlots int }{{0, 0, 100}, {7, 0, 100}, {7, 9, 9}, {0, 9, 9}} {
+			account, err := s.CreateAccount(t.Context(), fmt.Sprintf("slots-%d-%d@example.test", tt.slotsAtCreation, tt.slotsAtChange), "api_starter", tt.slotsAtCreation, now)
 			must(t, "create", err)
-			if account.OwnSlots != tt.created {
-				t.Fatalf("%+v: got %+v", tt, account)
+			if account.OwnSlots != tt.slotsAtCreation {
+				t.Fatalf("%+v: the new account has %d own slots", tt, account.OwnSlots)
 			}
-			account, err = s.ChangePlan(t.Context(), account.ID, "api_scale", tt.changed)
+			account, err = s.ChangePlan(t.Context(), account.ID, "api_scale", tt.slotsAtChange)
 			must(t, "change plan", err)
-			if account.Plan.TenantSlots != tt.want || account.OwnSlots != tt.changed || account.Plan.Name != "api_scale" || !account.Plan.AutomaticDNS || !account.Active {
-				t.Fatalf("%+v: got %+v", tt, account)
+			if account.Plan.TenantSlots != tt.wantSlots || account.OwnSlots != tt.slotsAtChange || account.Plan.Name != "api_scale" || !account.Plan.AutomaticDNS || !account.Active {
+				t.Fatalf("%+v: after the change of the plan the account is %+v", tt, account)
 			}
 		}
 	})
@@ -87,7 +87,7 @@ func TestOperatorsSeeHowManyTenantsAccountHolds(t *testing.T) {
 		accounts, err := s.Accounts(t.Context())
 		must(t, "list", err)
 		if a.TenantCount != 2 || len(accounts) != 2 || accounts[0] != a || accounts[1].ID != bob || accounts[1].TenantCount != 0 {
-			t.Fatalf("found %+v, listed %+v", a, accounts)
+			t.Fatalf("found %+v, listed %+v; want 2 tenants of the first account and none of the second", a, accounts)
 		}
 	})
 }
@@ -110,7 +110,7 @@ func TestConcurrentCreationsForOneAddressMakeOneAccount(t *testing.T) {
 			return err
 		})
 		if n := countWinners(t, errs, fault.InvalidRequest); n != 1 {
-			t.Fatalf("%d accounts were created", n)
+			t.Fatalf("%d accounts were created, want 1", n)
 		}
 	})
 }
@@ -143,7 +143,7 @@ func TestAccountsAreListedOldestFirst(t *testing.T) {
 		accounts, err := s.Accounts(t.Context())
 		must(t, "list", err)
 		if len(accounts) != 3 || accounts[0].Email != "first@example.test" || accounts[2].Email != "third@example.test" {
-			t.Fatalf("got %+v", accounts)
+			t.Fatalf("got %+v, want first, second and third", accounts)
 		}
 	})
 }
@@ -183,14 +183,14 @@ func TestClosingAccountRevokesKeysAndFreesTenants(t *testing.T) {
 
 		closing := closeAccount(t, s, ann)
 		if closing.KeysRevoked != 1 || closing.TenantsReleased != 2 || !closing.At.Equal(now) {
-			t.Fatalf("got %+v", closing)
+			t.Fatalf("got %+v, want 1 revoked key and 2 released tenants", closing)
 		}
 		_, err = s.Caller(t.Context(), firstKey.Hash)
 		requireRefusal(t, "a key", err, fault.InvalidAPIKey)
 		tenants, err := s.Tenants(t.Context(), ann)
 		must(t, "tenants", err)
 		if len(tenants) != 0 {
-			t.Fatalf("still held: %+v", tenants)
+			t.Fatalf("the closed account still holds %+v", tenants)
 		}
 		_, err = s.Caller(t.Context(), bobKey.Hash)
 		must(t, "another account's key", err)
@@ -226,7 +226,7 @@ func TestClosedAccountCanOnlyBeRead(t *testing.T) {
 		}
 		a, err := s.Account(t.Context(), ann)
 		must(t, "load", err)
-		requireRefusal(t, "entitled", a.CheckActive(), fault.NoAPIPlan)
+		requireRefusal(t, "check active", a.CheckActive(), fault.NoAPIPlan)
 	})
 }
 
@@ -264,7 +264,7 @@ func TestAddressOfClosedAccountIsFreeAndFindsOpenAccountFirst(t *testing.T) {
 	})
 }
 
-func TestEnforcementEventsAreDeletedWithTheirAccount(t *testing.T) {
+func TestClosingAccountDeletesItsEnforcementEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		for day := range 3 {
@@ -275,14 +275,14 @@ func TestEnforcementEventsAreDeletedWithTheirAccount(t *testing.T) {
 			t.Helper()
 			closeAccount(t, s, ann)
 			if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != 0 || len(page.Events) != 0 {
-				t.Fatalf("%s: %+v", label, page)
+				t.Fatalf("%s: the events %+v are left", label, page)
 			}
 		}
 		closeAndRequireNoEvents("closed")
 		storeEvents(t, s, ann, newEvent(1, 1, now)) // an event that an interrupted closing did not delete
 		closeAndRequireNoEvents("closed again")
 		if page := listEvents(t, s, bob, ports.EventQuery{Limit: 9}); page.Total != 3 || len(page.Events) != 3 {
-			t.Fatalf("another account's: %+v", page)
+			t.Fatalf("the other account has the events %+v, want 3", page)
 		}
 	})
 }
@@ -295,7 +295,7 @@ func TestClosingAccountAgainChangesNothing(t *testing.T) {
 		secondClosing, err := s.CloseAccount(t.Context(), ann, now.Add(time.Hour))
 		must(t, "close again", err)
 		if secondClosing.KeysRevoked != 0 || secondClosing.TenantsReleased != 0 || !secondClosing.At.Equal(now) {
-			t.Fatalf("got %+v", secondClosing)
+			t.Fatalf("the second closing is %+v, want the time of the first and no change", secondClosing)
 		}
 	})
 }
@@ -329,7 +329,7 @@ func TestNothingCanBeAddedToAccountThatIsBeingClosed(t *testing.T) {
 		tenantCount, err := s.TenantCount(t.Context(), ann)
 		must(t, "count", err)
 		if tenantCount != 0 {
-			t.Fatalf("%d tenants are held", tenantCount)
+			t.Fatalf("the closed account holds %d tenants, want none", tenantCount)
 		}
 	})
 }

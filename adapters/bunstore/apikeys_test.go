@@ -41,12 +41,12 @@ func TestKeyFindsCurrentStateOfItsAccount(t *testing.T) {
 		must(t, "caller", err)
 		want := access.Plan{Name: "api_starter", TenantSlots: 3}
 		if caller.Account.ID != ann || caller.KeyID != key.ID || caller.Account.Active || caller.Account.Plan != want || caller.Account.Email != "ann@example.test" {
-			t.Fatalf("got %+v", caller)
+			t.Fatalf("the caller is %+v, want the suspended account with the plan %+v", caller, want)
 		}
 		account, err := s.Account(t.Context(), ann)
 		must(t, "account", err)
 		if account != caller.Account {
-			t.Fatalf("the account is %+v, the caller's %+v", account, caller.Account)
+			t.Fatalf("the account is %+v, but the account of the caller is %+v", account, caller.Account)
 		}
 	})
 }
@@ -73,12 +73,12 @@ func TestRotatedKeyIsInvalidAndItsSuccessorIsValid(t *testing.T) {
 		caller, err := s.Caller(t.Context(), apiKey(ann, 2).Hash)
 		must(t, "new key", err)
 		if caller.Account.ID != ann {
-			t.Fatalf("the new key belongs to %s", caller.Account.ID)
+			t.Fatalf("the new key belongs to %s, want %s", caller.Account.ID, ann)
 		}
 		successor, err := s.IssuedKey(t.Context(), caller.KeyID)
 		must(t, "find", err)
 		if successor.Name != oldKey.Name {
-			t.Fatalf("the new key is named %q", successor.Name)
+			t.Fatalf("the new key is named %q, want %q", successor.Name, oldKey.Name)
 		}
 	})
 }
@@ -89,12 +89,12 @@ func TestOneOfConcurrentKeyRotationsSucceeds(t *testing.T) {
 		oldKey := newKey(t, s, ann, 1)
 		errs := concurrently(concurrency, func(i int) error { return s.RotateKey(t.Context(), ann, oldKey.ID, apiKey(ann, i+2)) })
 		if n := countWinners(t, errs, fault.InvalidAPIKey); n != 1 {
-			t.Fatalf("%d rotations succeeded", n)
+			t.Fatalf("%d rotations succeeded, want 1", n)
 		}
 		for i, rotateErr := range errs {
 			_, err := s.Caller(t.Context(), apiKey(ann, i+2).Hash)
 			if (rotateErr == nil) != (err == nil) {
-				t.Fatalf("rotation %d ended with %v, its key with %v", i, rotateErr, err)
+				t.Fatalf("rotation %d returned %v, but its key is checked with the result %v", i, rotateErr, err)
 			}
 		}
 	})
@@ -127,7 +127,7 @@ func TestMemberBelongsToOneAccount(t *testing.T) {
 			got, err := s.Member(t.Context(), tt.owner, tt.email)
 			must(t, "member", err)
 			if got != tt.want {
-				t.Fatalf("%q of %q: got %v", tt.email, tt.owner, got)
+				t.Fatalf("%q is a member of %q: got %v, want %v", tt.email, tt.owner, got, tt.want)
 			}
 		}
 	})
@@ -162,7 +162,7 @@ func TestKeyIsFoundAsItWasStored(t *testing.T) {
 		must(t, "find", err)
 		key.CreatedBy = s.operator
 		if diff := cmp.Diff(key, got); diff != "" || got.Status() != access.StatusActive {
-			t.Fatal(diff)
+			t.Fatalf("the key has the status %s (-want +got):\n%s", got.Status(), diff)
 		}
 		for _, id := range []string{"", "nonsense", "20000000-0000-4000-8000-000000000009"} {
 			_, err := s.IssuedKey(t.Context(), id)
@@ -183,7 +183,7 @@ func TestRevokedKeyIsInvalidAndKeepsItsTimeOfRevocation(t *testing.T) {
 			got, err := s.RevokeKey(t.Context(), key.ID, at)
 			must(t, "revoke", err)
 			if got.ID != key.ID || got.Account != ann || !got.RevokedAt.Equal(now) || got.Status() != access.StatusRevoked {
-				t.Fatalf("at %s: %+v", at, got)
+				t.Fatalf("the key revoked at %s is %+v, want one that was revoked at %s", at, got, now)
 			}
 		}
 		_, err := s.Caller(t.Context(), key.Hash)
@@ -202,14 +202,14 @@ func TestReplacedKeyIsInvalidAndItsSuccessorHasItsNameAndAccount(t *testing.T) {
 		got, err := s.ReplaceKey(t.Context(), oldKey.ID, successor)
 		must(t, "replace", err)
 		if got.ID != successor.ID || got.Account != ann || got.Name != oldKey.Name {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("the successor is %+v, want the name and the account of the replaced key", got)
 		}
 		_, err = s.Caller(t.Context(), oldKey.Hash)
 		requireRefusal(t, "the old key", err, fault.InvalidAPIKey)
 		caller, err := s.Caller(t.Context(), successor.Hash)
 		must(t, "the new key", err)
 		if caller.Account.ID != ann {
-			t.Fatalf("the new key belongs to %s", caller.Account.ID)
+			t.Fatalf("the new key belongs to %s, want %s", caller.Account.ID, ann)
 		}
 		_, err = s.ReplaceKey(t.Context(), oldKey.ID, apiKey("", 3))
 		requireRefusal(t, "replace again", err, fault.KeyRevoked)
@@ -231,7 +231,7 @@ func TestOneOfConcurrentKeyRotationsAndReplacementsSucceeds(t *testing.T) {
 			return err
 		})
 		if n := countWinners(t, errs, fault.InvalidAPIKey); n != 1 {
-			t.Fatalf("%d won", n)
+			t.Fatalf("%d rotations and replacements succeeded, want 1", n)
 		}
 	})
 }

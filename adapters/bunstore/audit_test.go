@@ -34,7 +34,7 @@ func recordedActions(t testing.TB, s *Store, owner access.AccountID, eventsBefor
 	events := auditEvents(t, s, ports.AuditQuery{Account: owner})
 	slices.Reverse(events)
 	if len(events) < eventsBefore {
-		t.Fatalf("only %d events: %+v", len(events), events)
+		t.Fatalf("got %d events, want at least %d: %+v", len(events), eventsBefore, events)
 	}
 	return events[eventsBefore:]
 }
@@ -88,12 +88,12 @@ var operatorActions = []struct {
 	}, []audit.Action{audit.CloseAccount},
 		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "0", "tenants_released": "0", "dns_connections_removed": "0",
 			"integrations_removed": "0", "rules_left": "one, two"}},
-	{"set a tenant's day", func(t testing.TB, s *Store, owner access.AccountID) {
+	{"set a tenant's time zone", func(t testing.TB, s *Store, owner access.AccountID) {
 		attachTenant(t, s, owner, 1)
 		// Setting the current value is not recorded.
 		for _, timeZone := range []string{"UTC", "Europe/Berlin", "Europe/Berlin"} {
 			_, err := s.SetTimeZone(t.Context(), guid(1), timeZone)
-			must(t, "set day", err)
+			must(t, "set time zone", err)
 		}
 	}, []audit.Action{audit.SetTenantDay}, map[string]string{"tenant_id": string(guid(1)), "time_zone": "Europe/Berlin"}},
 	{"add and remove DNS connection", func(t testing.TB, s *Store, owner access.AccountID) {
@@ -146,10 +146,10 @@ func TestOperatorActionsAreRecorded(t *testing.T) {
 					actions = append(actions, e.Action)
 				}
 				if !slices.Equal(actions, tt.want) {
-					t.Fatalf("got %v, want %v", actions, tt.want)
+					t.Fatalf("the actions are %v, want %v", actions, tt.want)
 				}
 				if len(got) > 0 && !maps.Equal(got[len(got)-1].Details, tt.lastDetails) {
-					t.Fatalf("got %v, want %v", got[len(got)-1].Details, tt.lastDetails)
+					t.Fatalf("the details of the last event are %v, want %v", got[len(got)-1].Details, tt.lastDetails)
 				}
 			})
 		})
@@ -172,7 +172,7 @@ func TestAuditEventIsStoredWithOperatorTimeAndDetails(t *testing.T) {
 		must(t, "record", s.RecordAction(t.Context(), audit.AddPlugin, details))
 		events := auditEvents(t, s, ports.AuditQuery{})
 		if len(events) != 1 {
-			t.Fatalf("got %+v", events)
+			t.Fatalf("got %+v, want one event", events)
 		}
 		e := events[0]
 		if e.ID == "" || e.Operator != operator || e.Action != audit.AddPlugin || e.Account != "" || !maps.Equal(e.Details, details) ||
@@ -216,7 +216,7 @@ func TestAuditEventsAreListedNewestFirst(t *testing.T) {
 		} {
 			got := auditEvents(t, s, tt.query)
 			if !slices.EqualFunc(got, tt.want, func(a, b audit.Event) bool { return a.ID == b.ID }) {
-				t.Fatalf("%s: got %+v", name, got)
+				t.Fatalf("%s: got %+v, want %+v", name, got, tt.want)
 			}
 		}
 	})
@@ -357,7 +357,7 @@ func TestOneOfConcurrentWithdrawalsSucceeds(t *testing.T) {
 			return err
 		})
 		if n := countWinners(t, errs, fault.TenantNotFound); n != 1 {
-			t.Fatalf("%d won", n)
+			t.Fatalf("%d withdrawals succeeded, want 1", n)
 		}
 		requireWithdrawn(t, s, ann, 1, true)
 	})
@@ -390,7 +390,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 				return err
 			},
 			"withdraw":              func() error { _, err := s.Withdraw(t.Context(), guid(1)); return err },
-			"set day":               func() error { _, err := s.SetTimeZone(t.Context(), guid(1), "Europe/Berlin"); return err },
+			"set time zone":         func() error { _, err := s.SetTimeZone(t.Context(), guid(1), "Europe/Berlin"); return err },
 			"add DNS connection":    func() error { return s.AddDNSConnection(t.Context(), newDNSConnection(ann, 2), []byte("sealed")) },
 			"remove DNS connection": func() error { _, err := s.RemoveDNSConnection(t.Context(), dnsConnectionID(1)); return err },
 		} {
@@ -404,7 +404,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 	})
 }
 
-// operatorView is the part of an account that operators can change.
+// operatorView has the stored values that the operations of operators can change.
 type operatorView struct {
 	account            access.Account
 	accountCount       int
@@ -425,7 +425,7 @@ func operatorViewOf(t *testing.T, s *Store, id access.AccountID) operatorView {
 	tenants, err := s.Tenants(t.Context(), id)
 	must(t, "tenants", err)
 	timeZone, _, err := s.TimeZone(t.Context(), tenants[0].GUID)
-	must(t, "day", err)
+	must(t, "time zone", err)
 	connections, err := s.DNSConnections(t.Context(), id)
 	must(t, "DNS connections", err)
 	return operatorView{accounts[0], len(accounts), keys[0], len(keys), tenants[0], len(tenants), timeZone, len(connections)}

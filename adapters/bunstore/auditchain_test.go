@@ -63,7 +63,7 @@ func requireOneMoreEntry(t testing.TB, s *Store, owner access.AccountID, entries
 	t.Helper()
 	entries := exportEntries(t, s, owner)
 	if len(entries) != entriesBefore+1 || countStoredActs(t, s) != 0 {
-		t.Fatalf("%d entries after %d, %d stored acts: %+v", len(entries), entriesBefore, countStoredActs(t, s), entries[entriesBefore:])
+		t.Fatalf("%d entries, want %d; %d stored acts, want 0; the new entries are %+v", len(entries), entriesBefore+1, countStoredActs(t, s), entries[entriesBefore:])
 	}
 	return entries[entriesBefore]
 }
@@ -83,12 +83,12 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 		act := newAct(owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
 		if _, err := s.Tenants(ctx, owner); err != nil || countStoredActs(t, s) != 0 {
-			t.Fatalf("a read stored an act, %v", err)
+			t.Fatalf("a read failed or stored an act: %v", err)
 		}
 		for _, name := range []string{"a.example", "b.example"} {
 			must(t, "change", reserveDomainNamed(ctx, s, owner, name))
 			if countStoredActs(t, s) != 1 || act.State() != ports.ActStored || len(exportEntries(t, s, owner)) != entriesBefore {
-				t.Fatalf("after %s: %d acts, state %d", name, countStoredActs(t, s), act.State())
+				t.Fatalf("after adding %s: %d stored acts, want 1; the state is %d, want %d; or an entry was added", name, countStoredActs(t, s), act.State(), ports.ActStored)
 			}
 		}
 		storedAnswer := newStoredAnswer(claim, attempt)
@@ -99,7 +99,7 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 		want.Actor.Name = storedText(want.Actor.Name)
 		want.Sequence, want.At, want.Outcome, want.PreviousHash, want.Hash = got.Sequence, got.At, *createdOutcome, got.PreviousHash, got.Hash
 		if got != want || act.State() != ports.ActEnded {
-			t.Fatalf("got  %+v\nwant %+v, state %d", got, want, act.State())
+			t.Fatalf("the entry is\n%+v, want\n%+v; the act is in state %d, want %d", got, want, act.State(), ports.ActEnded)
 		}
 	})
 }
@@ -122,14 +122,14 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 		}
 		must(t, "delete", s.DeleteTenant(ctx, fixture.owner, guid(1), storedAnswer))
 		if e := requireOneMoreEntry(t, s, fixture.owner, entriesBefore); e.ID != act.Entry.ID || e.Outcome != *createdOutcome {
-			t.Fatalf("got %+v", e)
+			t.Fatalf("the entry is %+v, want that of the act, with the outcome %+v", e, *createdOutcome)
 		}
 		must(t, "end again", s.EndAct(ctx, &audit.Outcome{Status: 503}))
 	})
 }
 
-// TestActEndsOnce brings an act into each state and ends it. It then calls RecordLostWrites, which
-// must find no act.
+// TestActEndsOnce ends an act in several states. It then calls RecordLostWrites, which must find no
+// act.
 func TestActEndsOnce(t *testing.T) {
 	failed := &audit.Outcome{Status: 500, Code: "internal_error"}
 	for name, tt := range map[string]struct {
@@ -140,7 +140,7 @@ func TestActEndsOnce(t *testing.T) {
 		"nothing was changed":   {func(*testing.T, *Store, context.Context, access.AccountID) {}, createdOutcome, []audit.Outcome{*createdOutcome}},
 		"something was changed": {storeActOf, failed, []audit.Outcome{*failed}},
 		"a refusal":             {storeActOf, nil, nil},
-		"a sweep was faster": {func(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
+		"RecordLostWrites ended the act first": {func(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
 			storeActOf(t, s, ctx, owner)
 			requireLostActs(t, s, 1)
 		}, createdOutcome, []audit.Outcome{audit.Unknown}},
@@ -167,7 +167,7 @@ func TestActEndsOnce(t *testing.T) {
 					got = append(got, e.Outcome)
 				}
 				if !slices.Equal(got, tt.want) || countStoredActs(t, s) != 0 {
-					t.Errorf("got %+v, want %+v", got, tt.want)
+					t.Errorf("the outcomes are %+v, want %+v; %d acts are stored, want 0", got, tt.want, countStoredActs(t, s))
 				}
 			})
 		})
@@ -188,7 +188,7 @@ func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.Accoun
 func requireLostActs(t *testing.T, s *Store, want int) {
 	t.Helper()
 	if n, err := s.RecordLostWrites(t.Context(), 0, 100); err != nil || n != want {
-		t.Fatalf("%d lost acts, want %d, %v", n, want, err)
+		t.Fatalf("RecordLostWrites ended %d acts, want %d: %v", n, want, err)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestRecordLostWritesSkipsYoungActs(t *testing.T) {
 		attachTenant(t, s, owner, 1)
 		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
 		if n, err := s.RecordLostWrites(t.Context(), time.Hour, 100); err != nil || n != 0 || countStoredActs(t, s) != 1 {
-			t.Fatalf("%d ended, %v", n, err)
+			t.Fatalf("RecordLostWrites ended %d young acts, or the act is not stored: %v", n, err)
 		}
 	})
 }
@@ -235,7 +235,7 @@ func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 				}
 				must(t, "end", s.EndAct(ctx, createdOutcome))
 				if e := requireOneMoreEntry(t, s, owner, entriesBefore); e.ID != secondAct.Entry.ID {
-					t.Fatalf("got %+v", e)
+					t.Fatalf("the entry is %+v, want that of the later attempt", e)
 				}
 			})
 		})
@@ -275,7 +275,7 @@ func TestConcurrentWritersMakeOneChain(t *testing.T) {
 			must(t, "write", err)
 		}
 		if ownerEntries, otherEntries := len(exportEntries(t, stores[0], owner)), len(exportEntries(t, stores[1], other)); ownerEntries != 1+80 || otherEntries != 1+40 {
-			t.Errorf("%d and %d entries", ownerEntries, otherEntries)
+			t.Errorf("the accounts have %d and %d entries, want 81 and 41", ownerEntries, otherEntries)
 		}
 	})
 }
@@ -306,7 +306,7 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 		}
 		for i, e := range exportEntries(t, s, owner) {
 			if i >= len(want) {
-				t.Fatalf("another entry: %+v", e)
+				t.Fatalf("an unexpected entry: %+v", e)
 			}
 			wanted := want[i]
 			wanted.ID, wanted.Account, wanted.Sequence, wanted.At, wanted.Outcome, wanted.PreviousHash, wanted.Hash = e.ID, owner, int64(i)+1, e.At, audit.Succeeded, e.PreviousHash, e.Hash
@@ -360,13 +360,13 @@ func TestRetentionLeavesAValidChain(t *testing.T) {
 		}
 		slices.Sort(dropped)
 		if !slices.Equal(dropped, []int{1, 2, 3}) { // at most three in one call
-			t.Fatalf("dropped %v", dropped)
+			t.Fatalf("the calls dropped %v entries, want 1, 2 and 3 in any order", dropped)
 		}
 		after := exportEntries(t, s, owner)
 		lastEntry := after[len(after)-1]
 		if len(after) != 4 || after[0] != before[5] || after[0].PreviousHash != before[4].Hash ||
 			lastEntry.Actor.Type != audit.Service || lastEntry.Action != audit.DropEntries || lastEntry.Subject.ID != before[4].Hash {
-			t.Fatalf("left %+v", after)
+			t.Fatalf("the remaining entries are %+v, want the last three and the entry about the drop", after)
 		}
 		if entries := exportEntries(t, s, other); len(entries) != 1 || entries[0].Action != audit.DropEntries || entries[0].Sequence != 2 {
 			t.Fatalf("an account without newer entries has %+v", entries)
@@ -395,7 +395,7 @@ func TestConcurrentRetentionDropsEachEntryOnce(t *testing.T) {
 			sum += n
 		}
 		if entries := exportEntries(t, s, owner); entries[0].Sequence != int64(sum)+1 || entries[len(entries)-1].Sequence != int64(sum)+int64(len(entries)) {
-			t.Errorf("%d dropped, left %+v", sum, entries)
+			t.Errorf("%d entries were dropped, but the remaining entries are %+v", sum, entries)
 		}
 	})
 }
@@ -406,9 +406,9 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 		s.setClock(t, &clock)
 		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		addEntries(t, s, other, 3, nil)
-		addEntries(t, s, owner, 2, nil) // 2, 3
+		addEntries(t, s, owner, 2, nil) // numbers 2 and 3
 		clock = now.Add(time.Minute)
-		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} }) // 4, 5
+		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} }) // numbers 4 and 5
 		addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Action, e.Actor.ID = "sync-tenant", "key-2" })
 		for _, tt := range []struct {
 			name    string
@@ -438,7 +438,7 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 				got = append(got, e.Sequence)
 			}
 			if !slices.Equal(got, tt.want) || page.More != tt.hasMore {
-				t.Errorf("%s: %v, more %v", tt.name, got, page.More)
+				t.Errorf("%s: got %v, more %v, want %v, more %v", tt.name, got, page.More, tt.want, tt.hasMore)
 			}
 		}
 	})
@@ -449,24 +449,24 @@ func TestCursorsOfMissingEntriesAreRefused(t *testing.T) {
 		owner := newAccount(t, s, "ann")
 		addEntries(t, s, owner, 4, nil)
 		if n, err := s.DropAuditEntries(t.Context(), time.Now().Add(time.Hour), 3); err != nil || n != 3 {
-			t.Fatalf("dropped %d, %v", n, err)
+			t.Fatalf("dropped %d entries, want 3: %v", n, err)
 		}
 		if _, err := s.AuditEntries(t.Context(), owner, ports.EntryQuery{Before: 3, Limit: 1}); !errors.Is(err, fault.CursorExpired) {
-			t.Errorf("a dropped entry as cursor: %v", err)
+			t.Errorf("a dropped entry as cursor: got %v, want cursor_expired", err)
 		}
 		if page, err := s.AuditEntries(t.Context(), owner, ports.EntryQuery{Before: 4, Limit: 1}); err != nil || len(page.Entries) != 0 || page.More {
-			t.Errorf("the oldest entry as cursor: %+v, %v", page, err)
+			t.Errorf("the oldest entry as cursor: got %+v, %v, want an empty page", page, err)
 		}
 		for account, before := range map[access.AccountID]int64{owner: 7, newAccount(t, s, "bob"): 2} {
 			if _, err := s.AuditEntries(t.Context(), account, ports.EntryQuery{Before: before, Limit: 1}); !errors.Is(err, fault.InvalidRequest) {
-				t.Errorf("an entry that the account never had as cursor: %v", err)
+				t.Errorf("as cursor, an entry that the account never had: got %v, want invalid_request", err)
 			}
 		}
 	})
 }
 
-// TestEntriesHaveTheTenantOfTheirSubject checks API operations whose URL does not contain the
-// tenant.
+// TestEntriesHaveTheTenantOfTheirSubject checks entries without a tenant, as of API operations
+// whose URL does not contain the tenant. The store adds the tenant of the domain or mailbox.
 func TestEntriesHaveTheTenantOfTheirSubject(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)

@@ -80,7 +80,7 @@ func TestWritesOutsideTransactionsAreListed(t *testing.T) {
 	}
 	for operation := range unauditedWrites {
 		if !used[operation] {
-			t.Errorf("there is no %q", operation)
+			t.Errorf("unauditedWrites lists %q, but no write has this name", operation)
 		}
 	}
 }
@@ -90,8 +90,8 @@ func isCall(call *ast.CallExpr, names ...string) bool {
 	return ok && slices.Contains(names, method.Sel.Name)
 }
 
-// containsWrite reports whether the call's function contains a statement that writes, or calls
-// recordAudit.
+// containsWrite reports whether a call of RunRead, RunWrite or execChanged can write. A call of
+// RunRead can if its function contains a statement that writes, or calls recordAudit.
 func containsWrite(call *ast.CallExpr) bool {
 	if isCall(call, "RunWrite", "execChanged") {
 		return true

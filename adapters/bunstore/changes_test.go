@@ -38,7 +38,7 @@ func (r *logReader) nextEvents(t testing.TB) []event.Event {
 	page, err := r.store.LoggedEvents(t.Context(), r.owner, ports.LogQuery{After: r.after, Limit: 1000})
 	must(t, "read the log", err)
 	if page.More {
-		t.Fatal("the log is longer than a page of this test")
+		t.Fatal("the log has more new events than one page of 1000")
 	}
 	r.after = page.Next
 	return page.Events
@@ -349,7 +349,7 @@ func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {
 		must(t, "rotate", s.RotateKey(t.Context(), ann, key.ID, apiKey(ann, 2)))
 		rotated := log.requireTypes(t, "rotate", event.KeyRevoked, event.KeyRotated)
 		if oldID, successorID := rotated[0].Subject.ID, rotated[1].Subject.ID; oldID != key.ID || successorID != apiKey(ann, 2).ID {
-			t.Fatalf("the key %s was revoked, and %s works now", oldID, successorID)
+			t.Fatalf("the events are about the keys %s and %s, want the rotated key %s and its successor", oldID, successorID, key.ID)
 		}
 		for range 2 {
 			_, err := s.RevokeKey(t.Context(), apiKey(ann, 2).ID, now)
@@ -375,7 +375,7 @@ func TestEachObjectOfRemovedTenantHasARemovalEvent(t *testing.T) {
 			event.PolicyRemoved, event.DomainRemoved, event.TenantRemoved)
 		for _, e := range events {
 			if e.Tenant != guid(1) || e.Subject.ID == reserved.ID || e.Subject.ID == job.RunID {
-				t.Errorf("an event is %+v", e)
+				t.Errorf("the event %+v has no tenant, or is about the reserved domain or the run", e)
 			}
 		}
 		must(t, "delete again", errorOtherThan(s.DeleteTenant(t.Context(), fixture.owner, guid(1), nil), tenantNotFound()))
@@ -388,7 +388,7 @@ func errorOtherThan(err, expected error) error {
 	if err != nil && err.Error() == expected.Error() {
 		return nil
 	}
-	return fmt.Errorf("got %w", err)
+	return fmt.Errorf("got %w, want %v", err, expected)
 }
 
 // TestLastEventHasTheReadinessAfterConcurrentChanges changes the domains of a tenant in concurrent
@@ -408,7 +408,7 @@ func TestLastEventHasTheReadinessAfterConcurrentChanges(t *testing.T) {
 		var last event.ReadinessData
 		must(t, "decode", json.Unmarshal(events[len(events)-1].Data.(json.RawMessage), &last))
 		if len(events) != 2*len(domains) || last.DomainsVerified != len(domains) {
-			t.Fatalf("%d events; the last is %+v", len(events), last)
+			t.Fatalf("%d events, want %d; the last event has %d verified domains, want %d", len(events), 2*len(domains), last.DomainsVerified, len(domains))
 		}
 	})
 }
@@ -444,7 +444,7 @@ func TestReadinessFollowsDomains(t *testing.T) {
 			readinessTexts[string(row.Readiness)] = true
 		}
 		if len(readinessTexts) < 5 {
-			t.Errorf("the readiness had only %d values", len(readinessTexts))
+			t.Errorf("the readiness had only %d different values, want at least 5", len(readinessTexts))
 		}
 	})
 }
@@ -464,7 +464,7 @@ func TestSavesOfDomainsAndJobsTakeFewStatements(t *testing.T) {
 		d.CheckedAt, d.Status.MX = d.CheckedAt.Add(time.Minute), "ok"
 		must(t, "save domain", s.SaveDomain(t.Context(), ann, d, nil))
 		if counter.count > 5 { // begin, two reads, the change and commit
-			t.Errorf("a read of the DNS takes %d statements", counter.count)
+			t.Errorf("saving a domain takes %d statements, want at most 5", counter.count)
 		}
 	}
 	for _, status := range []provisioning.Status{provisioning.Running, provisioning.Waiting} {
@@ -472,7 +472,7 @@ func TestSavesOfDomainsAndJobsTakeFewStatements(t *testing.T) {
 		job.Status = status
 		requireLeaseHeld(t, "save", true)(s.SaveJob(t.Context(), job))
 		if counter.count != 1 {
-			t.Errorf("the step of a job that is %s takes %d statements", status, counter.count)
+			t.Errorf("saving a job that is %s takes %d statements, want 1", status, counter.count)
 		}
 	}
 }

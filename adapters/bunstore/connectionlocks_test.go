@@ -196,6 +196,6 @@ func TestRemovedMailboxEndsItsNewConnection(t *testing.T) {
 		}
 	}
 	if len(types) != 2 || types[1] != event.ConnectionDisconnected {
-		t.Errorf("the events of the connection are %q", types)
+		t.Errorf("the events of the connection are %q, want two, of which the second is %q", types, event.ConnectionDisconnected)
 	}
 }

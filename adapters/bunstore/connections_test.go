@@ -39,7 +39,8 @@ func newIntegrationFixture(t testing.TB, s *Store, name string, n int) integrati
 	return fixture
 }
 
-// newConnection returns a connection that has a value in every field.
+// newConnection returns a connection that has a value in every field. HasError is true only if the
+// connection has failed.
 func (fixture integrationFixture) newConnection(i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
 	return integration.Connection{
 		ID: connectionID(100*int(i.CreatedAt.Sub(now)/time.Second) + box), IntegrationID: i.ID, MailboxID: fixture.boxes[box].ID, Status: status,
@@ -119,7 +120,7 @@ func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
 		changed := stored
 		changed.ID, changed.Status, changed.UpdatedAt = connectionID(7), integration.ConnectionFailed, now.Add(time.Second)
 		for _, readUpdatedAt := range []time.Time{{}, now.Add(-time.Second), changed.UpdatedAt} {
-			requireLeaseHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), fixture.owner, changed, readUpdatedAt, nil))
+			requireLeaseHeld(t, "save after a different read", false)(s.SaveConnection(t.Context(), fixture.owner, changed, readUpdatedAt, nil))
 			fixture.requireConnection(t, "not saved", s, fixture.integration1, 0, stored)
 		}
 		changed.AccountID, changed.AccountAddress, changed.AccountName, changed.HasError, changed.Reason = "", "", "", true, ""
@@ -127,8 +128,8 @@ func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
 		requireLeaseHeld(t, "save", true)(s.SaveConnection(t.Context(), fixture.owner, changed, stored.UpdatedAt, nil))
 		changed.ID = stored.ID // an integration has one connection for each mailbox
 		fixture.requireConnection(t, "saved", s, fixture.integration1, 0, changed)
-		requireLeaseHeld(t, "save of one that is not there", false)(s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 1, integration.ConnectionFailed), now, nil))
-		requireLeaseHeld(t, "save of a foreign one", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), changed, changed.UpdatedAt, nil))
+		requireLeaseHeld(t, "save of a connection that does not exist", false)(s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 1, integration.ConnectionFailed), now, nil))
+		requireLeaseHeld(t, "save of a foreign connection", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), changed, changed.UpdatedAt, nil))
 	})
 }
 
@@ -140,7 +141,7 @@ func TestOnlyOneIntegrationHoldsMailbox(t *testing.T) {
 			before := fixture.setConnection(t, s, fixture.integration1, 0, status)
 			previous := fixture.storedConnection(t, s, fixture.integration2, 0)
 			for _, otherStatus := range allConnectionStatuses {
-				label := fmt.Sprintf("%s here, %s there", status, otherStatus)
+				label := fmt.Sprintf("%s at the first integration, %s at the second", status, otherStatus)
 				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 0, otherStatus), previous.UpdatedAt, nil)
 				if status.HoldsMailbox() && otherStatus.HoldsMailbox() {
 					requireRefusal(t, label, err, fault.ConnectedElsewhere)
@@ -166,7 +167,7 @@ func TestOneOfConcurrentConnectionsAtTwoIntegrationsSucceeds(t *testing.T) {
 			return err
 		}), fault.ConnectedElsewhere)
 		if n := countTrue(isSaved); n != 1 {
-			t.Fatalf("%d won", n)
+			t.Fatalf("%d connections were saved, want 1", n)
 		}
 	})
 }
@@ -212,21 +213,21 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 		next := previous
 		next.Status, next.UpdatedAt = integration.ConnectionDisconnecting, now.Add(time.Second)
 		requireCommitted(t, s, fixture.owner, map[string]func(storedAnswer *ports.StoredAnswer) error{
-			"another": func(storedAnswer *ports.StoredAnswer) error {
+			"a changed connection": func(storedAnswer *ports.StoredAnswer) error {
 				_, err := s.SaveConnection(t.Context(), fixture.owner, next, previous.UpdatedAt, storedAnswer)
 				return err
 			},
-			"a new one": func(storedAnswer *ports.StoredAnswer) error {
+			"a new connection": func(storedAnswer *ports.StoredAnswer) error {
 				_, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 1, integration.ConnectionFailed), time.Time{}, storedAnswer)
 				return err
 			},
 		}, func() {
-			fixture.requireConnection(t, "the one", s, fixture.integration1, 0, previous)
-			fixture.requireConnection(t, "the new one", s, fixture.integration2, 1, integration.Connection{})
+			fixture.requireConnection(t, "the changed connection", s, fixture.integration1, 0, previous)
+			fixture.requireConnection(t, "the new connection", s, fixture.integration2, 1, integration.Connection{})
 		})
 		claim := newClaim(fixture.owner, 99)
 		storedAnswer := newStoredAnswer(claim, mustClaim(t, s, claim))
-		requireLeaseHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, storedAnswer))
+		requireLeaseHeld(t, "save after an outdated read", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, storedAnswer))
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
 		}
@@ -251,19 +252,19 @@ func TestProvisionedMailboxesAreEligibleInOrderOfAddress(t *testing.T) {
 		got, err := s.Eligible(t.Context(), fixture.owner, fixture.integration1.ID)
 		must(t, "eligible", err)
 		if len(got) != 3 || got[0].Mailbox.Address != "a@more.test" || got[0].Mailbox.TenantGUID != guid(3) {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("got %+v, want three mailboxes, of which a@more.test is the first", got)
 		}
 		full, err := s.Mailbox(t.Context(), fixture.owner, guid(1), fixture.boxes[0].ID)
 		must(t, "mailbox", err)
 		if diff := cmp.Diff([]integration.EligibleMailbox{{Mailbox: full, Connection: want}}, got[1:2]); diff != "" ||
 			full.TenantName != "Contoso" || full.DomainName != "ann.test" {
-			t.Fatalf("%+v (-want +got):\n%s", full, diff)
+			t.Fatalf("the mailbox is %+v; in the list (-want +got):\n%s", full, diff)
 		}
 		if got[0].Connection != (integration.Connection{}) || got[2].Connection != (integration.Connection{}) {
 			t.Fatalf("a connection of another integration is shown: %+v", got)
 		}
 		eligible, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration1.ID, full.ID)
-		must(t, "one", err)
+		must(t, "find eligible mailbox", err)
 		if diff := cmp.Diff(got[1], eligible); diff != "" {
 			t.Fatalf("a single read differs from the list (-list +single):\n%s", diff)
 		}
@@ -278,14 +279,14 @@ func TestEligibleMailboxShowsWhetherDifferentIntegrationHoldsIt(t *testing.T) {
 			eligible, err := s.Eligible(t.Context(), fixture.owner, fixture.integration1.ID)
 			must(t, "eligible", err)
 			if len(eligible) != 2 || eligible[0].HeldElsewhere != otherStatus.HoldsMailbox() || eligible[1].HeldElsewhere {
-				t.Fatalf("%s there: %+v", otherStatus, eligible)
+				t.Fatalf("%s at the second integration: eligible at the first are %+v", otherStatus, eligible)
 			}
 			atFirst, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID)
-			must(t, "one", err)
+			must(t, "find eligible mailbox of the first integration", err)
 			atSecond, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration2.ID, fixture.boxes[0].ID)
-			must(t, "there", err)
+			must(t, "find eligible mailbox of the second integration", err)
 			if atFirst.HeldElsewhere != otherStatus.HoldsMailbox() || atSecond.HeldElsewhere {
-				t.Fatalf("%s there: here %+v, there %+v", otherStatus, atFirst, atSecond)
+				t.Fatalf("%s at the second integration: the mailbox is %+v at the first and %+v at the second", otherStatus, atFirst, atSecond)
 			}
 		}
 	})
@@ -297,7 +298,7 @@ func TestAccountWithoutMailboxesHasNoneEligible(t *testing.T) {
 		got, err := s.Eligible(t.Context(), ann, addIntegration(t, s, ann, 1).ID)
 		must(t, "eligible", err)
 		if len(got) != 0 {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("got %+v, want no mailbox", got)
 		}
 	})
 }
@@ -353,6 +354,6 @@ func discoverAndFind(t testing.TB, s *Store, fixture integrationFixture, address
 			return m
 		}
 	}
-	t.Fatalf("%s is not there: %+v", addresses[0], mailboxes)
+	t.Fatalf("no mailbox has the address %s: %+v", addresses[0], mailboxes)
 	return mailbox.Mailbox{}
 }

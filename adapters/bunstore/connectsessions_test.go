@@ -48,7 +48,7 @@ func TestSessionIsFoundByItsLinks(t *testing.T) {
 			owner, got, err := s.ConnectSessionOfLink(t.Context(), link.StateHash)
 			must(t, "session of a link", err)
 			if diff := cmp.Diff(want, got); diff != "" || owner != ann {
-				t.Fatalf("the session of %s (-want +got):\n%s", owner, diff)
+				t.Fatalf("the session belongs to %s, want %s (-want +got):\n%s", owner, ann, diff)
 			}
 		}
 		_, err := s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
@@ -154,7 +154,7 @@ func TestAccountSettingsAreReplaced(t *testing.T) {
 		}
 		refusal := errors.New("refused")
 		if _, err := s.ChangeSettings(t.Context(), ann, func(access.Settings) (access.Settings, error) { return access.Settings{}, refusal }); !errors.Is(err, refusal) {
-			t.Fatalf("got %v", err)
+			t.Fatalf("a refused change returned %v, want %v", err, refusal)
 		}
 		requireSettings(access.Settings{DisplayName: "Acme", ReturnHosts: []string{}})
 		_, err := s.ChangeSettings(t.Context(), "nobody", func(s access.Settings) (access.Settings, error) { return s, nil })

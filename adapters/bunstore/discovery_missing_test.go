@@ -34,7 +34,7 @@ func TestObjectMissedOnceIsHiddenAndKept(t *testing.T) {
 		miss(0)
 		miss(observation.ReplicaLag - time.Second)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
-			t.Fatalf("listed: %v", got)
+			t.Fatalf("the listed domains are %v, want only %s", got, d.Name)
 		}
 		_, err := s.DomainByID(t.Context(), ann, other.ID)
 		requireRefusal(t, "missing domain", err, fault.DomainNotFound)
@@ -43,7 +43,7 @@ func TestObjectMissedOnceIsHiddenAndKept(t *testing.T) {
 		stored, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
 		if stored.DomainCount != 1 || stored.MailboxCount != 0 {
-			t.Fatalf("counted: %d domains, %d mailboxes", stored.DomainCount, stored.MailboxCount)
+			t.Fatalf("the tenant counts %d domains, want 1, and %d mailboxes, want 0", stored.DomainCount, stored.MailboxCount)
 		}
 		foundAgain := ports.DiscoveryResult{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
 			Domains: append(listedDomains, domain.Platform{Name: other.Name, Verified: true})}
@@ -68,7 +68,7 @@ func TestObjectMissedTwiceIsRemoved(t *testing.T) {
 		domains, mailboxes, err := s.KnownNames(t.Context(), ann, guid(1))
 		must(t, "list known names", err)
 		if len(domains)+len(mailboxes) != 0 {
-			t.Fatalf("left are %v and %v", domains, mailboxes)
+			t.Fatalf("the domains %v and the mailboxes %v are left, want none", domains, mailboxes)
 		}
 	})
 }
@@ -84,7 +84,7 @@ func TestUnlistedObjectIsNotMissedUntilReadByName(t *testing.T) {
 			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
 		}
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
-			t.Fatalf("listed are %v and %v", names, boxes)
+			t.Fatalf("listed are the domains %v and the mailboxes %v, want one of each", names, boxes)
 		}
 	})
 }
@@ -99,7 +99,7 @@ func TestMissingObjectIsReservedAgain(t *testing.T) {
 		discovery := ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
 		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
 		_, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 1, discoveryStart)
-		requireRefusal(t, "reserve over the cap", err, fault.DomainLimitReached)
+		requireRefusal(t, "reserve over the limit", err, fault.DomainLimitReached)
 		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart)
 		must(t, "reserve", err)
 		if reserved.ID != missingDomain.ID || reserved.Added || reserved.JustReserved {
@@ -112,10 +112,10 @@ func TestMissingObjectIsReservedAgain(t *testing.T) {
 		reservedLater, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart.Add(time.Hour))
 		must(t, "reserve", err)
 		if reservedLater.ID != missingDomain.ID || !reservedLater.Observed.PreviousMissingSince.Equal(discoveryStart) {
-			t.Fatalf("missing since %v: %+v", reservedLater.Observed.PreviousMissingSince, reservedLater)
+			t.Fatalf("the domain was missing since %v, want %v: %+v", reservedLater.Observed.PreviousMissingSince, discoveryStart, reservedLater)
 		}
 		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 2, discoveryStart)
-		requireRefusal(t, "reserve over the cap", err, fault.MailboxLimitReached)
+		requireRefusal(t, "reserve over the limit", err, fault.MailboxLimitReached)
 		boxes, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 3, discoveryStart)
 		must(t, "reserve", err)
 		if got := boxes[2]; got.ID != missingBox.ID || got.Stage != mailbox.Reserved || !got.Provisioned || got.JustReserved {

@@ -30,9 +30,9 @@ func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []dom
 	saveSecondDiscovery(t, s, owner, guid(1), ports.DiscoveryResult{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
 }
 
-// saveSecondDiscovery stores the discovery found. It first marks the stored domains and mailboxes
-// as missing since an earlier discovery. The domains and mailboxes that found does not list are
-// therefore removed.
+// saveSecondDiscovery stores the discovery found. For each list that found has, it first marks the
+// stored domains or mailboxes as missing since an earlier discovery. Those that the list does not
+// contain are therefore removed.
 func saveSecondDiscovery(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) {
 	t.Helper()
 	since := storedTime(found.Began.Add(-observation.ReplicaLag))
@@ -47,8 +47,8 @@ func saveSecondDiscovery(t testing.TB, s *Store, owner access.AccountID, id tena
 	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, id, withMissedNames(t, s, owner, id, found)))
 }
 
-// withMissedNames returns the discovery with MissedDomains and MissedMailboxes set to all stored
-// names that its lists do not contain.
+// withMissedNames returns the discovery with MissedDomains and MissedMailboxes set. They contain
+// every stored name, with true if the list of the discovery does not contain it.
 func withMissedNames(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) ports.DiscoveryResult {
 	t.Helper()
 	domains, mailboxes, err := s.KnownNames(t.Context(), owner, id)
@@ -82,7 +82,7 @@ func TestDiscoveryAddsListedDomainsAndRemovesMissingOnes(t *testing.T) {
 		must(t, "save", s.SaveDomain(t.Context(), ann, listed, nil))
 		saveDiscovery(t, s, ann, []domain.Platform{{Name: listed.Name, Verified: true, Default: true}, {Name: "new.test", Verified: true}}, nil)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"contoso.test", "new.test"}) {
-			t.Fatalf("stored: %v", got)
+			t.Fatalf("unexpected stored names: %v", got)
 		}
 		got, err := s.Domain(t.Context(), ann, guid(1), listed.Name)
 		must(t, "known", err)
@@ -129,7 +129,7 @@ func TestDiscoveryKeepsDomainsThatAreBeingAdded(t *testing.T) {
 		}
 		saveDiscovery(t, s, ann, []domain.Platform{}, nil)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"later.test"}) {
-			t.Fatalf("stored: %v", got)
+			t.Fatalf("unexpected stored names: %v", got)
 		}
 		d, err := s.ReserveDomain(t.Context(), ann, guid(1), "underway.test", 12, now)
 		must(t, "reserve", err)
@@ -154,7 +154,7 @@ func TestDiscoveryReleasesAbandonedReservationOfDomain(t *testing.T) {
 			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, now)
 			must(t, "reserve", err)
 			if d.JustReserved != wantNew {
-				t.Fatalf("%s: the reservation was released: %v", name, d.JustReserved)
+				t.Fatalf("%s: the reservation was released: %v, want %v", name, d.JustReserved, wantNew)
 			}
 		}
 	})
@@ -183,7 +183,7 @@ func TestDiscoveryStoresBothListsOrNeither(t *testing.T) {
 		discovery := ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{{Name: "new.test"}}, Mailboxes: platformMailboxes("sales@new.test")}
 		hook.cutOff(t, `INSERT INTO "mailboxes"`, func(ctx context.Context) error { return s.SaveDiscovery(ctx, ann, guid(1), discovery) })
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
-			t.Fatalf("stored without the mailboxes: %v", got)
+			t.Fatalf("the stored domains are %v, although the mailboxes were not stored", got)
 		}
 	})
 }
@@ -212,7 +212,7 @@ func TestOnlyHolderOfTenantCanStoreDiscovery(t *testing.T) {
 		requireRefusal(t, "save discovery", foreign, fault.TenantNotFound)
 		requireSameError(t, "save discovery", foreign, s.SaveDiscovery(t.Context(), ann, unknownGUID, ports.DiscoveryResult{Began: discoveryStart}))
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
-			t.Fatalf("stored: %v", got)
+			t.Fatalf("unexpected stored names: %v", got)
 		}
 	})
 }
@@ -256,11 +256,11 @@ func TestDiscoveryAddsListedMailboxesAndRemovesMissingOnes(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "vanished", mailbox.Ready)
 		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "vanished"), 3, discoveryStart.Add(time.Second))
-		must(t, "reserve an existing one", err)
+		must(t, "reserve an existing mailbox", err)
 		addMailbox(t, s, ann, d, "unfinished", mailbox.Created)
 		saveDiscovery(t, s, ann, nil, platformMailboxes("New@contoso.test", "shared@contoso.onmicrosoft.test"))
 		if got := addressesOf(t, s, ann); !slices.Equal(got, []string{"new@contoso.test", "shared@contoso.onmicrosoft.test"}) {
-			t.Fatalf("stored: %v", got)
+			t.Fatalf("unexpected stored names: %v", got)
 		}
 		got := findMailbox(t, s, ann, "new@contoso.test")
 		want := mailbox.Mailbox{
@@ -307,7 +307,7 @@ func TestOutdatedListDoesNotOverwriteSignInNameThatTenantrySet(t *testing.T) {
 			t.Fatalf("the sign-in name that tenantry set became %s", got)
 		}
 		if got := findMailbox(t, s, ann, "foreign@contoso.test").PrincipalName; got != outdated[1].PrincipalName {
-			t.Fatalf("the foreign one is %s", got)
+			t.Fatalf("the sign-in name of the foreign mailbox is %s, want %s", got, outdated[1].PrincipalName)
 		}
 	})
 }
@@ -346,7 +346,7 @@ func TestDiscoveryReleasesAbandonedReservationOfMailbox(t *testing.T) {
 		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "abandoned", "resumed"), 3, now)
 		must(t, "reserve", err)
 		if !got[0].JustReserved || got[1].JustReserved {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("got %+v, want a new reservation of the abandoned mailbox only", got)
 		}
 	})
 }
@@ -377,7 +377,7 @@ func TestConcurrentDiscoveriesAndReservationsStoreEachMailboxOnce(t *testing.T) 
 			return s.SaveDiscovery(t.Context(), ann, guid(1), ports.DiscoveryResult{Began: discoveryStart, Mailboxes: platformMailboxes("a@contoso.test", "b@contoso.test", "c@contoso.test")})
 		})
 		if n := countWinners(t, errs, nil); n != 20 || len(addressesOf(t, s, ann)) > 3 {
-			t.Fatalf("%d went well, listed: %v", n, addressesOf(t, s, ann))
+			t.Fatalf("%d calls succeeded, want 20; listed are %v, want at most 3", n, addressesOf(t, s, ann))
 		}
 	})
 }
@@ -390,7 +390,7 @@ func TestOutdatedDiscoveryChangesNothing(t *testing.T) {
 		older := ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}, {Name: "removed.test"}}, Mailboxes: platformMailboxes("removed@contoso.test")}
 		must(t, "older", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), older)))
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); !slices.Equal(names, []string{d.Name}) || !slices.Equal(boxes, []string{"a@contoso.test"}) {
-			t.Fatalf("listed are %v and %v", names, boxes)
+			t.Fatalf("listed are the domains %v and the mailboxes %v, want only those of the newer discovery", names, boxes)
 		}
 		if got := findDomain(t, s, ann, d); !got.Verified {
 			t.Fatal("the older list reverted the verification")

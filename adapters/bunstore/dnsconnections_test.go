@@ -97,7 +97,7 @@ func TestRemovedDNSConnectionIsDeleted(t *testing.T) {
 		got, err := s.RemoveDNSConnection(t.Context(), removed.ID)
 		must(t, "remove", err)
 		if got != removed {
-			t.Fatalf("removed %+v", got)
+			t.Fatalf("removed %+v, want %+v", got, removed)
 		}
 		requireDNSConnections(t, s, ann, kept)
 		_, err = s.RemoveDNSConnection(t.Context(), removed.ID)
@@ -116,7 +116,7 @@ func TestForeignAndUnknownDNSConnectionsGetTheSameAnswer(t *testing.T) {
 		}
 		requireRefusal(t, "find", find(connection.ID), fault.DNSConnectionNotFound)
 		requireSameError(t, "find", find(connection.ID), find(dnsConnectionID(9)))
-		requireSameError(t, "find by no id", find(connection.ID), find("x"))
+		requireSameError(t, "find by a malformed id", find(connection.ID), find("x"))
 		foreign := connection
 		foreign.AccountID, foreign.Status = bob, dnsconnection.Failed
 		requireRefusal(t, "save", s.SaveDNSConnectionTest(t.Context(), foreign), fault.DNSConnectionNotFound)
@@ -128,9 +128,9 @@ func TestDNSConnectionNeedsOpenAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		closeAccount(t, s, ann)
-		requireRefusal(t, "a closed one", s.AddDNSConnection(t.Context(), newDNSConnection(ann, 1), []byte("x")), fault.AccountClosed)
+		requireRefusal(t, "add to a closed account", s.AddDNSConnection(t.Context(), newDNSConnection(ann, 1), []byte("x")), fault.AccountClosed)
 		unknown := newDNSConnection("10000000-0000-4000-8000-000000000000", 1)
-		requireRefusal(t, "an unknown one", s.AddDNSConnection(t.Context(), unknown, []byte("x")), fault.AccountNotFound)
+		requireRefusal(t, "add to an unknown account", s.AddDNSConnection(t.Context(), unknown, []byte("x")), fault.AccountNotFound)
 		requireDNSConnections(t, s, "")
 	})
 }
@@ -142,7 +142,7 @@ func TestClosingAccountRemovesItsDNSConnections(t *testing.T) {
 		addDNSConnection(t, s, ann, 2)
 		ofBob := addDNSConnection(t, s, bob, 3)
 		if closing := closeAccount(t, s, ann); closing.DNSConnectionsRemoved != 2 {
-			t.Fatalf("got %+v", closing)
+			t.Fatalf("the closing is %+v, want 2 removed DNS connections", closing)
 		}
 		requireDNSConnections(t, s, "", ofBob)
 	})
@@ -156,7 +156,7 @@ func TestOneOfConcurrentRemovalsOfDNSConnectionSucceeds(t *testing.T) {
 			return err
 		})
 		if n := countWinners(t, errs, fault.DNSConnectionNotFound); n != 1 {
-			t.Fatalf("%d removed it", n)
+			t.Fatalf("%d removals succeeded, want 1", n)
 		}
 	})
 }

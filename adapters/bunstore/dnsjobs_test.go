@@ -83,10 +83,10 @@ func TestOnlyQueuedRunningAndWaitingJobsAreDueAndClaimed(t *testing.T) {
 			j = storedJob(t, s, j)
 			saveJobStatus(t, s, j, status)
 			if n := len(dueJobIDs(t, s, dueTime, 9)); (n == 1) != isDue {
-				t.Fatalf("%s: %d are due", status, n)
+				t.Fatalf("status %s: %d jobs are due, but due must be %v", status, n, isDue)
 			}
 			if _, isClaimed, err := s.ClaimJob(t.Context(), j.ID, expiredLease, dueTime); err != nil || isClaimed != isDue {
-				t.Fatalf("%s: claimed %v, %v", status, isClaimed, err)
+				t.Fatalf("status %s: claimed is %v, want %v (%v)", status, isClaimed, isDue, err)
 			}
 		}
 	})
@@ -103,7 +103,7 @@ func TestOneOfConcurrentClaimsOfJobSucceeds(t *testing.T) {
 			must(t, "claim", err)
 		}
 		if n := countTrue(isClaimed); n != 1 {
-			t.Fatalf("%d won", n)
+			t.Fatalf("%d claims succeeded, want 1", n)
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestJobOfDifferentWorkerCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 		requireLeaseHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
 		requireOrder(t, "due", dueJobIDs(t, s, dueTime, 9), first.ID)
 		if second := claimJob(t, s, first.ID, dueTime); second.Epoch != first.Epoch+1 {
-			t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
+			t.Fatalf("the second claim has the epoch %d, want %d", second.Epoch, first.Epoch+1)
 		}
 	})
 }
@@ -170,11 +170,11 @@ func TestOnlyLastWorkerOfJobCanSave(t *testing.T) {
 		}
 		for i, held := range stillHeld {
 			if held != (i%2 == 1) {
-				t.Fatalf("%d: held is %v", i, held)
+				t.Fatalf("save %d: held is %v, want %v", i, held, i%2 == 1)
 			}
 		}
 		if got := storedJob(t, s, second); got.Message != "second" {
-			t.Fatalf("stored is %q", got.Message)
+			t.Fatalf("the stored message is %q, want that of the second worker", got.Message)
 		}
 	})
 }
@@ -221,7 +221,7 @@ func TestDueJobsAreListedOldestFirst(t *testing.T) {
 		dueJobs, err := s.DueJobs(t.Context(), dueTime, 1)
 		must(t, "list", err)
 		if dueJobs[0].Account != ann || !dueJobs[0].At.Equal(now.Add(time.Second)) {
-			t.Fatalf("got %+v", dueJobs[0])
+			t.Fatalf("the first due job is %+v, want job 1 of %s", dueJobs[0], ann)
 		}
 	})
 }
@@ -238,7 +238,7 @@ func TestDueJobsAlternateBetweenAccounts(t *testing.T) {
 		requireOrder(t, "order of accounts", dueJobIDs(t, s, dueTime, 5), jobID(1), jobID(10), jobID(2), jobID(11), jobID(3))
 		claimJob(t, s, jobID(1), dueTime)
 		claimJob(t, s, jobID(2), dueTime)
-		requireOrder(t, "with two of ann's at work", dueJobIDs(t, s, dueTime, 3), jobID(10), jobID(11), jobID(3))
+		requireOrder(t, "while two jobs of ann are leased", dueJobIDs(t, s, dueTime, 3), jobID(10), jobID(11), jobID(3))
 	})
 }
 
@@ -266,8 +266,8 @@ func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at ti
 }
 
 // TestLargeBacklogDoesNotDelayOtherAccounts checks that a worker claims the job of a second account
-// next. The first account has many queued jobs and keeps all workers busy. The workers claim 24
-// jobs. The first account has 1,000 jobs, or 10,000 with TENANTRY_SOAK.
+// next. The first account has 1,000 queued jobs, or 10,000 with TENANTRY_SOAK. Workers have already
+// claimed 20 of these jobs.
 func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 	backlog := 1000
 	if soak.Enabled() {
@@ -285,7 +285,7 @@ func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 		}
 		for range 5 {
 			if n := len(work()); n != 4 {
-				t.Fatalf("%d were due", n)
+				t.Fatalf("%d jobs were due, want 4", n)
 			}
 		}
 		addJobs(t, s, bob, 2, 1, now.Add(59*time.Minute))
@@ -332,7 +332,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 						mu.Unlock()
 						j.Status = provisioning.Completed
 						if stillHeld, err := s.SaveJob(t.Context(), j); err != nil || !stillHeld {
-							t.Errorf("held %v, %v", stillHeld, err)
+							t.Errorf("save of a claimed job: held is %v, want true (%v)", stillHeld, err)
 						}
 					}
 				}
@@ -345,7 +345,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 			}
 		}
 		if len(claims) != jobs {
-			t.Errorf("%d of %d were claimed", len(claims), jobs)
+			t.Errorf("%d jobs were claimed, want %d", len(claims), jobs)
 		}
 		requireOrder(t, "active runs", runIDs(t, store1, ann, ports.RunQuery{Limit: 100, ActiveOnly: true}))
 	})
@@ -358,7 +358,7 @@ func TestEndLeasesReleasesJobs(t *testing.T) {
 	first := claimJob(t, s, jobID(1), dueTime)
 	must(t, "end leases", s.EndLeases(t.Context()))
 	if second := claimJob(t, s, jobID(1), dueTime); second.Epoch != first.Epoch+1 {
-		t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
+		t.Fatalf("the second claim has the epoch %d, want %d", second.Epoch, first.Epoch+1)
 	}
 }
 
@@ -369,6 +369,6 @@ func TestEndLeasesReleasesTenants(t *testing.T) {
 	fixture.requireNotClaimed(t, "a claimed tenant", s, dueTime)
 	must(t, "end leases", s.EndLeases(t.Context()))
 	if second := fixture.claim(t, s); second.Epoch != first.Epoch+1 {
-		t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
+		t.Fatalf("the second claim has the epoch %d, want %d", second.Epoch, first.Epoch+1)
 	}
 }

@@ -25,7 +25,7 @@ func runID(n int) string { return fmt.Sprintf("30000000-0000-4000-8000-%012d", n
 
 func jobID(n int) string { return fmt.Sprintf("40000000-0000-4000-8000-%012d", n) }
 
-// newRun returns the nth run, created n seconds after now, and its only job.
+// newRun returns the nth run, created n seconds after now, and a job of it.
 func newRun(owner access.AccountID, d domain.Domain, n int) (provisioning.Run, provisioning.Job) {
 	createdAt := now.Add(time.Duration(n) * time.Second)
 	r := provisioning.Run{ID: runID(n), Account: owner, TotalDomains: 1, CreatedAt: createdAt}
@@ -65,7 +65,7 @@ func claimJob(t testing.TB, s *Store, id string, at time.Time) provisioning.Job 
 	return j
 }
 
-// saveJobStatus saves a job with a different status.
+// saveJobStatus saves a job with this status.
 func saveJobStatus(t testing.TB, s *Store, j provisioning.Job, status provisioning.Status) {
 	t.Helper()
 	j.Status = status
@@ -143,7 +143,7 @@ func TestDomainHasOneActiveJob(t *testing.T) {
 			active, found, err := s.ActiveJob(t.Context(), ann, d.ID)
 			must(t, "active job", err)
 			if !found || active.ID != jobID(1) || active.Status != status {
-				t.Fatalf("%d: found %v, %+v", i, found, active)
+				t.Fatalf("status %d: found is %v, and the active job is %+v, want job 1 with the status %s", i, found, active, status)
 			}
 		}
 		for n, status := range []provisioning.Status{provisioning.Completed, provisioning.Failed} {
@@ -166,10 +166,10 @@ func TestOneOfConcurrentRunsForDomainIsCreated(t *testing.T) {
 			r, j := newRun(ann, d, i)
 			return s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
 		}), fault.JobActive); n != 1 {
-			t.Fatalf("%d were created", n)
+			t.Fatalf("%d runs were created, want 1", n)
 		}
 		if ids := runIDs(t, s, ann, ports.RunQuery{Limit: concurrency}); len(ids) != 1 {
-			t.Fatalf("%d runs are there", len(ids))
+			t.Fatalf("%d runs are stored, want 1", len(ids))
 		}
 	})
 }
@@ -188,13 +188,13 @@ func TestRunIsStoredWithAllOfItsJobsOrNotAtAll(t *testing.T) {
 		_, found, err := s.ActiveJob(t.Context(), ann, domains[0].ID)
 		must(t, "active", err)
 		if found {
-			t.Fatal("a job of a refused run is there")
+			t.Fatal("a job of a refused run is stored")
 		}
 		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{job3, job1}, nil))
 		_, jobs, err := s.Run(t.Context(), ann, r.ID)
 		must(t, "find", err)
 		if len(jobs) != 2 || jobs[0].ID != job1.ID {
-			t.Fatalf("got %+v, want two jobs by domain", jobs)
+			t.Fatalf("got %+v, want two jobs, ordered by domain", jobs)
 		}
 	})
 }
@@ -239,7 +239,7 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 			t.Fatalf("a foreign job is found: %v", err)
 		}
 		if j := storedJob(t, s, provisioning.Job{Account: ann, ID: jobID(1)}); j.Status != provisioning.Waiting {
-			t.Fatalf("ann's became %+v", j)
+			t.Fatalf("the job of ann became %+v, want it to be waiting", j)
 		}
 	})
 }
@@ -290,7 +290,7 @@ func TestRetryQueuesOnlyJobsThatWaitOrNeedAction(t *testing.T) {
 				t.Fatalf("%s (-want +got):\n%s", status, diff)
 			}
 			if diff := cmp.Diff(got, storedJob(t, s, got)); diff != "" {
-				t.Fatalf("%s is stored otherwise (-want +got):\n%s", status, diff)
+				t.Fatalf("%s: the stored job differs from the returned job (-returned +stored):\n%s", status, diff)
 			}
 			requireLeaseHeld(t, "save by the earlier worker", false)(s.SaveJob(t.Context(), stopped))
 		}
@@ -305,7 +305,7 @@ func TestOneOfConcurrentRetriesOfJobSucceeds(t *testing.T) {
 			_, err := s.RetryJob(t.Context(), ann, jobID(1), now, nil)
 			return err
 		}), fault.JobNotRetryable); n != 1 {
-			t.Fatalf("%d retries won", n)
+			t.Fatalf("%d retries succeeded, want 1", n)
 		}
 	})
 }
@@ -328,7 +328,7 @@ func TestRunsAreDeletedWithTheirDomainsAndAccount(t *testing.T) {
 			requireLeaseHeld(t, "save", false)(s.SaveJob(t.Context(), job))
 			requireLeaseHeld(t, "release", false)(s.ReleaseJob(t.Context(), job, now))
 			if _, isClaimed, err := s.ClaimJob(t.Context(), job.ID, longLease, now.Add(time.Hour)); err != nil || isClaimed {
-				t.Fatalf("claimed: %v", err)
+				t.Fatalf("a deleted job was claimed: %v", err)
 			}
 		}
 		startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1)
@@ -355,7 +355,7 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 			requireRefusal(t, "an attempt that lost its key", change(newStoredAnswer(claim, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
 			must(t, "change", change(newStoredAnswer(claim, attempt)))
 			if record := requireRecord(t, s, claim.Key); string(record.Answer) != "answer" || record.Leased {
-				t.Fatalf("got %+v", record)
+				t.Fatalf("the record of the key is %+v, want the answer and no lease", record)
 			}
 			saveJobStatus(t, s, storedJob(t, s, j), provisioning.Waiting)
 		}
@@ -376,7 +376,7 @@ func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 			return []*Store{store1, store2}[i%2].CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
 		})
 		if winners := countWinners(t, errs, fault.JobActive); winners != 1 {
-			t.Errorf("%d were created", winners)
+			t.Errorf("%d runs were created, want 1", winners)
 		}
 	})
 }

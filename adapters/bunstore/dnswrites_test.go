@@ -76,7 +76,7 @@ func requireRunWrites(t testing.TB, s *Store, run string, wantOwner access.Accou
 	owner, got, err := s.RunWrites(t.Context(), run)
 	must(t, "list writes of the run", err)
 	if diff := compare.Diff(append([]dns.Write{}, want...), got); diff != "" || owner != wantOwner {
-		t.Fatalf("the writes of the run of %s (-want +got):\n%s", owner, diff)
+		t.Fatalf("the run belongs to %s, want %s; its writes (-want +got):\n%s", owner, wantOwner, diff)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestWritesOfForeignAndUnknownDomainsGetTheSameAnswer(t *testing.T) {
 		for _, id := range []string{d.ID, unknownID, "x"} {
 			requireWritten(t, s, bob, id)
 			if openWrites, err := s.OpenWrites(t.Context(), bob, id); err != nil || len(openWrites) != 0 {
-				t.Fatalf("open: %+v, %v", openWrites, err)
+				t.Fatalf("open writes: got %+v, %v, want none", openWrites, err)
 			}
 			_, err := s.IntendWrite(t.Context(), bob, dns.Write{DomainID: id})
 			requireRefusal(t, "intend for "+id, err, fault.DomainNotFound)
@@ -257,7 +257,7 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 		must(t, "list audit events", err)
 		want := map[string]string{"run_id": runID(1), "put_back": "2", "left_alone": "1"}
 		if len(events) != 1 || events[0].Action != audit.UndoDNS || compare.Diff(want, events[0].Details) != "" {
-			t.Fatalf("audit events: %+v", events)
+			t.Fatalf("the audit events are %+v, want one with the details %v", events, want)
 		}
 	})
 }

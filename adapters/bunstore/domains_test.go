@@ -63,7 +63,7 @@ func TestAddedDomainsAreListedByName(t *testing.T) {
 		list, err := s.Domains(t.Context(), ann, guid(1))
 		must(t, "list", err)
 		if len(empty) != 0 || len(list) != 3 || list[0].Name != "a.test" || list[2].Name != "c.test" {
-			t.Fatalf("got %+v, before %+v", list, empty)
+			t.Fatalf("got %+v, want a.test, b.test and c.test; the list before was %+v, want none", list, empty)
 		}
 		_, err = s.Domain(t.Context(), ann, guid(1), "unfinished.test")
 		requireRefusal(t, "unfinished", err, fault.DomainNotFound)
@@ -121,11 +121,11 @@ func TestWithdrawnReservationIsNotReportedAsPrevious(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		reserve := func(minutes int, before time.Time) domain.Domain {
+		reserve := func(minutes int, wantPrevious time.Time) domain.Domain {
 			t.Helper()
 			d, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now.Add(time.Duration(minutes)*time.Minute))
-			if must(t, "reserve", err); !d.PreviousReservedAt.Equal(before) {
-				t.Fatalf("reserved before at %v, want %v", d.PreviousReservedAt, before)
+			if must(t, "reserve", err); !d.PreviousReservedAt.Equal(wantPrevious) {
+				t.Fatalf("the previous reservation is of %v, want %v", d.PreviousReservedAt, wantPrevious)
 			}
 			return d
 		}
@@ -141,7 +141,7 @@ func TestWithdrawnReservationIsNotReportedAsPrevious(t *testing.T) {
 		must(t, "save", s.SaveDomain(t.Context(), ann, fifth, nil))
 		must(t, "withdraw after the domain was added", s.WithdrawReservation(t.Context(), ann, fifth))
 		if d, err := s.Domain(t.Context(), ann, guid(1), "contoso.test"); err != nil || d.ID != first.ID {
-			t.Fatalf("got %+v, %v", d, err)
+			t.Fatalf("got %+v, %v, want the domain %s", d, err, first.ID)
 		}
 	})
 }
@@ -155,13 +155,13 @@ func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
 		repeated, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
 		must(t, "reserve again", err)
 		if !reserved.JustReserved || repeated.JustReserved || repeated.ID != reserved.ID || repeated.Added || repeated.TenantGUID != guid(1) {
-			t.Fatalf("first %+v\nagain %+v", reserved, repeated)
+			t.Fatalf("the first reservation is %+v\nthe second is %+v", reserved, repeated)
 		}
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
-		requireRefusal(t, "beyond the cap", err, fault.DomainLimitReached)
+		requireRefusal(t, "beyond the limit", err, fault.DomainLimitReached)
 		must(t, "release by another account", s.EndReservation(t.Context(), newAccount(t, s, "bob"), reserved.ID, repeated.ReservedAt))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
-		requireRefusal(t, "still beyond the cap", err, fault.DomainLimitReached)
+		requireRefusal(t, "still beyond the limit", err, fault.DomainLimitReached)
 		_, err = s.ReserveDomain(t.Context(), ann, attachTenant(t, s, ann, 2).GUID, "other.test", 1, now)
 		must(t, "reserve at another tenant", err)
 		thirdDomain, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
@@ -189,7 +189,7 @@ func TestAddedDomainIsNotReleased(t *testing.T) {
 		repeated, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
 		must(t, "reserve", err)
 		if repeated.ID != d.ID || !repeated.Added {
-			t.Fatalf("got %+v", repeated)
+			t.Fatalf("got %+v, want the added domain %s", repeated, d.ID)
 		}
 	})
 }
@@ -209,7 +209,7 @@ func TestConcurrentReservationsOfDomainsNeverExceedLimit(t *testing.T) {
 		list, err := s.Domains(t.Context(), ann, guid(1))
 		must(t, "list", err)
 		if n := countWinners(t, errs, fault.DomainLimitReached); n != domain.MaxPerTenant || len(list) != n {
-			t.Fatalf("%d calls succeeded, %d are stored", n, len(list))
+			t.Fatalf("%d calls succeeded and %d domains are stored, want %d", n, len(list), domain.MaxPerTenant)
 		}
 	})
 }
@@ -231,7 +231,7 @@ func TestConcurrentReservationsOfOneDomainCreateOneDomain(t *testing.T) {
 			}
 		}
 		if n := countWinners(t, errs, nil); n != concurrency || created != 1 {
-			t.Fatalf("%d calls got the row, %d created it", n, created)
+			t.Fatalf("%d calls got the domain, want %d; %d created it, want 1", n, concurrency, created)
 		}
 	})
 }
@@ -244,7 +244,7 @@ func TestTwoTenantsCanHaveSameDomainName(t *testing.T) {
 		got, err := s.Domain(t.Context(), ann, guid(2), "contoso.test")
 		must(t, "domain", err)
 		if domain1.ID == domain2.ID || got.ID != domain2.ID || got.TenantGUID != guid(2) {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("got %+v, want the domain %s of the second tenant", got, domain2.ID)
 		}
 	})
 }
@@ -289,7 +289,7 @@ func TestNewerDNSCheckIsKept(t *testing.T) {
 			must(t, "change", err)
 		}
 		if got := findDomain(t, s, ann, previous); got.Status.SPF != "late" || !got.CheckedAt.Equal(newer.CheckedAt) {
-			t.Fatalf("stored is %+v", got)
+			t.Fatalf("the stored domain is %+v, want the newer check", got)
 		}
 	})
 }
@@ -375,7 +375,7 @@ func TestDomainThatWasCheckedLongestAgoComesFirst(t *testing.T) {
 		staleDomains, err := s.StaleDomains(t.Context(), now.Add(time.Hour), 1)
 		must(t, "list", err)
 		if staleDomains[0].Account != bob {
-			t.Fatalf("got %+v", staleDomains[0])
+			t.Fatalf("the domain belongs to %s, want %s", staleDomains[0].Account, bob)
 		}
 	})
 }
@@ -388,10 +388,10 @@ func TestOnlyVerifiedDomainsAreCheckedAgain(t *testing.T) {
 		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", 12, now)
 		must(t, "reserve", err)
 		if ids := staleDomainIDs(t, s, 9*time.Hour, 9); len(ids) != 0 {
-			t.Fatalf("listed are %v", ids)
+			t.Fatalf("the stale domains are %v, want none", ids)
 		}
 		if h := domainHealth(t, s); h.Verified != 0 || !h.OldestRead.IsZero() || len(h.Drifted) != 0 {
-			t.Fatalf("counted is %+v", h)
+			t.Fatalf("the health is %+v, want no verified domain", h)
 		}
 	})
 }

@@ -100,7 +100,7 @@ func TestOtherPackagesWriteNoRows(t *testing.T) {
 		})
 	}
 	if fileCount < 9 {
-		t.Fatalf("only %d files were found", fileCount)
+		t.Fatalf("only %d files were found, want at least 9", fileCount)
 	}
 }
 
@@ -208,7 +208,7 @@ func methodName(call *ast.CallExpr) string {
 	return ""
 }
 
-// rowType returns the name of the named type, without pointers and slices.
+// rowType returns the name of a type, without its pointers and slices, or "" if the type has none.
 func rowType(t types.Type) string {
 	switch t := t.(type) {
 	case *types.Pointer:

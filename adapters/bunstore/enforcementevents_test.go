@@ -49,7 +49,7 @@ func listEvents(t testing.TB, s *Store, owner access.AccountID, query ports.Even
 	return page
 }
 
-// expectedPage computes a page of events from the list of all events.
+// expectedPage computes a page of events from the list of all events, which is sorted by id.
 func expectedPage(events []sendlimit.Event, query ports.EventQuery) ports.EventPage {
 	page := ports.EventPage{Events: []sendlimit.Event{}}
 	for _, e := range slices.Backward(events) {
@@ -104,7 +104,7 @@ func TestEnforcementEventIsStoredUnchanged(t *testing.T) {
 		e.Address = hostileText
 		storeEvents(t, s, ann, e)
 		if diff := compare.Diff(ports.EventPage{Events: []sendlimit.Event{e}, Total: 1}, listEvents(t, s, ann, ports.EventQuery{Limit: 50})); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("unexpected result (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestEveryPageOfEveryFilterMatchesListOfAllEvents(t *testing.T) {
 	})
 }
 
-func TestPagesCollectEveryEventOnce(t *testing.T) {
+func TestPagesOmitNoEventAlthoughNewEventsAreRecorded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		events := recordSampleEvents(t, s, ann)
@@ -163,7 +163,7 @@ func TestEventThatIsRecordedTwiceIsStoredOnce(t *testing.T) {
 		storeEvents(t, s, ann, other, event2)
 		storeEvents(t, s, ann)
 		if diff := compare.Diff(ports.EventPage{Events: []sendlimit.Event{event2, event1}, Total: 2}, listEvents(t, s, ann, ports.EventQuery{Limit: 50})); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("unexpected result (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -176,10 +176,10 @@ func TestConcurrentWritersOfEventsLoseNoCount(t *testing.T) {
 		if n := countWinners(t, concurrently(concurrency, func(i int) error {
 			return s.RecordEvents(t.Context(), ann, []sendlimit.Event{newEvent(2*i, 1+i%2, now), newEvent(2*i+1, 2-i%2, now.Add(time.Hour))})
 		}), nil); n != concurrency {
-			t.Fatalf("%d of %d wrote", n, concurrency)
+			t.Fatalf("%d writes succeeded, want %d", n, concurrency)
 		}
 		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 200}); page.Total != 2*concurrency || len(page.Events) != 2*concurrency {
-			t.Fatalf("%d of %d events", len(page.Events), page.Total)
+			t.Fatalf("the page has %d events, and the total is %d, want %d", len(page.Events), page.Total, 2*concurrency)
 		}
 	})
 }
@@ -191,7 +191,7 @@ func TestAccountSeesOnlyItsOwnEnforcementEvents(t *testing.T) {
 		attachTenant(t, s, bob, 2)
 		storeEvents(t, s, bob, newEvent(1, 2, now))
 		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 50}); page.Total != 0 || len(page.Events) != 0 {
-			t.Fatalf("%+v", page)
+			t.Fatalf("the account sees %+v, want no event", page)
 		}
 		_, foreign := s.Events(t.Context(), ann, ports.EventQuery{Tenant: guid(2), Limit: 50})
 		_, unknown := s.Events(t.Context(), ann, ports.EventQuery{Tenant: guid(9), Limit: 50})
@@ -209,7 +209,7 @@ func TestEnforcementEventsStayWhenTheirTenantIsDeleted(t *testing.T) {
 		storeEvents(t, s, ann, newEvent(1, 1, now))
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 50}); page.Total != 1 {
-			t.Fatalf("%+v", page)
+			t.Fatalf("after the deletion the events are %+v, want one", page)
 		}
 	})
 }
@@ -229,7 +229,7 @@ func TestWholeDaysOfEventsAreDroppedWithTheirCounts(t *testing.T) {
 		n, err := s.DeleteEvents(t.Context(), before)
 		must(t, "drop", err)
 		if want := len(events) - len(remaining) + 1; n != want {
-			t.Fatalf("%d dropped, want %d", n, want)
+			t.Fatalf("%d events were dropped, want %d", n, want)
 		}
 		for _, query := range []ports.EventQuery{{Limit: 200}, {Limit: 200, Tenant: guid(2), Action: sendlimit.Blocked, Offset: 3}} {
 			if diff := compare.Diff(expectedPage(remaining, query), listEvents(t, s, ann, query)); diff != "" {
@@ -239,7 +239,7 @@ func TestWholeDaysOfEventsAreDroppedWithTheirCounts(t *testing.T) {
 		deleted, err := s.DeleteEvents(t.Context(), before)
 		must(t, "drop again", err)
 		if deleted != 0 {
-			t.Fatalf("%d dropped twice", deleted)
+			t.Fatalf("the second call dropped %d events, want none", deleted)
 		}
 	})
 }
@@ -253,13 +253,13 @@ func TestDayThatHasNotEndedKeepsItsEvents(t *testing.T) {
 		n, err := s.DeleteEvents(t.Context(), dayStart.Add(23*time.Hour))
 		must(t, "drop", err)
 		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); n != 1 || page.Total != 1 {
-			t.Fatalf("%d dropped, %d left", n, page.Total)
+			t.Fatalf("%d events were dropped and %d are left, want 1 and 1", n, page.Total)
 		}
 	})
 }
 
-// requireHealth checks the result of SendHealth at a time. Tenants that were not counted during the
-// hour before count as lagging.
+// requireHealth checks the result of SendHealth at a time. Tenants with a limit that were not
+// counted during the hour before count as lagging.
 func requireHealth(t testing.TB, label string, s *Store, at time.Time, want ports.SendHealth) {
 	t.Helper()
 	got, err := s.SendHealth(t.Context(), at, at.Add(-time.Hour))
@@ -298,8 +298,8 @@ func TestTenantThatSetTimeZoneMadeDueHasWaitedSinceItsConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
-		must(t, "set day", err)
-		requireHealth(t, "its day was set", s, dueTime, ports.SendHealth{OldestDue: now})
+		must(t, "set time zone", err)
+		requireHealth(t, "its time zone was set", s, dueTime, ports.SendHealth{OldestDue: now})
 	})
 }
 
@@ -364,7 +364,7 @@ func TestStandingsAreReturnedOnlyToAccountThatHoldsTenant(t *testing.T) {
 		must(t, "standings", err)
 		want := map[tenant.GUID]ports.SendStanding{fixture.guid: {CountedAt: dueTime.Truncate(time.Microsecond), Blocked: 1}}
 		if diff := compare.Diff(want, got); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("unexpected result (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -410,7 +410,7 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 		}
 		must(t, "read rows", rows.Err())
 		if text := strings.Join(plan, "\n"); !strings.Contains(text, "enforcement_counts_days") {
-			t.Errorf("the days are found by\n%s", text)
+			t.Errorf("the query of the days does not use the index enforcement_counts_days:\n%s", text)
 		}
 	})
 }
@@ -426,7 +426,7 @@ func TestEventsAndTheirCountsAreStoredAndDroppedTogether(t *testing.T) {
 			t.Helper()
 			hook.cutOff(t, `INSERT INTO "enforcement_counts"`, call)
 			if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != want || len(page.Events) != want {
-				t.Fatalf("%d of %d events, want %d", len(page.Events), page.Total, want)
+				t.Fatalf("the page has %d events, and the total is %d, want %d", len(page.Events), page.Total, want)
 			}
 		}
 		requireCut(0, func(ctx context.Context) error {
@@ -460,7 +460,7 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 			n, err := s.dropEventBatch(ctx, eventCountRow{AccountID: accountKey(account.ID), Starts: starts}, 2)
 			must(t, "drop event batch", err)
 			if n != want {
-				t.Fatalf("%d were dropped, not %d", n, want)
+				t.Fatalf("%d events were dropped, want %d", n, want)
 			}
 			events = events[n:]
 			for _, query := range []ports.EventQuery{{Limit: 9}, {Tenant: guid, Limit: 9}, {Action: sendlimit.Unblocked, Limit: 9}} {
@@ -471,12 +471,12 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 					}
 				}
 				if page, err := s.Events(ctx, account.ID, query); err != nil || page.Total != remaining || len(page.Events) != remaining {
-					t.Fatalf("%+v: %d of %d events, want %d, %v", query, len(page.Events), page.Total, remaining, err)
+					t.Fatalf("%+v: the page has %d events, and the total is %d, want %d (%v)", query, len(page.Events), page.Total, remaining, err)
 				}
 			}
 		}
 		if days, err := s.db.NewSelect().Model((*eventCountRow)(nil)).Count(ctx); err != nil || days != 4 {
-			t.Fatalf("%d counts are left of one event, %v", days, err)
+			t.Fatalf("%d counts are left, want the 4 counts of one event (%v)", days, err)
 		}
 	})
 }

@@ -151,7 +151,7 @@ func (l *logSoak) requireSameEvents(t *testing.T, eventsOfReaders [][]event.Even
 	}
 	for i, other := range eventsOfReaders[1:] {
 		if !slices.EqualFunc(eventsOfReaders[0], other, func(a, b event.Event) bool { return a.ID == b.ID }) {
-			t.Errorf("reader %d saw %d events, reader 0 saw %d or in a different order", i+1, len(other), len(eventsOfReaders[0]))
+			t.Errorf("reader %d saw %d events and reader 0 saw %d, or their order differs", i+1, len(other), len(eventsOfReaders[0]))
 		}
 	}
 	for attempt, want := range l.committed {
@@ -162,8 +162,8 @@ func (l *logSoak) requireSameEvents(t *testing.T, eventsOfReaders [][]event.Even
 	}
 	for attempt, n := range eventCounts {
 		if l.uncertain[attempt] != n {
-			t.Errorf("%d events of %s are stored, which was cut off with %d", n, attempt, l.uncertain[attempt])
+			t.Errorf("%d events of the attempt %s are stored, whose outcome is uncertain; want all its %d events or none", n, attempt, l.uncertain[attempt])
 		}
 	}
-	t.Logf("%d events; %d transactions were committed, %d cut off", len(eventsOfReaders[0]), len(l.committed), len(l.uncertain))
+	t.Logf("%d events; %d transactions were committed, and the outcome of %d is uncertain", len(eventsOfReaders[0]), len(l.committed), len(l.uncertain))
 }

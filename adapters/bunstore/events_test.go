@@ -62,7 +62,7 @@ func TestEventsAreNumberedForEachAccount(t *testing.T) {
 				got = append(got, fmt.Sprintf("%d %s %s %d", e.Sequence, e.Subject.ID, e.Type, e.Version))
 			}
 			if !slices.Equal(got, tt.want) || page.Next != tt.next || page.More != tt.hasMore {
-				t.Errorf("%s: %q, next %d, more %v", tt.name, got, page.Next, page.More)
+				t.Errorf("%s: got %q, next %d, more %v, want %q, next %d, more %v", tt.name, got, page.Next, page.More, tt.want, tt.next, tt.hasMore)
 			}
 		}
 	})
@@ -107,7 +107,7 @@ func TestPagesOfFilteredLogMatchTheLog(t *testing.T) {
 				got = append(got, e.Sequence)
 			}
 			if hasMore := len(want) > query.Limit; page.More != hasMore || !slices.Equal(got, want[:min(query.Limit, len(want))]) {
-				t.Fatalf("%+v: %d, more %v, want %d", query, got, page.More, want)
+				t.Fatalf("%+v: got %d, more %v, want the first %d of %d", query, got, page.More, query.Limit, want)
 			}
 		}
 	})
@@ -152,14 +152,14 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 					got = append(got, e.Sequence)
 				}
 				if hasMore := len(want) > limit; page.More != hasMore || !slices.Equal(got, want[:min(limit, len(want))]) {
-					t.Fatalf("after %d: %d, more %v, want %d of %d", after, got, page.More, limit, len(want))
+					t.Fatalf("after %d: got %d, more %v, want at most %d of %d events", after, got, page.More, limit, len(want))
 				}
 			}
 		}
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: 1, Limit: 100, Types: wantedTypes, Tenants: guids(110)[100:]})
 		must(t, "read", err)
 		if len(page.Events) > 0 || page.More || page.Next != size {
-			t.Errorf("of tenants without events: %+v", page)
+			t.Errorf("tenants without events: got %+v, want no event and the cursor of the end", page)
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestCursorAfterTheEndIsRefused(t *testing.T) {
 		end, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: 1, Limit: 10})
 		must(t, "read at the end", err)
 		if len(end.Events) != 0 || end.Next != 1 {
-			t.Errorf("at the end: %+v", end)
+			t.Errorf("at the end: got %+v, want no event and the same cursor", end)
 		}
 	})
 }
@@ -223,7 +223,7 @@ func TestDroppedEventsExpireCursors(t *testing.T) {
 		must(t, "drop", err)
 		emitEvents(t, s, owner, domainEvent("", "d1", event.DomainRemoved))
 		if _, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: 1, Limit: 1}); n != 2 || !errors.Is(err, fault.CursorExpired) {
-			t.Fatalf("%d dropped, then %v", n, err)
+			t.Fatalf("%d events were dropped, want 2; the read with their cursor returned %v, want cursor_expired", n, err)
 		}
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: ports.FromOldest, Limit: 1})
 		must(t, "read", err)

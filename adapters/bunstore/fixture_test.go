@@ -248,6 +248,6 @@ func mailboxSpecs(d domain.Domain, locals ...string) []mailbox.Spec {
 func requireSameError(t testing.TB, label string, foreign, unknown error) {
 	t.Helper()
 	if foreign == nil || unknown == nil || foreign.Error() != unknown.Error() {
-		t.Fatalf("%s: foreign gives %v, unknown gives %v", label, foreign, unknown)
+		t.Fatalf("%s: the error for the foreign object is %v, and for the unknown object %v; want the same error", label, foreign, unknown)
 	}
 }

@@ -34,7 +34,7 @@ func mustClaim(t testing.TB, s *Store, claim ports.Claim) string {
 func requireRecord(t testing.TB, s *Store, key idempotency.KeyID) idempotency.Record {
 	t.Helper()
 	r, found, err := s.KeyRecord(t.Context(), key)
-	must(t, "look up", err)
+	must(t, "read the record", err)
 	if !found {
 		t.Fatal("the key has no record")
 	}
@@ -44,7 +44,7 @@ func requireRecord(t testing.TB, s *Store, key idempotency.KeyID) idempotency.Re
 func requireNoRecord(t testing.TB, label string, s *Store, key idempotency.KeyID) {
 	t.Helper()
 	if _, found, err := s.KeyRecord(t.Context(), key); err != nil || found {
-		t.Fatalf("%s: found %v, %v", label, found, err)
+		t.Fatalf("%s: the key has a record: %v (%v), want none", label, found, err)
 	}
 }
 
@@ -56,7 +56,7 @@ func requireLeaseHeld(t testing.TB, label string, want bool) func(stillHeld bool
 		t.Helper()
 		must(t, label, err)
 		if stillHeld != want {
-			t.Fatalf("%s: held is %v", label, stillHeld)
+			t.Fatalf("%s: held is %v, want %v", label, stillHeld, want)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestOneOfConcurrentClaimsOfIdempotencyKeySucceeds(t *testing.T) {
 			must(t, "claim", err)
 		}
 		if n := countTrue(isClaimed); n != 1 {
-			t.Fatalf("%d won", n)
+			t.Fatalf("%d claims succeeded, want 1", n)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestAccountsDoNotShareIdempotencyKeys(t *testing.T) {
 		requireLeaseHeld(t, "renew for bob", false)(s.RenewKeyLease(t.Context(), bob.Key, attempt, longLease))
 		mustClaim(t, s, bob)
 		if record := requireRecord(t, s, ann.Key); record.Attempt != attempt || record.Answer != nil {
-			t.Fatalf("ann's became %+v", record)
+			t.Fatalf("the record of ann became %+v, want it unchanged", record)
 		}
 	})
 }
@@ -116,7 +116,7 @@ func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 		}
 		record := requireRecord(t, s, claim.Key)
 		if !bytes.Equal(record.Answer, answer) || record.Leased || !record.ExpiresAt.Equal(until) {
-			t.Fatalf("got %d bytes, leased %v, until %v", len(record.Answer), record.Leased, record.ExpiresAt)
+			t.Fatalf("got %d bytes, leased %v, until %v, want %d bytes without a lease until %v", len(record.Answer), record.Leased, record.ExpiresAt, len(answer), until)
 		}
 		_, isClaimed, err := s.Claim(t.Context(), claim)
 		must(t, "claim again", err)
@@ -218,7 +218,7 @@ func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 		}
 		requireLeaseHeld(t, "let the lease end", true)(s.RenewKeyLease(t.Context(), claim.Key, first, expiredLease))
 		if requireRecord(t, s, claim.Key).Leased {
-			t.Fatal("an expired lease counts")
+			t.Fatal("the key is leased although the lease has expired")
 		}
 		hasTakenOver := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
@@ -228,7 +228,7 @@ func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 			must(t, "take over", err)
 		}
 		if n := countTrue(hasTakenOver); n != 1 {
-			t.Fatalf("%d took it over", n)
+			t.Fatalf("%d attempts took the key over, want 1", n)
 		}
 	})
 }
@@ -242,7 +242,7 @@ func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 		second, isClaimed, err := s.TakeOver(t.Context(), first, claim)
 		must(t, "take over", err)
 		if !isClaimed || second == first {
-			t.Fatalf("won %v, %q after %q", isClaimed, second, first)
+			t.Fatalf("taken over is %v, want true; the attempt is %q, want a different one than %q", isClaimed, second, first)
 		}
 		requireLeaseHeld(t, "renew", false)(s.RenewKeyLease(t.Context(), claim.Key, first, time.Hour))
 		requireLeaseHeld(t, "finish", false)(s.Finish(t.Context(), storedAnswerOf(claim.Key, first, []byte("late"), now)))

@@ -52,7 +52,7 @@ func requireIntegration(t testing.TB, s *Store, want integration.Integration, n 
 	got, credential, err := s.Integration(t.Context(), want.AccountID, want.ID)
 	must(t, "find integration", err)
 	if diff := cmp.Diff(want, got); diff != "" || !bytes.Equal(credential, credentialOf(n)) {
-		t.Fatalf("credential %v, (-want +got):\n%s", credential, diff)
+		t.Fatalf("the credential is %v, want %v; the integration (-want +got):\n%s", credential, credentialOf(n), diff)
 	}
 }
 
@@ -189,9 +189,9 @@ func TestIntegrationNeedsOpenAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		closeAccount(t, s, ann)
-		requireRefusal(t, "a closed one", s.AddIntegration(t.Context(), newIntegration(ann, 1), credentialOf(1), nil), fault.AccountClosed)
+		requireRefusal(t, "add to a closed account", s.AddIntegration(t.Context(), newIntegration(ann, 1), credentialOf(1), nil), fault.AccountClosed)
 		unknown := newIntegration("10000000-0000-4000-8000-000000000000", 1)
-		requireRefusal(t, "an unknown one", s.AddIntegration(t.Context(), unknown, credentialOf(1), nil), fault.AccountNotFound)
+		requireRefusal(t, "add to an unknown account", s.AddIntegration(t.Context(), unknown, credentialOf(1), nil), fault.AccountNotFound)
 		requireIntegrations(t, s, ann)
 	})
 }
@@ -202,7 +202,7 @@ func TestClosingAccountRemovesOnlyItsOwnIntegrations(t *testing.T) {
 		ann.beginSession(t, s, ann.integration1, 0, 1)
 		bob.beginSession(t, s, bob.integration1, 0, 2)
 		if closing := closeAccount(t, s, ann.owner); closing.IntegrationsRemoved != 2 {
-			t.Fatalf("got %+v", closing)
+			t.Fatalf("the closing is %+v, want 2 removed integrations", closing)
 		}
 		requireIntegrations(t, s, ann.owner)
 		_, _, err := s.Integration(t.Context(), ann.owner, ann.integration1.ID)
@@ -211,7 +211,7 @@ func TestClosingAccountRemovesOnlyItsOwnIntegrations(t *testing.T) {
 		pending, err := s.PendingSessions(t.Context(), now.Add(1000*time.Hour), 9)
 		must(t, "sessions", err)
 		if len(pending) != 1 || pending[0].Account != bob.owner {
-			t.Fatalf("sessions are left: %+v", pending)
+			t.Fatalf("the pending sessions are %+v, want one of %s", pending, bob.owner)
 		}
 	})
 }
@@ -265,7 +265,7 @@ func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes ma
 		claim := newClaim(owner, key)
 		must(t, label, change(newStoredAnswer(claim, mustClaim(t, s, claim))))
 		if r := requireRecord(t, s, claim.Key); string(r.Answer) != "answer" || r.Leased {
-			t.Fatalf("%s: %+v", label, r)
+			t.Fatalf("%s: the record of the key is %+v, want the answer and no lease", label, r)
 		}
 	}
 }

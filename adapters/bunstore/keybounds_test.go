@@ -34,12 +34,12 @@ func TestKeyIsFoundWithItsBounds(t *testing.T) {
 		caller, err := s.Caller(t.Context(), key.Hash)
 		must(t, "caller", err)
 		if diff := cmp.Diff(key.Bounds, caller.Bounds, cmp.Comparer(equalPrefix)); diff != "" || caller.KeyName != key.Name || !caller.SecretUntil.IsZero() {
-			t.Fatalf("%+v: %s", caller, diff)
+			t.Fatalf("the caller is %+v; its bounds (-want +got):\n%s", caller, diff)
 		}
 		got, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
 		if diff := cmp.Diff(key, got, cmp.Comparer(equalPrefix)); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("the key (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -54,13 +54,13 @@ func TestKeyOfEarlierReleaseHasNoBounds(t *testing.T) {
 		caller, err := s.Caller(t.Context(), key.Hash)
 		must(t, "caller", err)
 		if diff := cmp.Diff(access.Unbounded(), caller.Bounds); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("the bounds (-want +got):\n%s", diff)
 		}
 		must(t, "rotate", s.RotateKey(t.Context(), key.Account, key.ID, apiKey(key.Account, 2)))
 		caller, err = s.Caller(t.Context(), apiKey(key.Account, 2).Hash)
 		must(t, "caller", err)
 		if diff := cmp.Diff(access.Unbounded(), caller.Bounds); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("the bounds (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -73,7 +73,7 @@ func TestDamagedBoundsPermitNothing(t *testing.T) {
 		_, err := s.db.NewUpdate().Model((*keyBoundsRow)(nil)).Set("networks = 'everywhere'").Where("key_id = ?", key.ID).Exec(t.Context())
 		must(t, "damage bounds", err)
 		if caller, err := s.Caller(t.Context(), key.Hash); err == nil || caller.KeyID != "" {
-			t.Fatalf("got %+v, %v", caller, err)
+			t.Fatalf("a key with damaged bounds: got the caller %+v, %v, want an error", caller, err)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestReplacedKeysKeepTheirBounds(t *testing.T) {
 		must(t, "caller", err)
 		for _, got := range []access.Bounds{replaced.Bounds, caller.Bounds} {
 			if diff := cmp.Diff(key.Bounds, got, cmp.Comparer(equalPrefix)); diff != "" {
-				t.Error(diff)
+				t.Errorf("the bounds (-want +got):\n%s", diff)
 			}
 		}
 	})
@@ -116,7 +116,7 @@ func TestKeysArePagedNewestFirst(t *testing.T) {
 				break
 			}
 			if pages > 3 {
-				t.Fatalf("no end after %q", got)
+				t.Fatalf("after the pages %q there are more pages, want 3", got)
 			}
 		}
 		if got != "54 32 1 " {
@@ -144,7 +144,7 @@ func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 		newCaller, err := s.Caller(t.Context(), secretHash(1))
 		must(t, "new secret", err)
 		if oldCaller.KeyID != key.ID || newCaller.KeyID != key.ID || !oldCaller.SecretUntil.Equal(until) || !newCaller.SecretUntil.IsZero() {
-			t.Fatalf("old %+v, new %+v", oldCaller, newCaller)
+			t.Fatalf("the caller with the old secret is %+v and with the new secret %+v, want the same key, and an end of the old secret", oldCaller, newCaller)
 		}
 		stored, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
@@ -166,7 +166,7 @@ func TestRenewalShortensEarlierOverlaps(t *testing.T) {
 		firstCaller, err := s.Caller(t.Context(), key.Hash)
 		must(t, "first secret", err)
 		if !firstCaller.SecretUntil.Equal(now.Add(time.Hour)) {
-			t.Fatalf("the first secret is valid until %s", firstCaller.SecretUntil)
+			t.Fatalf("the first secret is valid until %s, want %s", firstCaller.SecretUntil, now.Add(time.Hour))
 		}
 		must(t, "renew without overlap", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 3, now.Add(time.Minute)), now.Add(time.Minute), nil))
 		for _, hash := range [][32]byte{key.Hash, secretHash(1), secretHash(2)} {
@@ -232,7 +232,7 @@ func TestConcurrentRenewalsLeaveOneCurrentSecret(t *testing.T) {
 			}
 		}
 		if current != 1 {
-			t.Fatalf("%d secrets have no end", current)
+			t.Fatalf("%d secrets have no expiry, want 1", current)
 		}
 	})
 }

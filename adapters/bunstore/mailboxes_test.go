@@ -56,10 +56,10 @@ func TestMailboxesAreListedByAddressOnceTheyExist(t *testing.T) {
 		list, err := s.Mailboxes(t.Context(), ann, guid(1))
 		must(t, "list", err)
 		if len(empty) != 0 || len(list) != 2 || list[0].Address != "b@contoso.test" || list[1].Address != "c@contoso.test" {
-			t.Fatalf("got %+v, before %+v", list, empty)
+			t.Fatalf("got %+v, want b and c; the list before was %+v, want none", list, empty)
 		}
 		_, err = s.Mailbox(t.Context(), ann, guid(1), hidden.ID)
-		requireRefusal(t, "one that is being created", err, fault.MailboxNotFound)
+		requireRefusal(t, "a mailbox that is being created", err, fault.MailboxNotFound)
 	})
 }
 
@@ -193,7 +193,7 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 			}
 			firstReservedAt, lastReservedAt := reserve(), reserve()
 			if firstReservedAt.Before(lastReservedAt) != tt.isFreed {
-				t.Fatalf("%s: reserved at %s and %s", tt.stage, firstReservedAt, lastReservedAt)
+				t.Fatalf("%s: reserved at %s and then at %s; later must be %v", tt.stage, firstReservedAt, lastReservedAt, tt.isFreed)
 			}
 			must(t, "release by another account", s.ReleaseMailbox(t.Context(), bob, m.ID, lastReservedAt))
 			if tt.isFreed {
@@ -202,7 +202,7 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 			must(t, "the row afterwards", s.SetSendLimit(t.Context(), ann, m.ID, 1, now))
 			must(t, "release", s.ReleaseMailbox(t.Context(), ann, m.ID, lastReservedAt))
 			if err := s.SaveMailbox(t.Context(), ann, m); (err != nil) != tt.isFreed {
-				t.Fatalf("%s: saving after the release gives %v", tt.stage, err)
+				t.Fatalf("%s: saving after the release returns %v, but the mailbox must be released: %v", tt.stage, err, tt.isFreed)
 			}
 		}
 		must(t, "save the other reservation", s.SaveMailbox(t.Context(), ann, unreleased))
@@ -223,7 +223,7 @@ func TestConcurrentReservationsOfMailboxesNeverExceedLimit(t *testing.T) {
 		list, err := s.Mailboxes(t.Context(), ann, guid(1))
 		must(t, "list", err)
 		if n := countWinners(t, errs, fault.MailboxLimitReached); n != 3 || len(list) != 3 {
-			t.Fatalf("%d calls succeeded, %d are stored", n, len(list))
+			t.Fatalf("%d calls succeeded and %d mailboxes are stored, want 3", n, len(list))
 		}
 	})
 }
@@ -236,7 +236,7 @@ func TestConcurrentReservationsOfPairsNeverStoreHalfPair(t *testing.T) {
 			return err
 		})
 		if n := countWinners(t, errs, fault.MailboxLimitReached); n != 1 {
-			t.Fatalf("%d pairs were stored", n)
+			t.Fatalf("%d pairs were stored, want 1", n)
 		}
 		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "single"), 3, now)
 		must(t, "reserve the free slot", err)
@@ -259,12 +259,12 @@ func TestConcurrentReservationsOfOneAddressCreateOneMailbox(t *testing.T) {
 			sum += n
 		}
 		if n := countWinners(t, errs, nil); n != concurrency || sum != 1 {
-			t.Fatalf("%d calls got the row, %d created it", n, sum)
+			t.Fatalf("%d calls got the mailbox, want %d; %d created it, want 1", n, concurrency, sum)
 		}
 	})
 }
 
-// pausingHook pauses after the first statement that contains text. It counts these statements.
+// pausingHook pauses after the first statement that contains text. It counts all such statements.
 type pausingHook struct {
 	text           string
 	matches        atomic.Int32
@@ -340,7 +340,7 @@ func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 				requireRefusal(t, "second", err, fault.DomainNotFound)
 			}
 			if reservations, deletions := reservationHook.matches.Load(), deletionHook.matches.Load(); reservations != 1 || deletions != 1 {
-				t.Errorf("the reservation took %d attempts, the deletion %d", reservations, deletions)
+				t.Errorf("the reservation took %d attempts and the deletion %d, want 1 each", reservations, deletions)
 			}
 		})
 	}

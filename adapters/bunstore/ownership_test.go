@@ -169,7 +169,7 @@ func TestEveryStatementNamesTheOwner(t *testing.T) {
 		}
 		for _, mutant := range withoutOneCondition(statement) {
 			if missingOwnerCondition(mutant) == "" {
-				t.Errorf("this test would not notice a condition less in: %s", mutant)
+				t.Errorf("missingOwnerCondition does not notice that a condition is missing in: %s", mutant)
 			}
 		}
 	}

@@ -88,11 +88,11 @@ func TestConcurrentClaimsOfRefreshesDoNotOverlap(t *testing.T) {
 		}
 		for id, n := range claimCounts {
 			if n != 1 {
-				t.Fatalf("%s was handed out %d times", id, n)
+				t.Fatalf("the refresh of %s was claimed %d times, want 1", id, n)
 			}
 		}
 		if len(claimCounts) != 20 {
-			t.Fatalf("%d were handed out", len(claimCounts))
+			t.Fatalf("%d refreshes were claimed, want 20", len(claimCounts))
 		}
 	})
 }
@@ -133,7 +133,7 @@ func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
 		newlyListed := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
 		after := withAllFieldsChanged(fixture.integration1)
 		if n := fixture.saveRefresh(t, s, after, previous.UpdatedAt, listed, newlyListed); n != 2 {
-			t.Fatalf("%d were stored", n)
+			t.Fatalf("%d connections were stored, want 2", n)
 		}
 		listed.ID = previous.ID
 		fixture.requireConnection(t, "seen", s, fixture.integration1, 0, listed)
@@ -166,7 +166,7 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 			fixture.newConnection(fixture.integration1, 2, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 3, integration.ConnectionFailed),
 			fixture.newConnection(fixture.integration1, 4, integration.ConnectionFailed), fixture.newConnection(fixture.integration1, 4, integration.ConnectionConnected))
 		if storedCount != 2 {
-			t.Fatalf("%d were stored", storedCount)
+			t.Fatalf("%d connections were stored, want 2", storedCount)
 		}
 		fixture.requireConnection(t, "changed", s, fixture.integration1, 0, disconnecting)
 		fixture.requireConnection(t, "not saved, because a different integration holds the mailbox", s, fixture.integration1, 1, integration.Connection{})
@@ -282,7 +282,7 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 			must(t, "save refresh", err)
 			t.Logf("round %d: read in %s, stored in %s", round, readDuration, time.Since(started))
 			if len(eligible) != manyMailboxes || statements != 2 || stored != manyMailboxes || counter.count > 8*(manyMailboxes/batchSize+1) {
-				t.Errorf("%d were read in %d statements, %d stored in %d", len(eligible), statements, stored, counter.count)
+				t.Errorf("%d mailboxes were read in %d statements, want %d in 2; %d connections were stored in %d statements", len(eligible), statements, manyMailboxes, stored, counter.count)
 			}
 		}
 		copyToOtherAccounts(t, s)
@@ -292,7 +292,7 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 			var plan []string
 			must(t, "explain", s.db.NewRaw("EXPLAIN "+query.String()).Scan(t.Context(), &plan))
 			if text := strings.Join(plan, "\n"); regexp.MustCompile(`Seq Scan on (mailboxes|tenants|mailbox_connections)\b`).MatchString(text) {
-				t.Errorf("all rows of a table are read:\n%s", text)
+				t.Errorf("the query reads all rows of a table, want an index:\n%s", text)
 			}
 		}
 	})
@@ -309,7 +309,8 @@ func newConnected(e integration.EligibleMailbox, at time.Time) integration.Conne
 	return c
 }
 
-// copyToOtherAccounts copies the rows of an account to nine other accounts.
+// copyToOtherAccounts copies the stored account, with its tenants, integrations, mailboxes and
+// connections, nine times.
 func copyToOtherAccounts(t *testing.T, s *Store) {
 	t.Helper()
 	tables, err := maintenance.Tables(t.Context(), s.db)
@@ -340,14 +341,14 @@ func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 		}
 		earlier, later := now.Add(time.Minute), now.Add(2*time.Minute)
 		if n := fixture.saveRefresh(t, s, fixture.integration1, later, listedConnection(integration.ConnectionConnected, later)); n != 1 {
-			t.Fatalf("the newer listing stored %d", n)
+			t.Fatalf("the newer listing stored %d connections, want 1", n)
 		}
 		if n := fixture.saveRefresh(t, s, fixture.integration1, earlier, listedConnection(integration.ConnectionDisconnected, earlier)); n != 0 {
-			t.Fatalf("the older listing stored %d", n)
+			t.Fatalf("the older listing stored %d connections, want 0", n)
 		}
 		latest := later.Add(time.Minute)
 		if n := fixture.saveRefresh(t, s, fixture.integration1, latest, listedConnection(integration.ConnectionFailed, latest)); n != 1 {
-			t.Fatalf("the next listing stored %d", n)
+			t.Fatalf("the next listing stored %d connections, want 1", n)
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 			t.Helper()
 			got, err := s.BeginDomainRemoval(t.Context(), ann, d, at)
 			if must(t, "begin", err); got != want {
-				t.Fatalf("began as %+v", got)
+				t.Fatalf("the removal began as %+v, want %+v", got, want)
 			}
 		}
 		first, repeated := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}
@@ -78,7 +78,7 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 		must(t, "cancel too late", s.CancelDomainRemoval(t.Context(), ann, d, minuteLater))
 		discoverDomains(t, s, ann, now.Add(time.Hour), "", "one.test", "two.test")
 		if got := domainNames(t, s, ann); got != "two.test" {
-			t.Fatalf("a discovery found %s", got)
+			t.Fatalf("after the discovery the domains are %s, want two.test", got)
 		}
 		_, err = s.BeginDomainRemoval(t.Context(), ann, d, minuteLater)
 		requireRefusal(t, "begin after the removal", err, fault.DomainNotFound)
@@ -102,7 +102,7 @@ func TestRepeatedRemovalReportsAnEarlierChange(t *testing.T) {
 			t.Helper()
 			got, err := s.BeginDomainRemoval(t.Context(), ann, d.WithPlatformState(domain.Platform{Verified: verified}, at(minutes)), at(minutes))
 			if must(t, "begin", err); got != want {
-				t.Fatalf("began as %+v", got)
+				t.Fatalf("the removal began as %+v, want %+v", got, want)
 			}
 		}
 		first, repeated, repeatedAfterChange := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}, ports.DomainRemoval{Repeated: true, MayBeNew: true}
@@ -151,10 +151,10 @@ func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
 		requireRefusal(t, "remove again", s.RemoveDomain(t.Context(), ann, d, now, nil), fault.DomainNotFound)
 		discoverDomains(t, s, ann, now.Add(time.Hour), "", "one.test", "two.test")
 		if got := domainNames(t, s, ann); got != "two.test" {
-			t.Fatalf("after a discovery: %s", got)
+			t.Fatalf("after a discovery the domains are %s, want two.test", got)
 		}
 		if list, err := s.Domains(t.Context(), bob, guid(2)); err != nil || len(list) != 1 {
-			t.Fatalf("of the other account: %v, %v", list, err)
+			t.Fatalf("the domains of the other account are %v (%v), want one", list, err)
 		}
 		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), "one.test", domain.MaxPerTenant, now.Add(time.Hour))
 		must(t, "reserve again", err)
@@ -164,7 +164,7 @@ func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
 		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
 		discoverDomains(t, s, ann, now.Add(2*time.Hour), "", "one.test", "two.test")
 		if got := domainNames(t, s, ann); got != "one.test two.test" {
-			t.Fatalf("after it was added again: %s", got)
+			t.Fatalf("after the end of the reservation the domains are %s, want one.test and two.test", got)
 		}
 	})
 }
@@ -176,7 +176,7 @@ func TestMissingDomainCanBeRemoved(t *testing.T) {
 		d := addDomain(t, s, ann, guid(1), "one.test")
 		discoverDomains(t, s, ann, now.Add(time.Hour), "one.test")
 		if got := domainNames(t, s, ann); got != "" {
-			t.Fatalf("listed %s", got)
+			t.Fatalf("the listed domains are %s, want none", got)
 		}
 		found, err := s.RemovableDomain(t.Context(), ann, guid(1), "one.test")
 		must(t, "find", err)
@@ -202,8 +202,8 @@ func TestDomainWithMailboxesIsNotRemoved(t *testing.T) {
 	})
 }
 
-// TestEitherDomainIsRemovedOrMailboxIsReserved checks that either the domain is removed or the
-// mailbox is reserved.
+// TestEitherDomainIsRemovedOrMailboxIsReserved removes a domain and reserves a mailbox in it at the
+// same time. Exactly one of the two calls must succeed.
 func TestEitherDomainIsRemovedOrMailboxIsReserved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -218,7 +218,7 @@ func TestEitherDomainIsRemovedOrMailboxIsReserved(t *testing.T) {
 				return err
 			})
 			if (errs[0] == nil) == (errs[1] == nil) {
-				t.Fatalf("removal: %v, mailbox: %v", errs[0], errs[1])
+				t.Fatalf("the removal returned %v and the reservation %v, want exactly one error", errs[0], errs[1])
 			}
 		}
 	})
@@ -260,7 +260,7 @@ func TestRemovedMailboxIsLeftOutOfLaggingLists(t *testing.T) {
 			list, err := s.Mailboxes(t.Context(), ann, guid(1))
 			must(t, "list", err)
 			if len(list) != tt.want {
-				t.Fatalf("after %v: %+v", tt.after, list)
+				t.Fatalf("after %v the mailboxes are %+v, want %d", tt.after, list, tt.want)
 			}
 		}
 	})
@@ -284,7 +284,7 @@ func TestRemovedMailboxIsUnblocked(t *testing.T) {
 		log, err := s.Events(t.Context(), ann, ports.EventQuery{Limit: 10})
 		must(t, "events", err)
 		if len(log.Events) != 1 || log.Events[0].Address != m.Address || log.Events[0].Action != sendlimit.Unblocked || log.Events[0].Tenant != tenant.GUID(guid(1)) {
-			t.Fatalf("events %+v", log.Events)
+			t.Fatalf("the events are %+v, want one unblock event of %s", log.Events, m.Address)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func TestPlansAreSeeded(t *testing.T) {
 		}
 	}
 	if len(plans) != len(access.Plans()) {
-		t.Errorf("the database has %d plans, core %d", len(plans), len(access.Plans()))
+		t.Errorf("the database has %d plans, but core has %d", len(plans), len(access.Plans()))
 	}
 }
 
@@ -53,7 +53,7 @@ func TestPrimaryKeysBeginWithAccount(t *testing.T) {
 		err := s.db.NewSelect().TableExpr("pragma_table_info(?)", table).Column("name").Where("pk = 1").Scan(t.Context(), &key)
 		must(t, "read key", err)
 		if !slices.Contains(exceptions, table) && key != "account_id" {
-			t.Errorf("the key of %s leads with %s", table, key)
+			t.Errorf("the primary key of %s begins with %s, want account_id", table, key)
 		}
 	}
 }

@@ -75,10 +75,10 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(block)))
 		event := fixture.requireEvents(t, s, block.Event)[0]
 		if at := fixture.blockedAt(t, s, 0); !event.At.Equal(saveTime) || !at.Equal(event.At) || !fixture.blockedAt(t, s, 1).IsZero() {
-			t.Fatalf("blocked at %s, but the time of the event is %s", at, event.At)
+			t.Fatalf("blocked at %s, and the time of the event is %s, want %s", at, event.At, saveTime)
 		}
 		if boxes := fixture.listBoxes(t, s, claim); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].ExceededLimit != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].ExceededLimit != 0 {
-			t.Fatalf("listed %+v", boxes)
+			t.Fatalf("the listed mailboxes are %+v", boxes)
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "a.test")
 		unblock := fixture.newChange(0, 2, sendlimit.Unblocked)
@@ -88,7 +88,7 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 			t.Fatalf("still blocked at %s", at)
 		}
 		if boxes := fixture.listBoxes(t, s, claim); !boxes[0].BlockedAt.IsZero() || boxes[0].ExceededLimit != 0 {
-			t.Fatalf("listed %+v", boxes)
+			t.Fatalf("the listed mailboxes are %+v", boxes)
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid)
 	})
@@ -120,13 +120,13 @@ func TestPassChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 		must(t, "find domain", err)
 		addMailbox(t, s, one.owner, d, "unfinished", mailbox.Creating)
 		if n := len(one.listBoxes(t, s, claimOfOne)); n != 2 || m.SendsToday != 0 {
-			t.Fatalf("%d mailboxes are listed, %d messages of another tenant are counted", n, m.SendsToday)
+			t.Fatalf("%d mailboxes are listed, want 2; %d messages of another tenant are counted, want 0", n, m.SendsToday)
 		}
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claimOfOne, doneChanges(one.blockChange(0, 1), two.blockChange(1, 2))))
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claimOfTwo, doneChanges(two.blockChange(0, 3), one.blockChange(1, 4))))
 		for _, fixture := range []sendLimitFixture{one, two} {
 			if fixture.blockedAt(t, s, 0).IsZero() || !fixture.blockedAt(t, s, 1).IsZero() {
-				t.Fatalf("blocked are %s and %s", fixture.blockedAt(t, s, 0), fixture.blockedAt(t, s, 1))
+				t.Fatalf("the mailboxes are blocked since %s and %s, want only the first to be blocked", fixture.blockedAt(t, s, 0), fixture.blockedAt(t, s, 1))
 			}
 		}
 	})
@@ -145,11 +145,11 @@ func TestEventsAreInOrderEvenIfClockStepsBack(t *testing.T) {
 		events := fixture.requireEvents(t, s, want...)
 		for n, e := range slices.Backward(events[:3]) {
 			if !e.At.After(events[n+1].At) {
-				t.Fatalf("%s after %s", e.At, events[n+1].At)
+				t.Fatalf("an event has the time %s, but the event before it has %s", e.At, events[n+1].At)
 			}
 		}
 		if at := events[0].At; !at.Equal(saveTime.Add(time.Second)) {
-			t.Fatalf("the last one is of %s", at)
+			t.Fatalf("the last event is of %s, want %s", at, saveTime.Add(time.Second))
 		}
 	})
 }
@@ -201,11 +201,11 @@ func TestOneOfConcurrentPassesWritesEventOfChange(t *testing.T) {
 		}
 		for i, h := range held {
 			if h != (i%2 == 1) {
-				t.Fatalf("%d: held is %v", i, h)
+				t.Fatalf("save %d: held is %v, want %v", i, h, i%2 == 1)
 			}
 		}
 		if page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 200}); page.Total != 2 || len(page.Events) != 2 {
-			t.Fatalf("%d events, total %d", len(page.Events), page.Total)
+			t.Fatalf("the page has %d events, and the total is %d, want 2", len(page.Events), page.Total)
 		}
 	})
 }
@@ -221,7 +221,7 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 		requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, doneChanges(gone, other.blockChange(0, 2), block)))
 		fixture.requireEvents(t, s, block.Event)
 		if at := other.blockedAt(t, s, 0); !at.IsZero() {
-			t.Fatalf("another tenant's was blocked at %s", at)
+			t.Fatalf("the mailbox of the other tenant was blocked at %s", at)
 		}
 	})
 }
@@ -288,7 +288,7 @@ func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
 		}
 		requireLeaseHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"a.test"}}))
 		if p, err := s.Policy(t.Context(), fixture.owner, fixture.guid, "a.test"); err != nil || p.PerDay != 5 {
-			t.Fatalf("the send limit is %+v, %v", p, err)
+			t.Fatalf("the policy is %+v, %v, want 5 messages a day", p, err)
 		}
 	})
 }
@@ -316,7 +316,7 @@ func (fixture sendLimitFixture) requireUnblocked(t testing.TB, s *Store, address
 			return
 		}
 	}
-	t.Fatalf("%s is not there and free: %+v", address, mailboxes)
+	t.Fatalf("%s does not exist or is blocked: %+v", address, mailboxes)
 }
 
 func TestBlockedMailboxThatDiscoveryDropsIsUnblockedOnce(t *testing.T) {
@@ -332,11 +332,11 @@ func TestBlockedMailboxThatDiscoveryDropsIsUnblockedOnce(t *testing.T) {
 		}
 		events := fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 6), block.Event)
 		if !events[0].At.After(events[1].At) {
-			t.Fatalf("unblocked at %s, the block is of %s", events[0].At, events[1].At)
+			t.Fatalf("the unblock event is of %s, want a later time than that of the block event, %s", events[0].At, events[1].At)
 		}
 		for action, n := range map[sendlimit.Action]int{sendlimit.Blocked: 1, sendlimit.Unblocked: 1, "": 2} {
 			if page := listEvents(t, s, fixture.owner, ports.EventQuery{Tenant: fixture.guid, Action: action, Limit: 9}); page.Total != n || len(page.Events) != n {
-				t.Fatalf("%q: %d of %d events", action, len(page.Events), page.Total)
+				t.Fatalf("action %q: the page has %d events, and the total is %d, want %d", action, len(page.Events), page.Total, n)
 			}
 		}
 		discoverMailboxes(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address, fixture.boxes[1].Address)
@@ -376,7 +376,7 @@ func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
 		discoverMailboxes(t, s, fixture.owner, fixture.guid, saveTime)
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 0, 25), one.Event)
 		if remaining := fixture.listBoxes(t, s, claim); len(remaining) != 0 {
-			t.Fatalf("left are %+v", remaining)
+			t.Fatalf("the mailboxes %+v are left, want none", remaining)
 		}
 	})
 }
@@ -405,7 +405,8 @@ func TestDiscoveryDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
 	})
 }
 
-// cancelBefore cancels the context of the caller when a statement is about to run.
+// cancelBefore cancels the context of the caller when a statement that begins with this text is
+// about to run.
 type cancelBefore struct {
 	statement string
 	cancel    context.CancelFunc
@@ -447,7 +448,7 @@ func TestChangeAndEventAreOneTransaction(t *testing.T) {
 			hook.cutOff(t, statement, func(ctx context.Context) error { _, err := s.SaveChanges(ctx, claim, doneChanges(change)); return err })
 			fixture.requireEvents(t, s)
 			if at := fixture.blockedAt(t, s, 0); !at.IsZero() {
-				t.Fatalf("cut at %s: blocked at %s", statement, at)
+				t.Fatalf("cancelled at %s: the mailbox is blocked since %s", statement, at)
 			}
 			requireLeaseHeld(t, "save changes", true)(s.SaveChanges(t.Context(), claim, doneChanges(change)))
 			fixture.requireEvents(t, s, change.Event)

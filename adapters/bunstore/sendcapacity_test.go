@@ -92,11 +92,11 @@ func TestCountsOfAllMailboxesOnCurrentDayAreSummed(t *testing.T) {
 			"the day before": dayStart.Add(-time.Microsecond), "the day after": dayStart.Add(24 * time.Hour),
 		} {
 			if got := fixture.readSending(t, s, moment); got.SentToday != 0 || !got.CountedAt.IsZero() {
-				t.Fatalf("%+v on %s", got, name)
+				t.Fatalf("on %s: got %+v, want no count", name, got)
 			}
 		}
 		if got := fixture.readSending(t, s, dayStart.Add(24*time.Hour-time.Microsecond)).SentToday; got != 14 {
-			t.Fatalf("%d at the day's end", got)
+			t.Fatalf("just before the end of the day, %d messages are counted, want 14", got)
 		}
 	})
 }
@@ -112,14 +112,14 @@ func TestCountsOfEarlierDayAreNotCountedToday(t *testing.T) {
 			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: next, Recent: 3}}},
 		}))
 		if got := fixture.readSending(t, s, next.Add(2*time.Hour)); got.SentToday != 3 || !got.CountedAt.Equal(next.Add(time.Hour)) {
-			t.Fatalf("%+v, want 3 an hour into the day", got)
+			t.Fatalf("got %+v, want 3 messages, counted an hour after the day began", got)
 		}
 		requireLeaseHeld(t, "save counts", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{
 			Today: next, At: next.Add(2 * time.Hour), Mark: next,
 			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[1].ID: {{Day: next}}},
 		}))
 		if got := fixture.readSending(t, s, next.Add(3*time.Hour)); got.SentToday != 3 || !got.CountedAt.Equal(next.Add(time.Hour)) {
-			t.Fatalf("%+v, want the oldest count's time", got)
+			t.Fatalf("got %+v, want 3 messages and the time of the oldest count", got)
 		}
 	})
 }
@@ -128,13 +128,13 @@ func TestSummedDayIsInTimeZoneOfTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Pacific/Auckland")
-		must(t, "set day", err)
+		must(t, "set time zone", err)
 		fixture.saveCounts(t, s, fixture.claim(t, s), 7)
 		auckland, err := sendlimit.TimeZone("Pacific/Auckland")
 		must(t, "load the time zone", err)
 		day := sendlimit.DayOf(dueTime, auckland)
 		if within, after := fixture.readSending(t, s, day.End.Add(-time.Second)).SentToday, fixture.readSending(t, s, day.End).SentToday; within != 14 || after != 0 {
-			t.Fatalf("%d within the day, %d after it", within, after)
+			t.Fatalf("%d messages are counted within the day, want 14, and %d after it, want 0", within, after)
 		}
 	})
 }

@@ -32,15 +32,15 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[1].ID, Address: "bob@a.test", Domain: "a.test", OwnLimit: 9}},
 		}
 		if diff := cmp.Diff(want, boxes); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("the counted mailboxes (-want +got):\n%s", diff)
 		}
 		if n := len(fixture.listBoxes(t, s, claim)[0].Counts); n != 1 {
-			t.Fatalf("%d counts from today on", n)
+			t.Fatalf("%d counts from today on, want 1", n)
 		}
 		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
 		must(t, "mailboxes", err)
 		if shown[0].SendsToday != 7 || !shown[0].SendsTodayAt.Equal(dueTime.Truncate(time.Microsecond)) || shown[1].SendsToday != 0 || !shown[1].SendsTodayAt.IsZero() {
-			t.Fatalf("shown %+v", shown)
+			t.Fatalf("the mailboxes are %+v, want 7 messages of the first and no count of the second", shown)
 		}
 	})
 }
@@ -52,7 +52,7 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 		requireCount := func(label string, want sendlimit.Count) {
 			t.Helper()
 			if got := fixture.listBoxes(t, s, claim)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.StateOn(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
-				t.Fatalf("%s: %+v", label, got)
+				t.Fatalf("%s: the mailbox is %+v, want the count %+v", label, got, want)
 			}
 		}
 		save := func(c ports.SendCounts, count sendlimit.Count) {
@@ -64,19 +64,19 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 		complete := sendlimit.Count{Day: dayStart, Recent: 3}
 		for range 2 {
 			save(ports.SendCounts{}, partial)
-			requireCount("a part", partial)
+			requireCount("a partial count", partial)
 		}
 		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
 		if must(t, "mailboxes", err); !shown[0].SendsTodayAt.IsZero() {
-			t.Fatalf("shown %+v", shown[0])
+			t.Fatalf("the mailbox is %+v, want no count", shown[0])
 		}
 		save(ports.SendCounts{Today: dayStart, Mark: dayStart}, complete)
-		requireCount("the whole", complete)
+		requireCount("a complete count", complete)
 		complete.Recent++
 		save(ports.SendCounts{}, complete)
-		requireCount("more", complete)
+		requireCount("a higher count", complete)
 		if claim = fixture.takeOver(t, s, claim); !claim.Mark.Equal(dayStart) {
-			t.Fatalf("the mark is %s", claim.Mark)
+			t.Fatalf("the mark is %s, want %s", claim.Mark, dayStart)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 				requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
 			}
 			if n := days(); n != want {
-				t.Fatalf("%s: %d days", label, n)
+				t.Fatalf("%s: counts of %d days are stored, want %d", label, n, want)
 			}
 		}
 		save("on the second day", dayStart.Add(48*time.Hour), 1)

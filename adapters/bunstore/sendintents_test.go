@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// requireIntents checks the tenant's intents, in any order.
+// requireIntents checks the tenant's intents. They must be ordered by address. The order of want
+// does not matter.
 func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, claim ports.TenantClaim, want ...sendlimit.Change) {
 	t.Helper()
 	got, err := s.Intents(t.Context(), claim)
@@ -55,7 +56,7 @@ func TestIntentsAreKeptUntilNextPassSavesItsOwn(t *testing.T) {
 			t.Fatalf("an intent was applied at %s", at)
 		}
 		if page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
-			t.Fatalf("%d events of what is only intended", page.Total)
+			t.Fatalf("%d events are stored, but no intent was carried out", page.Total)
 		}
 		three := fixture.blockChange(0, 3)
 		fixture.saveIntents(t, s, next, three)

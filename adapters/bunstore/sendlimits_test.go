@@ -55,7 +55,7 @@ func removeAllDomains(t testing.TB, s *Store, owner access.AccountID, id tenant.
 func requireNoPolicy(t testing.TB, label string, s *Store, owner access.AccountID, id tenant.GUID, scope string) {
 	t.Helper()
 	if _, err := s.Policy(t.Context(), owner, id, scope); !errors.Is(err, fault.PolicyNotFound) {
-		t.Fatalf("%s: %v", label, err)
+		t.Fatalf("%s: got %v, want policy_not_found", label, err)
 	}
 }
 
@@ -72,13 +72,13 @@ func TestEachScopeHasItsOwnPolicy(t *testing.T) {
 		got, err := s.Policy(t.Context(), ann, guid(1), "a.test")
 		must(t, "find", err)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("the policies (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]sendlimit.Policy{tenantWide, domainPolicy}, listPolicies(t, s, ann, guid(1))); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("the policies (-want +got):\n%s", diff)
 		}
 		if n := len(listPolicies(t, s, ann, guid(2))); n != 0 {
-			t.Fatalf("another tenant has %d", n)
+			t.Fatalf("the other tenant has %d policies, want none", n)
 		}
 		requireNoPolicy(t, "another tenant", s, ann, guid(2), sendlimit.TenantWide)
 		requireScopesWithRules(t, s, ann, guid(1), "", "a.test")
@@ -86,7 +86,7 @@ func TestEachScopeHasItsOwnPolicy(t *testing.T) {
 		addDomain(t, s, ann, guid(2), "a.test")
 		setPolicy(t, s, ann, guid(2), "a.test", 7)
 		if n := len(listPolicies(t, s, ann, guid(1))); n != 2 {
-			t.Fatalf("%d are left beside the policy of the same domain name at another tenant", n)
+			t.Fatalf("the first tenant has %d policies, want 2, after the other tenant got one for the same domain name", n)
 		}
 		requireScopesWithRules(t, s, ann, guid(2), "a.test")
 		_, err = s.ScopesWithRules(t.Context(), ann, unknownGUID)
@@ -105,7 +105,7 @@ func TestReservedPolicyIsNotListedButItsScopeCanHaveRule(t *testing.T) {
 		}
 		requireNoPolicy(t, "reserved", s, ann, guid(1), sendlimit.TenantWide)
 		if n := len(listPolicies(t, s, ann, guid(1))); n != 0 {
-			t.Fatalf("%d policies", n)
+			t.Fatalf("%d policies are listed, want none", n)
 		}
 		requireScopesWithRules(t, s, ann, guid(1), "")
 		again, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now.Add(time.Hour))
@@ -124,12 +124,12 @@ func TestPolicyThatIsSetAgainKeepsItsIdentity(t *testing.T) {
 		reserved, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now.Add(time.Hour))
 		must(t, "reserve again", err)
 		if diff := cmp.Diff(first, reserved); diff != "" {
-			t.Fatalf("(-first +reserved):\n%s", diff)
+			t.Fatalf("the policy (-first +reserved):\n%s", diff)
 		}
 		reserved.PerDay, reserved.UpdatedAt = 7, reserved.UpdatedAt.Add(time.Hour)
 		must(t, "save", s.SavePolicy(t.Context(), ann, reserved, nil))
 		if diff := cmp.Diff([]sendlimit.Policy{reserved}, listPolicies(t, s, ann, guid(1))); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("the policies (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestConcurrentWritersOfScopeSetSamePolicy(t *testing.T) {
 		}
 		slices.Sort(ids)
 		if n := len(slices.Compact(ids)); n != 2 || len(listPolicies(t, s, ann, guid(1))) != 2 {
-			t.Fatalf("%d policies were set, %d are there", n, len(listPolicies(t, s, ann, guid(1))))
+			t.Fatalf("%d policies were set and %d are listed, want 2", n, len(listPolicies(t, s, ann, guid(1))))
 		}
 	})
 }
@@ -168,7 +168,7 @@ func TestOnlyAddedDomainCanHavePolicy(t *testing.T) {
 		must(t, "reserve domain", err)
 		for _, scope := range []string{"a.test", "b.test", "c.test", "."} {
 			if _, err := s.ReservePolicy(t.Context(), ann, guid(1), scope, now); !errors.Is(err, fault.DomainNotFound) {
-				t.Fatalf("%s: %v", scope, err)
+				t.Fatalf("%s: got %v, want domain_not_found", scope, err)
 			}
 		}
 		requireScopesWithRules(t, s, ann, guid(1))
@@ -185,7 +185,7 @@ func TestPolicyIsDeletedWithItsDomainAndItsScopeStillHasRule(t *testing.T) {
 		removeAllDomains(t, s, ann, guid(1))
 		requireNoPolicy(t, "its domain is gone", s, ann, guid(1), "a.test")
 		if err := s.SavePolicy(t.Context(), ann, gone, nil); !errors.Is(err, fault.PolicyNotFound) {
-			t.Fatalf("saved: %v", err)
+			t.Fatalf("saving the policy returned %v, want policy_not_found", err)
 		}
 		requireScopesWithRules(t, s, ann, guid(1), "", "a.test")
 		addDomain(t, s, ann, guid(1), "a.test")
@@ -195,7 +195,7 @@ func TestPolicyIsDeletedWithItsDomainAndItsScopeStillHasRule(t *testing.T) {
 			t.Fatal("the policy of a former domain came back")
 		}
 		if diff := cmp.Diff([]sendlimit.Policy{tenantWide, fresh}, listPolicies(t, s, ann, guid(1))); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("the policies (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -228,7 +228,7 @@ func TestPolicyIsDeletedWithItsTenant(t *testing.T) {
 		requireNoPolicy(t, "connected anew", s, ann, guid(1), sendlimit.TenantWide)
 		requireScopesWithRules(t, s, ann, guid(1))
 		if err := s.SavePolicy(t.Context(), ann, p, nil); !errors.Is(err, fault.PolicyNotFound) {
-			t.Fatalf("saved: %v", err)
+			t.Fatalf("saving the policy returned %v, want policy_not_found", err)
 		}
 	})
 }
@@ -250,16 +250,16 @@ func TestPoliciesOfForeignTenantGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 			foreign, unknown := ask(t.Context(), guid(2)), ask(t.Context(), guid(9))
 			requireSameError(t, label, foreign, unknown)
 			if !errors.Is(foreign, fault.TenantNotFound) {
-				t.Fatalf("%s: %v", label, foreign)
+				t.Fatalf("%s: got %v, want tenant_not_found", label, foreign)
 			}
 		}
 		stolen := p
 		stolen.PerDay = 1
 		if err := s.SavePolicy(t.Context(), ann, stolen, nil); !errors.Is(err, fault.PolicyNotFound) {
-			t.Fatalf("saved: %v", err)
+			t.Fatalf("saving the policy returned %v, want policy_not_found", err)
 		}
 		if diff := cmp.Diff([]sendlimit.Policy{p}, listPolicies(t, s, bob, guid(2))); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("the policies (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -268,9 +268,9 @@ func TestPoliciesOfForeignTenantGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 func requireDay(t testing.TB, s *Store, id tenant.GUID, timeZone string, holder access.AccountID) {
 	t.Helper()
 	got, owner, err := s.TimeZone(t.Context(), id)
-	must(t, "day", err)
+	must(t, "time zone", err)
 	if got != timeZone || owner != holder {
-		t.Fatalf("%s of %s, want %s of %s", got, owner, timeZone, holder)
+		t.Fatalf("the time zone is %s, and the tenant belongs to %s, want %s and %s", got, owner, timeZone, holder)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestDayOfTenantIsInUTCUntilItsTimeZoneIsSet(t *testing.T) {
 			owner, err := s.SetTimeZone(t.Context(), guid(1), timeZone)
 			must(t, "set", err)
 			if owner != ann {
-				t.Fatalf("set for %s", owner)
+				t.Fatalf("the time zone was set for %s, want %s", owner, ann)
 			}
 			requireDay(t, s, guid(1), timeZone, ann)
 			requireDay(t, s, guid(2), "UTC", bob)
@@ -292,7 +292,7 @@ func TestDayOfTenantIsInUTCUntilItsTimeZoneIsSet(t *testing.T) {
 		_, _, readErr := s.TimeZone(t.Context(), guid(9))
 		_, setErr := s.SetTimeZone(t.Context(), guid(9), "UTC")
 		if !errors.Is(readErr, fault.TenantNotFound) || !errors.Is(setErr, fault.TenantNotFound) {
-			t.Fatalf("%v, %v", readErr, setErr)
+			t.Fatalf("an unknown tenant: reading returned %v and setting %v, want tenant_not_found", readErr, setErr)
 		}
 	})
 }
@@ -308,10 +308,10 @@ func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
 		requireLeaseHeld(t, "its counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
 		fresh := fixture.claim(t, s)
 		if fresh.TimeZone != "Europe/Berlin" || !fresh.Mark.IsZero() {
-			t.Fatalf("claimed %+v", fresh)
+			t.Fatalf("the claim is %+v, want the new time zone and no mark", fresh)
 		}
 		if boxes := fixture.listBoxes(t, s, fresh); len(boxes[0].Counts) != 0 {
-			t.Fatalf("counts were kept: %+v", boxes[0].Counts)
+			t.Fatalf("the counts %+v were kept, want none", boxes[0].Counts)
 		}
 	})
 }
@@ -325,7 +325,7 @@ func TestNewTimeZoneKeepsCountsOfOtherTenants(t *testing.T) {
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set", err)
 		if boxes := other.listBoxes(t, s, claim); len(boxes[0].Counts) != 1 {
-			t.Fatalf("counts are gone: %+v", boxes)
+			t.Fatalf("the counts are lost: %+v", boxes)
 		}
 	})
 }
@@ -339,7 +339,7 @@ func TestSettingCurrentTimeZoneChangesNothing(t *testing.T) {
 		must(t, "set", err)
 		requireLeaseHeld(t, "the claim", true)(s.RenewTenantLease(t.Context(), claim, longLease))
 		if boxes := fixture.listBoxes(t, s, claim); len(boxes[0].Counts) != 1 {
-			t.Fatalf("counts are gone: %+v", boxes)
+			t.Fatalf("the counts are lost: %+v", boxes)
 		}
 	})
 }

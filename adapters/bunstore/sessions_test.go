@@ -171,22 +171,22 @@ func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 		}) {
 			hasBegun[n] = err == nil
 			if err != nil && !errors.Is(err, fault.ConnectedElsewhere) && !errors.Is(err, fault.SessionActive) {
-				t.Fatalf("%d: %v", n, err)
+				t.Fatalf("call %d: got %v, want success or a refusal", n, err)
 			}
 		}
 		if n := countTrue(hasBegun); n != 1 {
-			t.Fatalf("%d began", n)
+			t.Fatalf("%d sessions began, want 1", n)
 		}
 		for n, i := range bothIntegrations {
 			pending := fixture.storedConnection(t, s, i, 0).Status == integration.ConnectionPending
 			if hasClaimed := hasBegun[n] || countTrue(everyNth(hasBegun, 2, n)) == 1; pending != hasClaimed {
-				t.Fatalf("pending at %d: %v", n, pending)
+				t.Fatalf("integration %d: the connection is pending: %v, want %v", n, pending, hasClaimed)
 			}
 		}
 		pendingSessions, err := s.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
 		must(t, "pending", err)
 		if len(pendingSessions) != 1 {
-			t.Fatalf("%d are pending", len(pendingSessions))
+			t.Fatalf("%d sessions are pending, want 1", len(pendingSessions))
 		}
 	})
 }
@@ -199,7 +199,7 @@ func TestOneOfConcurrentSessionsAfterExpiredOneBegins(t *testing.T) {
 			session := newSession(fixture.integration1, fixture.boxes[0], n+1000)
 			return s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), now)
 		}), fault.SessionActive); n != 1 {
-			t.Fatalf("%d began", n)
+			t.Fatalf("%d sessions began, want 1", n)
 		}
 	})
 }
@@ -220,7 +220,7 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 			got, found, err := s.PendingSession(t.Context(), query.account.owner, query.i.ID, fixture.boxes[query.box].ID)
 			must(t, name, err)
 			if found != query.found || found && got != session {
-				t.Fatalf("%s: %v, %+v", name, found, got)
+				t.Fatalf("%s: found is %v, want %v; the session is %+v", name, found, query.found, got)
 			}
 		}
 		find := func(account integrationFixture, i integration.Integration, m mailbox.Mailbox, id string) error {
@@ -289,7 +289,7 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 		next.CreatedAt, next.ExpiresAt = completed.ExpiresAt.Add(time.Hour), completed.ExpiresAt.Add(2*time.Hour)
 		must(t, "begin the next", s.BeginSession(t.Context(), fixture.owner, next, connectionID(2), next.CreatedAt))
 		if pending, found, err := s.PendingSession(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
-			t.Fatalf("pending: %v, %+v, %v", found, pending, err)
+			t.Fatalf("the pending session: found is %v, got %+v, %v, want %s", found, pending, err, next.ID)
 		}
 		requireLeaseHeld(t, "save the ended session after the next one began", false)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
 		fixture.requireSession(t, "ended", s, completed)
@@ -299,10 +299,12 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 
 // TestSuccessReplacesExpiryUnlessMailboxWasDisconnected checks two concurrent requests. The first
 // request stores that the session has expired. Then the second request stores a success that it had
-// found earlier.
+// found earlier. Disconnections of a different mailbox and at a different integration do not count.
 func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
+		fixture.setConnection(t, s, fixture.integration1, 1, integration.ConnectionDisconnected)
+		fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionDisconnected)
 		for n, status := range allConnectionStatuses {
 			session := fixture.beginSession(t, s, fixture.integration1, 0, n+1)
 			completed, expired, failed := completedSession(session), completedSession(session), completedSession(session)
@@ -333,11 +335,11 @@ func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) 
 		_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), &c, nil)
 		requireRefusal(t, "connect", err, fault.ConnectedElsewhere)
 		fixture.requireSession(t, "the session", s, session)
-		fixture.requireConnection(t, "here", s, fixture.integration1, 0, connection)
-		fixture.requireConnection(t, "there", s, fixture.integration2, 0, otherConnection)
+		fixture.requireConnection(t, "at the first integration", s, fixture.integration1, 0, connection)
+		fixture.requireConnection(t, "at the second integration", s, fixture.integration2, 0, otherConnection)
 		failed := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
 		requireLeaseHeld(t, "fail", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &failed, nil))
-		fixture.requireConnection(t, "there", s, fixture.integration2, 0, otherConnection)
+		fixture.requireConnection(t, "at the second integration", s, fixture.integration2, 0, otherConnection)
 	})
 }
 
@@ -353,7 +355,7 @@ func TestOneOfConcurrentEndsOfSessionIsStored(t *testing.T) {
 			must(t, "end", err)
 		}
 		if n := countTrue(isStored); n != 1 {
-			t.Fatalf("%d ended it", n)
+			t.Fatalf("%d calls ended the session, want 1", n)
 		}
 	})
 }
@@ -374,7 +376,7 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 			must(t, "poll", err)
 		}
 		if n := countTrue(allowed); n != 1 {
-			t.Fatalf("%d polls are allowed", n)
+			t.Fatalf("%d polls are allowed, want 1", n)
 		}
 		session.CheckedAt = seconds(10)
 		fixture.requireSession(t, "polled", s, session)
@@ -413,7 +415,7 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 			var sessions []integration.Session
 			for _, session := range got {
 				if owner := map[bool]integrationFixture{true: bob, false: ann}[session.Session.ID == second.ID].owner; session.Account != owner {
-					t.Fatalf("%s belongs to %q", session.Session.ID, session.Account)
+					t.Fatalf("the session %s belongs to %q, want %q", session.Session.ID, session.Account, owner)
 				}
 				sessions = append(sessions, session.Session)
 			}
@@ -447,7 +449,7 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 		lateClaim := newClaim(fixture.owner, 99)
 		requireLeaseHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newStoredAnswer(lateClaim, mustClaim(t, s, lateClaim))))
 		if r := requireRecord(t, s, lateClaim.Key); r.Answer != nil {
-			t.Fatalf("an answer is stored for nothing: %+v", r)
+			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
 		}
 	})
 }
@@ -470,12 +472,12 @@ func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 		pending, err := store2.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
 		must(t, "list sessions", err)
 		if winners := countWinners(t, errs, fault.SessionActive); winners != 1 || len(pending) != 1 {
-			t.Fatalf("%d began, %d are pending", winners, len(pending))
+			t.Fatalf("%d sessions began and %d are pending, want 1", winners, len(pending))
 		}
 		e, err := store1.EligibleMailbox(t.Context(), fixture.owner, pending[0].Session.IntegrationID, fixture.boxes[0].ID)
 		must(t, "find eligible mailbox", err)
 		if e.Connection.Status != integration.ConnectionPending || e.HeldElsewhere {
-			t.Errorf("the mailbox stands as %+v", e)
+			t.Errorf("the eligible mailbox is %+v, want a pending connection at its integration only", e)
 		}
 	})
 }

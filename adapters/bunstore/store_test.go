@@ -21,7 +21,7 @@ func TestDataSurvivesReopen(t *testing.T) {
 	must(t, "create account", err)
 	must(t, "close", first.Close())
 	if got, err := migratedStore(t, url).FindAccount(t.Context(), "ann@example.test"); err != nil || got != account {
-		t.Fatalf("got %+v, %v", got, err)
+		t.Fatalf("after the reopening: got %+v, %v, want %+v", got, err, account)
 	}
 }
 
@@ -38,11 +38,11 @@ func TestHasSealedValuesFindsCredentials(t *testing.T) {
 				s := migratedStore(t, url(t))
 				ann := newAccount(t, s, "ann")
 				if holds, err := s.HasSealedValues(t.Context()); err != nil || holds {
-					t.Errorf("an account alone: %v, %v", holds, err)
+					t.Errorf("without a credential: got %v, %v, want false", holds, err)
 				}
 				add(t, s, ann)
 				if holds, err := s.HasSealedValues(t.Context()); err != nil || !holds {
-					t.Errorf("with it: %v, %v", holds, err)
+					t.Errorf("with %s: got %v, %v, want true", label, holds, err)
 				}
 			})
 		})

@@ -31,7 +31,7 @@ func TestStoredChangesAreRecordedAsEffects(t *testing.T) {
 			ctx, recordedEffects := watchEffects(t)
 			must(t, name, change(ctx))
 			if !recordedEffects().Changed {
-				t.Fatalf("%s is not noted", name)
+				t.Fatalf("%s: the change is not recorded as an effect", name)
 			}
 		}
 	})
@@ -56,7 +56,7 @@ func TestReadsAndRefusedChangesAreNotEffects(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if recordedEffects().Changed {
-				t.Fatalf("%s counts as a change", name)
+				t.Fatalf("%s is recorded as an effect", name)
 			}
 		}
 	})
@@ -79,7 +79,7 @@ func TestRolledBackChangeIsNotAnEffect(t *testing.T) {
 			var effects ports.Effects
 			hook.cutOff(t, statement, func(ctx context.Context) error { return change(ports.WithEffects(ctx, &effects)) })
 			if effects.Recorded().Changed {
-				t.Fatalf("%s is noted", statement)
+				t.Fatalf("%s: the rolled back change is recorded as an effect", statement)
 			}
 		}
 	})
@@ -194,11 +194,11 @@ func TestChangeCommitsItsAnswer(t *testing.T) {
 			answered := fixture.changes(ctx, s)[label]
 			must(t, label, answered.change(newStoredAnswer(claim, mustClaim(t, s, claim))))
 			if !recordedEffects().Completed {
-				t.Fatalf("%s is not noted as completed", label)
+				t.Fatalf("%s is not recorded as completed", label)
 			}
 			r := requireRecord(t, s, claim.Key)
 			if !answered.isStored(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
-				t.Fatalf("%s: made %v, %+v", label, answered.isStored(t), r)
+				t.Fatalf("%s: stored is %v, want true; the record of the key is %+v", label, answered.isStored(t), r)
 			}
 			// The attempt that holds the key can still extend its lease.
 			requireLeaseHeld(t, "renew after "+label, true)(s.RenewKeyLease(t.Context(), claim.Key, r.Attempt, longLease))
@@ -222,10 +222,10 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 		for label, answered := range fixture.changes(ctx, s) {
 			requireRefusal(t, label, answered.change(newStoredAnswer(claim, first)), fault.KeyInProgress)
 			if recordedEffects().Completed {
-				t.Fatalf("%s is noted as completed", label)
+				t.Fatalf("%s is recorded as completed", label)
 			}
 			if r := requireRecord(t, s, claim.Key); answered.isStored(t) || r.Answer != nil || r.Attempt != second {
-				t.Fatalf("%s: made %v, %+v", label, answered.isStored(t), r)
+				t.Fatalf("%s: stored is %v, want false; the record of the key is %+v", label, answered.isStored(t), r)
 			}
 		}
 	})
@@ -242,7 +242,7 @@ func TestRefusedChangeCompletesNothing(t *testing.T) {
 		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, withStageReady(fixture.boxes), storedAnswer), fault.MailboxNotFound)
 		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, withUnknownMailbox, storedAnswer), fault.MailboxNotFound)
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {
-			t.Fatalf("%d are concluded, %+v", fixture.countReady(t, s), r)
+			t.Fatalf("%d mailboxes are concluded, want 0; the record of the key is %+v", fixture.countReady(t, s), r)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.TenantClaim 
 	claim, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 	must(t, "claim", err)
 	if !isClaimed {
-		t.Fatal("not claimed")
+		t.Fatal("the tenant was not claimed")
 	}
 	return claim
 }
@@ -104,13 +104,13 @@ func dueTenantIDs(t testing.TB, s *Store, at time.Time, limit int) (ids []string
 
 func (fixture sendLimitFixture) tenantID() string { return string(fixture.guid) }
 
-func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
+func TestClaimDoesNotChangeDueTimeOfTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for range 2 {
 			claim, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime.Add(1000*time.Hour))
 			if must(t, "claim", err); !isClaimed {
-				t.Fatal("not claimed")
+				t.Fatal("the tenant was not claimed")
 			}
 			requireLeaseHeld(t, "let the lease end", true)(s.RenewTenantLease(t.Context(), claim, expiredLease))
 			requireOrder(t, "due", dueTenantIDs(t, s, now, 9), fixture.tenantID())
@@ -123,14 +123,14 @@ func TestSeizeTenantTakesTenantFromItsPass(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		first, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		if must(t, "seize a tenant that was never claimed", err); !isClaimed {
-			t.Fatal("not seized")
+			t.Fatal("the tenant was not seized")
 		}
 		requireLeaseHeld(t, "renew", true)(s.RenewTenantLease(t.Context(), first, expiredLease))
 		claim := fixture.claim(t, s)
 		seized, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		must(t, "seize", err)
 		if want := (ports.TenantClaim{Account: fixture.owner, Tenant: fixture.guid, Epoch: seized.Epoch, TimeZone: claim.TimeZone}); !isClaimed || seized.Epoch <= claim.Epoch || seized.TimeZone != want.TimeZone || seized.Tenant != want.Tenant || seized.Account != want.Account {
-			t.Fatalf("seized %v: %+v after %+v", isClaimed, seized, claim)
+			t.Fatalf("seized is %v, want true; the new claim is %+v, and the earlier claim was %+v", isClaimed, seized, claim)
 		}
 		requireLeaseHeld(t, "the earlier claim", false)(s.RenewTenantLease(t.Context(), claim, longLease))
 		requireLeaseHeld(t, "its changes", false)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
@@ -151,7 +151,7 @@ func TestSeizeTenantTakesOnlyThatTenant(t *testing.T) {
 		for _, dueIDs := range [][]string{{other.tenantID()}, {}} {
 			_, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 			if must(t, "seize", err); !isClaimed {
-				t.Fatal("not seized")
+				t.Fatal("the tenant was not seized")
 			}
 			requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), dueIDs...)
 			fixture = other
@@ -173,11 +173,11 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		requireOrder(t, "before", dueTenantIDs(t, s, now.Add(-time.Second), 9))
-		fixture.requireNotClaimed(t, "an early one", s, now.Add(-time.Second))
+		fixture.requireNotClaimed(t, "a tenant before its due time", s, now.Add(-time.Second))
 		dueTenants, err := s.DueTenants(t.Context(), dueTime, 9)
 		must(t, "list", err)
 		if diff := cmp.Diff([]ports.DueTenant{{Account: fixture.owner, Tenant: fixture.guid, At: now.Truncate(time.Microsecond)}}, dueTenants); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("the due tenants (-want +got):\n%s", diff)
 		}
 		claim := fixture.claim(t, s)
 		if diff := cmp.Diff(ports.TenantClaim{Account: fixture.owner, Tenant: fixture.guid, Epoch: claim.Epoch, TimeZone: "UTC", Due: now.Truncate(time.Microsecond)}, claim); diff != "" {
@@ -199,12 +199,12 @@ func TestTenantWithDueTimeBeyondEveryPassIsDue(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for _, ahead := range []time.Duration{sendlimit.MaxInterval + 10*time.Minute, 30 * 24 * time.Hour, 400 * 24 * time.Hour} {
 			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(ahead)))
-			requireOrder(t, "ahead of a right clock", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
+			requireOrder(t, "due later than any pass sets it", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		}
 		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(sendlimit.MaxInterval)))
-		requireOrder(t, "in its time", dueTenantIDs(t, s, dueTime, 9))
-		fixture.requireNotClaimed(t, "in its time", s, dueTime)
-		requireOrder(t, "by all times", dueTenantIDs(t, s, dueTime.Add(365*24*time.Hour), 9), fixture.tenantID())
+		requireOrder(t, "due after MaxInterval", dueTenantIDs(t, s, dueTime, 9))
+		fixture.requireNotClaimed(t, "a tenant that is due after MaxInterval", s, dueTime)
+		requireOrder(t, "a year later", dueTenantIDs(t, s, dueTime.Add(365*24*time.Hour), 9), fixture.tenantID())
 	})
 }
 
@@ -220,7 +220,7 @@ func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 				must(t, "claim", err)
 			}
 			if n := countTrue(isClaimed); n != 1 {
-				t.Fatalf("%d won", n)
+				t.Fatalf("%d claims succeeded, want 1", n)
 			}
 			for i := range isClaimed {
 				if isClaimed[i] {
@@ -235,13 +235,13 @@ func TestTenantOfDifferentPassCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		first := fixture.claim(t, s)
-		fixture.requireNotClaimed(t, "a leased one", s, dueTime.Add(1000*time.Hour))
-		requireOrder(t, "a leased one", dueTenantIDs(t, s, dueTime.Add(1000*time.Hour), 9))
+		fixture.requireNotClaimed(t, "a leased tenant", s, dueTime.Add(1000*time.Hour))
+		requireOrder(t, "a leased tenant", dueTenantIDs(t, s, dueTime.Add(1000*time.Hour), 9))
 		requireLeaseHeld(t, "shorten the lease", true)(s.RenewTenantLease(t.Context(), first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
 			second, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 			if isClaimed && second.Epoch <= first.Epoch {
-				t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
+				t.Fatalf("the second claim has the epoch %d, want more than %d", second.Epoch, first.Epoch)
 			}
 			return isClaimed, err
 		})
@@ -261,15 +261,15 @@ func TestPassThatLostItsTenantChangesNothing(t *testing.T) {
 		requireLeaseHeld(t, "changes", false)(s.SaveChanges(t.Context(), first, doneChanges(fixture.blockChange(0, 1))))
 		requireLeaseHeld(t, "release", false)(s.ReleaseTenant(t.Context(), first, dueTime.Add(time.Hour)))
 		if diff := cmp.Diff(want, fixture.listBoxes(t, s, second)); diff != "" {
-			t.Fatalf("written (-want +got):\n%s", diff)
+			t.Fatalf("the late pass changed the mailboxes (-want +got):\n%s", diff)
 		}
 		if page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
-			t.Fatalf("%d events", page.Total)
+			t.Fatalf("%d events are stored, want none", page.Total)
 		}
 		requireLeaseHeld(t, "the second", true)(s.ReleaseTenant(t.Context(), second, dueTime))
 		requireLeaseHeld(t, "renew what was released", false)(s.RenewTenantLease(t.Context(), second, longLease))
 		if third := fixture.claim(t, s); !third.Mark.Equal(dueTime.Add(-6 * time.Hour).Truncate(time.Microsecond)) {
-			t.Fatalf("the mark is %s", third.Mark)
+			t.Fatalf("the mark is %s, want that of the second pass", third.Mark)
 		}
 	})
 }
@@ -294,7 +294,7 @@ func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 				t.Fatalf("not claimed: %v", err)
 			}
 		}
-		requireOrder(t, "with two of ann's at work", dueTenantIDs(t, s, at, 9), sendLimitFixtures[3].tenantID(), sendLimitFixtures[4].tenantID(), sendLimitFixtures[2].tenantID())
+		requireOrder(t, "while two tenants of ann are leased", dueTenantIDs(t, s, at, 9), sendLimitFixtures[3].tenantID(), sendLimitFixtures[4].tenantID(), sendLimitFixtures[2].tenantID())
 	})
 }
 
@@ -342,7 +342,7 @@ func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
 		requireLeaseHeld(t, "counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
 		requireLeaseHeld(t, "changes", false)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1))))
 		if n := len(fixture.listBoxes(t, s, claim)); n != 0 {
-			t.Fatalf("%d foreign mailboxes", n)
+			t.Fatalf("%d mailboxes of a foreign tenant are listed, want none", n)
 		}
 	})
 }
@@ -374,10 +374,10 @@ func TestLimitIsStoredTogetherWithDueTimeOfItsTenant(t *testing.T) {
 			hook.cutOff(t, `UPDATE "send_tenants"`, func(ctx context.Context) error { return set(ctx, fixture.owner, 3, dueTime) })
 		}
 		if got := listPolicies(t, s, fixture.owner, fixture.guid)[0].PerDay; got != 20 {
-			t.Fatalf("the policy's limit is %d", got)
+			t.Fatalf("the limit of the policy is %d, want 20", got)
 		}
 		if got := findMailbox(t, s, fixture.owner, fixture.boxes[0].Address).DailySendLimit; got != 0 {
-			t.Fatalf("the mailbox's limit is %d", got)
+			t.Fatalf("the limit of the mailbox is %d, want 0", got)
 		}
 	})
 }
@@ -398,7 +398,7 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 			}
 			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextPass))
 			if setLimit(t.Context(), other.owner, 3, at) == nil {
-				t.Fatalf("%s: a stranger set it", label)
+				t.Fatalf("%s: a different account could set the limit", label)
 			}
 			requireOrder(t, label+" not changed", dueTenantIDs(t, s, at, 9))
 			must(t, label, setLimit(t.Context(), fixture.owner, 3, at))
@@ -421,7 +421,7 @@ func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) 
 			must(t, label, setLimit(t.Context(), fixture.owner, 3, dueSince.Add(time.Hour)))
 			due, err := s.DueTenants(t.Context(), dueSince.Add(2*time.Hour), 9)
 			if must(t, "list", err); len(due) != 1 || !due[0].At.Equal(dueSince.Truncate(time.Microsecond)) {
-				t.Fatalf("%s: %+v", label, due)
+				t.Fatalf("%s: the due tenants are %+v, want one, due since %s", label, due, dueSince)
 			}
 		}
 	})

@@ -45,7 +45,7 @@ func TestBytesThatAreNotTextDoNotBreakSaveOfTenant(t *testing.T) {
 		got, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
 		if got.Name == "abc" || got.Name == "" {
-			t.Fatalf("the name is %q", got.Name)
+			t.Fatalf("the name is %q, want one with replacements for the invalid bytes", got.Name)
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestDeletingTenantFreesItForOtherAccounts(t *testing.T) {
 		requireRefusal(t, "domain", err, fault.DomainNotFound)
 		attachTenant(t, s, bob, 1)
 		if again := attachTenant(t, s, ann, 2); again.DomainCount != 0 || again.MailboxCount != 0 {
-			t.Fatalf("something is left: %+v", again)
+			t.Fatalf("domains or mailboxes are left: %+v", again)
 		}
 		list, err := s.Mailboxes(t.Context(), bob, guid(1))
 		must(t, "mailboxes of the next holder", err)
@@ -205,10 +205,10 @@ func TestCancelledContextEndsCallAndStoresNothing(t *testing.T) {
 		cancel()
 		_, err := s.Attach(cancelledCtx, ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now})
 		if !errors.Is(err, context.Canceled) {
-			t.Fatalf("attach: got %v", err)
+			t.Fatalf("attach: got %v, want %v", err, context.Canceled)
 		}
 		if _, err = s.Tenants(cancelledCtx, ann); !errors.Is(err, context.Canceled) {
-			t.Fatalf("list: got %v", err)
+			t.Fatalf("list: got %v, want %v", err, context.Canceled)
 		}
 		tenantCount, err := s.TenantCount(t.Context(), ann)
 		must(t, "count", err)
@@ -243,7 +243,7 @@ func TestSecondConsentRenewsFirstAndTakesNoSlot(t *testing.T) {
 		renewed, err := s.Attach(t.Context(), ann, tenant.Tenant{
 			GUID: guid(1), Name: "Other", ConsentedAt: now.Add(time.Hour), ConnectedBy: "other@contoso.test",
 		})
-		must(t, "attach at the ceiling", err)
+		must(t, "attach while all slots are used", err)
 		if renewed.ID != first.ID || renewed.Consent != tenant.ConsentGranted || renewed.Name != "Contoso" ||
 			renewed.ConnectedBy != "other@contoso.test" || !renewed.ConsentedAt.Equal(now.Add(time.Hour)) ||
 			renewed.Bootstrap != tenant.BootstrapPending || renewed.BootstrapStep != tenant.StepWait {
@@ -300,7 +300,7 @@ func TestTenantThatDifferentAccountHoldsIsRefused(t *testing.T) {
 		tenantCount, err := s.TenantCount(t.Context(), bob)
 		must(t, "count", err)
 		if tenantCount != 0 {
-			t.Fatalf("the refused account holds %d", tenantCount)
+			t.Fatalf("the refused account holds %d tenants, want none", tenantCount)
 		}
 	})
 }
@@ -316,7 +316,7 @@ func TestConcurrentAttachmentsTakeExactlyAvailableSlots(t *testing.T) {
 		tenantCount, err := s.TenantCount(t.Context(), ann)
 		must(t, "count", err)
 		if n := countWinners(t, errs, fault.TenantLimitReached); n != 5 || tenantCount != 5 {
-			t.Fatalf("%d were let in, %d are stored, of 5", n, tenantCount)
+			t.Fatalf("%d attachments succeeded and %d tenants are stored, want 5", n, tenantCount)
 		}
 	})
 }
@@ -332,7 +332,7 @@ func TestOneOfConcurrentAccountsGetsTenant(t *testing.T) {
 			return err
 		})
 		if n := countWinners(t, errs, fault.TenantHeld); n != 1 {
-			t.Fatalf("%d accounts hold the tenant", n)
+			t.Fatalf("%d accounts hold the tenant, want 1", n)
 		}
 	})
 }
@@ -348,12 +348,12 @@ func TestConcurrentAttachmentsWithSameConsentCreateOneTenant(t *testing.T) {
 		list, err := s.Tenants(t.Context(), ann)
 		must(t, "list", err)
 		if n := countWinners(t, errs, nil); n != 8 || len(list) != 1 {
-			t.Fatalf("%d attached, stored: %+v", n, list)
+			t.Fatalf("%d attachments succeeded, want 8; the stored tenants are %+v, want one", n, list)
 		}
 	})
 }
 
-func TestTenantNeedsOpenAccount(t *testing.T) {
+func TestTenantNeedsExistingAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		_, err := s.Attach(t.Context(), "nonsense", tenant.Tenant{GUID: guid(1), ConsentedAt: now})
 		requireRefusal(t, "attach", err, fault.AccountNotFound)
@@ -400,10 +400,10 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 		for _, tt := range []struct {
-			name          string
-			hash, browser [32]byte
-			from          ports.ConnectStep
-			at            time.Time
+			name               string
+			stateHash, browser [32]byte
+			step               ports.ConnectStep
+			at                 time.Time
 		}{
 			{"unknown state", [32]byte{9}, flow.BrowserHash, ports.FlowStarted, now},
 			{"a different browser", flow.StateHash, [32]byte{9}, ports.FlowStarted, now},
@@ -411,7 +411,7 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 			{"at its expiry", flow.StateHash, flow.BrowserHash, ports.FlowStarted, flow.ExpiresAt},
 			{"long expired", flow.StateHash, flow.BrowserHash, ports.FlowStarted, flow.ExpiresAt.Add(time.Hour)},
 		} {
-			_, err := s.TakeFlow(t.Context(), tt.hash, tt.browser, tt.from, ports.FlowDone, tt.at)
+			_, err := s.TakeFlow(t.Context(), tt.stateHash, tt.browser, tt.step, ports.FlowDone, tt.at)
 			requireRefusal(t, tt.name, err, fault.ConnectLinkInvalid)
 		}
 		_, err := s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
@@ -442,7 +442,7 @@ func TestOneOfConcurrentAttemptsTakesStepOfFlow(t *testing.T) {
 			return err
 		})
 		if n := countWinners(t, errs, fault.ConnectLinkInvalid); n != 1 {
-			t.Fatalf("%d took the step", n)
+			t.Fatalf("%d attempts took the step, want 1", n)
 		}
 	})
 }

@@ -30,24 +30,24 @@ func TestSpansContainNoValues(t *testing.T) {
 		runStatementsWithCanary(t, s)
 		// PostgreSQL quotes the value in its error.
 		if _, err := s.db.ExecContext(t.Context(), "SELECT CAST(? AS integer)", canary); err == nil && database.IsPostgres(s.db) {
-			t.Fatal("the statement works")
+			t.Fatal("PostgreSQL casts the canary to an integer")
 		}
 		var spanTexts string
 		for _, span := range spans.GetSpans() {
 			spanTexts += fmt.Sprintf("\n%s %v %v %v", span.Name, span.Attributes, span.Events, span.Status)
 		}
 		if len(spans.GetSpans()) < 10 || !strings.Contains(spanTexts, "INSERT") {
-			t.Fatalf("too few spans to say anything:\n%s", spanTexts)
+			t.Fatalf("got fewer than 10 spans, or none of an INSERT:\n%s", spanTexts)
 		}
 		for _, line := range strings.Split(spanTexts, "\n") {
 			if strings.Contains(line, canary) {
-				t.Errorf("a span holds a value: %s", line)
+				t.Errorf("a span contains the canary: %s", line)
 			}
 		}
 	})
 }
 
-// runStatementsWithCanary runs statements of each kind with the canary as the values.
+// runStatementsWithCanary runs reads and writes with the canary in their values.
 func runStatementsWithCanary(t *testing.T, s *Store) {
 	t.Helper()
 	account, err := s.CreateAccount(t.Context(), canary+"@example.test", "complete", 0, time.Now())

@@ -43,12 +43,12 @@ func TestOnlyVisibleTenantsAreListed(t *testing.T) {
 			list, err := s.Tenants(tt.ctx, ann)
 			must(t, "list", err)
 			if len(list) != tt.want {
-				t.Errorf("%d tenants, want %d", len(list), tt.want)
+				t.Errorf("%d tenants are listed, want %d", len(list), tt.want)
 			}
 			tenantCount, err := s.TenantCount(tt.ctx, ann)
 			must(t, "count", err)
 			if tenantCount != 3 {
-				t.Errorf("%d slots are used", tenantCount)
+				t.Errorf("%d slots are used, want 3", tenantCount)
 			}
 		}
 	})
@@ -76,14 +76,14 @@ func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 			}
 			requireSameError(t, name, find(hiddenCtx), unknown)
 			if fault.ErrorOf(unknown).Code.Kind != fault.NotFound {
-				t.Errorf("%s: %v", name, unknown)
+				t.Errorf("%s: got %v, want an error of the kind not_found", name, unknown)
 			}
 		}
 		for ctx, want := range map[context.Context]int{t.Context(): 1, visibleCtx: 1, hiddenCtx: 0} {
 			runs, err := s.Runs(ctx, ann, ports.RunQuery{Limit: 10})
 			must(t, "list runs", err)
 			if len(runs) != want {
-				t.Errorf("%d runs, want %d", len(runs), want)
+				t.Errorf("%d runs are listed, want %d", len(runs), want)
 			}
 		}
 	})
@@ -107,7 +107,7 @@ func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 				page, err := s.Events(ctx, ann, query)
 				must(t, "list events", err)
 				if diff := cmp.Diff(expectedPage(shown, query), page); diff != "" {
-					t.Errorf("tenants %v, %+v: %s", numbers, query, diff)
+					t.Errorf("tenants %v, %+v (-want +got):\n%s", numbers, query, diff)
 				}
 			}
 		}
@@ -130,15 +130,15 @@ func TestHiddenMailboxesAreNeitherEligibleNorCounted(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)
 		for _, tt := range []struct {
-			ctx                     context.Context
-			eligible, counted, fail int
+			ctx                       context.Context
+			eligible, counted, failed int
 		}{{t.Context(), 3, 2, 1}, {contextLimitedTo(t, 1), 2, 1, 0}, {contextLimitedTo(t, 2), 1, 1, 1}, {contextLimitedTo(t, 3), 0, 0, 0}} {
 			list, err := s.Eligible(tt.ctx, fixture.owner, fixture.integration1.ID)
 			must(t, "list", err)
 			counts, err := s.ConnectionCounts(tt.ctx, fixture.owner, fixture.integration1.ID)
 			must(t, "count", err)
-			if len(list) != tt.eligible || counts.Total != tt.counted || counts.Failed != tt.fail {
-				t.Errorf("%d eligible, %+v", len(list), counts)
+			if len(list) != tt.eligible || counts.Total != tt.counted || counts.Failed != tt.failed {
+				t.Errorf("%d mailboxes are eligible, want %d; the counts are %+v, want %d in total and %d failed", len(list), tt.eligible, counts, tt.counted, tt.failed)
 			}
 		}
 		_, hidden := s.EligibleMailbox(contextLimitedTo(t, 2), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID)
@@ -157,7 +157,7 @@ func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 		err := s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.integration1.ID, nil)
 		requireRefusal(t, "remove", err, fault.InsufficientScope)
 		if fault.ErrorOf(err).Values != access.IntegrationsWrite {
-			t.Errorf("got %+v", fault.ErrorOf(err))
+			t.Errorf("the error is %+v, want the scope %s", fault.ErrorOf(err), access.IntegrationsWrite)
 		}
 		requireRefusal(t, "remove unknown", s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, integrationID(99), nil), fault.IntegrationNotFound)
 		must(t, "remove without connections", s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.integration2.ID, nil))
@@ -222,14 +222,14 @@ func TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh(t *testing.T) {
 			n, err := s.SaveRefresh(ctx, fixture.owner, fixture.integration1, at, []integration.Connection{c}, nil)
 			must(t, "save refresh", err)
 			if n != 1 {
-				t.Fatalf("%d connections stored", n)
+				t.Fatalf("%d connections were stored, want 1", n)
 			}
 		}
 		saveDisconnected(contextLimitedTo(t, 1), 0, began)
 		due, err := s.DueRefreshes(t.Context(), began, began, 10)
 		must(t, "due", err)
 		if len(due) != 2 {
-			t.Errorf("%d refreshes are due", len(due))
+			t.Errorf("%d refreshes are due, want 2", len(due))
 		}
 		saveDisconnected(t.Context(), 2, began.Add(-time.Minute))
 	})

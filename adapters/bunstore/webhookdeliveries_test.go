@@ -33,7 +33,7 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 		none, err := claimWithSlots(t, s, slotsOf(0, 0), now, hook)
 		must(t, "claim without slots", err)
 		if len(none.Deliveries) != 0 || !slices.Equal(none.Waiting, []ports.DueWebhook{dueWebhook(hook)}) || len(none.Next) != 0 {
-			t.Errorf("claimed without slots: %+v", none)
+			t.Errorf("without slots: got %+v, want no delivery and the webhook waiting", none)
 		}
 		var mu sync.Mutex
 		var claimed []ports.ClaimedDelivery
@@ -50,13 +50,13 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 		})
 		countWinners(t, errs, nil)
 		if len(claimed) != webhook.MaxConcurrent || claimed[0].Event == nil || claimed[0].Event.ID != claimed[0].EventID || claimed[0].Event.Type != event.DomainAdded {
-			t.Fatalf("claimed %+v", claimed)
+			t.Fatalf("the claimed deliveries are %+v, want %d with their events", claimed, webhook.MaxConcurrent)
 		}
 		if more := claimDeliveries(t, s, other, now); len(more) != webhook.MaxConcurrent {
-			t.Errorf("the other webhook has %d", len(more))
+			t.Errorf("of the other webhook, %d deliveries were claimed, want %d", len(more), webhook.MaxConcurrent)
 		}
 		if !saveTry(t, s, hook, claimed[0].Delivery, 200, now) || saveTry(t, s, hook, claimed[0].Delivery, 200, now) {
-			t.Error("a result is stored once")
+			t.Error("the result of a delivery is not stored, or it is stored twice")
 		}
 		must(t, "release", s.ReleaseDelivery(t.Context(), owner, claimed[1].Delivery))
 		if again := claimDeliveries(t, s, hook, now); len(again) != 2 || again[0].ID != claimed[1].ID || saveTry(t, s, hook, claimed[1].Delivery, 200, now) {
@@ -64,13 +64,13 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 		}
 		must(t, "end leases", s.EndLeases(t.Context()))
 		if again := claimDeliveries(t, s, hook, now); len(again) != webhook.MaxConcurrent {
-			t.Errorf("claimed after the leases ended: %d", len(again))
+			t.Errorf("after the leases ended, %d deliveries were claimed, want %d", len(again), webhook.MaxConcurrent)
 		}
 		_, err = s.SetActive(t.Context(), owner, false)
 		must(t, "suspend", err)
 		must(t, "end leases", s.EndLeases(t.Context()))
 		if got := claimDeliveries(t, s, hook, now); got != nil {
-			t.Errorf("claimed for a suspended account: %+v", got)
+			t.Errorf("deliveries of a suspended account were claimed: %+v", got)
 		}
 	})
 }
@@ -123,12 +123,12 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 		requireRefusal(t, "replay from after the end", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 99}), fault.InvalidRequest)
 		fanOut(t, s, owner)
 		if deliveries := deliveriesOf(t, s, hook, ""); len(deliveries) != 3 {
-			t.Errorf("%d deliveries after a replay of nothing", len(deliveries))
+			t.Errorf("%d deliveries after a replay from the end, want 3", len(deliveries))
 		}
 		must(t, "replay all", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{At: time.Now().Add(-time.Hour)}))
 		fanOut(t, s, owner)
 		if deliveries := deliveriesOf(t, s, hook, ""); len(deliveries) != 5 {
-			t.Errorf("%d deliveries after a replay of all", len(deliveries))
+			t.Errorf("%d deliveries after a replay of all events, want 5", len(deliveries))
 		}
 		_, err = s.DropEvents(t.Context(), time.Now().Add(48*time.Hour))
 		must(t, "drop events", err)
@@ -192,7 +192,7 @@ func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
 			}
 		}
 		if _, claimed, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now); claimed || err != nil {
-			t.Errorf("one more: %v, %v", claimed, err)
+			t.Errorf("one more test: claimed is %v (%v), want false", claimed, err)
 		}
 	})
 }
@@ -211,7 +211,7 @@ func TestOldDeliveriesAreDropped(t *testing.T) {
 			return s.ListDeliveries(t.Context(), owner, webhookID, ports.DeliveryQuery{Before: d.ID, Limit: 10})
 		}
 		if remaining, err := listAfter(hook.ID, deliveries[1]); err != nil || len(remaining) != 1 {
-			t.Errorf("before the oldest deliveries were dropped: %v, %v", remaining, err)
+			t.Errorf("before the oldest deliveries were dropped: got %v, %v, want one older delivery", remaining, err)
 		}
 		_, err := listAfter(addWebhook(t, s, owner, nil).ID, deliveries[1])
 		requireRefusal(t, "a cursor of a different webhook", err, fault.InvalidRequest)
@@ -221,13 +221,13 @@ func TestOldDeliveriesAreDropped(t *testing.T) {
 			must(t, "drop", err)
 			return n
 		}
-		if a, b, c := drop(1), drop(5), drop(5); a != 1 || b != 1 || c != 0 || len(deliveriesOf(t, s, hook, "")) != 1 {
-			t.Errorf("dropped %d, %d, %d", a, b, c)
+		if first, second, third := drop(1), drop(5), drop(5); first != 1 || second != 1 || third != 0 || len(deliveriesOf(t, s, hook, "")) != 1 {
+			t.Errorf("the calls dropped %d, %d and %d deliveries, want 1, 1 and 0, so that one is left", first, second, third)
 		}
 		_, err = listAfter(hook.ID, deliveries[1])
 		requireRefusal(t, "a cursor of a dropped delivery", err, fault.CursorExpired)
 		if remaining, err := listAfter(hook.ID, deliveries[0]); err != nil || len(remaining) != 0 {
-			t.Errorf("after the newest delivery: %v, %v", remaining, err)
+			t.Errorf("deliveries older than the remaining one: got %v, %v, want none", remaining, err)
 		}
 	})
 }
@@ -249,10 +249,10 @@ func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 		read, err := s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
 		if read.Status != webhook.Enabled || !read.FailingSince.IsZero() {
-			t.Errorf("%s, failing since %s", read.Status, read.FailingSince)
+			t.Errorf("the webhook is %s and failing since %s, want enabled and not failing", read.Status, read.FailingSince)
 		}
 		if again := claimDeliveries(t, s, hook, now.Add(24*time.Hour)); len(again) != 1 {
-			t.Errorf("%d deliveries for the new URL", len(again))
+			t.Errorf("%d deliveries were claimed for the new URL, want 1", len(again))
 		}
 	})
 }
@@ -298,7 +298,7 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 			t.Errorf("claimed %v, want %v; waiting %v", claimed, want, got.Waiting)
 		}
 		if next := got.Next[dueWebhook(notDue)]; len(got.Next) != 1 || !next.Equal(now.Add(time.Hour+5*time.Second)) {
-			t.Errorf("next: %v", got.Next)
+			t.Errorf("the next due times are %v, want only that of the webhook that is not due", got.Next)
 		}
 		must(t, "end leases", s.EndLeases(t.Context()))
 		fewSlots := slotsOf(100, 0)
@@ -306,7 +306,7 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 		got, err = claimWithSlots(t, s, fewSlots, now.Add(time.Minute), failing, unproven, proven)
 		must(t, "claim with slots for proven webhooks alone", err)
 		if len(got.Deliveries) != webhook.MaxConcurrent || len(got.Waiting) != 2 {
-			t.Errorf("claimed %d, waiting %v", len(got.Deliveries), got.Waiting)
+			t.Errorf("%d deliveries were claimed, want %d; waiting are %v, want 2 webhooks", len(got.Deliveries), webhook.MaxConcurrent, got.Waiting)
 		}
 	})
 }
@@ -335,12 +335,12 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 			got, err := s.ClaimDeliveries(claimCtx, convertAll([]webhook.Webhook{locked, free, disabled}, dueWebhook), manySlots, testLease, now)
 			must(t, "claim", err)
 			if len(got.Deliveries) != 1 || got.Deliveries[0].WebhookID != free.ID || !slices.Equal(got.Waiting, []ports.DueWebhook{dueWebhook(locked)}) {
-				t.Errorf("claimed %+v, waiting %v", got.Deliveries, got.Waiting)
+				t.Errorf("claimed %+v, waiting %v, want a delivery of the free webhook, and the locked one waiting", got.Deliveries, got.Waiting)
 			}
 			return nil
 		}))
 		if got := claimDeliveries(t, s, locked, now); len(got) != 1 {
-			t.Errorf("after the other transaction: %+v", got)
+			t.Errorf("after the other transaction: claimed %+v, want one delivery", got)
 		}
 	})
 }
@@ -391,7 +391,7 @@ func TestResultsAreSavedTogether(t *testing.T) {
 			}
 		}
 		if again := claimDeliveries(t, s, failing, now.Add(time.Minute)); len(again) != 1 || len(again[0].Attempts) != 1 {
-			t.Errorf("the failed one is claimed again as %+v", again)
+			t.Errorf("the failed delivery is claimed again as %+v, want one attempt", again)
 		}
 	})
 }

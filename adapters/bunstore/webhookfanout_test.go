@@ -39,7 +39,7 @@ func TestFanOutAddsEachEventOnce(t *testing.T) {
 			return nil
 		})
 		if n := countWinners(t, errs, nil); n != len(errs) {
-			t.Fatal(errs)
+			t.Fatalf("some calls failed: %v", errs)
 		}
 		for hasMore := true; hasMore; {
 			result, err := fanOutOnce(t, s, owner, 7, now)
@@ -94,10 +94,10 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 			first[listed[0]] = true
 		}
 		if len(first) != 2 || first[accountB] {
-			t.Errorf("only %v are first", first)
+			t.Errorf("the accounts that came first are %v, want those with unread events that are not suspended", first)
 		}
 		if ids := fanOut(t, s, accountA); len(ids) != 2 {
-			t.Errorf("%d webhooks got deliveries", len(ids))
+			t.Errorf("%d webhooks got deliveries, want 2", len(ids))
 		}
 		if got, err := s.AccountsWithNewEvents(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{accountC}) {
 			t.Errorf("accounts with unread events: %v, %v", got, err)
@@ -119,16 +119,16 @@ func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 		emitEvents(t, s, owner, domainEvent(guid(1), "new", event.DomainAdded))
 		result, err := fanOutOnce(t, s, owner, 3, now)
 		must(t, "fan out", err)
-		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+3 || b != 9 || !result.More {
-			t.Errorf("%d deliveries of the replay, %d of the other webhook, more: %v", a, b, result.More)
+		if replayedCount, otherCount := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); replayedCount != 8+3 || otherCount != 9 || !result.More {
+			t.Errorf("the replayed webhook has %d deliveries, want 11, and the other has %d, want 9; more is %v, want true", replayedCount, otherCount, result.More)
 		}
 		for hasMore := true; hasMore; {
 			result, err := fanOutOnce(t, s, owner, 3, now)
 			must(t, "fan out", err)
 			hasMore = result.More
 		}
-		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+9 || b != 9 {
-			t.Errorf("in the end %d deliveries of the replay, %d of the other webhook", a, b)
+		if replayedCount, otherCount := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); replayedCount != 8+9 || otherCount != 9 {
+			t.Errorf("in the end the replayed webhook has %d deliveries, want 17, and the other has %d, want 9", replayedCount, otherCount)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 				}
 			}
 		}
-		fan := func(slots ports.Slots) (claims map[string]int, waiting []ports.DueWebhook) {
+		fanOutBoth := func(slots ports.Slots) (claims map[string]int, waiting []ports.DueWebhook) {
 			t.Helper()
 			result, err := s.FanOut(t.Context(), []access.AccountID{accountA, accountB}, 100, slots, testLease, now)
 			must(t, "fan out", err)
@@ -163,20 +163,20 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 			return claims, result.Waiting
 		}
 		emit(6)
-		claims, waiting := fan(slotsOf(3, 0))
+		claims, waiting := fanOutBoth(slotsOf(3, 0))
 		if claims[working.ID] != 3 || claims[failing.ID] != 0 || len(waiting) != 2 {
-			t.Errorf("with three slots: %v, waiting %v", claims, waiting)
+			t.Errorf("with three slots for proven webhooks: claims %v, want 3 of the working webhook; waiting %v, want both", claims, waiting)
 		}
 		emit(6)
-		claims, waiting = fan(manySlots)
+		claims, waiting = fanOutBoth(manySlots)
 		if claims[working.ID] != 2 || claims[failing.ID] != 1 || len(waiting) != 0 {
-			t.Errorf("with slots: %v, waiting %v", claims, waiting)
+			t.Errorf("with many slots: claims %v, want 2 of the working and 1 of the failing webhook; waiting %v, want none", claims, waiting)
 		}
 		if n := len(claimDeliveries(t, s, working, now)); n != 1 {
-			t.Errorf("%d claimed after one try finished", n)
+			t.Errorf("after one try finished, %d deliveries were claimed, want 1", n)
 		}
 		if n := len(deliveriesOf(t, s, working, webhook.Pending)); n != 10 {
-			t.Errorf("%d pending", n)
+			t.Errorf("%d deliveries are pending, want 10", n)
 		}
 	})
 }

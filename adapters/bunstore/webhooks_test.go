@@ -113,7 +113,7 @@ func TestWebhooksAreStoredForTheirAccount(t *testing.T) {
 		page2, err := s.Webhooks(t.Context(), accountA, list[0].ID, 10)
 		must(t, "list the rest", err)
 		if list[0].ID != webhook2.ID || len(page2) != 1 || page2[0].ID != webhook1.ID {
-			t.Errorf("pages %v, %v", list, page2)
+			t.Errorf("the pages are %v and %v, want the newer webhook first", list, page2)
 		}
 		_, foreign := s.Webhook(t.Context(), accountB, webhook1.ID)
 		_, unknown := s.Webhook(t.Context(), accountB, newID())
@@ -151,7 +151,7 @@ func TestTheNumberOfWebhooksIsLimited(t *testing.T) {
 				Secrets: webhook.Secrets{Current: []byte("x")}, CreatedAt: now}, nil)
 		})
 		if n := countWinners(t, errs, fault.WebhookLimitReached); n != webhook.MaxPerAccount {
-			t.Errorf("%d were added", n)
+			t.Errorf("%d webhooks were added, want %d", n, webhook.MaxPerAccount)
 		}
 	})
 }
@@ -173,16 +173,16 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 		again, err := claimWithSlots(t, s, slotsOf(10, 0), now.Add(5*time.Second), hook)
 		must(t, "claim without a slot for failing webhooks", err)
 		if !read.FailingSince.Equal(now) || len(again.Waiting) != 0 || len(again.Deliveries) != 0 || !again.Next[dueWebhook(hook)].Equal(now.Add(time.Minute+5*time.Second)) {
-			t.Errorf("failing since %v, due while a delivery is claimed: %+v", read.FailingSince, again)
+			t.Errorf("the webhook is failing since %v, want %v; claimed while a delivery is leased: %+v, want nothing", read.FailingSince, now, again)
 		}
 		saveTry(t, s, hook, first[2].Delivery, 200, now)
 		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.IsFailing() {
-			t.Errorf("after a success: %+v, %v", read, err)
+			t.Errorf("after a success the webhook is %+v, %v, want it not to be failing", read, err)
 		}
 		anHourLater := claimDeliveries(t, s, hook, now.Add(time.Hour))
 		saveTry(t, s, hook, anHourLater[0].Delivery, 500, now.Add(time.Hour))
 		if n, err := s.DisableFailing(t.Context(), now.Add(2*time.Hour), 10); n != 0 || err != nil {
-			t.Fatalf("%d with pending deliveries are disabled, %v", n, err)
+			t.Fatalf("%d webhooks with pending deliveries were disabled, want none (%v)", n, err)
 		}
 		saveTry(t, s, hook, anHourLater[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
 		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.Status != webhook.Enabled {
@@ -193,12 +193,12 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 		read, err = s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
 		if pending := deliveriesOf(t, s, hook, webhook.Pending); read.Status != webhook.Disabled || len(pending) != 0 || claimDeliveries(t, s, hook, now.Add(240*time.Hour)) != nil {
-			t.Errorf("status %s, pending %v", read.Status, pending)
+			t.Errorf("the status is %s, want disabled; the pending deliveries are %v, want none", read.Status, pending)
 		}
 		fanOut(t, s, owner)
 		watcherDeliveries := claimDeliveries(t, s, watcher, now)
 		if len(watcherDeliveries) != 1 || watcherDeliveries[0].Event.Subject.ID != hook.ID {
-			t.Errorf("the other webhook was told %+v", watcherDeliveries)
+			t.Errorf("the other webhook gets %+v, want one event about the disabled webhook", watcherDeliveries)
 		}
 		emitEvents(t, s, owner, domainEvent(guid(1), "missed", event.DomainAdded))
 		_, err = s.ChangeWebhook(t.Context(), owner, hook.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Enabled })
@@ -206,7 +206,7 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 		emitEvents(t, s, owner, domainEvent(guid(1), "new", event.DomainAdded))
 		fanOut(t, s, owner)
 		if got := claimDeliveries(t, s, hook, now); len(got) != 1 || got[0].Event.Subject.ID != "new" {
-			t.Errorf("after it was enabled: %+v", got)
+			t.Errorf("after the webhook was enabled: claimed %+v, want only the new event", got)
 		}
 	})
 }
@@ -223,7 +223,7 @@ func TestAGoneEndpointIsDisabledAtOnce(t *testing.T) {
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{Types: []event.Type{event.WebhookDisabled}, Limit: 10})
 		must(t, "read the log", err)
 		if failed := deliveriesOf(t, s, hook, webhook.Failed); read.Status != webhook.Disabled || len(failed) != 2 || len(page.Events) != 1 {
-			t.Errorf("status %s, %d failed, %d events", read.Status, len(failed), len(page.Events))
+			t.Errorf("the status is %s, want disabled; %d deliveries failed, want 2; %d events were logged, want 1", read.Status, len(failed), len(page.Events))
 		}
 	})
 }
@@ -251,13 +251,13 @@ func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 			return ids
 		}
 		if got := dueAt(now, 10); len(got) != 3 || got[0] != hooks[2].ID || !slices.Equal(dueAt(now, 1), got[:1]) || len(dueAt(now.Add(-time.Second), 10)) != 1 {
-			t.Errorf("due: %v", got)
+			t.Errorf("the due webhooks are %v, want three, with that of account b first", got)
 		}
 		failed := claimDeliveries(t, s, hooks[2], now)[0]
 		saveTry(t, s, hooks[2], failed.Delivery, 500, now)
 		claimDeliveries(t, s, hooks[0], now)
 		if got := dueAt(now.Add(time.Second), 10); !slices.Equal(got, []string{hooks[1].ID}) {
-			t.Errorf("due after claims: %v", got)
+			t.Errorf("the due webhooks after the claims are %v, want only the second", got)
 		}
 		h, err := s.WebhookHealth(t.Context(), now.Add(time.Minute))
 		must(t, "health", err)
@@ -267,7 +267,7 @@ func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 		_, err = s.SetActive(t.Context(), accountA, false)
 		must(t, "suspend", err)
 		if h, err := s.WebhookHealth(t.Context(), now.Add(time.Minute)); err != nil || h.Pending != 1 || !h.OldestDue.IsZero() || dueAt(now, 10) != nil {
-			t.Errorf("health of suspended accounts %+v, %v", h, err)
+			t.Errorf("the health after the suspension is %+v, %v, want one pending delivery and none due", h, err)
 		}
 	})
 }
@@ -307,13 +307,13 @@ func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 			want  int
 		}{{now.Add(-time.Second), 0}, {now, 1}, {now, 0}} {
 			if n, err := s.DisableFailing(t.Context(), tt.since, 10); n != tt.want || err != nil {
-				t.Fatalf("%d are disabled, %v", n, err)
+				t.Fatalf("%d webhooks were disabled, want %d (%v)", n, tt.want, err)
 			}
 		}
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: ports.FromOldest, Limit: 10})
 		must(t, "read the log", err)
 		if len(page.Events) != 2 || page.Events[1].Type != event.WebhookDisabled || page.Events[1].Subject.ID != hook.ID {
-			t.Errorf("events %+v", page.Events)
+			t.Errorf("the events are %+v, want that of the domain and that of the disabled webhook", page.Events)
 		}
 	})
 }

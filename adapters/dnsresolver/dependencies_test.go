@@ -90,7 +90,7 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 		}
 	}
 	if n := env.resolver.count("example-test.mx.platform.test. A") + env.resolver.count("key1.platform.test. TXT"); n > 0 {
-		t.Errorf("%d unnecessary questions", n)
+		t.Errorf("%d unnecessary questions were sent, want none", n)
 	}
 }
 

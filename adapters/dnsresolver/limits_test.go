@@ -126,7 +126,7 @@ func TestBusyServerDelaysNoOtherServer(t *testing.T) {
 		s.enqueue("ann", testAddress(1), maxPerAddress)
 	}
 	if s.inUse != maxPerAddress {
-		t.Errorf("%d slots are in use for one server", s.inUse)
+		t.Errorf("%d slots are in use for one server, want %d", s.inUse, maxPerAddress)
 	}
 	if tryAcquire(s, "ann", testAddress(2)) == nil || tryAcquire(s, "bob", testAddress(3)) == nil {
 		t.Error("a different server has to wait")
@@ -154,6 +154,6 @@ func TestCacheIsBounded(t *testing.T) {
 		m.put(string(rune(i)), zone{})
 	}
 	if len(m.entries) > cacheMaxEntries {
-		t.Fatalf("%d zones", len(m.entries))
+		t.Fatalf("the cache has %d zones, want at most %d", len(m.entries), cacheMaxEntries)
 	}
 }

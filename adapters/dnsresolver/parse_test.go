@@ -43,7 +43,7 @@ func TestServerAddressesAreLimited(t *testing.T) {
 	total := 0
 	for _, s := range r.permittedServers(hosts, addrsOfHost) {
 		if len(s.addrs) > maxAddressesPerServer || s.isBlocked {
-			t.Fatalf("got %v", s)
+			t.Fatalf("got %v, want at most %d addresses and no block", s, maxAddressesPerServer)
 		}
 		total += len(s.addrs)
 	}

@@ -197,7 +197,7 @@ func TestCancelledReadReturnsTheContextsError(t *testing.T) {
 	env.startServer("127.0.0.2", wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { cancel() }))
 	env.startServer("127.0.0.3", newServer(t, standardZone))
 	if _, err := env.reader().Read(ctx, "ann", "example.test"); !errors.Is(err, context.Canceled) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want the error of the cancelled context", err)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := r.Read(cancelled, "ann", "example.test"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want the error of the cancelled context", err)
 	}
 	waitForReaders := dnsresolver.WaitForReaders(r, "example.test")
 	wg.Go(read)

@@ -26,10 +26,10 @@ func TestResolversAreCheckedSeparately(t *testing.T) {
 	})
 	got := reader.Resolvers(t.Context(), "Example.test.")
 	if len(got) != 3 || got[0].Err != nil || got[1].Err == nil || got[2].Err == nil {
-		t.Fatalf("got %v", got)
+		t.Fatalf("got %v, want a success and two errors", got)
 	}
 	if got[1].Addr.String() != "127.0.0.1:1" || got[2].Err.Error() == got[1].Err.Error() {
-		t.Fatalf("got %v", got)
+		t.Fatalf("got %v, want 127.0.0.1:1 second, and two different errors", got)
 	}
 }
 

@@ -54,11 +54,11 @@ func TestSecretChangesGetAuditEntries(t *testing.T) {
 	)
 	for i, e := range exportedEntries(client, env.accountA.key)[1:] {
 		if e.Actor.Type != "key" || e.Actor.ID != actor || e.Actor.Name != "manager" {
-			t.Errorf("entry %d, %s, is of %+v", i, e.summary(), e.Actor)
+			t.Errorf("the actor of entry %d, %s, is %+v, want the key manager", i, e.summary(), e.Actor)
 		}
 	}
 	if len(secrets) != 6 {
-		t.Fatalf("%d secrets were shown", len(secrets))
+		t.Fatalf("%d secrets are known, want 6", len(secrets))
 	}
 	chain := client.expect(call{method: "GET", path: "/v1/audit/export", key: memberText(manager, "api_key")}, 200, "").raw
 	for _, secret := range append(secrets, "in-the-url") {

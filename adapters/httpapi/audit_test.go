@@ -77,12 +77,12 @@ func summaries(entries []receivedEntry) (lines []string) {
 func requireEntries(t *testing.T, client *apiClient, env *testEnv, want ...string) {
 	t.Helper()
 	if got := summaries(exportedEntries(client, env.accountA.key)); !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the entries are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// TestEveryWriteGetsOneAuditEntry sends all kinds of requests. Only the writes that succeed get an
-// entry.
+// TestEveryWriteGetsOneAuditEntry sends reads, replays, refused writes and writes that succeed.
+// Only the writes that succeed get an entry.
 func TestEveryWriteGetsOneAuditEntry(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -143,7 +143,7 @@ func TestEveryWriteGetsOneAuditEntry(t *testing.T) {
 		"rotate-api-key key "+keyID+": 200",
 	)
 	if n, err := env.store.RecordLostWrites(t.Context(), 0, 100); err != nil || n != 0 {
-		t.Errorf("%d acts did not end, %v", n, err)
+		t.Errorf("%d acts have no outcome, want 0 (%v)", n, err)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 	got := exportedEntries(client, env.accountA.key)
 	for _, e := range got[1:6] {
 		if e.Actor.ID != keys[1].ID {
-			t.Errorf("%s is an entry of %s", e.summary(), e.Actor.ID)
+			t.Errorf("the actor of the entry %s is %s, want %s", e.summary(), e.Actor.ID, keys[1].ID)
 		}
 	}
 	requireEntries(t, client, env,
@@ -239,7 +239,7 @@ func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 		headers: map[string]string{"Idempotency-Key": ""}}, 200, "")
 	env.accountA.key, _ = rotated.body["api_key"].(string)
 	if n, err := env.store.RecordLostWrites(t.Context(), 0, 100); err != nil || n != 1 {
-		t.Fatalf("%d acts did not end, %v", n, err)
+		t.Fatalf("%d acts have no outcome, want 1 (%v)", n, err)
 	}
 	if got := exportedEntries(client, env.accountA.key); len(got) != 1 || got[0].Outcome.Status != 0 || got[0].Outcome.Code != "outcome_unknown" {
 		t.Errorf("got %+v", got)
@@ -298,7 +298,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 	request := call{method: "GET", path: "/v1/tenants", key: revokedKey}
 	for range 1000 {
 		if got := client.do(request); got.status != 401 {
-			t.Fatalf("got %d\n%s", got.status, got.raw)
+			t.Fatalf("got %d, want 401\n%s", got.status, got.raw)
 		}
 	}
 	got := client.expect(request, 429, "rate_limit_exceeded")
@@ -306,7 +306,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 		t.Errorf("got %v", got.header)
 	}
 	if n := len(exportedEntries(client, env.accountA.key)); n != 1+1000 {
-		t.Errorf("%d entries", n)
+		t.Errorf("%d entries, want 1001", n)
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
@@ -323,7 +323,7 @@ func TestAuditIsLimitedToTheAccount(t *testing.T) {
 	for _, query := range []string{"", "?tenant_id=" + string(env.accountB.tenant), "?action=sync-tenant"} {
 		got := client.expect(call{method: "GET", path: "/v1/audit" + query, key: env.accountA.key}, 200, "")
 		if strings.Contains(got.raw, string(env.accountB.tenant)) {
-			t.Errorf("%s: %s", query, got.raw)
+			t.Errorf("the query %q returns the tenant of account B: %s", query, got.raw)
 		}
 	}
 }
@@ -353,7 +353,7 @@ func TestAuditIsPagedAndFiltered(t *testing.T) {
 		after = "&after=" + next
 	}
 	if !slices.Equal(listed, []int{6, 5, 4, 3, 2, 1}) {
-		t.Errorf("pages of %v", listed)
+		t.Errorf("the pages list %v, want 6 to 1", listed)
 	}
 	for query, want := range map[string][]int{
 		"actor=test&limit=100": {6, 5, 4}, "actor=operator": {3, 1}, "action=sync-tenant&limit=1": {6}, "tenant_id=x": nil,
@@ -371,7 +371,7 @@ func TestAuditIsPagedAndFiltered(t *testing.T) {
 	}
 	_, cursor := list("limit=4")
 	if n, err := env.store.DropAuditEntries(t.Context(), time.Now().Add(time.Hour), 4); err != nil || n != 4 {
-		t.Fatalf("%d dropped, %v", n, err)
+		t.Fatalf("%d entries were dropped, want 4 (%v)", n, err)
 	}
 	client.expect(call{method: "GET", path: "/v1/audit?after=" + cursor, key: env.accountA.key}, 410, "cursor_expired")
 }
@@ -391,7 +391,7 @@ func TestExportIsSentInParts(t *testing.T) {
 	env.addEntries(t, 1100)
 	client := serve(t, env.handler(t))
 	if got := exportedEntries(client, env.accountA.key); len(got) != 1100 {
-		t.Errorf("%d entries", len(got))
+		t.Errorf("%d entries were exported, want 1100", len(got))
 	}
 	got := client.do(call{method: "GET", path: "/v1/audit/export", key: env.accountA.key, headers: map[string]string{"Accept": "application/jsonl"}})
 	if got.status != 200 || got.header.Get("Content-Type") != "application/jsonl" || got.header.Get("Content-Length") != "" || got.header.Get("Cache-Control") != "no-store" {
@@ -437,7 +437,7 @@ func TestBrokenExportIsNotComplete(t *testing.T) {
 				}
 			}
 			if response.StatusCode != http.StatusOK || err.Error() != "unexpected EOF" || lines > 3 {
-				t.Errorf("%d, %d lines, then %v", response.StatusCode, lines, err)
+				t.Errorf("got %d and %d entries, then %v, want 200, at most 3 entries, then unexpected EOF", response.StatusCode, lines, err)
 			}
 		})
 	}

@@ -65,8 +65,8 @@ func callOf(op operation, owned map[string]string, key string) call {
 	return call{method: strings.ToUpper(op.method), path: path, body: body, key: key}
 }
 
-// TestEveryOperationChecksTheKey sends each operation with keys that lack the scope, have expired,
-// or are used from a wrong address.
+// TestEveryOperationChecksTheKey sends each operation with keys that have expired or are used from
+// a wrong address, and with keys that lack the scope if the operation has one.
 func TestEveryOperationChecksTheKey(t *testing.T) {
 	env := newTestEnv(t)
 	owned, _ := addOwnedObjects(env, t)
@@ -79,7 +79,7 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 			for key, reason := range map[string]string{keys.expired: "expired", keys.otherAddress: "address"} {
 				got := client.expect(callOf(op, owned, key), 401, "invalid_api_key")
 				if detail, _ := got.body["detail"].(string); !strings.Contains(detail, reason) {
-					t.Errorf("the detail is %q", detail)
+					t.Errorf("the detail is %q, want one with %q", detail, reason)
 				}
 			}
 			scope, _ := op.doc["x-required-scope"].(string)
@@ -88,7 +88,7 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 				return
 			}
 			if security := op.doc["security"].([]any)[0].(map[string]any)["bearer"].([]any); len(security) != 1 || security[0] != scope {
-				t.Errorf("the security is %v", security)
+				t.Errorf("the security is %v, want %s", security, scope)
 			}
 			refusedKeys := []string{keys.webhooksOnly}
 			if strings.HasPrefix(scope, "webhooks:") {
@@ -102,7 +102,7 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 			for _, key := range refusedKeys {
 				got := client.expect(callOf(op, owned, key), 403, "insufficient_scope")
 				if got.body["required_scope"] != scope || got.header.Get("X-RateLimit-Bucket") != "" {
-					t.Errorf("headers %v, body %s", got.header, got.raw)
+					t.Errorf("got the headers %v and the body %s, want the required scope %s and no rate-limit bucket", got.header, got.raw, scope)
 				}
 			}
 		})
@@ -146,14 +146,15 @@ func TestNetworksOfKeyMustContainTheClient(t *testing.T) {
 				return
 			}
 			if got := client.expect(request, 401, "invalid_api_key"); !strings.Contains(memberText(got, "detail"), "address") {
-				t.Errorf("got %s", got.raw)
+				t.Errorf("the answer does not name the address: %s", got.raw)
 			}
 		})
 	}
 }
 
-// statusForOtherTenant has the operations whose path names no object of a tenant. The value is the
-// status of the answer to a key that is limited to a different tenant.
+// statusForOtherTenant has the operations whose path names no object of a tenant, except that it
+// may name an integration or a key. The value is the status of the answer to a key that is limited
+// to a different tenant.
 var statusForOtherTenant = map[string]int{
 	"GET /v1/tenants": 200, "GET /v1/dns/provisioning-runs": 200, "GET /v1/enforcement/events": 200,
 	"GET /v1/integrations": 200, "GET /v1/integrations/{integration_id}": 200, "GET /v1/integrations/{integration_id}/mailboxes": 200,
@@ -248,7 +249,7 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 		return got.body["mailbox_connections"].(map[string]any)["total"]
 	}
 	if countForOwn, countForOther := connections(ownKey), connections(otherKey); countForOwn != 1.0 || countForOther != 0.0 {
-		t.Errorf("connections: %v and %v", countForOwn, countForOther)
+		t.Errorf("the keys see %v and %v connections, want 1 and 0", countForOwn, countForOther)
 	}
 	events := "/v1/enforcement/events?tenant_id=" + string(env.accountA.tenant)
 	client.expect(call{method: "GET", path: events, key: ownKey}, 200, "")

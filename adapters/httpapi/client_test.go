@@ -202,7 +202,7 @@ func validateReply(docValidator validator.Validator, r *http.Request, got reply)
 	if getRequest.Method == http.MethodHead {
 		getRequest.Method = http.MethodGet
 		if got.raw != "" {
-			return errors.New("HEAD with a body")
+			return errors.New("the answer to HEAD has a body")
 		}
 		return nil
 	}
@@ -270,13 +270,13 @@ func validateProblem(got reply) error {
 	code, exists := fault.ByName(got.code())
 	switch {
 	case got.header.Get("Content-Type") != "application/problem+json":
-		return fmt.Errorf("an error as %q", got.header.Get("Content-Type"))
+		return fmt.Errorf("the error has the Content-Type %q", got.header.Get("Content-Type"))
 	case !exists:
 		return fmt.Errorf("unknown code %q", got.code())
 	case got.body["type"] != "/docs/errors/"+code.Name || got.body["title"] != code.Title || got.body["detail"] == "":
 		return errors.New("type, title or detail do not match the code")
 	case got.body["status"] != float64(got.status), got.header.Get("Idempotency-Replayed") == "" && got.body["request_id"] != got.header.Get("X-Request-ID"):
-		return errors.New("status or request_id differ from the header")
+		return errors.New("the status or the request_id in the body differs from that of the answer")
 	case got.status == 401 && got.header.Get("WWW-Authenticate") != "Bearer":
 		return errors.New("401 without WWW-Authenticate")
 	case got.status == 503 && got.header.Get("Retry-After") == "":

@@ -105,7 +105,7 @@ func (s *limitedServer) get(t *testing.T, conn net.Conn) {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		t.Fatalf("answered %d", answer.StatusCode)
+		t.Fatalf("the request is answered %d, want 200", answer.StatusCode)
 	}
 	waitFor(t, "the connection is not idle", func() bool { return s.idle.Load() > before })
 }

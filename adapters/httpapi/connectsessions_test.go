@@ -27,10 +27,10 @@ func TestConnectLinkParametersAreChecked(t *testing.T) {
 	client := serve(t, env.handler(t))
 	returnURL := url.QueryEscape("https://app.acme.example/done?x=1")
 	for _, tt := range []struct {
-		query  string
-		status int
-		code   string
-		life   time.Duration
+		query    string
+		status   int
+		code     string
+		lifetime time.Duration
 	}{
 		{"", 200, "", 15 * time.Minute},
 		{"?ttl_minutes=1", 200, "", time.Minute},
@@ -58,12 +58,12 @@ func TestConnectLinkParametersAreChecked(t *testing.T) {
 			continue
 		}
 		expiresAt, err := time.Parse(time.RFC3339, got.body["expires_at"].(string))
-		if lifetime := time.Until(expiresAt); err != nil || lifetime > tt.life || lifetime < tt.life-testTimeout {
-			t.Errorf("%s: the link expires in %v (%v)", tt.query, lifetime, err)
+		if lifetime := time.Until(expiresAt); err != nil || lifetime > tt.lifetime || lifetime < tt.lifetime-testTimeout {
+			t.Errorf("%s: the link expires in %v, want about %v (%v)", tt.query, lifetime, tt.lifetime, err)
 		}
 		session := client.expect(call{method: "GET", path: "/v1/connect-sessions/" + got.body["id"].(string), key: env.accountA.key}, 200, "")
 		if session.body["status"] != "pending" || session.body["tenant_id"] != nil || session.body["expires_at"] != got.body["expires_at"] || len(session.body) != 3 {
-			t.Errorf("%s: session %s", tt.query, session.raw)
+			t.Errorf("%s: the session is %s, want a pending one with the expiry of the link", tt.query, session.raw)
 		}
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants/connect-url?return_url=" + returnURL, key: env.accountB.key}, 400, "invalid_return_url")
@@ -78,7 +78,7 @@ func TestRenewedLinkIsReplayed(t *testing.T) {
 	renew := call{method: "POST", path: "/v1/connect-sessions/" + id + "/renew", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "renew-1"}}
 	first := client.expect(renew, 200, "")
 	if first.body["id"] != id || first.header.Get("X-RateLimit-Bucket") != "write" || first.header.Get("X-RateLimit-Limit") != "240" {
-		t.Errorf("%s %v", first.raw, first.header)
+		t.Errorf("the renewal is answered %s %v, want the id of the session and the bucket write", first.raw, first.header)
 	}
 	repeated := client.expect(renew, 200, "")
 	if repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {

@@ -94,7 +94,7 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 			}
 			for _, text := range tt.contains {
 				if !strings.Contains(got.raw, text) {
-					t.Errorf("no %s in %s", text, got.raw)
+					t.Errorf("the plan does not contain %s: %s", text, got.raw)
 				}
 			}
 			automation := env.get(client, path+"/automation")
@@ -136,7 +136,7 @@ func TestAutomationReportsTheDNSConnection(t *testing.T) {
 	env.dnsProviders.AddAccount("cloudflare", "one", provider)
 	checkAutomation("a conflict that only the provider's list shows", true, "dns_conflict")
 	if env.dnsProviders.Writes() != 0 {
-		t.Error("something was written")
+		t.Error("a zone was written")
 	}
 }
 
@@ -154,7 +154,7 @@ func TestDNSPlanNeedsTheMailPlatformOnlyForItsRecords(t *testing.T) {
 	for _, suffix := range []string{"/plan", "/automation"} {
 		got := client.expect(call{method: "GET", path: path + suffix, key: env.accountA.key}, 503, "provider_unavailable")
 		if got.header.Get("Retry-After") == "" {
-			t.Error("no Retry-After")
+			t.Error("the answer has no Retry-After")
 		}
 	}
 }
@@ -166,7 +166,7 @@ func TestDNSPlanTimeHasMicroseconds(t *testing.T) {
 	env.platform.Advance(123_456_789 * time.Nanosecond)
 	checkedAt, _ := env.get(client, path+"/plan")["checked_at"].(string)
 	if !strings.HasSuffix(checkedAt, ".123456Z") {
-		t.Errorf("checked at %s", checkedAt)
+		t.Errorf("checked_at is %s, want six digits after the second", checkedAt)
 	}
 }
 

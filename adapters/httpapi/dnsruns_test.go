@@ -52,11 +52,11 @@ func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 	}
 	list := client.expect(call{method: "GET", path: runsPath, key: env.accountA.key}, 200, "")
 	if list.body["count"] != 1.0 || list.body["limit"] != 20.0 || member(list.body["runs"].([]any)[0].(map[string]any), "id") != run["id"] || list.header.Get("X-RateLimit-Bucket") != "read" {
-		t.Errorf("listed %s", list.raw)
+		t.Errorf("the list is %s, want only the run", list.raw)
 	}
 	repeated := client.expect(keyedCall, 202, "")
 	if repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" || countWakeups(&env.queue, job["id"].(string)) != 1 {
-		t.Errorf("replayed %s", repeated.raw)
+		t.Errorf("the repetition is answered %s, want a replay and one wake-up", repeated.raw)
 	}
 	if env.dnsProviders.Writes() != 0 {
 		t.Error("a zone was written")
@@ -142,7 +142,7 @@ func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 		j.Status, j.Stage, j.Next, j.EndedAt = provisioning.Completed, provisioning.StageDone, provisioning.None, time.Now()
 	})
 	if repeated := client.expect(keyedCall, 202, ""); repeated.header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("replayed: %s", repeated.raw)
+		t.Errorf("the refusal without a DNS read was replayed: %s", repeated.raw)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 		t.Error(repeated.raw)
 	}
 	if n := countWakeups(&env.queue, job); n != 2 { // one wake-up by provision, one by the retry
-		t.Errorf("woken %d times", n)
+		t.Errorf("the job was woken %d times, want 2", n)
 	}
 	client.expect(retry, 409, "provisioning_job_not_retryable")
 }
@@ -261,11 +261,11 @@ func provisionConcurrently(t *testing.T, env *testEnv) {
 		countByStatus[s]++
 	}
 	if countByStatus[202] != 1 || countByStatus[409] != 49 {
-		t.Errorf("answered %v", countByStatus)
+		t.Errorf("the numbers of answers by status are %v, want one 202 and 49 times 409", countByStatus)
 	}
 	list := client.expect(call{method: "GET", path: runsPath, key: env.accountA.key}, 200, "")
 	if list.body["count"] != 1.0 || len(env.queue.All()) != 1 || env.queue.All()[0].Account != env.accountA.account.ID {
-		t.Errorf("%s, woken %v", list.raw, env.queue.All())
+		t.Errorf("the runs are %s and the wake-ups %v, want one of account A", list.raw, env.queue.All())
 	}
 }
 
@@ -309,7 +309,7 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 			env.deactivate(t, env.accountA)
 			client.expect(keyedCall, 402, "no_api_plan")
 			if list, err := env.store.Runs(t.Context(), env.accountA.account.ID, ports.RunQuery{Limit: 100}); err != nil || len(list) != 1 || len(env.queue.All()) != wakeupsBefore {
-				t.Errorf("%d runs, %d wake-ups of %d, %v", len(list), len(env.queue.All()), wakeupsBefore, err)
+				t.Errorf("%d runs, want 1; %d wake-ups, want %d (%v)", len(list), len(env.queue.All()), wakeupsBefore, err)
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func TestEventsAreLimitedToTheAccount(t *testing.T) {
 		}
 		for _, e := range got.body["events"].([]any) {
 			if id := e.(map[string]any)["tenant_id"]; id != nil && id != string(a.tenant) {
-				t.Errorf("an event of the tenant %s", id)
+				t.Errorf("the account gets an event of the tenant %s, want only %s", id, a.tenant)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func TestEventsArePagedInOneOrder(t *testing.T) {
 	} {
 		got := get(filter)
 		if !slices.Equal(eventTypes(got), want) {
-			t.Errorf("%s: %q", filter, eventTypes(got))
+			t.Errorf("%s: got %q, want %q", filter, eventTypes(got), want)
 		}
 	}
 }

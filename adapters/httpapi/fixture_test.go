@@ -218,7 +218,7 @@ func (env *testEnv) addDomainAndMailbox(t *testing.T, owner testAccount) (domain
 	}
 	list, err := env.store.Mailboxes(t.Context(), owner.account.ID, owner.tenant)
 	if err != nil || len(list) != 1 {
-		t.Fatalf("mailboxes %v, %v", list, err)
+		t.Fatalf("the mailboxes are %v, %v, want one", list, err)
 	}
 	return d, list[0]
 }

@@ -85,7 +85,7 @@ func TestErrorsMapToProblems(t *testing.T) {
 			env, client, _ := newTenantListEnv(t, func(context.Context) ([]tenant.Tenant, error) { return nil, tt.err })
 			got := client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, tt.status, tt.code)
 			if strings.Contains(got.raw, "10.0.0.1") || got.header.Get("Retry-After") != tt.retryAfter {
-				t.Errorf("Retry-After %q, %s", got.header.Get("Retry-After"), got.raw)
+				t.Errorf("Retry-After is %q, want %q, or the answer has the address: %s", got.header.Get("Retry-After"), tt.retryAfter, got.raw)
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func TestLogLineAndSpanOfARequest(t *testing.T) {
 		}
 	}
 	if _, ok := line["duration_ms"].(float64); !ok {
-		t.Error("no duration")
+		t.Error("the log line has no duration_ms")
 	}
 	endedSpans := spans.GetSpans()
 	if len(endedSpans) != 1 || endedSpans[0].Name != "GET /v1/tenants/{tenant_id}" || endedSpans[0].SpanContext.TraceID().String() != parent ||
@@ -211,7 +211,7 @@ func TestHostHeaderIsNotReflected(t *testing.T) {
 		got := client.send(r)
 		for name, values := range got.header {
 			if strings.Contains(strings.Join(values, ","), "evil") {
-				t.Errorf("%s: %s %v", path, name, values)
+				t.Errorf("%s: the header %s repeats the host: %v", path, name, values)
 			}
 		}
 		if strings.Contains(got.raw, "evil") || strings.Contains(got.raw, "$schema") {

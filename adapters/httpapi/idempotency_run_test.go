@@ -56,7 +56,7 @@ func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	post := func(path string) { client.expect(call{method: "POST", path: path, key: env.accountA.key}, 200, "") }
 	post(base + "/sync")
 	if len(finished) != 1 {
-		t.Fatalf("%d answers were stored separately", len(finished))
+		t.Fatalf("%d answers were stored separately, want 1", len(finished))
 	}
 	requireCommitted("add", "POST", domainsOfA, `{"domain":"example.com"}`, `"status":"added"`)
 	env.publishRecords(t, env.accountA, "example.com")
@@ -65,7 +65,7 @@ func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 		"mailboxes":[{"name":"<Zoë & Bo>","email":"ana@example.com"},{"name":"Bo","email":"bo@example.com"}]}`, `"created_count":2`)
 	requireCommitted("delete", "DELETE", base, "", `"status":"deleted"`)
 	if n := env.platform.Calls("AddDomain") + env.platform.Calls("CreateMailbox"); n != 3 {
-		t.Errorf("the platform was called %d times", n)
+		t.Errorf("the platform was called %d times, want 3", n)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestKeyLeaseIsRenewed(t *testing.T) {
 	client.expect(addDomainCall(env, "k"), 409, "idempotency_request_in_progress")
 	gate.Release()
 	if got := receive(t, answered, "the request was not answered"); got.status != 200 || env.platform.Calls("AddDomain") != 1 {
-		t.Errorf("%d after %d calls: %s", got.status, env.platform.Calls("AddDomain"), got.raw)
+		t.Errorf("answered %d after %d calls, want 200 after 1: %s", got.status, env.platform.Calls("AddDomain"), got.raw)
 	}
 }
 
@@ -290,6 +290,6 @@ func TestAnswerThatCannotBeStoredIsNotSent(t *testing.T) {
 		t.Errorf("an answer was replayed: %s", got.raw)
 	}
 	if n := env.platform.Effects("VerifyDomain"); n != 1 {
-		t.Errorf("verified %d times", n)
+		t.Errorf("the domain was verified %d times, want 1", n)
 	}
 }

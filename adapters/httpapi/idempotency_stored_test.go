@@ -39,11 +39,11 @@ func TestAnswersUpTo256KiBAreStored(t *testing.T) {
 		request := env.longNameCall(t, key, idempotency.MaxAnswer-overhead+excess)
 		first := client.expect(request, 200, "")
 		if len(first.raw) != idempotency.MaxAnswer+excess {
-			t.Fatalf("%s: an answer of %d bytes", key, len(first.raw))
+			t.Fatalf("%s: the answer has %d bytes, want %d", key, len(first.raw), idempotency.MaxAnswer+excess)
 		}
 		second := client.expect(request, 200, "")
 		if replayed := second.header.Get("Idempotency-Replayed") == "true"; replayed != stored || second.raw != first.raw {
-			t.Errorf("%s: replayed is %v, the same bytes %v", key, replayed, second.raw == first.raw)
+			t.Errorf("%s: replayed is %v, want %v; the bytes are the same: %v", key, replayed, stored, second.raw == first.raw)
 		}
 		if r, found, err := env.store.KeyRecord(t.Context(), env.storedKeyID(key)); err != nil || !found || r.Leased || (r.Answer != nil) != stored {
 			t.Errorf("%s: found %v, leased %v, %d bytes, %v", key, found, r.Leased, len(r.Answer), err)
@@ -126,6 +126,6 @@ func TestStoredAnswersAreReplayedAfterKeyRotation(t *testing.T) {
 	withoutOldKey.expect(unanswered, 409, "idempotency_key_conflict")
 	checkReplay(t, firstAfterRotation, withoutOldKey.expect(keyedCall(env, "new", "POST", domainsOfA, `{"domain":"example.org"}`), 200, ""))
 	if callsAfter := env.platform.Calls("AddDomain") + env.platform.Calls("Profile"); callsAfter != calls {
-		t.Errorf("%d more calls of the platform", callsAfter-calls)
+		t.Errorf("the platform was called %d more times, want 0", callsAfter-calls)
 	}
 }

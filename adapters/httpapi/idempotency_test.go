@@ -63,7 +63,7 @@ func TestWriteIsReplayed(t *testing.T) {
 	now = now.Add(23 * time.Hour)
 	checkReplay(t, first, restarted.expect(addDomainCall(env, "k"), 200, ""))
 	if n := env.platform.Calls("AddDomain"); n != 1 {
-		t.Fatalf("%d calls of the platform", n)
+		t.Fatalf("the platform was called %d times, want 1", n)
 	}
 	now = now.Add(2 * time.Hour)
 	if afterExpiry := client.expect(addDomainCall(env, "k"), 200, ""); afterExpiry.body["status"] != "exists" || afterExpiry.header.Get("Idempotency-Replayed") != "" {
@@ -192,7 +192,7 @@ func TestProviderFailuresAreNotReplayed(t *testing.T) {
 			first := client.expect(addDomainCall(env, "k"), 200, "")
 			checkReplay(t, first, client.expect(addDomainCall(env, "k"), 200, ""))
 			if n := env.platform.Effects("AddDomain"); n != 1 {
-				t.Errorf("added %d times", n)
+				t.Errorf("the domain was added %d times, want 1", n)
 			}
 		})
 	}
@@ -269,7 +269,7 @@ func TestConcurrentRequestsWithOneKeyRunOnce(t *testing.T) {
 	close(gate)
 	waitGroup.Wait()
 	if n := env.platform.Calls("AddDomain"); n != 1 {
-		t.Errorf("%d calls of the platform", n)
+		t.Errorf("the platform was called %d times, want 1", n)
 	}
 	raw := ""
 	for _, got := range answers {
@@ -316,7 +316,7 @@ func TestTamperedStoredAnswerIsAnError(t *testing.T) {
 		t.Errorf("the stored answer cannot be opened: %v", err)
 	}
 	if strings.Contains(string(stored.Answer), "example.com") {
-		t.Error("the answer is readable")
+		t.Error("the stored answer is not encrypted")
 	}
 }
 

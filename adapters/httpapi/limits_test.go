@@ -112,7 +112,7 @@ func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 	client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":26}`, key: env.accountA.key}, 400, "invalid_send_limit")
 	client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: env.accountA.key}, 409, "exchange_bootstrap_not_ready")
 	if n := env.platform.Calls("EnsureRule"); n != 0 {
-		t.Errorf("%d calls", n)
+		t.Errorf("EnsureRule was called %d times, want 0", n)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
 	checkUsage(map[string]any{"daily_send_limit": 3.0, "remaining_sends": 0.0, "utilization_pct": 166.7})
 	listed := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes", key: env.accountA.key}, 200, "")
 	if m := listed.body["mailboxes"].([]any)[0].(map[string]any); m["daily_send_limit"] != 3.0 || m["sends_today"] != 5.0 || m["sends_today_at"] == nil {
-		t.Errorf("%v", m)
+		t.Errorf("the mailbox is %v, want the limit 3 and 5 sent messages", m)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 				t.Errorf("the answer repeats the canary: %s", got.raw)
 			}
 			if list, _ := got.body["errors"].([]any); len(list) > 10 {
-				t.Errorf("%d errors", len(list))
+				t.Errorf("the answer lists %d errors, want at most 10", len(list))
 			}
 		})
 	}
@@ -130,7 +130,7 @@ func TestUnknownMembersAreLocated(t *testing.T) {
 				}, 400, "invalid_request")
 				list, _ := got.body["errors"].([]any)
 				if len(list) != 1 {
-					t.Fatalf("errors: %v", list)
+					t.Fatalf("the errors are %v, want one", list)
 				}
 				if first, _ := list[0].(map[string]any); first["location"] != location {
 					t.Fatalf("located at %v, want %s", first["location"], location)

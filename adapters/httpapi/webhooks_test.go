@@ -88,7 +88,7 @@ func TestWebhooksAreManagedByTheirAccount(t *testing.T) {
 	}
 	got := do(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusOK, "")
 	if _, shown := got.body["secret"]; shown || got.body["id"] != id {
-		t.Errorf("got %v", got.body)
+		t.Errorf("got %v, want the webhook without its secret", got.body)
 	}
 	changed := do(http.MethodPatch, "/v1/webhooks/"+id, `{"event_types":["*"],"description":null,"url":"https://hooks.example.test/410"}`, http.StatusOK, "")
 	if changed.body["description"] != nil || changed.body["url"] != "https://hooks.example.test/410" || len(changed.body["event_types"].([]any)) != 1 {

@@ -32,6 +32,6 @@ func TestUnusedBucketsAreDropped(t *testing.T) {
 	}
 	// The maps current and previous each hold the keys of 600 s, with one key per second.
 	if n := len(c.current) + len(c.previous); n > 1300 {
-		t.Errorf("%d buckets are kept", n)
+		t.Errorf("%d buckets are kept, want at most 1300", n)
 	}
 }

@@ -40,7 +40,7 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			options := limiter.Options{URL: server.URL, AnswerTimeout: tt.answerTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))}
 			replica1, replica2 := openShared(t, options), openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: options.AnswerTimeout})
 			if n := countAllowed(10, testBucket(12), replica1); n != 10 {
-				t.Fatalf("%d passed", n)
+				t.Fatalf("%d requests passed, want 10", n)
 			}
 			tt.breakRedis(server, t)
 			began := time.Now()
@@ -98,7 +98,7 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := countAllowed(50, testBucket(12), l); n != 12 {
-		t.Errorf("%d passed", n)
+		t.Errorf("%d requests passed, want 12", n)
 	}
 	<-time.After(1200 * time.Millisecond) // enough time for two probes
 	if s := l.State(); !s.Fallback || s.Fallbacks != 1 {
@@ -118,7 +118,7 @@ func TestSlowRedisIsNotUsed(t *testing.T) {
 	proxy := startProxy(t, server)
 	l := openShared(t, limiter.Options{URL: proxy.url, AnswerTimeout: time.Second})
 	if n := countAllowed(10, testBucket(12), l); n != 10 {
-		t.Fatalf("%d passed", n)
+		t.Fatalf("%d requests passed, want 10", n)
 	}
 	before := l.State().Fallbacks
 	proxy.delay.Store(int64(1500 * time.Millisecond))
@@ -159,14 +159,14 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	}
 	b.Key = "a new bucket"
 	if n := countAllowed(10, b, l); n != 2 {
-		t.Fatalf("%d passed", n)
+		t.Fatalf("%d requests passed, want 2", n)
 	}
 	// Redis would also lose the counted requests if its clock jumped far ahead.
 	if _, err := redis.DoContext(client, t.Context(), "DEL", "tenantry:bucket:"+b.Key); err != nil {
 		t.Fatal(err)
 	}
 	if n := countAllowed(10, b, l); n != 0 {
-		t.Errorf("%d more passed", n)
+		t.Errorf("%d more requests passed, want none", n)
 	}
 }
 
@@ -187,11 +187,11 @@ func TestEmptiedRedisDoesNotResetTheLocalCount(t *testing.T) {
 	replica1 := openShared(t, longTimeoutOptions(server))
 	before := replica1.State().Fallbacks
 	if n := countAllowed(20, testBucket(12), replica1); n != 12 {
-		t.Fatalf("%d passed", n)
+		t.Fatalf("%d requests passed, want 12", n)
 	}
 	server.DeleteAllData(t)
 	if n := countAllowed(20, testBucket(12), replica1); n != 0 {
-		t.Errorf("%d more passed", n)
+		t.Errorf("%d more requests passed, want none", n)
 	}
 	if n := countAllowed(20, testBucket(12), openShared(t, longTimeoutOptions(server))); n != 12 {
 		t.Errorf("%d passed in a new process: refused requests still count in Redis", n)

@@ -125,7 +125,7 @@ func TestErrorsKeepTheirOutcomeAcrossTheProcess(t *testing.T) {
 	_, err := tenantOf(host, "puppet", "refuse").Profile(t.Context())
 	var result *outcome.Error
 	if !errors.As(err, &result) || result.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || result.Cause != "invalid_client" {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want access_denied with the cause invalid_client", err)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestConnectionErrorIsReturnedByTheCall(t *testing.T) {
 		return wire.Connection{}, fault.ServiceUnavailable.With("not configured")
 	})
 	if _, err := m.For("t").Profile(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want service_unavailable", err)
 	}
 	if s := host.Status()[0]; s.State != pluginhost.Idle {
 		t.Fatalf("the plugin was started: %+v", s)
@@ -174,7 +174,7 @@ func TestChangedFileIsNeverRun(t *testing.T) {
 		_, err := tenantOf(host, "puppet", "").Profile(t.Context())
 		var result *outcome.Error
 		if !errors.As(err, &result) || result.Kind != outcome.Down || result.Cause != "plugin_checksum" || result.RetryAfter <= 0 {
-			t.Fatalf("got %v", err)
+			t.Fatalf("got %v, want an error of the kind down with the cause plugin_checksum and a time to retry", err)
 		}
 	}
 	if _, err := os.Stat(marker); !errors.Is(err, os.ErrNotExist) {
@@ -189,7 +189,7 @@ func TestInvalidCatalogIsRefused(t *testing.T) {
 	const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	for _, tt := range []struct{ name, catalog, wantError string }{
 		{"not JSON", `{`, "unexpected end"},
-		{"a path", `{"plugins":[{"name":"a","kind":"mail","file":"../evil","sha256":"` + sum + `"}]}`, "not a file name"},
+		{"a path", `{"plugins":[{"name":"a","kind":"mail","file":"../evil","sha256":"` + sum + `"}]}`, "must be a name without a path"},
 		{"no checksum", `{"plugins":[{"name":"a","kind":"mail","file":"a"}]}`, "sha256"},
 		{"a short checksum", `{"plugins":[{"name":"a","kind":"mail","file":"a","sha256":"e3b0"}]}`, "sha256"},
 		{"no name", `{"plugins":[{"kind":"mail","file":"a","sha256":"` + sum + `"}]}`, "no name"},
@@ -235,7 +235,7 @@ func TestDefaultPluginDirIsBesideTheProgram(t *testing.T) {
 func TestUnknownPluginIsDown(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t)})
 	if _, err := tenantOf(host, "nobody", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Down {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want an error of the kind down", err)
 	}
 	if host.Kill("nobody") == nil {
 		t.Fatal("Kill succeeded for an unknown plugin")

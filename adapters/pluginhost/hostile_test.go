@@ -23,7 +23,7 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 	_, err := tenantOf(host, "giant", "").Profile(t.Context())
 	runtime.ReadMemStats(&after)
 	if outcome.KindOf(err) != outcome.Broken {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want an error of the kind broken", err)
 	}
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
 		t.Fatalf("the host allocated %d MiB", grown>>20)
@@ -33,7 +33,7 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 	}
 	// The SDK refuses to send a message that is too large.
 	if _, err := tenantOf(host, "puppet", "huge").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want an error of the kind broken", err)
 	}
 }
 
@@ -99,18 +99,18 @@ func TestDifferentProtocolVersionIsRefused(t *testing.T) {
 	_, err := tenantOf(host, "liar", "").Profile(t.Context())
 	var result *outcome.Error
 	if !errors.As(err, &result) || result.Kind != outcome.Down || result.Cause != "plugin_version" {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want an error of the kind down with the cause plugin_version", err)
 	}
 	_, err = host.Describe(t.Context(), "liar")
 	if !errors.Is(err, wire.ErrVersion) || !strings.Contains(err.Error(), "Plugin version: 9") {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want an error about plugin version 9", err)
 	}
 }
 
 func TestPluginWithoutHandshakeIsDown(t *testing.T) {
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "babbler:hostile"), Supervision: fastRestart})
 	if _, err := tenantOf(host, "babbler", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Down {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want an error of the kind down", err)
 	}
 	if message := host.Status()[0].LastError.Error(); len(message) > 2048 || strings.ContainsAny(message, "\x1b\n") {
 		t.Fatalf("the error is too long or has control characters: %q", message)

@@ -127,7 +127,7 @@ func TestConcurrentAddsLoseNothing(t *testing.T) {
 	}
 	for _, i := range inspections {
 		if i.Problem != nil {
-			t.Errorf("%+v", i)
+			t.Errorf("the inspection is %+v, want no problem", i)
 		}
 	}
 }

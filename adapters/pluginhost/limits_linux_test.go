@@ -29,7 +29,7 @@ func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
 	firstPID, otherPID := processID(t, host, "eats"), processID(t, host, "other")
 	if _, err := tenantOf(host, "eats", "eat memory").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want an error of the kind unknown", err)
 	}
 	waitForExit(t, firstPID, testTimeout)
 	if secondPID := processID(t, host, "eats"); secondPID == firstPID {

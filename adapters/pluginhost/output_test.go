@@ -64,7 +64,7 @@ func TestDroppedLinesAreCounted(t *testing.T) {
 		o.writeLine(fmt.Appendf(nil, "line %d", i))
 	}
 	if got := strings.Count(log.String(), "\n"); got != maxBurst {
-		t.Fatalf("%d lines were logged", got)
+		t.Fatalf("%d lines were logged, want %d", got, maxBurst)
 	}
 	o.limiter.SetBurst(maxBurst + 1)
 	o.limiter.SetLimit(1e9)

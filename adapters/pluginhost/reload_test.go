@@ -91,7 +91,7 @@ func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 		offerVersion(t, dir, "2.0.0-crashes")
 		_ = host.Reload()
 		if s := host.Status()[0]; processID(t, host, "puppet") != oldPID || s.Version != "1.2.3" || s.LastError == nil || s.State != pluginhost.Running {
-			t.Fatalf("%+v", s)
+			t.Fatalf("the status is %+v, want the running version 1.2.3 with an error, in the same process", s)
 		}
 	}
 	if n := strings.Count(logged.String(), "the new version is not healthy"); n != 1 {

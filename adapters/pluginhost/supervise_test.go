@@ -58,7 +58,7 @@ func TestPluginOfASlowProviderIsKept(t *testing.T) {
 	firstPID := processID(t, host, "puppet")
 	for range 6 {
 		if _, err := tenantOf(host, "puppet", "hang").Profile(withTimeout(t, 50*time.Millisecond)); outcome.KindOf(err) != outcome.Unknown {
-			t.Fatalf("got %v", err)
+			t.Fatalf("got %v, want an error of the kind unknown", err)
 		}
 	}
 	if processID(t, host, "puppet") != firstPID {
@@ -208,7 +208,7 @@ func TestStartTimesOut(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "silent:puppet"), Supervision: policy})
 	_, err := tenantOf(host, "silent", "").Profile(withTimeout(t, testTimeout))
 	if outcome.KindOf(err) != outcome.Down {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want an error of the kind down", err)
 	}
 	if s := host.Status()[0]; !strings.Contains(s.LastError.Error(), "start") {
 		t.Fatalf("status %+v", s)
@@ -223,7 +223,7 @@ func TestCancelledCallerDoesNotWaitForTheStart(t *testing.T) {
 	cancel()
 	_, err := tenantOf(host, "silent", "").Profile(ctx)
 	if outcome.KindOf(err) != outcome.Down || !errors.Is(err, context.Canceled) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want an error of the kind down because of the cancelled context", err)
 	}
 }
 

@@ -230,7 +230,7 @@ func TestRestartKeepsTheState(t *testing.T) {
 		}
 	})
 	if first.UserEmail != "owner@example.com" || len(first.Tenants) != 3 || len(first.Zones) != 12 || first.Zones[11] != "example-twelve.test" {
-		t.Fatalf("%+v", first)
+		t.Fatalf("got %+v, want owner@example.com with 3 tenants and 12 zones", first)
 	}
 	second := run(func(env *sandbox.Environment, r sandbox.Ready) {
 		if _, body := sendRequest(t, "GET", r.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
@@ -267,7 +267,7 @@ func TestUnseededSandboxIsEmpty(t *testing.T) {
 	r, err := env.Open(t.Context(), service.services(env))
 	must(t, err)
 	if len(r.Zones) != 0 || len(r.Tenants) != 0 || r.APIKey == "" || len(service.accounts) != 1 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v, want an API key without zones and tenants, and one account", r)
 	}
 	if status, _ := sendRequest(t, "GET", r.ControlURL+"/zones/example-one.test/records", ""); status != http.StatusNotFound {
 		t.Fatalf("got %d", status)

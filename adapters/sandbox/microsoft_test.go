@@ -55,7 +55,7 @@ func TestControlOfTheMicrosoftSimulator(t *testing.T) {
 	r, err := env.Open(t.Context(), services)
 	must(t, err)
 	if len(r.Tenants) != 3 || !strings.HasPrefix(r.Tenants[0].Admin, "admin") || env.Secrets()["microsoft365"]["client_secret"].Empty() {
-		t.Fatalf("%+v", r.Tenants)
+		t.Fatalf("the tenants are %+v, want 3 with administrators; or the client secret is empty", r.Tenants)
 	}
 	id := r.Tenants[0].TenantID
 	for _, tt := range []struct {

@@ -26,7 +26,7 @@ func TestStepIsLinkedToItsRequest(t *testing.T) {
 		Jobs{CustomerData: true}.Step(t.Context(), provisioning.Job{DomainName: "customer.test"}, provisioning.Plan, func(context.Context) error { return nil })
 	})
 	if len(spans) != 2 {
-		t.Fatalf("%d spans", len(spans))
+		t.Fatalf("%d spans were recorded, want 2", len(spans))
 	}
 	step, other := spans[0], spans[1]
 	if len(step.Links) != 1 || step.Links[0].SpanContext.TraceID().String() != traceID || step.Links[0].SpanContext.SpanID().String() != spanID {

@@ -239,7 +239,7 @@ func TestMessagesAreSent(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // is ignored
 	sent := webhook.Message{URL: address + "/in?a=b", ID: "id", Timestamp: time.Unix(1700000000, 0), Signature: "v1,x v1,y", Body: []byte(`{"a":1}`)}
 	if r := sender.Send(t.Context(), sent); !r.Accepted() || r.StatusCode != 202 || r.Duration <= 0 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("the response is %+v, want an accepted one with 202 and a duration", r)
 	}
 	for name, want := range map[string]string{"webhook-id": "id", "webhook-timestamp": "1700000000", "webhook-signature": "v1,x v1,y",
 		"content-type": "application/json", "user-agent": "tenantry-webhooks", "authorization": "", "traceparent": ""} {

@@ -66,24 +66,24 @@ func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 	before, _ := os.ReadFile(file)
 	runTenantry(t, env, "backup", file).checkFailure(t, cli.ExitRefused)
 	if after, _ := os.ReadFile(file); !bytes.Equal(before, after) {
-		t.Error("the file was overwritten")
+		t.Error("backup without --force overwrote the file")
 	}
 	if got := runTenantry(t, env, "backup", file, "--force"); got.code != 0 {
-		t.Errorf("--force: %s", got.stderr)
+		t.Errorf("backup --force fails: %s", got.stderr)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
-		t.Errorf("files: %v (%v)", entries, err)
+		t.Errorf("the folder has the files %v, want only the backup (%v)", entries, err)
 	}
 	// A backup of a folder without an installation creates no files.
 	empty := t.TempDir()
 	runTenantry(t, []string{"TENANTRY_DATA_DIR=" + empty}, "backup", filepath.Join(empty, "b")).checkFailure(t, cli.ExitRefused)
 	if entries, _ := os.ReadDir(empty); len(entries) != 0 {
-		t.Errorf("files: %v", entries)
+		t.Errorf("the folder has the files %v, want none", entries)
 	}
 	runTenantry(t, append(env, "TENANTRY_KEYSET_FILE="+empty+"/keyset"), "backup", filepath.Join(empty, "b")).checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "backup").checkFailure(t, cli.ExitUsage)
 	if entries, _ := os.ReadDir(empty); len(entries) != 0 {
-		t.Errorf("part of a backup is left: %v", entries)
+		t.Errorf("a refused backup left the files %v, want none", entries)
 	}
 }
 
@@ -125,10 +125,10 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 			got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + dataDir}, "restore", tt.file)
 			got.checkFailure(t, cli.ExitRefused)
 			if !strings.Contains(got.stderr, tt.wantMessage) || strings.Count(got.stderr, "\n") != 2 {
-				t.Errorf("it says: %s", got.stderr)
+				t.Errorf("restore printed %q, want two lines with the text %q", got.stderr, tt.wantMessage)
 			}
 			if _, err := os.Stat(dataDir); err == nil {
-				t.Error("something was written")
+				t.Error("the refused restore created the data folder")
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestRestoreWithPassphraseRefusesPlainBackup(t *testing.T) {
 	got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + dataDir}, "restore", file, "--credential-file", credential)
 	got.checkFailure(t, cli.ExitRefused)
 	if _, err := os.Stat(dataDir); err == nil || !strings.Contains(got.stderr, "not encrypted") {
-		t.Errorf("it says %s; the data folder: %v", got.stderr, err)
+		t.Errorf("restore printed %q, want the text \"not encrypted\"; the data folder must not exist, and Stat returned %v", got.stderr, err)
 	}
 }
 
@@ -156,17 +156,17 @@ func TestRestoreKeepsADifferentKeyset(t *testing.T) {
 	got := runTenantry(t, otherEnv, "restore", file)
 	got.checkFailure(t, cli.ExitRefused)
 	if !strings.Contains(got.stderr, "keyset") {
-		t.Errorf("it says: %s", got.stderr)
+		t.Errorf("restore printed %q, want an error about the keyset", got.stderr)
 	}
 	runTenantry(t, otherEnv, "migrate", "-o", "json").mustJSON(t) // the restore may have ended before it created a database
 	if list := runTenantry(t, otherEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 0.0 {
 		t.Error("accounts were restored without their keyset")
 	}
 	// An identical keyset may already exist.
-	sameKeyset := append([]string{"TENANTRY_KEYSET_FILE=" + strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=") + "/keyset.json"}, "TENANTRY_DATA_DIR="+t.TempDir())
-	runTenantry(t, sameKeyset, "restore", file, "-o", "json").mustJSON(t)
-	if list := runTenantry(t, sameKeyset, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 1.0 {
-		t.Errorf("restored: %v", list)
+	sameKeysetEnv := append([]string{"TENANTRY_KEYSET_FILE=" + strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=") + "/keyset.json"}, "TENANTRY_DATA_DIR="+t.TempDir())
+	runTenantry(t, sameKeysetEnv, "restore", file, "-o", "json").mustJSON(t)
+	if list := runTenantry(t, sameKeysetEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 1.0 {
+		t.Errorf("after the restore the accounts are %v, want 1 account", list)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestBackupIsConsistentDuringWrites(t *testing.T) {
 				}
 				accounts, members := countBackupRows(t, file, "accounts"), countBackupRows(t, file, "members")
 				if accounts != members || i > 0 && accounts == 0 {
-					t.Errorf("%d accounts and %d members", accounts, members)
+					t.Errorf("backup %d has %d accounts and %d members, want equal numbers, and more than 0 after backup 0", i, accounts, members)
 				}
 			}
 			stop()

@@ -99,7 +99,7 @@ func (svc *benchService) runCommand(args ...string) {
 	cmd := exec.Command(built.binary, args...)
 	cmd.Env = append(os.Environ(), svc.env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		svc.b.Fatalf("%v\n%s", err, out)
+		svc.b.Fatalf("the command %q fails: %v\n%s", args, err, out)
 	}
 }
 
@@ -146,6 +146,6 @@ func (svc *benchService) requestPlan(b *testing.B, c *http.Client, url string, c
 	err = json.NewDecoder(answer.Body).Decode(&plan)
 	creates := slices.ContainsFunc(plan.Actions, func(a struct{ Action string }) bool { return a.Action == "create" })
 	if err != nil || answer.StatusCode != http.StatusOK || !plan.Safe || !creates || plan.Provider.Supported != connected {
-		b.Errorf("%s: %s %+v %v", url, answer.Status, plan, err)
+		b.Errorf("%s: got %s and %+v, want a safe plan that creates records, with the provider supported: %t (%v)", url, answer.Status, plan, connected, err)
 	}
 }

@@ -24,7 +24,7 @@ const benchZones = 1000
 // a foreign verification record.
 const benchZoneRecords = "@ 600 A 192.0.2.80\nwww 600 CNAME web.elsewhere.test.\n@ 300 TXT v=spf1 include:_spf.elsewhere.test ~all\n@ 300 TXT service-verification=0123456789abcdef"
 
-// zoneBench is a PowerDNS server with zones that tenantry has not written to.
+// zoneBench is a PowerDNS server with the zones of a benchmark.
 type zoneBench struct {
 	*powerDNSHost
 	zones []zoneCase
@@ -34,11 +34,11 @@ type zoneBench struct {
 // newZoneBench starts a PowerDNS server with this number of zones, and writes the input file.
 func newZoneBench(b *testing.B, size int) *zoneBench {
 	b.Helper()
-	w := &zoneBench{powerDNSHost: newPowerDNSHost(b)}
+	bench := &zoneBench{powerDNSHost: newPowerDNSHost(b)}
 	for i := range size {
-		w.zones = append(w.zones, zoneCase{name: fmt.Sprintf("bench-%04d", i), records: benchZoneRecords})
+		bench.zones = append(bench.zones, zoneCase{name: fmt.Sprintf("bench-%04d", i), records: benchZoneRecords})
 	}
-	w.reset(b)
+	bench.reset(b)
 	type domainOffer struct {
 		Domain string
 		Offer  dns.Offer
@@ -46,16 +46,16 @@ func newZoneBench(b *testing.B, size int) *zoneBench {
 	built, err := releaseBuild()
 	must(b, err)
 	var domains []domainOffer
-	for _, c := range w.zones {
+	for _, c := range bench.zones {
 		domains = append(domains, domainOffer{c.domain(), c.offer()})
 	}
 	raw, err := json.Marshal(map[string]any{
-		"Resolver": w.server.DNS, "Port": w.port(), "API": w.server.API, "Key": w.server.Key, "Plugins": filepath.Join(built.folder, "plugins"), "Domains": domains,
+		"Resolver": bench.server.DNS, "Port": bench.port(), "API": bench.server.API, "Key": bench.server.Key, "Plugins": filepath.Join(built.folder, "plugins"), "Domains": domains,
 	})
 	must(b, err)
-	w.input = filepath.Join(b.TempDir(), "input.json")
-	must(b, os.WriteFile(w.input, raw, 0o600))
-	return w
+	bench.input = filepath.Join(b.TempDir(), "input.json")
+	must(b, os.WriteFile(bench.input, raw, 0o600))
+	return bench
 }
 
 // reset restores the initial records of all zones.
@@ -81,13 +81,13 @@ func (bench *zoneBench) reset(b *testing.B) {
 // client takes for the same. Each measurement runs in a new process.
 func BenchmarkZones(b *testing.B) {
 	program := testserver.Program(b, "testdata/dnsbench")
-	w := newZoneBench(b, benchZones)
+	bench := newZoneBench(b, benchZones)
 	for _, mode := range []string{"plan", "bare-plan", "apply", "bare-apply"} {
 		b.Run(mode, func(b *testing.B) {
 			if mode == "apply" || mode == "bare-apply" {
-				w.reset(b)
+				bench.reset(b)
 			}
-			w.run(b, program, mode)
+			bench.run(b, program, mode)
 		})
 	}
 }
@@ -100,7 +100,7 @@ func (bench *zoneBench) run(b *testing.B, program, mode string) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		b.Fatal(mode, ": ", err)
+		b.Fatalf("the mode %s of dnsbench fails: %v", mode, err)
 	}
 	var figures struct{ Seconds, PeakMB, PluginMB float64 }
 	must(b, json.Unmarshal(out, &figures))
@@ -123,7 +123,7 @@ func (bench *zoneBench) udpQueries(b *testing.B) float64 {
 	defer func() { _ = answer.Body.Close() }()
 	var found []struct{ Value string }
 	if err := json.NewDecoder(answer.Body).Decode(&found); err != nil || len(found) != 1 {
-		b.Fatal(found, err)
+		b.Fatalf("the server returned the statistics %v, want one value: %v", found, err)
 	}
 	n, err := strconv.ParseFloat(found[0].Value, 64)
 	must(b, err)

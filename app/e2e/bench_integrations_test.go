@@ -28,7 +28,7 @@ import (
 // of 100, each after 20 ms.
 const (
 	benchTenants       = 100
-	benchPerTenant     = 36
+	benchPerTenant     = 36 // mailboxes of each tenant
 	benchPage          = 100
 	benchPlatformMS    = 20
 	benchWarmRefreshes = 5 // refreshes before memory is measured
@@ -53,7 +53,7 @@ func benchRefresh(b *testing.B, svc *benchService) {
 	path := fmt.Sprint(api, "/v1/integrations/", created["id"], "/mailboxes/refresh")
 	start := time.Now()
 	if found := svc.mustPost(path, ""); found["newly_connected"] != float64(len(addresses)) {
-		b.Fatal(found)
+		b.Fatalf("the first refresh answered %v, want %d mailboxes newly connected", found, len(addresses))
 	}
 	firstDuration := time.Since(start)
 	for range benchWarmRefreshes {
@@ -62,7 +62,7 @@ func benchRefresh(b *testing.B, svc *benchService) {
 	memoryBefore, callsBefore, refreshes := residentMemory(b, p.cmd.Process.Pid), calls.Load(), 0
 	for b.Loop() {
 		if refreshed := svc.mustPost(path, ""); refreshed["unchanged"] != float64(len(addresses)) {
-			b.Fatal(refreshed)
+			b.Fatalf("a later refresh answered %v, want %d mailboxes unchanged", refreshed, len(addresses))
 		}
 		refreshes++
 	}
@@ -137,7 +137,7 @@ func (svc *benchService) mustPost(url, body string) object {
 	got := object{}
 	svc.must(json.NewDecoder(answer.Body).Decode(&got))
 	if answer.StatusCode != http.StatusOK {
-		svc.b.Fatal(url, got)
+		svc.b.Fatalf("the request to %s failed: %v", url, got)
 	}
 	return got
 }

@@ -81,7 +81,7 @@ func (svc *provisioningBench) provision(domains []string) (times provisioningTim
 	for deadline := time.After(benchTimeLimit); svc.openRunCount() > 0; {
 		select {
 		case <-deadline:
-			svc.b.Fatalf("after %s %d and more are open", benchTimeLimit, svc.openRunCount())
+			svc.b.Fatalf("after %s at least %d runs are open, want none", benchTimeLimit, svc.openRunCount())
 		case <-time.After(time.Second):
 		}
 	}
@@ -90,7 +90,7 @@ func (svc *provisioningBench) provision(domains []string) (times provisioningTim
 		svc.must(err)
 		ended, err := time.Parse(time.RFC3339, fmt.Sprint(got.valueAt("run.completed_at")))
 		if err != nil || got.valueAt("run.status") != "completed" {
-			svc.b.Fatal(got)
+			svc.b.Fatalf("run %s is %v, want it completed (%v)", id, got, err)
 		}
 		times.took, times.slowest = max(times.took, ended.Sub(start)), max(times.slowest, ended.Sub(requestedAt[i]))
 	}
@@ -105,8 +105,8 @@ func (svc *provisioningBench) openRunCount() int {
 	return len(got.objects("runs"))
 }
 
-// provisioningBench is a service with an account whose tenants have domains at a PowerDNS server
-// that are not provisioned yet.
+// provisioningBench is a service with one account. The tenants of the account have domains, and a
+// PowerDNS server has the zones of the domains.
 type provisioningBench struct {
 	*benchService
 	zones    *zoneBench
@@ -181,7 +181,7 @@ func (svc *provisioningBench) addTenant(number int) error {
 	admin.submit("connect", "")
 	path, ownZones := "/v1/tenants/"+created.ID, svc.zones.zones[number*domainsPerTenant:][:domainsPerTenant]
 	if got, err := svc.call(http.MethodPost, path+"/sync", nil); err != nil || got.text("status") != "completed" {
-		return errors.Join(err, fmt.Errorf("sync: %v", got))
+		return errors.Join(err, fmt.Errorf("the sync is not complete: %v", got))
 	}
 	for _, c := range ownZones {
 		if _, err := svc.call(http.MethodPost, path+"/domains", object{"domain": c.domain()}); err != nil {

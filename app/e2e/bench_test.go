@@ -298,7 +298,7 @@ func residentMemory(b *testing.B, pid int) float64 {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	found := residentSize.FindSubmatch(raw)
 	if err != nil || found == nil {
-		b.Fatalf("memory of %d: %v", pid, err)
+		b.Fatalf("the memory of process %d is unknown: %v", pid, err)
 	}
 	kilobytes, _ := strconv.Atoi(string(found[1]))
 	return float64(kilobytes) / 1000
@@ -319,7 +319,7 @@ func childProcesses(b *testing.B, pid int) (pids []int) {
 		}
 	}
 	if len(pids) == 0 {
-		b.Fatal("no plugin was started")
+		b.Fatalf("process %d has no child processes", pid)
 	}
 	return pids
 }

@@ -51,8 +51,8 @@ func TestSuspendedAccountIsRefused(t *testing.T) {
 	tenant.checkAudit("account.create", "key.create", "account.suspend", "account.plan", "account.resume")
 }
 
-// TestPlanChangeTakesEffectAtOnce checks that a plan sets the number of tenant slots, and that the
-// next request is checked against this number.
+// TestPlanChangeTakesEffectAtOnce checks that the plan or --tenant-slots sets the number of tenant
+// slots, and that the next request is checked against this number.
 func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"plan": "legacy_trial", "tenant_slots": 1})
@@ -122,7 +122,7 @@ func TestAccountSettingsTakeEffectAndAreAudited(t *testing.T) {
 	// The audit chain of the account, which the API shows, has the same entries.
 	entries := c.get("/v1/audit?action=account.set").objects("entries")
 	if len(entries) != 7 {
-		t.Errorf("the chain has %d entries, want 7", len(entries))
+		t.Errorf("the audit chain has %d entries of account.set, want 7", len(entries))
 	}
 	for _, e := range entries {
 		checkValues(t, e, object{"actor.type": "operator", "actor.id": "carol@desk", "subject.type": "account", "subject.id": c.id})
@@ -159,7 +159,7 @@ func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 	}
 	table := runTenantry(t, sharedOperatorEnv(""), "key", "list").stdout
 	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(raw.stdout+table) || !strings.Contains(table, rotated.text("key_id")) {
-		t.Errorf("a key is shown, or %s is not:\n%s%s", rotated.text("key_id"), raw.stdout, table)
+		t.Errorf("key list shows a key, or lacks the key id %s:\n%s%s", rotated.text("key_id"), raw.stdout, table)
 	}
 	c.checkAudit("account.create", "key.create", "key.rotate", "key.revoke")
 }
@@ -174,16 +174,16 @@ func TestKeyListShowsTheLastUse(t *testing.T) {
 	p, c := fixture.serve(env)
 	start := time.Now().Truncate(time.Minute)
 	if got := c.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
-		t.Fatalf("got %d %s", got.status, got.raw)
+		t.Fatalf("a request with the key is answered %d %s, want 200", got.status, got.raw)
 	}
 	must(t, p.stop())
 	fixture.runCommand(env, "key", "create", "--account", id)
 	keys := fixture.runCommand(env, "key", "list", "--account", id).objects("keys")
 	if len(keys) != 2 {
-		t.Fatalf("got %d keys, want 2", len(keys))
+		t.Fatalf("key list shows %d keys, want 2", len(keys))
 	}
 	if used, err := time.Parse(time.RFC3339, keys[0].text("last_used_at")); err != nil || used.Before(start) || used.After(time.Now()) {
-		t.Errorf("the used key: %v, %v; want a time since %s", keys[0], err, start)
+		t.Errorf("the used key is %v (%v), want a last_used_at from %s to now", keys[0], err, start)
 	}
 	checkValues(t, keys[1], object{"last_used_at": nil})
 }
@@ -199,7 +199,7 @@ func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	unconfirmed := runTenantry(t, sharedOperatorEnv(""), "account", "close", "--account", c.email)
 	unconfirmed.checkFailure(t, cli.ExitRefused)
 	if !strings.Contains(unconfirmed.stderr, "--yes") {
-		t.Errorf("it does not say what to do: %s", unconfirmed.stderr)
+		t.Errorf("the refusal does not name the flag --yes: %s", unconfirmed.stderr)
 	}
 	tenant.checkTenants(managed.guid, tenant.guid)
 
@@ -252,7 +252,7 @@ func TestOperatorListsTenants(t *testing.T) {
 		"default_domain": api.text("default_domain"), "readiness": api.valueAt("readiness"),
 	})
 	if table := runTenantry(t, sharedOperatorEnv(""), "tenant", "list").stdout; !strings.HasPrefix(table, "ID ") || !strings.Contains(table, tenant.guid) {
-		t.Errorf("the table of all tenants:\n%s", table)
+		t.Errorf("the table of all tenants lacks the column ID or the tenant %s:\n%s", tenant.guid, table)
 	}
 }
 
@@ -292,24 +292,24 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 	checkMembers(t, "audit", listed, "events count")
 	events := listed.objects("events")
 	if listed.valueAt("count") != 3.0 || len(events) != 3 || events[2].text("action") != "migrate" {
-		t.Fatalf("got %v", listed)
+		t.Fatalf("audit list shows %v, want 3 events, the oldest of them migrate", listed)
 	}
 	for _, e := range events {
 		checkMembers(t, "event", e, "event_id operator action account_id details created_at")
 		if createdAt := e.text("created_at"); createdAt < start || createdAt > time.Now().UTC().Format(time.RFC3339) {
-			t.Errorf("at %s", createdAt)
+			t.Errorf("an event was created at %s, want a time from %s to now", createdAt, start)
 		}
 	}
 	checkValues(t, events[0], object{"operator": "deploy bot", "action": "key.create", "account_id": id, "details.key_id": key["key_id"], "details.name": "two words"})
 	checkValues(t, events[1], object{"action": "account.create", "account_id": id, "details.email": "ann@example.com", "details.plan": "complete"})
 	host, err := os.Hostname()
 	if err != nil || events[1].text("operator") != "ann@"+host {
-		t.Errorf("the operator is %q (%v)", events[1].text("operator"), err)
+		t.Errorf("the operator of the event is %q, want ann at this host (%v)", events[1].text("operator"), err)
 	}
 	table := runTenantry(t, env, "audit", "list")
 	if lines := strings.Split(strings.TrimSpace(table.stdout), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "WHEN") ||
 		!strings.Contains(lines[1], "name=two words") {
-		t.Errorf("the table:\n%s", table.stdout)
+		t.Errorf("the table is not a header and three events, newest first:\n%s", table.stdout)
 	}
 	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(raw.stdout + table.stdout) {
 		t.Errorf("the audit contains a key:\n%s", raw.stdout)

@@ -45,7 +45,7 @@ func (r commandResult) mustJSON(t *testing.T) object {
 	t.Helper()
 	var printed object
 	if err := json.Unmarshal([]byte(r.stdout), &printed); err != nil || r.code != 0 || r.stderr != "" {
-		t.Fatalf("%v: exit code %d, %v\n%s%s", r.args, r.code, err, r.stdout, r.stderr)
+		t.Fatalf("%v: exit code %d, want 0 and only JSON on standard output (%v)\n%s%s", r.args, r.code, err, r.stdout, r.stderr)
 	}
 	return printed
 }
@@ -55,7 +55,7 @@ func (r commandResult) mustJSON(t *testing.T) object {
 func (r commandResult) checkFailure(t *testing.T, code int) {
 	t.Helper()
 	if r.code != code || r.stdout != "" || !strings.HasPrefix(r.stderr, "tenantry: ") {
-		t.Errorf("%v: exit code %d, want %d\n%s%s", r.args, r.code, code, r.stdout, r.stderr)
+		t.Errorf("%v: exit code %d, want %d and only an error on standard error\n%s%s", r.args, r.code, code, r.stdout, r.stderr)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 	checkMembers(t, "list", list, "accounts count")
 	accounts := list.objects("accounts")
 	if list.valueAt("count") != 2.0 || len(accounts) != 2 {
-		t.Fatalf("got %v", list)
+		t.Fatalf("account list shows %v, want 2 accounts", list)
 	}
 	checkMembers(t, "entry", accounts[0], accountMembers)
 	checkValues(t, accounts[0], created)
@@ -86,7 +86,7 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 		checkMembers(t, "key", key, "key_id account_id api_key key_hint form name created_at")
 		checkValues(t, key, object{"account_id": created["account_id"], "form": "trial", "name": "for tests"})
 		if !regexp.MustCompile(`^tny_trial_[0-9a-f]{48}$`).MatchString(key.text("api_key")) || !strings.HasSuffix(key.text("api_key"), key.text("key_hint")) {
-			t.Error("the key has a different form")
+			t.Error("an API key is not tny_trial_ with 48 hexadecimal digits, or does not end in its hint")
 		}
 	}
 	const firstTenant = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -104,7 +104,7 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 	}
 	table := runTenantry(t, env, "account", "list")
 	if lines := strings.Split(strings.TrimSpace(table.stdout), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "ACCOUNT") {
-		t.Errorf("the table:\n%s", table.stdout)
+		t.Errorf("the table is not a header and two accounts:\n%s", table.stdout)
 	}
 }
 
@@ -168,11 +168,11 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 	asJSON := runTenantry(t, env, "key", "create", "--account", unknownID, "-o", "json")
 	var printed object
 	if err := json.Unmarshal([]byte(asJSON.stderr), &printed); err != nil || asJSON.code != cli.ExitNotFound {
-		t.Fatalf("%d %v: %s", asJSON.code, err, asJSON.stderr)
+		t.Fatalf("exit code %d, want %d and an error as JSON: %v: %s", asJSON.code, cli.ExitNotFound, err, asJSON.stderr)
 	}
 	plan := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "--plan", "nonsense")
 	if !strings.Contains(plan.stderr, "api_starter") || strings.Contains(plan.stderr, "Idempotency-Key") {
-		t.Errorf("it does not help: %s", plan.stderr)
+		t.Errorf("the error lacks the plan api_starter, or mentions the Idempotency-Key: %s", plan.stderr)
 	}
 	checkMembers(t, "error", printed, "error")
 	checkMembers(t, "error", printed.valueAt("error"), "code message fix")
@@ -189,7 +189,7 @@ func TestUnresponsiveDatabaseFailsTheCommand(t *testing.T) {
 	result := runTenantry(t, []string{"TENANTRY_DATABASE_URL=postgres://u:secret@" + silent.Addr().String() + "/x"}, "account", "list")
 	result.checkFailure(t, cli.ExitExternal)
 	if !strings.Contains(result.stderr, "did not answer") || !strings.Contains(result.stderr, "database_url") || strings.Contains(result.stderr, "secret") {
-		t.Errorf("it says %s", result.stderr)
+		t.Errorf("the error must say \"did not answer\" and name database_url without the password: %s", result.stderr)
 	}
 }
 
@@ -251,12 +251,12 @@ func (f *serviceFixture) checkRulesLeft(env []string, account, guid, rule string
 	closed := runTenantry(f.t, env, "account", "close", "--account", account, "--yes", "-o", "json")
 	var printed, warning object
 	if json.Unmarshal([]byte(closed.stdout), &printed) != nil || json.Unmarshal([]byte(closed.stderr), &warning) != nil || closed.code != 0 {
-		f.t.Fatalf("exit code %d\n%s%s", closed.code, closed.stdout, closed.stderr)
+		f.t.Fatalf("account close: exit code %d, want 0 with the account and a warning as JSON\n%s%s", closed.code, closed.stdout, closed.stderr)
 	}
 	checkValues(f.t, printed, object{"status": "closed", "tenants_released": 1, "tenants_unruled": 0, "rules_left": []any{map[string]any{"tenant_id": guid, "rules": []any{rule}}}})
 	checkValues(f.t, warning, object{"warning.code": "rules_left"})
 	if message := fmt.Sprint(warning.valueAt("warning.message")); !strings.Contains(message, guid) || !strings.Contains(message, rule) {
-		f.t.Errorf("the warning says %s", message)
+		f.t.Errorf("the warning does not name the tenant and its rule: %s", message)
 	}
 	actions := runTenantry(f.t, env, "audit", "list", "--account", account, "-o", "json").mustJSON(f.t).objects("events")
 	checkValues(f.t, actions[0], object{"action": "account.close", "details.rules_left": rule + " in " + guid})
@@ -267,7 +267,7 @@ func TestVersionAndOpenAPIArePrinted(t *testing.T) {
 	checkMembers(t, "version", runTenantry(t, nil, "version", "-o", "json").mustJSON(t), "version commit go")
 	document := runTenantry(t, nil, "openapi", "--json").mustJSON(t)
 	if !strings.HasPrefix(document.text("openapi"), "3.1") {
-		t.Errorf("openapi %v", document["openapi"])
+		t.Errorf("the document has the OpenAPI version %v, want 3.1", document["openapi"])
 	}
 	committed, err := os.ReadFile("../../docs/openapi.yaml")
 	must(t, err)

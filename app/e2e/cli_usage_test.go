@@ -39,7 +39,7 @@ func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 		result := runTenantry(t, env, args...)
 		result.checkFailure(t, cli.ExitUsage)
 		if !strings.Contains(result.stderr, " is empty") {
-			t.Errorf("%v: %s", args, result.stderr)
+			t.Errorf("%v: the error does not say that a value is empty: %s", args, result.stderr)
 		}
 	}
 	checkValues(t, runTenantry(t, env, "account", "show", "--account", "ann@example.com", "-o", "json").mustJSON(t), object{"tenant_slots": 3})
@@ -70,13 +70,13 @@ func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 		result := runTenantry(t, nil, args...)
 		result.checkFailure(t, cli.ExitUsage)
 		if !strings.Contains(result.stderr, want) {
-			t.Errorf("%s: %s", line, result.stderr)
+			t.Errorf("%s: the error lacks %q: %s", line, want, result.stderr)
 		}
 		for _, jsonFlags := range [][]string{{"-o", "json"}, {"-o=json"}, {"-ojson"}, {"--output", "json"}, {"--output=json"}} {
 			result := runTenantry(t, nil, append(args[:len(args):len(args)], jsonFlags...)...)
 			var printed object
 			if err := json.Unmarshal([]byte(result.stderr), &printed); err != nil || result.code != cli.ExitUsage || result.stdout != "" {
-				t.Fatalf("%s %v: exit code %d, %v: %s%s", line, jsonFlags, result.code, err, result.stdout, result.stderr)
+				t.Fatalf("%s %v: exit code %d, want a usage error as JSON (%v): %s%s", line, jsonFlags, result.code, err, result.stdout, result.stderr)
 			}
 			checkValues(t, printed, object{"error.code": "usage"})
 		}
@@ -99,10 +99,10 @@ func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 		result := runTenantry(t, env, append(strings.Split(line, " "), "-o", "json")...)
 		var printed object
 		if err := json.Unmarshal([]byte(result.stderr), &printed); err != nil || result.code == 0 {
-			t.Fatalf("%s: exit code %d, %v: %s", line, result.code, err, result.stderr)
+			t.Fatalf("%s: exit code %d, want an error as JSON (%v): %s", line, result.code, err, result.stderr)
 		}
 		if fix := fmt.Sprint(printed.valueAt("error.fix")); !strings.Contains(fix, want) || strings.Contains(fix, "/v1/") {
-			t.Errorf("%s: %s", line, fix)
+			t.Errorf("%s: the fix is %q, want the command %s and no path of the API", line, fix, want)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestCommandsOfOperatorsCreateNoDatabase(t *testing.T) {
 		result.checkFailure(t, cli.ExitRefused)
 		for _, want := range []string{filepath.Join(dataDir, "tenantry.db"), "`tenantry migrate`", "data_dir"} {
 			if !strings.Contains(result.stderr, want) {
-				t.Errorf("%v lacks %s: %s", args, want, result.stderr)
+				t.Errorf("%v: the error lacks %s: %s", args, want, result.stderr)
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func TestTablesHaveNoTrailingSpaces(t *testing.T) {
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	if emptyList := runTenantry(t, env, "account", "list"); emptyList.code != 0 || emptyList.stdout != "" || emptyList.stderr != "there are no accounts\n" {
-		t.Errorf("%d %q %q", emptyList.code, emptyList.stdout, emptyList.stderr)
+		t.Errorf("an empty list: exit code %d, output %q, error %q, want only a note on standard error", emptyList.code, emptyList.stdout, emptyList.stderr)
 	}
 	checkValues(t, runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t), object{"count": 0})
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
@@ -155,7 +155,7 @@ func TestHelpGroupsCommands(t *testing.T) {
 	t.Parallel()
 	help := runTenantry(t, nil, "help")
 	if help.code != 0 || help.stderr != "" {
-		t.Fatalf("%d %s", help.code, help.stderr)
+		t.Fatalf("help ends with exit code %d and the error %q, want 0 and none", help.code, help.stderr)
 	}
 	lastIndex := -1
 	for _, want := range []string{"Usage:\n  tenantry COMMAND\n", "\nServe:\n", "\n  serve ", "\nOperate:\n", "\n  account ", "\n  doctor ", "\nDevelop:\n", "\n  dev ", "\nMore:\n", "\n  help "} {
@@ -169,11 +169,11 @@ func TestHelpGroupsCommands(t *testing.T) {
 		t.Error("the help shows the command that make generate uses")
 	}
 	if withoutCommand := runTenantry(t, nil); withoutCommand.stdout != help.stdout || withoutCommand.code != 0 {
-		t.Errorf("without a command: %d\n%s", withoutCommand.code, withoutCommand.stdout)
+		t.Errorf("without a command: exit code %d, want 0 and the help\n%s", withoutCommand.code, withoutCommand.stdout)
 	}
 	create := runTenantry(t, nil, "account", "create", "--help").stdout
 	if !strings.Contains(create, "--email") || strings.Contains(create, "--dns-port") || !strings.Contains(create, "tenantry serve --help") {
-		t.Errorf("account create:\n%s", create)
+		t.Errorf("the help of account create lacks --email or `tenantry serve --help`, or shows --dns-port:\n%s", create)
 	}
 	serve := runTenantry(t, nil, "help", "serve").stdout
 	for field := range settings.Fields() {
@@ -190,12 +190,12 @@ func TestEveryCommandHasAHelpText(t *testing.T) {
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
-			t.Errorf("%s: %q", cmd.CommandPath(), cmd.Short)
+			t.Errorf("%s has the summary %q, want a text without a final period", cmd.CommandPath(), cmd.Short)
 		}
 		own, _ := cli.SplitFlags(cmd)
 		for _, line := range strings.Split(strings.TrimSpace(own.FlagUsages()), "\n") {
 			if line != "" && !regexp.MustCompile(`--\S+( \S+)?\s{2,}\S`).MatchString(line) {
-				t.Errorf("%s: %s", cmd.CommandPath(), line)
+				t.Errorf("%s: a flag has no description: %s", cmd.CommandPath(), line)
 			}
 		}
 		for _, sub := range cmd.Commands() {
@@ -213,7 +213,7 @@ func TestEachShellGetsACompletionScript(t *testing.T) {
 		"bash": "__start_tenantry", "zsh": "#compdef tenantry", "fish": "complete -c tenantry", "powershell": "Register-ArgumentCompleter",
 	} {
 		if script := runTenantry(t, nil, "completion", shell); script.code != 0 || !strings.Contains(script.stdout, wantText) {
-			t.Errorf("%s: exit code %d, %d bytes", shell, script.code, len(script.stdout))
+			t.Errorf("completion %s: exit code %d and %d bytes, want a script with %q", shell, script.code, len(script.stdout), wantText)
 		}
 	}
 	runTenantry(t, nil, "completion").checkFailure(t, cli.ExitUsage)
@@ -253,7 +253,7 @@ printf '%s\n' "${COMPREPLY[@]}"`
 	cmd.Env = []string{"PATH=" + requirePrograms(t, releaseBuild).folder + ":" + os.Getenv("PATH"), "HOME=" + scratchDir}
 	out, err := cmd.Output()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
-		t.Fatalf("bash: %v\n%s", err, failed.Stderr)
+		t.Fatalf("bash ran the completion with the error %v\n%s", err, failed.Stderr)
 	}
 	var words []string
 	for word := range strings.Lines(string(out)) {
@@ -263,7 +263,8 @@ printf '%s\n' "${COMPREPLY[@]}"`
 	return words
 }
 
-// TestConfigurationPageIsCurrent compares docs/configuration.md with the output of the code.
+// TestConfigurationPageIsCurrent compares docs/configuration.md with the output of
+// `tenantry reference`.
 func TestConfigurationPageIsCurrent(t *testing.T) {
 	t.Parallel()
 	build := requirePrograms(t, releaseBuild)
@@ -283,6 +284,6 @@ func TestConfigurationPageIsCurrent(t *testing.T) {
 	}
 	cmd = exec.Command(build.binary, "reference")
 	if out, err := cmd.Output(); err == nil {
-		t.Errorf("without descriptions it prints %d bytes", len(out))
+		t.Errorf("without the descriptions of plugins, reference succeeds and prints %d bytes", len(out))
 	}
 }

@@ -53,17 +53,17 @@ func TestConfigShowsTheSourceOfEachValue(t *testing.T) {
 		"providers.microsoft365.no_such_setting": {"", ""},
 	} {
 		if s := got[name]; s.text("value") != want[0] || s.text("source") != want[1] {
-			t.Errorf("%s is %v, want %v", name, s, want)
+			t.Errorf("the setting %s is %v, want the value and source %v", name, s, want)
 		}
 	}
 	for field := range settings.Fields() {
 		if _, ok := got[field.Tag.Get("koanf")]; !ok && field.Name != "Providers" {
-			t.Errorf("%s is not shown", field.Name)
+			t.Errorf("config does not show the setting %s", field.Name)
 		}
 	}
 	table := runTenantry(t, env, "config")
 	if !strings.HasPrefix(table.stdout, "SETTING") || table.code != 0 || table.stderr != "" {
-		t.Errorf("%d: %s%s", table.code, table.stdout, table.stderr)
+		t.Errorf("config: exit code %d, want 0 and only a table on standard output: %s%s", table.code, table.stdout, table.stderr)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestConfigRedactsSecrets(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		result := runTenantry(t, env, "config", "-o", format)
 		if strings.Contains(result.stdout+result.stderr, secret) {
-			t.Errorf("a secret is shown:\n%s%s", result.stdout, result.stderr)
+			t.Errorf("config shows a secret:\n%s%s", result.stdout, result.stderr)
 		}
 		for _, want := range []string{"ann:[redacted]@db.example", "rediss://:[redacted]@redis.example/0", "variable, unknown"} {
 			if !strings.Contains(result.stdout, want) {
@@ -106,24 +106,24 @@ func TestMisspeltSettingsAreReported(t *testing.T) {
 		result := runTenantry(t, nil, "account", "list", "--config", file)
 		result.checkFailure(t, cli.ExitUsage)
 		if !strings.Contains(result.stderr, wantText) {
-			t.Errorf("%q: %s", text, result.stderr)
+			t.Errorf("the file %q: the error lacks %s: %s", text, wantText, result.stderr)
 		}
 	}
 	for _, args := range [][]string{{"account", "list"}, {"config"}, {"doctor"}, {"serve"}, {"dev"}} {
 		result := runTenantry(t, []string{"TENANTRY_DATABSE_URL=x"}, args...)
 		result.checkFailure(t, cli.ExitUsage)
 		if !strings.Contains(result.stderr, "TENANTRY_DATABSE_URL: ") || !strings.Contains(result.stderr, "did you mean TENANTRY_DATABASE_URL?") {
-			t.Errorf("%v: %s", args, result.stderr)
+			t.Errorf("%v: the error lacks the misspelt or the correct name: %s", args, result.stderr)
 		}
 	}
 	result := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_IMAGE_REVISION=x"}, "migrate")
 	if result.code != 0 || !strings.Contains(result.stderr, "TENANTRY_IMAGE_REVISION is not a setting and has no effect") {
-		t.Errorf("%d: %s", result.code, result.stderr)
+		t.Errorf("migrate: exit code %d, want 0 and a warning about TENANTRY_IMAGE_REVISION: %s", result.code, result.stderr)
 	}
 	result = runTenantry(t, []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_IMAGE_REVISION=x"}, "migrate", "-o", "json")
 	var printed object
 	if err := json.Unmarshal([]byte(result.stderr), &printed); err != nil {
-		t.Fatalf("%v: %s", err, result.stderr)
+		t.Fatalf("the warning is not JSON: %v: %s", err, result.stderr)
 	}
 	checkValues(t, printed, object{"warning.code": "unknown_variable"})
 }
@@ -135,12 +135,13 @@ func TestServeLogsUnknownVariables(t *testing.T) {
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	p, _ := fixture.serve(append(fixture.env(t.TempDir(), ""), "TENANTRY_IMAGE_REVISION=x"))
 	if logs := p.logs.String(); !strings.Contains(logs, `"variable":"TENANTRY_IMAGE_REVISION"`) || strings.Contains(logs, "tenantry: warning") {
-		t.Errorf("the log:\n%s", logs)
+		t.Errorf("the log lacks the unknown variable, or has a warning that is no log entry:\n%s", logs)
 	}
 }
 
 // TestMisspeltProviderSettingsAreRefused checks that serve does not start with a setting that no
-// plugin has, and that doctor names the setting that was probably meant.
+// plugin has. Serve and doctor name the setting that was probably meant, or all settings of the
+// plugin.
 func TestMisspeltProviderSettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for variable, wantText := range map[string]string{
@@ -154,7 +155,7 @@ func TestMisspeltProviderSettingsAreRefused(t *testing.T) {
 		_, checks := runDoctor(t, env)
 		checkValues(t, checks["provider_settings"], object{"status": doctor.Failed})
 		if summary := checks["provider_settings"].text("summary"); !strings.Contains(summary, wantText) {
-			t.Errorf("%s: doctor says %s", variable, summary)
+			t.Errorf("%s: the summary of doctor is %q, want %q in it", variable, summary, wantText)
 		}
 	}
 }
@@ -164,7 +165,7 @@ func TestMisspeltProviderSettingsAreRefused(t *testing.T) {
 func (r commandResult) checkUsageAfterLog(t *testing.T, wantText string) {
 	t.Helper()
 	if r.code != cli.ExitUsage || r.stdout != "" || !strings.Contains(r.stderr, "tenantry: providers.") || !strings.Contains(r.stderr, wantText) {
-		t.Errorf("%v: exit code %d, want %q\n%s%s", r.args, r.code, wantText, r.stdout, r.stderr)
+		t.Errorf("%v: exit code %d, want a usage error with the text %q\n%s%s", r.args, r.code, wantText, r.stdout, r.stderr)
 	}
 }
 
@@ -175,7 +176,7 @@ func TestServeSaysThatNoMailPlatformIsConfigured(t *testing.T) {
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	p, _ := fixture.serve([]string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_DRAIN_DELAY=0s"})
 	if logs := p.logs.String(); !strings.Contains(logs, "no mail platform is configured: no tenant can be connected") {
-		t.Errorf("the log:\n%s", logs)
+		t.Errorf("the log does not say that no tenant can be connected:\n%s", logs)
 	}
 }
 
@@ -185,7 +186,7 @@ func TestConfigShowsSettingsWithSecretNames(t *testing.T) {
 	t.Parallel()
 	got := shownSettings(t, runTenantry(t, []string{allPlugins}, "config", "-o", "json"))
 	if s := got["providers.plusvibe.allow_password_credentials"]; s.text("value") != "false" {
-		t.Errorf("it is shown as %v", s)
+		t.Errorf("allow_password_credentials is shown as %v, want the value false", s)
 	}
 }
 
@@ -198,11 +199,11 @@ func TestOnlyUnknownVariablesAreReported(t *testing.T) {
 		"TENANTRY_DNS_PORT=53", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=x",
 	}
 	if got := settings.UnknownVariables(accepted); len(got) > 0 {
-		t.Errorf("taken for misspelt: %v", got)
+		t.Errorf("known variables are reported as unknown: %v", got)
 	}
-	misspelt := []string{"TENANTRY_ADMIN_PORT=9090", "TENANTRY_PROVIDERS=x", "TENANTRY_PROVIDERS_MICROSOFT365=x", "TENANTRY_REDIS=x"}
-	if got := settings.UnknownVariables(misspelt); len(got) != len(misspelt) {
-		t.Errorf("of %v only %v are noticed", misspelt, got)
+	unknown := []string{"TENANTRY_ADMIN_PORT=9090", "TENANTRY_PROVIDERS=x", "TENANTRY_PROVIDERS_MICROSOFT365=x", "TENANTRY_REDIS=x"}
+	if got := settings.UnknownVariables(unknown); len(got) != len(unknown) {
+		t.Errorf("of the unknown variables %v only %v are reported", unknown, got)
 	}
 }
 
@@ -212,7 +213,7 @@ func TestEverySettingHasAHelpText(t *testing.T) {
 	for field := range settings.Fields() {
 		name := field.Tag.Get("koanf")
 		if name == "" || slices.Contains(names, name) || field.Tag.Get("help") == "" {
-			t.Errorf("%s: koanf %q, help %q", field.Name, name, field.Tag.Get("help"))
+			t.Errorf("field %s has the name %q and the help %q, want a unique name and a help text", field.Name, name, field.Tag.Get("help"))
 		}
 		names = append(names, name)
 	}
@@ -221,6 +222,6 @@ func TestEverySettingHasAHelpText(t *testing.T) {
 func TestInvalidSettingsAreAUsageError(t *testing.T) {
 	t.Parallel()
 	if code := command.Run(t.Context(), []string{"config", "--listen", "nonsense"}, io.Discard, io.Discard); code != cli.ExitUsage {
-		t.Errorf("invalid settings: exit code %d", code)
+		t.Errorf("invalid settings: exit code %d, want %d", code, cli.ExitUsage)
 	}
 }

@@ -26,13 +26,13 @@ func TestAdministratorConnectsATenant(t *testing.T) {
 	link := c.get("/v1/tenants/connect-url").text("connect_url")
 	callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
 	if callback.status != http.StatusSeeOther {
-		t.Fatalf("the callback answers %d: %s", callback.status, callback.text)
+		t.Fatalf("the callback answers %d, want a redirect to the sign-in: %s", callback.status, callback.text)
 	}
 	checkPageHeaders(t, callback)
 	checkFlowCookie(t, callback)
 	if to, err := url.Parse(callback.location); err != nil || to.Query().Get("code_challenge_method") != "S256" ||
 		to.Query().Get("nonce") == "" || !strings.Contains(to.Path, tenant.guid) {
-		t.Errorf("signs in at %s", callback.location)
+		t.Errorf("the callback redirects to %s, want a sign-in at the tenant with S256 and a nonce", callback.location)
 	}
 	confirmation := b.open(b.signIn(callback.location, tenant.admin).location)
 	checkPageHeaders(t, confirmation)
@@ -45,11 +45,11 @@ func TestAdministratorConnectsATenant(t *testing.T) {
 	result := b.submit(confirmation, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, result)
 	if result.status != http.StatusOK || !strings.Contains(result.heading, "connected") || !strings.Contains(result.text, "Its name is tenantry") {
-		t.Errorf("%d %s", result.status, result.text)
+		t.Errorf("the confirmation is answered %d %s, want 200 and the page of a connected tenant", result.status, result.text)
 	}
 	c.checkTenants(tenant.guid)
 	if again := b.submit(confirmation, url.Values{"decision": {"connect"}}); again.status != http.StatusBadRequest {
-		t.Errorf("a second confirmation is answered %d", again.status)
+		t.Errorf("a second confirmation is answered %d, want 400", again.status)
 	}
 	tenant.mustSync()
 }
@@ -62,12 +62,12 @@ func checkPageHeaders(t *testing.T, p page) {
 		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
 	} {
 		if got := p.header.Get(name); !strings.Contains(got, want) {
-			t.Errorf("%s has %s: %q", p.url.Path, name, got)
+			t.Errorf("%s has the header %s: %q, want %q in it", p.url.Path, name, got, want)
 		}
 	}
 	policy := p.header.Get("Content-Security-Policy")
 	if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || p.header.Get("X-Request-ID") == "" {
-		t.Errorf("%s: policy %q, request id %q", p.url.Path, policy, p.header.Get("X-Request-ID"))
+		t.Errorf("%s has the policy %q and the request id %q, want a strict policy and an id", p.url.Path, policy, p.header.Get("X-Request-ID"))
 	}
 }
 
@@ -76,13 +76,13 @@ func checkFlowCookie(t *testing.T, p page) {
 	t.Helper()
 	cookies := (&http.Response{Header: p.header}).Cookies()
 	if len(cookies) != 1 {
-		t.Fatalf("%d cookies", len(cookies))
+		t.Fatalf("the callback sets %d cookies, want 1", len(cookies))
 	}
 	cookie := cookies[0]
 	// The sandbox has no TLS. The attribute Secure and the name prefix __Host- would require it.
 	if cookie.Name != "tenantry-connect" || !cookie.HttpOnly || cookie.Secure || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/" || cookie.Domain != "" ||
 		cookie.MaxAge < 1 || cookie.MaxAge > 900 || len(cookie.Value) < 40 {
-		t.Errorf("cookie %v", cookie)
+		t.Errorf("the cookie of the flow has a wrong name, value or attribute: %v", cookie)
 	}
 }
 
@@ -102,17 +102,17 @@ func TestReconnectRenewsTheConsent(t *testing.T) {
 	confirmation := browser.openConfirmation(tenant)
 	other.connect()
 	if result := browser.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
-		t.Errorf("%d %s", result.status, result.text)
+		t.Errorf("the confirmation is answered %d %s, want 200", result.status, result.text)
 	}
 	after := tenant.get(tenant.path(""))
 	checkValues(t, after.object, object{"id": before.valueAt("id"), "connected_by": tenant.admin, "domain_count": 1, "mailbox_count": 1, "exchange_bootstrap_status": "ready"})
 	if after.text("consented_at") <= before.text("consented_at") {
-		t.Errorf("consented_at %v, before %v", after.valueAt("consented_at"), before.valueAt("consented_at"))
+		t.Errorf("consented_at is %v, want a time after %v", after.valueAt("consented_at"), before.valueAt("consented_at"))
 	}
 	checkValues(t, tenant.get(tenant.path("/domains")).objects("domains")[0], object{"id": domain["id"], "domain_name": zone})
 	checkValues(t, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0], object{"id": mailbox["id"]})
 	if list := c.get("/v1/tenants"); list.valueAt("count") != 2.0 {
-		t.Errorf("the account has %s", list.raw)
+		t.Errorf("the account has the tenants %s, want 2", list.raw)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestConnectRefusesATenantOfADifferentAccount(t *testing.T) {
 	result := browser.submit(confirmation, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, result)
 	if result.status != http.StatusConflict || strings.Contains(result.text, owner.email) || strings.Contains(result.text, owner.id) {
-		t.Errorf("%d %s", result.status, result.text)
+		t.Errorf("the confirmation is answered %d %s, want 409 without the account of the owner", result.status, result.text)
 	}
 	other.checkTenants()
 	owner.checkTenants(tenant.guid)
@@ -144,7 +144,7 @@ func TestConnectRefusesWhenTheLastSlotIsTaken(t *testing.T) {
 	result := b.submit(confirmation, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, result)
 	if result.status != http.StatusPaymentRequired {
-		t.Errorf("%d %s", result.status, result.text)
+		t.Errorf("the confirmation is answered %d %s, want 402", result.status, result.text)
 	}
 	c.checkTenants(other.guid)
 }
@@ -156,7 +156,7 @@ func TestConnectRefusesWhenThePlanLapsed(t *testing.T) {
 	confirmation := browser.openConfirmation(tenant)
 	c.setPlan(object{"plan": "complete", "active": false})
 	if result := browser.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusPaymentRequired {
-		t.Errorf("%d %s", result.status, result.text)
+		t.Errorf("the confirmation is answered %d %s, want 402", result.status, result.text)
 	}
 	c.setPlan(object{"plan": "complete", "active": true})
 	c.checkTenants()
@@ -201,7 +201,7 @@ func TestConnectFlowRefusesInvalidSteps(t *testing.T) {
 			b.open(callback)
 			return b.open(callback)
 		}, http.StatusBadRequest},
-		{"no tenant", func(b *browser, tenant accountTenant, link string) page {
+		{"an invalid tenant", func(b *browser, tenant accountTenant, link string) page {
 			return b.open(withQueryParameter(b.t, b.answerConsent(link, tenant.admin, "accept"), "tenant", "x"))
 		}, http.StatusBadRequest},
 		{"a reused sign-in", func(b *browser, tenant accountTenant, link string) page {
@@ -238,7 +238,7 @@ func TestConnectFlowRefusesInvalidSteps(t *testing.T) {
 			tenant := c.newTenant(nil)
 			p := tt.walk(newBrowser(t), tenant, c.get("/v1/tenants/connect-url").text("connect_url"))
 			if p.status != tt.status || p.heading == "" {
-				t.Errorf("%d, want %d: %s", p.status, tt.status, p.text)
+				t.Errorf("the page has the status %d, want %d and a heading: %s", p.status, tt.status, p.text)
 			}
 			checkPageHeaders(t, p)
 			c.checkTenants()
@@ -264,21 +264,21 @@ func TestConnectFlowRefusesAForgedTenant(t *testing.T) {
 	t.Run("sign-in at the victim's tenant", func(t *testing.T) {
 		b := newBrowser(t)
 		if p := b.signIn(forgedSignIn(b), attackerTenant.admin); p.location != "" {
-			t.Errorf("the platform sends on to %s", p.location)
+			t.Errorf("the platform redirects to %s, want no redirect", p.location)
 		}
 	})
 	t.Run("sign-in at the attacker's own tenant", func(t *testing.T) {
 		b := newBrowser(t)
 		answer := b.signIn(strings.ReplaceAll(forgedSignIn(b), victim.guid, attackerTenant.guid), attackerTenant.admin).location
 		if p := b.open(answer); p.status != http.StatusBadRequest {
-			t.Errorf("%d %s", p.status, p.text)
+			t.Errorf("the sign-in is answered %d %s, want 400", p.status, p.text)
 		}
 	})
 	t.Run("sign-in of an ordinary member of the victim", func(t *testing.T) {
 		b := newBrowser(t)
 		answer := b.signIn(forgedSignIn(b), strings.Replace(victim.admin, "admin@", "user@", 1)).location
 		if p := b.open(answer); p.status != http.StatusForbidden {
-			t.Errorf("%d %s", p.status, p.text)
+			t.Errorf("the sign-in is answered %d %s, want 403", p.status, p.text)
 		}
 	})
 	attacker.checkTenants()
@@ -295,7 +295,7 @@ func TestConnectStateBelongsToItsAccount(t *testing.T) {
 	ownCallback := b.answerConsent(account.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
 	foreignState := queryParameter(t, otherInstallation.get("/v1/tenants/connect-url").text("connect_url"), "state")
 	if p := b.open(withQueryParameter(t, ownCallback, "state", foreignState)); p.status != http.StatusBadRequest {
-		t.Errorf("%d %s", p.status, p.text)
+		t.Errorf("a state of another installation is answered %d %s, want 400", p.status, p.text)
 	}
 
 	// With the state of a different account, the flow would connect the tenant to that account. The
@@ -305,7 +305,7 @@ func TestConnectStateBelongsToItsAccount(t *testing.T) {
 	callback := b.open(withQueryParameter(t, ownCallback, "state", state))
 	confirmation := b.open(b.signIn(callback.location, tenant.admin).location)
 	if !strings.Contains(confirmation.text, otherAccount.email) || strings.Contains(confirmation.text, account.email) {
-		t.Errorf("the page is %s", confirmation.text)
+		t.Errorf("the page does not name the account of the state, or names the first account: %s", confirmation.text)
 	}
 	account.checkTenants()
 	otherAccount.checkTenants()
@@ -320,15 +320,15 @@ func TestConnectFlowIsBoundToItsBrowser(t *testing.T) {
 	callback := b.open(b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept"))
 	answer := b.signIn(callback.location, tenant.admin).location
 	if p := otherBrowser.open(answer); p.status != http.StatusBadRequest {
-		t.Errorf("the sign-in in another browser: %d %s", p.status, p.text)
+		t.Errorf("the sign-in in another browser is answered %d %s, want 400", p.status, p.text)
 	}
 	confirmation := b.open(answer)
 	if p := otherBrowser.submit(confirmation, url.Values{"decision": {"connect"}}); p.status != http.StatusBadRequest {
-		t.Errorf("the confirmation in another browser: %d %s", p.status, p.text)
+		t.Errorf("the confirmation in another browser is answered %d %s, want 400", p.status, p.text)
 	}
 	c.checkTenants()
 	if p := b.submit(confirmation, url.Values{"decision": {"connect"}}); p.status != http.StatusOK {
-		t.Errorf("the right browser: %d %s", p.status, p.text)
+		t.Errorf("the confirmation in the same browser is answered %d %s, want 200", p.status, p.text)
 	}
 	c.checkTenants(tenant.guid)
 }
@@ -358,7 +358,7 @@ func TestConnectFlowExpires(t *testing.T) {
 				p = b.submit(confirmation, url.Values{"decision": {"connect"}})
 			}
 			if p.status != http.StatusBadRequest {
-				t.Errorf("%d %s", p.status, p.text)
+				t.Errorf("the expired step is answered %d %s, want 400", p.status, p.text)
 			}
 			c.checkTenants()
 		})
@@ -375,13 +375,13 @@ func TestConnectPagesRefuseOtherMethods(t *testing.T) {
 		r, err := http.NewRequestWithContext(t.Context(), method, c.ready.APIURL+"/connect/microsoft365/"+path, http.NoBody)
 		must(t, err)
 		if p := newBrowser(t).send(r); p.status != http.StatusMethodNotAllowed || p.header.Get("Allow") != allow {
-			t.Errorf("%s %s: %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
+			t.Errorf("%s %s is answered %d with Allow %q, want 405 with %s", method, path, p.status, p.header.Get("Allow"), allow)
 		}
 	}
 	p := newBrowser(t).open(c.ready.APIURL + "/connect/microsoft365/nothing")
 	checkPageHeaders(t, p)
 	if p.status != http.StatusNotFound {
-		t.Errorf("%d", p.status)
+		t.Errorf("an unknown page is answered %d, want 404", p.status)
 	}
 }
 
@@ -390,7 +390,7 @@ func queryParameter(t *testing.T, address, name string) string {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil || u.Query().Get(name) == "" {
-		t.Fatalf("%q has no %s: %v", address, name, err)
+		t.Fatalf("the address %q has no query parameter %s: %v", address, name, err)
 	}
 	return u.Query().Get(name)
 }
@@ -432,17 +432,17 @@ func TestPagesWorkInChromium(t *testing.T) {
 	task, err := json.Marshal(object{
 		"api": c.ready.APIURL, "shots": os.Getenv("TENANTRY_SHOTS"), "walks": walks,
 		"schemes": soak.Sample(t, []int{0, 1, 2}, 1), "viewports": soak.Sample(t, []int{0, 1}, 1),
-		"codes": []string{"invalid_request", "exchange_bootstrap_not_ready", "provider_timeout"}, "operations": len(document.operations) + document.webhooks,
+		"codes": []string{"invalid_request", "exchange_bootstrap_not_ready", "provider_timeout"}, "operations": len(document.operations) + document.messageTypeCount,
 	})
 	must(t, err)
 	chromium := exec.CommandContext(t.Context(), "node", "pages.mjs", string(task))
 	chromium.Dir, chromium.WaitDelay = folder, 5*time.Second
 	if out, err := chromium.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("the walk in Chromium failed: %v\n%s", err, out)
 	}
 	for i, result := range results {
 		if status := c.get("/v1/connect-sessions/" + sessions[i]).text("status"); status != cmp.Or(result, "declined") {
-			t.Errorf("walk %d leaves the session %s", i+1, status)
+			t.Errorf("walk %d leaves the session %s, want %s", i+1, status, cmp.Or(result, "declined"))
 		}
 	}
 }

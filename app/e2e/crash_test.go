@@ -52,7 +52,7 @@ func TestEveryProviderWriteHasAFailpoint(t *testing.T) {
 		source, err := os.ReadFile("../../plugins/proto/" + file + ".proto")
 		found := writeMethod.FindAllStringSubmatch(string(source), -1)
 		if err != nil || len(found) == 0 {
-			t.Fatalf("%s: %v, %d writes", file, err, len(found))
+			t.Fatalf("%s.proto has %d writes, want at least 1 (%v)", file, len(found), err)
 		}
 		for _, method := range found {
 			if !slices.ContainsFunc(portCalls, func(call string) bool {
@@ -72,7 +72,7 @@ func allWriteSteps(o *onboarding) []step {
 		setLimitStep(o, 5),
 		step{name: "send", makeRequest: fixedRequest(request{method: "POST", path: "/messages", viaControl: true,
 			body: object{"mailbox": "max@" + o.domain, "count": 9}})},
-		// This pass fails to change the rule, so the next pass must block the mailbox.
+		// With this fault a pass cannot change the rule, so the next pass must block the mailbox.
 		step{name: "inject fault", makeRequest: fixedRequest(request{method: "POST", path: "/faults", viaControl: true,
 			body: object{"provider": "microsoft365", "operation": "Set-TransportRule", "kind": "status", "status": 400, "times": 1}})},
 		step{name: "enforce with a fault", makeRequest: fixedRequest(request{method: "POST", path: "/enforcement/run", viaControl: true})},
@@ -127,7 +127,7 @@ func allWriteSteps(o *onboarding) []step {
 }
 
 // checkAudit checks that an export is an unbroken chain, and that it has one entry for each write
-// that succeeded, however often the service was killed.
+// below /v1 that succeeded, however often the service was killed.
 func (o *onboarding) checkAudit(got reply) {
 	o.t.Helper()
 	if _, err := audit.Verify(bytes.NewReader(got.raw)); err != nil {
@@ -156,7 +156,7 @@ func setLimitStep(o *onboarding, perDay int) step {
 }
 
 // enforceStep returns the step that runs enforcement. It must leave these events, newest first, and
-// the platform's rule must be on if the newest event is a block.
+// the platform's rule must be on exactly when the newest event is a block.
 func enforceStep(events ...string) step {
 	return step{name: "enforce", makeRequest: func(*onboarding) request {
 		return request{method: "POST", path: "/enforcement/run", viaControl: true}
@@ -228,7 +228,7 @@ func dnsProvisioningSteps() []step {
 // waitForJob reads a run, across restarts of the service, until isDone returns true for its job.
 func (o *onboarding) waitForJob(run string, isDone func(job object) bool) {
 	o.t.Helper()
-	o.eventually("the job of run "+run, func() bool {
+	o.eventually("the job of run "+run+" has the expected status", func() bool {
 		return isDone(o.retryUntilSuccess(request{method: "GET", path: "/v1/dns/provisioning-runs/" + run}).objects("jobs")[0])
 	})
 }

@@ -132,7 +132,7 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 					continue
 				}
 				if err != nil || got.status != 503 || got.header.Get("Retry-After") == "" {
-					t.Errorf("a write is answered %d %s, %v", got.status, got.raw, err)
+					t.Errorf("a write is answered %d %s, want 200 or 503 with Retry-After (%v)", got.status, got.raw, err)
 				}
 				refused.Add(1)
 				<-time.After(20 * time.Millisecond)
@@ -164,7 +164,7 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 			isPossible = isPossible || stored == float64(n%25+1)
 		}
 		if !isPossible {
-			t.Errorf("mailbox %d has %v; %d was acknowledged last, %d tried", i, stored, acknowledged[i].Load(), attempted[i].Load())
+			t.Errorf("mailbox %d has the limit %v, want the limit of write %d (acknowledged last) to %d (tried last)", i, stored, acknowledged[i].Load(), attempted[i].Load())
 		}
 	}
 }
@@ -184,12 +184,12 @@ func TestSerializationFailuresAreRetried(t *testing.T) {
 		"CREATE TRIGGER lose BEFORE UPDATE ON mailboxes FOR EACH ROW EXECUTE FUNCTION lose()")
 	service.expect("PATCH", service.path("/mailboxes/"+mailbox), object{"daily_send_limit": 7}, 200, "")
 	if got := service.storedLimit(mailbox); got != 7.0 {
-		t.Errorf("the limit is %v", got)
+		t.Errorf("the limit is %v, want 7", got)
 	}
 	service.exec(`CREATE OR REPLACE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'lost' USING ERRCODE = '40P01'; END $$`)
 	got := service.expect("PATCH", service.path("/mailboxes/"+mailbox), object{"daily_send_limit": 9}, 503, "service_unavailable")
 	if got.header.Get("Retry-After") == "" || service.storedLimit(mailbox) != 7.0 {
-		t.Errorf("Retry-After %q, limit %v", got.header.Get("Retry-After"), service.storedLimit(mailbox))
+		t.Errorf("the refused write has the Retry-After %q and leaves the limit %v, want a Retry-After and 7", got.header.Get("Retry-After"), service.storedLimit(mailbox))
 	}
 	service.exec("DROP TRIGGER lose ON mailboxes")
 	service.expect("PATCH", service.path("/mailboxes/"+mailbox), object{"daily_send_limit": 9}, 200, "")
@@ -233,9 +233,9 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 		})
 	}
 	if got := service.do("GET", service.ready.AdminURL+"/livez", "", nil); got.status != http.StatusOK {
-		t.Errorf("/livez: %d", got.status)
+		t.Errorf("/livez answers %d, want 200", got.status)
 	}
-	service.eventually("not ready", func() bool {
+	service.eventually("/readyz answers 503", func() bool {
 		return service.do("GET", service.ready.AdminURL+"/readyz", "", nil).status == http.StatusServiceUnavailable
 	})
 	released.Store(true)
@@ -379,13 +379,13 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	}
 	t.Logf("%d COMMITs were cut", cuts)
 	if cuts < 4 {
-		t.Errorf("only %d COMMITs were cut", cuts)
+		t.Errorf("only %d COMMITs were cut, want at least 4", cuts)
 	}
 	service.checkCreatedOnce()
 }
 
-// cutEachWrite sends each kind of write for a new domain and cuts one COMMIT of each. It returns
-// the number of writes with a cut.
+// cutEachWrite sends each kind of write for a new domain, and cuts at most one COMMIT of each. It
+// returns the number of writes with a cut.
 func (s *databaseService) cutEachWrite(cutter *commitCutter, skip int, afterCommit bool) (cuts int) {
 	s.t.Helper()
 	name := fmt.Sprintf("commit-%d.test", uniqueNumber.Add(1))
@@ -393,8 +393,8 @@ func (s *databaseService) cutEachWrite(cutter *commitCutter, skip int, afterComm
 	write := func(method, path string, body any) reply {
 		s.t.Helper()
 		cutter.arm(skip, afterCommit)
-		got, wasCut := s.retryThroughCuts(cutter, method, path, body)
-		cuts += wasCut
+		got, cutWrites := s.retryThroughCuts(cutter, method, path, body)
+		cuts += cutWrites
 		return got
 	}
 	write("POST", s.path("/domains"), object{"domain": name})
@@ -402,14 +402,14 @@ func (s *databaseService) cutEachWrite(cutter *commitCutter, skip int, afterComm
 	checkValues(s.t, write("POST", s.domainPath(name, "/verify"), nil).object, object{"is_verified": true})
 	got := write("POST", s.path("/mailboxes"), mailboxesBody(name, "ada", "max"))
 	if got.valueAt("created_count") != 2.0 {
-		s.t.Errorf("skip %d, after the COMMIT %v: %s", skip, afterCommit, got.raw)
+		s.t.Errorf("skip %d, cut after the COMMIT %t: got %s, want 2 created mailboxes", skip, afterCommit, got.raw)
 	}
 	write("POST", s.path("/sync"), nil)
 	for _, m := range s.get(s.path("/mailboxes")).objects("mailboxes") {
 		if strings.HasSuffix(m.text("primary_smtp"), name) {
 			write("PATCH", s.path("/mailboxes/"+m.text("id")), object{"daily_send_limit": 3})
 			if s.storedLimit(m.text("id")) != 3.0 {
-				s.t.Errorf("the limit of %v", m)
+				s.t.Errorf("the mailbox %v has not the limit 3", m)
 			}
 		}
 	}
@@ -428,7 +428,7 @@ func (s *databaseService) retryThroughCuts(cutter *commitCutter, method, path st
 			return got, min(cutCount, 1)
 		}
 		if err != nil || got.status != 503 && got.status != 504 || got.status == 503 && got.header.Get("Retry-After") == "" {
-			s.t.Fatalf("%s %s: %d %s, %v", method, path, got.status, got.raw, err)
+			s.t.Fatalf("%s %s is answered %d %s, want 200, 504, or 503 with Retry-After (%v)", method, path, got.status, got.raw, err)
 		}
 	}
 	s.t.Fatalf("%s %s did not succeed in %s", method, path, waitTimeout)
@@ -447,11 +447,11 @@ func (s *databaseService) checkCreatedOnce() {
 		}
 	}
 	if len(creations) < 6 {
-		s.t.Errorf("only %d creations were seen", len(creations))
+		s.t.Errorf("the platform got only %d creations, want at least 6", len(creations))
 	}
 	for subject, times := range creations {
 		if times > 1 {
-			s.t.Errorf("done %d times: %s", times, subject)
+			s.t.Errorf("created %d times, want once: %s", times, subject)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func putToSimulator(t *testing.T, url, body string) {
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode >= 300 {
 		raw, _ := io.ReadAll(answer.Body)
-		t.Fatalf("PUT %s: %d %s", url, answer.StatusCode, raw)
+		t.Fatalf("PUT %s is answered %d %s, want a success", url, answer.StatusCode, raw)
 	}
 }
 
@@ -94,7 +94,7 @@ func (r commandResult) checkError(t *testing.T, code int, errorCode string) comm
 	t.Helper()
 	var printed struct{ Error commandError }
 	if err := json.Unmarshal([]byte(r.stderr), &printed); err != nil || r.code != code || r.stdout != "" || printed.Error.Code != errorCode {
-		t.Errorf("%v: exit code %d, want %d %s\n%s%s", r.args, r.code, code, errorCode, r.stdout, r.stderr)
+		t.Errorf("%v: exit code %d, want %d and the error %s\n%s%s", r.args, r.code, code, errorCode, r.stdout, r.stderr)
 	}
 	return printed.Error
 }
@@ -105,7 +105,7 @@ func checkConnections(t *testing.T, env []string, want ...object) {
 	list := runTenantry(t, env, "dns-connection", "list", "-o", "json").mustJSON(t)
 	got := list.objects("connections")
 	if list.valueAt("count") != float64(len(want)) || len(got) != len(want) {
-		t.Fatalf("got %v, want %v", list, want)
+		t.Fatalf("dns-connection list shows %v, want %v", list, want)
 	}
 	for i := range want {
 		checkMembers(t, "entry", got[i], dnsConnectionMembers)
@@ -126,7 +126,7 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 	validFile := credentialFile(t, cloudflare.token)
 	refused := add(credentialFile(t, "another"+rand.Text())).checkError(t, cli.ExitExternal, "provider_credential_rejected")
 	if !strings.HasSuffix(refused.Message, "; nothing is stored") || refused.Fix != "use a credential that the provider accepts and that has the necessary permissions" {
-		t.Errorf("got %v", refused)
+		t.Errorf("the refusal is %v, want the note that nothing is stored, and the fix", refused)
 	}
 	checkConnections(t, env)
 
@@ -169,7 +169,7 @@ func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account stri
 	runTenantry(t, restoredEnv, "restore", file)
 	list := runTenantry(t, restoredEnv, "dns-connection", "list", "-o", "json").mustJSON(t).objects("connections")
 	if len(list) != 1 {
-		t.Fatalf("restored: %v", list)
+		t.Fatalf("the restored connections are %v, want 1", list)
 	}
 	runTenantry(t, restoredEnv, "dns-connection", "test", "--connection", list[0].text("connection_id"), "-o", "json").mustJSON(t)
 
@@ -178,7 +178,7 @@ func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account stri
 	events := runTenantry(t, env, "audit", "list", "--account", account, "-o", "json").stdout
 	for action, want := range map[string]int{"dns_connection.add": 2, "dns_connection.remove": 2} {
 		if n := strings.Count(events, `"`+action+`"`); n != want {
-			t.Errorf("%d audit events %s, want %d", n, action, want)
+			t.Errorf("there are %d audit events %s, want %d", n, action, want)
 		}
 	}
 	if strings.Contains(events, c.token) {
@@ -205,7 +205,7 @@ func TestDNSConnectionHasAccountSpecificFields(t *testing.T) {
 			"--credential-file", credentialFile(t, server.Key), "--set", "api_url="+apiURL, "-o", "json")
 	}
 	if got := add(env, server.API).checkError(t, cli.ExitRefused, "failed"); !strings.Contains(got.Fix, "keyset create") {
-		t.Errorf("got %v", got)
+		t.Errorf("the error is %v, want a fix that names keyset create", got)
 	}
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 	created := add(env, server.API).mustJSON(t)
@@ -214,11 +214,11 @@ func TestDNSConnectionHasAccountSpecificFields(t *testing.T) {
 	add(env, "http://127.0.0.1:1").checkError(t, cli.ExitExternal, "provider_unavailable")
 	noPrivateEnv := append(env, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=false")
 	if plainHTTP := add(noPrivateEnv, server.API).checkError(t, cli.ExitUsage, "usage"); !strings.Contains(plainHTTP.Message, "http would send the key in clear") {
-		t.Errorf("got %v", plainHTTP)
+		t.Errorf("the error is %v, want the reason that http would send the key in clear", plainHTTP)
 	}
 	private := add(noPrivateEnv, strings.Replace(server.API, "http:", "https:", 1)).checkError(t, cli.ExitExternal, "invalid_request")
 	if !strings.Contains(private.Fix, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE") {
-		t.Errorf("got %v", private)
+		t.Errorf("the error is %v, want a fix that names the setting for private addresses", private)
 	}
 	server.Stop()
 	runTenantry(t, env, "dns-connection", "test", "--connection", created.text("connection_id"), "-o", "json").checkError(t, cli.ExitExternal, "provider_unavailable")
@@ -227,8 +227,8 @@ func TestDNSConnectionHasAccountSpecificFields(t *testing.T) {
 	checkConnections(t, env, created)
 }
 
-// TestDNSConnectionMistakesAreExplained checks that each error names the remedy and does not repeat
-// the rejected value.
+// TestDNSConnectionMistakesAreExplained checks that each error names the mistake or the remedy,
+// and does not repeat the rejected value.
 func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
@@ -263,7 +263,7 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 		got := runTenantry(t, env, append([]string{"dns-connection"}, strings.Fields(tt.args)...)...)
 		got.checkFailure(t, tt.code)
 		if !strings.Contains(got.stderr, tt.want) || strings.Contains(got.stderr, "5up3rs3cr3t") {
-			t.Errorf("%s:\n%s", tt.args, got.stderr)
+			t.Errorf("%s: the error lacks %q or repeats the rejected value:\n%s", tt.args, tt.want, got.stderr)
 		}
 	}
 	noPluginsEnv := append(env, "TENANTRY_PLUGIN_DIR="+t.TempDir())
@@ -281,17 +281,17 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	file := credentialFile(t, cloudflare.token)
-	for round, outcomeName := range []string{"unanswered", "answered", "unanswered", "answered", "answered"} {
+	for round, moment := range []string{"unanswered", "answered", "unanswered", "answered", "answered"} {
 		called, killed := make(chan struct{}, 100), make(chan struct{})
 		onCall := func() {
 			called <- struct{}{}
-			if outcomeName == "unanswered" {
+			if moment == "unanswered" {
 				<-killed
 			}
 		}
 		cloudflare.onCall.Store(&onCall)
 		p, err := launchProcess(requirePrograms(t, releaseBuild), env, io.Discard, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare",
-			"--credential-file", file, "--name", fmt.Sprint(outcomeName, " ", round))
+			"--credential-file", file, "--name", fmt.Sprint(moment, " ", round))
 		must(t, err)
 		<-called
 		p.kill()
@@ -306,7 +306,7 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 		runTenantry(t, env, "dns-connection", "test", "--connection", connection.text("connection_id"), "-o", "json").mustJSON(t)
 	}
 	if n := strings.Count(runTenantry(t, env, "audit", "list", "-o", "json").stdout, `"dns_connection.add"`); n != len(list) {
-		t.Errorf("%d connections, %d audit events", len(list), n)
+		t.Errorf("there are %d connections and %d audit events of additions, want equal numbers", len(list), n)
 	}
 	runTenantry(t, env, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", file, "-o", "json").mustJSON(t)
 }

@@ -36,7 +36,7 @@ func (tenant accountTenant) newDomainAt(provider string) (zone, id string) {
 }
 
 // putConflictingRecords replaces the records of a zone with records that conflict with the plan. It
-// keeps the verification record, whose content is verificationText.
+// keeps the verification record, whose content is verificationText. It returns the new records.
 func (tenant accountTenant) putConflictingRecords(zone string, verificationText any) []object {
 	tenant.t.Helper()
 	text := func(name, content string) object {
@@ -81,7 +81,7 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 		}
 	}
 	if !strings.HasPrefix(mx, "0 ") || strings.HasSuffix(mx, ".") {
-		t.Errorf("the MX is to be %q", mx)
+		t.Errorf("the desired MX record is %q, want the preference 0 and a name without a final dot", mx)
 	}
 	want := []object{
 		{"action": "preserve", "record_type": "TXT", "name": zone, "desired": verificationText, "reason": "present", "blocking": false},
@@ -94,14 +94,14 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 	}
 	actions := plan.objects("actions")
 	if len(actions) != len(want) {
-		t.Fatalf("%d actions: %s", len(actions), plan.raw)
+		t.Fatalf("the plan has %d actions, want %d: %s", len(actions), len(want), plan.raw)
 	}
 	var blocking []string
 	for i, a := range actions {
 		checkMembers(t, "action", a, actionMembers)
 		checkValues(t, a, want[i])
 		if len(a.text("message")) < 20 {
-			t.Errorf("%s explains nothing: %q", a.text("reason"), a.text("message"))
+			t.Errorf("the message of the reason %s is too short: %q", a.text("reason"), a.text("message"))
 		}
 		if a["blocking"] == true {
 			blocking = append(blocking, a.text("reason"))
@@ -113,12 +113,12 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 		blocked = append(blocked, a.text("reason"))
 	}
 	if !slices.Equal(blocked, blocking) {
-		t.Errorf("blocking changes %v, want %v", blocked, blocking)
+		t.Errorf("the reasons in blocking_changes are %v, want %v", blocked, blocking)
 	}
 	for _, o := range plan.objects("observed_records") {
 		checkMembers(t, "observed record", o, "record_type name contents ttl")
 		if o.text("name") == zone && o.text("record_type") == "TXT" && len(o["contents"].([]any)) != 3 {
-			t.Errorf("observed %v", o)
+			t.Errorf("the observed TXT records of the zone are %v, want 3 contents", o)
 		}
 	}
 
@@ -150,7 +150,7 @@ func TestDNSPlanForAnUnsupportedProviderIsAppliedByAPerson(t *testing.T) {
 		checkValues(t, a, object{"action": "create", "reason": "missing", "observed": "[]"})
 	}
 	if bucket := plan.header.Get("X-RateLimit-Bucket") + " " + plan.header.Get("X-RateLimit-Limit"); bucket != "expensive 30" {
-		t.Errorf("it counts in %s", bucket)
+		t.Errorf("the request counts in bucket and limit %s, want expensive 30", bucket)
 	}
 	automation := tenant.get("/v1/domains/" + id + "/dns/automation")
 	checkValues(t, automation.object, object{"automation.provider": nil, "automation.provider_supported": false, "automation.action_required_code": "dns_provider_unsupported",
@@ -194,12 +194,12 @@ func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
 	}
 	for _, provider := range []string{"microsoft365", "cloudflare"} {
 		if calls := c.control("GET", "/calls?provider="+provider, nil).raw; strings.TrimSpace(string(calls)) != "[]" {
-			t.Errorf("%s was called: %s", provider, calls)
+			t.Errorf("the provider %s was called: %s", provider, calls)
 		}
 	}
 	for call, n := range providerCalls(c.client) {
 		if n != before[call] {
-			t.Errorf("%s was called", call)
+			t.Errorf("the call %s was made", call)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func (c *cloudflareFake) zoneRecords(t *testing.T, zone string) string {
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatal(answer.Status, err)
+		t.Fatalf("the simulator answers %s, want the records of the zone (%v)", answer.Status, err)
 	}
 	return string(raw)
 }
@@ -243,7 +243,7 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 			checkValues(t, got.object, object{"automation." + name: value})
 		}
 		if t.Failed() {
-			t.Fatalf("%s: %s", subject, got.raw)
+			t.Fatalf("%s: the automation is %s", subject, got.raw)
 		}
 	}
 	checkAutomation("no connection", object{"provider": "cloudflare", "connection_present": false, "action_required_code": "dns_connection_required", "manual_action_required": true})
@@ -252,7 +252,7 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	checkAutomation("connected", object{"connection_present": true, "safe_to_apply": true, "action_required_code": nil, "manual_action_required": false})
 	// The name servers show the published records; the provider's API has none yet.
 	if before := cloudflare.zoneRecords(t, zone); strings.TrimSpace(before) != "[]" {
-		t.Fatal(before)
+		t.Fatalf("the provider has the records %s, want none", before)
 	}
 	for _, a := range tenant.get("/v1/domains/" + id + "/dns/plan").objects("actions") {
 		checkValues(t, a, object{"action": "create", "reason": "missing", "observed": "[]"})

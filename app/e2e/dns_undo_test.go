@@ -54,7 +54,7 @@ func TestOperatorUndoesARun(t *testing.T) {
 	before := tenant.zoneTexts(zone)
 	run := fmt.Sprint(tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "").valueAt("run.id"))
 	if ended := tenant.waitForRun(run); ended.valueAt("run.status") != "completed" {
-		t.Fatalf("the run ended %s", ended.raw)
+		t.Fatalf("the run ended as %s, want it completed", ended.raw)
 	}
 	after := tenant.zoneTexts(zone)
 	if slices.ContainsFunc(after, func(r string) bool { return strings.Contains(r, "msv1.invalid") }) {
@@ -76,7 +76,7 @@ func TestOperatorUndoesARun(t *testing.T) {
 		checkValues(t, r, object{"domain_name": zone, "zone": zone, "status": "planned"})
 	}
 	if n := len(planned.objects("records")); n < 7 {
-		t.Errorf("only %d records are planned: %v", n, planned)
+		t.Errorf("only %d records are planned, want at least 7: %v", n, planned)
 	}
 
 	executed := undo("--yes")
@@ -87,11 +87,11 @@ func TestOperatorUndoesARun(t *testing.T) {
 		t.Errorf("the zone after the undo (-before +now): %s", diff)
 	}
 	if repeated := undo("--yes"); len(repeated.objects("records")) != 0 {
-		t.Errorf("the second undo: %v", repeated)
+		t.Errorf("the second undo changed %v, want no records", repeated)
 	}
 	events := runTenantry(t, env, "audit", "list", "--account", tenant.id, "-o", "json").mustJSON(t).objects("events")
 	if len(events) == 0 || events[0].text("action") != "dns.undo" || events[0].text("operator") != "carol@desk" {
-		t.Errorf("audit events: %v", events)
+		t.Errorf("the newest audit event is not dns.undo by carol@desk: %v", events)
 	}
 	runTenantry(t, env, "dns", "undo", tenant.id, "-o", "json").checkError(t, cli.ExitNotFound, "provisioning_run_not_found")
 	runTenantry(t, env, "dns", "undo").checkFailure(t, cli.ExitUsage)

@@ -33,24 +33,24 @@ func runDoctor(t *testing.T, env []string) (object, map[string]object) {
 	result := runTenantry(t, env, "doctor", "-o", "json")
 	var report object
 	if err := json.Unmarshal([]byte(result.stdout), &report); err != nil || result.stderr != "" {
-		t.Fatalf("exit code %d, %v\n%s%s", result.code, err, result.stdout, result.stderr)
+		t.Fatalf("doctor: exit code %d, want only JSON on standard output (%v)\n%s%s", result.code, err, result.stdout, result.stderr)
 	}
 	checkMembers(t, "doctor", report, "status version checks")
 	if failed := report.text("status") == doctor.Failed; failed != (result.code == cli.ExitRefused) || (!failed && result.code != 0) {
-		t.Errorf("status %s with exit code %d", report.text("status"), result.code)
+		t.Errorf("doctor reports the status %s and ends with the exit code %d", report.text("status"), result.code)
 	}
 	checks := map[string]object{}
 	var ids []string
 	for _, c := range report.objects("checks") {
 		checkMembers(t, "check", c, "id status summary fix duration_ms")
 		if (c.text("status") == doctor.OK) != (c.text("fix") == "") || c.text("summary") == "" {
-			t.Errorf("a check that is ok has no fix, every other has one: %v", c)
+			t.Errorf("a check lacks a summary, is ok with a fix, or is not ok without a fix: %v", c)
 		}
 		ids = append(ids, c.text("id"))
 		checks[c.text("id")] = c
 	}
 	if !slices.Equal(ids, checkIDs) {
-		t.Errorf("checks %v, want %v", ids, checkIDs)
+		t.Errorf("the report has the checks %v, want %v", ids, checkIDs)
 	}
 	return report, checks
 }
@@ -94,7 +94,7 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	report, checks := runDoctor(t, fixture.withEnv("TENANTRY_REDIS_URL="+redisDouble(t)))
 	for id, check := range checks {
 		if check.text("status") != doctor.OK {
-			t.Errorf("%s: %v", id, check)
+			t.Errorf("check %s is %v, want ok", id, check)
 		}
 	}
 	checkValues(t, report, object{"status": doctor.OK})
@@ -106,7 +106,7 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 		"redis": "Redis answers", "migrations": "applied", "clock": "mail platform's", "plugins": "microsoft365",
 	} {
 		if !strings.Contains(checks[id].text("summary"), wantText) {
-			t.Errorf("%s: %v lacks %q", id, checks[id], wantText)
+			t.Errorf("check %s is %v, want the summary to contain %q", id, checks[id], wantText)
 		}
 	}
 	fixture.service.serve(fixture.env)
@@ -115,7 +115,7 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	checkValues(t, checks["redis"], object{"summary": "not configured: counters are kept in the process"})
 	table := runTenantry(t, fixture.env, "doctor")
 	if table.code != 0 || table.stderr != "" || !strings.Contains(table.stdout, "\ntenantry ") || strings.Contains(table.stdout, "fix:") {
-		t.Errorf("%d: %s%s", table.code, table.stdout, table.stderr)
+		t.Errorf("doctor: exit code %d, want 0 and a table without fixes: %s%s", table.code, table.stdout, table.stderr)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 		"powerdns connects only to <api_url of the account>", "rfc2136 connects only to <server of the account>",
 	} {
 		if !slices.Contains(statements, want) {
-			t.Errorf("%q lacks %q", statements, want)
+			t.Errorf("the summary of plugins has the statements %q, want also %q", statements, want)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestDoctorCreatesNoFiles(t *testing.T) {
 	}
 	table := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + dataDir}, "doctor")
 	if table.code != cli.ExitRefused || table.stderr != "" || strings.Count(table.stdout, "fix: ") < 5 {
-		t.Errorf("%d: %s%s", table.code, table.stdout, table.stderr)
+		t.Errorf("doctor: exit code %d, want a refusal and a table with at least 5 fixes: %s%s", table.code, table.stdout, table.stderr)
 	}
 }
 
@@ -295,18 +295,18 @@ func TestDoctorReportsEachFault(t *testing.T) {
 			report, checks := runDoctor(t, fixture.withEnv(tt.change...))
 			check := checks[tt.id]
 			if check.text("status") != tt.status || !regexp.MustCompile(tt.summary).MatchString(check.text("summary")) || !regexp.MustCompile(tt.fix).MatchString(check.text("fix")) {
-				t.Errorf("got %v", check)
+				t.Errorf("the check is %v, want the status %s, a summary that matches %q and a fix that matches %q", check, tt.status, tt.summary, tt.fix)
 			}
 			if tt.status == doctor.Failed && report.text("status") != doctor.Failed {
-				t.Errorf("the overall status is %s", report.text("status"))
+				t.Errorf("the overall status is %s, want failed", report.text("status"))
 			}
 			for id, other := range checks {
 				if strings.Contains(other.text("summary")+other.text("fix"), secret) {
-					t.Errorf("%s contains a secret", id)
+					t.Errorf("the check %s contains a secret", id)
 				}
 			}
 			if tt.id != "dns" && checks["dns"].text("status") != doctor.OK {
-				t.Errorf("dns: %v", checks["dns"])
+				t.Errorf("the check dns is %v, want ok", checks["dns"])
 			}
 		})
 	}
@@ -324,7 +324,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 		t.Helper()
 		_, checks := runDoctor(t, env)
 		if c := checks[id]; c.text("status") != status || !strings.Contains(c.text("summary"), summary) || !strings.Contains(c.text("fix"), fix) {
-			t.Errorf("got %v, want %s, %q, %q", c, status, summary, fix)
+			t.Errorf("the check is %v, want the status %s, %q in the summary and %q in the fix", c, status, summary, fix)
 		}
 	}
 	checkDiagnosis(env, "migrations", doctor.Failed, "pending", "tenantry migrate")
@@ -334,7 +334,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 		checkValues(t, checks[id], object{"status": doctor.OK})
 	}
 	if !strings.Contains(checks["clock"].text("summary"), "the database's") {
-		t.Errorf("got %v", checks["clock"])
+		t.Errorf("the check clock is %v, want a comparison with the clock of the database", checks["clock"])
 	}
 	withOption := func(option string) []string {
 		return fixture.withEnv("TENANTRY_DATABASE_URL=" + url + querySeparator(url) + option)

@@ -44,7 +44,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 		}
 	}
 	if lines < 30 {
-		t.Errorf("only %d command lines found", lines)
+		t.Errorf("only %d command lines were found, want at least 30", lines)
 	}
 }
 
@@ -54,12 +54,12 @@ func TestWrongDocumentedCommandsAreNoticed(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"`tenantry nowhere`", "`tenantry key make`", "`tenantry serve --nowhere`", "```\nbin/tenantry account nowhere\n```\n", "```\nsudo -u tenantry tenantry doctor --nowhere x\n```\n"} {
 		if lines := commandLines("page.md", page); len(lines) != 1 || checkCommandLine(lines[0]) == nil {
-			t.Errorf("%q: %q", page, lines)
+			t.Errorf("%q: the command lines are %q, want a wrong one", page, lines)
 		}
 	}
 	for _, page := range []string{"`tenantry serve --listen 127.0.0.1:0`", "`tenantry account create|list`", "`tenantry plugin add FILE…`", "```\ntenantry key create --account ID | jq .\n```\n"} {
 		if lines := commandLines("page.md", page); len(lines) != 1 || checkCommandLine(lines[0]) != nil {
-			t.Errorf("%q: %q %v", page, lines, checkCommandLine(lines[0]))
+			t.Errorf("%q: the command lines are %q, want a correct one: %v", page, lines, checkCommandLine(lines[0]))
 		}
 	}
 	known := knownVariables(t)
@@ -69,7 +69,7 @@ func TestWrongDocumentedCommandsAreNoticed(t *testing.T) {
 		"TENANTRY_NOWHERE": false, "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET": false, "TENANTRY_PROVIDERS_MICROSOFT365_NOWHERE": false,
 	} {
 		if known(name) != want {
-			t.Errorf("%s: known is %v", name, !want)
+			t.Errorf("%s: known is %v, want %v", name, !want, want)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestReadmeTourWorks(t *testing.T) {
 	blocks := block.FindAllStringSubmatch(fileText(t, "../../README.md"), -1)
 	limitsBlocks := block.FindAllStringSubmatch(fileText(t, "../../docs/limits.md"), -1)
 	if len(blocks) < 5 || len(limitsBlocks) < 2 {
-		t.Fatalf("the README has %d sh blocks, the page on limits %d", len(blocks), len(limitsBlocks))
+		t.Fatalf("the README has %d sh blocks, want at least 5; the page on limits has %d, want at least 2", len(blocks), len(limitsBlocks))
 	}
 	folder := t.TempDir()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), filepath.Join(folder, "tenantry-dev"), nil)
@@ -240,6 +240,6 @@ func TestReadmeTourWorks(t *testing.T) {
 	}
 	c := client{t, ready}
 	if got := c.callAPI("GET", "/v1/tenants/"+ready.Tenants[0].TenantID+"/mailboxes"); got.text("count") != "2" {
-		t.Errorf("after the tour: %s", got.raw)
+		t.Errorf("after the tour the tenant has the mailboxes %s, want 2", got.raw)
 	}
 }

@@ -35,13 +35,13 @@ func TestDomainGoesFromAdditionToDKIM(t *testing.T) {
 	checkValues(t, verified.object, object{"status": "verified", "domain_name": zone, "is_verified": true})
 	tenant.post(tenant.domainPath(zone, "/verify"), nil) // safe to repeat
 	if next := tenant.nextStep(); next != "enable_dkim" {
-		t.Errorf("next step %v", next)
+		t.Errorf("the next step is %v, want enable_dkim", next)
 	}
 
 	tenant.checkEnableDKIM(zone)
 	tenant.checkDNSViews(zone)
 	if next := tenant.nextStep(); next != "create_mailboxes" {
-		t.Errorf("next step %v", next)
+		t.Errorf("the next step is %v, want create_mailboxes", next)
 	}
 }
 
@@ -61,7 +61,7 @@ func (tenant accountTenant) checkAdd(zone string) {
 	})
 	verificationRecords := got.objects("verification_dns_records")
 	if len(verificationRecords) == 0 || !strings.HasPrefix(verificationRecords[0].text("text"), "MS=ms") || verificationRecords[0].text("label") != zone {
-		t.Errorf("verification records %v", verificationRecords)
+		t.Errorf("the verification records are %v, want first a TXT record of the zone with MS=ms", verificationRecords)
 	}
 	for _, r := range verificationRecords {
 		checkRecordMembers(t, r)
@@ -71,7 +71,7 @@ func (tenant accountTenant) checkAdd(zone string) {
 	list := tenant.get(tenant.path("/domains"))
 	entries := list.objects("domains")
 	if len(entries) != 1 || list.valueAt("count") != 1.0 {
-		t.Fatalf("list %s", list.raw)
+		t.Fatalf("the list of domains is %s, want 1 domain", list.raw)
 	}
 	checkMembers(t, "list entry", entries[0], "id domain_name is_default is_verified last_checked "+statusMembers)
 	checkValues(t, entries[0], object{"domain_name": zone, "is_verified": false, "spf_status": "missing", "mx_status": "missing"})
@@ -127,7 +127,7 @@ func (tenant accountTenant) checkDNSViews(zone string) {
 	want["tenant_resource_id"] = tenant.get(tenant.path("")).valueAt("id")
 	checkValues(t, byID.object, want)
 	if keys := byID.objects("dkim_dns_records"); len(keys) != 2 || keys[0].text("label") != "selector1._domainkey" || keys[1].text("label") != "selector2._domainkey" {
-		t.Errorf("dkim_dns_records %v", keys)
+		t.Errorf("dkim_dns_records are %v, want the records of both selectors", keys)
 	}
 	for _, name := range []string{"verification_dns_records", "service_configuration_records", "dkim_dns_records"} {
 		for _, r := range byID.objects(name) {
@@ -143,7 +143,7 @@ func checkRecordMembers(t *testing.T, r object) {
 		"domainDnsTxtRecord": "text", "domainDnsMxRecord": "mailExchange preference", "domainDnsCnameRecord": "canonicalName",
 	}[r.text("recordType")]
 	if !known {
-		t.Errorf("record %v", r)
+		t.Errorf("the record has an unknown type: %v", r)
 	}
 	checkMembers(t, "record", r, "recordType label ttl "+members)
 }
@@ -196,20 +196,20 @@ func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 	added := ""
 	for i, got := range answers {
 		if err := checkDocumented(t, "POST", tenant.path("/domains"), got); err != nil {
-			t.Errorf("%v\n%s", err, got.raw)
+			t.Errorf("the answer differs from the OpenAPI document: %v\n%s", err, got.raw)
 		}
 		switch {
 		case got.status == 200 && got.text("status") == "added":
 			added = name(i)
 		case got.status != 400 || got.code() != "domain_limit_reached":
-			t.Errorf("domain %d: %d %s", i, got.status, got.raw)
+			t.Errorf("the addition of domain %d is answered %d %s, want added or domain_limit_reached", i, got.status, got.raw)
 		}
 	}
 	if list := tenant.get(tenant.path("/domains")); list.valueAt("count") != 12.0 {
-		t.Errorf("%v domains", list.valueAt("count"))
+		t.Errorf("the API lists %v domains, want 12", list.valueAt("count"))
 	}
 	if atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("domains"); len(atPlatform) != 12 {
-		t.Errorf("%d domains at the platform", len(atPlatform))
+		t.Errorf("the platform has %d domains, want 12", len(atPlatform))
 	}
 	checkValues(t, tenant.post(tenant.path("/domains"), object{"domain": added}).object, object{"status": "exists"})
 	tenant.expect("POST", tenant.path("/domains"), object{"domain": "one-more-" + name(0)}, 400, "domain_limit_reached")
@@ -222,16 +222,16 @@ func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 func TestDomainOfADifferentTenantIsRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
-	owner, other := c.newAccount(nil).newConnectedTenant(nil), c.newAccount(nil).newConnectedTenant(nil)
-	zone := owner.newZone()
-	owner.post(owner.path("/domains"), object{"domain": zone})
-	other.post(other.path("/domains"), object{"domain": zone})
-	other.publishRecords(zone)
-	other.post(other.domainPath(zone, "/verify"), nil)
+	slower, faster := c.newAccount(nil).newConnectedTenant(nil), c.newAccount(nil).newConnectedTenant(nil)
+	zone := slower.newZone()
+	slower.post(slower.path("/domains"), object{"domain": zone})
+	faster.post(faster.path("/domains"), object{"domain": zone})
+	faster.publishRecords(zone)
+	faster.post(faster.domainPath(zone, "/verify"), nil)
 
-	owner.publishRecords(zone)
-	owner.expect("POST", owner.domainPath(zone, "/verify"), nil, 409, "domain_unavailable")
-	checkValues(t, owner.get(owner.domainPath(zone, "/dns")).object, object{"is_verified": false})
+	slower.publishRecords(zone)
+	slower.expect("POST", slower.domainPath(zone, "/verify"), nil, 409, "domain_unavailable")
+	checkValues(t, slower.get(slower.domainPath(zone, "/dns")).object, object{"is_verified": false})
 
 	third := c.newAccount(nil).newTenant(nil)
 	third.setBehaviour(object{"elsewhere": []string{zone}, "elsewhere_at": "add"})
@@ -258,7 +258,7 @@ func (c client) zoneRecords(zone string) (records []object) {
 	return records
 }
 
-// monitoredDomain is a healthy domain whose zone is edited while the service checks it.
+// monitoredDomain is a domain whose zone the test edits while the service checks it.
 type monitoredDomain struct {
 	accountTenant
 	zone, id string
@@ -270,7 +270,7 @@ func (d monitoredDomain) dns() reply { return d.get("/v1/domains/" + d.id + "/dn
 
 // expectAfterDay publishes the healthy records for which isKept returns true, and moves the clock
 // by a day. It waits until the stored statuses and the drift metrics are as wanted.
-func (d monitoredDomain) expectAfterDay(subject string, isKept func(object) bool, statuses map[string]bool, drifted map[string]string) {
+func (d monitoredDomain) expectAfterDay(subject string, isKept func(object) bool, wantPresent map[string]bool, wantDrifts map[string]string) {
 	d.t.Helper()
 	records := []object{}
 	for _, r := range d.healthy {
@@ -283,12 +283,12 @@ func (d monitoredDomain) expectAfterDay(subject string, isKept func(object) bool
 	d.control("POST", "/clock", object{"advance": "24h"})
 	d.eventually(subject, func() bool {
 		got := d.dns()
-		for name, present := range statuses {
+		for name, present := range wantPresent {
 			if text := fmt.Sprint(got.valueAt("dns_status." + name)); (text != "missing") != present {
 				return false
 			}
 		}
-		for kind, count := range drifted {
+		for kind, count := range wantDrifts {
 			if d.metricValue("tenantry_domains_drifted", "kind", kind) != count {
 				return false
 			}
@@ -326,7 +326,7 @@ func TestDomainHealthIsMonitored(t *testing.T) {
 		d.expectAfterDay("the MX is gone", func(r object) bool { return r.text("type") != "MX" }, missing("mx"), oneDrift("mx_moved"))
 		d.expectAfterDay("all is well again", keepAll, allPresent, noDrift)
 		if count, err := strconv.Atoi(d.metricValue("tenantry_domain_checks_total", "result", "reliable")); count < 5 {
-			t.Errorf("%d reliable reads are counted: %v", count, err)
+			t.Errorf("%d reliable reads are counted, want at least 5: %v", count, err)
 		}
 		if metrics := d.do("GET", d.ready.AdminURL+"/metrics", "", nil).raw; strings.Contains(string(metrics), zone) {
 			t.Error("a domain is in the metrics")

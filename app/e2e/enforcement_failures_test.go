@@ -25,14 +25,14 @@ func (c caller) eventMessages(query string) (messages []string) {
 		messages = append(messages, e.text("message"))
 	}
 	if list.valueAt("total") != float64(len(messages)) {
-		c.t.Errorf("%d events, and in total %v", len(messages), list.valueAt("total"))
+		c.t.Errorf("the list has %d events, but the total is %v", len(messages), list.valueAt("total"))
 	}
 	return messages
 }
 
-// TestEnforcementRecoversFromFaults checks enforcement while something outside the service goes
-// wrong. The service records no block that the platform does not have, and it unblocks no mailbox.
-// After a failed pass, a later pass blocks the mailboxes.
+// TestEnforcementRecoversFromFaults checks enforcement while the platform, the clock or the tenant
+// is in an unusual state. The service records no block that the platform does not have, and no
+// fault unblocks a mailbox. After a failed pass, a later pass blocks the mailboxes.
 func TestEnforcementRecoversFromFaults(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
@@ -59,8 +59,8 @@ func TestEnforcementRecoversFromFaults(t *testing.T) {
 func ruleWriteFails(limited limitedTenant) {
 	countFailedRuns := func() float64 {
 		n := 0.0
-		for _, sample := range parseMetrics(limited.do("GET", limited.ready.AdminURL+"/metrics", "", nil).raw)["tenantry_enforcement_runs_total"]["outcome"] {
-			if sample != "ok" {
+		for _, outcome := range parseMetrics(limited.do("GET", limited.ready.AdminURL+"/metrics", "", nil).raw)["tenantry_enforcement_runs_total"]["outcome"] {
+			if outcome != "ok" {
 				n++
 			}
 		}
@@ -74,7 +74,7 @@ func ruleWriteFails(limited limitedTenant) {
 		checkValues(limited.t, limited.usage(0), object{"sends_today": 6, "is_blocked": false})
 	}
 	if got := limited.eventMessages(""); len(got) != 0 || countFailedRuns() == 0 {
-		limited.t.Errorf("events %q, and %v runs that failed", got, countFailedRuns())
+		limited.t.Errorf("the events are %q and %v runs failed, want no events and at least 1 failed run", got, countFailedRuns())
 	}
 	limited.enforce()
 	limited.checkBlocked(0)
@@ -95,7 +95,7 @@ func traceArrivesLate(limited limitedTenant) {
 	checkValues(limited.t, limited.usage(0), object{"sends_today": 6})
 	mailbox := limited.get(limited.path("/mailboxes")).objects("mailboxes")[0]
 	if countedAt, err := time.Parse(time.RFC3339, mailbox.text("sends_today_at")); err != nil || countedAt.Sub(time.Date(2031, 3, 10, 11, 5, 0, 0, time.UTC)).Abs() > time.Minute {
-		limited.t.Errorf("counted at %v", mailbox["sends_today_at"])
+		limited.t.Errorf("the mailbox was counted at %v, want about 11:05", mailbox["sends_today_at"])
 	}
 	limited.setClock("2031-03-10T23:30:00Z")
 	limited.send(1, 6)
@@ -120,7 +120,7 @@ func clockStepsBack(limited limitedTenant) {
 	for _, now := range []string{"2031-03-12T09:00:00Z", "2031-03-11T12:00:00Z", "2031-03-12T10:30:00Z"} {
 		limited.setClock(now)
 		if writes := limited.enforce(); len(writes) != 0 {
-			limited.t.Errorf("at %s: %v", now, writes)
+			limited.t.Errorf("with the clock at %s the rule changes are %v, want none", now, writes)
 		}
 		limited.checkBlocked(0)
 		limited.checkEvents("Mailbox blocked: sent 6, limit 5")
@@ -147,7 +147,7 @@ func tenantDeletedDuringPass(limited limitedTenant) {
 	limited.eventually("the pass reads the rule", func() bool { return slices.Contains(limited.operationsAt("microsoft365"), "Get-TransportRule") })
 	deleted := limited.expect("DELETE", limited.path(""), nil, http.StatusOK, "")
 	if !strings.Contains(deleted.text("message"), "were removed") {
-		limited.t.Error(deleted.text("message"))
+		limited.t.Errorf("the deletion does not say that the rules were removed: %s", deleted.text("message"))
 	}
 	<-passEnded
 	limited.checkPlatformRules(0)
@@ -158,7 +158,7 @@ func tenantDeletedDuringPass(limited limitedTenant) {
 		eventCounts[message]++
 	}
 	if n := eventCounts["Mailbox blocked: sent 6, limit 5"]; n < 1 || n > 2 || eventCounts["Mailbox unblocked: sent 6, limit 5"] != n || len(eventCounts) != 2 {
-		limited.t.Errorf("events %v", eventCounts)
+		limited.t.Errorf("the events are %v, want one or two blocks and as many unblocks", eventCounts)
 	}
 	limited.expect("GET", "/v1/enforcement/events?tenant_id="+limited.guid, nil, http.StatusNotFound, "tenant_not_found")
 }
@@ -184,13 +184,13 @@ func scopeHasNoMailboxes(limited limitedTenant) {
 	}
 	limitAfterBlock := limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": 3, "domain_scope": zone})
 	if limitAfterBlock.valueAt("provisioning.rule_id") == nil || limitAfterBlock.valueAt("policy.mailboxes_in_scope") != 1.0 {
-		limited.t.Error(string(limitAfterBlock.raw))
+		limited.t.Errorf("the limit has no rule, or not one mailbox in its scope: %s", limitAfterBlock.raw)
 	}
 	if got := limited.eventMessages("?action=blocked&tenant_id=" + strings.ToUpper(limited.guid)); !slices.Equal(got, []string{"Mailbox blocked: sent 4, limit 3"}) {
-		limited.t.Errorf("events %q", got)
+		limited.t.Errorf("the events are %q, want one block", got)
 	}
 	if got := limited.eventMessages("?action=unblocked"); len(got) != 0 {
-		limited.t.Errorf("events %q", got)
+		limited.t.Errorf("the unblock events are %q, want none", got)
 	}
 }
 
@@ -204,7 +204,7 @@ func existingRuleIsAdopted(limited limitedTenant) {
 	tenant.control("POST", "/tenants/"+tenant.guid+"/rules", object{"name": name, "enabled": true, "senders": []string{"max@" + zone}})
 	limit := tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 5})
 	if limit.valueAt("provisioning.rule_id") == nil || limit.valueAt("provisioning.rule_name") != name || limit.valueAt("provisioning.status") != "created" {
-		tenant.t.Error(string(limit.raw))
+		tenant.t.Errorf("the limit does not use the existing rule: %s", limit.raw)
 	}
 	adopted := limitedTenant{tenant, zone, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")}
 	adopted.send(0, 6)
@@ -237,7 +237,7 @@ func TestEventsAreDeletedAfterTheRetentionTime(t *testing.T) {
 		server.killAndRestart()
 		limited.client = server.client
 		list := limited.get("/v1/enforcement/events")
-		server.eventually("events are forgotten", func() bool {
+		server.eventually("the old events are deleted", func() bool {
 			list = limited.get("/v1/enforcement/events")
 			return list.valueAt("total") == float64(len(want))
 		})
@@ -248,7 +248,7 @@ func TestEventsAreDeletedAfterTheRetentionTime(t *testing.T) {
 			got = append(got, page.objects("events")[0].text("message"))
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("kept for %s days at %s: %q, want %q", days, now, got, want)
+			t.Errorf("with %s days of retention, the events at %s are %q, want %q", days, now, got, want)
 		}
 		checkValues(t, limited.get("/v1/enforcement/events?action=blocked").object, object{"total": len(want) / 2})
 	}

@@ -184,10 +184,10 @@ func (history *enforcementHistory) eventsByAddress() map[string][]object {
 	for _, e := range slices.Backward(list.objects("events")) {
 		address := e.text("mailbox_address")
 		if want := []string{"blocked", "unblocked"}[len(events[address])%2]; e["action_taken"] != want {
-			history.t.Errorf("%s: event %d is %v", address, len(events[address]), e)
+			history.t.Errorf("%s: event %d is %v, want %s", address, len(events[address]), e, want)
 		}
 		if sent, limit := e["sent_count"].(float64), e["limit_value"].(float64); e["action_taken"] == "blocked" && sent <= limit {
-			history.t.Errorf("%s was blocked for %v of %v", address, sent, limit)
+			history.t.Errorf("%s was blocked with the count %v and the limit %v, want a count above the limit", address, sent, limit)
 		}
 		events[address] = append(events[address], e)
 	}
@@ -201,7 +201,7 @@ func (history *enforcementHistory) enforceUntilCounted() {
 		return history.accountTenant().get(history.path("/mailboxes")).objects("mailboxes")[0]["sends_today_at"]
 	}
 	before := countedAt()
-	history.eventually("a pass that counts", func() bool {
+	history.eventually("a pass counts the messages", func() bool {
 		history.enforce()
 		return countedAt() != before
 	})
@@ -235,7 +235,7 @@ func (history *enforcementHistory) crashDuringPass() (inProgress bool) {
 	for _, address := range slices.Compact(blocked) {
 		wasBlocked, newBlocks := len(before[address])%2 == 1, countBlocks(after[address])-countBlocks(before[address])
 		if wasBlocked && newBlocks != 0 || !wasBlocked && newBlocks != 1 {
-			history.t.Errorf("%s was blocked at the platform, had %v, has %v", address, before[address], after[address])
+			history.t.Errorf("%s was blocked at the platform, and its events changed from %v to %v, want exactly one event for the block", address, before[address], after[address])
 		}
 	}
 	return inProgress

@@ -95,11 +95,11 @@ func (r *enforcingReplicas) enforceConcurrently() {
 	}
 	for write, n := range writes {
 		if n != 1 {
-			r.t.Errorf("%d times: %s", n, write)
+			r.t.Errorf("the cmdlet was run %d times, want once: %s", n, write)
 		}
 	}
 	if len(writes) < len(r.tenants) {
-		r.t.Errorf("the rule changes are %v", writes)
+		r.t.Errorf("the rule changes are %v, want one for each of %d tenants", writes, len(r.tenants))
 	}
 }
 
@@ -136,7 +136,7 @@ func TestReplicasShareEnforcement(t *testing.T) {
 				got = append(got, e.text("message"))
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("round %d: events %q, want %q", round, got, want)
+				t.Errorf("round %d: the events are %q, want %q", round, got, want)
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (r *enforcingReplicas) checkTraceBudget() {
 		r.clients[i%2].control("POST", "/enforcement/run", nil)
 	}
 	if got, other := r.tracePages(0)-before[0], r.tracePages(1)-before[1]; got != remainingPages || other < 2*remainingPages {
-		r.t.Errorf("%d pages of the tenant's trace were requested, and %d of the other tenant's", got, other)
+		r.t.Errorf("%d pages of the tenant's trace were requested, want %d; %d of the other tenant's, want at least %d", got, remainingPages, other, 2*remainingPages)
 	}
 	r.tenants[0].checkBlocked()
 }

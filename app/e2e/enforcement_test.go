@@ -74,12 +74,12 @@ func (l limitedTenant) checkBlocked(indexes ...int) {
 		l.t.Fatalf("the platform has the rules %v, and must block %v", rules, want)
 	}
 	if blocked, _ := rules[0]["blocks"].([]any); !slices.Equal(blocked, want) {
-		l.t.Errorf("blocked are %v, want %v", blocked, want)
+		l.t.Errorf("the rule blocks %v, want %v", blocked, want)
 	}
 	for n := range l.mailboxes {
 		usage, isListed := l.usage(n), slices.Contains(indexes, n)
 		if usage["is_blocked"] != isListed || (usage["blocked_at"] != nil) != isListed {
-			l.t.Errorf("mailbox %d: %v, blocked should be %v", n, usage, isListed)
+			l.t.Errorf("the usage of mailbox %d is %v, want blocked: %v", n, usage, isListed)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (l limitedTenant) checkEvents(want ...string) {
 		got = append(got, e.text("message"))
 	}
 	if !slices.Equal(got, want) || list.valueAt("total") != float64(len(want)) {
-		l.t.Errorf("events %q, want %q", got, want)
+		l.t.Errorf("the events are %q, want %q", got, want)
 	}
 }
 
@@ -109,14 +109,14 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 		limited.send(0, 5)
 		limited.send(1, 2)
 		if writes := limited.enforce(); len(writes) != 0 {
-			t.Errorf("at the limit: %v", writes)
+			t.Errorf("at the limit the rule changes are %v, want none", writes)
 		}
 		limited.checkBlocked()
 		checkValues(t, limited.usage(0), object{"daily_send_limit": 5, "sends_today": 5, "remaining_sends": 0, "utilization_pct": 100})
 
 		limited.send(0, 1)
 		if writes := limited.enforce(); len(writes) == 0 {
-			t.Error("nothing was changed at the platform")
+			t.Error("above the limit no rule was changed at the platform")
 		}
 		limited.checkBlocked(0)
 		checkValues(t, limited.usage(0), object{"sends_today": 6, "remaining_sends": 0, "utilization_pct": 120})
@@ -161,7 +161,7 @@ func (l limitedTenant) checkRepeatedPasses(blockedAt any, events ...string) {
 	wg.Wait()
 	l.control("POST", "/enforcement/run", nil)
 	if writes := l.ruleWrites(); len(writes) != 0 {
-		l.t.Errorf("changed again: %v", writes)
+		l.t.Errorf("the repeated passes changed rules: %v", writes)
 	}
 	l.checkBlocked(0)
 	l.checkEvents(events...)
@@ -183,7 +183,7 @@ func (l limitedTenant) checkMetrics() {
 		}
 	}
 	if actions := exported["tenantry_enforcement_changes_total"]["action"]; len(actions) != 2 {
-		l.t.Errorf("actions %v", actions)
+		l.t.Errorf("the changes are counted for the actions %v, want 2 actions", actions)
 	}
 }
 
@@ -236,7 +236,7 @@ func (tenant accountTenant) checkPlatformRules(n int) {
 	}
 	for _, r := range rules {
 		if r["enabled"] != false {
-			tenant.t.Errorf("at the platform: %v", r)
+			tenant.t.Errorf("a rule at the platform is on: %v", r)
 		}
 	}
 }
@@ -265,7 +265,7 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 	limited.enforce()
 	counted := limited.get(limited.path("/mailboxes")).objects("mailboxes")[0]["sends_today_at"]
 	if counted == nil {
-		t.Fatal("no mailbox was counted")
+		t.Fatal("after a pass sends_today_at is missing, so no mailbox was counted")
 	}
 	checkHeadroom(object{"external_recipient_limit": 10000, "sends_today": 125, "sends_today_at": counted, "remaining": 9875, "utilization_pct": 1.3, "estimated_at": firstHeadroom["estimated_at"]})
 
@@ -278,7 +278,7 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 	limited.control("DELETE", "/faults", nil)
 	limited.mustSync()
 	if laterHeadroom := checkHeadroom(object{"external_recipient_limit": 5000, "email_licenses": 0, "sends_today": 125, "remaining": 4875, "utilization_pct": 2.5}); laterHeadroom["estimated_at"] == firstHeadroom["estimated_at"] {
-		t.Errorf("estimated again at %v", laterHeadroom["estimated_at"])
+		t.Errorf("estimated_at is still %v, want a new estimate", laterHeadroom["estimated_at"])
 	}
 
 	// On the next day, before its first count, no messages count as sent.

@@ -27,7 +27,7 @@ type logReplicas struct {
 
 	mu      sync.Mutex // guards servers and names
 	servers [2]client
-	names   map[string]bool // the keys that were requested; true if the creation was answered
+	names   map[string]bool // the names of the requested keys; true if the creation was answered
 	written atomic.Int64    // the number of keys that were created
 
 	writersEnded atomic.Bool
@@ -189,7 +189,7 @@ func (r *logReplicas) checkSeen(eventsByReader [][]object) {
 		seenIDs[e.text("id")] = true
 		subject := fmt.Sprint(e.valueAt("subject.id"))
 		if versions[subject]++; e["version"] != versions[subject] {
-			r.t.Errorf("%v is event %v of its subject", e, versions[subject])
+			r.t.Errorf("the event %v has the wrong version, want %v", e, versions[subject])
 		}
 		if name := fmt.Sprint(e.valueAt("data.name")); e.text("type") == "key.created" && strings.Contains(name, "-") {
 			if created[name] {

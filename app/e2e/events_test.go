@@ -17,13 +17,13 @@ func TestEventsTellWhatHappened(t *testing.T) {
 		tenant.expect("POST", tenant.path("/sync"), nil, 200, "")
 		first := c.get("/v1/events?limit=100&tenant_id=" + tenant.guid)
 		if events := first.objects("events"); len(events) == 0 || events[0].text("type") != "tenant.connected" {
-			t.Fatalf("the log begins with %s", first.raw)
+			t.Fatalf("the log begins with %s, want tenant.connected", first.raw)
 		}
 		cursor := first.text("next_cursor")
 		start := time.Now()
 		empty := c.get("/v1/events?wait_seconds=1&after=" + cursor)
 		if len(empty.objects("events")) != 0 || time.Since(start) < time.Second {
-			t.Errorf("without events, the answer after %s was %s", time.Since(start), empty.raw)
+			t.Errorf("without events, the request was answered after %s with %s, want no events after at least 1 s", time.Since(start), empty.raw)
 		}
 		tenant.expect("DELETE", tenant.path(""), nil, 200, "")
 		var last []string
@@ -31,7 +31,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 			last = append(last, e.text("type"))
 		}
 		if len(last) == 0 || last[len(last)-1] != "tenant.removed" || slices.Contains(last, "tenant.connected") {
-			t.Errorf("the events of the deletion are %q", last)
+			t.Errorf("the events of the deletion are %q, want tenant.removed as the last and no tenant.connected", last)
 		}
 	})
 }

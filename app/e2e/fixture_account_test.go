@@ -50,7 +50,7 @@ func (c caller) call(method, path string, body any) reply {
 	c.t.Helper()
 	got := c.do(method, c.ready.APIURL+path, c.key, body)
 	if err := checkDocumented(c.t, method, path, got); err != nil {
-		c.t.Errorf("%s %s answered %d: %v\n%s", method, path, got.status, err, got.raw)
+		c.t.Errorf("%s %s: the answer %d differs from the OpenAPI document: %v\n%s", method, path, got.status, err, got.raw)
 	}
 	return got
 }
@@ -169,7 +169,7 @@ func (tenant accountTenant) mustSync() reply {
 			return got
 		}
 		if time.Now().After(deadline) {
-			tenant.t.Fatalf("sync: %s", got.raw)
+			tenant.t.Fatalf("no sync was complete within %s, the last response is %s", waitTimeout, got.raw)
 		}
 	}
 }

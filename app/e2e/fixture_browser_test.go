@@ -114,7 +114,7 @@ func (b *browser) answerConsent(link, username, decision string) string {
 	b.t.Helper()
 	p := b.submit(b.open(link), url.Values{"username": {username}, "decision": {decision}})
 	if p.location == "" {
-		b.t.Fatalf("the consent page stays: %d %s", p.status, p.text)
+		b.t.Fatalf("the consent page does not redirect the browser: %d %s", p.status, p.text)
 	}
 	return p.location
 }
@@ -209,7 +209,8 @@ var (
 	inputPattern = regexp.MustCompile(`<input [^>]*name="([^"]+)"[^>]*?(?: value="([^"]*)")?[^>]*>`)
 )
 
-// form returns the address and the fields of the form on the page. It fills in the user name.
+// form returns the address and the fields of the form on the page. If the form asks for a user
+// name, the name of the administrator is filled in.
 func (a *administrator) form() (to *url.URL, fields url.Values) {
 	a.t.Helper()
 	form := formPattern.FindStringSubmatch(a.page)
@@ -228,8 +229,8 @@ func (a *administrator) form() (to *url.URL, fields url.Values) {
 	return to, fields
 }
 
-// submit sends the form with a decision. If origin is not empty, it replaces scheme and host of the
-// form's address.
+// submit sends the form with a decision. If origin is not empty, it sends the form to the same path
+// at origin.
 func (a *administrator) submit(decision, origin string) {
 	a.t.Helper()
 	to, fields := a.form()
@@ -259,7 +260,7 @@ func (a *administrator) openConfirmation(c client, key string) {
 	a.t.Helper()
 	link := c.do("GET", c.ready.APIURL+"/v1/tenants/connect-url", key, nil)
 	if link.status != http.StatusOK {
-		a.t.Fatalf("connect-url: %d %s", link.status, link.raw)
+		a.t.Fatalf("the request for a connect link is answered %d %s, want 200", link.status, link.raw)
 	}
 	a.openConfirmationFrom(link.text("connect_url"))
 }
@@ -281,7 +282,7 @@ func (a *administrator) connect(c client, key string) {
 	a.openConfirmation(c, key)
 	a.submit("connect", "")
 	if a.status != http.StatusOK {
-		a.t.Fatalf("connect: %d %s", a.status, a.page)
+		a.t.Fatalf("the confirmation is answered %d %s, want 200", a.status, a.page)
 	}
 }
 

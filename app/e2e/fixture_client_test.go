@@ -30,8 +30,8 @@ var must = apptest.Must
 const waitTimeout = 5 * time.Minute
 
 // programs is a folder of $TENANTRY_TEST_BIN. It has the binary of the service, and the plugins in
-// the subfolder plugins. `make test-programs` builds them without the race detector, because it
-// would make the embedded database many times slower.
+// the subfolder plugins. `make test-programs` builds them without the race detector, because
+// that detector would make the embedded database many times slower.
 type programs struct{ folder, binary string }
 
 var (
@@ -40,7 +40,7 @@ var (
 	// previousBuild is the service before the last schema change. It has only the Microsoft 365
 	// plugin.
 	previousBuild = buildIn("previous")
-	scratchDir    string
+	scratchDir    string // the folder for files that several tests use
 )
 
 func TestMain(m *testing.M) {
@@ -85,13 +85,13 @@ func pluginDescriptions(t *testing.T) []byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "*-*"))
 	if err != nil || len(files) < 4 {
-		t.Fatalf("%v: %v", files, err)
+		t.Fatalf("the bundled plugins are %v, want at least 4: %v", files, err)
 	}
 	var descriptions []byte
 	for _, file := range files {
 		description, err := exec.Command(file, "describe").Output()
 		if err != nil {
-			t.Fatalf("%s: %v", file, err)
+			t.Fatalf("`%s describe` fails: %v", file, err)
 		}
 		descriptions = append(descriptions, description...)
 	}
@@ -149,7 +149,7 @@ func (c client) do(method, url, key string, body any) reply {
 	c.t.Helper()
 	r, err := c.tryDo(method, url, key, body)
 	if err != nil {
-		c.t.Fatalf("%s %s: %v", method, url, err)
+		c.t.Fatalf("%s %s got no response: %v", method, url, err)
 	}
 	return r
 }
@@ -222,7 +222,7 @@ func (c client) control(method, path string, body any) reply {
 	c.t.Helper()
 	got := c.do(method, c.ready.ControlURL+path, "", body)
 	if got.status != http.StatusOK {
-		c.t.Fatalf("control %s %s: %d %s", method, path, got.status, got.raw)
+		c.t.Fatalf("the control request %s %s is answered %d %s, want 200", method, path, got.status, got.raw)
 	}
 	return got
 }

@@ -143,7 +143,7 @@ func (s signInSession) statusPath() string {
 func (s signInSession) waitForStatus(status string) reply {
 	s.t.Helper()
 	var got reply
-	s.eventually("session "+status, func() bool {
+	s.eventually("the session is "+status, func() bool {
 		got = s.get(s.statusPath())
 		if now := got.text("status"); now != status && now != "pending" {
 			s.t.Fatalf("the session is %s, not %s: %s", now, status, got.raw)
@@ -285,7 +285,7 @@ func (i testIntegration) accountAddresses() (addresses []string) {
 }
 
 // addIntegration adds an integration and begins an OAuth session for the account's mailbox. It adds
-// their ids to ids.
+// the ids of both to ids.
 func (r accountResources) addIntegration() {
 	r.t.Helper()
 	created := r.post("/v1/integrations", r.integrationBody("instantly"))

@@ -40,7 +40,7 @@ func (j *journey) do(method, path string, body any, retryCodes ...string) reply 
 			err = checkDocumented(j.t, method, path, got)
 		}
 		if err != nil {
-			j.t.Errorf("%s %s: %v\n%s", method, path, err, got.raw)
+			j.t.Errorf("%s %s failed, or the answer differs from the OpenAPI document: %v\n%s", method, path, err, got.raw)
 			return got
 		}
 		switch last = got; {
@@ -58,12 +58,12 @@ func (j *journey) do(method, path string, body any, retryCodes ...string) reply 
 		case slices.Contains(retryCodes, got.code()):
 			key = rand.Text() // a refusal is stored with its key
 		default:
-			j.t.Errorf("%s %s: %d %s", method, path, got.status, got.raw)
+			j.t.Errorf("%s %s is answered %d %s, want a success or a temporary error", method, path, got.status, got.raw)
 			return got
 		}
 		<-time.After(200 * time.Millisecond)
 	}
-	j.t.Errorf("%s %s did not succeed: %d %s", method, path, last.status, last.raw)
+	j.t.Errorf("%s %s did not succeed in time, the last answer is %d %s", method, path, last.status, last.raw)
 	return last
 }
 
@@ -123,7 +123,7 @@ func (j *journey) onboard() {
 func (j *journey) publish() {
 	j.t.Helper()
 	for _, zone := range j.zones {
-		j.eventually("the records of "+zone, func() bool {
+		j.eventually("the API returns the records of "+zone, func() bool {
 			if j.call("GET", j.domainPath(zone, "/dns"), nil).status == http.StatusOK {
 				return true
 			}
@@ -138,7 +138,7 @@ func (j *journey) publish() {
 func (j *journey) provision(zone string, localParts ...string) {
 	j.t.Helper()
 	created, answers := 0.0, ""
-	j.eventually("mailboxes of "+zone, func() bool {
+	j.eventually("no mailbox of "+zone+" fails", func() bool {
 		got := j.do("POST", j.path("/mailboxes"), mailboxesBody(zone, localParts...), "domain_not_found")
 		n, _ := got.valueAt("created_count").(float64)
 		created += n

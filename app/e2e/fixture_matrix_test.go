@@ -32,14 +32,14 @@ type matrixFixture struct {
 	deleted         accountTenant     // was connected to account a
 	ids             map[string]string // ids of resources of the tenants managed, formerlyManaged and deleted
 
-	journal       *spanReceiver
+	spans         *spanReceiver
 	process       *process
 	db            *sql.DB
 	snapshotQuery string // SQL that returns all rows of the tables that a refused request must not change, as text
 }
 
-// matrixAccount is an account with a tenant, which has two domains and three mailboxes. It can have
-// a second tenant, which has a domain and a mailbox.
+// matrixAccount is an account with a tenant, which has two domains and three mailboxes. The account
+// can have a second tenant, which has a domain and a mailbox.
 type matrixAccount struct {
 	accountResources
 	second accountResources // empty if the account has one slot
@@ -78,8 +78,8 @@ func (c caller) newSigningResources(localParts ...string) accountResources {
 // newMatrixFixture starts a sandbox and creates the accounts and resources of the matrix.
 func newMatrixFixture(t *testing.T) *matrixFixture {
 	t.Helper()
-	f, dataDir := &matrixFixture{journal: newSpanReceiver(t), ids: map[string]string{}}, t.TempDir()
-	env := append(f.journal.env(), "OTEL_BSP_SCHEDULE_DELAY=200", "TENANTRY_WORKER=false")
+	f, dataDir := &matrixFixture{spans: newSpanReceiver(t), ids: map[string]string{}}, t.TempDir()
+	env := append(f.spans.env(), "OTEL_BSP_SCHEDULE_DELAY=200", "TENANTRY_WORKER=false")
 	process, ready := startDev(t, requirePrograms(t, releaseBuild), dataDir, env, "--limits", "off")
 	f.process, f.owner = process, seededAccount(t, ready)
 	c := f.owner
@@ -118,7 +118,7 @@ func (m *matrixAccount) rotateKey() (old string) {
 	return old
 }
 
-// openDatabase opens the service's database read-only.
+// openDatabase opens the service's database read-only and sets snapshotQuery.
 func (f *matrixFixture) openDatabase(t *testing.T, file string) {
 	t.Helper()
 	var err error
@@ -139,7 +139,7 @@ func (f *matrixFixture) openDatabase(t *testing.T, file string) {
 			table, strings.Join(values, "||','||"), table))
 	}
 	if len(parts) < 10 {
-		t.Fatalf("only %d tables", len(parts))
+		t.Fatalf("the database has only %d tables, want at least 10", len(parts))
 	}
 	f.snapshotQuery = "SELECT " + strings.Join(parts, "||x'0a'||")
 }

@@ -122,7 +122,7 @@ func (o *onboarding) checkOutcome() {
 	doneCounts, unsureCounts := o.operationCounts()
 	for operation, want := range requiredWrites {
 		if doneCounts[operation] > want || doneCounts[operation]+unsureCounts[operation] < want {
-			o.t.Errorf("%s was done %d times (and possibly %d more), want %d (after %v)", operation, doneCounts[operation], unsureCounts[operation], want, o.hitFailpoints)
+			o.t.Errorf("%s was done %d times (and possibly %d more), want %d (after the failpoints %v)", operation, doneCounts[operation], unsureCounts[operation], want, o.hitFailpoints)
 		}
 	}
 	domains, mailboxes := o.platformState(o.tenant)
@@ -150,8 +150,8 @@ func (o *onboarding) checkOutcome() {
 	o.checkEqual("next step", tenant.nextStep(), nil)
 }
 
-// fillDomainSlots adds domains until no slot is free, and checks that exactly 12 can be added. Then
-// no crash has changed the number of free slots.
+// fillDomainSlots adds domains until the tenant has 12, and checks that a further one is refused.
+// These checks fail if a crash has changed the number of free slots.
 func (o *onboarding) fillDomainSlots() {
 	o.t.Helper()
 	tenant := o.accountTenant()
@@ -244,7 +244,8 @@ func (s *restartingSandbox) send(r request) (reply, error) {
 	return s.tryWithKey(cmp.Or(r.idempotencyKey, rand.Text()), r.method, s.ready.APIURL+r.path, s.ready.APIKey, r.body)
 }
 
-// withAPIKey replaces the API key in a body, because some restarts change the key.
+// withAPIKey returns the body of a request. If the body has the member api_key, the value is
+// replaced with the key, because some restarts change the key.
 func withAPIKey(body any, key string) any {
 	if o, ok := body.(object); ok && o["api_key"] != nil {
 		return object{"api_key": key}
@@ -267,7 +268,7 @@ func (s *restartingSandbox) retryUntilSuccess(r request) reply {
 		case got.status == http.StatusServiceUnavailable || got.status == http.StatusGatewayTimeout, r.retryCode != "" && got.code() == r.retryCode:
 			<-time.After(100 * time.Millisecond)
 		default:
-			s.t.Fatalf("%s %s: %d %s (after %v)", r.method, r.path, got.status, got.raw, s.hitFailpoints)
+			s.t.Fatalf("%s %s is answered %d %s, want a success or a temporary error (after the failpoints %v)", r.method, r.path, got.status, got.raw, s.hitFailpoints)
 		}
 	}
 	s.t.Fatalf("%s %s did not succeed in %s", r.method, r.path, waitTimeout)
@@ -323,6 +324,6 @@ func (s *restartingSandbox) platformState(tenant string) (domains, mailboxes []o
 func (s *restartingSandbox) checkEqual(subject string, got, want any) {
 	s.t.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		s.t.Errorf("%s: %v, want %v (after %v)", subject, got, want, s.hitFailpoints)
+		s.t.Errorf("%s: got %v, want %v (after the failpoints %v)", subject, got, want, s.hitFailpoints)
 	}
 }

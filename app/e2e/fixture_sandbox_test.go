@@ -274,7 +274,8 @@ func stopShared() error {
 	return sharedState.process.stop()
 }
 
-// privateSandbox starts a sandbox for this test alone and returns its seeded account.
+// privateSandbox starts a sandbox for this test alone, and returns the account with which the
+// sandbox starts.
 func privateSandbox(t *testing.T, args ...string) caller {
 	t.Helper()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, append([]string{"--no-seed"}, args...)...)

@@ -172,11 +172,11 @@ func (f *serviceFixture) runCommand(env []string, args ...string) object {
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		f.t.Fatalf("%v: %v\n%s", args, err, stderr.Bytes())
+		f.t.Fatalf("the command %v fails: %v\n%s", args, err, stderr.Bytes())
 	}
 	var printed object
 	if err := json.Unmarshal(out, &printed); err != nil {
-		f.t.Fatalf("%v: %v\n%s", args, err, out)
+		f.t.Fatalf("the command %v printed no JSON object: %v\n%s", args, err, out)
 	}
 	return printed
 }

@@ -56,9 +56,9 @@ func (r *webhookReceiver) receive(w http.ResponseWriter, req *http.Request) {
 	}
 	message := webhookMessage{id: req.Header.Get("webhook-id"), timestamp: req.Header.Get("webhook-timestamp"), signature: req.Header.Get("webhook-signature"), body: body}
 	if err := json.Unmarshal(body, &message.object); err != nil || req.Method != http.MethodPost || req.URL.Path != "/hook" || req.Header.Get("Content-Type") != "application/json" {
-		r.t.Errorf("message: %s %s %q: %v\n%s", req.Method, req.URL, req.Header, err, body)
+		r.t.Errorf("a message is not a POST request with JSON to /hook: %s %s %q: %v\n%s", req.Method, req.URL, req.Header, err, body)
 	} else if err := checkDocumentedMessage(req.Header, message.text("type"), body); err != nil {
-		r.t.Errorf("message: %v\n%s", err, body)
+		r.t.Errorf("a message differs from the OpenAPI document: %v\n%s", err, body)
 	}
 	r.mu.Lock()
 	r.messages = append(r.messages, message)
@@ -136,7 +136,7 @@ func (m webhookMessage) checkSigned(t *testing.T, secrets ...string) {
 	t.Helper()
 	sentAt, err := strconv.ParseInt(m.timestamp, 10, 64)
 	if age := time.Since(time.Unix(sentAt, 0)); err != nil || age > 10*time.Minute || age < -time.Minute {
-		t.Errorf("message %s: webhook-timestamp %q", m.id, m.timestamp)
+		t.Errorf("message %s has the webhook-timestamp %q, want about the current time", m.id, m.timestamp)
 	}
 	var want []string
 	for _, text := range secrets {
@@ -195,7 +195,8 @@ func (c caller) eventsAfter(cursor string) (events []object) {
 	}
 }
 
-// deliveries returns all deliveries of a webhook with a status, newest first, read in small pages.
+// deliveries returns all deliveries of a webhook, newest first, read in small pages. If status is
+// not empty, it returns only the deliveries with this status.
 func (c caller) deliveries(path, status string) (deliveries []object) {
 	c.t.Helper()
 	query := "?limit=3"

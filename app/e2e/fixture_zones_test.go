@@ -181,7 +181,7 @@ func (h *powerDNSHost) callAPI(t testing.TB, method, path string, in any) []byte
 	raw, err := io.ReadAll(answer.Body)
 	alreadyAbsent := method == http.MethodDelete && answer.StatusCode == http.StatusNotFound
 	if err != nil || answer.StatusCode >= http.StatusMultipleChoices && !alreadyAbsent {
-		t.Fatalf("%s %s: %d %s %v", method, path, answer.StatusCode, raw, err)
+		t.Fatalf("%s %s is answered %d %s, want a success (%v)", method, path, answer.StatusCode, raw, err)
 	}
 	return raw
 }
@@ -319,8 +319,8 @@ func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudRecord) {
 }
 
 // publish makes the DNS server answer like Cloudflare's servers. For a proxied record it answers
-// with an address of Cloudflare, and for a flattened record with the TXT and A records of its
-// target.
+// with an address of Cloudflare. For a CNAME that is flattened or at the apex it answers with the
+// TXT and A records of the target.
 func (h *cloudflareHost) publish(t testing.TB, zone string) {
 	t.Helper()
 	var all []json.RawMessage
@@ -335,7 +335,7 @@ func (h *cloudflareHost) publish(t testing.TB, zone string) {
 	}
 	must(t, h.store.Add(zone, "cloudflare"))
 	if err := h.store.Replace(zone, out); err != nil {
-		t.Fatal(zone, ": ", err)
+		t.Fatalf("the DNS server refuses the records of %s: %v", zone, err)
 	}
 }
 
@@ -390,6 +390,6 @@ func (h *cloudflareHost) control(t testing.TB, method, path string, in, out any)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK || out != nil && json.Unmarshal(raw, out) != nil {
-		t.Fatalf("%s %s: %d %s %v", method, path, answer.StatusCode, raw, err)
+		t.Fatalf("%s %s is answered %d %s, want a success (%v)", method, path, answer.StatusCode, raw, err)
 	}
 }

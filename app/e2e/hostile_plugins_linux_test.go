@@ -58,7 +58,7 @@ func TestServiceSurvivesHostilePlugins(t *testing.T) {
 	checkHealthy := func(during string) {
 		t.Helper()
 		if ready := c.do("GET", c.ready.AdminURL+"/readyz", "", nil); ready.status != http.StatusOK {
-			t.Errorf("%s: /readyz answers %d %s", during, ready.status, ready.raw)
+			t.Errorf("%s: /readyz answers %d %s, want 200", during, ready.status, ready.raw)
 		}
 		if link := c.get("/v1/tenants/connect-url").text("connect_url"); link == "" {
 			t.Errorf("%s: the mail platform returns no link", during)
@@ -79,7 +79,7 @@ func TestServiceSurvivesHostilePlugins(t *testing.T) {
 			t.Helper()
 			got := <-answered
 			if got.status != h.status || got.code() != h.code {
-				t.Fatalf("%s: %d %s, want %d %s", h.name, got.status, got.raw, h.status, h.code)
+				t.Fatalf("the request to the plugin %s is answered %d %s, want %d %s", h.name, got.status, got.raw, h.status, h.code)
 			}
 			if strings.Contains(string(got.raw), secrets[h.name]) {
 				t.Errorf("%s: the answer has the secret", h.name)

@@ -61,10 +61,10 @@ func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body an
 	for i, got := range answers {
 		switch {
 		case errs[i] != nil:
-			f.t.Fatalf("%s %s: %v", method, path, errs[i])
+			f.t.Fatalf("%s %s got no response: %v", method, path, errs[i])
 		case got.status == http.StatusConflict && got.code() == "idempotency_request_in_progress":
 		case got.status != status || answer.raw != nil && !bytes.Equal(got.raw, answer.raw):
-			f.t.Fatalf("%s %s: %d %s\nand %s", method, path, got.status, got.raw, answer.raw)
+			f.t.Fatalf("%s %s: got %d %s\nwant %d and the same response as the others, %s", method, path, got.status, got.raw, status, answer.raw)
 		default:
 			answer = got
 			if got.header.Get("Idempotency-Replayed") == "" {
@@ -73,15 +73,15 @@ func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body an
 		}
 	}
 	if notReplayed != 1 {
-		f.t.Fatalf("%s %s has %d answers that are not replays", method, path, notReplayed)
+		f.t.Fatalf("%s %s has %d answers that are not replays, want 1", method, path, notReplayed)
 	}
 	return answer
 }
 
 // countWrites counts the successful calls of an operation of the platform.
-func (f *raceFixture) countWrites(path, cmdlet string) (n int) {
+func (f *raceFixture) countWrites(pathSuffix, cmdlet string) (n int) {
 	for _, sent := range f.recordedRequests() {
-		if sent.method == http.MethodPost && strings.HasSuffix(sent.path, path) && sent.status < 300 && sent.cmdlet() == cmdlet {
+		if sent.method == http.MethodPost && strings.HasSuffix(sent.path, pathSuffix) && sent.status < 300 && sent.cmdlet() == cmdlet {
 			n++
 		}
 	}
@@ -99,7 +99,7 @@ func (f *raceFixture) raceWrite(method, path string, body any, effect string) re
 	before := f.countWrites(pathSuffix, cmdlet)
 	got := f.sendIdentical(rand.Text(), method, path, body, http.StatusOK)
 	if n := f.countWrites(pathSuffix, cmdlet) - before; effect != "" && n != 1 {
-		f.t.Errorf("%s %s: %s was done %d times", method, path, effect, n)
+		f.t.Errorf("%s %s: %s was done %d times, want once", method, path, effect, n)
 	}
 	return got
 }
@@ -112,7 +112,7 @@ func (f *raceFixture) raceEveryWrite() {
 	newAdministrator(f.t, admin).connect(c, f.key)
 	path := "/v1/tenants/" + guid
 	if got := f.raceWrite("POST", path+"/sync", nil, "Set-TransportConfig"); got.text("status") != "completed" {
-		f.t.Fatalf("sync: %s", got.raw)
+		f.t.Fatalf("the sync is not complete: %s", got.raw)
 	}
 	c.ready.APIKey = f.key
 	zone := fmt.Sprintf("race-%d.test", uniqueNumber.Add(1))
@@ -124,7 +124,7 @@ func (f *raceFixture) raceEveryWrite() {
 	tenant.publishRecords(zone)
 	f.raceWrite("POST", path+"/domains/"+zone+"/enable-dkim", nil, "Set-DkimSigningConfig")
 	if created := f.raceWrite("POST", path+"/mailboxes", mailboxesBody(zone, "ada"), "New-Mailbox"); created.text("created_count") != "1" {
-		f.t.Errorf("created: %s", created.raw)
+		f.t.Errorf("the answer is %s, want 1 created mailbox", created.raw)
 	}
 	mailboxID := tenant.get(path + "/mailboxes").objects("mailboxes")[0].text("id")
 	f.raceWrite("PATCH", path+"/mailboxes/"+mailboxID, object{"display_name": "Ada L."}, "Set-Mailbox")
@@ -143,7 +143,7 @@ func TestIdenticalRequestsWriteOnce(t *testing.T) {
 			r.raceEveryWrite()
 		}
 		if n := pair.queryInt("SELECT count(*) FROM idempotency_keys WHERE answer IS NULL"); n != 0 {
-			t.Errorf("%d keys have no answer", n)
+			t.Errorf("%d Idempotency-Keys have no stored answer, want none", n)
 		}
 	})
 	t.Run("sqlite", func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	guid, admin := fixture.newTenant(other)
 	newAdministrator(t, admin).connect(other, key)
 	if got := other.callAPI("POST", "/v1/tenants/"+guid+"/sync"); got.text("status") != "completed" {
-		t.Fatalf("sync: %s", got.raw)
+		t.Fatalf("the sync is not complete: %s", got.raw)
 	}
 	zoneOfFailpoint := map[string]string{"after claim an idempotency key": "", "before add_domain": "", "after add_domain": "", "after save domain": ""}
 	for failpoint := range zoneOfFailpoint {
@@ -200,7 +200,7 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	}
 	for failpoint, zone := range zoneOfFailpoint {
 		if creations[zone] != 1 {
-			t.Errorf("%s: the domain was created %d times", failpoint, creations[zone])
+			t.Errorf("%s: the domain was created %d times, want once", failpoint, creations[zone])
 		}
 	}
 	checkDeletionTakeover(t, fixture, other, env, guid)
@@ -218,7 +218,7 @@ func checkDeletionTakeover(t *testing.T, fixture *serviceFixture, other client, 
 	got, err := other.tryWithKey("delete", "DELETE", other.ready.APIURL+"/v1/tenants/"+guid, other.ready.APIKey, nil)
 	if err != nil || got.status != http.StatusOK || got.text("status") != "deleted" || got.text("tenant_id") != guid ||
 		got.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("%v, %d %s", err, got.status, got.raw)
+		t.Errorf("the repeated deletion is answered %d %s (%v), want a replayed 200", got.status, got.raw, err)
 	}
 }
 
@@ -230,11 +230,11 @@ func checkTakeover(t *testing.T, other client, guid, failpoint, zone string) {
 		got, err := other.tryWithKey(zone, "POST", other.ready.APIURL+"/v1/tenants/"+guid+"/domains", other.ready.APIKey, object{"domain": zone})
 		switch {
 		case err != nil || time.Now().After(deadline):
-			t.Fatalf("%s: %v, at last %d %s", failpoint, err, got.status, got.raw)
+			t.Fatalf("%s: no success in time (%v), the last answer is %d %s", failpoint, err, got.status, got.raw)
 		case got.status == http.StatusOK:
 			return
 		case got.code() != "idempotency_request_in_progress" || got.header.Get("Retry-After") != "1":
-			t.Fatalf("%s: %d %s", failpoint, got.status, got.raw)
+			t.Fatalf("%s: got %d %s, want idempotency_request_in_progress with Retry-After 1", failpoint, got.status, got.raw)
 		}
 		<-time.After(time.Second)
 	}
@@ -265,7 +265,7 @@ func TestAnswersAreReplayedForADay(t *testing.T) {
 		for r, first := range map[*request]reply{&add: added, &remove: removed} {
 			got := send(*r)
 			if got.status != first.status || !bytes.Equal(got.raw, first.raw) || got.header.Get("Idempotency-Replayed") != "true" {
-				t.Errorf("%s: %s is answered %d %s, not %s", when, r.idempotencyKey, got.status, got.raw, first.raw)
+				t.Errorf("%s: the request %s is answered %d %s, want a replay of %s", when, r.idempotencyKey, got.status, got.raw, first.raw)
 			}
 		}
 	}

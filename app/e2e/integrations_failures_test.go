@@ -87,12 +87,12 @@ func (i testIntegration) checkFaults(call providerCall) {
 			got, err = i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
 		}
 		if err != nil || got.status != status && got.status != failure.status || got.code() != code && got.code() != failure.code {
-			i.t.Errorf("%s %s with %v: %v, %d %s", call.method, call.path, failure.fault, err, got.status, got.raw)
+			i.t.Errorf("%s %s with the fault %v: got %d %s (%v), want %d %s", call.method, call.path, failure.fault, got.status, got.raw, err, status, code)
 			continue
 		}
 		wait, _ := strconv.Atoi(got.header.Get("Retry-After"))
 		if fault["retry_after"] != nil && (wait < 1 || wait > 7) {
-			i.t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
+			i.t.Errorf("Retry-After is %q, want 1 to 7", got.header.Get("Retry-After"))
 		}
 		i.retryAndCleanUp(idempotencyKey, call)
 		if i.provider != "salesblink" { // SalesBlink allows 30 requests a minute
@@ -140,13 +140,13 @@ func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 			}
 			got := integration.expect("DELETE", integration.mailboxPath(index, ""), nil, 504, "provider_timeout")
 			if integration.t.Failed() {
-				t.Fatal(lost, string(got.raw))
+				t.Fatalf("with the fault %s the disconnect is answered %s", lost, got.raw)
 			}
 			integration.checkConnection(index, "disconnecting")
 			checkValues(t, integration.get(integration.path("")).object, object{"mailbox_connections.other": 1})
 			atOtherPlatform.expect("POST", atOtherPlatform.mailboxPath(index, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
 			integration.control("DELETE", "/faults", nil)
-			integration.eventually("a refresh decides", func() bool {
+			integration.eventually("a refresh succeeds", func() bool {
 				return integration.do("POST", integration.ready.APIURL+integration.path("/mailboxes/refresh"), integration.key, nil).status == http.StatusOK
 			})
 			integration.checkConnection(index, map[string]string{"drop_after": "disconnected", "drop_before": "connected"}[lost])
@@ -202,7 +202,7 @@ func TestSlowSendingPlatformAnswers504(t *testing.T) {
 		integration.eventually("the platform is asked", func() bool { return countOf(integration.operationsAt("instantly"), call.operation) > 0 })
 		c.control("POST", "/plugins/instantly/kill", nil)
 		if got := <-answered; got.status != http.StatusOK && got.status < 500 {
-			t.Errorf("%s: %d %s", call.path, got.status, got.raw)
+			t.Errorf("%s: after the plugin was killed, the answer is %d %s, want 200 or a 5xx status", call.path, got.status, got.raw)
 		}
 		integration.retryAndCleanUp(idempotencyKey, call)
 	}
@@ -235,12 +235,12 @@ func TestMailboxGetsOneSignInLink(t *testing.T) {
 				case got.status == http.StatusOK:
 					links++
 				case got.status != http.StatusConflict || got.code() != "mailbox_already_connected_elsewhere" && got.code() != "oauth_session_pending":
-					t.Errorf("%d %s", got.status, got.raw)
+					t.Errorf("a request is answered %d %s, want a link or a conflict", got.status, got.raw)
 				}
 			}
 			started := countOf(c.operationsAt("instantly"), "start_sign_in") + countOf(c.operationsAt("salesblink"), "start_sign_in")
 			if links != 1 || started != 1 {
-				t.Errorf("%d links, requested %d times at the platforms", links, started)
+				t.Errorf("%d links were answered and %d were requested at the platforms, want 1 and 1", links, started)
 			}
 		})
 	}
@@ -262,7 +262,7 @@ func TestSignInSessionsExpire(t *testing.T) {
 		integration.expect("GET", integration.mailboxPath(0, "/oauth/microsoft/status?session_id="+used[len(used)-1].id), nil, 404, "oauth_session_not_found")
 	}
 	if len(unused) < 3 {
-		t.Fatalf("%d platforms with OAuth", len(unused))
+		t.Fatalf("%d platforms have OAuth, want at least 3", len(unused))
 	}
 	for _, s := range used {
 		s.signIn(s.address(1), "accept") // nobody requests the status afterwards
@@ -303,7 +303,7 @@ func TestRefreshRunsInTheBackground(t *testing.T) {
 	integration.editPlatformAccount("PUT", 1, object{"status": -1, "autofix_failed": true})
 	server.killAndRestart()
 	integration.client = server.client
-	integration.eventually("a refresh in the background", func() bool {
+	integration.eventually("a background refresh finds the changes", func() bool {
 		return integration.get(integration.path("")).valueAt("mailbox_connections.connected") == 0.0
 	})
 	integration.checkConnection(0, "disconnected")
@@ -311,6 +311,6 @@ func TestRefreshRunsInTheBackground(t *testing.T) {
 	checkValues(t, integration.get(integration.path("")).object, object{"mailbox_connections.has_errors": true, "has_error": false})
 	drifts := parseMetrics(integration.do("GET", integration.ready.AdminURL+"/metrics", "", nil).raw)["tenantry_sending_drift_total"]
 	if len(drifts["kind"]) != 2 {
-		t.Errorf("drifts %v", drifts)
+		t.Errorf("the drift metric has the labels %v, want 2 kinds", drifts)
 	}
 }

@@ -29,7 +29,7 @@ func TestIntegrationGoesFromAdditionToDeletion(t *testing.T) {
 			"mailbox_connections.total": 0, "mailbox_connections.has_errors": false})
 		for _, capability := range []string{"microsoft_oauth", "mailbox_refresh", "mailbox_disconnect"} {
 			if integration.capabilities[capability] != expectedCapabilities[name][capability] {
-				t.Errorf("%s is %v", capability, integration.capabilities[capability])
+				t.Errorf("the capability %s is %v, want %v", capability, integration.capabilities[capability], expectedCapabilities[name][capability])
 			}
 		}
 		if integration.capabilities["microsoft_oauth"] != true {
@@ -93,7 +93,7 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 			got := c.expect("POST", "/v1/integrations", body, 400, code)
 			listed := got.objects("workspaces")
 			if len(listed) < 2 || listed[0]["id"] != chosen {
-				t.Errorf("%s offers %s", provider, got.raw)
+				t.Errorf("%s: the refusal is %s, want at least 2 workspaces, first %v", provider, got.raw, chosen)
 			}
 			checkMembers(t, "workspace", listed[0], "id name")
 		}
@@ -124,7 +124,7 @@ func TestDifferentSendingPlatformOffersItsWorkspaces(t *testing.T) {
 	got := c.expect("POST", "/v1/integrations", body, http.StatusBadRequest, "invalid_request")
 	listed := got.objects("workspaces")
 	if len(listed) != len(workspaces) || listed[1].text("id") != "ws-2" || got.objects("errors")[0].text("location") != "body.workspace_id" {
-		t.Errorf("the refusal is %s", got.raw)
+		t.Errorf("the refusal is %s, want both workspaces and the location body.workspace_id", got.raw)
 	}
 	body["workspace_id"] = "ws-2"
 	checkValues(t, c.post("/v1/integrations", body).object, object{"provider_workspace_id": "ws-2", "provider_workspace_name": "Two"})
@@ -183,7 +183,7 @@ func (i testIntegration) checkConnect() {
 	session.signIn(i.address(0), "accept")
 	connected := session.waitForStatus("connected")
 	if connected.object["provider_account_id"] == nil || connected.object["connected_at"] == nil {
-		i.t.Errorf("connected as %s", connected.raw)
+		i.t.Errorf("the connected session lacks the platform's account or the time: %s", connected.raw)
 	}
 	c := i.checkConnection(0, "connected")
 	checkMembers(i.t, "connection", c, "id status provider_account_id provider_account_email has_error connected_at updated_at")
@@ -212,7 +212,7 @@ func (i testIntegration) checkFailedSignIns() {
 		checkValues(i.t, i.get(i.path("")).object, object{"mailbox_connections.failed": 1, "mailbox_connections.connected": 1})
 	}
 	if i.hasAccount(1) {
-		i.t.Error("the mailbox is at the platform")
+		i.t.Error("a failed sign-in created an account at the platform")
 	}
 	i.connectMailbox(1)
 	i.checkConnection(1, "connected")
@@ -234,8 +234,8 @@ func (i testIntegration) checkMissedChanges() {
 	i.connectMailbox(2)
 }
 
-// checkDisconnect disconnects a mailbox. If the platform cannot disconnect, it checks the error and
-// removes the account at the platform first.
+// checkDisconnect disconnects a mailbox. If the platform cannot disconnect, checkDisconnect first
+// checks the error and removes the account at the platform.
 func (i testIntegration) checkDisconnect() {
 	i.t.Helper()
 	if i.capabilities["mailbox_disconnect"] != true {

@@ -77,7 +77,7 @@ func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	ready.APIURL = proxyServer.URL
 	c := seededAccount(t, ready)
 	if len(ready.Tenants) == 0 || !strings.HasSuffix(ready.Tenants[0].Admin, ".mail.example") {
-		t.Fatalf("the tenants of the sandbox are %v", ready.Tenants)
+		t.Fatalf("the tenants of the sandbox are %v, want an administrator at .mail.example", ready.Tenants)
 	}
 	tenant := accountTenant{c, ready.Tenants[0].TenantID, ready.Tenants[0].Admin}
 	tenant.setBehaviour(object{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0})
@@ -94,7 +94,7 @@ func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 		t.Errorf("the other mail platform was called: %s", calls.raw)
 	}
 	if n := watch.answers.Load(); n < 40 {
-		t.Errorf("only %d answers were checked", n)
+		t.Errorf("only %d answers were checked, want at least 40", n)
 	}
 }
 
@@ -107,22 +107,22 @@ func (tenant accountTenant) connectByHand(watch *vendorCheck, host string) {
 	callback := func(decision string) page {
 		address := browser.answerConsent(tenant.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, decision)
 		if to, err := url.Parse(address); err != nil || to.Host != host || to.Path != "/connect/example/callback" {
-			tenant.t.Fatalf("the platform redirects to %s", address)
+			tenant.t.Fatalf("the platform redirects to %s, want the callback page", address)
 		}
 		return browser.open(address)
 	}
 	signIn := func(username string) page {
 		address := browser.submit(browser.open(callback("accept").location), url.Values{"username": {username}, "decision": {"accept"}}).location
 		if to, err := url.Parse(address); err != nil || to.Path != "/connect/example/signin" {
-			tenant.t.Fatalf("the platform redirects to %s", address)
+			tenant.t.Fatalf("the platform redirects to %s, want the sign-in page of the service", address)
 		}
 		return browser.open(address)
 	}
 	if declined := callback("deny"); declined.status != http.StatusForbidden {
-		tenant.t.Errorf("declined: %d %s", declined.status, declined.text)
+		tenant.t.Errorf("a declined consent is answered %d %s, want 403", declined.status, declined.text)
 	}
 	if refused := signIn(strings.Replace(tenant.admin, "admin@", "member@", 1)); refused.status != http.StatusForbidden {
-		tenant.t.Errorf("a member: %d %s", refused.status, refused.text)
+		tenant.t.Errorf("the sign-in of a member is answered %d %s, want 403", refused.status, refused.text)
 	}
 	tenant.checkTenants()
 	confirmation := signIn(tenant.admin)
@@ -132,7 +132,7 @@ func (tenant accountTenant) connectByHand(watch *vendorCheck, host string) {
 		}
 	}
 	if result := browser.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
-		tenant.t.Errorf("%d %s", result.status, result.text)
+		tenant.t.Errorf("the confirmation is answered %d %s, want 200", result.status, result.text)
 	}
 	tenant.checkTenants(tenant.guid)
 }
@@ -167,7 +167,7 @@ func (tenant accountTenant) expectExplained(method, path string, body any, statu
 	refusal := tenant.expect(method, path, body, status, code)
 	explained := tenant.do("GET", tenant.ready.APIURL+refusal.text("type"), "", nil)
 	if explained.status != http.StatusOK || !strings.Contains(string(explained.raw), code) {
-		tenant.t.Errorf("%s: %d", refusal.text("type"), explained.status)
+		tenant.t.Errorf("the page %s is answered %d, want 200 and the error code %s", refusal.text("type"), explained.status, code)
 	}
 }
 
@@ -180,7 +180,7 @@ func (tenant accountTenant) limitMailboxes(zone string) {
 	checkValues(tenant.t, tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada", "max")).object, object{"created_count": 2})
 	tenant.mustSync()
 	if list := tenant.get(tenant.path("/mailboxes")); list.valueAt("count") != 2.0 {
-		tenant.t.Fatalf("mailboxes: %s", list.raw)
+		tenant.t.Fatalf("the tenant has the mailboxes %s, want 2", list.raw)
 	}
 	enforceAndListBlocked := func() string {
 		tenant.t.Helper()
@@ -196,11 +196,11 @@ func (tenant accountTenant) limitMailboxes(zone string) {
 	tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 1, "domain_scope": zone})
 	tenant.control("POST", "/messages", object{"mailbox": "ada@" + zone, "count": 2})
 	if got := enforceAndListBlocked(); got != "ada@"+zone {
-		tenant.t.Errorf("the platform blocks %q", got)
+		tenant.t.Errorf("the platform blocks %q, want only ada", got)
 	}
 	tenant.expect("DELETE", tenant.path("/mailbox-limits?domain_scope="+zone), nil, http.StatusOK, "")
 	if got := enforceAndListBlocked(); got != "" {
-		tenant.t.Errorf("without a limit the platform blocks %q", got)
+		tenant.t.Errorf("without a limit the platform blocks %q, want nobody", got)
 	}
 }
 
@@ -236,11 +236,11 @@ func TestDemoRunsOnADifferentMailPlatform(t *testing.T) {
 		added = append(added, testserver.Program(t, program))
 	}
 	if got := runTenantry(t, env, added...); got.code != 0 {
-		t.Fatalf("plugin add: %s", got.stderr)
+		t.Fatalf("plugin add fails: %s", got.stderr)
 	}
 	got := runTenantry(t, env, "demo")
 	if got.code != 0 || !strings.Contains(got.stdout, "Connect a tenant of Example") || !strings.Contains(got.stdout, "\nDone in ") {
-		t.Fatalf("exit code %d: %s\n%s", got.code, got.stderr, got.stdout)
+		t.Fatalf("the demo ends with the exit code %d, want 0 and all its steps: %s\n%s", got.code, got.stderr, got.stdout)
 	}
 	if name := microsoftNames.FindString(strings.ReplaceAll(got.stdout, "/oauth/microsoft/", "")); name != "" {
 		t.Errorf("the demo names %s:\n%s", name, got.stdout)

@@ -57,7 +57,7 @@ func (tenant accountTenant) checkPlatformMailboxes(zone string, localParts ...st
 	}
 	for _, m := range atPlatform {
 		if m["enabled"] != true || m["password_set"] != true || !strings.HasSuffix(m.text("address"), "@"+zone) {
-			tenant.t.Errorf("at the platform: %v", m)
+			tenant.t.Errorf("a mailbox at the platform is disabled, has no password or is in another domain: %v", m)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestDomainHasAtMostThreeMailboxes(t *testing.T) {
 		case got.status == http.StatusOK && got.text("created_count") == "2" && created == "":
 			created = got.objects("results")[0].text("email")
 		case got.status != 400 || got.code() != "mailbox_limit_reached":
-			t.Errorf("%d %s", got.status, got.raw)
+			t.Errorf("a request is answered %d %s, want mailbox_limit_reached after the first success", got.status, got.raw)
 		}
 	}
 	localPart, _, _ := strings.Cut(created, "@")
@@ -117,10 +117,10 @@ func TestDomainHasAtMostThreeMailboxes(t *testing.T) {
 	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, localPart, "fourth"), 400, "mailbox_limit_reached")
 	tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "w", "x", "y", "z"), 400, "mailbox_limit_reached")
 	if n := tenant.get(tenant.path("/mailboxes")).valueAt("count"); n != 3.0 {
-		t.Errorf("%v mailboxes", n)
+		t.Errorf("the API counts %v mailboxes, want 3", n)
 	}
 	if atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("mailboxes"); len(atPlatform) != 3 {
-		t.Errorf("%d at the platform", len(atPlatform))
+		t.Errorf("the platform has %d mailboxes, want 3", len(atPlatform))
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 // attempt is one request for a row of the matrix. A row about malformed values has one attempt for
 // each value.
 type attempt struct {
-	account         accountResources // sends the request
-	auth            []string         // Authorization headers; nil means the account's key
-	idempotencyKeys []string         // the Idempotency-Key headers
-	ids             map[string]string
+	account         accountResources  // sends the request
+	auth            []string          // Authorization headers; nil means the account's key
+	idempotencyKeys []string          // the Idempotency-Key headers
+	ids             map[string]string // the values of the path parameters, by name
 	body            string
 	path            string                        // the path with its query
 	prepare         func(t *testing.T, a attempt) // runs before the request, may be nil
@@ -257,7 +257,7 @@ func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []at
 	a := f.onExpendable(f.ownRequest(f.a, op), op)
 	sendFirst := func(t *testing.T, a attempt) {
 		if got := f.send(t, op, a); got.status != 200 {
-			t.Errorf("the first request: %d %s", got.status, got.raw)
+			t.Errorf("the first request is answered %d %s, want 200", got.status, got.raw)
 		}
 	}
 	switch condition {
@@ -309,8 +309,9 @@ func (a attempt) withIdempotencyKeys(keys ...string) attempt {
 // matrixPlatform is the sending platform of all integrations in the matrix.
 const matrixPlatform = "instantly"
 
-// addIntegrations adds an integration to each account, with an open OAuth session for a mailbox. It
-// adds the resources for other conditions about integrations to account a.
+// addIntegrations adds an integration to each account. All accounts but downgraded also get an open
+// OAuth session for a mailbox. It adds the resources for other conditions about integrations to
+// account a.
 func (f *matrixFixture) addIntegrations(t *testing.T) {
 	t.Helper()
 	for _, account := range []*accountResources{&f.a.accountResources, &f.b.accountResources, &f.trial.accountResources, &f.spare.accountResources, &f.downgraded.accountResources, &f.lapsed.accountResources} {
@@ -338,7 +339,8 @@ func (f *matrixFixture) addIntegrations(t *testing.T) {
 	f.ids["found mailbox"] = f.foundMailbox()
 }
 
-// managedMailbox provisions a mailbox in a tenant that is assigned to a different account.
+// managedMailbox provisions a mailbox in a tenant that is assigned to a different account, and
+// returns the id of the mailbox.
 func (f *matrixFixture) managedMailbox() string {
 	tenant := f.managed
 	zone := tenant.newVerifiedDomain()
@@ -347,8 +349,8 @@ func (f *matrixFixture) managedMailbox() string {
 	return tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id")
 }
 
-// foundMailbox returns a mailbox that discovery found: the service provisioned it, deleted its
-// tenant, and found it again.
+// foundMailbox returns the id of a mailbox that discovery found: the service provisioned the
+// mailbox, deleted its tenant, and found the mailbox again.
 func (f *matrixFixture) foundMailbox() string {
 	tenant := f.a.newConnectedTenant(nil)
 	zone := tenant.newVerifiedDomain()

@@ -69,36 +69,36 @@ func readMatrix(t *testing.T) (rows []matrixRow) {
 		}
 	}
 	if len(rows) < 890 {
-		t.Fatalf("only %d rows", len(rows))
+		t.Fatalf("only %d rows of the matrix apply, want at least 890", len(rows))
 	}
 	return rows
 }
 
 // TestEveryOperationIsInTheMatrix checks that each operation has rows, and that each row belongs to
-// an operation.
+// an operation. The tests that cover rows in place of the matrix test must exist.
 func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	t.Parallel()
 	d, err := publishedDocument()
 	must(t, err)
-	exist, listed := map[string]bool{}, map[string]bool{}
+	documented, listed := map[string]bool{}, map[string]bool{}
 	for _, row := range readMatrix(t) {
 		listed[row.op.method+" "+row.op.path] = true
 	}
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
-		exist[name] = true
+		documented[name] = true
 		if !listed[name] && additions[name] == "" {
 			t.Errorf("%s has no rows in the matrix", name)
 		}
 	}
 	for name := range listed {
-		if !exist[name] && !slices.Contains(otherRoutes, name) && name != consentCallback {
+		if !documented[name] && !slices.Contains(otherRoutes, name) && name != consentCallback {
 			t.Errorf("the matrix has %s, the document does not", name)
 		}
 	}
 	tests := declaredTests(t)
 	if !tests[provisioningTest] {
-		t.Errorf("there is no %s", provisioningTest)
+		t.Errorf("the test %s does not exist", provisioningTest)
 	}
 	for _, condition := range slices.Sorted(maps.Keys(conditionTests)) {
 		if !tests[conditionTests[condition]] {
@@ -129,7 +129,7 @@ func TestRowsOfTheMatrixAreAnswered(t *testing.T) {
 		t.Run(row.id+" "+row.condition, func(t *testing.T) { run.runRow(t, row) })
 	}
 	if soak.Enabled() && run.rows < 500 {
-		t.Errorf("only %d rows ran", run.rows)
+		t.Errorf("only %d rows ran, want at least 500", run.rows)
 	}
 	run.compareStatements(t)
 }
@@ -167,14 +167,14 @@ func (r *matrixRun) runRow(t *testing.T, row matrixRow) {
 		r.traces[got.header.Get("X-Request-ID")] = row
 		row.checkAnswer(t, got, original)
 		if row.maxCalls == "0" && calls > 0 {
-			t.Errorf("the mail platform was called %d times", calls)
+			t.Errorf("providers were called %d times, want no calls", calls)
 		}
 		if row.allowedWrites == "none" && r.latest.rows != before.rows {
-			t.Errorf("rows have changed from\n%s\nto\n%s", before.rows, r.latest.rows)
+			t.Errorf("the request changed the rows of the database from\n%s\nto\n%s", before.rows, r.latest.rows)
 		}
 		for _, foreignValue := range r.otherAccountValues() {
 			if a.account.id != r.b.id && foreignValue != "" && bytes.Contains(bytes.ToLower(got.raw), []byte(strings.ToLower(foreignValue))) {
-				t.Errorf("%s belongs to a different account: %s", foreignValue, got.raw)
+				t.Errorf("the answer contains %s of a different account: %s", foreignValue, got.raw)
 			}
 		}
 		r.answers[row.key(row.condition)] = append(r.answers[row.key(row.condition)], got.comparable())
@@ -207,18 +207,18 @@ func (row matrixRow) checkAnswer(t *testing.T, got, original reply) {
 		}
 	case "200-class", "200":
 		if got.status != http.StatusOK {
-			t.Errorf("answered %d %s: %s", got.status, status, got.raw)
+			t.Errorf("the request is answered %d %s, want 200: %s", got.status, status, got.raw)
 		}
 	default:
 		if gotStatus := strconv.Itoa(got.status); gotStatus != row.status || row.code != "" && code != row.code {
-			t.Errorf("answered %d %q, not %s %q: %s", got.status, code, row.status, row.code, got.raw)
+			t.Errorf("the request is answered %d %q, want %s %q: %s", got.status, code, row.status, row.code, got.raw)
 		}
 	}
 	if contentType := got.header.Get("Content-Type"); !strings.HasPrefix(contentType, "application/json") && contentType != "application/jsonl" && !strings.HasPrefix(contentType, "application/problem+json") {
-		t.Errorf("answered as %q", contentType)
+		t.Errorf("the request is answered with the content type %q, want JSON", contentType)
 	}
 	if got.header.Get("X-Request-ID") == "" {
-		t.Error("no X-Request-ID")
+		t.Error("the answer has no X-Request-ID")
 	}
 }
 
@@ -245,7 +245,7 @@ func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 	must(t, err)
 	got := parseReply(answer, raw)
 	if err := checkDocumented(t, op.method, request.URL.EscapedPath(), got); err != nil {
-		t.Errorf("%d: %v\n%s", got.status, err, raw)
+		t.Errorf("the answer %d differs from the OpenAPI document: %v\n%s", got.status, err, raw)
 	}
 	return got
 }
@@ -294,7 +294,7 @@ func declaredTests(t *testing.T) map[string]bool {
 	for _, pattern := range []string{"*_test.go", "../../adapters/httpapi/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
-			t.Fatal("no tests: ", err)
+			t.Fatalf("no test files match %s: %v", pattern, err)
 		}
 		for _, name := range files {
 			source, err := os.ReadFile(name)
@@ -316,7 +316,7 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 	if err := r.process.stop(); err != nil { // flushes the last spans
 		t.Fatal(err)
 	}
-	spans, _ := r.journal.received(t)
+	spans, _ := r.spans.received(t)
 	slices.SortFunc(spans, func(a, b receivedSpan) int { return int(a.GetStartTimeUnixNano()) - int(b.GetStartTimeUnixNano()) })
 	statementsOfTrace := map[string][]string{}
 	for _, span := range spans {
@@ -357,7 +357,7 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 		}
 	}
 	if compared == 0 || soak.Enabled() && compared < 100 {
-		t.Errorf("only %d answers were compared", compared)
+		t.Errorf("only %d answers were compared, want at least 1, and 100 in a soak", compared)
 	}
 }
 
@@ -388,11 +388,11 @@ func addWaitingRuns(t *testing.T, file string, owners ...accountResources) {
 	defer func() { _ = store.Close() }()
 	for i, resources := range owners {
 		now := time.Now().UTC()
-		run, job := ident.New(now, [ident.Entropy]byte{1, byte(i)}), ident.New(now, [ident.Entropy]byte{2, byte(i)})
-		j := provisioning.NewJob(job, run, access.AccountID(resources.id), resources.ids["domain_id"], tenant.GUID(resources.guid), resources.ids["domain_name"], now)
-		j.Status, j.RequiredAction, j.Message = provisioning.ActionRequired, provisioning.DomainUnavailable, "It belongs to another tenant."
-		r := provisioning.Run{ID: run, Account: j.Account, TotalDomains: 1, CreatedAt: now}
-		must(t, store.CreateRun(t.Context(), r, []provisioning.Job{j}, nil))
-		resources.ids["run_id"], resources.ids["job_id"] = run, job
+		runID, jobID := ident.New(now, [ident.Entropy]byte{1, byte(i)}), ident.New(now, [ident.Entropy]byte{2, byte(i)})
+		job := provisioning.NewJob(jobID, runID, access.AccountID(resources.id), resources.ids["domain_id"], tenant.GUID(resources.guid), resources.ids["domain_name"], now)
+		job.Status, job.RequiredAction, job.Message = provisioning.ActionRequired, provisioning.DomainUnavailable, "It belongs to another tenant."
+		run := provisioning.Run{ID: runID, Account: job.Account, TotalDomains: 1, CreatedAt: now}
+		must(t, store.CreateRun(t.Context(), run, []provisioning.Job{job}, nil))
+		resources.ids["run_id"], resources.ids["job_id"] = runID, jobID
 	}
 }

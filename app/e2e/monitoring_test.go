@@ -20,7 +20,7 @@ import (
 const (
 	alertsFile    = "../../deploy/prometheus/alerts.yaml"
 	dashboardFile = "../../deploy/grafana/tenantry.json"
-	runbooks      = "../../docs/runbooks"
+	runbookFolder = "../../docs/runbooks"
 	runbookURL    = "https://github.com/tenantry/tenantry/blob/main/docs/runbooks/"
 )
 
@@ -120,18 +120,18 @@ var metricsOfOtherTests = map[string][]string{
 // alerts, dashboard and runbooks use. Other tests check that metricsOfOtherTests are exported.
 func TestQueriesNameExportedMetrics(t *testing.T) {
 	t.Parallel()
-	s, checked := metricsOfBusyService(t), 0
+	exported, checked := metricsOfBusyService(t), 0
 	checkQuery := func(where, expression string, shown ...string) {
 		checked++
-		for _, wrong := range s.unknownNames(expression, shown...) {
-			t.Errorf("%s: %s\n%s", where, wrong, expression)
+		for _, wrong := range exported.unknownNames(expression, shown...) {
+			t.Errorf("the query of %s has a wrong name: %s\n%s", where, wrong, expression)
 		}
 	}
 	for _, rule := range prometheusRules(t) {
 		checkQuery(textAt(rule, "alert")+textAt(rule, "record"), textAt(rule, "expr"),
 			submatches(alertLabel, textAt(rule, "annotations.summary")+textAt(rule, "annotations.description"))...)
 		if name := textAt(rule, "record"); name != "" {
-			s.addRecordingRule(name, textAt(rule, "expr"))
+			exported.addRecordingRule(name, textAt(rule, "expr"))
 		}
 	}
 	d := dashboard(t)
@@ -146,7 +146,7 @@ func TestQueriesNameExportedMetrics(t *testing.T) {
 		if match := labelValues.FindStringSubmatch(textAt(variable, "definition")); match != nil {
 			checkQuery(textAt(variable, "name"), match[1], match[2])
 		} else if textAt(variable, "type") == "query" {
-			t.Errorf("%s has the query %q", textAt(variable, "name"), textAt(variable, "definition"))
+			t.Errorf("the dashboard variable %s has the unsupported query %q", textAt(variable, "name"), textAt(variable, "definition"))
 		}
 	}
 	for _, annotation := range objectAt(d, "annotations").objects("list") {
@@ -164,14 +164,14 @@ func TestQueriesNameExportedMetrics(t *testing.T) {
 	}
 	const minQueries = 24 + 57 + 2 + 1 + 37 // rules, panels, variables, annotation, runbooks
 	if checked < minQueries {
-		t.Errorf("only %d queries were found", checked)
+		t.Errorf("only %d queries were found, want at least %d", checked, minQueries)
 	}
 }
 
 // runbookPages returns the text of each runbook by file name.
 func runbookPages(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(runbooks + "/*.md")
+	files, err := filepath.Glob(runbookFolder + "/*.md")
 	must(t, err)
 	pages := map[string]string{}
 	for _, file := range files {
@@ -182,12 +182,12 @@ func runbookPages(t *testing.T) map[string]string {
 	return pages
 }
 
-// TestAlertsHaveRunbooks checks that each alert has a runbook page, and that each page belongs to
-// an alert. It also checks that the dashboard has every panel that a page names, and that every
-// runbook linked from the dashboard exists.
+// TestAlertsHaveRunbooks checks that each alert is complete, has a promtool test, and has a runbook
+// page that the index lists. Each page belongs to an alert and has all headings. The dashboard has
+// every panel that a page names, and every runbook linked from the dashboard exists.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
-	pages, index, tests := runbookPages(t), fileText(t, runbooks+"/README.md"), fileText(t, strings.Replace(alertsFile, ".yaml", "_test.yaml", 1))
+	pages, index, tests := runbookPages(t), fileText(t, runbookFolder+"/README.md"), fileText(t, strings.Replace(alertsFile, ".yaml", "_test.yaml", 1))
 	panels := map[string]bool{}
 	for _, panel := range dashboard(t).objects("panels") {
 		panels[textAt(panel, "title")] = textAt(panel, "type") != "row"
@@ -202,14 +202,14 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		pagesOfAlerts[file] = true
 		page := pages[file]
 		if !hasRunbook || !strings.HasPrefix(page, "<!-- SPDX-License-Identifier: Apache-2.0 -->\n# "+name+"\n") {
-			t.Errorf("%s: %s is not its page", name, file)
+			t.Errorf("alert %s: the runbook page %q does not exist or has a different title", name, file)
 		}
 		severity := textAt(rule, "labels.severity")
 		if !strings.Contains(index, "| ["+name+"]("+file+") | "+severity+" |") {
-			t.Errorf("%s is not in the index", name)
+			t.Errorf("the index of the runbooks lacks the alert %s with its severity", name)
 		}
 		if severity != "critical" && severity != "warning" || textAt(rule, "for") == "" || textAt(rule, "annotations.summary") == "" || textAt(rule, "annotations.description") == "" {
-			t.Errorf("%s is not complete: %v", name, rule)
+			t.Errorf("alert %s lacks a severity, a duration, a summary or a description: %v", name, rule)
 		}
 		if !strings.Contains(tests, `alertname="`+name+`"`) {
 			t.Errorf("no promtool test covers %s", name)
@@ -217,16 +217,16 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	}
 	for file, page := range pages {
 		if !pagesOfAlerts[file] {
-			t.Errorf("%s: no alert leads here", file)
+			t.Errorf("no alert links to the page %s", file)
 		}
 		for _, heading := range []string{"Who is affected", "How to see it", "What to do", "When it is over"} {
 			if !strings.Contains(page, "\n## "+heading+"\n") {
-				t.Errorf("%s lacks %q", file, heading)
+				t.Errorf("the runbook %s lacks the heading %q", file, heading)
 			}
 		}
 		named := submatches(boldTitle, page)
 		if len(named) == 0 {
-			t.Errorf("%s names no panel", file)
+			t.Errorf("the runbook %s names no panel", file)
 		}
 		for _, title := range named {
 			if !panels[title] {
@@ -235,7 +235,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		}
 	}
 	for _, file := range submatches(regexp.MustCompile(regexp.QuoteMeta(runbookURL)+`([^"#?]+)`), fileText(t, dashboardFile)) {
-		if _, err := os.Stat(filepath.Join(runbooks, file)); err != nil {
+		if _, err := os.Stat(filepath.Join(runbookFolder, file)); err != nil {
 			t.Errorf("the dashboard leads to %s, which does not exist", file)
 		}
 	}
@@ -375,27 +375,27 @@ func (metrics exposedMetrics) addRecordingRule(name, expression string) {
 // TestWrongQueryNamesAreNoticed checks that a wrong name is found in every part of an expression.
 func TestWrongQueryNamesAreNoticed(t *testing.T) {
 	t.Parallel()
-	s := parseMetrics([]byte("# HELP calls_total x\n" + `calls_total{outcome="done",provider="p"} 1` + "\n" +
+	exported := parseMetrics([]byte("# HELP calls_total x\n" + `calls_total{outcome="done",provider="p"} 1` + "\n" +
 		`circuits{domain="login",state="open"} 0` + "\n" + `took_bucket{le="+Inf",route="/a}b"} 3` + "\nplain 1e+09\n"))
-	s.addRecordingRule("kept:calls", `increase(calls_total[5m])`)
+	exported.addRecordingRule("kept:calls", `increase(calls_total[5m])`)
 	for _, good := range []string{
 		`calls_total`, `sum by (provider) (rate(calls_total{outcome=~"done|down",job="x"}[$__rate_interval])) / 5 > 0.1`, `plain - time() < 30 * 86400`,
 		`histogram_quantile(0.95, sum by (le, route) (rate(took_bucket{instance=~"$instance"}[5m])))`, `calls_total unless calls_total offset 5m`,
 		`up{job=~"x"} == 0 or absent(up{job=~"x"})`, `max by (job) (plain) and on (job) circuits{state="open"}`, `kept:calls{provider="p"}`,
 	} {
-		if wrong := s.unknownNames(good, "job"); len(wrong) > 0 {
-			t.Errorf("%s: %v", good, wrong)
+		if wrong := exported.unknownNames(good, "job"); len(wrong) > 0 {
+			t.Errorf("%s: the wrong names are %v, want none", good, wrong)
 		}
 	}
 	for _, bad := range []string{
 		`call_total`, `rate(calls[5m])`, `sum by (operation) (calls_total)`, `calls_total{operation="x"}`, `calls_total{outcome="dwon"}`, `5 + 5`,
 		`calls_total and on (operation) calls_total`, `circuits{state=~"open|ajar"}`, `kept:calls{route="x"}`, `kept:call`, `plain unless plan offset 5m`,
 	} {
-		if wrong := s.unknownNames(bad); len(wrong) != 1 {
-			t.Errorf("%s: %v", bad, wrong)
+		if wrong := exported.unknownNames(bad); len(wrong) != 1 {
+			t.Errorf("%s: the wrong names are %v, want one", bad, wrong)
 		}
 	}
-	if wrong := s.unknownNames("plain", "provider"); len(wrong) != 1 {
-		t.Errorf("a shown label: %v", wrong)
+	if wrong := exported.unknownNames("plain", "provider"); len(wrong) != 1 {
+		t.Errorf("for a shown label that is not exported the wrong names are %v, want one", wrong)
 	}
 }

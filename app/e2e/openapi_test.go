@@ -26,11 +26,11 @@ import (
 
 // document is the OpenAPI document of the built binary.
 type document struct {
-	raw        []byte
-	operations []operation
-	scopes     map[operation]string // the scope that each operation requires, "" if it requires none
-	webhooks   int                  // the number of webhook message types in the document
-	validator  validator.Validator
+	raw              []byte
+	operations       []operation
+	scopes           map[operation]string // the scope that each operation requires, "" if it requires none
+	messageTypeCount int                  // the number of webhook message types in the document
+	validator        validator.Validator
 }
 
 // operation is an operation of the API. path has parameters in braces.
@@ -65,7 +65,7 @@ var publishedDocument = sync.OnceValues(func() (document, error) {
 		}
 	}
 	messages := object(doc["webhooks"].(map[string]any))
-	d.webhooks = len(messages)
+	d.messageTypeCount = len(messages)
 	for kind, item := range messages {
 		object(item.(map[string]any)).valueAt("post.requestBody.content").(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any)["additionalProperties"] = false
 		doc["paths"].(map[string]any)[messagePath+kind] = item
@@ -120,7 +120,7 @@ func checkDocumented(t *testing.T, method, path string, got reply) error {
 	validatorMutex.Lock()
 	defer validatorMutex.Unlock()
 	if ok, problems := document.validator.ValidateHttpResponse(request, answer); !ok {
-		return fmt.Errorf("not as documented: %v", problems)
+		return fmt.Errorf("the validator reports: %v", problems)
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func checkDocumentedMessage(header http.Header, kind string, body []byte) error 
 	validatorMutex.Lock()
 	defer validatorMutex.Unlock()
 	if ok, problems := document.validator.ValidateHttpRequest(sent); !ok {
-		return fmt.Errorf("not as documented: %v", problems)
+		return fmt.Errorf("the validator reports: %v", problems)
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func checkProblem(got reply) error {
 	if i := slices.IndexFunc(members, func(name string) bool {
 		return !slices.Contains([]string{"type", "title", "status", "detail", "code", "request_id", "errors", "conflicts", "workspaces", "required_scope"}, name)
 	}); i >= 0 {
-		return fmt.Errorf("the unknown member %s", members[i])
+		return fmt.Errorf("the error has the unknown member %s", members[i])
 	}
 	return nil
 }
@@ -225,14 +225,14 @@ func TestServedOpenAPIMatchesTheCommand(t *testing.T) {
 		t.Errorf("/openapi.json answered %d, not the document that `tenantry openapi` prints", served.status)
 	}
 	if len(document.operations) < 15 {
-		t.Errorf("only %d operations", len(document.operations))
+		t.Errorf("the document has only %d operations, want at least 15", len(document.operations))
 	}
 	if version := served.text("openapi"); !strings.HasPrefix(version, "3.1") {
-		t.Errorf("OpenAPI %s", version)
+		t.Errorf("the document has the OpenAPI version %s, want 3.1", version)
 	}
 	yaml := c.do("GET", c.ready.APIURL+"/openapi.yaml", "", nil)
 	if yaml.status != http.StatusOK || !bytes.Contains(yaml.raw, []byte("openapi: 3.1")) {
-		t.Errorf("/openapi.yaml answered %d", yaml.status)
+		t.Errorf("/openapi.yaml answered %d, want 200 and OpenAPI 3.1", yaml.status)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestGeneratedClientsOnboardATenant(t *testing.T) {
 			cmd.Env = append(os.Environ(), "TENANTRY_URL="+c.ready.APIURL, "TENANTRY_KEY="+c.key,
 				"TENANTRY_CONTROL="+c.ready.ControlURL, "TENANTRY_TENANT="+tenant.guid, "TENANTRY_DOMAIN="+zone)
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
+				t.Fatalf("the client failed: %v\n%s", err, out)
 			}
 			checkValues(t, tenant.get(tenant.path("")).object, object{"domain_count": 1, "mailbox_count": 1, "readiness.domains_verified": 1})
 		})
@@ -282,12 +282,12 @@ func TestAPITakesNoDNSCredential(t *testing.T) {
 				names = slices.DeleteFunc(names, func(name string) bool { return name == "api_key" })
 			}
 			if slices.ContainsFunc(names, func(name string) bool { return slices.Contains(credentialFields, name) }) || strings.Contains(path, "/dns/") && len(names) > 0 {
-				t.Errorf("%s %s takes %v", method, path, names)
+				t.Errorf("%s %s takes the members %v, want no DNS credential", method, path, names)
 			}
 		}
 	}
 	if bodies < 2 || len(credentialFields) < 8 {
-		t.Errorf("%d bodies, fields %v: that proves little", bodies, credentialFields)
+		t.Errorf("%d request bodies and the credential fields %v were found, want at least 2 bodies and 8 fields", bodies, credentialFields)
 	}
 	c := sharedSandbox(t)
 	for _, provider := range []string{"cloudflare", "powerdns", "rfc2136"} {
@@ -296,7 +296,7 @@ func TestAPITakesNoDNSCredential(t *testing.T) {
 	for _, path := range []string{"/v1/dns-connections", "/v1/dns/connections", "/v1/domains/x/dns/connections"} {
 		got := c.do("POST", c.ready.APIURL+path, c.key, object{"provider": "cloudflare", "api_token": "x"})
 		if got.status != http.StatusNotFound || got.text("code") != "route_not_found" {
-			t.Errorf("POST %s: %d %s", path, got.status, got.raw)
+			t.Errorf("POST %s is answered %d %s, want route_not_found", path, got.status, got.raw)
 		}
 	}
 }
@@ -306,7 +306,7 @@ func accountFields(t *testing.T) (names []string) {
 	t.Helper()
 	plugins, err := filepath.Glob(filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "dns-*"))
 	if err != nil || len(plugins) < 3 {
-		t.Fatal(plugins, err)
+		t.Fatalf("the DNS plugins are %v, want at least 3 (%v)", plugins, err)
 	}
 	for _, plugin := range plugins {
 		raw, err := exec.Command(plugin, "describe").Output()

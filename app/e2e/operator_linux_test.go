@@ -57,7 +57,7 @@ func TestAccountCloseAsksForConfirmation(t *testing.T) {
 		userSide, commandSide := newTerminal(t)
 		code, stderr := closeFromTerminal(t, env, userSide, commandSide, tt.typed)
 		if code != tt.code || !strings.Contains(stderr, "Close the account") || !strings.Contains(stderr, "ann@example.com") {
-			t.Errorf("%q: exit code %d\n%s", tt.typed, code, stderr)
+			t.Errorf("%q: exit code %d, want %d and a question that names the account\n%s", tt.typed, code, tt.code, stderr)
 		}
 		checkValues(t, runTenantry(t, env, "account", "show", "--account", "ann@example.com", "-o", "json").mustJSON(t), object{"status": tt.status})
 	}
@@ -80,7 +80,7 @@ func closeFromTerminal(t *testing.T, env []string, userSide, commandSide *os.Fil
 	select {
 	case <-prompt.seen:
 	case <-ended:
-		t.Fatalf("it did not ask: %s", prompt.output.String())
+		t.Fatalf("account close ended without a question: %s", prompt.output.String())
 	}
 	if typed == "" {
 		_ = cmd.Process.Signal(os.Interrupt)
@@ -120,7 +120,7 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	for _, args := range [][]string{{"account", "list"}, {"keyset", "list"}, {"backup", filepath.Join(t.TempDir(), "b")}} {
 		result := runAsOtherUser(t, dataDir, args...)
 		if result.code != cli.ExitRefused || !strings.Contains(result.stderr, "as the user of the service") {
-			t.Errorf("%v: exit code %d: %s", args, result.code, result.stderr)
+			t.Errorf("%v: exit code %d, want a refusal that names the user of the service: %s", args, result.code, result.stderr)
 		}
 	}
 	var report object
@@ -129,7 +129,7 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 		if id := check.text("id"); id == "database" || id == "keyset" {
 			checkValues(t, check, object{"status": doctor.Failed})
 			if !strings.Contains(check.text("fix"), "as the user of the service") {
-				t.Errorf("%s: %s", id, check.text("fix"))
+				t.Errorf("the fix of %s is %q, want one that names the user of the service", id, check.text("fix"))
 			}
 		}
 	}

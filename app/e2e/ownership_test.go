@@ -135,7 +135,7 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	}
 	for _, provider := range []string{"microsoft365", "cloudflare", "instantly"} {
 		if calls := c.operationsAt(provider); len(calls) != 0 {
-			t.Errorf("%s was called: %v", provider, calls)
+			t.Errorf("the provider %s was called: %v", provider, calls)
 		}
 	}
 	for _, resources := range []accountResources{first, second} {
@@ -182,7 +182,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 			path := fillPath(op.path, first.ids)
 			fromOtherNetwork.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key")
 			if got := expired.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key"); !strings.Contains(got.text("detail"), "expired") {
-				t.Errorf("an expired key: %s", got.raw)
+				t.Errorf("the refusal does not say that the key has expired: %s", got.raw)
 			}
 			if scope := document.scopes[op]; strings.HasSuffix(scope, ":write") {
 				got := reader.caller.withT(t).expect(op.method, path, body, 403, "insufficient_scope")
@@ -206,7 +206,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 				ids[param] = second.ids[param]
 				want := first.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
 				if got.comparable() != want.comparable() {
-					t.Errorf("a hidden resource:\n%s\nanother account's:\n%s", got.comparable(), want.comparable())
+					t.Errorf("the answer for a hidden resource is\n%s\nand for another account's resource\n%s", got.comparable(), want.comparable())
 				}
 				break // the first parameter decides
 			}
@@ -214,7 +214,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	}
 	for path, list := range map[string]string{"/v1/tenants": "tenants", "/v1/dns/provisioning-runs": "runs", "/v1/enforcement/events": "events", "/v1/events": "events", "/v1/audit": "entries", "/v1/webhooks": "webhooks"} {
 		if got := forOtherTenant.get(path); len(got.objects(list)) != 0 {
-			t.Errorf("%s shows %s", path, got.raw)
+			t.Errorf("with a key for other tenants %s shows %s, want an empty list", path, got.raw)
 		}
 	}
 }
@@ -274,7 +274,7 @@ func (r reply) comparable() string {
 }
 
 // TestForeignDomainInABodyLooksUnknown checks that a foreign domain in a request body gets the same
-// response as an unknown domain.
+// response as an unknown domain and an invalid domain.
 func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)

@@ -111,7 +111,7 @@ func (timed timedOperation) measureKinds(s *stopwatch, own, other accountResourc
 		for _, kind := range names {
 			took, status := s.measure(timed.op.method, paths[kind], own.key, validBodies[timed.op.method+" "+timed.op.path])
 			if status != http.StatusNotFound {
-				s.t.Fatalf("%s %s is answered %d", timed.op.method, paths[kind], status)
+				s.t.Fatalf("%s %s is answered %d, want 404", timed.op.method, paths[kind], status)
 			}
 			if round >= warmUp {
 				durations[kind] = append(durations[kind], float64(took.Nanoseconds())/1000)
@@ -165,7 +165,7 @@ func TestForeignIDsTakeTheSameTime(t *testing.T) {
 				}
 				for _, pair := range operation.distinguishablePairs(s, own, other, rounds) {
 					if slices.Contains(first, pair) {
-						t.Errorf("%s %s: %s can be distinguished", operation.op.method, operation.op.path, pair)
+						t.Errorf("%s %s: the durations distinguish %s", operation.op.method, operation.op.path, pair)
 					}
 				}
 			}
@@ -243,7 +243,7 @@ func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
 			other := syntheticDurations(r, 4000, factor)
 			for _, d := range []difference{compareSamples(plain, other), compareSamples(other, plain)} {
 				if d.isNoticeable() != isSlower {
-					t.Errorf("seed %d, factor %v: noticeable is %v: %+v", seed, factor, d.isNoticeable(), d)
+					t.Errorf("seed %d, factor %v: noticeable is %v, want %v: %+v", seed, factor, d.isNoticeable(), isSlower, d)
 				}
 			}
 			if d := compareSamples(plain, other); isSlower && d.t >= 0 {
@@ -259,10 +259,10 @@ func TestEachTimingBoundIsEnough(t *testing.T) {
 	t.Parallel()
 	constantSample := func(v float64) []float64 { return slices.Repeat([]float64{v}, 100) }
 	if d := compareSamples(constantSample(100), constantSample(100)); d.isNoticeable() {
-		t.Errorf("the same: %+v", d)
+		t.Errorf("equal samples are noticeably different: %+v", d)
 	}
 	if d := compareSamples(constantSample(100), constantSample(101)); !d.isNoticeable() || d.gap > noticeableGap {
-		t.Errorf("a small constant difference: %+v", d)
+		t.Errorf("a small constant difference is not noticed by t alone: %+v", d)
 	}
 	wideSample := func(middle float64) (sample []float64) {
 		for i := range 101 {
@@ -271,12 +271,12 @@ func TestEachTimingBoundIsEnough(t *testing.T) {
 		return sample
 	}
 	if d := compareSamples(wideSample(100), wideSample(107)); !d.isNoticeable() || math.Abs(d.t) >= noticeableT {
-		t.Errorf("medians far apart: %+v", d)
+		t.Errorf("medians far apart are not noticed by the gap alone: %+v", d)
 	}
 	// Values outside the percentiles have no influence.
 	withOutliers := wideSample(100)
 	withOutliers[100], withOutliers[0] = 1e9, -1e9
 	if a, b := compareSamples(wideSample(100), wideSample(102)), compareSamples(withOutliers, wideSample(102)); a != b {
-		t.Errorf("an outlier counts: %+v, %+v", a, b)
+		t.Errorf("outliers change the difference from %+v to %+v", a, b)
 	}
 }

@@ -176,7 +176,7 @@ func (pair *replicaPair) queryInt(query string) (n int) {
 func (pair *replicaPair) checkEqual(subject string, got, want any) {
 	pair.t.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		pair.t.Errorf("%s: %v, want %v", subject, got, want)
+		pair.t.Errorf("%s: got %v, want %v", subject, got, want)
 	}
 }
 

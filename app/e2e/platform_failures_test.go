@@ -12,7 +12,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// platformWrites are the operations with which each step writes to the mail platform, in order.
+// platformWrites are the operations of the mail platform that the tests disturb in each step, in
+// order. All but token are writes.
 var platformWrites = map[string][]string{
 	"connect":     {"token"},
 	"sync":        {"create-roleAssignments", "Set-TransportConfig"},
@@ -69,7 +70,7 @@ func (o *onboarding) sendAsync(r request) *pendingRequest {
 func (o *onboarding) waitForOperation(p *pendingRequest, operation string, before int) bool {
 	o.t.Helper()
 	executed := false
-	o.eventually(operation+" done", func() bool {
+	o.eventually("the platform executes "+operation, func() bool {
 		select {
 		case <-p.answered:
 			return true
@@ -104,7 +105,7 @@ func TestServiceKilledBeforeThePlatformAnswers(t *testing.T) {
 			before := o.holdAnswer(operation)
 			p := o.sendAsync(r)
 			if !o.waitForOperation(p, operation, before) {
-				o.t.Fatalf("answered without %s: %d %s", operation, p.reply.status, p.reply.raw)
+				o.t.Fatalf("the request was answered before %s was executed: %d %s", operation, p.reply.status, p.reply.raw)
 			}
 			o.killAndRestart()
 			if <-p.answered; p.err == nil {
@@ -127,7 +128,7 @@ func TestPluginKilledBeforeThePlatformAnswers(t *testing.T) {
 		for _, operation := range operations {
 			for !o.waitForOperation(p, operation, before[operation]) {
 				if o.checkInterrupted(operation, p) {
-					o.t.Fatalf("answered without %s: %s", operation, p.reply.raw)
+					o.t.Fatalf("the request succeeded before %s was executed: %s", operation, p.reply.raw)
 				}
 				p = o.sendAsync(r)
 			}
@@ -157,14 +158,14 @@ func TestLostPlatformAnswersAreResolved(t *testing.T) {
 func (o *onboarding) checkInterrupted(operation string, p *pendingRequest) bool {
 	o.t.Helper()
 	if p.err != nil {
-		o.t.Fatalf("%s: %v", operation, p.err)
+		o.t.Fatalf("%s: the request got no response: %v", operation, p.err)
 	}
 	status := p.reply.status
 	if page, ok := p.reply.object["page_status"].(float64); ok {
 		status = int(page)
 	}
 	if !slices.Contains([]int{http.StatusOK, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, status) {
-		o.t.Errorf("%s: %d %s", operation, status, p.reply.raw)
+		o.t.Errorf("%s: got %d %s, want 200, 503 or 504", operation, status, p.reply.raw)
 	}
 	return status == http.StatusOK
 }
@@ -214,17 +215,17 @@ func checkPlatformErrorCodes(t *testing.T, c caller) {
 			zone := tenant.newZone()
 			got := tenant.expect("POST", tenant.path("/domains"), object{"domain": zone}, tt.status, tt.code)
 			if wait, err := strconv.Atoi(got.header.Get("Retry-After")); (tt.status == 503) != (err == nil && wait >= 1) {
-				t.Errorf("Retry-After: %q", got.header.Get("Retry-After"))
+				t.Errorf("the status %d has the Retry-After %q, want a wait with 503 only", tt.status, got.header.Get("Retry-After"))
 			}
 			if tt.name == "throttled" && got.header.Get("Retry-After") != "7" {
-				t.Errorf("Retry-After: %q, not the platform's 7", got.header.Get("Retry-After"))
+				t.Errorf("Retry-After is %q, want the platform's 7", got.header.Get("Retry-After"))
 			}
 			tenant.control("DELETE", "/faults", nil)
 			tenant.eventually("the domain is added", func() bool {
 				return tenant.call("POST", tenant.path("/domains"), object{"domain": zone}).status == 200
 			})
 			if atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("domains"); len(atPlatform) != 1 {
-				t.Errorf("the platform has %v", atPlatform)
+				t.Errorf("the platform has the domains %v, want 1", atPlatform)
 			}
 		})
 	}
@@ -244,7 +245,7 @@ func checkLostWriteAnswers(t *testing.T, c caller) {
 			tenant.eventually("the domain is added", func() bool {
 				got := tenant.call("POST", tenant.path("/domains"), object{"domain": name})
 				if got.status != 200 && got.code() != "provider_timeout" {
-					t.Errorf("%d %s", got.status, got.raw)
+					t.Errorf("the addition is answered %d %s, want 200 or provider_timeout", got.status, got.raw)
 				}
 				return got.status == 200
 			})
@@ -265,7 +266,7 @@ func checkLostWriteAnswers(t *testing.T, c caller) {
 		tenant.checkPlatformMailboxes(zone, "ada")
 	})
 	if atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("domains"); len(atPlatform) != 3 {
-		t.Errorf("the platform has %v", atPlatform)
+		t.Errorf("the platform has the domains %v, want 3", atPlatform)
 	}
 }
 
@@ -289,7 +290,7 @@ func checkFailingSync(t *testing.T, c caller) {
 		got := tenant.post(tenant.path("/sync"), nil)
 		checkValues(t, got.object, object{"status": "partial", "result.status": "completed"})
 		if message := got.valueAt("result.mailbox_error"); message == nil || message == "" {
-			t.Errorf("no mailbox_error: %s", got.raw)
+			t.Errorf("the partial sync has no mailbox_error: %s", got.raw)
 		}
 	})
 	t.Run("the whole platform", func(t *testing.T) {

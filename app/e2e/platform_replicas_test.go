@@ -21,11 +21,11 @@ func lagMS(r *rand.Rand) int {
 	return 1500
 }
 
-// TestTenantWorksWhileReplicasOfThePlatformLag takes a tenant through all jobs while reads at Graph
-// and Exchange return an old state, so that they miss recent writes. Either lists lag, or reads of
-// one object, or all reads, or every second read. Each object is created once, each mailbox gets
-// one password, and no row is deleted. A soak tests all four kinds of lagging reads, other runs
-// test two.
+// TestTenantWorksWhileReplicasOfThePlatformLag takes a tenant through all operations. Meanwhile
+// reads at Graph and Exchange return an old state, so that they miss recent writes. Either lists
+// lag, or reads of one object, or all reads, or every second read. Each object is created once,
+// each mailbox gets one password, and no row is deleted. A soak tests all four kinds of lagging
+// reads, other runs test two.
 func TestTenantWorksWhileReplicasOfThePlatformLag(t *testing.T) {
 	t.Parallel()
 	c, random := privateSandbox(t), soak.Rand(t)
@@ -60,7 +60,7 @@ func TestTenantWorksWhileReplicasOfThePlatformLag(t *testing.T) {
 			j.setBehaviour(lagging(600_000, answers))
 			ids := j.mailboxIDs()
 			if len(ids) != 5 {
-				t.Fatalf("stored are the mailboxes %v", ids)
+				t.Fatalf("the stored mailboxes are %v, want 5", ids)
 			}
 			for range 2 {
 				j.step(j.syncFully)
@@ -89,8 +89,8 @@ func TestTenantWorksWhileReplicasOfThePlatformLag(t *testing.T) {
 }
 
 // TestRulesAreChangedWhileReplicasLag blocks and unblocks a mailbox and removes its rule, while
-// reads at Exchange return an old state. The platform has each change at once. At the end it has no
-// rule, although no read showed the rule.
+// reads at Exchange return an old state. The platform has each change at once. At the end the
+// platform has no rule, although lists of rules did not show the last rule.
 func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
@@ -127,7 +127,7 @@ func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 	}
 }
 
-// checkCreatedOnce checks that the platform created each object once, and that each account got one
+// checkCreatedOnce checks that the platform created each object once, and that each mailbox got one
 // password.
 func (j *journey) checkCreatedOnce() {
 	j.t.Helper()
@@ -143,7 +143,7 @@ func (j *journey) checkCreatedOnce() {
 		}
 	}
 	if passwords != 5 {
-		j.t.Errorf("%d accounts got a password, want 5", passwords)
+		j.t.Errorf("%d mailboxes got a password, want 5", passwords)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 			got := add()
 			if answers == "all" || answers == "objects" {
 				if got.code() != "provider_timeout" {
-					t.Errorf("without a read that shows the domain: %d %s", got.status, got.raw)
+					t.Errorf("without a read that shows the domain: got %d %s, want provider_timeout", got.status, got.raw)
 				}
 				tenant.lagGraph(0, "")
 				got = add()
@@ -197,7 +197,7 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 			tenant.lagGraph(0, "")
 			after := tenant.get(tenant.path("/domains")).objects("domains")
 			if len(after) != 1 || after[0].text("id") != before[0].text("id") || after[0]["is_verified"] != true {
-				t.Errorf("the domains are %v, and were %v", after, before)
+				t.Errorf("the domains are %v, want the verified domain with its id from %v", after, before)
 			}
 			tenant.publishRecords(zone)
 			tenant.post(tenant.domainPath(zone, "/verify"), nil)
@@ -220,7 +220,7 @@ func TestRunWaitsForAHiddenDomain(t *testing.T) {
 		return got
 	}
 	if got := enable(); got.code() != "domain_not_found" {
-		t.Errorf("without a read that shows the domain: %d %s", got.status, got.raw)
+		t.Errorf("without a read that shows the domain: got %d %s, want domain_not_found", got.status, got.raw)
 	}
 	run.lagGraph(0, "")
 	run.expectCompleted()

@@ -105,7 +105,7 @@ func checkPlatformRules(t *testing.T, c caller, random *rand.Rand) {
 	throttled := 0
 	for _, call := range c.journal(mailPlatform) {
 		if call["violation"] != nil {
-			t.Errorf("%s: %s %s at %s", call["violation"], call["operation"], call["path"], call["at"])
+			t.Errorf("the platform reports the violation %q: %s %s at %s", call["violation"], call["operation"], call["path"], call["at"])
 		}
 		if call["status"] == 429.0 || call["status"] == 503.0 {
 			throttled++

@@ -69,24 +69,24 @@ func TestReplicasShareWaits(t *testing.T) {
 		got := second.do("POST", second.ready.APIURL+tt.otherTenant.path("/sync"), key, nil)
 		requests := fixture.recordedRequests()
 		if n := countRequests(requests[requestsBefore:requestsAfter], func(call platformRequest) bool { return call.status == http.StatusTooManyRequests }); n != 1 {
-			t.Errorf("%s: %d calls of the first service were throttled", tt.name, n)
+			t.Errorf("%s: %d calls of the first service were throttled, want 1", tt.name, n)
 		}
 		calls := func(host string) int {
 			return countRequests(requests[requestsAfter:], func(call platformRequest) bool { return strings.HasPrefix(call.path, host) })
 		}
 		if n := calls(tt.throttled); n != 0 {
-			t.Errorf("%s: the second service made %d calls during the wait", tt.name, n)
+			t.Errorf("%s: the second service made %d calls during the wait, want none", tt.name, n)
 		}
 		if tt.other != "" && calls(tt.other) == 0 {
 			t.Errorf("%s: the second service made no call to %s: %d %s", tt.name, tt.other, got.status, got.raw)
 		}
 		if wait, _ := strconv.Atoi(got.header.Get("Retry-After")); tt.other == "" && (got.status != http.StatusServiceUnavailable || wait <= longWait/2) {
-			t.Errorf("%s: the second service answers %d with Retry-After %d: %s", tt.name, got.status, wait, got.raw)
+			t.Errorf("%s: the second service answers %d with Retry-After %d, want 503 with the rest of the wait: %s", tt.name, got.status, wait, got.raw)
 		}
 	}
 	for _, call := range owner.journal(mailPlatform) {
 		if call["violation"] != nil {
-			t.Errorf("%s: %s %s at %s", call["violation"], call["operation"], call["path"], call["at"])
+			t.Errorf("the platform reports the violation %q: %s %s at %s", call["violation"], call["operation"], call["path"], call["at"])
 		}
 	}
 }

@@ -42,11 +42,11 @@ func TestNewPluginsWork(t *testing.T) {
 			t.Parallel()
 			module, program := newPlugin(t, kind, "acme")
 			if unformatted := module.run(t, "gofmt", "-l", "."); unformatted != "" {
-				t.Errorf("not formatted: %s", unformatted)
+				t.Errorf("gofmt would change the files %s", unformatted)
 			}
 			module.run(t, "go", "vet", "./...")
 			if out := module.run(t, "go", "test", "-count=1", "-v", "-vet=off", "./..."); strings.Contains(out, "--- SKIP") || !strings.Contains(out, "--- PASS: TestBinary/") {
-				t.Errorf("its tests did not run:\n%s", out)
+				t.Errorf("tests of the plugin were skipped or did not run:\n%s", out)
 			}
 			env := []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir(), "TENANTRY_DATA_DIR=" + t.TempDir()}
 			runTenantry(t, env, "plugin", "upgrade", program).checkFailure(t, cli.ExitNotFound)
@@ -54,7 +54,7 @@ func TestNewPluginsWork(t *testing.T) {
 			checkMembers(t, "the added plugin", added, "name kind version file sha256 status previous_version title capabilities settings account_settings reaches")
 			checkValues(t, added, object{"name": "acme", "kind": kind, "status": "added", "title": "Acme", "previous_version": nil})
 			if reaches := fmt.Sprint(added["reaches"]); !strings.Contains(reaches, "api.example.com") {
-				t.Errorf("it may reach %s", reaches)
+				t.Errorf("the plugin may reach %s, want api.example.com", reaches)
 			}
 			runTenantry(t, env, "plugin", "verify", "acme", "-o", "json").mustJSON(t)
 			buildNewVersion(t, module, program)
@@ -83,7 +83,7 @@ func editVersion(t *testing.T, path string) {
 	}
 	changed := strings.Replace(string(text), "0.1.0", "0.2.0", 1)
 	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil || changed == string(text) {
-		t.Fatalf("no version in %s, or %v", path, err)
+		t.Fatalf("the version in %s was not changed (%v)", path, err)
 	}
 }
 
@@ -127,7 +127,7 @@ func (p pluginInDevelopment) upgrade(c caller, sandbox *process) {
 	c.t.Helper()
 	editVersion(c.t, filepath.Join(p.module.dir, p.versionFile))
 	p.module.run(c.t, p.build[0], p.build[1:]...)
-	c.eventually("use of the rebuilt plugin", func() bool { return strings.Contains(sandbox.logs.String(), `"the rebuilt plugin is used"`) })
+	c.eventually("the sandbox uses the rebuilt plugin", func() bool { return strings.Contains(sandbox.logs.String(), `"the rebuilt plugin is used"`) })
 	if !strings.Contains(sandbox.logs.String(), `"version":"0.2.0"`) {
 		c.t.Errorf("the log does not name the new version:\n%s", tail(sandbox.logs.String(), 3000))
 	}
@@ -168,7 +168,7 @@ func (tenant accountTenant) provisionAt(provider, zone string) {
 	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
 	ended := tenant.waitForRun(fmt.Sprint(started.valueAt("run.id")))
 	if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("provider") != provider {
-		tenant.t.Fatalf("the run ended %s", ended.raw)
+		tenant.t.Fatalf("the run ended as %s, want its job completed by the plugin", ended.raw)
 	}
 	tenant.checkProvisioned(zone)
 }
@@ -204,6 +204,6 @@ func TestDevRefusesAPluginWithoutAProgram(t *testing.T) {
 	t.Parallel()
 	got := runTenantry(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--plugin", t.TempDir())
 	if got.code == 0 || !strings.Contains(got.stderr, "there is no program") || !strings.Contains(got.stderr, "go build") {
-		t.Errorf("exit code %d: %s", got.code, got.stderr)
+		t.Errorf("exit code %d, want an error that names the missing program and go build: %s", got.code, got.stderr)
 	}
 }

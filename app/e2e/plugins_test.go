@@ -27,12 +27,12 @@ func TestOperatorManagesPlugins(t *testing.T) {
 	for _, want := range []string{"added", "unchanged"} {
 		got := runTenantry(t, env, "plugin", "add", bundled, "-o", "json").mustJSON(t).objects("plugins")
 		if len(got) != 1 || got[0].text("status") != want {
-			t.Errorf("%v, want %s", got, want)
+			t.Errorf("plugin add shows %v, want the status %s", got, want)
 		}
 	}
 	actions := runTenantry(t, env, "audit", "list", "-o", "json").mustJSON(t).objects("events")
 	if len(actions) != 2 || actions[0].text("action") != "plugin.add" {
-		t.Errorf("recorded: %v", actions)
+		t.Errorf("the audit events are %v, want 2, first plugin.add", actions)
 	}
 	listed := runTenantry(t, env, "plugin", "list", "-o", "json").mustJSON(t).objects("plugins")
 	checkMembers(t, "plugin", listed[0], "name kind version file sha256 title settings status problem")
@@ -41,7 +41,7 @@ func TestOperatorManagesPlugins(t *testing.T) {
 	checkMembers(t, "setting", settings[0], "name secret required default help")
 	checkValues(t, settings[0], object{"name": "client_id", "required": true, "secret": false})
 	if table := runTenantry(t, env, "plugin", "list"); !strings.Contains(table.stdout, "client_certificate_file") {
-		t.Errorf("the table does not say what it needs:\n%s", table.stdout)
+		t.Errorf("the table lacks the setting client_certificate_file:\n%s", table.stdout)
 	}
 	runTenantry(t, env, "plugin", "verify", "microsoft365", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "plugin", "verify", "microsoft366").checkFailure(t, cli.ExitNotFound)
@@ -57,17 +57,17 @@ func TestOperatorManagesPlugins(t *testing.T) {
 		must(t, damage.apply())
 		got := runTenantry(t, env, "plugin", "verify")
 		if got.code != cli.ExitRefused || !strings.Contains(got.stdout, installed) || !strings.Contains(got.stdout, damage.wantText) || got.stderr != "" {
-			t.Errorf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
+			t.Errorf("plugin verify: exit code %d, want a refusal that says the file %s: %s%s", got.code, damage.wantText, got.stdout, got.stderr)
 		}
 		if got := runTenantry(t, env, "plugin", "list", "-o", "json").mustJSON(t).objects("plugins"); got[0].text("status") != "failed" {
-			t.Errorf("list: %v", got)
+			t.Errorf("plugin list shows %v, want the status failed", got)
 		}
 	}
 	if got := runTenantry(t, env, "plugin", "add", bundled, "-o", "json").mustJSON(t).objects("plugins"); got[0].text("status") != "replaced" {
-		t.Errorf("put back: %v", got)
+		t.Errorf("plugin add shows %v, want the status replaced", got)
 	}
 	if got := runTenantry(t, env, "plugin", "verify"); got.code != 0 {
-		t.Errorf("after it was put back: %s", got.stdout)
+		t.Errorf("plugin verify fails after the file was put back: %s", got.stdout)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 		t.Helper()
 		requests++
 		if link := c.expect("GET", "/v1/tenants/connect-url", nil, http.StatusOK, "").text("connect_url"); link == "" {
-			t.Fatal("no link")
+			t.Fatal("the answer has no connect link")
 		}
 	}
 	request()
@@ -121,7 +121,7 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	must(t, os.WriteFile(unhealthy, []byte(script), 0o700))
 	upgrade(unhealthy, `"the new version is not healthy, so the plugin stays as it is"`)
 	if n := strings.Count(p.logs.String(), `"msg":"plugin started"`); n != 2 {
-		t.Errorf("%d processes served:\n%s", n, tail(p.logs.String(), 3000))
+		t.Errorf("%d plugin processes were started, want 2:\n%s", n, tail(p.logs.String(), 3000))
 	}
 }
 
@@ -142,13 +142,13 @@ func TestPluginBuildsOutsideTheRepository(t *testing.T) {
 	binary := filepath.Join(module.dir, "sending-emailbison")
 	module.run(t, "go", "build", "-o", binary, ".")
 	if out := module.run(t, "go", "test", "-count=1", "-vet=off", "-v", "-timeout", "5m", "-run", "TestBinary", "."); !strings.Contains(out, "--- PASS: TestBinary/the_contract_of_the_port/") {
-		t.Errorf("its conformance did not run:\n%s", out)
+		t.Errorf("the conformance suite of the plugin did not run:\n%s", out)
 	}
 	env := []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}
 	for _, args := range [][]string{{"plugin", "add", binary}, {"plugin", "verify", "emailbison"}} {
 		shown := runTenantry(t, env, append(args, "--output", "json")...).mustJSON(t).objects("plugins")
 		if len(shown) != 1 || shown[0].text("name") != "emailbison" {
-			t.Errorf("%v: %v", args, shown)
+			t.Errorf("%v shows %v, want only emailbison", args, shown)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func (o outsideModule) run(t *testing.T, program string, args ...string) string 
 	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath -ldflags=-s", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+		t.Fatalf("the program %v fails: %v\n%s", cmd.Args, err, out)
 	}
 	return string(out)
 }
@@ -221,10 +221,10 @@ func (o outsideModule) checkImports(t *testing.T) {
 			continue
 		}
 		if sdkImports++; !slices.Contains(authorPackages, imp) {
-			t.Errorf("it imports %s", imp)
+			t.Errorf("the plugin imports %s, which is not for plugin authors", imp)
 		}
 	}
 	if sdkImports < 3 {
-		t.Errorf("only %d imports of the SDK are seen", sdkImports)
+		t.Errorf("only %d imports of the SDK were found, want at least 3", sdkImports)
 	}
 }

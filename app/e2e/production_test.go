@@ -29,7 +29,7 @@ func TestProductionPageWorks(t *testing.T) {
 	host.replacements = append(host.replacements, "$PUBLIC_URL/v1", host.server.ready.APIURL+"/v1")
 	host.connectTenant(host.runBlocks(steps[9][0]))
 	if out := host.runBlocks(steps[9][1:]...); !strings.Contains(out, `"status":"completed"`) || !strings.Contains(out, `"next_step":"add_domain"`) {
-		t.Errorf("the first tenant: %s", out)
+		t.Errorf("the sync of the first tenant is not complete, or its next step is not add_domain: %s", out)
 	}
 	if out := host.runBlocks(steps[10]...); !strings.Contains(out, "you@example.com") {
 		t.Errorf("the rehearsal has no account: %s", out)
@@ -45,7 +45,7 @@ func TestProductionPageWorks(t *testing.T) {
 	host.checkMode("opt/current/tenantry", 0o755)
 	host.checkMode("opt/current/plugins/catalog.json", 0o644)
 	if to, err := os.Readlink(host.root + "/opt/current"); err != nil || to != "0.2.0" {
-		t.Errorf("current is %s (%v)", to, err)
+		t.Errorf("current is %s, want 0.2.0 (%v)", to, err)
 	}
 }
 
@@ -54,19 +54,19 @@ func (h *productionHost) setUp(steps map[int][]string) {
 	h.t.Helper()
 	h.runBlocks(steps[2]...)
 	if strings.Contains(steps[2][1], "cd ") {
-		h.t.Error("the script enters a folder before sudo: only the service's group may enter that of the settings")
+		h.t.Error("the script enters the folder of the settings without sudo, but only the group of the service may enter it")
 	}
 	if out := h.runBlocks(steps[3]...); strings.Contains(out, "PRIVATE KEY") {
-		h.t.Error("the key is printed")
+		h.t.Error("the page prints the private key")
 	}
 	h.checkMode("etc/microsoft365.pem", 0o640)
 	h.runBlocks(steps[4]...)
 	h.uploadRegistration(true)
 	if out := h.runBlocks(steps[5]...); !strings.Contains(out, h.settings["client_id"]) || !regexp.MustCompile(`(?m)^public_url +https://tenantry.example +file`).MatchString(out) {
-		h.t.Errorf("config says %s", out)
+		h.t.Errorf("config lacks the client id, or the public URL from the file: %s", out)
 	}
 	if out := h.runBlocks(steps[6]...); strings.Contains(out, "failed") {
-		h.t.Errorf("doctor says %s", out)
+		h.t.Errorf("doctor reports a failed check: %s", out)
 	}
 	h.checkMode("state/keyset.json", 0o600)
 }
@@ -95,7 +95,7 @@ func productionSteps(t *testing.T) map[int][]string {
 		}
 	}
 	if want := len(shBlock.FindAllString(page, -1)); found != want || found < 14 || len(steps) != 10 {
-		t.Fatalf("%d of %d blocks in the steps %d", found, want, len(steps))
+		t.Fatalf("%d of %d blocks are in %d steps, want all of at least 14 blocks, in 10 steps", found, want, len(steps))
 	}
 	return steps
 }
@@ -180,7 +180,7 @@ func (h *productionHost) runBlocks(blocks ...string) string {
 func (h *productionHost) checkMode(name string, want os.FileMode) {
 	h.t.Helper()
 	if info, err := os.Stat(filepath.Join(h.root, name)); err != nil || info.Mode().Perm() != want {
-		h.t.Errorf("%s: %v (%v)", name, info, err)
+		h.t.Errorf("%s: the file is %v, want the mode %v (%v)", name, info, want, err)
 	}
 }
 
@@ -220,7 +220,7 @@ func (h *productionHost) startService() *process {
 	h.runBlocks("cd " + folder + "\n" + unitSetting("ExecStartPre") + "\ncd " + h.work)
 	program, serves := strings.CutSuffix(unitSetting("ExecStart"), " serve")
 	if !serves {
-		h.t.Fatalf("the unit starts %s", program)
+		h.t.Fatalf("the unit starts %s, want the command serve", program)
 	}
 	h.build = programs{filepath.Dir(program), program}
 	var p *process
@@ -235,7 +235,7 @@ func (h *productionHost) connectTenant(printed string) {
 	h.t.Helper()
 	var answer object
 	if err := json.Unmarshal([]byte(printed), &answer); err != nil {
-		h.t.Fatalf("%v: %s", err, printed)
+		h.t.Fatalf("the shell block did not print JSON: %v: %s", err, printed)
 	}
 	_, admin := h.newTenant(h.server)
 	b := newBrowser(h.t)
@@ -243,7 +243,7 @@ func (h *productionHost) connectTenant(printed string) {
 	signIn := b.open(b.answerConsent(answer.text("connect_url"), admin, "accept"))
 	confirmation := b.open(b.signIn(signIn.location, admin).location)
 	if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
-		h.t.Fatalf("connect: %d %s", result.status, result.text)
+		h.t.Fatalf("the confirmation is answered %d %s, want 200", result.status, result.text)
 	}
 }
 

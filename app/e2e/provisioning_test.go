@@ -47,7 +47,7 @@ func (tenant accountTenant) newDomainHostedAt(provider string) (zone, id string)
 func (c caller) waitForRun(run string) reply {
 	c.t.Helper()
 	var got reply
-	c.eventually("end of run "+run, func() bool {
+	c.eventually("run "+run+" ends", func() bool {
 		got = c.get("/v1/dns/provisioning-runs/" + run)
 		switch got.valueAt("run.status") {
 		case "completed", "failed", "action_required":
@@ -74,14 +74,13 @@ func (tenant accountTenant) checkProvisioned(zone string) {
 	}
 	for _, d := range tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("domains") {
 		if d.text("name") == zone && (d["verified"] != true || d["dkim_enabled"] != true) {
-			tenant.t.Errorf("the platform has %v", d)
+			tenant.t.Errorf("at the platform the domain is not verified or has no DKIM: %v", d)
 		}
 	}
 	tenant.checkZoneRecords(zone)
 }
 
-// checkZoneRecords checks that the zone has exactly the records that Microsoft 365 needs, each
-// once.
+// checkZoneRecords checks that the zone has exactly the records that the service writes, each once.
 func (tenant accountTenant) checkZoneRecords(zone string) {
 	tenant.t.Helper()
 	var records []object
@@ -96,11 +95,11 @@ func (tenant accountTenant) checkZoneRecords(zone string) {
 	}
 	for name, n := range want {
 		if counts[name] != n {
-			tenant.t.Errorf("%s: %d records, want %d", name, counts[name], n)
+			tenant.t.Errorf("the zone has %[2]d records %[1]s, want %[3]d", name, counts[name], n)
 		}
 	}
 	if len(counts) != len(want) {
-		tenant.t.Errorf("the zone has %v", counts)
+		tenant.t.Errorf("the zone has the records %v, want only %v", counts, want)
 	}
 }
 
@@ -115,7 +114,7 @@ func TestOneCallProvisionsADomain(t *testing.T) {
 		tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "domain_provisioning_already_active")
 		ended := tenant.waitForRun(fmt.Sprint(started.valueAt("run.id")))
 		if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("stage") != "done" {
-			t.Fatalf("the run ended %s", ended.raw)
+			t.Fatalf("the run ended as %s, want it completed", ended.raw)
 		}
 		tenant.checkProvisioned(zone)
 	})
@@ -160,7 +159,7 @@ func TestProvisioningRunIsShown(t *testing.T) {
 
 	run := fmt.Sprint(started.valueAt("run.id"))
 	if bucket := started.header.Get("X-RateLimit-Bucket"); bucket != "provider_heavy" {
-		t.Errorf("provision counts in %q", bucket)
+		t.Errorf("provision counts in the bucket %q, want provider_heavy", bucket)
 	}
 	checkMembers(t, "a run", tenant.get("/v1/dns/provisioning-runs/"+run).object, "run jobs")
 	list := tenant.get("/v1/dns/provisioning-runs")
@@ -171,7 +170,7 @@ func TestProvisioningRunIsShown(t *testing.T) {
 	ended := tenant.waitForRun(run)
 	checkValues(t, ended.object, object{"run.status": "completed"})
 	if ended.valueAt("run.started_at") == nil || ended.valueAt("run.completed_at") == nil || ended.valueAt("run.updated_at") == nil {
-		t.Errorf("ended as %s", ended.raw)
+		t.Errorf("the run that ended lacks a time: %s", ended.raw)
 	}
 	checkValues(t, tenant.get("/v1/dns/provisioning-runs?active_only=true&limit=100").object, object{"count": 0, "limit": 100, "runs": "[]"})
 	tenant.expect("POST", "/v1/dns/provisioning-jobs/"+job.text("id")+"/retry", nil, http.StatusConflict, "provisioning_job_not_retryable")
@@ -191,7 +190,7 @@ func TestZoneIsProvisionedAfterItsConflictIsRemoved(t *testing.T) {
 	tenant.control("PUT", "/zones/"+zone+"/records", []object{{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 5, "ttl": 60}})
 	refused := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "dns_conflict")
 	if conflicts := refused.objects("conflicts"); len(conflicts) != 1 {
-		t.Fatalf("conflicts: %s", refused.raw)
+		t.Fatalf("the refusal is %s, want 1 conflict", refused.raw)
 	} else {
 		checkMembers(t, "a conflict", conflicts[0], actionMembers)
 		checkValues(t, conflicts[0], object{"action": "conflict", "record_type": "MX", "name": zone, "blocking": true})
@@ -247,13 +246,13 @@ func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
 	zone, id := tenant.newHostedDomain()
 	run := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, 202, "").valueAt("run.id").(string)
 	if calls := tenant.control("GET", "/calls?provider=cloudflare", nil); tenant.get("/v1/dns/provisioning-runs/"+run).valueAt("run.status") != "queued" {
-		t.Errorf("the job has begun: %s", calls.raw)
+		t.Errorf("the run is not queued, although there is no worker; the calls at Cloudflare are %s", calls.raw)
 	}
 	must(t, p.stop())
 	_, restarted := startDev(t, requirePrograms(t, releaseBuild), dataDir, nil, "--no-seed")
 	tenant.ready = restarted
 	if tenant.waitForRun(run).valueAt("run.status") != "completed" {
-		t.Error("the job was not done")
+		t.Error("the worker did not complete the run")
 	}
 	tenant.checkProvisioned(zone)
 }
@@ -343,14 +342,14 @@ func (m *manyDomains) waitForRuns(within time.Duration) {
 			break
 		}
 		if time.Since(lastKill) > within {
-			m.t.Fatalf("open after %s: %v", within, openRuns)
+			m.t.Fatalf("after %s these runs are still open: %v", within, openRuns)
 		}
 		<-time.After(500 * time.Millisecond)
 	}
 	m.t.Logf("all runs ended %s after the last kill", time.Since(lastKill).Round(time.Second))
 	for _, d := range m.domains {
 		if run := m.currentTenant(d).get("/v1/dns/provisioning-runs/" + d.run); run.valueAt("run.status") != "completed" {
-			m.t.Errorf("%s: %s", d.zone, run.raw)
+			m.t.Errorf("%s: the run is not completed: %s", d.zone, run.raw)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestNginxForwardsToTheService(t *testing.T) {
 	fixture.checkProxy()
 	logged, err := os.ReadFile(filepath.Join(fixture.folder, "tenantry.log"))
 	if err != nil || !strings.Contains(string(logged), "/connect/microsoft365/callback") || strings.Contains(string(logged), "state=") {
-		t.Errorf("the access log (%v): %s", err, logged)
+		t.Errorf("the access log lacks the callback, or contains a state (%v): %s", err, logged)
 	}
 }
 
@@ -58,17 +58,17 @@ func TestCaddyForwardsToTheService(t *testing.T) {
 	fixture.checkProxy()
 }
 
-// checkProxy checks what every proxy must do: it forwards the API and the pages, hides the admin
-// endpoints and allows bodies of 64 KiB.
+// checkProxy checks what every proxy must do: it forwards the API, the pages and the address of the
+// client, hides the admin endpoints and allows bodies of 64 KiB.
 func (f *proxyFixture) checkProxy() {
 	f.t.Helper()
 	key := map[string]string{"Authorization": "Bearer " + f.key, "X-Request-ID": "from-the-client", "Idempotency-Key": "k"}
 	if got := f.send("GET", "/v1/tenants", "", key); got.StatusCode != http.StatusOK || got.Header.Get("X-Request-ID") != "from-the-client" {
-		f.t.Errorf("a read: %d %v", got.StatusCode, got.Header)
+		f.t.Errorf("a read is answered %d with the headers %v, want 200 and the request id of the client", got.StatusCode, got.Header)
 	}
 	for _, path := range []string{"/metrics", "/livez", "/readyz"} {
 		if got := f.send("GET", path, "", nil); got.StatusCode != http.StatusNotFound {
-			f.t.Errorf("%s answers %d", path, got.StatusCode)
+			f.t.Errorf("%s answers %d, want 404", path, got.StatusCode)
 		}
 	}
 	key["Content-Type"] = "application/json"
@@ -76,7 +76,7 @@ func (f *proxyFixture) checkProxy() {
 		body := `{"domain":"a.example"}`
 		got := f.send("POST", "/v1/tenants/7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11/domains", body+strings.Repeat(" ", size-len(body)), key)
 		if got.StatusCode != status || !strings.HasPrefix(got.Header.Get("Content-Type"), "application/") {
-			f.t.Errorf("a body of %d bytes: %d %s", size, got.StatusCode, got.Header.Get("Content-Type"))
+			f.t.Errorf("a body of %d bytes is answered %d with the type %q, want %d with JSON", size, got.StatusCode, got.Header.Get("Content-Type"), status)
 		}
 	}
 	f.checkClientAddress()
@@ -91,7 +91,7 @@ func (f *proxyFixture) checkClientAddress() {
 		key := f.service.runCommand(f.env, "key", "create", "--account", f.account, "--cidr", network).text("api_key")
 		got := f.send("GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer " + key, "X-Forwarded-For": "192.0.2.7"})
 		if got.StatusCode != status {
-			f.t.Errorf("a key for %s: %d, want %d", network, got.StatusCode, status)
+			f.t.Errorf("a request with a key for %s is answered %d, want %d", network, got.StatusCode, status)
 		}
 	}
 }
@@ -107,15 +107,15 @@ func (f *proxyFixture) checkConnect(key map[string]string) {
 	b.client = &http.Client{Jar: jar, CheckRedirect: f.client.CheckRedirect, Transport: byHost{"tenantry.example": f.client.Transport}}
 	signIn := b.open(callback)
 	if cookies := (&http.Response{Header: signIn.header}).Cookies(); len(cookies) != 1 || cookies[0].Name != "__Host-tenantry-connect" || !cookies[0].Secure {
-		f.t.Fatalf("%d: cookies %v", signIn.status, cookies)
+		f.t.Fatalf("the callback answers %d with the cookies %v, want one secure __Host- cookie", signIn.status, cookies)
 	}
 	confirmation := b.open(b.signIn(signIn.location, admin).location)
 	checkPageHeaders(f.t, confirmation)
 	if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
-		f.t.Errorf("connect: %d %s", result.status, result.text)
+		f.t.Errorf("the confirmation is answered %d %s, want 200", result.status, result.text)
 	}
 	if got := f.send("GET", "/v1/tenants/"+guid, "", key); got.StatusCode != http.StatusOK {
-		f.t.Errorf("after the connect: %d", got.StatusCode)
+		f.t.Errorf("the connected tenant is answered %d, want 200", got.StatusCode)
 	}
 }
 
@@ -192,7 +192,7 @@ func (f *proxyFixture) installSnippet(name string, replacements ...string) {
 	text := string(raw)
 	for i := 0; i < len(replacements); i += 2 {
 		if !strings.Contains(text, replacements[i]) {
-			f.t.Fatalf("%s does not say %q", name, replacements[i])
+			f.t.Fatalf("the file %s does not contain %q", name, replacements[i])
 		}
 		text = strings.ReplaceAll(text, replacements[i], replacements[i+1])
 	}
@@ -226,11 +226,11 @@ func (f *proxyFixture) start(args ...string) {
 		}
 		select {
 		case <-ended:
-			f.t.Fatalf("%s ended: %s", args[0], log)
+			f.t.Fatalf("the proxy %s ended: %s", args[0], log)
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			f.t.Fatalf("%s does not listen: %s", args[0], log)
+			f.t.Fatalf("the proxy %s does not listen: %s", args[0], log)
 		}
 	}
 }

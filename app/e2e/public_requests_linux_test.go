@@ -22,7 +22,7 @@ type publicRequest struct {
 	route           string
 	method, path    string
 	header          string // further lines of the head
-	body            string // the whole body, for a client that only reads slowly
+	body            string // the body that clients send which read no answer
 	status          int
 	onAdminListener bool // the admin listener serves the request, not the API listener
 }
@@ -35,8 +35,8 @@ const (
 // unknownKey has the form of an API key, so the service looks for it in the database.
 var unknownKey = "Authorization: Bearer tny_live_" + strings.Repeat("0", 48) + "\r\n"
 
-// publicRequests has a request for every route that needs no key. If a route has several paths, the
-// request is for the path with the largest answer.
+// publicRequests has a request for every route that needs no key, and requests for other paths. If
+// a route has several paths, the request is for the path with the largest answer.
 var publicRequests = []publicRequest{
 	{route: "adapters/httpapi /{$}", method: "GET", path: "/", header: "Accept: text/html\r\n", status: 200},
 	{route: "adapters/httpapi GET /openapi.json", method: "GET", path: "/openapi.json", status: 200},
@@ -102,7 +102,7 @@ func TestPublicRequestsAreComplete(t *testing.T) {
 		}
 	}
 	if len(routes) < 16 || len(doc.Paths) < 40 {
-		t.Errorf("only %d routes and %d documented paths were found", len(routes), len(doc.Paths))
+		t.Errorf("%d routes and %d documented paths were found, want at least 16 and 40", len(routes), len(doc.Paths))
 	}
 }
 

@@ -70,7 +70,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 				for remaining := ""; remaining != "0"; {
 					taken := take()
 					if bucketName := taken.header.Get("X-RateLimit-Bucket"); bucketName != bucket {
-						t.Fatalf("%d in %q, not in %q", taken.status, bucketName, bucket)
+						t.Fatalf("a request with the answer %d counts in the bucket %q, want %q", taken.status, bucketName, bucket)
 					}
 					remaining = taken.header.Get("X-RateLimit-Remaining")
 				}
@@ -95,13 +95,13 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		}
 		got := retryUntilRefused(name, func() reply { return tenant.do(op.method, tenant.ready.APIURL+fillPath(op.path, ids), tenant.key, nil) })
 		if got.code() != rateLimitExceeded {
-			t.Errorf("%s: %d %s", name, got.status, got.raw)
+			t.Errorf("%s: got %d %s, want %s", name, got.status, got.raw, rateLimitExceeded)
 		}
 		if bucketName := got.header.Get("X-RateLimit-Bucket"); listed && bucketName != bucket {
-			t.Errorf("%s counts in %q, not in %q", name, bucketName, bucket)
+			t.Errorf("%s counts in the bucket %q, want %q", name, bucketName, bucket)
 		}
 		if wait, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || wait < 1 || wait > 600 {
-			t.Errorf("%s: Retry-After %q", name, got.header.Get("Retry-After"))
+			t.Errorf("%s: Retry-After is %q, want 1 to 600", name, got.header.Get("Retry-After"))
 		}
 	}
 	if now := fmt.Sprint(providerCalls(tenant.client)); now != before {
@@ -109,7 +109,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 	}
 	counts := parseMetrics(tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw)
 	if refusingBuckets := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(refusingBuckets, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read", "write"}) {
-		t.Errorf("refusals are counted for %q", refusingBuckets)
+		t.Errorf("refusals are counted for the buckets %q, want all buckets", refusingBuckets)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestReplicasShareRateLimits(t *testing.T) {
 				passed++
 			case 429:
 			default:
-				t.Fatalf("%d %s", got.status, got.raw)
+				t.Fatalf("a request is answered %d %s, want 404 or 429", got.status, got.raw)
 			}
 		}
 		return passed
@@ -158,28 +158,28 @@ func TestReplicasShareRateLimits(t *testing.T) {
 		return values
 	}
 	if n := sendRequests(20); n != 20 {
-		t.Fatalf("%d passed", n)
+		t.Fatalf("%d of 20 requests passed, want all", n)
 	}
 	if got := fmt.Sprint(fallbackValues()); got != "[0 0]" {
-		t.Errorf("fallback %s", got)
+		t.Errorf("with Redis the fallback metrics are %s, want 0 at both servers", got)
 	}
 	redis.Stop()
 	if n := sendRequests(60); n != 40 {
-		t.Errorf("%d passed: each server has allowed 10 requests and can allow 20 more", n)
+		t.Errorf("%d of 60 requests passed, want 40: each server has allowed 10 requests and can allow 20 more", n)
 	}
 	if got := fmt.Sprint(fallbackValues()); got != "[1 1]" {
-		t.Errorf("without Redis: fallback %s", got)
+		t.Errorf("without Redis the fallback metrics are %s, want 1 at both servers", got)
 	}
 	redis.Start(t)
 	first := caller{client: servers[0]}
-	first.eventually("both count in Redis again", func() bool { return fmt.Sprint(fallbackValues()) == "[0 0]" })
+	first.eventually("both servers count in Redis again", func() bool { return fmt.Sprint(fallbackValues()) == "[0 0]" })
 	if n := sendRequests(10); n != 0 {
-		t.Errorf("%d passed although each process has counted 30 requests", n)
+		t.Errorf("%d requests passed, want none, because each server has counted 30 requests", n)
 	}
 	for _, p := range processes {
 		for _, line := range []string{"Redis does not answer", "Redis answers"} {
 			if n := strings.Count(p.logs.String(), line); n != 1 {
-				t.Errorf("the log says %d times that %s", n, line)
+				t.Errorf("the log says %d times %q, want once", n, line)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func TestRegistrationHasExactlyTheNeededPermissions(t *testing.T) {
 	roles, _ := m.permissions(t)
 	fixture := newRegistrationFixture(t, m)
 	if failedStep := fixture.newConsentedTenant(roles).onboard(); failedStep != "" {
-		t.Fatalf("with all permissions it stops at %q", failedStep)
+		t.Fatalf("with all permissions the onboarding stops at %q", failedStep)
 	}
 	// Some tenants wait until a permission has taken effect, so all run concurrently.
 	var onboardings sync.WaitGroup
@@ -33,7 +33,7 @@ func TestRegistrationHasExactlyTheNeededPermissions(t *testing.T) {
 		tenant := fixture.newConsentedTenant(slices.Delete(slices.Clone(roles), i, i+1))
 		onboardings.Go(func() {
 			if failedStep := tenant.onboard(); failedStep != role.failingStep {
-				t.Errorf("without %s it stops at %q, the page says %q", role.name, failedStep, role.failingStep)
+				t.Errorf("without %s the onboarding stops at %q, the page says %q", role.name, failedStep, role.failingStep)
 			}
 		})
 	}
@@ -57,7 +57,7 @@ func TestBootstrapWaitsForAnAssignedRole(t *testing.T) {
 	tenant.confirmConnect()
 	checkValues(t, tenant.post(tenant.path("/sync"), nil).object, object{"status": "partial"})
 	if step := tenant.nextStep(); step != "grant_role" {
-		t.Errorf("next step %v", step)
+		t.Errorf("the next step is %v, want grant_role", step)
 	}
 	// The service assigns the role after the first consent, which includes the permission to assign
 	// roles. The second consent has no such permission, and the role stays assigned.
@@ -68,7 +68,7 @@ func TestBootstrapWaitsForAnAssignedRole(t *testing.T) {
 		tenant.mustSync()
 	}
 	if failedStep := tenant.runOnboarding(); failedStep != "" {
-		t.Errorf("with the role assigned it stops at %q", failedStep)
+		t.Errorf("with the role assigned the onboarding stops at %q", failedStep)
 	}
 }
 
@@ -148,9 +148,9 @@ func (f registrationFixture) newConsentedTenant(roles []permission) *consentedTe
 	f.t.Helper()
 	f.setPermissions(roles)
 	guid, admin := f.service.newTenant(f.client)
-	g := &consentedTenant{accountTenant: accountTenant{f.caller, guid, admin}, service: f.service}
-	g.giveConsent()
-	return g
+	consented := &consentedTenant{accountTenant: accountTenant{f.caller, guid, admin}, service: f.service}
+	consented.giveConsent()
+	return consented
 }
 
 // consentedTenant is a tenant during the onboarding.
@@ -260,7 +260,7 @@ func readManifest(t *testing.T, name string) (m manifest) {
 	strict.DisallowUnknownFields()
 	must(t, strict.Decode(&m))
 	if m.SignInAudience != "AzureADMultipleOrgs" || m.IsFallbackPublic || m.Web.ImplicitGrant.AccessToken || m.Web.ImplicitGrant.IDToken {
-		t.Errorf("%s: audience %s, flows %+v", name, m.SignInAudience, m.Web.ImplicitGrant)
+		t.Errorf("%s has the audience %s and the flows %+v, want several organizations and no implicit flow", name, m.SignInAudience, m.Web.ImplicitGrant)
 	}
 	return m
 }

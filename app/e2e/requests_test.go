@@ -30,7 +30,7 @@ func (c caller) sendRaw(method, path, body string, headers map[string]string) re
 	must(c.t, err)
 	got := parseReply(answer, text)
 	if err := checkDocumented(c.t, method, path, got); err != nil {
-		c.t.Errorf("%s %s answered %d: %v\n%s", method, path, got.status, err, text)
+		c.t.Errorf("%s %s: the answer %d differs from the OpenAPI document: %v\n%s", method, path, got.status, err, text)
 	}
 	return got
 }
@@ -82,16 +82,16 @@ func TestEachInvalidRequestHasItsErrorCode(t *testing.T) {
 				t.Errorf("got %d %q, want %d %q\n%s", got.status, got.code(), tt.status, tt.code, got.raw)
 			}
 			if (got.status == 401) != (got.header.Get("WWW-Authenticate") == "Bearer") {
-				t.Errorf("WWW-Authenticate: %q", got.header.Get("WWW-Authenticate"))
+				t.Errorf("the answer %d has the WWW-Authenticate %q, want Bearer with 401 only", got.status, got.header.Get("WWW-Authenticate"))
 			}
 			if got.status == 405 && got.header.Get("Allow") == "" {
-				t.Error("405 without Allow")
+				t.Error("the answer 405 has no Allow header")
 			}
 			if strings.HasPrefix(tt.path, "/v1") && got.status == 200 && got.header.Get("Cache-Control") != "no-store" {
-				t.Errorf("Cache-Control: %q", got.header.Get("Cache-Control"))
+				t.Errorf("Cache-Control is %q, want no-store", got.header.Get("Cache-Control"))
 			}
 			if bytes.Contains(got.raw, []byte("$schema")) || got.header.Get("Access-Control-Allow-Origin") != "" {
-				t.Errorf("a $schema or CORS: %s", got.raw)
+				t.Errorf("the answer has a $schema or allows CORS: %s", got.raw)
 			}
 		})
 	}
@@ -103,7 +103,7 @@ func TestRequestIDsAreEchoed(t *testing.T) {
 	for sent, kept := range map[string]bool{"a.B-9_": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, "ü": false} {
 		got := c.sendRaw("GET", "/v1/nothing", "", map[string]string{"X-Request-ID": sent})
 		if id := got.header.Get("X-Request-ID"); (id == sent) != kept || id == "" {
-			t.Errorf("%q is returned as %q", sent, id)
+			t.Errorf("the request id %q is returned as %q, want it unchanged: %v", sent, id, kept)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 		body, err := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
 		if err != nil || answer.StatusCode != status || len(body) != 0 {
-			t.Errorf("HEAD %s: %d, %d bytes, %v", path, answer.StatusCode, len(body), err)
+			t.Errorf("HEAD %s is answered %d with %d bytes (%v), want %d and no body", path, answer.StatusCode, len(body), err, status)
 		}
 	}
 }

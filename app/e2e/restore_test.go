@@ -141,26 +141,26 @@ func (f *restoreFixture) backUp() (file string) {
 	checkValues(f.t, created, object{"status": "written", "encrypted": true, "file": file})
 	plainBackup := runTenantry(f.t, f.env, "backup", file+".plain")
 	if plainBackup.code != 0 || !strings.Contains(plainBackup.stderr, "warning") || !strings.Contains(plainBackup.stderr, "keyset") {
-		f.t.Errorf("a backup without a passphrase: %d %s", plainBackup.code, plainBackup.stderr)
+		f.t.Errorf("a backup without a passphrase ends with %d %s, want 0 and a warning about the keyset", plainBackup.code, plainBackup.stderr)
 	}
 	for _, name := range []string{file, file + ".plain"} {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
-			f.t.Errorf("%s has mode %v (%v)", name, info.Mode(), err)
+			f.t.Errorf("%s has the mode %v, want 0600 (%v)", name, info.Mode(), err)
 		}
 	}
 	secrets := map[string]string{"API key": f.tenant.key, "password": "Correct-Horse-7", "client secret": f.clientSecret()}
 	if found := findLeaks(gunzipFile(f.t, file+".plain"), secrets); len(found) > 0 {
-		f.t.Errorf("in the plain backup: %v", found)
+		f.t.Errorf("the plain backup contains %v", found)
 	}
 	for name, value := range map[string]string{"keyset": f.keyMaterial(), "customer": f.tenant.email, "table": "connect_flows", "zone": f.zone} {
 		secrets[name] = value
 	}
 	raw, err := os.ReadFile(file)
 	if found := findLeaks(raw, secrets); err != nil || len(found) > 0 {
-		f.t.Errorf("in the encrypted backup: %v (%v)", found, err)
+		f.t.Errorf("the encrypted backup contains %v (%v)", found, err)
 	}
 	if found := findLeaks(gunzipFile(f.t, file+".plain"), map[string]string{"keyset": f.keyMaterial()}); len(found) == 0 {
-		f.t.Error("the plain backup has no keyset, so the search proves little")
+		f.t.Error("the search does not find the keyset in the plain backup")
 	}
 	return file
 }
@@ -215,7 +215,7 @@ func (f *restoreFixture) restore(file, database string) {
 	runTenantry(f.t, env, "restore", file, "--credential-file", f.passphraseFile()).checkFailure(f.t, cli.ExitRefused) // the database is not empty
 	actions := runTenantry(f.t, env, "audit", "list", "-o", "json").mustJSON(f.t).objects("events")
 	if len(actions) < 3 || actions[0].text("action") != "restore" || actions[len(actions)-1].text("action") == "restore" {
-		f.t.Errorf("the audit: %v", actions)
+		f.t.Errorf("the newest audit event is not restore, or the older events are missing: %v", actions)
 	}
 	server := f.startServer(dataDir, database)
 	f.tenant.client, f.secondTenant.client = server, server
@@ -227,7 +227,7 @@ func (f *restoreFixture) checkRestored() {
 	tenant := f.tenant
 	before := tenant.get(tenant.path("/mailboxes")).objects("mailboxes")
 	if len(before) != 1 || before[0].text("primary_smtp") != "ada@"+f.zone {
-		f.t.Errorf("mailboxes: %v", before)
+		f.t.Errorf("the restored mailboxes are %v, want only ada", before)
 	}
 	tenant.mustSync()
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(f.zone, "max"))
@@ -235,11 +235,11 @@ func (f *restoreFixture) checkRestored() {
 	// The second administrator completes the connect flow, which needs its encrypted secret.
 	confirmation := f.secondBrowser.open(f.secondBrowser.signIn(f.secondSignInURL, f.secondTenant.admin).location)
 	if result := f.secondBrowser.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
-		f.t.Errorf("%d %s", result.status, result.text)
+		f.t.Errorf("the second confirmation is answered %d %s, want 200", result.status, result.text)
 	}
 	tenant.checkTenants(f.secondTenant.guid, tenant.guid)
 	if logs := f.process.logs.String(); strings.Contains(logs, `"level":"ERROR"`) {
-		f.t.Errorf("logs:\n%s", tail(logs, 3000))
+		f.t.Errorf("the log has errors:\n%s", tail(logs, 3000))
 	}
 }
 
@@ -260,13 +260,13 @@ func TestKilledRestoreLeavesNothing(t *testing.T) {
 			}
 			killRestoreHalfway(t, env, file)
 			if _, err := os.Stat(filepath.Join(dataDir, "keyset.json")); err == nil {
-				t.Error("a keyset is left")
+				t.Error("the killed restore left a keyset")
 			}
 			if list := runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 0.0 {
-				t.Errorf("left: %v", list)
+				t.Errorf("the killed restore left the accounts %v", list)
 			}
 			if restored := runTenantry(t, env, "restore", file, "-o", "json").mustJSON(t); restored.valueAt("rows").(float64) < manyAccounts {
-				t.Errorf("restored: %v", restored)
+				t.Errorf("the second restore reports %v, want at least %d rows", restored, manyAccounts)
 			}
 			for _, i := range []int{1, manyAccounts} {
 				runTenantry(t, env, "account", "show", "--account", accountOfBackup(i), "-o", "json").mustJSON(t)
@@ -306,7 +306,7 @@ func killRestoreHalfway(t *testing.T, env []string, file string) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil || len(raw) < 1<<20 {
-		t.Fatalf("a backup of %d bytes, %v", len(raw), err)
+		t.Fatalf("the backup has %d bytes, want at least 1 MiB (%v)", len(raw), err)
 	}
 	name := filepath.Join(t.TempDir(), "pipe")
 	makePipe(t, name)

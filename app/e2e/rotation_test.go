@@ -47,18 +47,18 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 	keys := rotated.objects("keys")
 	if len(keys) != 2 || keys[0].text("status") != "old" || keys[1].text("status") != "primary" ||
 		rotated.text("primary_key_id") != staged.objects("keys")[1].text("key_id") {
-		t.Errorf("after the rotation: %v", rotated)
+		t.Errorf("the rotated keyset is %v, want an old key and the staged key as primary", rotated)
 	}
 	table := runTenantry(t, env, "keyset", "list")
 	if table.code != 0 || !strings.Contains(table.stdout, "primary") || strings.Contains(table.stdout, "typeUrl") {
-		t.Errorf("%s%s", table.stdout, table.stderr)
+		t.Errorf("keyset list fails, lacks the primary key or shows key material: %s%s", table.stdout, table.stderr)
 	}
 	var actions []string
 	for _, e := range runTenantry(t, env, "audit", "list", "-o", "json").mustJSON(t).objects("events") {
 		actions = append(actions, e.text("action"))
 	}
 	if got := strings.Join(actions, " "); got != "keyset.rotate keyset.rotate keyset.create migrate" {
-		t.Errorf("recorded: %s", got)
+		t.Errorf("the audited actions are %s", got)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestKeysetRotatesWhileServing(t *testing.T) {
 	finishConnect := func(tenant accountTenant, b *browser, address string) {
 		confirmation := b.open(b.signIn(address, tenant.admin).location)
 		if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
-			t.Errorf("%d %s", result.status, result.text)
+			t.Errorf("the confirmation is answered %d %s, want 200", result.status, result.text)
 		}
 	}
 	earlyBrowser, earlySignInURL := beginConnect(beforeRotation)
@@ -177,19 +177,19 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 		metrics := tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw
 		line := `tenantry_credential_reload_failures_total{credential="client_certificate_file",provider="microsoft365"} `
 		if !bytes.Contains(metrics, []byte(line+want+"\n")) {
-			t.Errorf("not counted as %s", want)
+			t.Errorf("the number of failed reloads in /metrics is not %s", want)
 		}
 	}
 	checkFailures("0")
 	tenant.mustSync()
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(first) {
-		t.Errorf("the first token was requested with %q", got)
+		t.Errorf("the first token was requested with the certificate %q, want the first", got)
 	}
 	second, withKey := newRegisteredCertificate()
 	replaceFile(t, file, withKey)
 	tenant.mustSync()
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(second) {
-		t.Errorf("after the file was replaced a token was requested with %q", got)
+		t.Errorf("after the file was replaced a token was requested with the certificate %q, want the second", got)
 	}
 	third, withKey := newRegisteredCertificate()
 	must(t, os.WriteFile(file, withKey[:len(withKey)/2], 0o600))
@@ -198,19 +198,19 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	must(t, os.Remove(file))
 	tenant.mustSync()
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(second) {
-		t.Errorf("with a broken file a token was requested with %q", got)
+		t.Errorf("with a broken file a token was requested with the certificate %q, want the second", got)
 	}
 	replaceFile(t, file, withKey)
 	tenant.mustSync()
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(third) {
-		t.Errorf("after the file was fixed a token was requested with %q", got)
+		t.Errorf("after the file was fixed a token was requested with the certificate %q, want the third", got)
 	}
 	logs := p.logs.String()
 	if n := strings.Count(logs, "its earlier content stays in use"); n != 2 {
-		t.Errorf("%d log lines about two failed reloads", n)
+		t.Errorf("%d log lines are about failed reloads, want 2", n)
 	}
 	if bytes.Contains([]byte(logs), withKey[:len(withKey)/2][:200]) || strings.Contains(logs, "PRIVATE KEY") {
-		t.Error("the file is in the log")
+		t.Error("the log contains the certificate file")
 	}
 	checkFailures("2")
 }
@@ -227,7 +227,7 @@ func TestReplacedClientSecretIsReloaded(t *testing.T) {
 	must(t, err)
 	var app struct{ Secret string }
 	if err := json.Unmarshal(raw, &app); err != nil || app.Secret == "" {
-		t.Fatalf("the simulator's application: %v", err)
+		t.Fatalf("the simulator's application has no secret: %v", err)
 	}
 	replaceFile(t, fixture.settings["client_secret_file"], []byte(app.Secret+"\n"))
 	tenant.mustSync()
@@ -241,7 +241,7 @@ func TestKeyRotationReplacesTheKey(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			c := sharedSandbox(t).newAccount(object{"key_form": form})
 			if !strings.HasPrefix(c.key, "tny_"+form+"_") {
-				t.Fatal("the key has a different form")
+				t.Fatalf("the key does not have the form %s", form)
 			}
 			path := "/api-key/rotate?user_email="
 			c.expect("POST", "/api-key/rotate", nil, 400, "invalid_request")
@@ -254,7 +254,7 @@ func TestKeyRotationReplacesTheKey(t *testing.T) {
 			newKey := got.text("api_key")
 			if got.text("status") != "rotated" || !regexp.MustCompile(`^tny_(live|trial)_[0-9a-f]{48}$`).MatchString(newKey) ||
 				newKey == c.key || !strings.HasSuffix(newKey, got.text("key_hint")) || got.header.Get("Cache-Control") != "no-store" {
-				t.Errorf("%d without a good key: %v", got.status, got.header)
+				t.Errorf("the rotation is answered %d with the headers %v, want a new key and no-store", got.status, got.header)
 			}
 			c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
 			c.expect("POST", path+url.QueryEscape(c.email), nil, 401, "invalid_api_key")

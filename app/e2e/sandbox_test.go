@@ -45,12 +45,12 @@ func TestSandboxReadyLineIsComplete(t *testing.T) {
 		}
 	}
 	if len(r.Zones) != 12 || r.Zones[0] != "example-one.test" || r.Zones[11] != "example-twelve.test" || len(r.Tenants) == 0 {
-		t.Errorf("zones %v, tenants %v", r.Zones, r.Tenants)
+		t.Errorf("the zones are %v and the tenants %v, want 12 zones from example-one to example-twelve and a tenant", r.Zones, r.Tenants)
 	}
 	checkMembers(t, "tenant", shown.objects("tenants")[0], "tenant_id admin name")
 	for _, address := range []string{r.APIURL, r.AdminURL, r.ControlURL} {
 		if u, err := url.Parse(address); err != nil || u.Hostname() != "127.0.0.1" || u.Port() == "8080" {
-			t.Errorf("%s is not a free port of this machine", address)
+			t.Errorf("the address %s is not at 127.0.0.1, or has the fixed port 8080", address)
 		}
 	}
 	for _, name := range []string{"env", "api-key.json"} {
@@ -66,7 +66,7 @@ func TestSandboxReadyLineIsComplete(t *testing.T) {
 			return err
 		})
 		if err != nil || !found {
-			t.Errorf("%s: found %v, %v", name, found, err)
+			t.Errorf("the file %s in the data folder: found %v (%v)", name, found, err)
 		}
 	}
 }
@@ -94,13 +94,13 @@ func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 		t.Errorf("key, account, zones or the address of the control interface changed")
 	}
 	if slices.ContainsFunc(second.Tenants, func(s sandbox.Tenant) bool { return s.TenantID == tenant.guid }) || len(second.Tenants) != len(first.Tenants) {
-		t.Errorf("the tenants that are not connected: %v", second.Tenants)
+		t.Errorf("the ready line has the tenants %v, want as many as before and not the connected tenant", second.Tenants)
 	}
 	tenant.ready, tenant.key = second, second.APIKey
 	after := persistentState(tenant)
 	for name := range before {
 		if !strings.HasPrefix(after[name], before[name]) {
-			t.Errorf("%s was\n%s\nand is\n%s", name, before[name], after[name])
+			t.Errorf("after the restart the %s changed from\n%s\nto\n%s", name, before[name], after[name])
 		}
 	}
 	tenant.mustSync()
@@ -142,7 +142,7 @@ func TestMovedClockSurvivesRestart(t *testing.T) {
 	build, dataDir := requirePrograms(t, releaseBuild), t.TempDir()
 	p, r := startDev(t, build, dataDir, nil, "--no-seed")
 	if r.Zones == nil || r.Tenants == nil || len(r.Zones)+len(r.Tenants) != 0 || r.APIKey == "" || r.AccountID == "" {
-		t.Errorf("zones %v, tenants %v", r.Zones, r.Tenants)
+		t.Errorf("the zones are %v and the tenants %v, want none but an account with a key", r.Zones, r.Tenants)
 	}
 	c := seededAccount(t, r)
 	c.checkTenants()
@@ -151,7 +151,7 @@ func TestMovedClockSurvivesRestart(t *testing.T) {
 	p.kill()
 	_, c.ready = startDev(t, build, dataDir, nil, "--no-seed")
 	if after := c.get("/v1/tenants/connect-url").text("expires_at"); after < before {
-		t.Errorf("links expired at %s and expire at %s", before, after)
+		t.Errorf("before the restart a link expired at %s, and afterwards at %s, want a later time", before, after)
 	}
 }
 
@@ -169,11 +169,13 @@ func TestSandboxPrintsJSONWithTheOutputFlag(t *testing.T) {
 	go func() { <-p.done; _ = write.Close() }()
 	var ready sandbox.Ready
 	if err := json.NewDecoder(read).Decode(&ready); err != nil || !strings.HasPrefix(ready.ControlURL, "http://127.0.0.2:") {
-		t.Errorf("%v: %+v", err, ready)
+		t.Errorf("the ready line is %+v (%v), want a control interface at 127.0.0.2", ready, err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, read) }()
 }
 
+// TestSandboxListensOnLoopbackOnly checks that dev refuses addresses that are not on loopback, and
+// other invalid arguments.
 func TestSandboxListensOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
@@ -212,7 +214,7 @@ func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	plan := tenant.get("/v1/domains/" + id + "/dns/plan")
 	checkValues(t, plan.object, object{"read.reliable": true, "dns_provider.id": "cloudflare", "safe_to_apply": true})
 	if !strings.Contains(string(plan.raw), "v=spf1 a ip4:192.0.2.7 include:spf.protection.outlook.com ~all") {
-		t.Errorf("got %s", plan.raw)
+		t.Errorf("the plan does not merge the platform into the SPF record: %s", plan.raw)
 	}
 	automation := tenant.get("/v1/domains/" + id + "/dns/automation")
 	checkValues(t, automation.object, object{"automation.connection_present": true, "automation.safe_to_apply": true, "automation.manual_action_required": false})
@@ -227,7 +229,7 @@ func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	}
 	_ = refused.Body.Close()
 	if refused.StatusCode != http.StatusBadRequest {
-		t.Errorf("microsoft365: %s", refused.Status)
+		t.Errorf("a DNS connection to microsoft365 is answered %s, want 400", refused.Status)
 	}
 	checkConnections(t, []string{"TENANTRY_DATA_DIR=" + dataDir},
 		object{"account_id": first.AccountID, "provider": "cloudflare", "status": "connected"},
@@ -245,10 +247,10 @@ func TestDemoShowsEveryStep(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	start := time.Now()
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s%s", err, stdout.String(), stderr.String())
+		t.Fatalf("the demo failed: %v\n%s%s", err, stdout.String(), stderr.String())
 	}
 	if spent := time.Since(start); soak.Enabled() && spent > 2*time.Minute {
-		t.Errorf("it took %v", spent)
+		t.Errorf("the demo took %v, want at most 2 minutes", spent)
 	}
 	shown := stdout.String()
 	for _, want := range []string{
@@ -266,20 +268,20 @@ func TestDemoShowsEveryStep(t *testing.T) {
 		}
 	}
 	if createdLines := regexp.MustCompile(`(?m)^ +created +\S+@example-one\.test`).FindAllString(shown, -1); len(createdLines) != 3 {
-		t.Errorf("mailboxes shown: %q", createdLines)
+		t.Errorf("the demo shows the created mailboxes %q, want 3", createdLines)
 	}
 	for _, request := range []string{"connect-url", "/sync", "/domains", "/dns/provision", `/provisioning-runs/\S+`, "/mailboxes",
 		"/v1/integrations", "/oauth/microsoft/init", `/oauth/microsoft/status\?session_id=\S+`, "/mailboxes/refresh",
 		"/mailbox-limits", `/v1/enforcement/events\?action=unblocked`} {
 		if !regexp.MustCompile(`(?m)^ +(GET|POST) +\S*` + request + ` +20[02] +\S+s$`).MatchString(shown) {
-			t.Errorf("no request to %s with its answer and time:\n%s", request, shown)
+			t.Errorf("the demo shows no request to %s with its status and time:\n%s", request, shown)
 		}
 	}
 	if stderr.Len() > 0 {
-		t.Errorf("on standard error: %s", stderr.String())
+		t.Errorf("the demo printed on standard error: %s", stderr.String())
 	}
 	remainingFiles, err := exec.CommandContext(t.Context(), "find", folder, "-mindepth", "1").Output()
 	if err != nil || len(remainingFiles) > 0 {
-		t.Errorf("left behind: %s %v", remainingFiles, err)
+		t.Errorf("the demo left the files %s (%v)", remainingFiles, err)
 	}
 }

@@ -32,7 +32,7 @@ func (s *leakSearch) expectStatus(status int, method, path, key string, body any
 	s.client.t.Helper()
 	got := s.do(method, s.ready.APIURL+path, key, body)
 	if got.status != status {
-		s.client.t.Errorf("%s %s: %d, want %d: %s", method, path, got.status, status, got.raw)
+		s.client.t.Errorf("%s %s is answered %d, want %d: %s", method, path, got.status, status, got.raw)
 	}
 	s.keep("the answer to "+method+" "+path, append([]byte(fmt.Sprint(got.header)), got.raw...))
 	return got
@@ -84,7 +84,7 @@ func (s *leakSearch) runConnectFlows() {
 	s.keepStoredData("before the confirmation")
 	connecting.submit("connect", "")
 	if connecting.status != http.StatusOK {
-		s.client.t.Fatalf("connect: %d %s", connecting.status, connecting.page)
+		s.client.t.Fatalf("the confirmation is answered %d %s, want 200", connecting.status, connecting.page)
 	}
 	s.keep("the last page", []byte(connecting.page))
 }
@@ -140,7 +140,7 @@ func (s *leakSearch) runOperations() {
 	s.control("POST", "/faults", object{"operation": "token", "kind": "status", "status": 401, "times": 1})
 	s.do("POST", s.ready.APIURL+path+"/sync", key, nil)
 	s.control("DELETE", "/faults", nil)
-	s.eventually("sync", func() bool { return s.expectStatus(200, "POST", path+"/sync", key, nil).text("status") == "completed" })
+	s.eventually("a sync is complete", func() bool { return s.expectStatus(200, "POST", path+"/sync", key, nil).text("status") == "completed" })
 	must(s.client.t, s.zones.Add(s.zone, "manual"))
 	tenant := accountTenant{caller: caller{s.client, "", "", key}, guid: s.tenant}
 	tenant.post(tenant.path("/domains"), object{"domain": s.zone})
@@ -170,7 +170,7 @@ func (s *leakSearch) runWebhooks(key string) {
 		encoded, prefixed := strings.CutPrefix(text, "whsec_")
 		raw, err := base64.StdEncoding.DecodeString(encoded)
 		if !prefixed || err != nil || len(raw) != 32 {
-			s.client.t.Fatalf("%s has %d characters: %v", name, len(text), err)
+			s.client.t.Fatalf("%s has %d characters, want whsec_ and 32 bytes in base64: %v", name, len(text), err)
 		}
 		s.secrets[name], s.secrets[name+" decoded"] = text, string(raw)
 	}
@@ -184,7 +184,7 @@ func (s *leakSearch) runWebhooks(key string) {
 		s.expectStatus(200, "POST", webhookPath+"/test", key, nil)
 	}
 	if messages := receiver.received(); len(messages) == 0 {
-		s.client.t.Error("no message was signed")
+		s.client.t.Error("the endpoint got no signed message")
 	}
 	s.expectStatus(200, "PATCH", webhookPath, key, object{"description": "leak search"})
 	for _, path := range []string{webhookPath, "/v1/webhooks", webhookPath + "/deliveries"} {
@@ -204,7 +204,7 @@ func (s *leakSearch) runKeys(key string) {
 	s.secrets["replacement of the created key"] = rotated.text("api_key")
 	for _, name := range []string{"created key", "replacement of the created key"} {
 		if !strings.HasPrefix(s.secrets[name], "tny_live_") {
-			s.client.t.Fatalf("the %s has %d characters", name, len(s.secrets[name]))
+			s.client.t.Fatalf("the %s has %d characters and does not begin with tny_live_", name, len(s.secrets[name]))
 		}
 		s.do("GET", s.ready.APIURL+"/v1/tenants", s.secrets[name], nil)
 		s.expectStatus(403, "GET", "/v1/keys", s.secrets[name], nil)
@@ -225,7 +225,7 @@ func (s *leakSearch) sendTwice(path, key string) {
 	for _, replayed := range []string{"", "true"} {
 		got, err := s.tryWithKey(idempotencyKey, "POST", s.ready.APIURL+path, key, body)
 		if err != nil || got.status != http.StatusOK || got.header.Get("Idempotency-Replayed") != replayed {
-			s.client.t.Fatalf("%v, %d, replayed %q: %s", err, got.status, got.header.Get("Idempotency-Replayed"), got.raw)
+			s.client.t.Fatalf("got %d with Idempotency-Replayed %q, want 200 with %q (%v): %s", got.status, got.header.Get("Idempotency-Replayed"), replayed, err, got.raw)
 		}
 	}
 }
@@ -270,7 +270,7 @@ func (s *leakSearch) sendPasswords(path, key string) {
 		s.keep(name, got.raw)
 		s.control("DELETE", "/faults", nil)
 	}
-	s.eventually("provision", func() bool {
+	s.eventually("the mailbox is provisioned", func() bool {
 		body["account_password"] = s.newSecret("password", `Aa7%+/\`)
 		got := s.do("POST", s.ready.APIURL+path, key, body)
 		s.keep("the answer", got.raw)
@@ -290,7 +290,7 @@ func (s *leakSearch) addDNSConnections(account string, env []string) {
 		code, printed := s.runWithDebugLog(env, "dns-connection", "add", "--account", account, "--provider", "cloudflare",
 			"--credential-file", credentialFile(s.serviceFixture.t, s.secrets[name]))
 		if (code == 0) != (name == "DNS credential") {
-			s.serviceFixture.t.Fatalf("%s: %d\n%s", name, code, printed)
+			s.serviceFixture.t.Fatalf("dns-connection add with the %s ends with the exit code %d\n%s", name, code, printed)
 		}
 	}
 	s.runWithDebugLog(env, "dns-connection", "list", "-o", "json")
@@ -384,7 +384,7 @@ func (s *leakSearch) runIntegrations(mailboxes, key string) {
 		oauthPath := integrationPath + "/mailboxes/" + mailbox + "/oauth/microsoft"
 		started := s.do("POST", s.ready.APIURL+oauthPath+"/init", key, nil)
 		if started.status != http.StatusOK || !strings.Contains(started.text("auth_url"), s.secrets["sign-in link"]) {
-			s.client.t.Fatalf("init: %d %s", started.status, started.raw)
+			s.client.t.Fatalf("the begin of a sign-in is answered %d %s, want 200 with the sign-in link", started.status, started.raw)
 		}
 		s.expectStatus(200, "GET", oauthPath+"/status?session_id="+started.text("session_id"), key, nil)
 		s.expectStatus(200, "GET", integrationPath, key, nil)

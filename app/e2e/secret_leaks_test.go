@@ -102,7 +102,7 @@ func TestSandboxLeaksNoSecret(t *testing.T) {
 		return p.name == "env of a sandbox" || p.name == "api-key.json of a sandbox" || strings.HasPrefix(p.name, "simulators/")
 	})
 	if len(s.outputs) < 5 {
-		t.Errorf("only %d outputs", len(s.outputs))
+		t.Errorf("only %d outputs were kept, want at least 5", len(s.outputs))
 	}
 	s.search()
 }
@@ -169,7 +169,7 @@ func (s *leakSearch) run(env []string) {
 	s.keep("logs", []byte(s.process.logs.String()))
 	s.search()
 	if len(spans) < 300 || !strings.Contains(s.process.logs.String(), `"msg":"request"`) || len(s.secrets) < 25 {
-		s.client.t.Errorf("the search proves little: only %d spans and %d secrets", len(spans), len(s.secrets))
+		s.client.t.Errorf("the search had %d spans and %d secrets, want at least 300 and 25, and requests in the log", len(spans), len(s.secrets))
 	}
 }
 
@@ -183,7 +183,7 @@ func (s *leakSearch) search() {
 	s.serviceFixture.t.Helper()
 	for _, p := range s.outputs {
 		if found := findLeaks(p.data, s.secrets); len(found) > 0 {
-			s.serviceFixture.t.Errorf("in %s: %v", p.name, found)
+			s.serviceFixture.t.Errorf("%s contains %v", p.name, found)
 		}
 	}
 }
@@ -307,7 +307,8 @@ func jsonText(secret string, escapeHTML bool) []byte {
 	return bytes.Trim(bytes.TrimSpace(b.Bytes()), `"`)
 }
 
-// TestPlantedLeaksAreFound checks that findLeaks finds a secret in each encoding.
+// TestPlantedLeaksAreFound checks that findLeaks finds a secret in each encoding, with and without
+// gzip, and finds nothing in random data.
 func TestPlantedLeaksAreFound(t *testing.T) {
 	secret := `Aa7&"<%/+ ` + rand.Text()
 	secrets := map[string]string{"password": secret}
@@ -317,7 +318,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 		return b
 	}
 	if found := findLeaks(noise(1<<16), secrets); len(found) > 0 {
-		t.Fatalf("found in noise: %v", found)
+		t.Fatalf("random data contains %v", found)
 	}
 	planted := map[string]string{
 		"clear": secret, "hex": hex.EncodeToString([]byte(secret)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(secret))),
@@ -334,14 +335,14 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 	for form, text := range planted {
 		around := func(b []byte) []byte { return bytes.Join([][]byte{noise(100), b, noise(100)}, nil) }
 		if len(findLeaks(around([]byte(text)), secrets)) == 0 {
-			t.Errorf("not found: %s", form)
+			t.Errorf("the secret was not found in the form %s", form)
 		}
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
 		_, _ = w.Write(around([]byte(text)))
 		_ = w.Close()
 		if len(findLeaks(around(packed.Bytes()), secrets)) == 0 {
-			t.Errorf("not found in gzip: %s", form)
+			t.Errorf("the secret was not found in gzip in the form %s", form)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestServeOpensTwoListeners(t *testing.T) {
 	c.ready.APIKey = "none"
 	c.callAPI("GET", "/v1/tenants/connect-url") // starts the plugin
 	if n := listenerCount(t, p.cmd.Process.Pid); n != 2 {
-		t.Errorf("it listens on %d sockets", n)
+		t.Errorf("the service listens on %d sockets, want 2", n)
 	}
 }
 
@@ -47,7 +47,7 @@ func listenerCount(t *testing.T, pid int) (n int) {
 	}
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no open files: %v", err)
+		t.Fatalf("the process has no open files: %v", err)
 	}
 	for _, file := range files {
 		if to, err := os.Readlink(file); err == nil && listening[to] {
@@ -103,7 +103,7 @@ func TestSlowPlatformDoesNotBlockStoredReads(t *testing.T) {
 			p99 := durations[len(durations)*99/100]
 			t.Logf("median %v, 99th percentile %v", durations[len(durations)/2], p99)
 			if soak.Enabled() && p99 > time.Second {
-				t.Errorf("the 99th percentile is %v", p99)
+				t.Errorf("the 99th percentile is %v, want at most 1 s", p99)
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func (tenant accountTenant) timeStoredReads(n int) (durations []time.Duration) {
 		path := []string{"/v1/tenants", tenant.path("/domains"), tenant.path("/mailboxes")}[i%3]
 		start := time.Now()
 		if got := tenant.do("GET", tenant.ready.APIURL+path, tenant.key, nil); got.status != http.StatusOK {
-			tenant.t.Errorf("%s: %d %s", path, got.status, got.raw)
+			tenant.t.Errorf("the read %s is answered %d %s, want 200", path, got.status, got.raw)
 		}
 		durations = append(durations, time.Since(start))
 	}
@@ -140,7 +140,7 @@ func TestOpenCircuitRefusesAtOnce(t *testing.T) {
 		got := addDomain()
 		wait, err := strconv.Atoi(got.header.Get("Retry-After"))
 		if got.status != http.StatusServiceUnavailable || got.code() != "provider_unavailable" || err != nil || wait < 1 || wait > 600 {
-			t.Errorf("%d %s, Retry-After %q", got.status, got.raw, got.header.Get("Retry-After"))
+			t.Errorf("the request is answered %d %s with Retry-After %q, want provider_unavailable with 1 to 600", got.status, got.raw, got.header.Get("Retry-After"))
 		}
 	}
 	if after := string(tenant.control("GET", "/calls?provider=microsoft365", nil).raw); after != before {
@@ -176,13 +176,13 @@ func TestKilledPluginServesTheNextCall(t *testing.T) {
 	} {
 		before := pluginPID()
 		if before == 0 {
-			t.Fatal("no plugin runs")
+			t.Fatal("the plugin has no process")
 		}
 		how.kill(before)
 		tenant.eventually("the process is gone", func() bool { state, _, _ := processStat(before); return state == "" })
 		tenant.mustSync()
 		if after := pluginPID(); after == 0 || after == before {
-			t.Errorf("killed %s: plugin %d was followed by %d", how.name, before, after)
+			t.Errorf("killed %s: the plugin process was %d and is now %d, want a new process", how.name, before, after)
 		}
 	}
 }

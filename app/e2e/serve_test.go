@@ -25,7 +25,8 @@ import (
 )
 
 // TestServeStartsWithoutSettings checks that a server starts without settings. An operation that
-// needs the mail platform answers service_unavailable. Other operations work.
+// needs the mail platform answers service_unavailable. Other operations work. There is no control
+// interface.
 func TestServeStartsWithoutSettings(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -37,24 +38,24 @@ func TestServeStartsWithoutSettings(t *testing.T) {
 	c.checkTenants()
 	got := c.expect("GET", "/v1/tenants/connect-url", nil, 503, "service_unavailable")
 	if got.header.Get("Retry-After") == "" {
-		t.Error("503 without Retry-After")
+		t.Error("the answer 503 has no Retry-After")
 	}
 	c.expect("GET", "/v1/tenants/"+id, nil, 404, "tenant_not_found")
 	for path, status := range map[string]int{"/livez": 200, "/readyz": 200, "/metrics": 200, "/nothing": 404} {
 		if got := c.do("GET", c.ready.AdminURL+path, "", nil); got.status != status {
-			t.Errorf("admin %s: %d", path, got.status)
+			t.Errorf("the admin listener answers %s with %d, want %d", path, got.status, status)
 		}
 	}
 	for _, call := range []string{"POST /accounts", "POST /tenants", "POST /clock", "POST /faults", "GET /calls?provider=microsoft365", "GET /_control/calls"} {
 		method, path, _ := strings.Cut(call, " ")
 		for _, base := range []string{c.ready.APIURL, c.ready.AdminURL} {
 			if got := c.do(method, base+path, key, nil); got.status != http.StatusNotFound {
-				t.Errorf("%s%s answers %d", base, path, got.status)
+				t.Errorf("%s%s answers %d, want 404", base, path, got.status)
 			}
 		}
 	}
 	if err := p.stop(); err != nil || p.cmd.ProcessState.ExitCode() != 0 {
-		t.Errorf("stop: %v, exit code %d", err, p.cmd.ProcessState.ExitCode())
+		t.Errorf("the stop failed: %v, exit code %d, want 0", err, p.cmd.ProcessState.ExitCode())
 	}
 }
 
@@ -72,20 +73,20 @@ func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 	c, b := caller{client: server, key: key}, newBrowser(t)
 	link := c.sendRaw("GET", "/v1/tenants/connect-url", "", map[string]string{"Host": "attacker.example"}).text("connect_url")
 	if !strings.Contains(link, "tenantry.example") || strings.Contains(link, "attacker") {
-		t.Errorf("link %s", link)
+		t.Errorf("the link %s does not use the public URL", link)
 	}
 	callback := b.answerConsent(link, admin, "accept")
 	if !strings.HasPrefix(callback, public+"/connect/microsoft365/callback?") {
-		t.Fatalf("sent to %s", callback)
+		t.Fatalf("the platform redirects to %s, want the callback at the public URL", callback)
 	}
 	p := b.open(strings.Replace(callback, public, server.ready.APIURL, 1))
 	checkPageHeaders(t, p)
 	cookies := (&http.Response{Header: p.header}).Cookies()
 	if len(cookies) != 1 {
-		t.Fatalf("%d: cookies %v", p.status, cookies)
+		t.Fatalf("the callback answers %d with the cookies %v, want one", p.status, cookies)
 	}
 	if cookie := cookies[0]; cookie.Name != "__Host-tenantry-connect" || !cookie.Secure || !cookie.HttpOnly || cookie.Path != "/" || cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode {
-		t.Errorf("cookie %v", cookie)
+		t.Errorf("the cookie has a wrong name or attribute: %v", cookie)
 	}
 }
 
@@ -125,7 +126,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 		checkCommandFails(t, fixture, fixture.env(t.TempDir(), testserver.Database(t)), cli.ExitRefused, []string{"migrations are missing", "tenantry migrate"}, "serve")
 	})
 	if got := c.do("GET", c.ready.AdminURL+"/readyz", "", nil); got.status != http.StatusOK {
-		t.Errorf("the first server: %d", got.status)
+		t.Errorf("the first server answers /readyz with %d, want 200", got.status)
 	}
 }
 
@@ -133,7 +134,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 func checkNoKeyset(t *testing.T, dataDir string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(dataDir, "keyset.json")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a keyset was created: %v", err)
+		t.Errorf("the failed start created a keyset: %v", err)
 	}
 }
 
@@ -250,14 +251,14 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 			for ; !stop.Load(); <-time.After(10 * time.Millisecond) {
 				got, err := c.tryDo("GET", c.ready.APIURL+"/v1/tenants", key, nil)
 				if err != nil {
-					t.Errorf("no answer: %v", err)
+					t.Errorf("a read got no answer: %v", err)
 					return
 				}
 				if got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") == "" {
-					t.Errorf("503 without Retry-After: %s", got.raw)
+					t.Errorf("an answer 503 has no Retry-After: %s", got.raw)
 				}
 				if _, known := seenStatuses.LoadOrStore(got.status, true); !known && got.status != 200 && got.status != 503 {
-					t.Errorf("%d %s", got.status, got.raw)
+					t.Errorf("a read is answered %d %s, want 200 or 503", got.status, got.raw)
 				}
 			}
 		})
@@ -274,16 +275,16 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	link.cut()
-	c.eventually("503", statusSeen(503))
-	c.eventually("not ready", func() bool { return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == 503 })
+	c.eventually("a read is answered 503", statusSeen(503))
+	c.eventually("/readyz answers 503", func() bool { return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == 503 })
 	link.connect()
 	seenStatuses.Delete(200)
 	c.eventually("reads work again", statusSeen(200))
-	c.eventually("ready again", func() bool { return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == 200 })
+	c.eventually("/readyz answers 200 again", func() bool { return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == 200 })
 	stop.Store(true)
 	readers.Wait()
 	if got := c.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
-		t.Errorf("at last %s: %d", strconv.Quote(string(got.raw)), got.status)
+		t.Errorf("the last read is answered %s with the status %d, want 200", strconv.Quote(string(got.raw)), got.status)
 	}
 }
 

@@ -49,22 +49,22 @@ type slowConn struct {
 // newSlowConns opens slowConnCount connections that send head first.
 func newSlowConns(t *testing.T, address, head string) *slowConns {
 	t.Helper()
-	f := &slowConns{t: t}
+	conns := &slowConns{t: t}
 	for range slowConnCount {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
-			t.Fatalf("connection %d: %v", len(f.conns), err)
+			t.Fatalf("connection %d could not be opened: %v", len(conns.conns), err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		c := &slowConn{Conn: conn, began: time.Now(), done: make(chan struct{})}
-		f.conns = append(f.conns, c)
+		conns.conns = append(conns.conns, c)
 		if _, err := io.WriteString(conn, head); err != nil {
 			t.Fatal(err)
 		}
 		go c.sendBytes()
 		go c.awaitEnd()
 	}
-	return f
+	return conns
 }
 
 // sendBytes sends a byte every slowByteInterval until the service has ended the connection.
@@ -115,9 +115,9 @@ func (conns *slowConns) checkEnd(limit time.Duration, status int) {
 	}
 	slices.Sort(lasted)
 	first, last := lasted[0], lasted[len(lasted)-1]
-	conns.t.Logf("ended after %v to %v, the limit is %v", first.Round(time.Millisecond), last.Round(time.Millisecond), limit)
+	conns.t.Logf("the service ended the connections after %v to %v, the limit is %v", first.Round(time.Millisecond), last.Round(time.Millisecond), limit)
 	if first < limit-limit/5 || soak.Enabled() && last > limit+schedulingSlack {
-		conns.t.Errorf("ended after %v to %v, the limit is %v", first, last, limit)
+		conns.t.Errorf("the service ended the connections after %v to %v, want about the limit %v", first, last, limit)
 	}
 }
 
@@ -138,7 +138,7 @@ func healthyRequests(t *testing.T, c client, n int, enough func() bool) []time.D
 			for sent := 0; sent < n || enough != nil && !enough(); sent++ {
 				start := time.Now()
 				if err := requestTenants(httpClient, c); err != nil {
-					t.Errorf("a healthy request: %v", err)
+					t.Errorf("a healthy request failed: %v", err)
 					return
 				}
 				durationsByCaller[i] = append(durationsByCaller[i], time.Since(start))
@@ -169,7 +169,7 @@ func requestTenants(httpClient *http.Client, c client) error {
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(answer.Body)
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("answered %d %s", answer.StatusCode, body)
+		return fmt.Errorf("the request is answered %d %s, want 200", answer.StatusCode, body)
 	}
 	return err
 }
@@ -185,7 +185,7 @@ func peakMemory(t testing.TB, pid int) int {
 	}
 	found := peakMemoryLine.FindSubmatch(status)
 	if found == nil {
-		t.Fatalf("no VmHWM in %s", status)
+		t.Fatalf("the process status has no VmHWM: %s", status)
 	}
 	n, err := strconv.Atoi(string(found[1]))
 	if err != nil {

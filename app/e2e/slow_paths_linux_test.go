@@ -136,7 +136,7 @@ func (f *publicFlood) sendSlowly(start string, status int) {
 func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 	defer context.AfterFunc(f.running, func() { _ = conn.Close() })()
 	if _, err := io.WriteString(conn, start); err != nil {
-		return fmt.Errorf("send: %w", err)
+		return fmt.Errorf("the beginning of a slow request cannot be sent: %w", err)
 	}
 	reader := bufio.NewReader(conn)
 	for deadline := time.Now().Add(waitTimeout); ; {
@@ -180,7 +180,7 @@ func (f *publicFlood) holdUnread(requests string) {
 	}
 	f.opened.Done()
 	if err != nil && !f.request.onAdminListener {
-		f.fail(fmt.Errorf("an unread connection: %w", err))
+		f.fail(fmt.Errorf("the requests of a client that does not read cannot be sent: %w", err))
 	}
 	<-f.running.Done()
 }

@@ -41,7 +41,7 @@ func descendants(t *testing.T, ancestor int) (found []processID) {
 	t.Helper()
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil || len(folders) == 0 {
-		t.Fatalf("no processes: %v", err)
+		t.Fatalf("no process was found: %v", err)
 	}
 	for _, folder := range folders {
 		pid, _ := strconv.Atoi(filepath.Base(folder))
@@ -75,10 +75,10 @@ func startSlowRequest(t *testing.T, o *onboarding, delay time.Duration) (_ *onbo
 	o.injectFault(object{"operation": "domain.create", "kind": "delay_after", "delay_ms": delay.Milliseconds(), "times": 1})
 	p = o.sendAsync(request{method: "POST", path: o.path("/domains"), body: object{"domain": o.domain}})
 	if !o.waitForOperation(p, "domain.create", counts["domain.create"]) {
-		t.Fatalf("answered too soon: %d %s", p.reply.status, p.reply.raw)
+		t.Fatalf("the request was answered before the platform executed it: %d %s", p.reply.status, p.reply.raw)
 	}
 	if children = descendants(t, o.process.cmd.Process.Pid); len(children) < 3 {
-		t.Fatalf("%d processes below the service, want plugin and simulators", len(children))
+		t.Fatalf("the service has %d descendants, want at least 3, plugin and simulators", len(children))
 	}
 	return o, p, children
 }
@@ -100,14 +100,14 @@ func TestStopLetsRequestsFinish(t *testing.T) {
 	}
 	<-p.answered
 	if p.err != nil || p.reply.status != http.StatusOK || p.reply.text("status") != "added" {
-		t.Errorf("the request in progress: %v %d %s", p.err, p.reply.status, p.reply.raw)
+		t.Errorf("the request in progress failed (%v) or was answered %d %s, want an added domain", p.err, p.reply.status, p.reply.raw)
 	}
 	<-o.process.done
 	if code := o.process.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d", code)
+		t.Errorf("the service ended with the exit code %d, want 0", code)
 	}
 	if remaining := runningProcesses(children); len(remaining) > 0 {
-		t.Errorf("left after the stop: %v", remaining)
+		t.Errorf("processes are left after the stop: %v", remaining)
 	}
 	o.start() // a restart works
 	o.checkEqual("domains after the next start", o.accountTenant().get(o.path("/domains")).text("count"), 1)
@@ -121,7 +121,7 @@ func TestKilledServiceLeavesNoProcesses(t *testing.T) {
 	o.process.kill()
 	o.eventually("no process is left", func() bool { return len(runningProcesses(children)) == 0 })
 	if <-p.answered; p.err == nil {
-		t.Errorf("a killed service answered %d", p.reply.status)
+		t.Errorf("the killed service answered %d, want no answer", p.reply.status)
 	}
 }
 
@@ -142,16 +142,16 @@ func TestStopCancelsRequestsAfterDrainTime(t *testing.T) {
 	must(t, o.process.cmd.Process.Signal(syscall.SIGTERM))
 	<-o.process.done
 	if <-p.answered; p.err != nil || p.reply.status != http.StatusServiceUnavailable && p.reply.status != http.StatusGatewayTimeout {
-		t.Errorf("the cancelled request: %v %d %s", p.err, p.reply.status, p.reply.raw)
+		t.Errorf("the cancelled request failed (%v) or was answered %d %s, want 503 or 504", p.err, p.reply.status, p.reply.raw)
 	}
 	if p.reply.status == http.StatusServiceUnavailable && p.reply.header.Get("Retry-After") == "" {
-		t.Error("503 without Retry-After")
+		t.Error("the answer 503 has no Retry-After")
 	}
 	if code := o.process.cmd.ProcessState.ExitCode(); code != cli.ExitRefused || !strings.Contains(o.process.logs.String(), "1 requests were not finished in drain_time") {
-		t.Errorf("exit code %d without saying that a request was cut", code)
+		t.Errorf("the service ended with the exit code %d, want %d and a log line about 1 unfinished request", code, cli.ExitRefused)
 	}
 	if remaining := runningProcesses(children); len(remaining) > 0 {
-		t.Errorf("left after the stop: %v", remaining)
+		t.Errorf("processes are left after the stop: %v", remaining)
 	}
 	o.start()
 	o.retryUntilSuccess(request{method: "POST", path: o.path("/domains"), body: object{"domain": o.domain}})
@@ -179,10 +179,10 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 		}
 	})
 	if code := o.process.cmd.ProcessState.ExitCode(); code != cli.ExitRefused {
-		t.Errorf("exit code %d", code)
+		t.Errorf("the service ended with the exit code %d, want %d", code, cli.ExitRefused)
 	}
 	if <-p.answered; p.err == nil {
-		t.Errorf("answered %d", p.reply.status)
+		t.Errorf("the request was answered %d, want no answer", p.reply.status)
 	}
 	o.eventually("no process is left", func() bool { return len(runningProcesses(children)) == 0 })
 }
@@ -205,11 +205,11 @@ func TestSignalToAllProcessesFinishesRequests(t *testing.T) {
 		must(t, syscall.Kill(id.pid, syscall.SIGTERM))
 	}
 	if status := <-got; status != http.StatusOK {
-		t.Errorf("the request in progress: %d", status)
+		t.Errorf("the request in progress is answered %d, want 200", status)
 	}
 	<-p.done
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d", code)
+		t.Errorf("the service ended with the exit code %d, want 0", code)
 	}
 	spans, _ := receiver.received(t)
 	services := map[string]int{}
@@ -219,7 +219,7 @@ func TestSignalToAllProcessesFinishesRequests(t *testing.T) {
 		}
 	}
 	if services["tenantry"] == 0 || services["tenantry-plugin-microsoft365"] == 0 {
-		t.Errorf("spans of the last request, by service: %v", services)
+		t.Errorf("the spans of the last request by service are %v, want spans of the service and of the plugin", services)
 	}
 }
 
@@ -233,9 +233,9 @@ func TestSandboxStopsWithSuspendedChildren(t *testing.T) {
 	}
 	must(t, o.process.stop())
 	if remaining := runningProcesses(children); len(remaining) > 0 {
-		t.Errorf("left after the stop: %v", remaining)
+		t.Errorf("processes are left after the stop: %v", remaining)
 	}
 	if <-p.answered; p.err == nil && p.reply.status < 500 {
-		t.Errorf("the request in progress: %d %s", p.reply.status, p.reply.raw)
+		t.Errorf("the request in progress is answered %d %s, want no answer or a 5xx status", p.reply.status, p.reply.raw)
 	}
 }

@@ -86,7 +86,7 @@ func (load *clientLoad) send(c *http.Client, id, key, email string) (newKey stri
 		Key string `json:"api_key"`
 	}
 	if answer.StatusCode != http.StatusOK || json.Unmarshal(body, &got) != nil {
-		load.t.Errorf("%s: %d %s", id, answer.StatusCode, body)
+		load.t.Errorf("request %s is answered %d %s, want 200 with JSON", id, answer.StatusCode, body)
 	}
 	load.mu.Lock()
 	defer load.mu.Unlock()
@@ -130,29 +130,29 @@ func stopUnderLoad(t *testing.T, database string) {
 	c.eventually("the clients send requests", func() bool { return load.answered.Load() > 100 })
 	start := time.Now()
 	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	c.eventually("not ready", func() bool {
+	c.eventually("/readyz answers 503", func() bool {
 		return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == http.StatusServiceUnavailable
 	})
 	clients.Wait()
 	<-p.done
 	if code, spent := p.cmd.ProcessState.ExitCode(), time.Since(start); code != 0 || soak.Enabled() && spent > drainTime {
-		t.Errorf("exit code %d after %v", code, spent)
+		t.Errorf("the service ended with the exit code %d after %v, want 0 within %v", code, spent, drainTime)
 	}
 	t.Logf("%d requests were answered, %d clients were refused at last", load.answered.Load(), len(load.failed))
 	// Each client had at most one request in progress when the stop began.
 	if after := load.compareWithLog(p.logs.String()); after <= readers+rotators {
-		t.Errorf("%d requests were answered after the stop began: none of them was new", after)
+		t.Errorf("%d requests were answered after the stop began, want more than %d, the number of clients", after, readers+rotators)
 	}
 	if database == "" {
 		if walFiles, _ := filepath.Glob(filepath.Join(dataDir, "*-wal")); len(walFiles) > 0 {
-			t.Errorf("left of the database: %v", walFiles)
+			t.Errorf("files of the write-ahead log are left: %v", walFiles)
 		}
 	}
 	// The next server has the same address and accepts every rotated key.
 	_, restarted := fixture.serve(append(env, "TENANTRY_LISTEN="+strings.TrimPrefix(c.ready.APIURL, "http://")))
 	for _, key := range append(keys, reader) {
 		if got := restarted.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
-			t.Errorf("a key after the next start: %d %s", got.status, got.raw)
+			t.Errorf("after the next start a request with a current key is answered %d %s, want 200", got.status, got.raw)
 		}
 	}
 }
@@ -203,25 +203,25 @@ func TestStopClosesOpenConnections(t *testing.T) {
 	get := "GET /v1/tenants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key + "\r\n\r\n"
 	for _, conn := range []net.Conn{idle, uploading} {
 		if first := sendAndRead(t, conn, get); !bytes.HasPrefix(first, []byte("HTTP/1.1 200")) || bytes.Contains(first, []byte("Connection: close")) {
-			t.Fatalf("%s", first)
+			t.Fatalf("the first request is answered %q, want 200 without Connection: close", first)
 		}
 	}
 	post := "POST /v1/integrations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key +
 		"\r\nIdempotency-Key: slow-body-of-a-stop\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
 	if reading := sendAndRead(t, uploading, post); !bytes.HasPrefix(reading, []byte("HTTP/1.1 100")) { // a handler reads the body
-		t.Fatalf("%s", reading)
+		t.Fatalf("the service answers %q, want 100 before it reads the body", reading)
 	}
 	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if n, err := idle.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-		t.Errorf("the idle connection: %d bytes, %v", n, err)
+		t.Errorf("reading the idle connection returned %d bytes and %v, want its end", n, err)
 	}
 	last := sendAndRead(t, uploading, "{}")
 	if !bytes.HasPrefix(last, []byte("HTTP/1.1 400")) || !bytes.Contains(last, []byte("Connection: close")) {
-		t.Errorf("the request with a slow body: %s", last)
+		t.Errorf("the request with a slow body is answered %q, want 400 with Connection: close", last)
 	}
 	<-p.done
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d", code)
+		t.Errorf("the service ended with the exit code %d, want 0", code)
 	}
 }
 

@@ -38,11 +38,12 @@ func (tenant accountTenant) newWaitingRun() waitingRun {
 	return run
 }
 
-// expectCompleted waits until the run is completed.
+// expectCompleted waits until the run has ended, and checks that it is completed and that the
+// domain is provisioned.
 func (r waitingRun) expectCompleted() {
 	r.t.Helper()
 	if job := r.waitForRun(r.id).objects("jobs")[0]; job.text("status") != "completed" {
-		r.t.Errorf("the job ended %v", job)
+		r.t.Errorf("the job ended as %v, want it completed", job)
 	}
 	r.checkProvisioned(r.zone)
 }
@@ -90,5 +91,5 @@ func TestJobsOfASuspendedAccountWait(t *testing.T) {
 	runAccountCommand("resume")
 	restart()
 	suspended.expectCompleted()
-	server.eventually("a refresh", isRefreshed)
+	server.eventually("the integration is refreshed", isRefreshed)
 }

@@ -72,7 +72,7 @@ func TestSpansCarryCustomerDataWhenEnabled(t *testing.T) {
 	}
 	for signal, data := range map[string][]byte{"metrics": metrics, "logs": logs} {
 		if found := findLeaks(data, customer); len(found) > 0 {
-			t.Errorf("customer data in %s: %v", signal, found)
+			t.Errorf("the %s contain customer data: %v", signal, found)
 		}
 	}
 }
@@ -84,13 +84,13 @@ func TestFailedCallsAreLoggedTracedAndCounted(t *testing.T) {
 	customer, spans, metrics, logs := collectTelemetry(t)
 	for signal, data := range map[string][]byte{"spans": spans, "metrics": metrics, "logs": logs} {
 		if found := findLeaks(data, customer); len(found) > 0 {
-			t.Errorf("customer data in %s: %v", signal, found)
+			t.Errorf("the %s contain customer data: %v", signal, found)
 		}
 	}
 	line := regexp.MustCompile(`"level":"WARN","msg":"provider call failed","provider":"microsoft365","operation":"\w+","outcome":"\w+",` +
 		`"cause":"\w+","duration_ms":[0-9.e-]+,"request_id":"[^"]+","trace_id":"[0-9a-f]{32}"`)
 	if !line.Match(logs) {
-		t.Errorf("no line of a failed call in: %s", logs)
+		t.Errorf("the log has no line of a failed call: %s", logs)
 	}
 	for _, series := range []string{
 		`tenantry_provider_call_duration_seconds_count{operation="create_mailbox",outcome="done",provider="microsoft365"} 2`,
@@ -108,13 +108,13 @@ func TestFailedCallsAreLoggedTracedAndCounted(t *testing.T) {
 		}
 	}
 	if !bytes.Contains(spans, []byte("cloudflare zone")) {
-		t.Error("no span of a DNS provider's call")
+		t.Error("the spans lack a call of the DNS provider")
 	}
 	if broken := regexp.MustCompile(`outcome="(broken|down|unknown)",provider="microsoft365"} [1-9]`); !broken.Match(metrics) {
 		t.Error("the metrics lack a failed call")
 	}
 	if bytes.Contains(metrics, []byte("otel_scope")) || bytes.Contains(metrics, []byte("plugin-dir")) {
-		t.Error("labels that create an unlimited number of series")
+		t.Error("the metrics have labels that create an unlimited number of series")
 	}
 }
 
@@ -138,7 +138,7 @@ func TestReadyzListsItsChecks(t *testing.T) {
 		"[+] plugin microsoft365: ok", "[+] plugin plusvibe: ok", "[+] plugin powerdns: ok", "[+] plugin rfc2136: ok",
 		"[+] plugin salesblink: ok", "[+] plugin smartlead: ok", "[+] circuits of microsoft365: ok", "readyz: ready\n",
 	}, "\n") {
-		t.Errorf("%d: %s", status, words)
+		t.Errorf("/readyz?verbose answers %d %s, want 200 with each check ok", status, words)
 	}
 	c.control("POST", "/faults", object{"provider": mailPlatform, "kind": "status", "status": 500, "times": 1000})
 	for range 4 {
@@ -146,15 +146,15 @@ func TestReadyzListsItsChecks(t *testing.T) {
 	}
 	status, words := readVerbose()
 	if status != 200 || !strings.Contains(words, "[!] circuits of microsoft365: open for the login host: ") || !strings.HasSuffix(words, "readyz: ready\n") {
-		t.Errorf("%d: %s", status, words)
+		t.Errorf("/readyz?verbose answers %d %s, want 200 with the open circuit of the login host", status, words)
 	}
 	if got := c.do("GET", c.ready.AdminURL+"/readyz", "", nil); got.status != 200 || string(got.raw) != "ok\n" {
-		t.Errorf("%d: %s", got.status, got.raw)
+		t.Errorf("/readyz answers %d %s, want 200 with ok", got.status, got.raw)
 	}
 	for _, call := range []string{"POST /readyz", "DELETE /metrics"} {
 		method, path, _ := strings.Cut(call, " ")
 		if got := c.do(method, c.ready.AdminURL+path, "", nil); got.status != http.StatusMethodNotAllowed {
-			t.Errorf("%s: %d", call, got.status)
+			t.Errorf("%s is answered %d, want 405", call, got.status)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestOutageLeadsFromAlertToTrace(t *testing.T) {
 		t.Errorf("a broken mail platform makes the service unready: %d %s", got.status, got.raw)
 	}
 	if _, checks := runDoctor(t, env); checks["mail_platform"].text("status") != doctor.Failed {
-		t.Errorf("doctor: %v", checks["mail_platform"])
+		t.Errorf("the check mail_platform of doctor is %v, want failed", checks["mail_platform"])
 	}
 	if err := p.stop(); err != nil { // flushes the last spans
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func sendWithoutPlatform(t *testing.T, tenant accountTenant) {
 	t.Helper()
 	got := tenant.call("POST", tenant.path("/sync"), nil)
 	if !slices.Contains([]int{502, 503, 504}, got.status) {
-		t.Errorf("a sync without the platform: %d %s", got.status, got.raw)
+		t.Errorf("a sync without the platform is answered %d %s, want 502, 503 or 504", got.status, got.raw)
 	}
 	tenant.get(tenant.path("/domains"))
 }
@@ -253,7 +253,7 @@ func checkAlertFires(t *testing.T, counts []map[string]float64, provider, operat
 	file := filepath.Join(t.TempDir(), "outage.yaml") // JSON is valid YAML
 	must(t, os.WriteFile(file, raw, 0o600))
 	if out, err := exec.CommandContext(t.Context(), "promtool", "test", "rules", file).CombinedOutput(); err != nil {
-		t.Errorf("promtool: %v\n%s\n%s", err, out, raw)
+		t.Errorf("promtool does not find the alert firing as expected: %v\n%s\n%s", err, out, raw)
 	}
 }
 
@@ -268,12 +268,12 @@ func failedCallLine(t *testing.T, logs string) object {
 		}
 		for _, field := range strings.Fields("provider operation outcome cause trace_id request_id") {
 			if textAt(o, field) == "" {
-				t.Errorf("the line lacks %s: %s", field, line)
+				t.Errorf("the log line of the failed call lacks %s: %s", field, line)
 			}
 		}
 		return o
 	}
-	t.Fatalf("no line of a failed call in: %s", logs)
+	t.Fatalf("the log has no line of a failed call: %s", logs)
 	return nil
 }
 
@@ -293,7 +293,7 @@ func checkFailedSpan(t *testing.T, spans []receivedSpan, line object) {
 		}
 	}
 	if call.Span == nil || !services["tenantry-plugin-microsoft365"] {
-		t.Fatalf("trace %s has errors in %v, and not of %s", line.text("trace_id"), services, line.text("operation"))
+		t.Fatalf("trace %s has error spans of the services %v, want a span of the plugin and a span of the call %s", line.text("trace_id"), services, line.text("operation"))
 	}
 	attributes := map[string]string{}
 	for _, a := range call.GetAttributes() {
@@ -314,12 +314,12 @@ func checkRunbook(t *testing.T, alert string, line object) {
 		if textAt(rule, "alert") != alert {
 			continue
 		}
-		page := fileText(t, filepath.Join(runbooks, filepath.Base(textAt(rule, "annotations.runbook_url"))))
+		page := fileText(t, filepath.Join(runbookFolder, filepath.Base(textAt(rule, "annotations.runbook_url"))))
 		for _, word := range []string{
 			"tenantry_provider_call_duration_seconds_count", line.text("msg"), "`" + line.text("outcome") + "`", "`tenantry doctor`. The check `mail_platform`", "**Failing provider calls**",
 		} {
 			if !strings.Contains(page, word) {
-				t.Errorf("the page lacks %s", word)
+				t.Errorf("the runbook lacks %s", word)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	checkMembers(t, "connect-url", link.object, "id connect_url expires_at")
 	expires, err := time.Parse(time.RFC3339, link.text("expires_at"))
 	if remaining := time.Until(expires); err != nil || remaining > 15*time.Minute || remaining < 14*time.Minute {
-		t.Errorf("the link expires in %v: %v", remaining, err)
+		t.Errorf("the link expires in %v, want 14 to 15 minutes (%v)", remaining, err)
 	}
 
 	tenant := c.newTenant(object{"name": "Shapes Ltd"}).connect()
@@ -41,7 +41,7 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 		"readiness.next_step": "sync", "readiness.headroom": nil,
 	})
 	if !strings.HasSuffix(connected.text("tenant_domain"), ".onmicrosoft.com") || connected.text("id") == tenant.guid {
-		t.Errorf("got %s", connected.raw)
+		t.Errorf("the tenant does not have a domain of the platform, or its id is its GUID: %s", connected.raw)
 	}
 
 	tenant.checkSync()
@@ -75,7 +75,7 @@ func (tenant accountTenant) checkSync() {
 		"readiness.smtp_auth": "enabled", "readiness.discovery": "completed", "readiness.next_step": "add_domain",
 	})
 	if after.valueAt("last_sync_at") == nil {
-		tenant.t.Errorf("never synced: %s", after.raw)
+		tenant.t.Errorf("after the sync last_sync_at is missing: %s", after.raw)
 	}
 	if again := tenant.mustSync(); again.text("run_id") == got.text("run_id") {
 		tenant.t.Error("two syncs have one run_id")
@@ -88,12 +88,12 @@ func (c caller) checkTenants(guids ...string) {
 	list := c.get("/v1/tenants")
 	checkMembers(c.t, "list", list.object, "tenants count")
 	if list.valueAt("count") != float64(len(guids)) || len(list.objects("tenants")) != len(guids) {
-		c.t.Fatalf("got %s, want %v", list.raw, guids)
+		c.t.Fatalf("the account lists %s, want the tenants %v", list.raw, guids)
 	}
 	for i, entry := range list.objects("tenants") {
 		checkMembers(c.t, "list entry", entry, summaryMembers)
 		if entry["tenant_id"] != guids[i] || entry["status"] != nil {
-			c.t.Errorf("entry %d: %v, want %s", i, entry, guids[i])
+			c.t.Errorf("entry %d is %v, want tenant %s without a status", i, entry, guids[i])
 		}
 	}
 }
@@ -114,8 +114,8 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 		name          string
 		setup         object
 		behaviour     object
-		sync          object
-		next          string
+		wantSync      object
+		wantNext      string
 		provisionCode string // error code of provisioning
 	}{
 		{
@@ -142,14 +142,14 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 			zone := tenant.newZone()
 			tenant.post(tenant.path("/domains"), object{"domain": zone})
 			synced := tenant.post(tenant.path("/sync"), nil)
-			checkValues(t, synced.object, tt.sync)
+			checkValues(t, synced.object, tt.wantSync)
 			for _, path := range []string{"smtp_auth.message", "bootstrap.message"} {
 				if message := synced.valueAt(path); message == nil || message == "" {
 					t.Errorf("%s is missing: %s", path, synced.raw)
 				}
 			}
-			if next := tenant.nextStep(); next != tt.next {
-				t.Errorf("next step %v, want %s", next, tt.next)
+			if next := tenant.nextStep(); next != tt.wantNext {
+				t.Errorf("the next step is %v, want %s", next, tt.wantNext)
 			}
 			tenant.publishRecords(zone)
 			tenant.post(tenant.domainPath(zone, "/verify"), nil)
@@ -250,7 +250,7 @@ func TestWithdrawnConsentDeniesPlatformCalls(t *testing.T) {
 	after := tenant.get(tenant.path(""))
 	checkValues(t, after.object, object{"id": before.valueAt("id"), "readiness.consent": "granted", "mailbox_count": 1, "domain_count": 1})
 	if after.text("consented_at") <= before.text("consented_at") {
-		t.Errorf("consented_at was %v and is %v", before.valueAt("consented_at"), after.valueAt("consented_at"))
+		t.Errorf("consented_at was %v and is %v, want a later time", before.valueAt("consented_at"), after.valueAt("consented_at"))
 	}
 	tenant.expect("PATCH", mailboxPath, object{"display_name": "Ada K."}, 200, "")
 }

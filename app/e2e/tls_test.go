@@ -41,7 +41,7 @@ func servedSerial(t *testing.T, address string) int64 {
 	must(t, err)
 	defer func() { _ = conn.Close() }()
 	if got := conn.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
-		t.Errorf("it speaks %q", got)
+		t.Errorf("the service negotiated the protocol %q, want http/1.1", got)
 	}
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
@@ -65,35 +65,35 @@ func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	p, c := fixture.serve(env)
 	address, secure := strings.CutPrefix(c.ready.APIURL, "https://")
 	if !secure {
-		t.Fatalf("serves at %s", c.ready.APIURL)
+		t.Fatalf("the API is served at %s, want https", c.ready.APIURL)
 	}
 	if got := servedSerial(t, address); got != 1 {
-		t.Errorf("certificate %d", got)
+		t.Errorf("the served certificate has the serial number %d, want 1", got)
 	}
 	for version, isSupported := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
 		if isSupported != (err == nil) {
-			t.Errorf("%s: %v", tls.VersionName(version), err)
+			t.Errorf("a connection with %s ends with the error %v, want success: %v", tls.VersionName(version), err, isSupported)
 		}
 		if err == nil {
 			_ = c.Close()
 		}
 	}
 	if got, err := http.Get("http://" + address + "/docs"); err == nil && got.StatusCode != http.StatusBadRequest {
-		t.Errorf("plain HTTP is answered %d", got.StatusCode)
+		t.Errorf("plain HTTP is answered %d, want 400", got.StatusCode)
 	}
 	install(2)
 	if got := servedSerial(t, address); got != 2 {
-		t.Errorf("after the replacement: certificate %d", got)
+		t.Errorf("after the replacement the served certificate has the serial number %d, want 2", got)
 	}
 	replaceFile(t, files[0], []byte("-----BEGIN CERTIFICATE-----\nAAAA"))
 	for range 3 {
 		if got := servedSerial(t, address); got != 2 {
-			t.Errorf("with a broken file: certificate %d", got)
+			t.Errorf("with a broken file the served certificate has the serial number %d, want 2", got)
 		}
 	}
 	if logged := strings.Count(p.logs.String(), "the earlier one stays in use"); logged != 1 {
-		t.Errorf("logged %d times", logged)
+		t.Errorf("the broken file was logged %d times, want once", logged)
 	}
 	install(3)
 	if metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw; !bytes.Contains(metrics, []byte(`tenantry_credential_expiry_timestamp_seconds{credential="tls_certificate_file",provider="tenantry"} 1.`)) {
@@ -101,7 +101,7 @@ func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	}
 	c.leaveIdleTLSConnection(t, key)
 	if err := p.stop(); err != nil {
-		t.Errorf("a stop with an idle connection: %v", err)
+		t.Errorf("the stop with an idle connection failed: %v", err)
 	}
 }
 
@@ -118,7 +118,7 @@ func (c client) leaveIdleTLSConnection(t *testing.T, key string) {
 	defer func() { _ = got.Body.Close() }()
 	raw, err := io.ReadAll(got.Body)
 	if err != nil || got.StatusCode != 200 || !bytes.Contains(raw, []byte(`"tenants"`)) {
-		t.Errorf("%d %s %v", got.StatusCode, raw, err)
+		t.Errorf("the request is answered %d %s, want a list of tenants (%v)", got.StatusCode, raw, err)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestInvalidTLSAndProxySettingsAreRefused(t *testing.T) {
 	} {
 		env = append(env, "TENANTRY_DATA_DIR="+t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0")
 		if result := runTenantry(t, env, "serve"); result.code == 0 || !strings.Contains(result.stderr, want) || strings.Contains(result.stderr, "BEGIN") {
-			t.Errorf("%v: exit %d %s", env[:1], result.code, result.stderr)
+			t.Errorf("%v: exit code %d, want an error with the text %q: %s", env[:1], result.code, want, result.stderr)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func sendTraced(c client, method, path string, body any) int {
 	must(c.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	if got := answer.Header.Get("X-Request-ID"); got != requestID {
-		c.t.Errorf("X-Request-ID is %q", got)
+		c.t.Errorf("X-Request-ID is %q, want %q", got, requestID)
 	}
 	return answer.StatusCode
 }
@@ -70,7 +70,7 @@ func TestTraceReachesTheMailPlatform(t *testing.T) {
 
 	before := len(fixture.recordedRequests())
 	if status := sendTraced(c, "POST", tenant.path("/mailboxes"), mailboxesBody("traced.test", "adalbertina", "max")); status != http.StatusOK {
-		t.Fatalf("provision: %d", status)
+		t.Fatalf("the provisioning of mailboxes is answered %d, want 200", status)
 	}
 	calls := fixture.recordedRequests()[before:]
 	metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
@@ -86,7 +86,7 @@ func TestTraceReachesTheMailPlatform(t *testing.T) {
 		"tenant without dashes": strings.ReplaceAll(guid, "-", ""), "administrator": admin, "owner": email}
 	for signal, data := range map[string][]byte{"spans": bytes.Join(raw, nil), "metrics": metrics, "logs": []byte(p.logs.String())} {
 		if found := findLeaks(data, customer); len(found) > 0 {
-			t.Errorf("customer data in %s: %v", signal, found)
+			t.Errorf("the %s contain customer data: %v", signal, found)
 		}
 	}
 	if !bytes.Contains(metrics, []byte("tenantry_provider_call_duration_seconds_bucket")) {
@@ -113,23 +113,23 @@ func checkChain(t *testing.T, spans []receivedSpan, calls []platformRequest) {
 		}
 	}
 	if roots != 1 {
-		t.Errorf("%d spans are children of the caller's", roots)
+		t.Errorf("%d spans are children of the caller's span, want 1", roots)
 	}
 	if len(calls) < 8 {
-		t.Errorf("only %d calls at the mail platform", len(calls))
+		t.Errorf("the mail platform got only %d calls, want at least 8", len(calls))
 	}
 	for _, call := range calls {
 		parts := strings.Split(call.header.Get("Traceparent"), "-")
 		if len(parts) != 4 || parts[1] != traceID {
-			t.Errorf("%s has the traceparent %v", call.path, parts)
+			t.Errorf("the call %s has the traceparent %v, want the caller's trace", call.path, parts)
 			continue
 		}
 		span, ok := spansOfTrace[parts[2]]
 		if !ok || span.service != "tenantry-plugin-microsoft365" || span.GetKind() != tracepb.Span_SPAN_KIND_CLIENT {
-			t.Errorf("the parent of %s is %q of %q", call.path, span.GetName(), span.service)
+			t.Errorf("the parent of the call %s is the span %q of %q, want a client span of the plugin", call.path, span.GetName(), span.service)
 		}
 		if services := servicesToCaller(spansOfTrace, span); !slices.Equal(services, []string{"tenantry-plugin-microsoft365", "tenantry"}) {
-			t.Errorf("%s leads to the caller over %v", call.path, services)
+			t.Errorf("the call %s leads to the caller over the services %v, want the plugin and tenantry", call.path, services)
 		}
 	}
 }
@@ -160,20 +160,20 @@ func checkLogIDs(t *testing.T, logs string) {
 	for line := range strings.Lines(logs) {
 		var o object
 		if err := json.Unmarshal([]byte(line), &o); err != nil {
-			t.Errorf("not JSON: %s", line)
+			t.Errorf("a log line is not JSON: %s", line)
 			continue
 		}
 		if o.text("msg") == "request" && (len(o.text("trace_id")) != 32 || o["request_id"] == nil || o["request_id"] == "") {
-			t.Errorf("a request's line without ids: %s", line)
+			t.Errorf("the log line of a request lacks an id: %s", line)
 		}
 		if o.text("trace_id") == traceID && o.text("request_id") == requestID {
 			linesOfRequest++
 		} else if o.text("trace_id") == traceID || o.text("request_id") == requestID {
-			t.Errorf("one id without the other: %s", line)
+			t.Errorf("a log line has only one id of the traced request: %s", line)
 		}
 	}
 	if linesOfRequest == 0 {
-		t.Errorf("no line of the traced request in: %s", logs)
+		t.Errorf("the log has no line of the traced request: %s", logs)
 	}
 }
 
@@ -198,24 +198,24 @@ func TestJobsAreLinkedToTheirRequest(t *testing.T) {
 	requester := tenant.client
 	requester.ready.APIKey = tenant.key
 	if status := sendTraced(requester, "POST", "/v1/domains/"+id+"/dns/provision", object{}); status != http.StatusAccepted {
-		t.Fatalf("provision: %d", status)
+		t.Fatalf("the DNS provisioning is answered %d, want 202", status)
 	}
 	run := tenant.get("/v1/dns/provisioning-runs").objects("runs")[0].text("id")
 	if ended := tenant.waitForRun(run); ended.valueAt("run.status") != "completed" {
-		t.Fatalf("the run ended %s", ended.raw)
+		t.Fatalf("the run ended as %s, want it completed", ended.raw)
 	}
 	// The service and its plugins export independently.
 	var spans []receivedSpan
 	tenant.eventually("the spans of all steps, and of both plugins below steps", func() bool {
 		spans, _ = receiver.received(t)
-		children := pluginsBelowSteps(spans)
+		plugins := pluginsBelowSteps(spans)
 		for _, step := range []provisioning.Step{provisioning.Plan, provisioning.Apply, provisioning.ReadDNS, provisioning.Verify,
 			provisioning.EnableMail, provisioning.EnsureSigning, provisioning.EnableDKIM, provisioning.Validate} {
 			if len(spansNamed(spans, "dns job "+string(step))) == 0 {
 				return false
 			}
 		}
-		return len(spansNamed(spans, "job dns_job")) > 0 && children["tenantry-plugin-microsoft365"] && children["tenantry-plugin-cloudflare"]
+		return len(spansNamed(spans, "job dns_job")) > 0 && plugins["tenantry-plugin-microsoft365"] && plugins["tenantry-plugin-cloudflare"]
 	})
 	for _, span := range spansNamed(spans, "job dns_job") {
 		if !span.linkedToCaller() || span.trace() == traceID || span.parent() != "" {
@@ -231,7 +231,7 @@ func TestJobsAreLinkedToTheirRequest(t *testing.T) {
 
 // pluginsBelowSteps returns the plugins with a span that has a job's step among its ancestors.
 func pluginsBelowSteps(spans []receivedSpan) map[string]bool {
-	byID, children := map[string]receivedSpan{}, map[string]bool{}
+	byID, plugins := map[string]receivedSpan{}, map[string]bool{}
 	for _, span := range spans {
 		byID[span.id()] = span
 	}
@@ -241,11 +241,11 @@ func pluginsBelowSteps(spans []receivedSpan) map[string]bool {
 		}
 		for ancestor, ok := span, true; ok; ancestor, ok = byID[ancestor.parent()] {
 			if strings.HasPrefix(ancestor.GetName(), "dns job ") {
-				children[span.service] = true
+				plugins[span.service] = true
 			}
 		}
 	}
-	return children
+	return plugins
 }
 
 // spansNamed returns the spans with this name.
@@ -287,7 +287,8 @@ func newSpanReceiver(t *testing.T) *spanReceiver {
 	return receiver
 }
 
-// env makes a server and its plugins export every span to the receiver.
+// env returns the environment with which a server and its plugins export every span to the
+// receiver.
 func (r *spanReceiver) env() []string {
 	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + r.url, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_TRACES_SAMPLER=always_on"}
 }
@@ -324,7 +325,7 @@ func (r *spanReceiver) received(t *testing.T) ([]receivedSpan, [][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.wrong) > 0 {
-		t.Errorf("not OTLP over HTTP: %v", r.wrong)
+		t.Errorf("the receiver got requests that are not OTLP over HTTP: %v", r.wrong)
 	}
 	return append([]receivedSpan{}, r.spans...), append([][]byte{}, r.raw...)
 }

@@ -43,7 +43,7 @@ func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 		zone := fixture.newVerifiedDomain(tenantAtNew)
 		tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "max"))
 		if n := tenantAtNew.get(tenantAtNew.path("/mailboxes")).text("count"); n != "2" {
-			t.Errorf("%s mailboxes", n)
+			t.Errorf("the new binary lists %s mailboxes, want 2", n)
 		}
 	})
 	t.Run("sqlite, downgrade", func(t *testing.T) {
@@ -89,7 +89,7 @@ func migrateOldDatabase(t *testing.T, fixture *serviceFixture, old programs, env
 	fixture.runCommand(env, "migrate")
 	fixture.build = old
 	if got := fixture.runCommand(env, "key", "create", "--account", "before@example.com"); got.text("account_id") != id {
-		t.Errorf("the old binary made %v", got)
+		t.Errorf("the old binary created the key %v, want a key of account %s", got, id)
 	}
 	fixture.build = current
 }
@@ -150,16 +150,16 @@ func checkCommandFails(t *testing.T, fixture *serviceFixture, env []string, code
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
 	out, err := cmd.CombinedOutput()
 	if got := cmd.ProcessState.ExitCode(); err == nil || got != code {
-		t.Errorf("%v: exit code %d, want %d: %s", args, got, code, out)
+		t.Errorf("the command %v: exit code %d, want %d: %s", args, got, code, out)
 	}
 	printed := lastError(t, out)
 	for _, word := range words {
 		if !strings.Contains(printed.text("message")+" "+printed.text("fix"), word) {
-			t.Errorf("%v does not say %q: %v", args, word, printed)
+			t.Errorf("the error of %v does not say %q: %v", args, word, printed)
 		}
 	}
 	if printed.text("fix") == "" {
-		t.Errorf("%v suggests no fix: %v", args, printed)
+		t.Errorf("the error of %v suggests no fix: %v", args, printed)
 	}
 }
 
@@ -169,7 +169,7 @@ func lastError(t *testing.T, out []byte) object {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	var printed struct{ Error object }
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &printed); err != nil || printed.Error == nil {
-		t.Fatalf("no error in %s", out)
+		t.Fatalf("the command printed no error as JSON: %s", out)
 	}
 	return printed.Error
 }

@@ -51,7 +51,7 @@ func (k *killedSender) logEvent() {
 }
 
 // waitUntilDelivered waits until every event of the log is delivered. It checks the messages and
-// returns the events and how often each arrived. The claims of a killed process end after 30 s.
+// returns the events and how often each arrived. The claims of a killed process expire after 30 s.
 // After that, the next change of the clock starts the claimed deliveries again.
 func (k *killedSender) waitUntilDelivered() (events []object, times map[string]int) {
 	k.t.Helper()
@@ -64,7 +64,7 @@ func (k *killedSender) waitUntilDelivered() (events []object, times map[string]i
 	times = countMessages(k.receiver.received())
 	for _, e := range events {
 		if times[e.text("id")] == 0 {
-			k.t.Errorf("%v did not arrive", e)
+			k.t.Errorf("the event %v did not arrive", e)
 		}
 	}
 	if len(times) != len(events) {
@@ -197,11 +197,11 @@ func TestKillsLoseNoEvent(t *testing.T) {
 		events, times := k.waitUntilDelivered()
 		repeated := slices.DeleteFunc(slices.Clone(events), func(e object) bool { return times[e.text("id")] < 2 })
 		if len(repeated) > 4*kills {
-			t.Errorf("%d of %d events arrived again after %d kills", len(repeated), len(events), kills)
+			t.Errorf("%d of %d events arrived again after %d kills, want at most 4 for each kill", len(repeated), len(events), kills)
 		}
 		for _, e := range events {
 			if n := times[e.text("id")]; n > 1+kills {
-				t.Errorf("%v arrived %d times", e, n)
+				t.Errorf("the event %v arrived %d times, want at most %d", e, n, 1+kills)
 			}
 		}
 		t.Logf("%d events, %d of them arrived again after %d kills", len(events), len(repeated), kills)

@@ -82,7 +82,7 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 		select {
 		case got := <-answers:
 			if got.err != nil || got.page.status != 200 || len(got.page.objects("events")) != 1 {
-				t.Fatalf("event %d: %v, %d %s", i, got.err, got.page.status, got.page.raw)
+				t.Fatalf("event %d: the waiting request is answered %d %s, want one event (%v)", i, got.page.status, got.page.raw, got.err)
 			}
 			cursor = got.page.text("next_cursor")
 			delays = append(delays, max(0, got.at.Sub(written)))
@@ -94,7 +94,7 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 	median := delays[len(delays)/2]
 	t.Logf("a reader at the other server had the event %s after the answer to its writer (median), %s at the most", median, delays[len(delays)-1])
 	if soak.Enabled() && median >= time.Second {
-		t.Errorf("a wait ends %s after the event (median)", median)
+		t.Errorf("a wait ends %s after the event (median), want less than 1 s", median)
 	}
 }
 

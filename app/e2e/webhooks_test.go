@@ -46,7 +46,7 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 		}
 		for id, n := range countMessages(messages) {
 			if n != 1 {
-				t.Errorf("%s arrived %d times", id, n)
+				t.Errorf("the event %s arrived %d times, want once", id, n)
 			}
 		}
 		for _, kind := range []string{"tenant.connected", "domain.added", "domain.verified", "mailbox.created", "tenant.removed"} {
@@ -76,7 +76,7 @@ func (c caller) checkListedDeliveries(path string, events []object) {
 		deliveredIDs[d.text("event_id")] = true
 		attempts := d.objects("attempts")
 		if len(attempts) != 1 || attempts[0]["status_code"] != 200.0 || attempts[0]["error"] != nil || d["next_attempt_at"] != nil || d["status"] != "delivered" {
-			c.t.Errorf("delivery %v", d)
+			c.t.Errorf("the delivery is %v, want one attempt with the answer 200", d)
 		}
 		checkMembers(c.t, "a delivery", d, "id event_id event_type status attempts next_attempt_at")
 		checkMembers(c.t, "an attempt", attempts[0], "at status_code error duration_ms")
@@ -88,11 +88,11 @@ func (c caller) checkListedDeliveries(path string, events []object) {
 	}
 	newestFirst := func(a, b object) int { return strings.Compare(b.text("id"), a.text("id")) }
 	if len(listed) != len(events) || !slices.IsSortedFunc(listed, newestFirst) {
-		c.t.Errorf("%d deliveries of %d events are listed: %v", len(listed), len(events), listed)
+		c.t.Errorf("the list has %d deliveries of %d events, or is not newest first: %v", len(listed), len(events), listed)
 	}
 	for _, status := range []string{"pending", "failed"} {
 		if n := len(c.deliveries(path, status)); n != 0 {
-			c.t.Errorf("%d deliveries are %s", n, status)
+			c.t.Errorf("%d deliveries are %s, want none", n, status)
 		}
 	}
 }
@@ -119,11 +119,11 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 		failed := c.waitDelivery(path, first.id, "pending", 2)
 		checkPause(t, failed, 2*time.Hour) // Retry-After applies because it is longer than the 5 minutes of the schedule
 		if pause := attemptTime(t, failed, 1).Sub(attemptTime(t, failed, 0)); pause < 5*time.Second {
-			t.Errorf("the second try began %s after the first", pause)
+			t.Errorf("the second try began %s after the first, want at least 5 s", pause)
 		}
 		c.control("POST", "/clock", object{"advance": "1h"})
 		if n := countMessages(receiver.received())[first.id]; n != 2 {
-			t.Errorf("%d tries an hour before the third", n)
+			t.Errorf("an hour before the third try is due, %d tries have arrived, want 2", n)
 		}
 		c.control("POST", "/clock", object{"advance": "61m"})
 		delivered := c.waitDelivery(path, first.id, "delivered", 3)
@@ -132,7 +132,7 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 			statuses = append(statuses, attempt["status_code"])
 		}
 		if !reflect.DeepEqual(statuses, []any{500.0, 503.0, 200.0}) || delivered["next_attempt_at"] != nil {
-			t.Errorf("the tries are %v of %v", statuses, delivered)
+			t.Errorf("the tries got the answers %v, want 500, 503 and 200: %v", statuses, delivered)
 		}
 		tries := 0
 		for _, message := range receiver.received() {
@@ -145,7 +145,7 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 			}
 		}
 		if tries != 3 {
-			t.Errorf("%d tries arrived", tries)
+			t.Errorf("%d tries arrived, want 3", tries)
 		}
 	})
 }
@@ -173,6 +173,7 @@ func checkPause(t *testing.T, delivery object, want time.Duration) {
 
 // TestWebhooksAreDisabled checks the two reasons that disable a webhook: the answer 410, and five
 // days without a success. The event webhook.disabled is in the log and arrives at another webhook.
+// A webhook that is enabled again gets later events.
 func TestWebhooksAreDisabled(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
@@ -213,7 +214,7 @@ func TestWebhooksAreDisabled(t *testing.T) {
 		again := gone.waitFor("an event after the webhook was enabled", 1, isAboutKey(c.logKeyEvent()))
 		c.waitDelivery(gonePath, again.id, "delivered", 1)
 		if n := len(gone.received()); n != 2 {
-			t.Errorf("the endpoint that was gone got %d messages", n)
+			t.Errorf("the endpoint that was gone got %d messages, want 2", n)
 		}
 	})
 }
@@ -243,13 +244,13 @@ func TestWebhookSecretsRotate(t *testing.T) {
 		fourth := rotate(object{"overlap_hours": 0})
 		checkNextEvent(fourth)
 		if _, shown := c.get(path).object["secret"]; shown {
-			t.Error("a read shows the secret")
+			t.Error("the answer to a read of the webhook contains the secret")
 		}
 	})
 }
 
 // TestWebhooksAreSentAgain redelivers a delivery, replays the log after a cursor and after a time,
-// and sends a test message.
+// and sends a test message. It also checks that deliveries are deleted with their events.
 func TestWebhooksAreSentAgain(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
@@ -264,7 +265,7 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		c.logKeyEvent()
 		logged := c.eventsAfter(beginning)
 		receiver.waitAll(logged)
-		c.eventually("all are delivered", func() bool { return len(c.deliveries(path, "delivered")) == 3 })
+		c.eventually("all events are delivered", func() bool { return len(c.deliveries(path, "delivered")) == 3 })
 		checkCounts := func(subject string, want ...int) {
 			t.Helper()
 			sum := 0
@@ -279,18 +280,18 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 				}
 			}
 		}
-		checkCounts("before", 1, 1, 1)
+		checkCounts("each event arrives once", 1, 1, 1)
 		original := c.waitDelivery(path, receiver.waitFor("the second", 0, isAboutKey(second)).id, "delivered", 1)
 		again := c.post(path+"/deliveries/"+original.text("id")+"/redeliver", nil)
 		checkValues(t, again.object, object{"id": original["id"], "event_id": original["event_id"], "status": "pending"})
-		checkCounts("redelivered", 1, 2, 1)
+		checkCounts("the second event is redelivered", 1, 2, 1)
 		c.waitDelivery(path, original.text("event_id"), "delivered", 2)
 		c.post(path+"/replay", object{"after": cursor})
-		checkCounts("replayed after a cursor", 1, 3, 2)
+		checkCounts("the events after a cursor are replayed", 1, 3, 2)
 		thirdEventAt, err := time.Parse(time.RFC3339, logged[2].text("at"))
 		must(t, err)
 		c.post(path+"/replay", object{"after": thirdEventAt.Add(-time.Minute).Format(time.RFC3339)})
-		checkCounts("replayed after a time", 1, 3, 3)
+		checkCounts("the events after a time are replayed", 1, 3, 3)
 		c.expect("POST", path+"/replay", object{"after": "yesterday"}, 400, "invalid_request")
 
 		before := len(receiver.received())
@@ -299,7 +300,7 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		message := receiver.waitFor("the test", before, func(webhookMessage) bool { return true })
 		checkValues(t, message.object, object{"type": "webhook.test", "data.type": "webhook.test", "data.subject.id": strings.TrimPrefix(path, "/v1/webhooks/")})
 		if len(c.eventsAfter(beginning)) != len(logged) {
-			t.Error("a test is in the log")
+			t.Error("the log has an event of the test message")
 		}
 		c.waitDelivery(path, message.id, "delivered", 1)
 		receiver.answerStatus(http.StatusTeapot)
@@ -342,7 +343,7 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 		accountReceiver.waitAll(logged)
 		ofTenant := slices.DeleteFunc(slices.Clone(logged), func(e object) bool { return e.text("tenant_id") != first.guid })
 		if len(ofTenant) == 0 || len(ofTenant) == len(logged) {
-			t.Fatalf("%d of %d events are of the tenant", len(ofTenant), len(logged))
+			t.Fatalf("%d of %d events are of the tenant, want some but not all", len(ofTenant), len(logged))
 		}
 		receiver.waitAll(ofTenant)
 		for _, message := range receiver.received() {
@@ -366,7 +367,7 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 			return ids
 		}
 		if got := [][]string{ids(keyOne), ids(keyTwo), ids(c)}; !reflect.DeepEqual(got, [][]string{{path}, nil, {accountWebhook, path}}) {
-			t.Errorf("the keys list %v", got)
+			t.Errorf("the keys for the tenants and the account list the webhooks %v", got)
 		}
 		checkValues(t, c.expect("DELETE", path, nil, 200, "").object, object{"status": "deleted"})
 		keyOne.expect("GET", path, nil, 404, "webhook_not_found")
@@ -421,7 +422,7 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 		t.Errorf("the tries are counted as %v, want %v", tries, want)
 	}
 	if found := lagCountSample.FindSubmatch(metrics); found == nil || string(found[1]) != "1" {
-		t.Errorf("the lag of one message is counted as %q", found)
+		t.Errorf("the count of lags is %q, want 1", found)
 	}
 	exported := parseMetrics(metrics)
 	for name, labels := range metricsOfOtherTests {
@@ -429,11 +430,11 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 			continue
 		}
 		if exported[name] == nil {
-			t.Errorf("%s is not exported", name)
+			t.Errorf("the metric %s is not exported", name)
 		}
 		for _, label := range labels {
 			if len(exported[name][label]) == 0 {
-				t.Errorf("%s has no label %s", name, label)
+				t.Errorf("the metric %s has no label %s", name, label)
 			}
 		}
 	}
@@ -481,10 +482,10 @@ func TestWebhooksReachNoPrivateAddress(t *testing.T) {
 		c.expect("PATCH", path, object{"url": url}, 400, "invalid_webhook_url")
 	}
 	if n := len(c.get("/v1/webhooks").objects("webhooks")); n != 1 {
-		t.Errorf("%d webhooks are stored", n)
+		t.Errorf("%d webhooks are stored, want 1", n)
 	}
 	checkValues(t, c.post(path+"/test", nil).object, object{"status": "failed", "status_code": nil, "error": "the host resolves to an address that is not public"})
 	if n := connections.Load(); n != 0 {
-		t.Errorf("%d connections", n)
+		t.Errorf("the private addresses got %d connections, want none", n)
 	}
 }

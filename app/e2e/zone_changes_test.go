@@ -57,10 +57,10 @@ var zoneChanges = []zoneChange{
 // runZoneChanges runs all zoneChanges, and one change that must not prevent the write.
 func runZoneChanges(t *testing.T, h zoneHost) {
 	t.Helper()
-	for _, v := range zoneChanges {
-		t.Run(v.name, func(t *testing.T) {
+	for _, change := range zoneChanges {
+		t.Run(change.name, func(t *testing.T) {
 			t.Parallel()
-			v.run(t, h)
+			change.run(t, h)
 		})
 	}
 	t.Run("unrelated-record-added", func(t *testing.T) {
@@ -88,15 +88,15 @@ func (change zoneChange) run(t *testing.T, h zoneHost) {
 	h.replaceRecords(t, c.zone(), append(remaining, c.parseRecords(change.added)...))
 	before := rawTexts(h.storedRecords(t, c.zone()))
 	if err := c.applyIfUnchanged(t.Context(), h.provider(), zoneRead, plan); !dns.IsChanged(err) {
-		t.Errorf("planned again: %v", err)
+		t.Errorf("after a second plan the error is %v, want that the zone has changed", err)
 	}
 	if !change.isUnrelated {
 		if err := applyPlan(t.Context(), h.provider(), plan); !dns.IsChanged(err) {
-			t.Errorf("written as planned: %v", err)
+			t.Errorf("without a second plan the error is %v, want that the zone has changed", err)
 		}
 	}
 	if diff := cmp.Diff(before, rawTexts(h.storedRecords(t, c.zone()))); diff != "" {
-		t.Errorf("something was written (-before +now):\n%s", diff)
+		t.Errorf("the zone was written (-before +now):\n%s", diff)
 	}
 }
 
@@ -107,7 +107,7 @@ func (c zoneCase) storeAndPlan(t *testing.T, h zoneHost) (dns.ZoneRead, dns.Plan
 	zoneRead := h.readDNS(t, c)
 	p := dns.NewPlan(c.offer(), zoneRead, nil)
 	if !p.SafeToApply() || len(p.Changes) != 6 {
-		t.Fatalf("%s: %+v", p.Reason, p.Items)
+		t.Fatalf("the plan is not safe or has not 6 changes: %s: %+v", p.Reason, p.Items)
 	}
 	return zoneRead, p
 }

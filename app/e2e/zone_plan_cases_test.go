@@ -139,7 +139,7 @@ var otherCases = []zoneCase{
 		"mx": "conflict mx_other_provider blocking", "verification": overWildcard, "spf": overWildcard}},
 }
 
-// allZoneCases returns the cases that are the same at all providers.
+// allZoneCases returns the cases of all providers. Cases with onlyAt run only at that provider.
 func allZoneCases() []zoneCase {
 	var all []zoneCase
 	for _, cases := range [][]zoneCase{spfCases, mxCases, dkimCases, dmarcCases, otherCases} {

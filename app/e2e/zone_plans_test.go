@@ -199,10 +199,10 @@ type caseTotals struct{ zones, written, refused, destroyed, wrong, unexplained a
 // runZoneCases runs the cases that the provider with this name can host.
 func runZoneCases(t *testing.T, h zoneHost, zones []zoneCase, name string) {
 	t.Helper()
-	var s caseTotals
+	var totals caseTotals
 	t.Cleanup(func() {
 		t.Logf("%d zones: %d written, %d refused with a reason; %d foreign records destroyed, %d wrong writes, %d unexplained refusals",
-			s.zones.Load(), s.written.Load(), s.refused.Load(), s.destroyed.Load(), s.wrong.Load(), s.unexplained.Load())
+			totals.zones.Load(), totals.written.Load(), totals.refused.Load(), totals.destroyed.Load(), totals.wrong.Load(), totals.unexplained.Load())
 	})
 	for _, c := range zones {
 		if c.onlyAt != "" && c.onlyAt != name {
@@ -210,33 +210,33 @@ func runZoneCases(t *testing.T, h zoneHost, zones []zoneCase, name string) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s.zones.Add(1)
-			c.planAndApply(t, h, &s)
+			totals.zones.Add(1)
+			c.planAndApply(t, h, &totals)
 		})
 	}
 }
 
 // planAndApply plans a zone, applies the plan if it is safe, and checks the result.
-func (c zoneCase) planAndApply(t *testing.T, h zoneHost, s *caseTotals) {
+func (c zoneCase) planAndApply(t *testing.T, h zoneHost, totals *caseTotals) {
 	h.replaceRecords(t, c.zone(), c.parseRecords(c.records))
 	before := h.storedRecords(t, c.zone())
 	zoneRead := h.readDNS(t, c)
 	public := dns.NewPlan(c.offer(), zoneRead, nil)
-	c.checkPlan(t, s, public)
+	c.checkPlan(t, totals, public)
 	planned := c.providerPlan(t, h.provider(), zoneRead)
 	if (public.Hash() != planned.Hash()) != c.differsFromDNS {
-		t.Errorf("the provider's own list leads to a different plan: %+v, not %+v", planned.Items, public.Items)
+		t.Errorf("the plan from the provider's records is %+v and the plan from DNS %+v, want different plans: %v", planned.Items, public.Items, c.differsFromDNS)
 	}
 	if planned.SafeToApply() == c.isBlocked() {
-		t.Fatalf("safe to apply is %v: %s", planned.SafeToApply(), planned.Reason)
+		t.Fatalf("safe to apply is %v, want %v: %s", planned.SafeToApply(), !c.isBlocked(), planned.Reason)
 	}
 	if !planned.SafeToApply() {
-		s.refused.Add(1)
+		totals.refused.Add(1)
 	} else {
-		s.written.Add(1)
+		totals.written.Add(1)
 		must(t, c.applyIfUnchanged(t.Context(), h.provider(), zoneRead, planned))
 	}
-	c.checkRecords(t, s, before, h.storedRecords(t, c.zone()))
+	c.checkRecords(t, totals, before, h.storedRecords(t, c.zone()))
 	c.checkPlanAfterwards(t, h, public)
 }
 
@@ -270,28 +270,28 @@ func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvid
 }
 
 // checkPlan compares each item of a plan with the expected item.
-func (c zoneCase) checkPlan(t *testing.T, s *caseTotals, p dns.Plan) {
+func (c zoneCase) checkPlan(t *testing.T, totals *caseTotals, p dns.Plan) {
 	t.Helper()
 	if !p.Reliable || p.Zone != c.zone() {
 		t.Fatalf("the read of %s in %s is not reliable: %s", c.domain(), p.Zone, p.Reason)
 	}
 	if len(p.Items) != len(dns.DesiredRecords(c.domain(), c.offer())) {
-		t.Errorf("%d items", len(p.Items))
+		t.Errorf("the plan has %d items, want one for each wanted record", len(p.Items))
 	}
 	for _, item := range p.Items {
 		if got, want := describeItem(item), c.expectedItem(item.Purpose); got != want {
-			t.Errorf("%s: %s, not %s; observed %q", item.Purpose, got, want, item.Observed)
+			t.Errorf("%s: the item is %q, want %q; observed %q", item.Purpose, got, want, item.Observed)
 		}
 		if item.Reason.Explain() == "" {
-			s.unexplained.Add(1)
-			t.Errorf("%s: %s is not explained", item.Purpose, item.Reason)
+			totals.unexplained.Add(1)
+			t.Errorf("%s: the reason %s has no explanation", item.Purpose, item.Reason)
 		}
 	}
 }
 
 // checkRecords compares a zone before and after. Each record that the plan does not replace must
 // be unchanged, and exactly the planned records must be added.
-func (c zoneCase) checkRecords(t *testing.T, s *caseTotals, before, after []storedRecord) {
+func (c zoneCase) checkRecords(t *testing.T, totals *caseTotals, before, after []storedRecord) {
 	t.Helper()
 	replaced := sortedTexts(c.parseRecords(c.removed))
 	if c.isBlocked() {
@@ -304,8 +304,8 @@ func (c zoneCase) checkRecords(t *testing.T, s *caseTotals, before, after []stor
 		}
 		i := slices.Index(remaining, r.raw)
 		if i < 0 {
-			s.destroyed.Add(1)
-			t.Errorf("%s is gone", r.raw)
+			totals.destroyed.Add(1)
+			t.Errorf("the plan does not replace the record %s, but it is gone", r.raw)
 			continue
 		}
 		remaining = slices.Delete(remaining, i, i+1)
@@ -315,7 +315,7 @@ func (c zoneCase) checkRecords(t *testing.T, s *caseTotals, before, after []stor
 		got = append(got, r.zoneLine)
 	}
 	if diff := gocmp.Diff(sortedTexts(c.expectedRecords()), sortedTexts(got)); diff != "" {
-		s.wrong.Add(1)
+		totals.wrong.Add(1)
 		t.Errorf("the zone afterwards (-want +got):\n%s", diff)
 	}
 }
@@ -339,7 +339,8 @@ func rawTexts(records []storedRecord) []string {
 }
 
 // checkPlanAfterwards reads the zone again by DNS. It checks that the planned records are present,
-// and that a new plan has no changes. Only conflicts of the plan p may remain.
+// and that a new plan has no changes. Only conflicts of the plan p may remain. If the case is
+// blocked, the new plan must be the same as p.
 func (c zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
 	t.Helper()
 	zoneRead := h.readDNS(t, c)
@@ -351,12 +352,12 @@ func (c zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
 		return
 	}
 	if len(after.Changes) != 0 || !after.SafeToApply() {
-		t.Errorf("not done yet: %+v %s", after.Changes, after.Reason)
+		t.Errorf("after the write a new plan has the changes %+v or is not safe: %s", after.Changes, after.Reason)
 	}
 	for i, item := range after.Items {
 		itemBefore := p.Items[i]
 		if item.Action != dns.Preserve && (itemBefore.Action != dns.Conflict || item.Reason != itemBefore.Reason) {
-			t.Errorf("%s has become %s", describeItem(itemBefore), describeItem(item))
+			t.Errorf("after the write the item %q has become %q", describeItem(itemBefore), describeItem(item))
 		}
 		isWritten := itemBefore.Action == dns.Create || itemBefore.Action == dns.Update
 		if isWritten && !slices.Contains(dns.Find(zoneRead.Sets, itemBefore.Name, itemBefore.Type).Values, itemBefore.Desired) {

@@ -22,7 +22,7 @@ func TestRecordsHaveNoPartOfASecret(t *testing.T) {
 		recorded := recorder.records[len(recorder.records)-1]
 		for _, part := range []string{"s3cr", "of-the-account", "secret-key"} {
 			if strings.Contains(recorded, part) {
-				t.Errorf("%s: %s", name, recorded[max(0, len(recorded)-100):])
+				t.Errorf("%s: the record contains %q: %s", name, part, recorded[max(0, len(recorded)-100):])
 			}
 		}
 		if !strings.Contains(recorded, "[redacted]") && name != "at the end of what is shown" {

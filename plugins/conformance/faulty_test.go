@@ -129,7 +129,7 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "simulator-without-control-calls")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
-		t.Fatalf("%v %+v", err, report)
+		t.Fatalf("%d of %d checks passed: %v %+v", report.Count(Passed), len(List("dns")), err, report)
 	}
 }
 
@@ -138,11 +138,12 @@ func TestSuiteNeedsNoControlCalls(t *testing.T) {
 func TestSuitePassesStrictProvider(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "strict-provider")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
-		t.Fatalf("%v %+v", err, report)
+		t.Fatalf("%d of %d checks passed: %v %+v", report.Count(Passed), len(List("dns")), err, report)
 	}
 }
 
-// TestSuitePassesCorrectPlugin runs the whole suite over the plugin without a bug.
+// TestSuitePassesCorrectPlugin runs the suite over the plugin without a bug, and skips one check.
+// The results and the calls of Done must have the same order.
 func TestSuitePassesCorrectPlugin(t *testing.T) {
 	var reported []string
 	report, err := Test(t.Context(), Options{
@@ -150,7 +151,7 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 		Done: func(r Result) { reported = append(reported, r.ID) },
 	})
 	if err != nil || report.Name != "faulty" || report.Kind != "dns" || !report.Complete() {
-		t.Fatalf("%+v, %v", report, err)
+		t.Fatalf("the report is %+v, %v, want a complete report of the dns plugin faulty", report, err)
 	}
 	for i, r := range report.Results {
 		want := Passed
@@ -158,7 +159,7 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 			want = Skipped
 		}
 		if r.Status != want || reported[i] != r.ID {
-			t.Errorf("%s: %s %s\n%s", r.ID, r.Status, r.Reason, strings.Join(append(r.Messages, r.Calls...), "\n"))
+			t.Errorf("%s: %s %s, want %s\n%s", r.ID, r.Status, r.Reason, want, strings.Join(append(r.Messages, r.Calls...), "\n"))
 		}
 	}
 }
@@ -172,7 +173,7 @@ func TestSuitePassesCorrectPlatforms(t *testing.T) {
 	} {
 		report, err := Test(t.Context(), Options{Path: faultyPlugin(t, kind, ""), Only: only})
 		if err != nil || report.Kind != kind || report.Count(Passed) != len(report.Results) || len(report.Results) <= len(pluginChecks) {
-			t.Errorf("%s: %v %+v", kind, err, report)
+			t.Errorf("%s: a check did not pass or did not run: %v %+v", kind, err, report)
 		}
 	}
 }
@@ -203,7 +204,8 @@ func TestEachCheckHasAPlantedBug(t *testing.T) {
 }
 
 // TestSettingsCannotReplaceTheSimulator passes the address of a different provider to the suite,
-// without the option Real. All checks that call the provider fail, and the provider gets no call.
+// without the option Real. All checks of DNS providers fail, and the different provider gets no
+// call.
 func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
 	path := faultyPlugin(t, "dns", "")
 	other, err := startSimulator(t, path, newZoneServer(t, "faulty").url, &exchange{secrets: map[string]string{}})
@@ -213,16 +215,17 @@ func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
 	before := other.Calls.Load()
 	report, err := Test(t.Context(), Options{Path: path, Settings: other.Ready.Settings, Secrets: other.Ready.Secrets, Only: []string{"dns"}})
 	if err != nil || len(report.Results) == 0 || other.Calls.Load() != before {
-		t.Fatalf("%d calls, %v", other.Calls.Load()-before, err)
+		t.Fatalf("%d results, and the different provider got %d calls, want none: %v", len(report.Results), other.Calls.Load()-before, err)
 	}
 	for _, r := range report.Results {
 		if r.Status != Failed || !strings.Contains(strings.Join(r.Messages, "\n"), "--against real") {
-			t.Errorf("%+v", r)
+			t.Errorf("the check does not fail with the hint --against real: %+v", r)
 		}
 	}
 }
 
-// TestRealAccountIsOnlyRead uses the plugin's simulator instead of the real provider.
+// TestRealAccountIsOnlyRead runs the suite with the option Real, and with the plugin's simulator
+// instead of the real provider. Only checks that write nothing run.
 func TestRealAccountIsOnlyRead(t *testing.T) {
 	for _, kind := range []string{"dns", "mail", "sending"} {
 		t.Run(kind, func(t *testing.T) {
@@ -233,16 +236,16 @@ func TestRealAccountIsOnlyRead(t *testing.T) {
 			}
 			report, err := Test(t.Context(), Options{Path: path, Real: true, Settings: provider.Ready.Settings, Secrets: provider.Ready.Secrets})
 			if err != nil || report.Against != "real" || report.Kind != kind || len(report.Results) <= len(pluginChecks) {
-				t.Fatalf("%+v, %v", report, err)
+				t.Fatalf("the report is %+v, %v, want checks against the real provider", report, err)
 			}
 			for _, r := range report.Results {
 				isSafe := strings.HasPrefix(r.ID, "plugin/") || strings.HasPrefix(r.ID, kind+"/account/") || r.ID == sendingDescription.ID
 				if r.Status != Passed || !isSafe {
-					t.Errorf("%+v", r)
+					t.Errorf("the check failed, or may not run against a real account: %+v", r)
 				}
 			}
 			if calls := provider.Calls.Load(); calls == 0 || provider.writeCount(t) != 0 {
-				t.Errorf("%d calls, %d of them writes", calls, provider.writeCount(t))
+				t.Errorf("the provider got %d calls, %d of them writes, want calls and no writes", calls, provider.writeCount(t))
 			}
 		})
 	}

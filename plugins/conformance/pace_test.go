@@ -84,7 +84,7 @@ func TestPacerEndsWithTheContext(t *testing.T) {
 		defer cancel()
 		p.begin(ctx, "a", "zone")
 		if waited := time.Since(start); waited != time.Second {
-			t.Errorf("the call waited for %s", waited)
+			t.Errorf("the call waited for %s, want 1s", waited)
 		}
 	})
 }

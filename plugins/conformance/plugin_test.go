@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// failureRecorder is a testing.TB that records failures instead of failing the embedded test. Its
-// cleanups run when the embedded test ends.
+// failureRecorder is a testing.TB that records the failures of Error, Errorf and Fatalf and does
+// not fail the embedded test with them. Its cleanups run when the embedded test ends.
 type failureRecorder struct {
 	testing.TB
 	mu       sync.Mutex
@@ -96,17 +96,18 @@ func TestEveryCheckHasAnID(t *testing.T) {
 		idPattern, listedIDs := regexp.MustCompile(`^(plugin|`+cmp.Or(kind, "plugin")+`)(/[a-z0-9]+(-[a-z0-9]+)*){2}$`), map[string]bool{}
 		for _, c := range List(kind) {
 			if !idPattern.MatchString(c.ID) || listedIDs[c.ID] || c.Proves == "" {
-				t.Errorf("%s plugins: the check %q is listed twice, or proves nothing: %q", kind, c.ID, c.Proves)
+				t.Errorf("kind %q: the check %q has an invalid id, is listed twice or has no text: %q", kind, c.ID, c.Proves)
 			}
 			listedIDs[c.ID] = true
 		}
 		if len(listedIDs) < 5 {
-			t.Errorf("%s plugins have only %d checks", kind, len(listedIDs))
+			t.Errorf("kind %q has only %d checks, want at least 5", kind, len(listedIDs))
 		}
 	}
 }
 
-// TestFactsOfAMailPlatformAreChecked checks descriptions with one mistake each.
+// TestFactsOfAMailPlatformAreChecked checks a valid description, and descriptions with one mistake
+// each.
 func TestFactsOfAMailPlatformAreChecked(t *testing.T) {
 	for want, change := range map[string]func(description *sdk.Description){
 		"":                        func(*sdk.Description) {},
@@ -129,7 +130,7 @@ func TestFactsOfAMailPlatformAreChecked(t *testing.T) {
 		r := &failureRecorder{TB: t}
 		checkFacts(r, description)
 		if len(r.messages) > 1 || (len(r.messages) == 0) != (want == "") || !strings.Contains(strings.Join(r.messages, ""), want) {
-			t.Errorf("got %q, want %q", r.messages, want)
+			t.Errorf("the suite reports %q, want one message with %q", r.messages, want)
 		}
 	}
 }

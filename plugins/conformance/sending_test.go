@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// TestSendingDescriptionProblemsAreReported breaks a valid description in one way at a time and
-// expects a message about it.
+// TestSendingDescriptionProblemsAreReported checks a valid description, and descriptions with one
+// mistake each.
 func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 	valid := func() sdk.Description {
 		return sdk.Description{
@@ -55,7 +55,7 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 		r := &failureRecorder{TB: t}
 		checkSendingDescription(r, description)
 		if messages := strings.Join(r.messages, "\n"); (want == "") != (messages == "") || !strings.Contains(messages, want) {
-			t.Errorf("%q: the suite reports %q", want, messages)
+			t.Errorf("the suite reports %q, want %q", messages, want)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestExpandReplacesWords(t *testing.T) {
 	}
 }
 
-// TestBudgetProblemsAreReported checks the budgets of each kind of plugin.
+// TestBudgetProblemsAreReported checks valid and invalid budgets of each kind of plugin.
 func TestBudgetProblemsAreReported(t *testing.T) {
 	for _, tt := range []struct {
 		kind   wire.Kind
@@ -109,8 +109,8 @@ func TestBudgetProblemsAreReported(t *testing.T) {
 	}
 }
 
-// TestProtocolPageListsCausesAndStates checks that docs/plugin-protocol.md lists each cause that
-// the host interprets, and each state that an answer can have.
+// TestProtocolPageListsCausesAndStates checks that docs/plugin-protocol.md lists the causes that
+// the host interprets, the states that an answer can have, and the capabilities of sending plugins.
 func TestProtocolPageListsCausesAndStates(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugin-protocol.md")
 	if err != nil {
@@ -143,8 +143,8 @@ func TestProtocolPageListsCausesAndStates(t *testing.T) {
 	}
 }
 
-// TestPluginsPageExplainsEveryField checks that docs/plugins.md names every field of a description
-// and every operation of a sending platform.
+// TestPluginsPageExplainsEveryField checks that docs/plugins.md names every field of a description,
+// every operation of a sending platform, and the settings and budget keys with a fixed meaning.
 func TestPluginsPageExplainsEveryField(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugins.md")
 	if err != nil {

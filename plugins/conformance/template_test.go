@@ -49,12 +49,12 @@ func TestSuiteFindsBugsOfTemplates(t *testing.T) {
 	})
 }
 
-// requireStatus runs one check over a program.
+// requireStatus runs one check over a program and compares the status of its result with want.
 func requireStatus(t *testing.T, path, check string, want Status) {
 	t.Helper()
 	report, err := Test(t.Context(), Options{Path: path, Only: []string{check}})
 	if err != nil || len(report.Results) != 1 || report.Results[0].Status != want {
-		t.Errorf("%s: %+v, %v, want %s", path, report, err, want)
+		t.Errorf("%s: the check %s: %+v, %v, want %s", path, check, report, err, want)
 	}
 }
 
@@ -85,7 +85,7 @@ func buildTemplate(t *testing.T, kind, template, file, old, planted string) stri
 	build.Dir = filepath.Dir(source)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return program
 }

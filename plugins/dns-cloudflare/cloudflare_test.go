@@ -52,12 +52,13 @@ func TestANewDomainNeedsAtMostFiveCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	if calls := fixture.calls.Load(); calls > 5 {
-		t.Fatalf("%d calls", calls)
+		t.Fatalf("%d calls, want at most 5", calls)
 	}
 }
 
 // TestApplyKeepsTheOwnersRecordSettings checks that a record keeps its comment and its automatic
-// TTL when Apply changes its content. New records are neither proxied nor flattened.
+// TTL when Apply changes its content, and that other records stay proxied. New records are neither
+// proxied nor flattened.
 func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -76,7 +77,7 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	}
 	before := sdk.FindSet(sets, zone, sdk.TXT)
 	if before.TTL != automaticTTL || before.Values[0] != "unquoted by hand" {
-		t.Fatalf("got %+v", before)
+		t.Fatalf("got %+v, want the automatic TTL and the owner's text", before)
 	}
 	cname := sdk.RRSet{Name: "k." + zone, Type: sdk.CNAME, TTL: 3600, Values: []string{"target.example"}}
 	_, err = provider.Apply(t.Context(), zoneInfo, []sdk.Change{
@@ -89,15 +90,15 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 		switch r["name"] {
 		case zone:
 			if r["comment"] != "by the owner" || r["ttl"] != 1.0 || r["content"] != `"changed"` {
-				t.Errorf("got %v", r)
+				t.Errorf("the changed record is %v, want the new content and the owner's comment and TTL", r)
 			}
 		case cname.Name:
 			if flat := r["settings"].(map[string]any)["flatten_cname"]; r["proxied"] != false || flat != false || r["comment"] != recordComment {
-				t.Errorf("got %v", r)
+				t.Errorf("the new record is %v, want it neither proxied nor flattened, with the comment %q", r, recordComment)
 			}
 		default:
 			if r["proxied"] != true {
-				t.Errorf("got %v", r)
+				t.Errorf("the owner's record is %v, want it proxied", r)
 			}
 		}
 	}
@@ -124,7 +125,7 @@ func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
 	}
 	sets, err := provider.Records(t.Context(), zoneInfo)
 	if err != nil || !sdk.FindSet(sets, zone, sdk.CNAME).Same(alias) || len(sets) != 3 {
-		t.Errorf("the zone has %+v, %v", sets, err)
+		t.Errorf("the zone has %+v, %v, want three sets, with the CNAME at the apex", sets, err)
 	}
 }
 
@@ -133,7 +134,7 @@ func TestInactiveZoneIsIdle(t *testing.T) {
 	zone := fixture.NewZone(t)
 	fixture.control(t, "PUT", "/zones/"+zone, map[string]string{"status": "moved"}, nil)
 	if zoneInfo, err := fixture.Provider().Zone(t.Context(), zone); err != nil || zoneInfo.Idle != "moved" {
-		t.Fatalf("got %+v, %v", zoneInfo, err)
+		t.Fatalf("got %+v, %v, want the reason moved in Idle", zoneInfo, err)
 	}
 }
 
@@ -170,28 +171,28 @@ func TestStatusesAreClassified(t *testing.T) {
 }
 
 // TestBudgetNeverExceedsTheLimit checks that no call is permitted after 1,200 calls in five
-// minutes.
+// minutes, and that calls of one token do not count for a different token.
 func TestBudgetNeverExceedsTheLimit(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	budgets := newBudgets(func() time.Time { return now })
 	budget := budgets.forToken("a")
 	for i := range limit {
 		if err := budget.acquire(); err != nil {
-			t.Fatalf("call %d: %v", i, err)
+			t.Fatalf("call %d is refused: %v", i, err)
 		}
 		budget.release()
 		now = now.Add(100 * time.Millisecond)
 	}
 	if result := sdk.OutcomeOf(budget.acquire()); result.Kind != sdk.Throttled || result.RetryAfter != 3*time.Minute {
-		t.Fatalf("got %+v", result)
+		t.Fatalf("a call beyond the limit: %+v, want throttled for 3 minutes", result)
 	}
 	if err := budgets.forToken("b").acquire(); err != nil {
-		t.Fatalf("another token: %v", err)
+		t.Fatalf("a call with a different token is refused: %v", err)
 	}
 	budgets.forToken("b").release()
 	now = now.Add(3 * time.Minute)
 	if err := budget.acquire(); err != nil {
-		t.Fatalf("when the first call is five minutes old: %v", err)
+		t.Fatalf("a call is refused when the first call is five minutes old: %v", err)
 	}
 	budget.release()
 	now = now.Add(time.Hour)
@@ -228,8 +229,8 @@ func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 	}
 }
 
-// TestWriteChecksARecordThatExists covers the answer that a record exists already. An earlier
-// attempt of the same write may have created an identical record.
+// TestWriteChecksARecordThatExists covers the error 81058: an identical record exists already. An
+// earlier attempt of the same write may have created it.
 func TestWriteChecksARecordThatExists(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -241,11 +242,11 @@ func TestWriteChecksARecordThatExists(t *testing.T) {
 	changes := []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "x")}}
 	fixture.Put(t, zone, txtSet(zone, "x"))
 	if _, err := dnsProvider.write(t.Context(), zoneInfo, nil, changes); err != nil {
-		t.Fatalf("81058, and the zone has the wanted record: %v", err)
+		t.Fatalf("81058, and the zone has the wanted record: %v, want success", err)
 	}
 	fixture.Put(t, zone, txtSet(zone, "x", "more"))
 	if _, err := dnsProvider.write(t.Context(), zoneInfo, nil, changes); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
-		t.Fatalf("81058, and the zone does not have the wanted record: %v", err)
+		t.Fatalf("81058, and the zone has a different set: %v, want a changed zone", err)
 	}
 	fixture.planFault(t, map[string]any{"kind": "status", "status": 400, "times": 1, "operation": "recordList"})
 	if _, err := dnsProvider.write(t.Context(), zoneInfo, nil, changes); sdk.OutcomeOf(err).Kind != sdk.Unknown {
@@ -255,13 +256,13 @@ func TestWriteChecksARecordThatExists(t *testing.T) {
 
 func TestInvalidConnectionsAreRefused(t *testing.T) {
 	for name, connection := range map[string]sdk.Connection{
-		"no token":      {},
-		"two words":     {Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a b")}},
-		"no URL":        {Settings: map[string]string{"api_url": "x"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a")}},
-		"no account id": {Settings: map[string]string{"account_id": "../zones"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a")}},
+		"no token":             {},
+		"a token of two words": {Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a b")}},
+		"a URL without a host": {Settings: map[string]string{"api_url": "x"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a")}},
+		"a path as account id": {Settings: map[string]string{"account_id": "../zones"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a")}},
 	} {
 		if _, err := newProcessState().provider(connection); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, want invalid_request", name, err)
 		}
 	}
 }

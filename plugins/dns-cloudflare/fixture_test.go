@@ -97,7 +97,7 @@ func (f *fixture) validating(next http.Handler) http.Handler {
 			answer := &openapi3filter.ResponseValidationInput{RequestValidationInput: validated, Status: recorder.Code, Header: recorder.Header()}
 			answer.SetBodyBytes(recorder.Body.Bytes())
 			if err := openapi3filter.ValidateResponse(r.Context(), answer); err != nil {
-				f.t.Errorf("%s %s: answer %d: %v", r.Method, r.URL.Path, recorder.Code, err)
+				f.t.Errorf("%s %s: the answer %d does not match the description: %v", r.Method, r.URL.Path, recorder.Code, err)
 			}
 		}
 		for name, values := range recorder.Header() {
@@ -118,7 +118,7 @@ func (f *fixture) validateRequest(router routers.Router, r *http.Request) *opena
 		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
 	}}
 	if err := openapi3filter.ValidateRequest(r.Context(), in); err != nil {
-		f.t.Errorf("%s %s: %v", r.Method, r.URL.Path, err)
+		f.t.Errorf("%s %s: the request does not match the description: %v", r.Method, r.URL.Path, err)
 	}
 	for name := range r.URL.Query() {
 		if route.Operation.Parameters.GetByInAndName("query", name) == nil {
@@ -144,7 +144,7 @@ func (f *fixture) Provider() sdk.DNSProvider {
 	return f.providerWithToken(f.ready.Secrets["api_token"])
 }
 
-// Refused returns the provider with a token that it rejects.
+// Refused returns a provider with a token that the simulator rejects.
 func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithToken("guessed") }
 
 func (f *fixture) NewZone(t conformance.T) string {
@@ -242,6 +242,6 @@ func (f *fixture) control(t conformance.T, method, path string, in, out any) {
 	defer func() { _ = resp.Body.Close() }()
 	answer, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != http.StatusOK || (out != nil && json.Unmarshal(answer, out) != nil) {
-		t.Fatalf("%s %s: %d %s", method, path, resp.StatusCode, answer)
+		t.Fatalf("%s %s: status %d, answer %s, want 200 and readable JSON", method, path, resp.StatusCode, answer)
 	}
 }

@@ -18,7 +18,7 @@ func TestInactiveTokensAreRefused(t *testing.T) {
 	for _, status := range []string{"disabled", "expired"} {
 		fixture.control(t, http.MethodPut, "/token", map[string]string{"status": status}, nil)
 		if n, err := fixture.Provider().Check(t.Context()); err == nil {
-			t.Errorf("%s: %d zones", status, n)
+			t.Errorf("Check accepts a token that is %s, and counts %d zones", status, n)
 		}
 		if _, err := fixture.Provider().Zone(t.Context(), zone); err == nil {
 			t.Errorf("a token that is %s finds zones", status)
@@ -26,7 +26,7 @@ func TestInactiveTokensAreRefused(t *testing.T) {
 	}
 	fixture.control(t, http.MethodPut, "/token", map[string]string{"status": "active"}, nil)
 	if n, err := fixture.Provider().Check(t.Context()); err != nil || n != 1 {
-		t.Errorf("active again: %d, %v", n, err)
+		t.Errorf("Check with the token that is active again: %d zones, %v, want 1", n, err)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestEachCustomerHasItsOwnToken(t *testing.T) {
 	zone := fixture.NewZone(t)
 	tokenOfOne, tokenOfOther := fixture.customerToken(t, "one"), fixture.customerToken(t, "other")
 	if tokenOfOne == tokenOfOther || tokenOfOne != fixture.customerToken(t, "one") {
-		t.Fatal(tokenOfOne, tokenOfOther)
+		t.Fatal("two customers share a token, or one has two:", tokenOfOne, tokenOfOther)
 	}
 	for token, isAccepted := range map[string]bool{tokenOfOne: true, tokenOfOther: true, tokenOfOne + "x": false, "": false} {
 		connection := sdk.Connection{Settings: fixture.ready.Settings, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(token)}}
@@ -56,7 +56,7 @@ func TestEachCustomerHasItsOwnToken(t *testing.T) {
 			_, err = provider.Zone(t.Context(), zone)
 		}
 		if (err == nil) != isAccepted {
-			t.Errorf("%q: %v", token, err)
+			t.Errorf("token %q: %v, want accepted: %v", token, err, isAccepted)
 		}
 	}
 	statuses := map[string]int{}
@@ -65,7 +65,7 @@ func TestEachCustomerHasItsOwnToken(t *testing.T) {
 	}
 	statuses[tokenOfOther] = fixture.verifyStatus(tokenOfOther)
 	if statuses[tokenOfOne] != http.StatusTooManyRequests || statuses[tokenOfOther] != http.StatusOK {
-		t.Errorf("after %d calls with one token the statuses are %v", limit, statuses)
+		t.Errorf("after %d calls with one token the statuses are %v, want 429 for it and 200 for the other token", limit, statuses)
 	}
 }
 

@@ -32,12 +32,12 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if held := sdk.FindSet(fixture.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
-		t.Errorf("the zone has %+v", held)
+		t.Errorf("the zone has %+v, want %+v", held, after)
 	}
 }
 
-// TestZonePrefersTheActiveZone checks a token that has access to two zones of a domain, in two
-// accounts.
+// TestZonePrefersTheActiveZone checks a token that has access to two zones of a domain, and a token
+// that has access only to the inactive one.
 func TestZonePrefersTheActiveZone(t *testing.T) {
 	const moved, active = `{"id":"old","name":"a.test","status":"moved","type":"full","name_servers":["x.ns.cloudflare.com"]}`,
 		`{"id":"new","name":"a.test","status":"active","type":"full","name_servers":["y.ns.cloudflare.com"]}`
@@ -47,7 +47,7 @@ func TestZonePrefersTheActiveZone(t *testing.T) {
 		provider := providerAnswering(t, func(url.Values) string { return answer })
 		zoneInfo, err := provider.Zone(t.Context(), "a.test")
 		if err != nil || zoneInfo.ID != want || (zoneInfo.Idle == "") != (want == "new") {
-			t.Errorf("%s: got %+v, %v", answer, zoneInfo, err)
+			t.Errorf("%s: got %+v, %v, want the zone %s", answer, zoneInfo, err, want)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestRecordsReadsAllPagesWithoutATotal(t *testing.T) {
 	provider := providerAnswering(t, func(query url.Values) string { return pages[query.Get("page")] })
 	sets, err := provider.Records(t.Context(), sdk.Zone{ID: "z", Name: "a.test"})
 	if err != nil || len(sdk.FindSet(sets, "a.test", sdk.MX).Values) != 1 {
-		t.Errorf("got %+v, %v", sets, err)
+		t.Errorf("got %+v, %v, want the MX set of the second page", sets, err)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestRecordsReadsAPageOfLongTexts(t *testing.T) {
 	})
 	sets, err := provider.Records(t.Context(), sdk.Zone{ID: "z", Name: "a.test"})
 	if err != nil || len(sets) != perPage {
-		t.Errorf("got %d sets, %v", len(sets), err)
+		t.Errorf("got %d sets, %v, want %d", len(sets), err, perPage)
 	}
 }
 

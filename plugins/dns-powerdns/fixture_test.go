@@ -159,7 +159,7 @@ func (f *fixture) callServer(t conformance.T, method, path string, in any) []byt
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode >= http.StatusMultipleChoices {
-		t.Fatalf("%s %s: %d %s %v", method, path, resp.StatusCode, answer, err)
+		t.Fatalf("%s %s: status %d, answer %s, %v, want a success", method, path, resp.StatusCode, answer, err)
 	}
 	return answer
 }

@@ -36,8 +36,8 @@ func providerAnswering(t *testing.T, begin, part string, times int, end string) 
 	return provider
 }
 
-// TestCheckCountsThousandsOfZones checks that Check accepts a server with thousands of zones. It
-// refuses a list of zones that is larger than maxZoneList.
+// TestCheckCountsThousandsOfZones checks that Check accepts a server with thousands of zones. Check
+// refuses a list of zones that is larger than maxZoneList, and answers that are no list of zones.
 func TestCheckCountsThousandsOfZones(t *testing.T) {
 	const first = `[{"id":"z.test.","name":"z.test."}`
 	entry := `,{"id":"a.test.","name":"a.test.","url":"` + strings.Repeat("x", 1000) + `"}`

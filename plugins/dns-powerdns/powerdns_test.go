@@ -62,7 +62,7 @@ func TestApplyKeepsTheOwnersRecords(t *testing.T) {
 	}
 	before := sdk.FindSet(sets, zone, sdk.TXT)
 	if diff := cmp.Diff([]string{"intwo strings"}, before.Values); diff != "" {
-		t.Fatalf("the set contains a disabled record (-want +got):\n%s", diff)
+		t.Fatalf("the set must contain only the enabled record (-want +got):\n%s", diff)
 	}
 	after := before
 	after.Values = append([]string{"MS=ms1"}, before.Values...)
@@ -107,7 +107,7 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 			}
 			fixture.beforePatch.Store(&ownersWrite)
 			if err := write("v=spf1 -all"); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.Overlapped()) {
-				t.Errorf("got %v", err)
+				t.Errorf("Apply during the owner's write: %v, want overlapped", err)
 			}
 			if err := write("after that"); err != nil {
 				t.Errorf("the next write: %v", err)
@@ -128,11 +128,11 @@ func TestZoneWithoutChangeCounterIsNotWritten(t *testing.T) {
 		change := sdk.Change{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"x"}}}
 		_, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{change})
 		if sdk.OutcomeOf(err).Code.Name != "invalid_request" || sdk.OutcomeOf(err).Kind != sdk.Refused || fixture.patches.Load() != patchesBefore {
-			t.Errorf("%q: got %v", mode, err)
+			t.Errorf("soa_edit_api %q: got %v, want invalid_request and no PATCH", mode, err)
 		}
 		fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "default"})
 		if _, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{change}); err != nil {
-			t.Errorf("after the repair: %v", err)
+			t.Errorf("Apply with soa_edit_api default: %v", err)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestSerialsShowChangesInBetween(t *testing.T) {
 		soa := sdk.RRSet{Name: "a.test", Type: sdk.SOA, Values: []string{"ns1.a.test hostmaster.a.test " + tt.before + " 3600 600 604800 60"}}
 		z := zoneDoc{Name: "a.test.", SOAEditAPI: &tt.edit}
 		if got := z.changedBetween(tt.after, []sdk.RRSet{soa}); got != tt.changed {
-			t.Errorf("%s from %s to %s: %v", tt.edit, tt.before, tt.after, got)
+			t.Errorf("soa_edit_api %q, serial %s to %s: changed in between %v, want %v", tt.edit, tt.before, tt.after, got, tt.changed)
 		}
 	}
 }
@@ -168,12 +168,12 @@ func TestZoneAndApplyMakeFewCalls(t *testing.T) {
 	fixture.calls.Store(0)
 	zoneInfo := findZone(t, fixture, zone)
 	set := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"x"}}
-	for _, want := range []int64{4, 5} { // the second time nothing is written
+	for _, want := range []int64{4, 5} { // total calls after each Apply; the second writes nothing
 		if _, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: set}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := fixture.calls.Load(); got != want {
-			t.Errorf("%d calls, want %d", got, want)
+			t.Errorf("%d calls in total, want %d", got, want)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func TestSecondaryZoneIsIdle(t *testing.T) {
 	fixture := newFixture(t)
 	fixture.callServer(t, http.MethodPost, "/zones", map[string]any{"name": "second.test.", "kind": "Slave", "masters": []string{"192.0.2.1"}, "nameservers": []string{}})
 	if zoneInfo := findZone(t, fixture, "second.test"); zoneInfo.Idle != "secondary" {
-		t.Fatalf("got %+v", zoneInfo)
+		t.Fatalf("got %+v, want the reason secondary in Idle", zoneInfo)
 	}
 }
 
@@ -199,11 +199,11 @@ func TestStatusesOfAWriteAreClassified(t *testing.T) {
 			Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: sdk.RRSet{Name: zone, Type: sdk.TXT, Values: []string{"x"}},
 		}})
 		if sdk.OutcomeOf(err).Kind != want || sdk.OutcomeOf(err) == sdk.OutcomeOf(sdk.ZoneChanged()) {
-			t.Errorf("%d: %v, want %s", status, err, want)
+			t.Errorf("status %d: %v, want %s", status, err, want)
 		}
 	}
 	if held := fixture.Held(t, zone); len(held) > 0 {
-		t.Errorf("the zone has %+v", held)
+		t.Errorf("a refused or failed write changed the zone: %+v", held)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 	}
 	dnsProvider, err := newProcessState().provider(good())
 	if err != nil || dnsProvider.(*provider).base != "https://dns.example.com:8081/api/v1/servers/localhost" {
-		t.Fatalf("%+v, %v", dnsProvider, err)
+		t.Fatalf("a valid connection: %+v, %v, want the base URL of the server localhost", dnsProvider, err)
 	}
 	for name, makeInvalid := range map[string]func(sdk.Connection){
 		"no URL":        func(connection sdk.Connection) { connection.Settings["api_url"] = "" },
@@ -232,7 +232,7 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 		c := good()
 		makeInvalid(c)
 		if _, err := newProcessState().provider(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, want invalid_request", name, err)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 // TestPrivateAddressesAreNotCalled covers private addresses. A customer chooses the server, so the
 // plugin must not call servers in the operator's network.
 func TestPrivateAddressesAreNotCalled(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the server at a private address was called") }))
 	defer server.Close()
 	provider, err := newProcessState().provider(sdk.Connection{
 		Settings: map[string]string{"api_url": strings.Replace(server.URL, "http:", "https:", 1)},
@@ -250,7 +250,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := provider.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-		t.Fatalf("got %v", err)
+		t.Fatalf("Check of a private address: %v, want invalid_request", err)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if held := sdk.FindSet(fixture.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
-		t.Errorf("the zone has %+v", held)
+		t.Errorf("the zone has %+v, want %+v", held, after)
 	}
 }
 

@@ -22,7 +22,8 @@ func TestLargeTransferIsRefused(t *testing.T) {
 	}
 }
 
-// serveMessages serves zone transfers and updates with a handler, and returns a provider for this server.
+// serveMessages serves zone transfers and updates with a handler, and returns a provider for this
+// server.
 func serveMessages(t *testing.T, handler wire.HandlerFunc) sdk.DNSProvider {
 	t.Helper()
 	const key = "c2VjcmV0"
@@ -44,8 +45,8 @@ func serveMessages(t *testing.T, handler wire.HandlerFunc) sdk.DNSProvider {
 	return provider
 }
 
-// TestForeignRecordsAreLeftOut transfers a zone with a record outside it, and then a different
-// zone.
+// TestForeignRecordsAreLeftOut transfers a zone with a record outside it. An answer with a
+// different zone than the requested one must be an error.
 func TestForeignRecordsAreLeftOut(t *testing.T) {
 	var soa, outsideRecord, zoneRecord wire.RR
 	for text, rr := range map[string]*wire.RR{

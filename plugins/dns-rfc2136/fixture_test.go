@@ -185,7 +185,7 @@ func (f *fixture) update(t conformance.T, msg *wire.Msg) {
 	client := &wire.Client{Net: "tcp", Timeout: testTimeout, TsigSecret: f.addTSIG(msg)}
 	answer, _, err := client.ExchangeContext(context.WithoutCancel(t.Context()), msg, f.server.Addr)
 	if err != nil || answer.Rcode != wire.RcodeSuccess {
-		t.Fatalf("update: %v, %v", answer, err)
+		t.Fatalf("the server answers the update with %v, %v, want NOERROR", answer, err)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 				t.Fatalf("got %v, want a changed zone", err)
 			}
 			if held := fixture.Held(t, zone); len(held) != 1 || !held[0].Same(tt.concurrent) {
-				t.Fatalf("the zone has %+v", held)
+				t.Fatalf("the zone has %+v, want only %+v", held, tt.concurrent)
 			}
 		})
 	}
@@ -110,7 +110,7 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 			text, ok := rr.(*wire.TXT)
 			return ok && slices.Equal(text.Txt, ownersRecord.Txt) && int(text.Hdr.Ttl) == ttl
 		}) {
-			t.Fatalf("the strings changed: %v", fixture.transfer(t, zone))
+			t.Fatalf("the strings or the TTL are wrong: %v, want %q with the TTL %d", fixture.transfer(t, zone), ownersRecord.Txt, ttl)
 		}
 		fixture.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT})
 		fixture.update(t, func() *wire.Msg {
@@ -131,7 +131,7 @@ func validConnection() sdk.Connection {
 func TestInvalidConnectionsAreRefused(t *testing.T) {
 	dnsProvider, err := newProvider(validConnection())
 	if err != nil || dnsProvider.(*provider).server != "ns1.example.com:53" || !slices.Equal(dnsProvider.(*provider).zones, []string{"example.com", "example.net"}) {
-		t.Fatalf("%+v, %v", dnsProvider, err)
+		t.Fatalf("a valid connection: %+v, %v, want the port 53 and two zones", dnsProvider, err)
 	}
 	for name, makeInvalid := range map[string]func(sdk.Connection){
 		"no server":        func(connection sdk.Connection) { connection.Settings["server"] = "" },
@@ -148,7 +148,7 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 		connection := validConnection()
 		makeInvalid(connection)
 		if _, err := newProvider(connection); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, want invalid_request", name, err)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := provider.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-		t.Fatalf("got %v", err)
+		t.Fatalf("Check of a private address: %v, want invalid_request", err)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestUnreachableServerIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := provider.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Down {
-		t.Fatalf("got %v", err)
+		t.Fatalf("Check of an unreachable server: %v, want down", err)
 	}
 }
 
@@ -213,6 +213,6 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if held := sdk.FindSet(fixture.Held(t, zone), "x."+zone, sdk.TXT); !held.Same(after) {
-		t.Errorf("the zone has %+v", held)
+		t.Errorf("the zone has %+v, want %+v", held, after)
 	}
 }

@@ -46,7 +46,7 @@ func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
 			var result *outcome.Error
 			switch {
 			case tt.cause == "" && err != nil:
-				t.Fatalf("got %v", err)
+				t.Fatalf("Check fails: %v", err)
 			case tt.cause != "" && (!errors.As(err, &result) || result.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || result.Cause != tt.cause):
 				t.Fatalf("got %v, want a refusal by %s", err, tt.cause)
 			}
@@ -60,7 +60,7 @@ func TestCheckReportsAnExpiredSecretAndAnUnreachablePlatform(t *testing.T) {
 	err := env.platform.Check(t.Context())
 	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
 	if result := (*outcome.Error)(nil); !errors.As(err, &result) || result.Cause != "AADSTS7000222" {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want the cause AADSTS7000222", err)
 	}
 	expectOutcome(t, env.checkWith(t, func(s *settings) { s.loginURL = "http://127.0.0.1:1" }), outcome.Down, fault.ProviderUnavailable)
 }
@@ -71,7 +71,7 @@ func TestTenantNamesAreSafeInAPath(t *testing.T) {
 		"": false, "a/b": false, "..": false, "a?b": false, "a b": false,
 	} {
 		if got := login.IsTenantName(name); got != want {
-			t.Errorf("%q: %v", name, got)
+			t.Errorf("IsTenantName(%q) is %v, want %v", name, got, want)
 		}
 	}
 }

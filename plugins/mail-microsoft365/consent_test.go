@@ -50,19 +50,19 @@ func TestSignInWaitsForANewConsent(t *testing.T) {
 	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
 	admin, err := env.signIn(t, t.Context(), tenantInfo, tenantInfo.Admin)
 	if err != nil || admin.Tenant != tenantInfo.GUID || admin.Address != tenantInfo.Admin || admin.Name == "" {
-		t.Fatalf("got %+v, %v", admin, err)
+		t.Fatalf("got %+v, %v, want the administrator %s of %s", admin, err, tenantInfo.Admin, tenantInfo.GUID)
 	}
 }
 
 // The simulator's clock can be days ahead of the local clock.
 func TestSignInWorksWhenThePlatformsClockIsAhead(t *testing.T) {
 	env := newTestEnv(t)
-	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, nil)
+	tenantInfo, client := env.consentedTenant(t, contract.Setup{}, nil)
 	env.Advance(t, 48*time.Hour)
 	if _, err := env.signIn(t, t.Context(), tenantInfo, tenantInfo.Admin); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Profile(t.Context()); err != nil {
+	if _, err := client.Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -93,7 +93,7 @@ func TestAdministratorRoleIsReadFromTheIDToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := env.calls(t)["GET /graph/v1.0/roleManagement/directory/roleAssignments"]; n != 0 {
-		t.Fatalf("the directory was asked %d times", n)
+		t.Fatalf("the directory was asked %d times, want never", n)
 	}
 	_, err := env.signIn(t, t.Context(), tenantInfo, tenantInfo.Member)
 	expectOutcome(t, err, outcome.Refused, fault.NotAdministrator)
@@ -124,24 +124,24 @@ func TestOnlyDirectoryWideRoleAssignmentsCount(t *testing.T) {
 		"nothing filled in": {roleAssignment{}, false},
 	} {
 		if got := tt.row.grants(oid, globalAdministrator); got != tt.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: grants is %v, want %v", name, got, tt.want)
 		}
 	}
 }
 
 func TestAnExpiredClientSecretIsReportedAsDown(t *testing.T) {
 	env := newTestEnv(t)
-	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, nil)
+	tenantInfo, client := env.consentedTenant(t, contract.Setup{}, nil)
 	env.control(t, http.MethodPost, "/app", options{"expire_secret": true})
 	env.platform.(*platform).tokens(tenantInfo.GUID, defaults["graph_scope"]).Renew(0)
-	_, err := c.Profile(t.Context())
+	_, err := client.Profile(t.Context())
 	expectOutcome(t, err, outcome.Down, fault.ProviderUnavailable)
 }
 
 func TestADisabledApplicationIsDeniedAccess(t *testing.T) {
 	env := newTestEnv(t)
-	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, options{"app_disabled": true})
+	tenantInfo, client := env.consentedTenant(t, contract.Setup{}, options{"app_disabled": true})
 	env.platform.(*platform).tokens(tenantInfo.GUID, defaults["graph_scope"]).Renew(0)
-	_, err := c.Profile(t.Context())
+	_, err := client.Profile(t.Context())
 	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
 }

@@ -19,15 +19,15 @@ func TestADomainOfAnotherTenantIsUnavailable(t *testing.T) {
 	for _, call := range []string{"add", "verify"} {
 		for _, status := range []int{400, 409} {
 			name := env.NewZone(t)
-			_, c := env.consentedTenant(t, contract.Setup{}, options{"elsewhere": []string{name}, "elsewhere_at": call, "domain_conflict": status})
-			_, err := c.AddDomain(t.Context(), name)
+			_, client := env.consentedTenant(t, contract.Setup{}, options{"elsewhere": []string{name}, "elsewhere_at": call, "domain_conflict": status})
+			_, err := client.AddDomain(t.Context(), name)
 			if call == "verify" {
-				records, readErr := c.Records(t.Context(), name)
+				records, readErr := client.Records(t.Context(), name)
 				if err != nil || readErr != nil {
-					t.Fatal(err, readErr)
+					t.Fatalf("AddDomain: %v; Records: %v", err, readErr)
 				}
 				env.Publish(t, name, records.Verification[0])
-				_, err = c.VerifyDomain(t.Context(), name)
+				_, err = client.VerifyDomain(t.Context(), name)
 			}
 			expectOutcome(t, err, outcome.Refused, fault.DomainUnavailable)
 		}
@@ -37,13 +37,13 @@ func TestADomainOfAnotherTenantIsUnavailable(t *testing.T) {
 func TestAddDomainReturnsAnExistingDomain(t *testing.T) {
 	env := newTestEnv(t)
 	for _, status := range []int{400, 409} {
-		_, c := env.consentedTenant(t, contract.Setup{}, options{"domain_conflict": status})
+		_, client := env.consentedTenant(t, contract.Setup{}, options{"domain_conflict": status})
 		name := env.NewZone(t)
 		env.injectFault(t, options{"match": "POST /graph/v1.0/domains", "kind": "drop_after", "times": 1})
-		if _, err := c.AddDomain(t.Context(), name); err != nil {
+		if _, err := client.AddDomain(t.Context(), name); err != nil {
 			t.Fatalf("after a lost answer: %v", err)
 		}
-		if _, err := c.AddDomain(t.Context(), name); err != nil {
+		if _, err := client.AddDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,14 +52,14 @@ func TestAddDomainReturnsAnExistingDomain(t *testing.T) {
 func TestRecordsOfAnUnverifiedDomain(t *testing.T) {
 	env := newTestEnv(t)
 	for _, earlyAnswer := range []string{"empty", "unavailable", "refused"} {
-		_, c := env.consentedTenant(t, contract.Setup{}, options{"early_records": earlyAnswer})
+		_, client := env.consentedTenant(t, contract.Setup{}, options{"early_records": earlyAnswer})
 		name := env.NewZone(t)
-		if _, err := c.AddDomain(t.Context(), name); err != nil {
+		if _, err := client.AddDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		got, err := c.Records(t.Context(), name)
+		got, err := client.Records(t.Context(), name)
 		if err != nil || len(got.Service) != 0 || len(got.Verification) != 2 {
-			t.Errorf("%s: %+v, %v", earlyAnswer, got, err)
+			t.Errorf("%s: %+v, %v, want two records of the verification and none of the service", earlyAnswer, got, err)
 		}
 	}
 }
@@ -67,29 +67,29 @@ func TestRecordsOfAnUnverifiedDomain(t *testing.T) {
 func TestServiceRecordsAreReadFromThePlatform(t *testing.T) {
 	env := newTestEnv(t)
 	for _, style := range []string{"mx.microsoft", "classic"} {
-		tenantInfo, c := env.consentedTenant(t, contract.Setup{}, nil)
+		tenantInfo, client := env.consentedTenant(t, contract.Setup{}, nil)
 		name := env.NewZone(t)
 		env.setBehaviour(t, tenantInfo.GUID, options{"mx_style": options{name: style}})
-		if _, err := c.AddDomain(t.Context(), name); err != nil {
+		if _, err := client.AddDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		records, err := c.Records(t.Context(), name)
+		records, err := client.Records(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		env.Publish(t, name, records.Verification[0])
-		if _, err := c.VerifyDomain(t.Context(), name); err != nil {
+		if _, err := client.VerifyDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.EnableMail(t.Context(), name); err != nil {
+		if err := client.EnableMail(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		if records, err = c.Records(t.Context(), name); err != nil || len(records.Service) != 3 {
-			t.Fatalf("%s: %+v, %v", style, records, err)
+		if records, err = client.Records(t.Context(), name); err != nil || len(records.Service) != 3 {
+			t.Fatalf("%s: %+v, %v, want three service records", style, records, err)
 		}
 		mx := records.Service[0]
 		if mx.Type != dns.MX || mx.Name != name || mx.Preference != 0 {
-			t.Errorf("%s: %+v", style, mx)
+			t.Errorf("%s: the first service record is %+v, want an MX of %s with preference 0", style, mx, name)
 		}
 	}
 }
@@ -97,12 +97,12 @@ func TestServiceRecordsAreReadFromThePlatform(t *testing.T) {
 func TestVerifyDomainReadsTheStateAfterALostAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	for _, kind := range []string{"drop_after", "delay_after"} {
-		_, c := env.consentedTenant(t, contract.Setup{}, nil)
+		_, client := env.consentedTenant(t, contract.Setup{}, nil)
 		name := env.NewZone(t)
-		if _, err := c.AddDomain(t.Context(), name); err != nil {
+		if _, err := client.AddDomain(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		records, err := c.Records(t.Context(), name)
+		records, err := client.Records(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,21 +112,21 @@ func TestVerifyDomainReadsTheStateAfterALostAnswer(t *testing.T) {
 			f["delay_ms"] = 10
 		}
 		env.injectFault(t, f)
-		if d, err := c.VerifyDomain(t.Context(), name); err != nil || !d.Verified {
-			t.Errorf("%s: %+v, %v", kind, d, err)
+		if d, err := client.VerifyDomain(t.Context(), name); err != nil || !d.Verified {
+			t.Errorf("%s: %+v, %v, want a verified domain", kind, d, err)
 		}
 	}
 }
 
 func TestEnableMailRefusesAnUnverifiedDomain(t *testing.T) {
 	env := newTestEnv(t)
-	_, c := env.consentedTenant(t, contract.Setup{}, nil)
+	_, client := env.consentedTenant(t, contract.Setup{}, nil)
 	name := env.NewZone(t)
-	if _, err := c.AddDomain(t.Context(), name); err != nil {
+	if _, err := client.AddDomain(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	expectOutcome(t, c.EnableMail(t.Context(), name), outcome.Refused, fault.DomainNotVerified)
-	expectOutcome(t, c.EnableMail(t.Context(), "other.test"), outcome.Refused, fault.DomainNotFound)
+	expectOutcome(t, client.EnableMail(t.Context(), name), outcome.Refused, fault.DomainNotVerified)
+	expectOutcome(t, client.EnableMail(t.Context(), "other.test"), outcome.Refused, fault.DomainNotFound)
 }
 
 func TestToDNSRecordsKeepsTheTypesThatMailUses(t *testing.T) {
@@ -151,6 +151,6 @@ func TestToDNSRecordsKeepsTheTypesThatMailUses(t *testing.T) {
 		{Type: dns.CNAME, Name: "selector1._domainkey.a.test", Content: "t", TTL: 3600},
 	}
 	if !cmp.Equal(got, want) {
-		t.Fatal(cmp.Diff(want, got))
+		t.Fatalf("the records (-want +got):\n%s", cmp.Diff(want, got))
 	}
 }

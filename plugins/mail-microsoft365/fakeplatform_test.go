@@ -123,7 +123,7 @@ func newFakePlatform(t *testing.T) *fakePlatform {
 func expectEqual(t *testing.T, err error, got, want any) {
 	t.Helper()
 	if err != nil || !cmp.Equal(got, want) {
-		t.Fatalf("%v: %s", err, cmp.Diff(want, got))
+		t.Fatalf("error %v, difference (-want +got):\n%s", err, cmp.Diff(want, got))
 	}
 }
 
@@ -172,7 +172,8 @@ func TestMinimalExchangeAnswersAreUnderstood(t *testing.T) {
 }
 
 // TestMinimalRuleAnswersAreUnderstood covers lists that are a single text, null or missing, and
-// answers that contain further rules.
+// answers that contain further rules. It also covers a state that is not known, and a new rule that
+// no answer contains.
 func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 	fake := newFakePlatform(t)
 	const foreign = `{"Name":"Disclaimer","State":"Enabled","From":["anna@a.example"]}`
@@ -189,7 +190,7 @@ func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 		fake.answers[exchange.GetTransportRule] = `{"value":[` + answer + `]}`
 		got, err := fake.client.Block(t.Context(), "a.example", []string{"anna@a.example"})
 		if err != nil || !cmp.Equal(got, want) {
-			t.Errorf("%s: %+v, %v", name, got, err)
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
 		}
 	}
 	expectEqual(t, nil, fake.bodies[exchange.GetTransportRule], `{"CmdletInput":{"CmdletName":"Get-TransportRule","Parameters":`+

@@ -62,11 +62,11 @@ func TestRecipientLimitFollowsThePublishedValues(t *testing.T) {
 
 func TestEmailLicensesReadsAllPages(t *testing.T) {
 	env := newTestEnv(t)
-	tenantInfo, c := env.preparedTenant(t, options{"page_size": 1, "licenses": options{"paid": 25, "trial": 4}})
-	got, err := c.EmailLicenses(t.Context())
+	tenantInfo, client := env.preparedTenant(t, options{"page_size": 1, "licenses": options{"paid": 25, "trial": 4}})
+	got, err := client.EmailLicenses(t.Context())
 	expectEqual(t, err, got, tenant.Licenses{Paid: 25, Trial: 4, RecipientLimit: 14259})
 	env.setBehaviour(t, tenantInfo.GUID, options{"licenses": nil})
-	got, err = c.EmailLicenses(t.Context())
+	got, err = client.EmailLicenses(t.Context())
 	expectEqual(t, err, got, tenant.Licenses{Paid: 1, RecipientLimit: 10000})
 }
 

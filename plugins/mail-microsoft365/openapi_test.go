@@ -87,7 +87,7 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
 	if err := checkRequest(operation, r, sent); err != nil {
-		v.t.Errorf("%s: %v", label, err)
+		v.t.Errorf("%s: the request does not match the description: %v", label, err)
 	}
 	resp, err := v.next.RoundTrip(r)
 	if err != nil {
@@ -99,13 +99,13 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	if err := checkAnswer(operation, resp.StatusCode, body); err != nil {
-		v.t.Errorf("%s: answer %d: %v", label, resp.StatusCode, err)
+		v.t.Errorf("%s: the answer %d does not match the description: %v", label, resp.StatusCode, err)
 	}
 	return resp, nil
 }
 
 // operation returns the operation whose path template matches. If several templates match, it
-// prefers the template with the fewest parameters.
+// prefers the template with the fewest parameters, not counting those after an equals sign.
 func (v graphValidator) operation(method, path string) *openapi3.Operation {
 	var chosen *openapi3.Operation
 	minParameters := 0
@@ -155,17 +155,17 @@ func checkBody(content openapi3.Content, raw []byte, as openapi3.SchemaValidatio
 	if err := json.Unmarshal(raw, &body); err != nil {
 		return err
 	}
-	// Graph writes the dates of its errors without a time zone, contrary to the description.
-	o, _ := body.(map[string]any)
-	if e, ok := o["error"].(map[string]any); ok {
-		delete(e, "innerError")
+	// Graph writes the dates in innerError without a time zone, contrary to the description.
+	object, _ := body.(map[string]any)
+	if errorObject, ok := object["error"].(map[string]any); ok {
+		delete(errorObject, "innerError")
 	}
 	schema := content["application/json"].Schema.Value
 	if err := schema.VisitJSON(body, as); err != nil {
 		return err
 	}
 	// The schemas allow additional properties, so a misspelled property must be found here.
-	for name := range o {
+	for name := range object {
 		if !strings.Contains(name, "@") && !hasProperty(schema, name) {
 			return fmt.Errorf("the description has no property %s", name)
 		}
@@ -209,8 +209,8 @@ func TestGraphValidatorReportsUndescribedCalls(t *testing.T) {
 		"undescribed answer": {"GET", "/domains", ``},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c errorRecorder
-			v := graphValidator{next: http.DefaultTransport, base: server.URL, description: graphDescription(t), t: &c}
+			var recorder errorRecorder
+			v := graphValidator{next: http.DefaultTransport, base: server.URL, description: graphDescription(t), t: &recorder}
 			r, err := http.NewRequestWithContext(t.Context(), call.method, server.URL+"/v1.0"+call.path, strings.NewReader(call.body))
 			if err != nil {
 				t.Fatal(err)
@@ -220,7 +220,7 @@ func TestGraphValidatorReportsUndescribedCalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = resp.Body.Close()
-			if len(c.errors) == 0 {
+			if len(recorder.errors) == 0 {
 				t.Fatal("the validator reports no error")
 			}
 		})

@@ -40,7 +40,7 @@ func TestUnknownRefusalsAreProviderErrors(t *testing.T) {
 func TestCodesDecideRefusals(t *testing.T) {
 	const (
 		add, verify, patch = "POST /domains", "POST /domains/a.example/verify", "PATCH /users/o-1"
-		bad                = `{"error":{"code":"Request_BadRequest","message":"%s"}}`
+		badRequestFormat   = `{"error":{"code":"Request_BadRequest","message":"%s"}}`
 	)
 	none := fault.Code{}
 	for name, tt := range map[string]struct {
@@ -52,23 +52,23 @@ func TestCodesDecideRefusals(t *testing.T) {
 	}{
 		"add, a conflict by its code":         {add, 409, `{"error":{"code":"Request_MultipleObjectsWithSameKeyValue"}}`, outcome.Refused, fault.DomainUnavailable},
 		"add, a conflict by a detail's code":  {add, 400, `{"error":{"code":"Request_BadRequest","details":[{"code":"ConflictingObjects"}]}}`, outcome.Refused, fault.DomainUnavailable},
-		"add, a conflict by its text":         {add, 400, fmt.Sprintf(bad, "A conflicting object with one or more of the specified property values is present in the directory."), outcome.Refused, fault.DomainUnavailable},
-		"add, another tenant by the text":     {add, 400, fmt.Sprintf(bad, "The domain is used by another organization."), outcome.Refused, fault.DomainUnavailable},
+		"add, a conflict by its text":         {add, 400, fmt.Sprintf(badRequestFormat, "A conflicting object with one or more of the specified property values is present in the directory."), outcome.Refused, fault.DomainUnavailable},
+		"add, another tenant by the text":     {add, 400, fmt.Sprintf(badRequestFormat, "The domain is used by another organization."), outcome.Refused, fault.DomainUnavailable},
 		"add, a lost race":                    {add, 409, `{"error":{"code":"Conflict","message":"another request, already in use"}}`, outcome.NotReady, none},
-		"add, an invalid name":                {add, 400, fmt.Sprintf(bad, "One or more properties contains invalid values."), outcome.Refused, fault.InvalidDomain},
-		"add, an unknown text":                {add, 400, fmt.Sprintf(bad, "Another request is in use; it exists already."), outcome.Refused, fault.ProviderError},
+		"add, an invalid name":                {add, 400, fmt.Sprintf(badRequestFormat, "One or more properties contains invalid values."), outcome.Refused, fault.InvalidDomain},
+		"add, an unknown text":                {add, 400, fmt.Sprintf(badRequestFormat, "Another request is in use; it exists already."), outcome.Refused, fault.ProviderError},
 		"verify, a conflict by its code":      {verify, 409, `{"error":{"code":"Request_MultipleObjectsWithSameKeyValue"}}`, outcome.Refused, fault.DomainUnavailable},
-		"verify, another tenant by the text":  {verify, 400, fmt.Sprintf(bad, "The domain a.example is already verified in use by another organization."), outcome.Refused, fault.DomainUnavailable},
-		"verify, this tenant has verified it": {verify, 400, fmt.Sprintf(bad, "Domain is already verified."), outcome.NotReady, none},
+		"verify, another tenant by the text":  {verify, 400, fmt.Sprintf(badRequestFormat, "The domain a.example is already verified in use by another organization."), outcome.Refused, fault.DomainUnavailable},
+		"verify, this tenant has verified it": {verify, 400, fmt.Sprintf(badRequestFormat, "Domain is already verified."), outcome.NotReady, none},
 		"verify, a lost race":                 {verify, 409, `{"error":{"code":"Conflict"}}`, outcome.NotReady, none},
 		"verify, an answer that is cut off":   {verify, 400, `{"error":{"code":"Request_Bad`, outcome.Broken, none},
 		"verify, a refusal of a proxy":        {verify, 403, "", outcome.Refused, fault.AccessDenied},
-		"verify, an unknown text":             {verify, 400, fmt.Sprintf(bad, "A different record exists; another try may help."), outcome.Refused, fault.VerificationFailed},
+		"verify, an unknown text":             {verify, 400, fmt.Sprintf(badRequestFormat, "A different record exists; another try may help."), outcome.Refused, fault.VerificationFailed},
 		"password, by the property":           {patch, 400, `{"error":{"code":"Request_BadRequest","details":[{"code":"InvalidValue","target":"PasswordProfile"}]}}`, outcome.Refused, fault.WeakPassword},
-		"password, by the text":               {patch, 400, fmt.Sprintf(bad, "The specified password does not comply with password complexity requirements."), outcome.Refused, fault.WeakPassword},
-		"password, an unknown text":           {patch, 400, fmt.Sprintf(bad, "The password policy is being changed."), outcome.Refused, fault.ProviderError},
+		"password, by the text":               {patch, 400, fmt.Sprintf(badRequestFormat, "The specified password does not comply with password complexity requirements."), outcome.Refused, fault.WeakPassword},
+		"password, an unknown text":           {patch, 400, fmt.Sprintf(badRequestFormat, "The password policy is being changed."), outcome.Refused, fault.ProviderError},
 		"sign-in name, by the code":           {patch, 400, `{"error":{"code":"Request_BadRequest","details":[{"code":"ObjectConflict","target":"userPrincipalName"}]}}`, outcome.Refused, fault.InvalidMailboxEmail},
-		"sign-in name, an unknown text":       {patch, 400, fmt.Sprintf(bad, "userPrincipalName cannot be read now."), outcome.Refused, fault.ProviderError},
+		"sign-in name, an unknown text":       {patch, 400, fmt.Sprintf(badRequestFormat, "userPrincipalName cannot be read now."), outcome.Refused, fault.ProviderError},
 		"sign-in name, a lost race":           {patch, 409, `{"error":{"code":"Conflict"}}`, outcome.NotReady, none},
 	} {
 		t.Run(name, func(t *testing.T) {

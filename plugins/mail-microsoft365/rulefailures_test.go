@@ -33,7 +33,7 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 					f["operation"], f["times"] = cmdlet, 1
 					env.injectFault(t, f)
 					if err := do(); err != nil {
-						t.Fatalf("%s: %v", step, err)
+						t.Fatalf("the step %q fails: %v", step, err)
 					}
 					env.control(t, http.MethodDelete, "/faults", nil)
 				}
@@ -41,7 +41,7 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 					return func() error {
 						r, err := s.client.Block(t.Context(), s.domain, list)
 						if err == nil && !slices.Equal(r.Blocks(), list) {
-							t.Fatalf("blocks %v, want %v", r.Blocks(), list)
+							t.Fatalf("the rule blocks %v, want %v", r.Blocks(), list)
 						}
 						return err
 					}
@@ -51,11 +51,11 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 				runWithFault("switch off", block())
 				runWithFault("switch on", block(s.mailboxes...))
 				if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes) || len(s.rules()) != 1 {
-					t.Fatalf("stopped %v: %v", got, s.rules())
+					t.Fatalf("stopped are %v, want %v; the rules are %v, want one", got, s.mailboxes, s.rules())
 				}
 				runWithFault("remove", func() error { return s.client.RemoveRules(t.Context()) })
 				if len(s.rules()) != 0 {
-					t.Fatalf("left %v", s.rules())
+					t.Fatalf("after RemoveRules there are still %v", s.rules())
 				}
 			})
 		}
@@ -73,7 +73,7 @@ func TestARuleWriteThatDoesNotShowIsNotReady(t *testing.T) {
 		_, err := s.client.Block(t.Context(), s.domain, list)
 		expectOutcome(t, err, outcome.NotReady, fault.Code{})
 		if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-			t.Fatalf("%s: stopped %v", cmdlet, got)
+			t.Fatalf("%s: stopped are %v, want %v", cmdlet, got, s.mailboxes[:1])
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestAPartlyDoneRuleChangeIsUnknown(t *testing.T) {
 	expectOutcome(t, err, outcome.Unknown, fault.Code{})
 	env.control(t, http.MethodDelete, "/faults", nil)
 	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[1:]) {
-		t.Fatalf("stopped %v", got)
+		t.Fatalf("stopped are %v, want %v", got, s.mailboxes[1:])
 	}
 
 	s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(s.domain), "ExceptIfFrom": s.mailboxes[:1]})
@@ -104,7 +104,7 @@ func TestAPartlyDoneRuleChangeIsUnknown(t *testing.T) {
 	expectOutcome(t, s.client.RemoveRules(t.Context()), outcome.Unknown, fault.Code{})
 	env.control(t, http.MethodDelete, "/faults", nil)
 	if len(s.rules()) != 0 {
-		t.Fatalf("left %v", s.rules())
+		t.Fatalf("after RemoveRules there are still %v", s.rules())
 	}
 }
 
@@ -116,9 +116,9 @@ func TestEnabledRulesAreRemovedFirst(t *testing.T) {
 	for _, scope := range scopes {
 		s.block(scope, s.mailboxes[0])
 	}
-	for _, enabled := range scopes {
+	for _, enabledScope := range scopes {
 		for _, scope := range scopes {
-			if scope == enabled {
+			if scope == enabledScope {
 				s.block(scope, s.mailboxes[0])
 			} else {
 				s.block(scope)
@@ -126,7 +126,7 @@ func TestEnabledRulesAreRemovedFirst(t *testing.T) {
 		}
 		env.injectFault(t, options{"operation": exchange.RemoveTransportRule, "kind": "status", "status": 503, "skip": 1, "times": 1000})
 		if err := s.client.RemoveRules(t.Context()); err == nil || len(s.stoppedSenders()) != 0 || len(s.rules()) != 2 {
-			t.Fatalf("%q: %v, left are %v", enabled, err, s.rules())
+			t.Fatalf("enabled in %q: RemoveRules returns %v, want an error; left are %v, want two disabled rules", enabledScope, err, s.rules())
 		}
 		env.control(t, http.MethodDelete, "/faults", nil)
 		for _, scope := range scopes {
@@ -150,7 +150,7 @@ func TestASenderListThatIsTooLongIsRefused(t *testing.T) {
 	} {
 		_, err := call()
 		if expectOutcome(t, err, outcome.Refused, fault.ProviderError); !strings.Contains(err.Error(), "300 mailboxes") {
-			t.Errorf("got %v", err)
+			t.Errorf("got %v, want a text with the number of mailboxes", err)
 		}
 	}
 	if got := env.calls(t); len(got) != 0 {
@@ -177,7 +177,7 @@ func TestBlockReportsRefusals(t *testing.T) {
 		t.Errorf("the error names the customer: %v", err)
 	}
 	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-		t.Fatalf("stopped %v", got)
+		t.Fatalf("stopped are %v, want %v", got, s.mailboxes[:1])
 	}
 	limitError := options{"times": 1, "exception": options{"type": "Microsoft.RulesValidationException", "text": "You've reached the maximum number of rules."}}
 	env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: limitError}})

@@ -42,16 +42,16 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 				rule, err = s.client.Block(t.Context(), scope, list)
 			}
 			if err != nil {
-				rt.Fatalf("%q %v: %v", scope, list, err)
+				rt.Fatalf("Block of %v in the scope %q: %v", list, scope, err)
 			}
 			want := normalizedAddresses(list)
 			if !slices.Equal(rule.Blocks(), want) {
-				rt.Fatalf("%q: blocks %v, want %v", scope, rule.Blocks(), want)
+				rt.Fatalf("the rule of the scope %q blocks %v, want %v", scope, rule.Blocks(), want)
 			}
 			lists[scope] = want
 		}
 		if got, want := s.stoppedSenders(), normalizedAddresses(slices.Concat(lists[scopes[0]], lists[scopes[1]])); !slices.Equal(got, want) {
-			rt.Fatalf("stopped %v, want %v: %v", got, want, s.rules())
+			rt.Fatalf("stopped are %v, want %v; the rules are %v", got, want, s.rules())
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestAnEmptySenderListIsNeverSent(t *testing.T) {
 	u := &ruleUpdate{tenantClient: fake.client.(*tenantClient), name: "tenantry-block-a.example"}
 	for _, step := range []ruleStep{stepCreateDisabled, stepCreateEnabled, stepSetSenders} {
 		if err := u.write(t.Context(), step); outcome.KindOf(err) != outcome.Broken {
-			t.Errorf("step %d: %v", step, err)
+			t.Errorf("write of step %d without senders: %v, want broken", step, err)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -126,7 +126,7 @@ func TestAnEmptySenderListIsNeverSent(t *testing.T) {
 		}
 		step := blockStep(row, true, []string{"a@a.example"})
 		if step == stepEnable && row.hasNoSenders() || row.isEnabled() && row.hasNoSenders() && step != stepDisable {
-			t.Fatalf("step %d for %+v", step, row)
+			t.Fatalf("step %d for %+v, want no rule without senders to be enabled", step, row)
 		}
 	})
 }

@@ -49,10 +49,10 @@ func TestRemovalDoesNotDependOnReads(t *testing.T) {
 				t.Fatal("no rule was created")
 			}
 			if err := tt.remove(s); err != nil || len(s.rules()) != 0 {
-				t.Errorf("removed: %v, left are %v", err, s.rules())
+				t.Errorf("the removal returns %v, left are %v", err, s.rules())
 			}
 			if err := tt.remove(s); err != nil {
-				t.Errorf("removed again: %v", err)
+				t.Errorf("the repeated removal returns %v", err)
 			}
 		})
 	}
@@ -105,6 +105,6 @@ func TestBlockOfAMissingMailboxIsRefusedWithAnOldState(t *testing.T) {
 	s.makeReadsLag()
 	s.runAsAdministrator("Remove-Mailbox", options{"Identity": s.mailboxes[0]})
 	if _, err := s.client.Block(t.Context(), s.domain, s.mailboxes[:2]); outcome.KindOf(err) != outcome.Refused {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want refused", err)
 	}
 }

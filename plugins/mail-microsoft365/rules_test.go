@@ -24,10 +24,10 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 		return r
 	}
 	if r := ensure(); !cmp.Equal(r, sendlimit.Rule{}) || len(s.rules()) != 0 {
-		t.Fatalf("without mailboxes: %+v, %v", r, s.rules())
+		t.Fatalf("EnsureRule without mailboxes: %+v, %v, want no rule", r, s.rules())
 	}
 	if r := s.block(s.domain); !cmp.Equal(r, sendlimit.Rule{}) || len(s.rules()) != 0 {
-		t.Fatalf("nothing to block: %+v, %v", r, s.rules())
+		t.Fatalf("Block without mailboxes: %+v, %v, want no rule", r, s.rules())
 	}
 	created := ensure(s.mailboxes...)
 	want := sendlimit.Rule{ID: created.ID, Name: sendlimit.RuleName(s.domain), Lists: s.mailboxes, Created: true, Written: true}
@@ -36,28 +36,28 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 	}
 	want.Created, want.Written = false, false
 	if repeated := ensure(s.mailboxes[:1]...); !cmp.Equal(repeated, want) {
-		t.Fatalf("again %+v, want %+v", repeated, want)
+		t.Fatalf("EnsureRule again: %+v, want %+v", repeated, want)
 	}
 	want.Written, want.Enabled, want.Lists = true, true, s.mailboxes[:1]
 	if r := s.block(s.domain, strings.ToUpper(s.mailboxes[0])); !cmp.Equal(r, want) {
-		t.Fatalf("%+v, want %+v", r, want)
+		t.Fatalf("Block of one mailbox: %+v, want %+v", r, want)
 	}
 	want.Written = false
 	if r := s.block(s.domain, s.mailboxes[0], s.mailboxes[0]); !cmp.Equal(r, want) {
-		t.Fatalf("the same again: %+v, want %+v", r, want)
+		t.Fatalf("Block of the same mailbox, named twice: %+v, want %+v", r, want)
 	}
 	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
 		t.Fatalf("stopped %v", got)
 	}
 	want.Written, want.Enabled = true, false
 	if r := s.block(s.domain); !cmp.Equal(r, want) || len(s.stoppedSenders()) != 0 {
-		t.Fatalf("switched off: %+v, want %+v", r, want)
+		t.Fatalf("Block of no mailbox: %+v, want %+v", r, want)
 	}
 	if err := s.client.RemoveRules(t.Context()); err != nil || len(s.rules()) != 0 {
-		t.Fatalf("removed: %v, %v", err, s.rules())
+		t.Fatalf("RemoveRules: %v, left are %v", err, s.rules())
 	}
 	if err := s.client.RemoveRules(t.Context()); err != nil {
-		t.Fatalf("removed again: %v", err)
+		t.Fatalf("RemoveRules again: %v", err)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestForeignRulesAreNotTouched(t *testing.T) {
 	before := fmt.Sprint(s.rules())
 	for _, scope := range []string{sendlimit.TenantWide, s.domain} {
 		if r := s.block(scope); r.Name != "" {
-			t.Fatalf("a foreign rule is changed or returned: %+v", r)
+			t.Fatalf("Block of no mailbox returns %+v, want no rule", r)
 		}
 		s.block(scope, s.mailboxes[0])
 		s.block(scope)
@@ -81,12 +81,12 @@ func TestForeignRulesAreNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := fmt.Sprint(s.rules()); after != before {
-		t.Fatalf("others' rules were %s, are %s", before, after)
+		t.Fatalf("the foreign rules were %s, are %s", before, after)
 	}
 }
 
-// TestRulesListsManagedRules checks that the case of names does not matter, and that a rule that
-// only reports messages blocks no mailbox.
+// TestRulesListsManagedRules checks that foreign rules are not listed, that the case of names does
+// not matter, and that a rule that only reports messages blocks no mailbox.
 func TestRulesListsManagedRules(t *testing.T) {
 	s := newSendingTenant(t, newTestEnv(t))
 	list := func() []sendlimit.Rule {
@@ -107,15 +107,15 @@ func TestRulesListsManagedRules(t *testing.T) {
 	rules := list()
 	slices.SortFunc(rules, func(a, b sendlimit.Rule) int { return strings.Compare(b.Name, a.Name) })
 	if block.Written, block.Created = false, false; len(rules) != 2 || !cmp.Equal(rules[0], block) || rules[1].Name != wide || len(rules[1].Blocks()) != 0 {
-		t.Fatalf("listed %+v", rules)
+		t.Fatalf("listed are %+v, want %+v and a rule that blocks nobody", rules, block)
 	}
 	if after := fmt.Sprint(s.rules()); after != before {
-		t.Fatalf("rules were %s, are %s", before, after)
+		t.Fatalf("the call changed the rules: they were %s, are %s", before, after)
 	}
 }
 
-// TestRulesReportsAnAlteredRule checks that every change of an enabled rule is visible in the list
-// of rules.
+// TestRulesReportsAnAlteredRule checks that these changes of an enabled rule are visible in the
+// list of rules.
 func TestRulesReportsAnAlteredRule(t *testing.T) {
 	s := newSendingTenant(t, newTestEnv(t))
 	name := sendlimit.RuleName(s.domain)
@@ -132,11 +132,11 @@ func TestRulesReportsAnAlteredRule(t *testing.T) {
 			return sendlimit.RuleOf(s.domain, rules).Matches(s.mailboxes[:1])
 		}
 		if !isUnaltered() {
-			t.Fatalf("before %v it is altered: %v", alteration, s.rules())
+			t.Fatalf("the rule counts as altered before %v: %v", alteration, s.rules())
 		}
 		alteration["Identity"] = name
 		if s.runAsAdministrator(exchange.SetTransportRule, alteration); isUnaltered() {
-			t.Errorf("%v counts as a managed rule", alteration)
+			t.Errorf("the rule counts as unaltered after %v", alteration)
 		}
 	}
 }
@@ -149,10 +149,10 @@ func TestAnExistingRuleIsAdopted(t *testing.T) {
 	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": strings.ToUpper(name), "From": []string{s.mailboxes[2]}, "DeleteMessage": true, "Enabled": true})
 	found, err := s.client.EnsureRule(t.Context(), sendlimit.TenantWide, s.mailboxes)
 	if err != nil || found.Created || found.Written || !slices.Equal(found.Blocks(), s.mailboxes[2:]) {
-		t.Fatalf("found %+v, %v", found, err)
+		t.Fatalf("EnsureRule: %+v, %v, want the existing rule, unchanged", found, err)
 	}
 	if r := s.block(sendlimit.TenantWide, s.mailboxes[0]); !slices.Equal(r.Blocks(), s.mailboxes[:1]) || len(s.rules()) != 1 {
-		t.Fatalf("adopted %+v: %v", r, s.rules())
+		t.Fatalf("Block: %+v, want it to block %v; the rules are %v, want one", r, s.mailboxes[:1], s.rules())
 	}
 	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
 		t.Fatalf("stopped %v", got)
@@ -166,10 +166,10 @@ func TestEnsureRuleDisablesARuleWithoutSenders(t *testing.T) {
 	s.block(sendlimit.TenantWide, s.mailboxes[0])
 	s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(sendlimit.TenantWide), "From": []string{}})
 	if got := s.stoppedSenders(); len(got) != len(s.allSenders()) {
-		t.Fatalf("the simulator stops only %v", got)
+		t.Fatalf("a rule without senders stops only %v, want all mailboxes", got)
 	}
 	r, err := s.client.EnsureRule(t.Context(), sendlimit.TenantWide, s.mailboxes)
 	if err != nil || r.Enabled || !r.Written || len(s.stoppedSenders()) != 0 {
-		t.Fatalf("%+v, %v", r, err)
+		t.Fatalf("EnsureRule: %+v, %v, want a disabled rule that stops nobody", r, err)
 	}
 }

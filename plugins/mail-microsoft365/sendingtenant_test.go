@@ -28,10 +28,10 @@ type sendingTenant struct {
 
 func newSendingTenant(t conformance.T, env *testEnv) *sendingTenant {
 	t.Helper()
-	tenantInfo, c := env.preparedTenant(t, nil)
-	s := &sendingTenant{testEnv: env, t: t, tenantInfo: tenantInfo, client: c, domain: env.mailDomain(t, c)}
+	tenantInfo, client := env.preparedTenant(t, nil)
+	s := &sendingTenant{testEnv: env, t: t, tenantInfo: tenantInfo, client: client, domain: env.mailDomain(t, client)}
 	for _, local := range []string{"anna", "ben", "cleo"} {
-		if _, err := c.CreateMailbox(t.Context(), mailboxSpec(local+"@"+s.domain)); err != nil {
+		if _, err := client.CreateMailbox(t.Context(), mailboxSpec(local+"@"+s.domain)); err != nil {
 			t.Fatal(err)
 		}
 		s.mailboxes = append(s.mailboxes, local+"@"+s.domain)
@@ -51,7 +51,7 @@ func (s *sendingTenant) rules() []any {
 	return list
 }
 
-// managedRule describes the simulator's rule of a scope, "" if there is none.
+// managedRule returns the state and senders of the managed rule of a scope, "" if there is none.
 func (s *sendingTenant) managedRule(scope string) string {
 	s.t.Helper()
 	for _, r := range s.rules() {
@@ -81,7 +81,7 @@ func (s *sendingTenant) stoppedSenders() []string {
 		}
 	}
 	if len(seenSenders) != len(s.allSenders()) {
-		s.t.Fatalf("the trace shows %v", seenSenders)
+		s.t.Fatalf("the trace has messages of %v, want of %v", seenSenders, s.allSenders())
 	}
 	slices.Sort(stopped)
 	return slices.Compact(stopped)
@@ -90,12 +90,12 @@ func (s *sendingTenant) stoppedSenders() []string {
 // runAsAdministrator runs a cmdlet like the tenant's own administrator.
 func (s *sendingTenant) runAsAdministrator(cmdlet string, parameters map[string]any) {
 	s.t.Helper()
-	c, ok := s.client.(*tenantClient)
+	client, ok := s.client.(*tenantClient)
 	if !ok {
-		s.t.Fatal("no client")
+		s.t.Fatalf("the client is a %T, want *tenantClient", s.client)
 	}
-	if err := c.writeRule(s.t.Context(), call.Create, cmdlet, parameters); err != nil {
-		s.t.Fatalf("%s: %v", cmdlet, err)
+	if err := client.writeRule(s.t.Context(), call.Create, cmdlet, parameters); err != nil {
+		s.t.Fatalf("the cmdlet %s fails: %v", cmdlet, err)
 	}
 }
 

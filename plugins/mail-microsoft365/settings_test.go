@@ -20,16 +20,16 @@ func TestDescriptionIsComplete(t *testing.T) {
 	p := plugin()
 	if p.Describe.Name != "microsoft365" || p.Describe.Kind != "mail" || p.Describe.Title == "" || p.Describe.Version == "" ||
 		len(p.Describe.Budgets) == 0 || p.Mail == nil || p.Simulator == nil {
-		t.Fatalf("got %+v", p)
+		t.Fatalf("the name, kind, title, version, budgets, Mail or Simulator is missing or wrong: %+v", p)
 	}
 	// Microsoft's quota of the message trace is 100 requests in five minutes.
 	traceBudget := sdk.Budget{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}
 	if !slices.ContainsFunc(p.Describe.Budgets, func(b sdk.Budget) bool { return cmp.Equal(b, traceBudget) }) {
-		t.Errorf("budgets %+v", p.Describe.Budgets)
+		t.Errorf("the budgets %+v do not contain %+v", p.Describe.Budgets, traceBudget)
 	}
 	for _, f := range p.Describe.Fields {
 		if f.Name == "" || f.Help == "" || (f.Secret && f.Default != "") {
-			t.Errorf("field %+v", f)
+			t.Errorf("the field has no name or help, or is secret with a default: %+v", f)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	} {
 		_, err := plugin().Mail(sdk.Connection{Settings: tt.settings, Secrets: tt.secrets})
 		if (err == nil) != tt.isAccepted || (err != nil && !errors.Is(err, fault.ServiceUnavailable)) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want accepted: %v", name, err, tt.isAccepted)
 		}
 	}
 }
@@ -65,6 +65,6 @@ func TestSettingsHaveDefaults(t *testing.T) {
 	if s.loginURL != "https://login.microsoftonline.com" || s.graphURL != "https://graph.microsoft.com/v1.0" ||
 		s.exchangeURL != "https://outlook.office365.us" || s.graphScope != "https://graph.microsoft.com/.default" ||
 		s.exchangeScope != "https://outlook.office365.com/.default" || s.cmdletsPerSecond != 1 {
-		t.Fatalf("got %+v", s)
+		t.Fatalf("a default is missing or wrong: %+v", s)
 	}
 }

@@ -44,7 +44,7 @@ func (env *testEnv) consentedTenant(t conformance.T, s contract.Setup, changes o
 		t.Fatal(err)
 	}
 	if id, err := env.platform.Granted(t.Context(), env.Visit(t, page, tenantInfo.Admin, true)); err != nil || id != tenantInfo.GUID {
-		t.Fatalf("consent: %s, %v", id, err)
+		t.Fatalf("the consent is for %q, %v, want %q", id, err, tenantInfo.GUID)
 	}
 	env.setBehaviour(t, tenantInfo.GUID, changes)
 	return tenantInfo, env.platform.For(tenantInfo.GUID)
@@ -53,37 +53,37 @@ func (env *testEnv) consentedTenant(t conformance.T, s contract.Setup, changes o
 // preparedTenant creates a tenant whose bootstrap is complete.
 func (env *testEnv) preparedTenant(t conformance.T, changes options) (contract.Tenant, sdk.MailTenant) {
 	t.Helper()
-	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, nil)
-	if p, err := c.Bootstrap(t.Context()); err != nil || p.Status != tenant.BootstrapReady {
-		t.Fatalf("bootstrap: %+v, %v", p, err)
+	tenantInfo, client := env.consentedTenant(t, contract.Setup{}, nil)
+	if p, err := client.Bootstrap(t.Context()); err != nil || p.Status != tenant.BootstrapReady {
+		t.Fatalf("the bootstrap is %+v, %v, want ready", p, err)
 	}
 	env.setBehaviour(t, tenantInfo.GUID, maps.Clone(changes))
-	return tenantInfo, c
+	return tenantInfo, client
 }
 
 // mailDomain adds a domain that Exchange accepts.
-func (env *testEnv) mailDomain(t conformance.T, c sdk.MailTenant) string {
+func (env *testEnv) mailDomain(t conformance.T, client sdk.MailTenant) string {
 	t.Helper()
 	name := env.NewZone(t)
-	if _, err := c.AddDomain(t.Context(), name); err != nil {
+	if _, err := client.AddDomain(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	records, err := c.Records(t.Context(), name)
+	records, err := client.Records(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	env.Publish(t, name, records.Verification[0])
-	if _, err := c.VerifyDomain(t.Context(), name); err != nil {
+	if _, err := client.VerifyDomain(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.EnableMail(t.Context(), name); err != nil {
+	if err := client.EnableMail(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
 	return name
 }
 
-// calls returns the number of requests that the simulator received, by cmdlet and by method and
-// path.
+// calls returns the number of requests that the simulator received, keyed by operation (for
+// Exchange, the cmdlet), and also by method and path.
 func (env *testEnv) calls(t conformance.T) map[string]int {
 	t.Helper()
 	var list []struct{ Method, Path, Operation string }

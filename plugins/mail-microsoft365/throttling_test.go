@@ -75,7 +75,7 @@ func (env *throttledEnv) addTenant(name string) (id tenant.GUID, initialDomain s
 	env.control(http.MethodPost, "/tenants/"+string(id)+"/behaviour", noDelays)
 	env.consent(created["admin"].(string))
 	if p, err := env.platform(nil).For(id).Bootstrap(env.t.Context()); err != nil || p.Status != tenant.BootstrapReady {
-		env.t.Fatalf("bootstrap: %+v, %v", p, err)
+		env.t.Fatalf("the bootstrap is %+v, %v, want ready", p, err)
 	}
 	return id, initialDomain
 }
@@ -105,7 +105,7 @@ func (env *throttledEnv) control(method, path string, in any) (answer any) {
 	w := httptest.NewRecorder()
 	env.handler.ServeHTTP(w, httptest.NewRequest(method, "/_control"+path, bytes.NewReader(body)))
 	if w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &answer) != nil {
-		env.t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+		env.t.Fatalf("%s %s: %d %s, want 200 with JSON", method, path, w.Code, w.Body)
 	}
 	return answer
 }
@@ -287,7 +287,7 @@ func TestARetryAfterOfTheApplicationHoldsBackAllTenants(t *testing.T) {
 				// The other tenant's calls are made by a different process.
 				_, err := other.Profile(t.Context())
 				if heldBack && (outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) < 30*time.Second) || !heldBack && err != nil {
-					t.Errorf("the other tenant's call to Graph: %v with a wait of %s", err, outcome.RetryAfter(err))
+					t.Errorf("the other tenant's call to Graph: %v with a wait of %s, want held back: %v", err, outcome.RetryAfter(err), heldBack)
 				}
 				if _, err := other.Mailboxes(t.Context()); err != nil {
 					t.Errorf("the other tenant's call to Exchange: %v", err)
@@ -295,7 +295,7 @@ func TestARetryAfterOfTheApplicationHoldsBackAllTenants(t *testing.T) {
 				time.Sleep(40 * time.Second)
 				for _, client := range []sdk.MailTenant{throttled, other} {
 					if _, err := client.Profile(t.Context()); err != nil {
-						t.Errorf("after the wait: %v", err)
+						t.Errorf("a call after the wait: %v", err)
 					}
 				}
 				env.expectNoViolation()

@@ -104,12 +104,12 @@ func TestSentReadsEveryMessageOfTheTimeRange(t *testing.T) {
 		got := messagesPerSender(sent)
 		for _, box := range s.mailboxes {
 			if got[box] != want[box] {
-				rt.Fatalf("%s: %d, want %d", box, got[box], want[box])
+				rt.Fatalf("%d messages of %s are read, want %d", got[box], box, want[box])
 			}
 		}
 		for _, m := range sent {
 			if m.At.Before(from) || !m.At.Before(to) || m.At.Location() != time.UTC {
-				rt.Fatalf("%s is not within %s and %s", m.At, from, to)
+				rt.Fatalf("the message of %s is not in UTC or not between %s and %s", m.At, from, to)
 			}
 		}
 	})
@@ -123,7 +123,7 @@ func TestSentSplitsATimeRangeOfMoreThanTenDays(t *testing.T) {
 	}
 	sent, pages := s.readTrace(t, now.Add(-25*24*time.Hour), now)
 	if got := messagesPerSender(sent)[s.mailboxes[0]]; got != 10 || pages != 3 {
-		t.Fatalf("%d messages in %d pages", got, pages)
+		t.Fatalf("%d messages in %d pages, want 10 in 3", got, pages)
 	}
 }
 
@@ -143,14 +143,14 @@ func TestSentAsksForFiftySendersAtATime(t *testing.T) {
 	env.control(t, http.MethodDelete, "/calls", nil)
 	sent, pages := readTracePages(t, s.client, query)
 	if got := messagesPerSender(sent); got[s.mailboxes[0]] != 4 || got[s.mailboxes[1]] != 6 || got[s.mailboxes[2]] != 8 {
-		t.Errorf("counted %v", got)
+		t.Errorf("the counts are %v, want 4, 6 and 8 for %v", got, s.mailboxes)
 	}
 	if queries := env.calls(t)[exchange.GetMessageTrace]; pages != 6 || queries != 6 {
-		t.Errorf("%d pages by %d requests", pages, queries)
+		t.Errorf("%d pages by %d requests, want 6 by 6", pages, queries)
 	}
 	query.Senders = nil
 	if page, err := s.client.Sent(t.Context(), query); err != nil || len(page.Sent) > 0 || page.Next != "" || env.calls(t)[exchange.GetMessageTrace] != 6 {
-		t.Errorf("a query without senders: %+v, %v", page, err)
+		t.Errorf("a query without senders: %+v, %v, want an empty page without a request", page, err)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestSentReportsRefusedAndLateMessages(t *testing.T) {
 	env.control(t, http.MethodPost, "/messages", options{"mailbox": s.mailboxes[2], "count": 1, "recipients": 40})
 	sent, _ := s.readTrace(t, now, time.Now().Add(time.Minute))
 	if got := messagesPerSender(sent); got[s.mailboxes[0]] != 0 || got[s.mailboxes[1]] != 2 || got[s.mailboxes[2]] != 1 {
-		t.Fatalf("counted %v", got)
+		t.Fatalf("the counts are %v, want 0, 2 and 1 for %v", got, s.mailboxes)
 	}
 	env.setBehaviour(t, s.tenantInfo.GUID, options{"trace_ms": 3_600_000})
 	env.control(t, http.MethodPost, "/messages", options{"mailbox": s.mailboxes[2], "count": 4})
@@ -172,7 +172,7 @@ func TestSentReportsRefusedAndLateMessages(t *testing.T) {
 	env.Advance(t, 61*time.Minute)
 	visibleLater, _ := s.readTrace(t, now, time.Now().Add(2*time.Minute))
 	if messagesPerSender(visibleAtFirst)[s.mailboxes[2]] != 1 || messagesPerSender(visibleLater)[s.mailboxes[2]] != 5 {
-		t.Fatalf("before the delay has passed %v, then %v", messagesPerSender(visibleAtFirst), messagesPerSender(visibleLater))
+		t.Fatalf("the counts are %v at first and %v later, want 1 and 5 for %s", messagesPerSender(visibleAtFirst), messagesPerSender(visibleLater), s.mailboxes[2])
 	}
 }
 
@@ -192,10 +192,10 @@ func TestSentIsOneRequest(t *testing.T) {
 		}
 		_, err := s.client.Sent(t.Context(), oneSenderQuery(now.Add(-time.Hour), now, ""))
 		if (err == nil) != (f == nil) || outcome.KindOf(err) == outcome.Refused {
-			t.Errorf("%v: %v", f, err)
+			t.Errorf("fault %v: %v, want an error only with a fault, and no refusal", f, err)
 		}
 		if got := env.calls(t)[exchange.GetMessageTrace]; got != 1 {
-			t.Errorf("%v: %d requests", f, got)
+			t.Errorf("fault %v: %d requests, want 1", f, got)
 		}
 	}
 	for _, status := range []int{400, 429} {
@@ -203,7 +203,7 @@ func TestSentIsOneRequest(t *testing.T) {
 		_, err := s.client.Sent(t.Context(), oneSenderQuery(now.Add(-time.Hour), now, ""))
 		expectOutcome(t, err, outcome.Throttled, fault.Code{})
 		if o := new(outcome.Error); !errors.As(err, &o) || o.RetryAfter != time.Minute {
-			t.Errorf("retry after %s", o.RetryAfter)
+			t.Errorf("retry after %s, want 1m0s", o.RetryAfter)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rows, warnings string
 		rowsRead       int
-		next           bool
+		hasNext        bool
 		kind           outcome.Kind
 	}{
 		"no row":                       {``, ``, 0, false, 0},
@@ -236,8 +236,8 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	} {
 		fake.answers[exchange.GetMessageTrace] = `{"value":[` + tt.rows + `],"@adminapi.warnings":[` + tt.warnings + `]}`
 		page, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, ""))
-		if len(page.Sent) != tt.rowsRead || (page.Next != "") != tt.next || outcome.KindOf(err) != tt.kind {
-			t.Errorf("%s: %d rows, next %q, %v", name, len(page.Sent), page.Next, err)
+		if len(page.Sent) != tt.rowsRead || (page.Next != "") != tt.hasNext || outcome.KindOf(err) != tt.kind {
+			t.Errorf("%s: %d rows, next %q, %v, want %d rows, next: %v, %s", name, len(page.Sent), page.Next, err, tt.rowsRead, tt.hasNext, tt.kind)
 			continue
 		}
 		if page.Next == "" {
@@ -247,7 +247,7 @@ func TestSentReadsUnusualRows(t *testing.T) {
 		if len(tt.rows) > len(validRow) {
 			expectOutcome(t, err, outcome.Broken, fault.Code{}) // a full page of rows with one time, so the trace cannot advance
 		} else if err != nil || repeated.Next != "" {
-			t.Errorf("%s, continued: %q, %v", name, repeated.Next, err)
+			t.Errorf("%s, next page: %v and next %q, want the end", name, err, repeated.Next)
 		}
 	}
 	fake.answers[exchange.GetMessageTrace] = `{"value":[]}`

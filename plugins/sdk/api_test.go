@@ -59,7 +59,7 @@ func compareWithPromise(t *testing.T, path string, current []string) {
 		added = nil
 	}
 	for _, line := range broken {
-		t.Errorf("this breaks plugins: %s", line)
+		t.Errorf("removed or changed, which breaks plugins: %s", line)
 	}
 	for _, line := range added {
 		t.Errorf("new, run `go test ./plugins/sdk -update`: %s", line)
@@ -68,7 +68,7 @@ func compareWithPromise(t *testing.T, path string, current []string) {
 		t.Errorf("only a version that may break plugins deletes these lines from %s, see docs/sdk-promise.md", path)
 	}
 	if len(recorded) < 50 {
-		t.Errorf("%s has only %d lines", path, len(recorded))
+		t.Errorf("%s has only %d lines, want at least 50", path, len(recorded))
 	}
 }
 
@@ -96,7 +96,7 @@ func TestDifferencesOfAnAPIAreFound(t *testing.T) {
 		"a field with a different type": {append(slices.Clone(before[:3]), "field sdk.S.A int"), 1},
 	} {
 		if broken := difference(before, c.after); len(broken) != c.broken {
-			t.Errorf("%s: broken are %q", change, broken)
+			t.Errorf("%s: broken are %q, want %d lines", change, broken, c.broken)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestSDKDependenciesAreListed(t *testing.T) {
 		case inModule:
 			ownPackages++
 			if strings.HasPrefix(folder, "app") || strings.HasPrefix(folder, "adapters") || strings.HasPrefix(folder, "plugins/mail-") {
-				t.Errorf("the SDK depends on %s", pkg)
+				t.Errorf("the SDK depends on %s, a package of the host or of a plugin", pkg)
 			}
 		case !isAllowed(pkg):
 			t.Errorf("the SDK depends on %s, which is not on the list", pkg)

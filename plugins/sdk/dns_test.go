@@ -23,7 +23,7 @@ func TestTextIsQuotedAndUnquotedAsInZoneFiles(t *testing.T) {
 		strings.Repeat("x", 256): `"` + strings.Repeat("x", 255) + `" "x"`,
 	} {
 		if got := sdk.QuoteText(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
+			t.Errorf("QuoteText(%q) is %s, want %s", text, got, want)
 		}
 	}
 	for content, want := range map[string]string{
@@ -31,12 +31,12 @@ func TestTextIsQuotedAndUnquotedAsInZoneFiles(t *testing.T) {
 		`"a;b\; \065\\"`: `a;b; A\`,
 	} {
 		if got, err := sdk.UnquoteText(content); got != want || err != nil {
-			t.Errorf("%s: %q, %v", content, got, err)
+			t.Errorf("UnquoteText(%s) is %q, %v, want %q", content, got, err, want)
 		}
 	}
 	for _, content := range []string{`"open`, `"a" b`, `"\`, `"\25"`, `"\256"`, `"\2x5"`} {
 		if got, err := sdk.UnquoteText(content); err == nil {
-			t.Errorf("%s: %q", content, got)
+			t.Errorf("UnquoteText(%s) is %q, want an error", content, got)
 		}
 	}
 }
@@ -64,14 +64,14 @@ func TestContentIsConvertedFromAndToZoneFiles(t *testing.T) {
 	} {
 		value, err := sdk.ReadContent(tt.recordType, tt.content)
 		if value != tt.value || err != nil {
-			t.Errorf("%s %s is read as %q, %v", tt.recordType, tt.content, value, err)
+			t.Errorf("%s %s is read as %q, %v, want %q", tt.recordType, tt.content, value, err, tt.value)
 		}
 		if got := sdk.WriteContent(tt.recordType, value); got != tt.content {
-			t.Errorf("%s %s is written as %s", tt.recordType, value, got)
+			t.Errorf("%s %s is written as %s, want %s", tt.recordType, value, got, tt.content)
 		}
 	}
 	if got, _ := sdk.ReadContent(dns.MX, "10  Mail.Example"); got != "10 mail.example" {
-		t.Errorf("got %q", got)
+		t.Errorf("an MX with two spaces and upper case is read as %q", got)
 	}
 	if _, err := sdk.ReadContent(dns.MX, "mail.example."); err == nil {
 		t.Error("an MX without a preference is read")
@@ -106,6 +106,6 @@ func TestReadBackComparesTheZoneWithTheChanges(t *testing.T) {
 		}
 	}
 	if after := sdk.SetsAfter([]dns.RRSet{want}, changes); len(after) != 1 || !after[0].Same(want) {
-		t.Errorf("the set after the change is %+v", after)
+		t.Errorf("the sets after the change are %+v, want %+v", after, want)
 	}
 }

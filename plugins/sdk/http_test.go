@@ -78,7 +78,7 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 		}
 	}
 	if kind := outcome.KindOf(TransportError(ErrHostNotNamed)); kind != outcome.Broken {
-		t.Errorf("the outcome is %v", kind)
+		t.Errorf("the outcome of ErrHostNotNamed is %v, want broken", kind)
 	}
 	if _, _, err := get(t, localhostURL); err != nil {
 		t.Errorf("a request outside a call: %v", err)
@@ -90,7 +90,7 @@ func TestAnswersAreLimitedInSize(t *testing.T) {
 		name   string
 		size   int
 		gzip   bool
-		length int
+		length int // bytes that can be read
 		err    error
 	}{
 		{"exactly the limit", MaxAnswer, false, MaxAnswer, nil},
@@ -112,7 +112,7 @@ func TestAnswersAreLimitedInSize(t *testing.T) {
 			})
 			_, got, err := get(t, url)
 			if len(got) != tt.length || !errors.Is(err, tt.err) || (tt.err == nil) != (err == nil) {
-				t.Fatalf("read %d bytes, %v", len(got), err)
+				t.Fatalf("read %d bytes, %v, want %d bytes, %v", len(got), err, tt.length, tt.err)
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		http.Redirect(w, r, "/elsewhere", http.StatusFound)
 	})
 	if a, _, err := get(t, url); err != nil || a.StatusCode != http.StatusFound {
-		t.Fatalf("got %v, %v", a.Status, err)
+		t.Fatalf("got %v, %v, want 302", a.Status, err)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestEnvironmentProxiesAreIgnored(t *testing.T) {
 	c := pluginCommand(t, "fetch", "http://provider.invalid/")
 	c.Env = append(c.Env, "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
 	if output, err := c.CombinedOutput(); err == nil || called {
-		t.Fatalf("the request went through the proxy: %v, %s", err, output)
+		t.Fatalf("the request succeeded or went through the proxy: %v, %s", err, output)
 	}
 }
 
@@ -173,11 +173,11 @@ func TestSpansNameNoCustomers(t *testing.T) {
 	}
 	recorded := spans.GetSpans()
 	if len(recorded) != 1 || !strings.Contains(traceparent, recorded[0].SpanContext.SpanID().String()) {
-		t.Fatalf("%d spans; the provider saw traceparent %q", len(recorded), traceparent)
+		t.Fatalf("%d spans, want one whose id is in the received traceparent %q", len(recorded), traceparent)
 	}
 	for _, a := range recorded[0].Attributes {
 		if v := a.Value.String(); strings.Contains(v, "customer") || strings.Contains(v, "hunter2") {
-			t.Errorf("%s = %s", a.Key, v)
+			t.Errorf("the attribute %s contains customer data: %s", a.Key, v)
 		}
 	}
 	if strings.Contains(recorded[0].Name, "customer") {

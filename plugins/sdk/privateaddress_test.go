@@ -33,13 +33,13 @@ func TestGuardedClientRefusesPrivateAddresses(t *testing.T) {
 	}
 	for _, url := range []string{server.URL, byName, "http://169.254.169.254/", "http://[::1]:1/"} {
 		if err := get(url, false); !errors.Is(err, sdk.ErrPrivateAddress) {
-			t.Errorf("%s: got %v", url, err)
+			t.Errorf("%s: got %v, want ErrPrivateAddress", url, err)
 		}
 	}
 	if requests > 0 {
-		t.Fatalf("the server got %d requests", requests)
+		t.Fatalf("the server got %d requests, want none", requests)
 	}
 	if err := get(server.URL, true); err != nil || requests != 1 {
-		t.Fatalf("with allowPrivate: %v, %d requests", err, requests)
+		t.Fatalf("with allowPrivate: %v, %d requests, want one", err, requests)
 	}
 }

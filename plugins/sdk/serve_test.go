@@ -89,7 +89,7 @@ func TestCommandsPrintAndExitAsDocumented(t *testing.T) {
 			c.Stdout, c.Stderr = &stdout, &stderr
 			_ = c.Run()
 			if c.ProcessState.ExitCode() != tt.exit || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) {
-				t.Fatalf("exit %d\nstdout %s\nstderr %s", c.ProcessState.ExitCode(), &stdout, &stderr)
+				t.Fatalf("exit %d, want %d\nstdout %s, want %q\nstderr %s, want %q", c.ProcessState.ExitCode(), tt.exit, &stdout, tt.stdout, &stderr, tt.stderr)
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func TestDescribePrintsJSON(t *testing.T) {
 	}
 	field, _ := got["fields"].([]any)[0].(map[string]any)
 	if got["name"] != "test" || got["kind"] != "mail" || field["name"] != "client_secret" || field["secret"] != true {
-		t.Fatalf("got %s", out)
+		t.Fatalf("got %s, want the plugin test with its secret field", out)
 	}
 	if list, ok := got["name_servers"].([]any); !ok || len(list) != 0 {
 		t.Fatal("an empty list is not []")
@@ -129,7 +129,7 @@ func startSimulator(t *testing.T, c *exec.Cmd) simulate.Ready {
 	}
 	var ready simulate.Ready
 	if err := json.Unmarshal(line, &ready); err != nil {
-		t.Fatalf("%s: %v", line, err)
+		t.Fatalf("the first line %s is not a simulate.Ready: %v", line, err)
 	}
 	return ready
 }
@@ -151,7 +151,7 @@ func TestSimulatorServesUntilStopped(t *testing.T) {
 			}
 			ready := startSimulator(t, c)
 			if ready.Provider != "test" || ready.Settings["url"] != ready.URL || ready.Control[0] != "tenants" {
-				t.Fatalf("ready: %+v", ready)
+				t.Fatalf("the provider, URL or control calls are wrong: %+v", ready)
 			}
 			answer, err := http.Get(ready.URL)
 			if err != nil {
@@ -192,6 +192,6 @@ func TestSimulatorReportsWhyItCannotStart(t *testing.T) {
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
 	if out, err := c.Output(); err == nil || len(out) != 0 || !strings.Contains(stderr.String(), "the folder is unusable") {
-		t.Fatalf("stdout %q, stderr %q, %v", out, &stderr, err)
+		t.Fatalf("stdout %q, stderr %q, %v, want an exit with the reason on stderr only", out, &stderr, err)
 	}
 }

@@ -59,7 +59,7 @@ func TestTelemetryIsOffByDefault(t *testing.T) {
 				t.Setenv(name, tt.env[name])
 			}
 			if got := exportsTraces(); got != tt.want {
-				t.Fatalf("got %v", got)
+				t.Fatalf("exportsTraces is %v, want %v", got, tt.want)
 			}
 		})
 	}

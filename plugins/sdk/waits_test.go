@@ -39,7 +39,7 @@ func TestWaitsHoldBackTheCallsOfAScope(t *testing.T) {
 	}
 	now = now.Add(10 * time.Second)
 	if err := w.Check(t.Context(), "a", "b"); err != nil || len(w.until) != 0 {
-		t.Fatalf("after the waits: %v, %v", err, w.until)
+		t.Fatalf("after the waits: %v, still stored are %v", err, w.until)
 	}
 }
 
@@ -98,14 +98,14 @@ func TestClientObservesRetryAfter(t *testing.T) {
 		var result *outcome.Error
 		throttled := errors.As(err, &result) && result.Kind == outcome.Throttled && result.RetryAfter == 7*time.Second && calls == 1
 		if throttled != tt.throttled || !tt.throttled && err != nil {
-			t.Errorf("%d, Retry-After %q: %v after %d calls", tt.status, tt.header, err, calls)
+			t.Errorf("status %d, Retry-After %q: %v after %d calls, want throttled without a second call: %v", tt.status, tt.header, err, calls, tt.throttled)
 		}
 		if err := get("other key"); err != nil {
-			t.Errorf("a different scope: %v", err)
+			t.Errorf("a call with a different scope: %v", err)
 		}
 		now = now.Add(7 * time.Second)
 		if err := get("key"); err != nil {
-			t.Errorf("after the wait: %v", err)
+			t.Errorf("a call after the wait: %v", err)
 		}
 		server.Close()
 	}

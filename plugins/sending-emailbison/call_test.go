@@ -20,15 +20,15 @@ func TestErrorsAndPlatformHideTheToken(t *testing.T) {
 	platform := env.platformFor(token, "")
 	_, err := platform.Check(t.Context())
 	if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "access_denied" {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want refused with access_denied", err)
 	}
 	if text := fmt.Sprintf("%v %+v %#v %+v", err, err, err, platform); strings.Contains(text, "canary") {
 		t.Error("the token is shown")
 	}
 }
 
-// TestOutcomeOfEachErrorStatus covers errors in Laravel's format and answers of a proxy in front of
-// the instance.
+// TestOutcomeOfEachErrorStatus covers errors in Laravel's format, and answers of a proxy and of a
+// different service.
 func TestOutcomeOfEachErrorStatus(t *testing.T) {
 	for status, want := range map[int]sdk.Outcome{
 		401: {Kind: sdk.Refused, Cause: "emailbison 401"}, 402: {Kind: sdk.Refused, Cause: "plan_inactive"}, 403: {Kind: sdk.Refused, Cause: "emailbison 403"},
@@ -43,7 +43,7 @@ func TestOutcomeOfEachErrorStatus(t *testing.T) {
 		env.FailOnce(fault)
 		_, err := env.platformFor(simulator.Token, "").Accounts(t.Context(), "")
 		if result := sdk.OutcomeOf(err); result.Kind != want.Kind || want.Cause != "" && result.Cause != want.Cause || result.RetryAfter != want.RetryAfter {
-			t.Errorf("%d: %+v", status, result)
+			t.Errorf("status %d: %+v, want %+v", status, result, want)
 		}
 	}
 	env := newInstance(t)
@@ -54,7 +54,7 @@ func TestOutcomeOfEachErrorStatus(t *testing.T) {
 		}
 		env.FailOnce(fault)
 		if _, err := env.platformFor(simulator.Token, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != want.Kind {
-			t.Errorf("%v: %v", fault, err)
+			t.Errorf("fault %v: %v, want %s", fault, err, want.Kind)
 		}
 	}
 }

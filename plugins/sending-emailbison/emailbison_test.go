@@ -65,11 +65,11 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 		env.setQuirks(tt.quirks)
 		reach, err := env.platformFor(simulator.Token, tt.setting).Check(t.Context())
 		if err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != tt.want {
-			t.Errorf("%v %q: %+v, %v", tt.quirks, tt.setting, reach, err)
+			t.Errorf("%v, workspace_id %q: %+v, %v, want only %+v", tt.quirks, tt.setting, reach, err, tt.want)
 		}
 	}
 	if _, err := env.platformFor(simulator.Token, "1").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-		t.Errorf("an expected workspace that cannot be verified: %v", err)
+		t.Errorf("an expected workspace that cannot be verified: %v, want invalid_request", err)
 	}
 }
 
@@ -81,17 +81,17 @@ func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 	platform := env.platformFor(superAdminToken, "")
 	reach, err := platform.Check(t.Context())
 	if err != nil || !reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 20 || reach.Workspaces[19].Name != "W20" {
-		t.Fatalf("%+v, %v", reach, err)
+		t.Fatalf("got %+v, %v, want 20 workspaces, of which the key reaches only the selected one", reach, err)
 	}
 	env.putAccounts("anna@a.example")
 	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
-		t.Fatalf("in the selected workspace: %+v, %v", a, err)
+		t.Fatalf("the account in the selected workspace: %+v, %v, want it to exist", a, err)
 	}
 	if status := env.rawStatus(http.MethodPost, "/workspaces/v1.1/switch-workspace", superAdminToken, `{"team_id":2}`); status != http.StatusOK {
-		t.Fatalf("switch: %d", status)
+		t.Fatalf("selecting a workspace answers %d, want 200", status)
 	}
 	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
-		t.Fatalf("after a different workspace was selected: %+v, %v", a, err)
+		t.Fatalf("after a different workspace was selected: %+v, %v, want no account", a, err)
 	}
 	writes := 0
 	for _, request := range env.Requests() {
@@ -132,11 +132,11 @@ func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 	}
 	page, err := platform.Accounts(t.Context(), "")
 	if err != nil || len(page.Accounts) != 1 {
-		t.Fatalf("%+v, %v", page, err)
+		t.Fatalf("the list is %+v, %v, want one account", page, err)
 	}
 	a, err := platform.Account(t.Context(), "anna@a.example")
 	if err != nil || a != page.Accounts[0] {
-		t.Fatalf("%+v, listed as %+v, %v", a, page.Accounts, err)
+		t.Fatalf("the account is %+v, %v, but it is listed as %+v", a, err, page.Accounts)
 	}
 	if err := platform.Remove(t.Context(), a.ID); err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 		}
 	}
 	if len(calls) != 5 {
-		t.Errorf("%d calls", len(calls))
+		t.Errorf("%d calls, want 5", len(calls))
 	}
 }
 
@@ -175,18 +175,18 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 			listedIDs[a.ID] = true
 		}
 		if calls := env.Calls.Load() - before; calls != tt.calls || len(listedIDs) != 130 {
-			t.Errorf("per_page honoured %v: %d calls, %d accounts", tt.honoured, calls, len(listedIDs))
+			t.Errorf("per_page honoured %v: %d calls, want %d; %d accounts, want 130", tt.honoured, calls, tt.calls, len(listedIDs))
 		}
 	}
 	env.setQuirks(map[string]bool{"ignore_search": true})
 	if a, err := platform.Account(t.Context(), "USER129@a.example"); err != nil || a.Address != "user129@a.example" {
-		t.Errorf("on the last page of an ignored search: %+v, %v", a, err)
+		t.Errorf("an account on the last page of an ignored search: %+v, %v", a, err)
 	}
 	for n := range 30 {
 		env.putAccounts(fmt.Sprintf("more%03d@a.example", n))
 	}
 	if _, err := platform.Account(t.Context(), "nobody@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("an ignored search over too many pages: %v", err)
+		t.Errorf("an ignored search over too many pages: %v, want broken", err)
 	}
 }
 
@@ -211,11 +211,11 @@ func TestListingFailsWhenAccountsWereRemoved(t *testing.T) {
 		env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", n), nil)
 	}
 	if page, err := platform.Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("%+v, %v", page, err)
+		t.Errorf("the next page after removals: %+v, %v, want broken", page, err)
 	}
 	for _, cursor := range []string{"x", "0:1", "-1:1", "2"} {
 		if _, err := platform.Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
-			t.Errorf("cursor %q: %v", cursor, err)
+			t.Errorf("cursor %q: %v, want refused", cursor, err)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 	} {
 		a := account{ID: "1", Email: "a@b.example", Status: text(status)}.toAccount()
 		if a.State != want || a.HasError != (want == sdk.AccountFailed) || (a.Reason == "") == a.HasError {
-			t.Errorf("%q: %+v", status, a)
+			t.Errorf("status %q: %+v, want %s, and a reason only if it failed", status, a, want)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func checkInstance(t *testing.T, instance string, allowPrivate bool) error {
 	t.Helper()
 	platform, err := newProcessState().newPlatform(connection("9|t", instance, allowPrivate))
 	if err != nil {
-		t.Fatalf("%s: %v", instance, err)
+		t.Fatalf("the connection to %s is refused: %v", instance, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -74,7 +74,7 @@ func checkInstance(t *testing.T, instance string, allowPrivate bool) error {
 func expectRefused(t *testing.T, instance string) {
 	t.Helper()
 	if result := sdk.OutcomeOf(checkInstance(t, instance, false)); result.Kind != sdk.Refused || result.Code.Name != "invalid_request" || result.Cause != "private_address" {
-		t.Errorf("%s: %+v", instance, result)
+		t.Errorf("%s: %+v, want invalid_request with the cause private_address", instance, result)
 	}
 }
 
@@ -96,12 +96,12 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 	}
 	// If the operator sets allow_private, the plugin connects to the same server.
 	if result := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+server.port, true)); result.Kind == 0 || result.Cause == "private_address" || server.connections.Load() != 1 {
-		t.Fatalf("with allow_private: %+v after %d connections", result, server.connections.Load())
+		t.Fatalf("with allow_private: %+v after %d connections, want a failure after one", result, server.connections.Load())
 	}
 }
 
-// TestNamesOfPrivateAddressesAreNotDialed includes a name whose address changes after a first
-// lookup.
+// TestNamesOfPrivateAddressesAreNotDialed covers names that resolve to private addresses. The
+// address of one name changes after a first lookup.
 func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 	server := startCountingServer(t)
 	dnsServer := useResolver(t)
@@ -116,7 +116,7 @@ func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 	dnsServer.setAddresses("rebound.example.", "93.184.215.14")
 	addresses, err := net.DefaultResolver.LookupHost(t.Context(), "rebound.example")
 	if err != nil || len(addresses) != 1 || addresses[0] != "93.184.215.14" {
-		t.Fatalf("the first lookup: %v, %v", addresses, err)
+		t.Fatalf("the first lookup: %v, %v, want 93.184.215.14", addresses, err)
 	}
 	dnsServer.setAddresses("rebound.example.", "127.0.0.1")
 	expectRefused(t, "https://rebound.example:"+server.port)
@@ -140,7 +140,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	defer instance.Close()
 	result := sdk.OutcomeOf(checkInstance(t, instance.URL, true))
 	if result.Kind != sdk.Broken || requests.Load() != 1 || server.connections.Load() != 0 {
-		t.Fatalf("%+v after %d calls and %d connections", result, requests.Load(), server.connections.Load())
+		t.Fatalf("%+v after %d requests and %d connections to the target, want broken after one and none", result, requests.Load(), server.connections.Load())
 	}
 }
 
@@ -154,7 +154,7 @@ func TestUntrustedCertificateGetsNoToken(t *testing.T) {
 	untrusted.StartTLS()
 	defer untrusted.Close()
 	if result := sdk.OutcomeOf(checkInstance(t, untrusted.URL, true)); result.Kind != sdk.Down || result.Cause != "certificate" || requests.Load() != 0 {
-		t.Fatalf("%+v after %d requests", result, requests.Load())
+		t.Fatalf("%+v after %d requests, want down with the cause certificate after none", result, requests.Load())
 	}
 }
 

@@ -36,11 +36,11 @@ func TestCredentialFormsAreAccepted(t *testing.T) {
 	} {
 		created, err := newProcessState().newPlatform(conn)
 		if err != nil {
-			t.Errorf("%v: %v", conn.Settings, err)
+			t.Errorf("the valid settings %v are refused: %v", conn.Settings, err)
 			continue
 		}
 		if p := created.(*platform); p.instance != "https://send.customer.example" || p.token.Reveal() != "9|tok" {
-			t.Errorf("%v: %s, a token of %d characters", conn.Settings, p.instance, len(p.token.Reveal()))
+			t.Errorf("%v: the instance is %s, the token has %d characters, want https://send.customer.example and 5", conn.Settings, p.instance, len(p.token.Reveal()))
 		}
 		if hosts := slices.Compact(description().HostsOf(conn)); !slices.Equal(hosts, []string{"send.customer.example"}) {
 			t.Errorf("%v: the plugin may connect to %q", conn.Settings, hosts)
@@ -81,15 +81,15 @@ func TestInvalidCredentialsAreRefusedWithoutQuotingThem(t *testing.T) {
 	} {
 		_, err := newProcessState().newPlatform(conn)
 		if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "invalid_request" {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want invalid_request", name, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: the error quotes it: %v", name, err)
+			t.Errorf("%s: the error quotes the credential: %v", name, err)
 		}
 	}
 	c := connection("9|t", "https://a.example", false)
 	c.Settings["allow_private"] = "maybe"
 	if _, err := newProcessState().newPlatform(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-		t.Errorf("allow_private maybe: %v", err)
+		t.Errorf("allow_private maybe: %v, want invalid_request", err)
 	}
 }

@@ -23,17 +23,17 @@ func TestCheckReturnsTheWorkspaceOfTheKey(t *testing.T) {
 	env := newTestEnv(t)
 	reach, err := env.With().Check(t.Context())
 	if err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].Name != "Example Outreach" || reach.SelectedWorkspaceOnly {
-		t.Fatalf("%+v, %v", reach, err)
+		t.Fatalf("got %+v, %v, want the workspace Example Outreach", reach, err)
 	}
 	workspace := reach.Workspaces[0].ID
 	// For a key without workspaces:read, the plugin takes the workspace from an account.
 	env.Send(http.MethodPut, "/keys/narrow", jsonObject{"workspace": workspace, "scopes": []string{"accounts:all"}})
 	if reach, err = env.With(texts{"api_key": "narrow"}).Check(t.Context()); err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].ID != "" {
-		t.Fatalf("without accounts: %+v, %v", reach, err)
+		t.Fatalf("with a narrow key and no account: %+v, %v, want a workspace without an id", reach, err)
 	}
 	env.Put("ann@one.test", jsonObject{})
 	if reach, err = env.With(texts{"api_key": "narrow"}).Check(t.Context()); err != nil || reach.Workspaces[0].ID != workspace {
-		t.Fatalf("with one: %+v, %v", reach, err)
+		t.Fatalf("with a narrow key and one account: %+v, %v, want the workspace %s", reach, err, workspace)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestCheckRefusesAWorkspaceThatItCannotVerify(t *testing.T) {
 	env := newTestEnv(t)
 	env.Send(http.MethodPut, "/keys/narrow", jsonObject{"scopes": []string{"accounts:read"}})
 	if _, err := env.With(texts{"api_key": "narrow", "workspace_id": "asked-for"}).Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-		t.Errorf("%v", err)
+		t.Errorf("Check: %v, want invalid_request", err)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.call(env.With(texts{"api_key": tt.key}))
 			if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "access_denied" || result.Cause != tt.cause {
-				t.Errorf("%v", err)
+				t.Errorf("got %v, want access_denied with the cause %s", err, tt.cause)
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 			got, err := env.With().Account(t.Context(), "ann.lee@one.test")
 			tt.want.ID, tt.want.Address, tt.want.Name, tt.want.Stamp = "ann.lee@one.test", "ann.lee@one.test", "Ann Lee", got.Stamp
 			if err != nil || got != tt.want || got.Stamp == "" {
-				t.Errorf("got %+v, %v", got, err)
+				t.Errorf("got %+v, %v, want %+v with a stamp", got, err, tt.want)
 			}
 		})
 	}
@@ -134,7 +134,7 @@ func TestListingEndsWithAndWithoutALastCursor(t *testing.T) {
 				cursor = page.Next
 			}
 			if len(listedAddresses) != 250 || pages > 4 {
-				t.Errorf("%d accounts on %d pages", len(listedAddresses), pages)
+				t.Errorf("%d accounts on %d pages, want 250 on at most 4", len(listedAddresses), pages)
 			}
 		})
 	}
@@ -161,16 +161,16 @@ func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 	}
 	for _, odd := range []string{"", "..", "."} {
 		if got, err := env.With().Account(t.Context(), odd); err != nil || got.Exists() {
-			t.Errorf("%q: %+v, %v", odd, got, err)
+			t.Errorf("the address %q finds %+v, %v, want no account", odd, got, err)
 		}
 		if err := env.With().Remove(t.Context(), odd); err != nil {
-			t.Errorf("%q: %v", odd, err)
+			t.Errorf("removing the address %q: %v", odd, err)
 		}
 	}
 	// An account whose address only contains the searched address is a different account.
 	env.Put("joann@one.test", jsonObject{})
 	if got, err := env.With().Account(t.Context(), "ann@one.test"); err != nil || got.Exists() {
-		t.Errorf("found %+v, %v", got, err)
+		t.Errorf("ann@one.test finds %+v, %v, want no account", got, err)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 		t.Errorf("the session lasts %s, want 10 minutes", lasts)
 	}
 	if progress := env.signInProgress(session); progress != (sdk.Progress{State: sdk.SignInPending}) {
-		t.Errorf("at first %+v", progress)
+		t.Errorf("the progress at first is %+v, want pending", progress)
 	}
 	if _, page := env.OpenLink(session.URL); !strings.Contains(page, `name="username" type="text" value="ann.lee@one.test"`) {
 		t.Errorf("the page does not fill in the address: %s", page)
@@ -211,11 +211,11 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 		t.Fatalf("the page answers %d", status)
 	}
 	if progress := env.signInProgress(session); progress != (sdk.Progress{State: sdk.SignInSucceeded, Address: "ann.lee@one.test", Name: "Ann Lee"}) {
-		t.Errorf("then %+v", progress)
+		t.Errorf("the progress after the sign-in is %+v, want succeeded", progress)
 	}
 	first, err := env.With().Account(t.Context(), "ann.lee@one.test")
 	if err != nil || first.State != sdk.AccountConnected {
-		t.Fatalf("%+v, %v", first, err)
+		t.Fatalf("the account is %+v, %v, want connected", first, err)
 	}
 	if status, _ := env.Decide(session.URL, "bob@one.test", "accept"); status != http.StatusGone {
 		t.Errorf("a used link answers %d", status)
@@ -224,7 +224,7 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "1s"})
 	env.Decide(env.startSignIn("ann.lee@one.test").URL, "ann.lee@one.test", "accept")
 	if second, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || second.Stamp == first.Stamp {
-		t.Errorf("%+v, %v", second, err)
+		t.Errorf("after the second sign-in: %+v, %v, want a different stamp than %s", second, err, first.Stamp)
 	}
 }
 
@@ -233,10 +233,10 @@ func TestSignInAttachesTheAddressThatSignedIn(t *testing.T) {
 	s := env.startSignIn("ann@one.test")
 	env.Decide(s.URL, "bob@one.test", "accept")
 	if progress := env.signInProgress(s); progress.State != sdk.SignInSucceeded || progress.Address != "bob@one.test" {
-		t.Errorf("%+v", progress)
+		t.Errorf("the progress is %+v, want succeeded for bob@one.test", progress)
 	}
 	if got, err := env.With().Account(t.Context(), "bob@one.test"); err != nil || !got.Exists() {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("the account bob@one.test is %+v, %v, want it to exist", got, err)
 	}
 }
 
@@ -253,10 +253,10 @@ func TestDeniedExpiredAndUnknownSessionsAreNotConnected(t *testing.T) {
 	}
 	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "10m"})
 	if progress := env.signInProgress(expired); progress.State != sdk.SignInExpired {
-		t.Errorf("late: %+v", progress)
+		t.Errorf("expired: %+v", progress)
 	}
 	if status, _ := env.Decide(expired.URL, "b@one.test", "accept"); status != http.StatusGone {
-		t.Errorf("a late page answers %d", status)
+		t.Errorf("the page of an expired session answers %d, want 410", status)
 	}
 	if progress, err := env.With().SignIn(t.Context(), ".."); err != nil || progress.State != sdk.SignInExpired {
 		t.Errorf("an id that is a path: %+v, %v", progress, err)
@@ -273,11 +273,11 @@ func TestNewAccountAppearsAfterTheListLag(t *testing.T) {
 	env.Send(http.MethodPost, "/behaviour", jsonObject{"list_lag_ms": 5000})
 	env.Decide(env.startSignIn("ann@one.test").URL, "ann@one.test", "accept")
 	if got, err := env.With().Account(t.Context(), "ann@one.test"); err != nil || got.Exists() {
-		t.Errorf("at once: %+v, %v", got, err)
+		t.Errorf("before the lag: %+v, %v, want no account", got, err)
 	}
 	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "5s"})
 	if got, err := env.With().Account(t.Context(), "ann@one.test"); err != nil || !got.Exists() {
-		t.Errorf("later: %+v, %v", got, err)
+		t.Errorf("after the lag: %+v, %v, want an account", got, err)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 		for i := range 75 {
 			_, err := platformFor("other").StartSignIn(t.Context(), "a@one.test")
 			if throttled := sdk.OutcomeOf(err).Kind == sdk.Throttled; throttled != (i >= 74) {
-				t.Fatalf("start %d of the address: %v", 76+i+1, err)
+				t.Fatalf("start %d of the address: %v, want throttled: %v", 76+i+1, err, i >= 74)
 			}
 		}
 	})
@@ -332,11 +332,11 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 func TestLinksToOtherHostsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	if s, err := env.With(texts{"auth_hosts": "login.microsoftonline.com"}).StartSignIn(t.Context(), "a@one.test"); err == nil || sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("a link to a host that auth_hosts does not name: %+v, %v, want broken", s, err)
 	}
 	env.Send(http.MethodPost, "/behaviour", jsonObject{"auth_host": "login.microsoftonline.com.evil.test"})
 	if s, err := env.With().StartSignIn(t.Context(), "a@one.test"); err == nil || sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("a link to a host that begins with an allowed name: %+v, %v, want broken", s, err)
 	}
 }
 
@@ -350,10 +350,10 @@ func TestRepeatedPageBreaksTheListing(t *testing.T) {
 	env.Send(http.MethodPost, "/behaviour", jsonObject{"repeat_page": true})
 	first, err := env.With().Accounts(t.Context(), "")
 	if err != nil || first.Next == "" {
-		t.Fatalf("%d accounts, %v", len(first.Accounts), err)
+		t.Fatalf("the first page has %d accounts, %v, want a next page", len(first.Accounts), err)
 	}
 	if _, err := env.With().Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("%v", err)
+		t.Errorf("a repeated page: %v, want broken", err)
 	}
 }
 
@@ -364,7 +364,7 @@ func TestThrottledStartHasARetryAfter(t *testing.T) {
 	env.Fail(t, conformance.IsDown)
 	_, err := env.With().StartSignIn(t.Context(), "a@one.test")
 	if result := sdk.OutcomeOf(err); result.Kind != sdk.Down || result.RetryAfter != upstreamRetryAfter {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want down for %s", err, upstreamRetryAfter)
 	}
 }
 
@@ -378,7 +378,7 @@ func TestProxyPagesAreBrokenWhateverTheirStatus(t *testing.T) {
 		_, accountErr := p.Account(t.Context(), "a@one.test")
 		for operation, err := range map[string]error{"check": err, "account": accountErr, "remove": p.Remove(t.Context(), "a@one.test")} {
 			if sdk.OutcomeOf(err).Kind != sdk.Broken {
-				t.Errorf("%s with %d: %v", operation, status, err)
+				t.Errorf("%s with status %d: %v, want broken", operation, status, err)
 			}
 		}
 	}
@@ -392,7 +392,7 @@ func TestLoginHintIsAddedUnlessPresent(t *testing.T) {
 		"https://login.test/a?state=1&scope=a+b/": "https://login.test/a?state=1&scope=a+b/&login_hint=a%2Bb%40one.test",
 	} {
 		if got := withLoginHint(authURL, "a+b@one.test"); got != want {
-			t.Errorf("%s became %s", authURL, got)
+			t.Errorf("%s became %s, want %s", authURL, got, want)
 		}
 		if _, err := url.Parse(want); err != nil {
 			t.Error(err)
@@ -405,13 +405,13 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		"no key":               func(connection *sdk.Connection) { delete(connection.Secrets, "api_key") },
 		"a key of two words":   func(connection *sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("a b") },
 		"a key with a newline": func(connection *sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("a\nb") },
-		"no URL":               func(connection *sdk.Connection) { connection.Settings["base_url"] = "instantly" },
+		"not a URL":            func(connection *sdk.Connection) { connection.Settings["base_url"] = "instantly" },
 		"another scheme":       func(connection *sdk.Connection) { connection.Settings["base_url"] = "file:///etc" },
 	} {
 		connection := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}}
 		change(&connection)
 		if _, err := newProcessState().newPlatform(connection); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want invalid_request", name, err)
 		}
 	}
 }

@@ -57,12 +57,12 @@ func (c openAPIChecker) checking(next http.Handler) http.Handler {
 		sent, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 		if err := checkRequest(operation, r, sent); err != nil {
-			c.t.Errorf("%s: %v", label, err)
+			c.t.Errorf("%s: the request does not match the document: %v", label, err)
 		}
 		recorder := httptest.NewRecorder()
 		next.ServeHTTP(recorder, r) // a planned fault may panic to drop the connection
 		if err := checkAnswer(operation, recorder.Code, recorder.Body.Bytes()); err != nil {
-			c.t.Errorf("%s: answer %d: %v", label, recorder.Code, err)
+			c.t.Errorf("%s: the answer %d does not match the document: %v", label, recorder.Code, err)
 		}
 		for name, values := range recorder.Header() {
 			w.Header()[name] = values

@@ -25,7 +25,7 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 	} {
 		got, known := classify(status)
 		if got != want || known != (want.state != sdk.AccountOther) {
-			t.Errorf("%q: %+v, %v", status, got, known)
+			t.Errorf("status %q: %+v, known: %v, want %+v", status, got, known, want)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func TestStampChangesWithTheUpdateTimeAndTheStatus(t *testing.T) {
 		stamps[d.account().Stamp] = true
 	}
 	if len(stamps) != 4 {
-		t.Errorf("got %v", stamps)
+		t.Errorf("the stamps are %v, want four different ones", stamps)
 	}
 }
 
@@ -46,14 +46,14 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	env := newTestEnv(t)
 	env.Put("anna@a.example", jsonObject{})
 	if a, err := env.With(nil).Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
-		t.Errorf("in its workspace: %+v, %v", a, err)
+		t.Errorf("the account in its workspace: %+v, %v, want it to exist", a, err)
 	}
 	other := env.With(texts{"workspace_id": env.Ready.Sending.Workspaces[1].ID})
 	if a, err := other.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
-		t.Errorf("in a different workspace: %+v, %v", a, err)
+		t.Errorf("the account in a different workspace: %+v, %v, want none", a, err)
 	}
 	if _, err := env.With(texts{"workspace_id": "65f3a1b2c3d4e5f6ffffffff"}).Accounts(t.Context(), ""); sdk.OutcomeOf(err).Kind != sdk.Refused {
-		t.Errorf("in a workspace that the key does not reach: %v", err)
+		t.Errorf("a workspace that the key does not reach: %v, want refused", err)
 	}
 	withoutWorkspace := env.With(texts{"workspace_id": ""})
 	if access, err := withoutWorkspace.Check(t.Context()); err != nil || len(access.Workspaces) != 2 {
@@ -63,7 +63,7 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	_, signInErr := withoutWorkspace.StartSignIn(t.Context(), "anna@a.example")
 	for _, err := range []error{listErr, signInErr, withoutWorkspace.Remove(t.Context(), "anna@a.example")} {
 		if sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-			t.Errorf("without a workspace: %v", err)
+			t.Errorf("a call without a workspace: %v, want invalid_request", err)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	env.Put("anna@a.example", jsonObject{})
 	env.Behave(jsonObject{"delete_path": ""})
 	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "capability_not_supported" {
-		t.Errorf("an account that exists: %v", err)
+		t.Errorf("an account that exists: %v, want capability_not_supported", err)
 	}
 	if err := env.With(nil).Remove(t.Context(), "bob@a.example"); err != nil {
 		t.Errorf("an account that does not exist: %v", err)
@@ -83,12 +83,12 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	env.Behave(jsonObject{"delete_path": deletePath})
 	env.FailOnce(jsonObject{"kind": "status", "status": 400, "operation": "remove"})
 	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Kind != sdk.Refused || sdk.OutcomeOf(err).Code.Name == "capability_not_supported" {
-		t.Errorf("a refused call: %v", err)
+		t.Errorf("a refused call: %v, want refused", err)
 	}
 	env.FailOnce(jsonObject{"kind": "status", "status": 400, "operation": "remove"})
 	env.FailOnce(jsonObject{"kind": "status", "status": 503, "operation": "account"})
 	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Kind != sdk.Unknown {
-		t.Errorf("a refused call and a failed lookup: %v", err)
+		t.Errorf("a refused call and a failed lookup: %v, want unknown", err)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	want := []string{"GET /authenticate", "POST /webhook/partner-list-workspace", "GET /account/list", "GET /account/list",
 		"POST /webhook/partner-microsoft-oauth-url", "POST /account/delete"}
 	if got := env.receivedRequests(); !slices.Equal(got, want) {
-		t.Errorf("got %v", got)
+		t.Errorf("the requests are %v, want %v", got, want)
 	}
 }
 
@@ -142,11 +142,11 @@ func TestSecretsStayOutOfURLs(t *testing.T) {
 	}
 	for _, requested := range urls {
 		if strings.Contains(requested, "canary") || strings.Contains(requested, "anna") {
-			t.Errorf("in a URL: %s", requested)
+			t.Errorf("the URL contains a secret or an address: %s", requested)
 		}
 	}
 	if len(agents) != 5 || slices.ContainsFunc(agents, func(a string) bool { return a != "Mozilla/5.0 (X11)" }) {
-		t.Errorf("called as %q", agents)
+		t.Errorf("the User-Agents are %q, want five times the setting", agents)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestMalformedListsAreBroken(t *testing.T) {
 		}
 		page, err := platform.Accounts(t.Context(), "")
 		if sdk.OutcomeOf(err).Kind != want || (want == 0) != (len(page.Accounts) == 1) {
-			t.Errorf("%.60s: %+v, %v", body, page, err)
+			t.Errorf("%.60s: %+v, %v, want the outcome %s, or one account", body, page, err, want)
 		}
 		server.Close()
 	}
@@ -187,7 +187,7 @@ func TestMalformedCheckAnswersAreBroken(t *testing.T) {
 			t.Fatal(err)
 		}
 		if reach, err := platform.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
-			t.Errorf("%s: %+v, %v", body, reach, err)
+			t.Errorf("%s: %+v, %v, want broken", body, reach, err)
 		}
 		server.Close()
 	}
@@ -197,7 +197,7 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	for _, cursor := range []string{"100", "-1 abc", "x y", "0 abc"} {
 		if _, err := env.With(nil).Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
-			t.Errorf("%q: %v", cursor, err)
+			t.Errorf("cursor %q: %v, want refused", cursor, err)
 		}
 	}
 }
@@ -237,7 +237,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			}
 		}
 		if broken != (removed >= overlap) {
-			t.Errorf("after %d removals the listing is broken: %v", removed, broken)
+			t.Errorf("after %d removals the listing is broken: %v, want broken from %d removals", removed, broken, overlap)
 		}
 	}
 }
@@ -247,7 +247,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 func TestDescriptionRequiresThePartnerLoginForSignIns(t *testing.T) {
 	d := description()
 	if needs := d.Needs[sdk.CanOAuth]; !slices.Equal(needs, []string{"partner_username", "partner_password", "allow_password_credentials"}) {
-		t.Errorf("signing in needs %v", needs)
+		t.Errorf("signing in needs %v, want the partner login and its permission", needs)
 	}
 	for _, f := range d.Fields {
 		if f.Name == "allow_password_credentials" && (f.Default != "false" || f.Account) {
@@ -258,6 +258,6 @@ func TestDescriptionRequiresThePartnerLoginForSignIns(t *testing.T) {
 		}
 	}
 	if b := d.Budgets; len(b) != 1 || b[0].Key != "credential" || b[0].Limit != 50 || b[0].Window != 10*time.Second {
-		t.Errorf("got %+v", b)
+		t.Errorf("the budgets are %+v, want 50 calls of a credential in 10 s", b)
 	}
 }

@@ -19,16 +19,16 @@ func TestRefusedKeysAreDistinguishedFromTheProxy(t *testing.T) {
 	for _, status := range []int{401, 403, 200} {
 		env.Behave(jsonObject{"bad_key": status})
 		if _, err := withBadKey.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
-			t.Errorf("status %d: %v", status, err)
+			t.Errorf("a bad key with status %d: %v, want access_denied", status, err)
 		}
 	}
 	env.FailOnce(jsonObject{"kind": "html", "status": 403})
 	if _, err := env.With(nil).Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Throttled {
-		t.Errorf("a page of the proxy: %v", err)
+		t.Errorf("a page of the proxy: %v, want throttled", err)
 	}
 	env.FailOnce(jsonObject{"kind": "status", "status": 402})
 	if _, err := env.With(nil).Check(t.Context()); sdk.OutcomeOf(err).Cause != "plan_inactive" {
-		t.Errorf("without a plan: %v", err)
+		t.Errorf("without a plan: %v, want the cause plan_inactive", err)
 	}
 }
 
@@ -39,7 +39,7 @@ func TestThrottlingWithoutRetryAfterHasNoDelay(t *testing.T) {
 	env.FailOnce(jsonObject{"kind": "status", "status": 429})
 	_, err := env.With(nil).Check(t.Context())
 	if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != 0 {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want throttled without a wait", err)
 	}
 }
 
@@ -49,22 +49,22 @@ func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 	env := newTestEnv(t)
 	wrongPassword := texts{"partner_password": "guessed-password"}
 	if _, err := env.With(wrongPassword).Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
-		t.Errorf("a wrong password: %v", err)
+		t.Errorf("Check with a wrong password: %v, want access_denied", err)
 	}
 	if _, err := env.With(wrongPassword).StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "access_denied" {
-		t.Errorf("a start with a wrong password: %v", err)
+		t.Errorf("a start with a wrong password: %v, want access_denied", err)
 	}
 	for _, notAllowed := range []string{"false", ""} {
 		env.Send(http.MethodDelete, "/calls", nil)
 		p := env.With(wrongPassword, texts{"allow_password_credentials": notAllowed})
 		if _, err := p.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Refused || sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-			t.Errorf("a login that the operator does not allow: %v", err)
+			t.Errorf("a login that the operator does not allow: %v, want invalid_request", err)
 		}
 		if _, err := p.StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "capability_not_supported" {
-			t.Errorf("a start that the operator does not allow: %v", err)
+			t.Errorf("a start that the operator does not allow: %v, want capability_not_supported", err)
 		}
 		if calls := env.receivedRequests(); len(calls) > 0 {
-			t.Errorf("PlusVibe received %v", calls)
+			t.Errorf("PlusVibe received %v, want no call", calls)
 		}
 	}
 }
@@ -76,12 +76,12 @@ func TestSignInLinksAreFoundAndTheirHostsChecked(t *testing.T) {
 	for _, path := range []string{"data.url", "data.auth_url", "url", "auth_url", "oauth_url"} {
 		env.Behave(jsonObject{"link_at": path})
 		if s, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); err != nil || !strings.Contains(s.URL, "state=") || s.ID != "" || !s.ExpiresAt.IsZero() {
-			t.Errorf("at %s: %+v, %v", path, s, err)
+			t.Errorf("a link at %s: %+v, %v, want the link without an id or expiry", path, s, err)
 		}
 	}
 	env.Behave(jsonObject{"link_at": "elsewhere"})
 	if _, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("a link at an unknown path: %v", err)
+		t.Errorf("a link at an unknown path: %v, want broken", err)
 	}
 	env.Behave(jsonObject{"link_at": "url"})
 	for link, allowed := range map[string]bool{
@@ -94,7 +94,7 @@ func TestSignInLinksAreFoundAndTheirHostsChecked(t *testing.T) {
 		env.Behave(jsonObject{"link_to": link})
 		s, err := env.With(texts{"auth_hosts": " login.microsoftonline.com , other.example"}).StartSignIn(t.Context(), "anna@a.example")
 		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && sdk.OutcomeOf(err).Kind != sdk.Broken {
-			t.Errorf("%s: %v", link, err)
+			t.Errorf("the link %s: %v, want allowed: %v", link, err, allowed)
 		}
 	}
 }
@@ -107,15 +107,15 @@ func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 		_, err := newProcessState().newPlatform(env.Given(texts{name: value}))
 		result := sdk.OutcomeOf(err)
 		if result.Code.Name != "invalid_request" || result.Cause != "setting "+name {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want invalid_request with the cause setting %s", name, err, name)
 		}
 		if strings.Contains(fmt.Sprintf("%v %+v", err, result), "two words") {
-			t.Errorf("%s is quoted", name)
+			t.Errorf("the error quotes the value of %s", name)
 		}
 	}
 	for _, key := range []string{"", "k\r\nX: y", "schlüssel"} {
 		if _, err := newProcessState().newPlatform(env.Given(texts{"api_key": key})); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-			t.Errorf("the key %q: %v", key, err)
+			t.Errorf("the key %q: %v, want invalid_request", key, err)
 		}
 	}
 }

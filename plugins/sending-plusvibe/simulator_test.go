@@ -15,7 +15,7 @@ func TestCheckReturnsTheWorkspacesOfTheKey(t *testing.T) {
 	for _, n := range []int{0, 1, 3} {
 		reach, err := env.With(env.createKey("some", n), texts{"workspace_id": ""}).Check(t.Context())
 		if err != nil || len(reach.Workspaces) != n || reach.SelectedWorkspaceOnly {
-			t.Errorf("%d: %+v, %v", n, reach, err)
+			t.Errorf("a key for %d workspaces: %+v, %v", n, reach, err)
 		}
 	}
 	env.Send(http.MethodDelete, "/keys/some", nil)
@@ -32,7 +32,7 @@ func TestAccountsHaveTheFormOfPlusVibe(t *testing.T) {
 	env := newTestEnv(t)
 	env.Put("anna@a.example", jsonObject{})
 	if accounts := env.Held(""); len(accounts) != 1 || accounts[0]["provider"] != "MICROSOFT365" || len(accounts[0]["_id"].(string)) != 24 {
-		t.Errorf("the platform has %v", accounts)
+		t.Errorf("the platform has %v, want one account of MICROSOFT365 with an id of 24 characters", accounts)
 	}
 }
 

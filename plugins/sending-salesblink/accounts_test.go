@@ -22,19 +22,19 @@ func TestAccountStateOfEachSenderForm(t *testing.T) {
 	} {
 		accounts, err := decodeSenders(json.RawMessage("[" + doc + "]"))
 		if err != nil || len(accounts) != 1 {
-			t.Errorf("%s: %v", doc, err)
+			t.Errorf("%s: %d accounts, %v, want one", doc, len(accounts), err)
 			continue
 		}
 		want.ID, want.Address, want.Stamp = "1", "a@a.example", accounts[0].Stamp
 		if accounts[0] != want {
-			t.Errorf("%s: %+v", doc, accounts[0])
+			t.Errorf("%s: %+v, want %+v", doc, accounts[0], want)
 		}
 	}
 }
 
-// TestOnlyKnownFormsOfListsAreAccepted checks the forms of lists. In an unknown form the plugin
-// could overlook a sender, and the host would conclude that it was removed. A negative number of
-// senders in the table means Broken.
+// TestOnlyKnownFormsOfListsAreAccepted checks the forms of lists of senders and workspaces. In an
+// unknown form the plugin could overlook a sender, and the host would conclude that this sender was
+// removed. A negative number in a table means Broken.
 func TestOnlyKnownFormsOfListsAreAccepted(t *testing.T) {
 	const sender = `{"id": "1", "email": "a@a.example"}`
 	for data, want := range map[string]int{
@@ -46,7 +46,7 @@ func TestOnlyKnownFormsOfListsAreAccepted(t *testing.T) {
 	} {
 		accounts, err := decodeSenders(json.RawMessage(data))
 		if (want < 0) != (sdk.OutcomeOf(err).Kind == sdk.Broken) || want >= 0 && len(accounts) != want {
-			t.Errorf("%s: %d senders, %v", data, len(accounts), err)
+			t.Errorf("%s: %d senders, %v, want %d, or broken if negative", data, len(accounts), err, want)
 		}
 	}
 	for data, want := range map[string]int{
@@ -54,7 +54,7 @@ func TestOnlyKnownFormsOfListsAreAccepted(t *testing.T) {
 	} {
 		reach, err := decodeWorkspaces(json.RawMessage(data))
 		if (want < 0) != (sdk.OutcomeOf(err).Kind == sdk.Broken) || want >= 0 && len(reach.Workspaces) != want {
-			t.Errorf("%s: %+v, %v", data, reach, err)
+			t.Errorf("%s: %+v, %v, want %d workspaces, or broken if negative", data, reach, err, want)
 		}
 	}
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestEverySenderIsListedOnceWithEitherMeaningOfSkip checks the senders of a listing and the number
-// of calls. If TENANTRY_SOAK is not set, lists of more than 200 senders are shortened by 200.
+// TestEverySenderIsListedOnceWithEitherMeaningOfSkip checks the senders of a listing and the
+// maximum number of calls. If TENANTRY_SOAK is not set, lists of more than 200 senders are
+// shortened by 200.
 func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 	for _, tt := range []struct {
 		senders, calls int
@@ -42,7 +43,7 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 			ids[a.ID] = true
 		}
 		if err != nil || len(accounts) != tt.senders || len(ids) != tt.senders || env.Calls.Load() > int64(tt.calls) {
-			t.Errorf("%d senders, %v: %d of %d in %d calls, %v", tt.senders, tt.behaviour, len(ids), len(accounts), env.Calls.Load(), err)
+			t.Errorf("%d senders, %v: %d are listed with %d ids in %d calls, want at most %d, %v", tt.senders, tt.behaviour, len(accounts), len(ids), env.Calls.Load(), tt.calls, err)
 		}
 	}
 }
@@ -56,13 +57,13 @@ func TestIgnoredSkipBreaksAListingOfSeveralPages(t *testing.T) {
 	}
 	env.Behave(jsonObject{"skip": "ignored", "search": false})
 	if accounts, _, err := env.List(env.With(nil)); sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("%d senders, %v", len(accounts), err)
+		t.Errorf("the listing returns %d senders, %v, want broken", len(accounts), err)
 	}
 	if a, err := env.With(nil).Account(t.Context(), "user129@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("a sender after the first page: %+v, %v", a, err)
+		t.Errorf("a sender after the first page: %+v, %v, want broken", a, err)
 	}
 	if a, err := env.With(nil).Account(t.Context(), "user007@a.example"); err != nil || !a.Exists() {
-		t.Errorf("a sender of the first page: %+v, %v", a, err)
+		t.Errorf("a sender of the first page: %+v, %v, want it to exist", a, err)
 	}
 }
 
@@ -90,7 +91,7 @@ func TestMeaningOfSkipIsFoundWhileSendersChange(t *testing.T) {
 		}
 		second, err := position.page(tt.second)
 		if err != nil || json.Unmarshal([]byte(second.Next), &next) != nil || next.SkipMeaning != tt.means {
-			t.Errorf("%s: %+v, %v", name, next, err)
+			t.Errorf("%s: %+v, %v, want the meaning %v", name, next, err, tt.means)
 		}
 	}
 }
@@ -131,7 +132,7 @@ func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 			}
 		}
 		if broken != (removed >= overlap) {
-			t.Errorf("after %d removals the listing is broken: %v", removed, broken)
+			t.Errorf("after %d removals the listing is broken: %v, want broken from %d removals", removed, broken, overlap)
 		}
 	}
 }
@@ -140,7 +141,7 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	for _, cursor := range []string{"x", "{}", `{"skip": -1}`, "null"} {
 		if _, err := env.With(nil).Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
-			t.Errorf("%q: %v", cursor, err)
+			t.Errorf("cursor %q: %v, want refused", cursor, err)
 		}
 	}
 }

@@ -23,20 +23,20 @@ func TestCheckOfOwnersAndMembers(t *testing.T) {
 	env := newTestEnv(t)
 	ids := env.createKey("key-owner", "owner", 3)
 	if reach, err := env.With(texts{"api_key": "key-owner"}).Check(t.Context()); err != nil || len(reach.Workspaces) != 3 || reach.Workspaces[1].ID != ids[1] || reach.SelectedWorkspaceOnly {
-		t.Errorf("an owner: %+v, %v", reach, err)
+		t.Errorf("the key of an owner: %+v, %v, want three workspaces", reach, err)
 	}
 	ids = env.createKey("key-member", "member", 2)
 	for _, workspace := range []string{"", ids[1]} {
 		reach, err := env.With(texts{"api_key": "key-member", "workspace_id": workspace}).Check(t.Context())
 		if err != nil || !slices.Equal(reach.Workspaces, []sdk.Workspace{{ID: workspace}}) {
-			t.Errorf("a member who names %q: %+v, %v", workspace, reach, err)
+			t.Errorf("the key of a member with the workspace %q: %+v, %v, want only this id", workspace, reach, err)
 		}
 	}
 	if _, err := env.With(texts{"api_key": "key-member", "workspace_id": "another"}).Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Refused {
-		t.Errorf("a member with a workspace of others: %v", err)
+		t.Errorf("the key of a member with a foreign workspace: %v, want refused", err)
 	}
 	if _, err := env.With(texts{"api_key": "Bearer"}).Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
-		t.Errorf("a bad key: %v", err)
+		t.Errorf("a bad key: %v, want access_denied", err)
 	}
 }
 
@@ -51,11 +51,11 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 		}
 		env.Decide(s.URL, address, "accept")
 		if a, err := p.Account(t.Context(), address); err != nil || !a.Exists() {
-			t.Errorf("in %q: %+v, %v", workspace, a, err)
+			t.Errorf("the account in its workspace %q: %+v, %v, want it to exist", workspace, a, err)
 		}
 		inOtherWorkspace := env.With(texts{"api_key": "key-owner", "workspace_id": ids[(i+1)%2]})
 		if a, err := inOtherWorkspace.Account(t.Context(), address); err != nil || a.Exists() {
-			t.Errorf("of %q in a different workspace: %+v, %v", workspace, a, err)
+			t.Errorf("the account of %q in a different workspace: %+v, %v, want none", workspace, a, err)
 		}
 	}
 }
@@ -70,18 +70,18 @@ func TestRefusalsWithASuccessStatusAreRefusals(t *testing.T) {
 	_, startErr := p.StartSignIn(t.Context(), "anna@a.example")
 	for _, err := range []error{accountsErr, accountErr, startErr} {
 		if sdk.OutcomeOf(err).Kind != sdk.Refused || !strings.Contains(fmt.Sprint(err), "not_success") {
-			t.Errorf("got %v", err)
+			t.Errorf("got %v, want refused with not_success", err)
 		}
 	}
 	for status, want := range map[int]string{400: "provider_error", 402: "access_denied", 403: "access_denied", 404: "provider_error", 409: "provider_error"} {
 		env.FailOnce(jsonObject{"kind": "status", "status": status})
 		if _, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != want {
-			t.Errorf("%d: %v", status, err)
+			t.Errorf("status %d: %v, want %s", status, err, want)
 		}
 	}
 	env.FailOnce(jsonObject{"kind": "html", "status": 403})
 	if _, err := env.With(nil).Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("an HTML page with 403: %v", err)
+		t.Errorf("an HTML page with 403: %v, want broken", err)
 	}
 }
 
@@ -97,17 +97,17 @@ func TestKeyIsPausedAfterThrottling(t *testing.T) {
 		for i := range 2 {
 			_, err := env.With(nil).Check(t.Context())
 			if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != want || env.Calls.Load() != 1 {
-				t.Errorf("%d, try %d: %v, %d calls", wait, i, err, env.Calls.Load())
+				t.Errorf("Retry-After %d, call %d: %v after %d requests, want throttled for %s after one", wait, i, err, env.Calls.Load(), want)
 			}
 		}
 		if _, err := env.With(texts{"api_key": "key-other"}).Check(t.Context()); err != nil {
 			t.Errorf("a different key: %v", err)
 		}
 		if now = now.Add(want - time.Second); sdk.OutcomeOf(errorOfCheck(t, env)).Kind != sdk.Throttled {
-			t.Errorf("%d: the pause ends too early", wait)
+			t.Errorf("Retry-After %d: the pause ends too early", wait)
 		}
 		if now = now.Add(time.Second); errorOfCheck(t, env) != nil {
-			t.Errorf("%d: the pause does not end", wait)
+			t.Errorf("Retry-After %d: the pause does not end", wait)
 		}
 	}
 }
@@ -120,12 +120,12 @@ func errorOfCheck(t *testing.T, env *testEnv) error {
 func TestDescriptionHasTheBudgetsAndNoDisconnect(t *testing.T) {
 	d := description()
 	if slices.Contains(d.Capabilities, sdk.CanDisconnect) || !slices.Contains(d.Capabilities, sdk.CanOAuth) || len(d.Needs) != 0 {
-		t.Errorf("it can %v", d.Capabilities)
+		t.Errorf("the capabilities are %v and the needs %v, want sign-ins without needs and no disconnection", d.Capabilities, d.Needs)
 	}
 	cost := map[string]int{}
 	for _, b := range d.Budgets {
 		if b.Key != "credential" || b.Window != time.Minute {
-			t.Errorf("got %+v", b)
+			t.Errorf("the budget is %+v, want one of a credential per minute", b)
 		}
 		for _, operation := range []string{"check", "account", "accounts", "start_sign_in", "sign_in", "remove"} {
 			cost[fmt.Sprint(b.Limit, " ", operation)] = b.Cost(operation)
@@ -136,7 +136,7 @@ func TestDescriptionHasTheBudgetsAndNoDisconnect(t *testing.T) {
 		"30 remove": 0, "15 remove": 0,
 	} {
 		if cost[name] != want {
-			t.Errorf("%s costs %d", name, cost[name])
+			t.Errorf("in the budget and operation %q a call costs %d, want %d", name, cost[name], want)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestRequestsCarryTheKeyAndTheWorkspace(t *testing.T) {
 		_ = json.NewDecoder(r.Body).Decode(&body)
 		received = append(received, fmt.Sprint(r.Method, " ", r.URL, " ", r.Header.Get("Content-Type"), body))
 		if r.Header.Get("Authorization") != "key-canary" {
-			t.Errorf("the key is %q", r.Header.Get("Authorization"))
+			t.Errorf("the header Authorization is %q, want key-canary", r.Header.Get("Authorization"))
 		}
 		_, _ = answer.Write([]byte(`{"success": true, "data": {"auth_url": "https://login.microsoftonline.com/x", "workspaces": [], "senders": []}}`))
 	}))
@@ -170,7 +170,7 @@ func TestRequestsCarryTheKeyAndTheWorkspace(t *testing.T) {
 		_, accountsErr := platform.Accounts(t.Context(), "")
 		_, startErr := platform.StartSignIn(t.Context(), "anna@a.example")
 		if err := errors.Join(checkErr, accountsErr, startErr); err != nil || !slices.Equal(received, want) {
-			t.Errorf("got %q, %v", received, err)
+			t.Errorf("the requests are %q, want %q, %v", received, want, err)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestLinksToOtherHostsAreRefused(t *testing.T) {
 		env.Behave(jsonObject{"link_to": link})
 		s, err := env.With(texts{"auth_hosts": "login.microsoftonline.com, other.example"}).StartSignIn(t.Context(), "anna@a.example")
 		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && sdk.OutcomeOf(err).Kind != sdk.Broken {
-			t.Errorf("%s: %v", link, err)
+			t.Errorf("the link %s: %v, want allowed: %v", link, err, allowed)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 	for _, invalid := range []texts{{"api_key": ""}, {"api_key": "Bearer key-canary"}, {"api_key": "key-canary\r\n"}, {"base_url": "salesblink"}} {
 		_, err := env.process.newPlatform(env.Given(invalid))
 		if sdk.OutcomeOf(err).Code.Name != "invalid_request" || strings.Contains(fmt.Sprintf("%v %+v", err, err), "canary") {
-			t.Errorf("%v: %v", invalid, err)
+			t.Errorf("%v: %v, want invalid_request without the key", invalid, err)
 		}
 	}
 }

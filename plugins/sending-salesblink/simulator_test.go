@@ -38,7 +38,7 @@ func TestRateLimitsOfAKey(t *testing.T) {
 			for i := range limit + 1 {
 				answer := send(call, simulator.Key, "")
 				if isThrottled := answer.Code == http.StatusTooManyRequests; isThrottled != (i == limit) || answer.Header().Get("Retry-After") != "" {
-					t.Fatalf("%s, call %d: %d", call, i+1, answer.Code)
+					t.Fatalf("%s, call %d: %d, want 429 only after %d calls, and no Retry-After", call, i+1, answer.Code, limit)
 				}
 			}
 			if answer := send(call, "key-other", ""); answer.Code != http.StatusOK {
@@ -73,7 +73,7 @@ func TestKeyIsSentWithoutBearer(t *testing.T) {
 	env := newTestEnv(t)
 	for key, want := range map[string]int{simulator.Key: 200, "Bearer " + simulator.Key: 401, "": 401, "key-guessed": 401} {
 		if resp := env.sendRaw("GET /workspaces", key); resp.StatusCode != want {
-			t.Errorf("%q: %d", key, resp.StatusCode)
+			t.Errorf("the key %q: %d, want %d", key, resp.StatusCode, want)
 		}
 	}
 }

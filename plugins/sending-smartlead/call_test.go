@@ -72,7 +72,7 @@ func TestOutcomeOfEachErrorAnswer(t *testing.T) {
 	} {
 		_, err := platformThatAnswers(t, tt.header, tt.status, tt.body).Accounts(t.Context(), "")
 		if result := sdk.OutcomeOf(err); result.Kind != tt.want || result.Code.Name != tt.code || result.RetryAfter != tt.wait {
-			t.Errorf("%s: the outcome is %+v, want %s with a wait of %s", tt.name, result, tt.want, tt.wait)
+			t.Errorf("%s: the outcome is %+v, want %s %s with a wait of %s", tt.name, result, tt.want, tt.code, tt.wait)
 		}
 	}
 }
@@ -83,11 +83,11 @@ func TestRemoveOfAnUnknownAccountSucceeds(t *testing.T) {
 		`<html>404</html>`: sdk.Broken,
 	} {
 		if err := platformThatAnswers(t, nil, 404, body).Remove(t.Context(), "1"); sdk.OutcomeOf(err).Kind != want || want == 0 && err != nil {
-			t.Errorf("%s: %v", body, err)
+			t.Errorf("404 with %s: %v, want the outcome %s, or success for 0", body, err, want)
 		}
 	}
 	if err := platformThatAnswers(t, nil, 200, `{"ok":false,"message":"x"}`).Remove(t.Context(), "1"); sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("an error with 200: %v", err)
+		t.Errorf("an error with 200: %v, want broken", err)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestAccountStateOfEachAnswer(t *testing.T) {
 	} {
 		page, err := platformThatAnswers(t, nil, 200, `{"success":true,"data":[{"id":"17","from_email":"a@b.example","from_name":"A",`+fields+`}]}`).Accounts(t.Context(), "")
 		if err != nil || len(page.Accounts) != 1 {
-			t.Fatalf("%s: %+v, %v", fields, page, err)
+			t.Fatalf("%s: %+v, %v, want one account", fields, page, err)
 		}
 		got := page.Accounts[0]
 		want.ID, want.Address, want.Name, want.Stamp = "17", "a@b.example", "A", got.Stamp
@@ -123,15 +123,15 @@ func TestAccountStateOfEachAnswer(t *testing.T) {
 func TestInvalidConnectionsAreRefused(t *testing.T) {
 	for name, connection := range map[string]sdk.Connection{
 		"no key":             {},
-		"two words":          {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a b")}},
-		"an attack":          {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("<script>")}},
+		"a key of two words": {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a b")}},
+		"a key with markup":  {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("<script>")}},
 		"a long key":         {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(strings.Repeat("a", 257))}},
 		"an invalid URL":     {Settings: map[string]string{"base_url": "x"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
 		"a URL with a query": {Settings: map[string]string{"base_url": "https://a.example/?x"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
 		"an invalid client":  {Settings: map[string]string{"workspace_id": "7/../8"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
 	} {
 		if _, err := newProcessState().newPlatform(connection); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, want invalid_request", name, err)
 		}
 	}
 }

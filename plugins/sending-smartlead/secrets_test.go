@@ -75,7 +75,7 @@ func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 		_, err = platform.Account(ctx, "anna@a.example")
 		cancel()
 		if err == nil {
-			t.Errorf("%s: no error", name)
+			t.Errorf("%s: the call succeeds, want an error", name)
 		}
 		texts := fmt.Sprintf("%v %+v %#v %+v", err, err, err, platform)
 		for next := err; next != nil; next = errors.Unwrap(next) {
@@ -87,10 +87,10 @@ func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 	}
 	n := requests.Load()
 	if n < 6 {
-		t.Fatalf("only %d requests had the key in the query", n)
+		t.Fatalf("only %d requests had the key in the query, want at least 6", n)
 	}
 	if int64(len(spans.GetSpans())) < n {
-		t.Fatalf("%d spans of %d calls", len(spans.GetSpans()), n)
+		t.Fatalf("%d spans, want at least one for each of the %d requests", len(spans.GetSpans()), n)
 	}
 	var spanText []byte
 	for _, s := range spans.GetSpans() {

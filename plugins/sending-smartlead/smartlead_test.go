@@ -38,7 +38,7 @@ func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 		t.Helper()
 		reach, err := env.platformFor(configured).Check(t.Context())
 		if want := (sdk.Workspace{ID: id, Name: name}); err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != want {
-			t.Errorf("%q: %+v, %v", configured, reach, err)
+			t.Errorf("workspace_id %q: %+v, %v, want %+v", configured, reach, err, want)
 		}
 	}
 	check("", "", "")
@@ -51,17 +51,17 @@ func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 	env.Send(http.MethodPut, "/accounts/bob@a.example", jsonObject{"client_id": 7})
 	check("7", "7", "Ann & Co")
 	if _, err := env.platformFor("8").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-		t.Errorf("an unknown client: %v", err)
+		t.Errorf("an unknown client: %v, want invalid_request", err)
 	}
 	page, err := env.platformFor("7").Accounts(t.Context(), "")
 	if err != nil || len(page.Accounts) != 1 || page.Accounts[0].Address != "bob@a.example" {
-		t.Errorf("the client's accounts: %+v, %v", page, err)
+		t.Errorf("the client's accounts: %+v, %v, want only bob@a.example", page, err)
 	}
 	if a, err := env.platformFor("7").Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
-		t.Errorf("the account of a different client: %+v, %v", a, err)
+		t.Errorf("the account of a different client: %+v, %v, want none", a, err)
 	}
 	if page, err := env.platformFor("user:4001").Accounts(t.Context(), ""); err != nil || len(page.Accounts) != 2 {
-		t.Errorf("all accounts: %+v, %v", page, err)
+		t.Errorf("the accounts of the user: %+v, %v, want two", page, err)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 	platform := env.platformFor("")
 	for _, address := range []string{"sales@a.example", "Anna@a.example"} {
 		if a, err := platform.Account(t.Context(), address); err != nil || !strings.EqualFold(a.Address, address) || a.State != sdk.AccountOther {
-			t.Errorf("%s: %+v, %v", address, a, err)
+			t.Errorf("%s: %+v, %v, want an account in the state other", address, a, err)
 		}
 	}
 	env.createConnected("anna@a.example")
@@ -116,12 +116,12 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			}
 		}
 		if sdk.OutcomeOf(err).Kind != want || want == 0 && (err != nil || len(listedAddresses) != 221) {
-			t.Errorf("%d removed: %v, %d seen", removed, err, len(listedAddresses))
+			t.Errorf("after %d removals: %v and %d listed addresses, want the outcome %s, or 221 addresses for 0", removed, err, len(listedAddresses), want)
 		}
 	}
 	for _, cursor := range []string{"x", "-1:5", "5", "5:"} {
 		if _, err := newTestEnv(t).platformFor("").Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
-			t.Errorf("cursor %q: %v", cursor, err)
+			t.Errorf("cursor %q: %v, want refused", cursor, err)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 func TestListingOf3600AccountsNeedsAtMost40Calls(t *testing.T) {
 	const accounts, maxCalls = 3600, 40
 	if calls := 1 + (accounts-pageSize+pageSize-overlap-1)/(pageSize-overlap); calls > maxCalls {
-		t.Errorf("%d calls", calls)
+		t.Errorf("3,600 accounts need %d calls, want at most %d", calls, maxCalls)
 	}
 	env := newTestEnv(t)
 	var addresses []string
@@ -145,7 +145,7 @@ func TestListingOf3600AccountsNeedsAtMost40Calls(t *testing.T) {
 		t.Fatal(err)
 	}
 	if calls := env.Calls.Load() - before; n != 3 || calls != 3 {
-		t.Errorf("%d pages in %d calls", n, calls)
+		t.Errorf("250 accounts are on %d pages in %d calls, want 3 in 3", n, calls)
 	}
 }
 
@@ -155,11 +155,11 @@ func TestBudgetsAreBelowTheSmallestPlan(t *testing.T) {
 	plan := map[time.Duration]int{time.Second: 10, time.Minute: 60, time.Hour: 1000}
 	for _, b := range description().Budgets {
 		if b.Key != "credential" || b.Limit >= plan[b.Window] {
-			t.Errorf("%+v", b)
+			t.Errorf("the budget %+v is not below the limit of %d calls", b, plan[b.Window])
 		}
 		delete(plan, b.Window)
 	}
 	if len(plan) > 0 {
-		t.Errorf("no budget for %v", plan)
+		t.Errorf("no budget covers the limits %v", plan)
 	}
 }

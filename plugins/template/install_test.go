@@ -34,9 +34,9 @@ import (
 // longTimeouts has timeouts of minutes, which only a plugin that hangs exceeds.
 var longTimeouts = pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute, PingTimeout: 4 * time.Minute, StopGrace: 4 * time.Minute, Backoff: time.Millisecond}
 
-// programFiles is a folder of npm packages without type declarations, source maps, Markdown pages
-// and hidden files. No interpreter reads such files. Most files of the packages are of these kinds,
-// and an installation copies and checks every file.
+// programFiles is a folder of npm packages without TypeScript files, source maps, Markdown pages
+// and hidden files. Node.js does not read such files. Most files of the packages are of these
+// kinds, and an installation copies and checks every file.
 type programFiles struct{ fs.FS }
 
 func (f programFiles) ReadDir(name string) ([]fs.DirEntry, error) {
@@ -54,7 +54,7 @@ func install(t *testing.T, p plugin) (dir string, e pluginhost.CatalogEntry) {
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
 		change, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, p.entry)
 		if err != nil || change.Change != want {
-			t.Fatalf("%s, %v, want %s", change.Change, err, want)
+			t.Fatalf("Add returns the change %s, %v, want %s", change.Change, err, want)
 		}
 		e = change.CatalogEntry
 	}
@@ -80,7 +80,7 @@ func TestOneChecksumCoversEveryFile(t *testing.T) {
 	eachTemplate(t, allKinds, func(t *testing.T, p plugin) {
 		dir, e := install(t, p)
 		if e.Name != "acme" || e.Kind != p.kind || e.File != p.kind+"-acme" {
-			t.Fatalf("the entry is %+v", e)
+			t.Fatalf("the entry is %+v, want the %s plugin acme", e, p.kind)
 		}
 		if err := describe(t, dir, e.Name); err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestOneChecksumCoversEveryFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := describe(t, dir, e.Name); !errors.Is(err, verified.ErrChecksum) || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s is changed: %v", name, err)
+				t.Errorf("the file %s was changed: %v, want ErrChecksum with its name", name, err)
 			}
 			if err := os.WriteFile(path, content, 0o755); err != nil {
 				t.Fatal(err)
@@ -113,7 +113,7 @@ func TestOneChecksumCoversEveryFile(t *testing.T) {
 			}
 		}
 		if err := describe(t, dir, e.Name); err != nil {
-			t.Errorf("files are added: %v", err)
+			t.Errorf("the plugin does not start after files were added: %v", err)
 		}
 	})
 }
@@ -159,34 +159,34 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 		for _, next := range []string{"0.2.0", "0.3.0"} {
 			replaceIn(t, filepath.Join(filepath.Dir(entry), p.versionFile), version, next)
 			if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, entry); !errors.Is(err, verified.ErrChecksum) {
-				t.Fatalf("an upgrade without a new manifest: %v", err)
+				t.Fatalf("an upgrade without a new manifest: %v, want ErrChecksum", err)
 			}
 			if _, err := verified.WriteManifest(entry, p.files); err != nil {
 				t.Fatal(err)
 			}
 			change, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, entry)
 			if err != nil || change.Change != pluginhost.Replaced || change.Version != next || change.Previous.File != previous {
-				t.Fatalf("%+v, %v", change, err)
+				t.Fatalf("the upgrade returns %+v, %v, want version %s instead of %s", change, err, next, previous)
 			}
 			if err := host.Reload(); err != nil {
 				t.Fatal(err)
 			}
 			if d, err := host.Describe(t.Context(), "acme"); err != nil || d.Version != next {
-				t.Fatalf("the description has version %s, %v", d.Version, err)
+				t.Fatalf("the description has version %s, %v, want %s", d.Version, err, next)
 			}
 			if _, err := os.Stat(filepath.Join(dir, previous)); err != nil {
-				t.Errorf("the version before: %v", err)
+				t.Errorf("the files of the previous version: %v", err)
 			}
 			version, previous = next, change.File
 		}
 		if inspected, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: longTimeouts}); err != nil || len(inspected) != 1 || inspected[0].Problem != nil {
-			t.Errorf("%+v, %v", inspected, err)
+			t.Errorf("the inspection returns %+v, %v, want one plugin without a problem", inspected, err)
 		}
 		if _, err := pluginhost.Remove(dir, "acme"); err != nil {
 			t.Fatal(err)
 		}
 		if remaining, err := filepath.Glob(filepath.Join(dir, "dns-acme*")); err != nil || len(remaining) > 0 {
-			t.Errorf("left are %v, %v", remaining, err)
+			t.Errorf("after the removal there are still %v, %v", remaining, err)
 		}
 		host.Close()
 		if remaining, err := filepath.Glob(filepath.Join(private, "tenantry-plugin-*")); err != nil || len(remaining) > 0 {
@@ -239,7 +239,7 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		})
 		zone, err := provider.Zone(t.Context(), "customer.test")
 		if servers := sandbox.NameServers("acme"); err != nil || !slices.Equal(zone.NameServers, servers) {
-			t.Fatalf("%+v, %v; the sandbox has %q", zone, err, servers)
+			t.Fatalf("the zone is %+v, %v, want the name servers %q", zone, err, servers)
 		}
 		mx := dns.RRSet{Name: "customer.test", Type: dns.MX, TTL: 300, Values: []string{"10 mail.customer.test"}}
 		if _, err := provider.Apply(t.Context(), zone, []dns.Change{{Before: dns.RRSet{Name: mx.Name, Type: mx.Type}, After: mx}}); err != nil {
@@ -259,17 +259,17 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		ask(http.MethodPost, "/faults", `{"provider":"acme","kind":"status","status":503,"retry_after":7,"times":1}`)
 		var result *outcome.Error
 		if _, err := provider.Check(t.Context()); !errors.As(err, &result) || result.Kind != outcome.Down || result.RetryAfter != 7*time.Second {
-			t.Errorf("out of service: %v", err)
+			t.Errorf("with a planned 503: %v, want down for 7 s", err)
 		}
 		if _, err := provider.Check(t.Context()); outcome.KindOf(err) != outcome.Throttled {
-			t.Errorf("before the Retry-After has passed: %v", err)
+			t.Errorf("before the Retry-After has passed: %v, want throttled", err)
 		}
 		var calls []simulate.Entry
 		if err := json.Unmarshal([]byte(ask(http.MethodGet, "/calls?provider=acme", "")), &calls); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(calls); n != 5 || calls[n-1].Path != "/v1/zones" || calls[n-1].Status != http.StatusServiceUnavailable || time.Until(calls[n-1].At) < 23*time.Hour {
-			t.Errorf("the calls are %+v", calls)
+			t.Errorf("the calls are %+v, want five, the last one a 503 of /v1/zones at the advanced clock", calls)
 		}
 	})
 }
@@ -359,7 +359,7 @@ func askControl(t *testing.T, method, url, body string) string {
 	defer func() { _ = answer.Body.Close() }()
 	content, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s: %d %s, %v", method, url, answer.StatusCode, content, err)
+		t.Fatalf("%s %s: %d %s, %v, want 200", method, url, answer.StatusCode, content, err)
 	}
 	return strings.TrimSpace(string(content))
 }

@@ -23,7 +23,7 @@ func TestNewLeavesNothingToRename(t *testing.T) {
 			t.Run(language+"-"+kind, func(t *testing.T) {
 				p := write(t, Options{Kind: kind, Name: "acme", Language: language, Version: "1.2.3"})
 				if filepath.Base(p.Folder) != kind+"-acme" {
-					t.Errorf("the folder is %s", p.Folder)
+					t.Errorf("the folder is %s, want the name %s-acme", p.Folder, kind)
 				}
 				if ci := read(t, p, ".github/workflows/ci.yml"); !strings.Contains(ci, "tenantry plugin test ./"+kind+"-acme\n") {
 					t.Errorf("the CI file does not run the suite:\n%s", ci)
@@ -80,11 +80,11 @@ func TestPluginRequiresAReleaseOrASourceFolder(t *testing.T) {
 		t.Errorf("go.mod for a release:\n%s", mod)
 	}
 	if !strings.Contains(main, `"git.acme.example/plugins/dns/simulator"`) {
-		t.Errorf("main.go:\n%s", main)
+		t.Errorf("main.go does not import the simulator of its module:\n%s", main)
 	}
 	mod = read(t, write(t, Options{Kind: "dns", Name: "acme", Source: "/src/tenantry"}), "go.mod")
 	if !strings.HasPrefix(mod, "module dns-acme\n") || !strings.HasSuffix(mod, "\nreplace "+SDKModule+" => /src/tenantry\n") {
-		t.Errorf("go.mod for a checkout:\n%s", mod)
+		t.Errorf("go.mod for a source folder:\n%s", mod)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 			t.Errorf("%+v: got %v, want %q", options, err, want)
 		}
 		if entries, _ := os.ReadDir(options.Parent); options.Parent != nonEmptyFolder && len(entries) > 0 {
-			t.Errorf("%+v: it wrote %v", options, entries)
+			t.Errorf("%+v: New wrote %v, want nothing", options, entries)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestModuleVersionsMatchTheRepository(t *testing.T) {
 			}
 		}
 		if lines < 20 {
-			t.Errorf("%s has only %d lines", templateFile, lines)
+			t.Errorf("%s has only %d lines, want at least 20", templateFile, lines)
 		}
 	}
 }
@@ -197,6 +197,6 @@ func TestPluginsPageShowsTheTemplate(t *testing.T) {
 		}
 	}
 	if blocks < 3 {
-		t.Errorf("the page shows %d parts of the plugins", blocks)
+		t.Errorf("the page shows %d parts of the plugins, want at least 3", blocks)
 	}
 }

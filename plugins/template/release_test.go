@@ -66,7 +66,7 @@ func writeModuleProxy(t *testing.T, version string) string {
 	}
 	defer func() { _ = archive.Close() }()
 	files := strings.Fields(output(t, repository, nil, "git", "ls-files", "-co", "--exclude-standard", "*.go", "*.html", "*.txt", "go.mod", "*/go.mod"))
-	var nested []string // folders of other modules
+	var nested []string // folders of the modules inside this repository
 	for _, name := range files {
 		if path.Base(name) == "go.mod" && name != "go.mod" {
 			nested = append(nested, path.Dir(name)+"/")
@@ -78,7 +78,7 @@ func writeModuleProxy(t *testing.T, version string) string {
 			continue
 		}
 		content, err := os.Open(filepath.Join(repository, filepath.FromSlash(name)))
-		if os.IsNotExist(err) { // it was deleted and not committed
+		if os.IsNotExist(err) { // the file was deleted and the deletion is not committed
 			continue
 		}
 		if err != nil {

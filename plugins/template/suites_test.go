@@ -2,7 +2,7 @@
 
 // Package template_test tests the plugin templates in Python and JavaScript. It runs the
 // conformance suite and the sandbox with them, and checks the checksums of their files. One test
-// also runs the Go template of a mail platform in the sandbox.
+// runs the Go template of a mail platform in the sandbox.
 package template_test
 
 import (
@@ -62,7 +62,7 @@ var languages = map[string]language{
 	},
 }
 
-// eachTemplate runs a test for each of the templates with these folders.
+// eachTemplate writes a plugin from the template in each of these folders and runs a test with it.
 func eachTemplate(t *testing.T, folders []string, test func(t *testing.T, p plugin)) {
 	for _, folder := range folders {
 		languageName, kind, _ := strings.Cut(folder, "-")
@@ -84,7 +84,7 @@ func write(t *testing.T, kind, languageName string, l language) plugin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if languageName == "node" { // instead of npm ci, which downloads them
+	if languageName == "node" { // instead of npm ci, which downloads the packages
 		if err := os.CopyFS(filepath.Join(written.Folder, "node_modules"), programFiles{os.DirFS("node/node_modules")}); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestPluginTestPasses(t *testing.T) {
 			}
 		}
 		if want := fmt.Sprintf("acme 0.1.0: %d passed, 0 failed, 0 skipped\n", len(checks)); !strings.HasSuffix(printed, want) {
-			t.Fatalf("want %q:\n%s", want, printed)
+			t.Fatalf("the output does not end with %q:\n%s", want, printed)
 		}
 		ending := readmeHeading + "\n```\n" + printed + "```\n"
 		if *update {
@@ -213,7 +213,7 @@ func TestOwnTestsPass(t *testing.T) {
 		cmd := exec.Command(p.tests[0], p.tests[1:]...)
 		cmd.Dir = filepath.Dir(p.entry)
 		if output, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, output)
+			t.Fatalf("the tests of the template fail: %v: %s", err, output)
 		}
 	})
 }
@@ -237,7 +237,7 @@ func TestBytesOfATextAreKept(t *testing.T) {
 		}
 		sets, err := provider.Records(t.Context(), zone)
 		if err != nil || len(sets) != 1 || len(sets[0].Values) != 1 || sets[0].Values[0] != text {
-			t.Fatalf("got %+v, %v", sets, err)
+			t.Fatalf("got %+v, %v, want the text %q", sets, err, text)
 		}
 	})
 }

@@ -66,8 +66,8 @@ func (f fixedSending) Account(context.Context, string) (integration.Account, err
 	return f.account, nil
 }
 
-// TestAnswersAboutOtherObjectsAreBroken checks that the host gets only the object that it asked
-// for.
+// TestAnswersAboutOtherObjectsAreBroken checks that an answer with a different object than the
+// requested one, or with an invalid name or record type, is broken.
 func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 	zone := dns.Zone{ID: "z-1", Name: "a.test"}
 	records := func(name string, typ dns.Type) func(context.Context) (any, error) {
@@ -134,7 +134,7 @@ func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 			var o *outcome.Error
 			switch {
 			case !tt.broken && err != nil:
-				t.Errorf("got %v", err)
+				t.Errorf("got %v, want an accepted answer", err)
 			case tt.broken && (!errors.As(err, &o) || o.Kind != outcome.Broken || o.Cause != CauseProtocol):
 				t.Errorf("got %+v, %v, want a broken answer", got, err)
 			}
@@ -159,7 +159,7 @@ func TestUnlistedStatesAreBroken(t *testing.T) {
 		for _, answer := range answers {
 			var o *outcome.Error
 			if err := checkAnswer(nil, answer); !errors.As(err, &o) || o.Kind != outcome.Broken || o.Cause != CauseProtocol {
-				t.Errorf("%s %v: %v", name, answer, err)
+				t.Errorf("%s %v: %v, want broken", name, answer, err)
 			}
 		}
 	}
@@ -168,12 +168,12 @@ func TestUnlistedStatesAreBroken(t *testing.T) {
 		&proto.SMTPAuthAnswer{State: "refused"}, &proto.SendingProgress{State: "succeeded"},
 	} {
 		if err := checkAnswer(nil, answer); err != nil {
-			t.Errorf("%v: %v", answer, err)
+			t.Errorf("the listed state of %v is refused: %v", answer, err)
 		}
 	}
 	for state, want := range map[string]integration.AccountState{"failed": integration.AccountFailed, "Failed": integration.AccountOther, "": integration.AccountOther} {
 		if got := accountFromProto(&proto.SendingAccount{Id: "1", State: state}).State; got != want {
-			t.Errorf("an account in the state %q is %q", state, got)
+			t.Errorf("an account in the state %q is %q, want %q", state, got, want)
 		}
 	}
 }

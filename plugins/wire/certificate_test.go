@@ -63,7 +63,7 @@ func TestHostCertificateIsAcceptedByAllLibraries(t *testing.T) {
 		t.Errorf("the key is %T on %v, signed with %s; want P-256 and SHA-256", certificate.PublicKey, key, certificate.SignatureAlgorithm)
 	}
 	if !certificate.IsCA || !certificate.BasicConstraintsValid || certificate.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
-		t.Errorf("CA %t, basic constraints %t, key usage %b", certificate.IsCA, certificate.BasicConstraintsValid, certificate.KeyUsage)
+		t.Errorf("CA %t, basic constraints %t, key usage %b; want a CA with basic constraints that may sign", certificate.IsCA, certificate.BasicConstraintsValid, certificate.KeyUsage)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate)
@@ -71,7 +71,7 @@ func TestHostCertificateIsAcceptedByAllLibraries(t *testing.T) {
 	for _, verificationTime := range []time.Time{now, now.AddDate(9, 0, 0)} {
 		_, err := certificate.Verify(x509.VerifyOptions{Roots: roots, DNSName: "localhost", CurrentTime: verificationTime, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		if err != nil {
-			t.Errorf("as a client at %s: %v", verificationTime, err)
+			t.Errorf("the certificate is not valid for a client at %s: %v", verificationTime, err)
 		}
 	}
 }

@@ -49,10 +49,10 @@ func TestInterceptorsSeeTheCall(t *testing.T) {
 		{func() error { return p.For("t-1").RemoveRules(t.Context()) }, "remove_rules", "t-1", false, false},
 	} {
 		if err := tt.call(); err != nil {
-			t.Errorf("%s: %v", tt.operation, err)
+			t.Errorf("the call of %s fails: %v", tt.operation, err)
 		}
 		if lastCall.Operation != tt.operation || lastCall.Tenant() != tt.tenant || lastCall.ReadOnly != tt.readOnly || lastCall.WithoutProvider != tt.withoutProvider {
-			t.Errorf("%s: the interceptor saw %+v of tenant %q", tt.operation, lastCall, lastCall.Tenant())
+			t.Errorf("the interceptor received %+v of tenant %q, want %s of tenant %q, read-only %t, without provider %t", lastCall, lastCall.Tenant(), tt.operation, tt.tenant, tt.readOnly, tt.withoutProvider)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestInterceptorsRunInOrder(t *testing.T) {
 		}
 	}
 	if err := MailInProcess(&recordingPlatform{}, named("outer"), named("inner")).Check(t.Context()); err != nil || !slices.Equal(order, []string{"outer", "inner"}) {
-		t.Errorf("%v, %v", order, err)
+		t.Errorf("the interceptors ran in the order %v, %v, want outer and then inner", order, err)
 	}
 }
 
@@ -87,15 +87,15 @@ func TestProbeIsAReadOfTheSameProvider(t *testing.T) {
 	mail, zones, sending := &recordingPlatform{}, &recordingDNS{}, &recordingSending{}
 	_ = MailInProcess(mail, sendProbe).For("t-1").RemoveRules(t.Context())
 	if probe.Operation != "profile" || !probe.ReadOnly || probe.Tenant() != "t-1" || sendErr != nil || !strings.HasPrefix(mail.lastCall, "Profile") {
-		t.Errorf("mail: %+v, %v, %s", probe, sendErr, mail.lastCall)
+		t.Errorf("mail: the probe is %+v, %v, and the platform received %s, want the read profile of t-1", probe, sendErr, mail.lastCall)
 	}
 	_, _ = DNSInProcess(zones, sendProbe).Apply(t.Context(), sampleZone, nil)
 	if probe.Operation != "zone" || !probe.ReadOnly || sendErr != nil {
-		t.Errorf("DNS: %+v, %v", probe, sendErr)
+		t.Errorf("DNS: the probe is %+v, %v, want the read zone", probe, sendErr)
 	}
 	_ = SendingInProcess(sending, sendProbe).Remove(t.Context(), "a")
 	if probe.Operation != "check" || !probe.ReadOnly || sendErr != nil {
-		t.Errorf("sending: %+v, %v", probe, sendErr)
+		t.Errorf("sending: the probe is %+v, %v, want the read check", probe, sendErr)
 	}
 }
 
@@ -112,15 +112,15 @@ func TestSecretsOfARequestReachTheOpener(t *testing.T) {
 	})
 	_, _ = p.Administrator(t.Context(), ports.SignIn{Verifier: secret.New("verifier"), State: "state"}, secret.New("code"))
 	if slices.Sort(received); !slices.Equal(received, []string{"code", "verifier"}) {
-		t.Errorf("sign-in: %q", received)
+		t.Errorf("Administrator: the opener received %q, want code and verifier", received)
 	}
 	_ = p.For("t-1").OpenSignIn(t.Context(), "o", "a@a.test", secret.New("password"))
 	if !slices.Equal(received, []string{"password"}) {
-		t.Errorf("OpenSignIn: %q", received)
+		t.Errorf("OpenSignIn: the opener received %q, want password", received)
 	}
 }
 
-// hangingPlatform is a platform whose Check returns only at the deadline of the call.
+// hangingPlatform is a platform whose Check returns only when the context of the call ends.
 type hangingPlatform struct{ recordingPlatform }
 
 func (*hangingPlatform) Check(ctx context.Context) error {
@@ -138,14 +138,14 @@ func TestTextsOfACallHaveNoSecrets(t *testing.T) {
 	platform := MailInProcess(&recordingPlatform{}, record)
 	_ = platform.For("t-1").OpenSignIn(t.Context(), "o-1", "anna@a.example", secret.New("the-password"))
 	if !strings.Contains(request, "anna@a.example") || !strings.Contains(request, "[redacted]") || strings.Contains(request, "the-password") {
-		t.Errorf("request %s", request)
+		t.Errorf("the text of the request is %s, want the address and no password", request)
 	}
 	sending := SendingInProcess(linkPlatform{}, record)
 	if _, err := sending.StartSignIn(t.Context(), "anna@a.example"); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(answer, "session-1") || !strings.Contains(answer, "[redacted]") || strings.Contains(answer, "login.example") {
-		t.Errorf("answer %s", answer)
+		t.Errorf("the text of the answer is %s, want the session id and no link", answer)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestFenceGuardsWrites(t *testing.T) {
 			t.Errorf("%s: a write: %v, %d guarded", name, err, guarded)
 		}
 		if err := fenced.EnableMail(t.Context(), "a.test"); !errors.Is(err, refused) {
-			t.Errorf("%s: a write after the lease: %v", name, err)
+			t.Errorf("%s: a write that the guard refuses: %v, want %v", name, err, refused)
 		}
 	}
 	for name, provider := range map[string]ports.DNSProvider{"direct": &recordingDNS{}, "with a chain": DNSInProcess(&recordingDNS{})} {

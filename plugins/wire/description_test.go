@@ -26,13 +26,13 @@ func TestAnAccountCannotSetOperatorFields(t *testing.T) {
 		Connection{Settings: map[string]string{"url": "account", "allow_private": "true", "unknown": "x"}, Secrets: text("account")})
 	want := map[string]string{"url": "account", "server": "localhost", "allow_private": "false"}
 	if diff := cmp.Diff(want, got.Settings); diff != "" {
-		t.Error(diff)
+		t.Errorf("the settings (-want +got):\n%s", diff)
 	}
 	if len(got.Secrets) != 2 || got.Secrets["key"].Reveal() != "account key" || got.Secrets["proxy"].Reveal() != "operator proxy" {
-		t.Errorf("%d secrets", len(got.Secrets))
+		t.Errorf("there are %d secrets, want the account's key and the operator's proxy", len(got.Secrets))
 	}
 	if account, operator := d.FieldsOf(OfAccount), d.FieldsOf(OfOperator); len(account) != 3 || len(operator) != 2 || operator[0].Name != "allow_private" {
-		t.Errorf("account %v, operator %v", account, operator)
+		t.Errorf("the fields of the account are %v, want three; those of the operator are %v, want two", account, operator)
 	}
 }
 

@@ -102,7 +102,7 @@ func TestEveryDNSMethodCrossesTheWire(t *testing.T) {
 		})
 	}
 	if methods != 4 || got.Fingerprint() != connection.Fingerprint() {
-		t.Fatalf("%d methods walked, the port has 4; the connection arrived: %v", methods, got.Settings)
+		t.Fatalf("%d methods were called, want 4; the received connection has the settings %v", methods, got.Settings)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestMayConnectOnlyToNamedHosts(t *testing.T) {
 		"acme.com": false, "x.api.acme.com": false, "api.acme.com.evil.test": false, "": false,
 	} {
 		if got := MayConnect(ctx, host); got != want {
-			t.Errorf("%q: %t", host, got)
+			t.Errorf("MayConnect to %q is %t, want %t", host, got, want)
 		}
 	}
 	if MayConnect(WithHosts(t.Context(), nil), "api.acme.com") {
@@ -89,7 +89,7 @@ func TestACallKnowsItsHosts(t *testing.T) {
 		intercept := handleCall(slog.New(slog.DiscardHandler), Description{Hosts: tt.hosts})
 		_, err := intercept(t.Context(), request, &grpc.UnaryServerInfo{}, func(ctx context.Context, _ any) (any, error) {
 			if !MayConnect(ctx, "api.acme.com") || MayConnect(ctx, "other.test") != tt.otherAllowed {
-				t.Errorf("hosts %q: the named host %t, another %t", tt.hosts, MayConnect(ctx, "api.acme.com"), MayConnect(ctx, "other.test"))
+				t.Errorf("hosts %q: the named host is allowed: %t, another host: %t, want true and %t", tt.hosts, MayConnect(ctx, "api.acme.com"), MayConnect(ctx, "other.test"), tt.otherAllowed)
 			}
 			return nil, nil
 		})

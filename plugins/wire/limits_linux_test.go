@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestPluginInheritsNoFile opens a file that a child process would inherit. A service manager opens
-// such files for its services.
+// TestPluginInheritsNoFile opens a file that a child process would inherit, and checks that a
+// plugin does not have it. A service manager opens such files for its services.
 func TestPluginInheritsNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inherited")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -27,7 +27,7 @@ func TestPluginInheritsNoFile(t *testing.T) {
 	defer func() { _ = unix.Close(fd) }()
 	printed, err := startScript(t, "ls -l /proc/$$/fd >&2")
 	if err == nil || !strings.Contains(printed, "0 -> pipe:") {
-		t.Fatalf("%q, %v", printed, err)
+		t.Fatalf("the script printed %q, %v, want the list of its files", printed, err)
 	}
 	if strings.Contains(printed, path) {
 		t.Fatalf("the plugin has the file:\n%s", printed)

@@ -205,7 +205,7 @@ func TestRequestIDAndDeadlineCrossTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	if id != "req-7" || timeLeft <= 0 || timeLeft > time.Minute {
-		t.Fatalf("the author saw request id %q and %s left", id, timeLeft)
+		t.Fatalf("the plugin received the request id %q and %s until the deadline, want req-7 and at most 1m", id, timeLeft)
 	}
 }
 
@@ -213,6 +213,6 @@ func TestDescriptionCrossesTheWire(t *testing.T) {
 	var want Description
 	fill(reflect.ValueOf(&want).Elem(), "d")
 	if diff := cmp.Diff(want, descriptionFromProto(descriptionToProto(want))); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the description (-want +got):\n%s", diff)
 	}
 }

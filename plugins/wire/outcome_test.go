@@ -42,10 +42,10 @@ func TestOutcomesCrossTheWireUnchanged(t *testing.T) {
 		_, err := platform.For("t").Profile(t.Context())
 		var got *outcome.Error
 		if !errors.As(err, &got) {
-			rt.Fatalf("got %v", err)
+			rt.Fatalf("got %v, want an outcome", err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			rt.Fatal(diff)
+			rt.Fatalf("the outcome (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -68,10 +68,10 @@ func TestErrorsOfThePluginAreClassified(t *testing.T) {
 			}}, nil, nil)
 			_, err := platform.For("t").Profile(t.Context())
 			if outcome.KindOf(err) != tt.kind || !errors.Is(err, tt.code) {
-				t.Fatalf("got %v", err)
+				t.Fatalf("got %v, want %s %s", err, tt.kind, tt.code.Name)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
-				t.Fatalf("the error's text crossed: %v", err)
+				t.Fatalf("the text of an unclassified error reached the host: %v", err)
 			}
 		})
 	}
@@ -82,7 +82,7 @@ func TestPanicIsReportedAsBrokenWithoutItsText(t *testing.T) {
 	for range 2 { // the second call shows that the process survived
 		_, err := platform.For("t").Profile(t.Context())
 		if outcome.KindOf(err) != outcome.Broken || strings.Contains(err.Error(), "s3cret") {
-			t.Fatalf("got %v", err)
+			t.Fatalf("got %v, want broken without the text of the panic", err)
 		}
 	}
 }
@@ -98,14 +98,14 @@ func TestDeadlineAndCancellationAreUnknownOutcomes(t *testing.T) {
 	defer cancel()
 	_, err := platform.For("t").Profile(ctx)
 	if outcome.KindOf(err) != outcome.Unknown || outcome.KindOf(ended) != outcome.Unknown {
-		t.Fatalf("after the deadline: %v, the session ended with %v", err, ended)
+		t.Fatalf("after the deadline: %v, and the session ended with %v, want unknown for both", err, ended)
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	_, err = platform.For("t").Profile(ctx)
 	if outcome.KindOf(err) != outcome.Unknown || !errors.Is(err, context.Canceled) {
-		t.Fatalf("after cancellation: %v", err)
+		t.Fatalf("after a cancellation: %v, want unknown and context.Canceled", err)
 	}
 }
 
@@ -114,10 +114,10 @@ func TestMessagesOverTheSizeLimitAreBroken(t *testing.T) {
 		return tenant.Profile{Name: strings.Repeat("x", MaxMessage+1)}, nil
 	}}, nil, nil)
 	if _, err := platform.For("t").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
-		t.Fatalf("an answer over the limit: %v", err)
+		t.Fatalf("an answer over the limit: %v, want broken", err)
 	}
 	if _, err := platform.Granted(t.Context(), strings.Repeat("x", MaxMessage+1)); outcome.KindOf(err) != outcome.Broken {
-		t.Fatalf("a request over the limit: %v", err)
+		t.Fatalf("a request over the limit: %v, want broken", err)
 	}
 }
 
@@ -173,9 +173,9 @@ func TestClosedConnectionIsNotACancellation(t *testing.T) {
 
 func TestSanitizeBoundsAndCleansText(t *testing.T) {
 	if got := sanitize("one\nline\x1b[31m \xff"); got != "one line [31m " {
-		t.Fatalf("got %q", got)
+		t.Fatalf("got %q, want one line without control characters", got)
 	}
 	if got := sanitize(strings.Repeat("é", maxTextBytes)); len(got) > maxTextBytes {
-		t.Fatalf("%d bytes", len(got))
+		t.Fatalf("the text has %d bytes, want at most %d", len(got), maxTextBytes)
 	}
 }

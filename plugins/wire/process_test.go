@@ -32,15 +32,15 @@ func TestProcessStartsAnswersAndStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d, err := p.Describe(t.Context()); err != nil || d.Name != "puppet" || d.Kind != KindMail {
-		t.Fatalf("got %+v, %v", d, err)
+		t.Fatalf("got %+v, %v, want the mail plugin puppet", d, err)
 	}
 	mail := MailClient(func(context.Context, ...secret.Text) (Session, error) { return Session{Process: p}, nil })
 	if got, err := mail.For("t").Profile(t.Context()); err != nil || got.DefaultDomain != "mail-puppet" {
-		t.Fatalf("got %+v, %v", got, err)
+		t.Fatalf("got %+v, %v, want the domain mail-puppet", got, err)
 	}
 	p.Stop(testTimeout)
 	if !p.runner.state.Success() {
-		t.Fatalf("asked to stop, it ended with %v", p.runner.state)
+		t.Fatalf("after Stop the process ended with %v, want success", p.runner.state)
 	}
 	p.Stop(0) // a second Stop has no effect
 }
@@ -93,10 +93,10 @@ func TestKillAlsoKillsGrandchildren(t *testing.T) {
 		}
 	}
 	if err := runner.Wait(t.Context()); err == nil || len(lines) != 1 {
-		t.Fatalf("the process printed %v and exited with %v", lines, err)
+		t.Fatalf("the process printed %v and exited with %v, want one line and an error", lines, err)
 	}
 	if runner.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Fatalf("it ended with %v", runner.state)
+		t.Fatalf("the process ended with %v, want SIGKILL", runner.state)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestLinesDoNotDependOnChunkSizes(t *testing.T) {
 			_, _ = w.Write(r.Next(rapid.IntRange(1, 2*MaxLine).Draw(t, "chunk")))
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") || len(got) != len(want) {
-			t.Fatalf("%d lines, want %d", len(got), len(want))
+			t.Fatalf("%d lines with a content that differs from the %d wanted lines", len(got), len(want))
 		}
 	})
 }

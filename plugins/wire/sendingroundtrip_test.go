@@ -91,19 +91,19 @@ func TestEverySendingMethodCrossesTheWire(t *testing.T) {
 		})
 	}
 	if methods != 6 || got.Fingerprint() != connection.Fingerprint() {
-		t.Fatalf("%d methods walked, the port has 6; the connection arrived: %v", methods, got.Settings)
+		t.Fatalf("%d methods were called, want 6; the received connection has the settings %v", methods, got.Settings)
 	}
 }
 
 // TestEmptyAnswersCrossTheWire checks that the client receives an absent account, a session without
-// an expiry and an empty page.
+// an id and an expiry, and an empty page.
 func TestEmptyAnswersCrossTheWire(t *testing.T) {
 	remote := sendingOverWire(t, emptyPlatform{}, func(Connection) {})
 	if a, err := remote.Account(t.Context(), "a@a.test"); a != (integration.Account{}) || a.Exists() || err != nil {
 		t.Errorf("an absent account: %+v, %v", a, err)
 	}
 	if s, err := remote.StartSignIn(t.Context(), "a@a.test"); !s.ExpiresAt.IsZero() || s.ID != "" || err != nil {
-		t.Errorf("a session without an id or end: %v, %v", s, err)
+		t.Errorf("a session without an id or expiry: %v, %v", s, err)
 	}
 	if p, err := remote.Accounts(t.Context(), ""); p.Accounts != nil || p.Next != "" || err != nil {
 		t.Errorf("an empty page: %v, %v", p, err)

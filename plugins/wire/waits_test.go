@@ -58,7 +58,7 @@ func TestProcessesShareWaits(t *testing.T) {
 				t.Errorf("the other process has to wait %s, want 7s", left)
 			}
 			if left := waitsOf[1].Wait(t.Context(), "other tenant", 0); left != 0 {
-				t.Errorf("another tenant has to wait %s", left)
+				t.Errorf("another tenant has to wait %s, want 0s", left)
 			}
 		})
 	}
@@ -97,6 +97,6 @@ func TestWaitsEndWithTheStream(t *testing.T) {
 	}
 	end()
 	if left := waits.Wait(t.Context(), "tenant", time.Second); left != 0 {
-		t.Fatalf("got %s without a host", left)
+		t.Fatalf("got %s without a host, want 0s", left)
 	}
 }

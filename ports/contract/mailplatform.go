@@ -20,8 +20,8 @@ import (
 )
 
 // MailPlatformEnv is a test environment of a mail platform: the platform, its DNS and its clock.
-// The tests of this package implement it for the fake, the tests of plugins/mail-microsoft365 for
-// that plugin, and plugins/conformance for each plugin that has a simulator.
+// The tests of this package implement it for the fake, the tests of the plugin for that plugin, and
+// plugins/conformance for each plugin that has a simulator.
 type MailPlatformEnv interface {
 	// Platform returns the adapter under test.
 	Platform() ports.MailPlatform

@@ -18,11 +18,11 @@ func TestPendingListsMissingMigrations(t *testing.T) {
 		defer func() { _ = d.Close() }()
 		before, err := d.PendingMigrations(t.Context())
 		if err != nil || len(before) == 0 || !strings.HasSuffix(before[0], "_accounts") {
-			t.Fatalf("before: %v, %v", before, err)
+			t.Fatalf("pending before the migration: %v, %v, want all migrations, beginning with that of the accounts", before, err)
 		}
 		must(t, "migrate", d.Migrate(t.Context()))
 		if after, err := d.PendingMigrations(t.Context()); err != nil || len(after) != 0 {
-			t.Fatalf("after: %v, %v", after, err)
+			t.Fatalf("pending after the migration: %v, %v, want none", after, err)
 		}
 	})
 }
@@ -40,7 +40,7 @@ func TestMigrationsCanRunTwice(t *testing.T) {
 		var slots int
 		err := d.NewSelect().TableExpr("accounts AS a").Join("JOIN plans AS p ON p.name = a.plan").Column("p.tenant_slots").Scan(t.Context(), &slots)
 		if err != nil || slots != 7 {
-			t.Fatalf("got %d, %v: the migration changed what was there", slots, err)
+			t.Fatalf("the plan has %d slots, want 7: the second run changed a row (%v)", slots, err)
 		}
 	})
 }
@@ -65,7 +65,7 @@ func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 	})
 }
 
-func TestConcurrentProcessesMigrateOnce(t *testing.T) {
+func TestConcurrentProcessesCanMigrate(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		if address == MemoryURL {
@@ -94,20 +94,20 @@ func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		d := migratedDB(t, address)
-		setMinRelease := func(oldest int) { execSQL(t, d, "UPDATE schema_release SET min_release = ?", oldest) }
+		setMinRelease := func(release int) { execSQL(t, d, "UPDATE schema_release SET min_release = ?", release) }
 		execSQL(t, d, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
 		if err := d.Migrate(t.Context()); err != nil {
 			t.Fatalf("the database is one release newer: %v", err)
 		}
 		setMinRelease(migrations.Release + 1)
 		if err := d.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
-			t.Fatalf("migrate: %v", err)
+			t.Fatalf("migrate: got %v, want an error about a newer tenantry", err)
 		}
 		if address == MemoryURL {
 			return
 		}
 		if _, err := Open(t.Context(), address, Options{}); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
-			t.Fatalf("open: %v", err)
+			t.Fatalf("open: got %v, want an error about a newer tenantry", err)
 		}
 		setMinRelease(migrations.Release)
 		reopened, err := Open(t.Context(), address, Options{})

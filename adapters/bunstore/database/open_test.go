@@ -28,7 +28,7 @@ func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 	}
 	for _, file := range files {
 		if info, err := file.Info(); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(file.Name(), filepath.Base(path)) {
-			t.Errorf("%s: mode %v, %v", file.Name(), info.Mode(), err)
+			t.Errorf("%s has the mode %v, want 0600 and a name that begins with that of the database: %v", file.Name(), info.Mode(), err)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestInvalidURLsAreRefusedWithoutPassword(t *testing.T) {
 		d, err := Open(t.Context(), url, Options{})
 		if err == nil {
 			_ = d.Close()
-			t.Errorf("%q opens", url)
+			t.Errorf("opening %q succeeded, want an error", url)
 		} else if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("the error contains the password: %v", err)
 		}

@@ -28,7 +28,7 @@ func prepareRead(d *DB) func(ctx context.Context) error {
 				return r.Scan(&slots, &name)
 			}, "complete", 0)
 			if err == nil && rows != 1 {
-				return fmt.Errorf("%d rows", rows)
+				return fmt.Errorf("the read returned %d rows, want 1", rows)
 			}
 			return err
 		})
@@ -80,7 +80,7 @@ func TestPreparedReadSurvivesDeadConnections(t *testing.T) {
 	err := other.NewRaw("SELECT COUNT(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity "+
 		"WHERE datname = current_database() AND pid <> pg_backend_pid()").Scan(t.Context(), &ended)
 	if err != nil || ended < 4 {
-		t.Fatalf("%d ended: %v", ended, err)
+		t.Fatalf("%d connections were ended, want at least 4: %v", ended, err)
 	}
 	must(t, "read", read(t.Context()))
 }
@@ -100,7 +100,7 @@ func TestExecModeOfURLDisablesPreparedStatements(t *testing.T) {
 		}
 		var isPrepared bool
 		if err := d.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_prepared_statements)").Scan(t.Context(), &isPrepared); err != nil || isPrepared != tt.isPrepared {
-			t.Errorf("%q: the statement is prepared: %v, %v", tt.query, isPrepared, err)
+			t.Errorf("URL with %q: the statement is prepared: %v, want %v (%v)", tt.query, isPrepared, tt.isPrepared, err)
 		}
 	}
 }

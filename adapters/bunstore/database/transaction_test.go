@@ -25,7 +25,7 @@ func TestPostgresErrorsAreClassified(t *testing.T) {
 		"57P01": errUnavailable, "57P03": errUnavailable, "53300": errUnavailable, "08006": errUnavailable, "25006": errUnavailable, "42601": nil, "22P02": nil,
 	} {
 		if got := kindOf(fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code})); !errors.Is(got, want) {
-			t.Errorf("%s is %v, want %v", code, got, want)
+			t.Errorf("the kind of SQLSTATE %s is %v, want %v", code, got, want)
 		}
 	}
 }
@@ -33,7 +33,7 @@ func TestPostgresErrorsAreClassified(t *testing.T) {
 func TestConnectionErrorsAreClassified(t *testing.T) {
 	for _, err := range []error{driver.ErrBadConn, io.ErrUnexpectedEOF, io.EOF, new(pgconn.ConnectError)} {
 		if got := kindOf(fmt.Errorf("wrapped: %w", err)); !errors.Is(got, errUnavailable) {
-			t.Errorf("%v is %v", err, got)
+			t.Errorf("the kind of %v is %v, want %v", err, got, errUnavailable)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestConstraintErrorsAreClassified(t *testing.T) {
 		} {
 			_, err := d.ExecContext(t.Context(), statement)
 			if got := kindOf(err); err == nil || !errors.Is(got, want) {
-				t.Errorf("%s: %v is %v, want %v", statement, err, got, want)
+				t.Errorf("%s: the kind of %v is %v, want %v", statement, err, got, want)
 			}
 		}
 	})
@@ -104,7 +104,7 @@ func TestRetryStopsWhenContextEnds(t *testing.T) {
 		return &pgconn.PgError{Code: "40001"}
 	})
 	if !errors.Is(err, context.Canceled) || tries != 1 {
-		t.Fatalf("got %v after %d tries", err, tries)
+		t.Fatalf("got %v after %d tries, want %v after 1", err, tries, context.Canceled)
 	}
 }
 
@@ -167,11 +167,11 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 		d.timeouts.Query = 50 * time.Millisecond
 		for name, attempt := range map[string]func(context.Context, string, Func) error{"run": d.RunRead, "atomically": transactionRunner(d)} {
 			if err := attempt(t.Context(), "hang", hang); fault.ErrorOf(err).Code != fault.ServiceUnavailable || fault.ErrorOf(err).RetryAfter == 0 {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: got %v, want service_unavailable with a time to retry", name, err)
 			}
 			shortCtx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			if err := attempt(shortCtx, "hang", hang); !errors.Is(err, context.DeadlineExceeded) || fault.ErrorOf(err).Code != fault.InternalError {
-				t.Errorf("%s for an impatient caller: %v", name, err)
+				t.Errorf("%s with a shorter deadline of the caller: got %v, want %v", name, err, context.DeadlineExceeded)
 			}
 			cancel()
 		}
@@ -194,7 +194,7 @@ func TestSQLiteWritersWaitForEachOther(t *testing.T) {
 		return err
 	}
 	if err := d.RunWrite(shortCtx, "write", write); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("beside another writer: %v", err)
+		t.Errorf("a write while the slot is taken: got %v, want %v", err, context.DeadlineExceeded)
 	}
 	if err := d.Ping(t.Context()); err != nil {
 		t.Error(err)

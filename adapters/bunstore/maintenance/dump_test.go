@@ -27,11 +27,11 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 	tables, err := Tables(t.Context(), postgres1)
 	must(t, "list tables", err)
 	if len(want.tables) != len(tables) || len(tables) < 10 {
-		t.Fatalf("%d of %d tables: %v", len(want.tables), len(tables), tables)
+		t.Fatalf("the dump has %d of the %d tables, want all and at least 10: %v", len(want.tables), len(tables), tables)
 	}
 	for _, table := range want.tables {
 		if len(want.rows[table.Name]) == 0 {
-			t.Errorf("nothing of %s", table.Name)
+			t.Errorf("the dump has no row of %s", table.Name)
 		}
 	}
 	must(t, "load", want.load(t.Context(), sqlite))
@@ -39,11 +39,11 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 	must(t, "load", sqliteDump.load(t.Context(), postgres2))
 	for name, rows := range dump(t, postgres2).comparableRows() {
 		if rows != want.comparableRows()[name] {
-			t.Errorf("%s was\n%s\nand is\n%s", name, want.comparableRows()[name], rows)
+			t.Errorf("the rows of %s were\n%s\nand after two restores they are\n%s", name, want.comparableRows()[name], rows)
 		}
 	}
 	if !maps.Equal(want.comparableRows(), sqliteDump.comparableRows()) {
-		t.Error("the dump of SQLite is different")
+		t.Error("the dump of SQLite differs from the dump of PostgreSQL")
 	}
 }
 
@@ -58,7 +58,7 @@ func TestRestoredTimesKeepTheirText(t *testing.T) {
 		must(t, "read time", db.NewRaw("SELECT CAST(created_at AS text) FROM accounts").Scan(t.Context(), &texts[i]))
 	}
 	if texts[0] != texts[1] {
-		t.Errorf("%q became %q", texts[0], texts[1])
+		t.Errorf("the restore changed the time %q to %q", texts[0], texts[1])
 	}
 }
 
@@ -74,7 +74,7 @@ func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 			for _, table := range snapshot.Tables {
 				if err := snapshot.Rows(ctx, table, func([]byte) error {
 					if table.Name == "accounts" || table.Name == "members" {
-						return errors.New("the snapshot has what came later in " + table.Name)
+						return errors.New("the snapshot has a row that was added later to " + table.Name)
 					}
 					return nil
 				}); err != nil {
@@ -101,12 +101,12 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 			t.Fatal("a broken row was loaded")
 		}
 		if !maps.Equal(before, dump(t, db).comparableRows()) {
-			t.Fatal("something is left of it")
+			t.Fatal("the failed load left rows")
 		}
 		must(t, "empty", CheckEmpty(t.Context(), db))
 		must(t, "load", valid.load(t.Context(), db))
 		if err := valid.load(t.Context(), db); !errors.Is(err, ErrNotEmpty) {
-			t.Fatalf("loaded twice: %v", err)
+			t.Fatalf("the second load returned %v, want %v", err, ErrNotEmpty)
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 		must(t, "load", backup.load(t.Context(), db))
 		pending, err := db.PendingMigrations(t.Context())
 		if err != nil || len(pending) != 1 || !strings.HasPrefix(pending[0], missing) {
-			t.Fatalf("pending: %v, %v", pending, err)
+			t.Fatalf("the pending migrations are %v (%v), want only %s", pending, err, missing)
 		}
 		must(t, "migrate", db.Migrate(t.Context()))
 	})
@@ -132,7 +132,7 @@ func TestUnknownMigrationsAreReported(t *testing.T) {
 	knownMigrations := dump(t, migratedDB(t, database.MemoryURL)).migrations
 	got, err := UnknownMigrations(append(knownMigrations, "29990101000000"))
 	if err != nil || !slices.Equal(got, []string{"29990101000000"}) {
-		t.Fatalf("got %v, %v", got, err)
+		t.Fatalf("the unknown migrations are %v (%v), want only 29990101000000", got, err)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestInvalidRowsAreRefused(t *testing.T) {
 		`["a\u0000b",1,true,"2026-01-01T00:00:00Z","AA=="]`,
 	} {
 		if _, err := parseRow(table, []byte(row)); err == nil {
-			t.Errorf("%s is taken", row)
+			t.Errorf("the invalid row %s was accepted", row)
 		}
 	}
 }
@@ -250,7 +250,8 @@ func columnTypes(t *testing.T, db *database.DB) map[string]columnType {
 	return types
 }
 
-// oddValue returns the first or the second unusual value for a column.
+// oddValue returns the value of a column in the first or second row that fillEmptyTables writes. n
+// is 0 or 1.
 func oddValue(column columnType, n int) any {
 	switch {
 	case n == 1 && column.IsNullable == "YES":

@@ -34,7 +34,7 @@ func TestInspectReportsMigrations(t *testing.T) {
 		defer func() { _ = db.Close() }()
 		i := openInspection(t, address)
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) == 0 || m.Applied != 0 || m.InUse {
-			t.Fatalf("empty: %+v, %v", m, err)
+			t.Fatalf("an empty database: got %+v, %v, want only pending migrations", m, err)
 		}
 		if exists, err := database.HasTable(t.Context(), db, "bun_migrations"); err != nil || exists {
 			t.Fatalf("the inspection created a table: %v, %v", exists, err)
@@ -43,12 +43,12 @@ func TestInspectReportsMigrations(t *testing.T) {
 		must(t, "migrate", db.Migrate(t.Context()))
 		addAccount(t, db)
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) != 0 || m.Applied == 0 || !m.InUse || m.RequiredRelease != 0 {
-			t.Fatalf("migrated: %+v, %v", m, err)
+			t.Fatalf("a migrated database in use: got %+v, %v", m, err)
 		}
 		execSQL(t, db, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, current_timestamp)")
 		execSQL(t, db, "UPDATE schema_release SET min_release = 99")
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Newer) != 1 || m.RequiredRelease != 99 {
-			t.Fatalf("newer: %+v, %v", m, err)
+			t.Fatalf("a database of a newer release: got %+v, %v, want one newer migration and release 99", m, err)
 		}
 		must(t, "writable", i.Writable(t.Context()))
 		started := time.Now()
@@ -63,7 +63,7 @@ func TestInspectDoesNotChangeDatabase(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "tenantry.db")
 	if _, err := Inspect(t.Context(), "sqlite://"+path); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("inspecting a missing file returned %v, want %v", err, fs.ErrNotExist)
 	}
 	db := migratedDB(t, "sqlite://"+path)
 	must(t, "close", db.Close())
@@ -71,7 +71,7 @@ func TestInspectDoesNotChangeDatabase(t *testing.T) {
 	must(t, "read file", err)
 	i, err := Inspect(t.Context(), "sqlite://"+path)
 	if err != nil || i.Journal != "wal" || i.Mode != 0o600 || i.Version == "" {
-		t.Fatalf("got %+v, %v", i, err)
+		t.Fatalf("the inspection is %+v, %v, want the journal wal, the mode 0600 and a version", i, err)
 	}
 	must(t, "write and close", errors.Join(i.Writable(t.Context()), i.Close()))
 	after, err := os.ReadFile(path)
@@ -92,7 +92,7 @@ func TestInspectErrorsContainCauseAndNoPassword(t *testing.T) {
 	} {
 		_, err := Inspect(t.Context(), url)
 		if err == nil || !strings.Contains(err.Error(), wantText) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("%s: got the error %v, want one with %q and without the password", url, err, wantText)
 		}
 	}
 }

@@ -192,12 +192,12 @@ func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 			case counted && status == http.StatusTooManyRequests:
 				refused++
 			default:
-				t.Errorf("%d in %q", status, bucket)
+				t.Errorf("a request is answered %d in the bucket %q", status, bucket)
 			}
 		})
 	}
 	requests.Wait()
 	if passed != 12 || refused != 488 {
-		t.Errorf("%d passed, %d were refused", passed, refused)
+		t.Errorf("%d requests passed and %d were refused, want 12 and 488", passed, refused)
 	}
 }

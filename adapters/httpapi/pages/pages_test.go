@@ -120,6 +120,6 @@ func TestAssetsMatchThePublishedHashes(t *testing.T) {
 		}
 	}
 	if files != 2 {
-		t.Errorf("%d files", files)
+		t.Errorf("%d files were found, want 2", files)
 	}
 }

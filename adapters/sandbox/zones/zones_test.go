@@ -153,7 +153,7 @@ func TestAliasLoopEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := query(t, server, "udp", "loop.example.test", "A", false); len(m.Answer) > 10 {
-		t.Fatalf("%d records", len(m.Answer))
+		t.Fatalf("the answer for a loop has %d records, want at most 10", len(m.Answer))
 	}
 }
 

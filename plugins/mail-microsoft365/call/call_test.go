@@ -48,7 +48,7 @@ func TestEachRequestHasItsOwnID(t *testing.T) {
 		}
 	}
 	if len(requestIDs) != 2 || requestIDs[""] {
-		t.Fatalf("ids %v, want two", requestIDs)
+		t.Fatalf("the ids are %v, want two that are not empty", requestIDs)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestACancelledCallReturnsItsCancellation(t *testing.T) {
 	cancel()
 	_, err := send(ctx, call.Create, "http://127.0.0.1:1")
 	if !errors.Is(err, context.Canceled) || outcome.KindOf(err) != 0 {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want context.Canceled without an outcome", err)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	})
 	resp, err := send(t.Context(), call.Read, address)
 	if err != nil || resp.Status != http.StatusTemporaryRedirect {
-		t.Fatalf("got %d, %v", resp.Status, err)
+		t.Fatalf("got %d, %v, want 307", resp.Status, err)
 	}
 }
 
@@ -162,11 +162,11 @@ func TestSpansNameTheRouteAndNotTheCustomer(t *testing.T) {
 	}
 	spans := recorder.Ended()
 	if len(spans) != 1 || spans[0].Name() != "POST /thing/{id}" || !strings.Contains(parent, spans[0].SpanContext().SpanID().String()) {
-		t.Fatalf("spans %v, sent traceparent %q", spans, parent)
+		t.Fatalf("spans %v, sent traceparent %q, want one span with the route and its id in traceparent", spans, parent)
 	}
 	for _, attribute := range spans[0].Attributes() {
 		if strings.Contains(attribute.Value.String(), "customer") {
-			t.Fatalf("%s contains %s", attribute.Key, attribute.Value.String())
+			t.Fatalf("the attribute %s names the customer: %s", attribute.Key, attribute.Value.String())
 		}
 	}
 }

@@ -103,7 +103,7 @@ func TestStatusesBecomeOutcomes(t *testing.T) {
 		500: outcome.Broken, 502: outcome.Broken, 503: outcome.Down, 504: outcome.Unknown,
 	} {
 		if got := outcome.KindOf(call.StatusError(response(status), "x")); got != want {
-			t.Errorf("%d: %s, want %s", status, got, want)
+			t.Errorf("status %d: %s, want %s", status, got, want)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestSameHostComparesSchemeAndHost(t *testing.T) {
 		"%zz":                                                   false,
 	} {
 		if got := call.SameHost(base, link); got != want {
-			t.Errorf("%s: %v", link, got)
+			t.Errorf("SameHost of %q: %v, want %v", link, got, want)
 		}
 	}
 }

@@ -79,10 +79,10 @@ func TestInvokeSendsCommandAndHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "/adminapi/beta/" + string(guid) + "/InvokeCommand?$select=Name%2CIsDehydrated"; received.Method != "POST" || received.RequestURI != want {
-		t.Fatalf("%s %s", received.Method, received.RequestURI)
+		t.Fatalf("sent %s %s, want POST %s", received.Method, received.RequestURI, want)
 	}
 	if want := `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":{"Identity":"a\"b$(c)@d.test","RecipientTypeDetails":["SharedMailbox"]}}}`; body != want {
-		t.Fatalf("sent %s", body)
+		t.Fatalf("sent %s, want %s", body, want)
 	}
 	for name, want := range map[string]string{
 		"Authorization": "Bearer t1", "Content-Type": "application/json; charset=utf-8", "Accept": "application/json",
@@ -95,7 +95,7 @@ func TestInvokeSendsCommandAndHeaders(t *testing.T) {
 		}
 	}
 	if len(received.Header.Get("connection-id")) != 36 || len(received.Header.Get("client-request-id")) != 36 {
-		t.Error("the call has no ids")
+		t.Error("the header connection-id or client-request-id is not a UUID")
 	}
 }
 
@@ -129,13 +129,13 @@ func TestInvokeReadsRowsInAnyForm(t *testing.T) {
 		c := newFakeExchange(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
 		got, err := invoke(t, c, call.Read)
 		if err != nil || len(got) != len(want) || (len(want) > 0 && !cmp.Equal(got, want)) {
-			t.Errorf("%s: %v, %v", body, got, err)
+			t.Errorf("%s: %v, %v, want %v", body, got, err, want)
 		}
 	}
 	for _, body := range []string{`{"value":7}`, `{"value":["x"]}`, `<html>`} {
 		c := newFakeExchange(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
 		if _, err := invoke(t, c, call.Read); outcome.KindOf(err) != outcome.Broken {
-			t.Errorf("%s: %v", body, err)
+			t.Errorf("%s: %v, want broken", body, err)
 		}
 	}
 }
@@ -152,13 +152,13 @@ func TestInvokeFollowsPagesWithTheServersCookies(t *testing.T) {
 			return
 		}
 		if r.Header.Get("Cookie") != "exchangecookie=abc" || r.Header.Get("X-CmdletName") == "" {
-			t.Errorf("headers %v", r.Header)
+			t.Errorf("the second request has the headers %v, want the cookie and X-CmdletName", r.Header)
 		}
 		_, _ = w.Write([]byte(`{"value":[{"Name":"b"}]}`))
 	})
 	got, err := invoke(t, c, call.Read)
 	if err != nil || len(got) != 2 || bodies[0] != bodies[1] {
-		t.Fatalf("got %v, %v; sent %v", got, err, bodies)
+		t.Fatalf("got %v, %v, want two rows; sent %v, want two equal bodies", got, err, bodies)
 	}
 }
 
@@ -180,14 +180,14 @@ func TestInvokeFailsWhenAPageIsMissing(t *testing.T) {
 			})
 			got, err := invoke(t, c, call.Read)
 			if !errors.Is(err, fault.ProviderError) || got != nil {
-				t.Fatalf("got %v, %v", got, err)
+				t.Fatalf("got %v, %v, want no rows and a provider error", got, err)
 			}
 		})
 	}
 }
 
-// TestInvokePageSendsOneRequest checks every kind of response, and that a warning or a link reports
-// further rows.
+// TestInvokePageSendsOneRequest checks that InvokePage does not repeat a failed request, and that a
+// warning or a link to a next page reports further rows.
 func TestInvokePageSendsOneRequest(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -213,7 +213,7 @@ func TestInvokePageSendsOneRequest(t *testing.T) {
 		})
 		rows, warned, err := exchange.InvokePage[row](t.Context(), c, exchange.Command{Effect: call.Read, Cmdlet: exchange.GetMessageTrace})
 		if requests != 1 || (err != nil) != tt.failed || warned != tt.warned || len(rows) != map[bool]int{false: 1}[tt.failed] {
-			t.Errorf("%d %s: asked %d times, %v, warned %v, %v", tt.status, tt.body, requests, rows, warned, err)
+			t.Errorf("%d %s: sent %d times, got %v, warned %v, %v, want one request, warned %v, failed %v", tt.status, tt.body, requests, rows, warned, err, tt.warned, tt.failed)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestTextsReadsListsInAnyForm(t *testing.T) {
 	} {
 		var got exchange.Texts
 		if err := json.Unmarshal([]byte(text), &got); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %q, %v", text, got, err)
+			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 		}
 		_, err := invoke(t, c, call.Create)
 		if !call.IsDenied(err) || exchange.Status(err) != status || strings.Join(sent, ",") != "Bearer t1,Bearer t2" {
-			t.Fatalf("%d: %v after %v", status, err, sent)
+			t.Fatalf("status %d: %v after %v, want a denial after the tokens t1 and t2", status, err, sent)
 		}
 	}
 }

@@ -17,13 +17,13 @@ import (
 )
 
 // errorResponse returns an error response in the form that was observed at Exchange.
-func errorResponse(kind, text string) string {
+func errorResponse(dotNetType, text string) string {
 	raw, err := json.Marshal(map[string]any{"error": map[string]any{
 		"code": "BadRequest", "message": "Invalid Operation",
-		"details": []any{map[string]any{"code": "Client", "target": "", "message": "Ex6F9304|" + kind + "|" + text}},
+		"details": []any{map[string]any{"code": "Client", "target": "", "message": "Ex6F9304|" + dotNetType + "|" + text}},
 		"innererror": map[string]any{
 			"message": "Invalid Operation", "type": "Microsoft.Exchange.Admin.OData.Core.ODataServiceException",
-			"internalexception": map[string]any{"message": text, "type": kind, "stacktrace": ""},
+			"internalexception": map[string]any{"message": text, "type": dotNetType, "stacktrace": ""},
 		},
 	}})
 	if err != nil {
@@ -44,12 +44,12 @@ func newFailingExchange(t *testing.T, status int, body string) (exchange.Client,
 
 const tasks = "Microsoft.Exchange.Configuration.Tasks."
 
-// TestExceptionTypesBecomeClasses covers the known .NET types.
+// TestExceptionTypesBecomeClasses covers the known .NET types and texts, and an unknown type.
 func TestExceptionTypesBecomeClasses(t *testing.T) {
 	for name, tt := range map[string]struct {
-		kind, text string
-		class      exchange.Class
-		outcome    outcome.Kind
+		dotNetType, text string
+		class            exchange.Class
+		outcome          outcome.Kind
 	}{
 		"not found":            {tasks + "ManagementObjectNotFoundException", "object 'x' couldn't be found on 'y'.", exchange.NotFound, outcome.Refused},
 		"address taken":        {"Microsoft.Exchange.Provisioning.WLCDManagedMemberExistsException", `The proxy address "SMTP:a@b" is already being used by the proxy addresses or LegacyExchangeDN of "x".`, exchange.AddressTaken, outcome.Refused},
@@ -80,34 +80,34 @@ func TestExceptionTypesBecomeClasses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for form, body := range map[string]string{
-				"all parts": errorResponse(tt.kind, tt.text),
+				"all parts": errorResponse(tt.dotNetType, tt.text),
 				"without the inner error": fmt.Sprintf(`{"error":{"code":"BadRequest","message":"Invalid Operation","details":[{"code":"Client","message":%q}]}}`,
-					"|"+tt.kind+"|"+tt.text),
-				"message alone": fmt.Sprintf(`{"error":{"code":"BadRequest","message":%q}}`, "ExB10BE9|"+tt.kind+"|"+tt.text),
+					"|"+tt.dotNetType+"|"+tt.text),
+				"message alone": fmt.Sprintf(`{"error":{"code":"BadRequest","message":%q}}`, "ExB10BE9|"+tt.dotNetType+"|"+tt.text),
 			} {
 				c, _ := newFailingExchange(t, http.StatusBadRequest, body)
 				_, err := invoke(t, c, call.Create)
 				if !exchange.Is(err, tt.class) || outcome.KindOf(err) != tt.outcome {
-					t.Errorf("%s: got %v", form, err)
+					t.Errorf("%s: got %v, want the class %v and %s", form, err, tt.class, tt.outcome)
 				}
 				if strings.ContainsAny(err.Error(), `'"`) {
 					t.Errorf("%s: the error quotes the platform: %v", form, err)
 				}
 			}
-			reported, _ := json.Marshal(map[string]any{"value": []any{}, "@adminapi.errors": []string{"|" + tt.kind + "|" + tt.text}})
+			reported, _ := json.Marshal(map[string]any{"value": []any{}, "@adminapi.errors": []string{"|" + tt.dotNetType + "|" + tt.text}})
 			c, _ := newFailingExchange(t, http.StatusOK, string(reported))
 			want := tt.outcome
 			if want == outcome.Refused {
 				want = outcome.Broken // the command may have had an effect, because the status is 200
 			}
 			if _, err := invoke(t, c, call.Create); !exchange.Is(err, tt.class) || outcome.KindOf(err) != want {
-				t.Errorf("reported with 200: got %v", err)
+				t.Errorf("reported with 200: got %v, want the class %v and %s", err, tt.class, want)
 			}
 		})
 	}
 }
 
-// TestHTTPStatusesBecomeOutcomes covers the known statuses.
+// TestHTTPStatusesBecomeOutcomes covers error statuses with different bodies.
 func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 	noTenant := `{"error":{"code":"NotFound","message":"The tenant does not exist"}}`
 	for name, tt := range map[string]struct {
@@ -139,7 +139,7 @@ func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 				c, sent := newFailingExchange(t, tt.status, tt.body)
 				_, err := invoke(t, c, effect)
 				if outcome.KindOf(err) != tt.want || !errors.Is(err, tt.code) || *sent != want {
-					t.Errorf("effect %d: sent %d times, got %v", effect, *sent, err)
+					t.Errorf("effect %d: sent %d times, want %d; got %v, want %s %s", effect, *sent, want, err, tt.want, tt.code.Name)
 				}
 			}
 		})
@@ -150,7 +150,7 @@ func TestReportedErrorsInAnyFormAreFailures(t *testing.T) {
 	for _, errs := range []string{`["something went wrong"]`, `[{"Message":"x"}]`, `[7]`, `["",""]`, `"x"`, `{"a":1}`} {
 		c, _ := newFailingExchange(t, http.StatusOK, `{"value":[{"Name":"a"}],"@adminapi.errors":`+errs+`}`)
 		if got, err := invoke(t, c, call.Create); outcome.KindOf(err) != outcome.Broken || got != nil {
-			t.Errorf("%s: %v, %v", errs, got, err)
+			t.Errorf("%s: %v, %v, want broken without rows", errs, got, err)
 		}
 	}
 }

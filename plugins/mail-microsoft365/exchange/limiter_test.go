@@ -27,7 +27,7 @@ func TestLimiterAllowsThreeCallsAtOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := limiter.Acquire(ctx); outcome.KindOf(err) != outcome.Throttled {
-		t.Fatalf("a fourth call: %v", err)
+		t.Fatalf("a fourth call: %v, want throttled", err)
 	}
 	releases[0]()
 	if _, err := limiter.Acquire(t.Context()); err != nil {
@@ -77,7 +77,7 @@ func TestACancelledWaitIsNotThrottled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := limiter.Acquire(ctx); !errors.Is(err, context.Canceled) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want context.Canceled", err)
 	}
 }
 
@@ -91,6 +91,6 @@ func TestIdleLimitersAreRemoved(t *testing.T) {
 		limiters.For("c", tenant.GUID(strconv.Itoa(n)), 1)
 	}
 	if len(limiters.byKey) > 10 || limiters.For("c", "busy", 1) != busy {
-		t.Fatalf("%d limiters are kept", len(limiters.byKey))
+		t.Fatalf("%d limiters are kept, want at most 10, among them the busy one", len(limiters.byKey))
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 )
 
-// TestErrorResponsesBecomeOutcomes covers the known errors of Graph.
+// TestErrorResponsesBecomeOutcomes covers the known errors of Graph, and answers that are not from
+// Graph.
 func TestErrorResponsesBecomeOutcomes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -59,7 +60,7 @@ func TestErrorResponsesBecomeOutcomes(t *testing.T) {
 			_, err := graph.Get[thing](t.Context(), c, things, "")
 			var result *outcome.Error
 			if !errors.As(err, &result) || result.Kind != tt.kind || !errors.Is(err, tt.code) || result.Cause != tt.cause {
-				t.Fatalf("got %v (cause %q)", err, result.Cause)
+				t.Fatalf("got %v (cause %q), want %s %s (cause %q)", err, result.Cause, tt.kind, tt.code.Name, tt.cause)
 			}
 			if sent != tt.sent {
 				t.Fatalf("sent %d times, want %d", sent, tt.sent)
@@ -80,10 +81,10 @@ func TestMessageContainsSearchesTextCodesAndTargets(t *testing.T) {
 		"conflicting object": true, "passwordprofile": true, "conflictingobjects": true, "weak": true, "request_badrequest": true, "verified": false,
 	} {
 		if graph.MessageContains(fmt.Errorf("wrapped: %w", err), words) != want {
-			t.Errorf("%q", words)
+			t.Errorf("MessageContains(%q) is %v, want %v", words, !want, want)
 		}
 	}
 	if graph.MessageContains(context.Canceled, "") || graph.Status(context.Canceled) != 0 || graph.Status(err) != 400 {
-		t.Error("an error that is not Graph's")
+		t.Error("context.Canceled counts as an error of Graph, or the error of Graph has not the status 400")
 	}
 }

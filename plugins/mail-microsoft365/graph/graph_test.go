@@ -61,7 +61,7 @@ func TestBaseURLEndsWithTheVersion(t *testing.T) {
 		"http://127.0.0.1:1/graph":          "http://127.0.0.1:1/graph/v1.0",
 	} {
 		if got := graph.BaseURL(host); got != want {
-			t.Errorf("%s: %s", host, got)
+			t.Errorf("%s: %s, want %s", host, got, want)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func TestRequestsHaveMethodPathTokenAndBody(t *testing.T) {
 		raw, _ := io.ReadAll(r.Body)
 		path, body = r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Content-Type"), string(raw)
 		if len(r.Header.Get("client-request-id")) != 36 {
-			t.Error("no client-request-id")
+			t.Error("the header client-request-id is not a UUID")
 		}
 		_, _ = w.Write([]byte(`{}`))
 	})
@@ -129,7 +129,7 @@ func TestWriteAcceptsResponsesWithAndWithoutABody(t *testing.T) {
 		})
 		got, err := graph.Write[thing](t.Context(), c, call.Repeatable, "PATCH", things, struct{}{})
 		if err != nil || got != answer.want {
-			t.Errorf("%d %q: %v, %v", answer.status, answer.body, got, err)
+			t.Errorf("%d %q: %v, %v, want %v", answer.status, answer.body, got, err, answer.want)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestListFollowsPages(t *testing.T) {
 			})
 			got, err := graph.List[thing](t.Context(), c, things, "")
 			if outcome.KindOf(err) != tt.want || (err == nil && !cmp.Equal(got, []thing{{"a"}, {"b"}})) {
-				t.Fatalf("got %v, %v", got, err)
+				t.Fatalf("got %v, %v, want both things or the outcome %s", got, err, tt.want)
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func TestListReadsEmptyAndMalformedCollections(t *testing.T) {
 		c := newFakeGraph(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
 		got, err := graph.List[thing](t.Context(), c, things, "")
 		if outcome.KindOf(err) != want || len(got) != 0 {
-			t.Errorf("%s: %v, %v", body, got, err)
+			t.Errorf("%s: %v, %v, want no things and the outcome %s", body, got, err, want)
 		}
 	}
 }
@@ -193,6 +193,6 @@ func TestARefusedTokenIsReplaced(t *testing.T) {
 	}
 	got, err := graph.Get[thing](t.Context(), c, things, "")
 	if err != nil || got.ID != "a" || !cmp.Equal(sent, []string{"Bearer t1", "Bearer t2"}) {
-		t.Fatalf("got %v, %v after %v", got, err, sent)
+		t.Fatalf("got %v, %v after %v, want the thing a after the tokens t1 and t2", got, err, sent)
 	}
 }

@@ -82,7 +82,7 @@ func TestConcurrentCallersShareOneTokenRequest(t *testing.T) {
 	}
 	wg.Wait()
 	if len(fake.forms) != 1 {
-		t.Fatalf("%d tokens were fetched", len(fake.forms))
+		t.Fatalf("%d tokens were fetched, want 1", len(fake.forms))
 	}
 }
 
@@ -122,7 +122,7 @@ func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
 				return call.Response{Status: tt.status}, nil
 			})
 			if err != nil || resp.Status != tt.status || sent != tt.sent {
-				t.Fatalf("sent %q, %v", sent, err)
+				t.Fatalf("sent %q, want %q; status %d, %v, want %d", sent, tt.sent, resp.Status, err, tt.status)
 			}
 			s.expectToken(t, tt.after)
 		})
@@ -138,6 +138,6 @@ func TestExpiredTokensAreRemoved(t *testing.T) {
 	s.Connection = "one more"
 	s.expectToken(t, "t1")
 	if n := len(s.Tokens.entries); n != 1 {
-		t.Fatalf("%d are kept", n)
+		t.Fatalf("%d tokens are kept, want 1", n)
 	}
 }

@@ -47,7 +47,7 @@ func TestParseConsentCallbackRefusesFailedAndMalformedCallbacks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := ParseConsentCallback(tt.query)
 			if got != tt.want || !errors.Is(err, tt.code) || (tt.code == nil && err != nil) {
-				t.Fatalf("got %q, %v", got, err)
+				t.Fatalf("got %q, %v, want %q, %v", got, err, tt.want, tt.code)
 			}
 			var result *outcome.Error
 			if errors.As(err, &result) && result.Cause != tt.cause {
@@ -65,18 +65,18 @@ func FuzzParseConsentCallback(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query string) {
 		id, err := ParseConsentCallback(query)
 		if (id == "") == (err == nil) {
-			t.Fatalf("got %q and %v", id, err)
+			t.Fatalf("got %q and %v, want a tenant or an error", id, err)
 		}
 		if err == nil {
 			q, parseErr := url.ParseQuery(query)
 			if parseErr != nil || q.Has("error") || !strings.EqualFold(strings.Trim(q.Get("tenant"), "{}"), string(id)) {
-				t.Fatalf("%q became %s", query, id)
+				t.Fatalf("the tenant of the query %q is %s", query, id)
 			}
 			return
 		}
 		var result *outcome.Error
 		if !errors.As(err, &result) || strings.ContainsAny(result.Cause+result.Detail, "<>\"\n") {
-			t.Fatalf("got %v", err)
+			t.Fatalf("got %v, want an outcome without text of the query", err)
 		}
 	})
 }

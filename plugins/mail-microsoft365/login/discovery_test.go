@@ -62,7 +62,7 @@ func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 			}
 			fake.issueIDToken(claims)
 			if err := fake.redeemCode(); outcome.KindOf(err) != tt.want || (err != nil) != (tt.want != 0) {
-				t.Fatalf("got %v", err)
+				t.Fatalf("got %v, want the outcome %s", err, tt.want)
 			}
 		})
 	}
@@ -87,11 +87,11 @@ func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
 			}
 			fake.issueIDToken(nil)
 			if err := fake.redeemCode(); err != nil || fake.keyRequests != 1 {
-				t.Fatalf("got %v", err)
+				t.Fatalf("got %v after %d requests for the keys, want success after 1", err, fake.keyRequests)
 			}
 			page, err := fake.host().SignInURL(t.Context(), fake.signIn())
 			if err != nil || !strings.HasPrefix(page, fake.url+"/"+string(guid)+"/oauth2/v2.0/authorize?") {
-				t.Fatalf("got %s, %v", page, err)
+				t.Fatalf("got %s, %v, want a page at %s", page, err, fake.url)
 			}
 		})
 	}
@@ -103,6 +103,6 @@ func TestAnUnknownTenantInvalidatesTheConnectLink(t *testing.T) {
 	s.Tenant = "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"
 	_, err := fake.host().SignInURL(t.Context(), s)
 	if !errors.Is(err, fault.ConnectLinkInvalid) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want connect_link_invalid", err)
 	}
 }

@@ -57,39 +57,39 @@ var sharedKey = sync.OnceValue(newKey)
 
 func newFakeLogin(t *testing.T) *fakeLogin {
 	t.Helper()
-	d := &fakeLogin{t: t, key: sharedKey(), published: sharedKey(), keyID: "k1", documentStatus: http.StatusOK}
+	fake := &fakeLogin{t: t, key: sharedKey(), published: sharedKey(), keyID: "k1", documentStatus: http.StatusOK}
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	d.url = server.URL
-	authority := d.url + "/" + string(guid)
-	d.document = map[string]any{
+	fake.url = server.URL
+	authority := fake.url + "/" + string(guid)
+	fake.document = map[string]any{
 		"issuer": authority + "/v2.0", "authorization_endpoint": authority + "/oauth2/v2.0/authorize",
 		"token_endpoint": authority + "/oauth2/v2.0/token", "jwks_uri": authority + "/discovery/v2.0/keys",
 		"id_token_signing_alg_values_supported": []string{"RS256"}, "something_new": true,
 	}
 	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", func(w http.ResponseWriter, r *http.Request) {
 		if r.PathValue("tenant") != string(guid) {
-			d.reply(w, http.StatusBadRequest, map[string]any{"error": "invalid_tenant", "error_codes": []int{90002}})
+			fake.reply(w, http.StatusBadRequest, map[string]any{"error": "invalid_tenant", "error_codes": []int{90002}})
 			return
 		}
-		d.reply(w, d.documentStatus, d.document)
+		fake.reply(w, fake.documentStatus, fake.document)
 	})
 	mux.HandleFunc("GET /{tenant}/discovery/v2.0/keys", func(w http.ResponseWriter, _ *http.Request) {
-		d.keyRequests++
-		d.reply(w, http.StatusOK, map[string]any{"keys": append(slices.Clone(d.jwks), jose.JSONWebKey{
-			Key: d.published.Public(), KeyID: d.keyID, Use: "sig",
+		fake.keyRequests++
+		fake.reply(w, http.StatusOK, map[string]any{"keys": append(slices.Clone(fake.jwks), jose.JSONWebKey{
+			Key: fake.published.Public(), KeyID: fake.keyID, Use: "sig",
 		})})
 	})
 	mux.HandleFunc("POST /{tenant}/oauth2/v2.0/token", func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
 			t.Error(err)
 		}
-		d.forms, d.header = append(d.forms, r.PostForm), r.Header
-		status, body := d.answer(r.PostForm)
-		d.reply(w, status, body)
+		fake.forms, fake.header = append(fake.forms, r.PostForm), r.Header
+		status, body := fake.answer(r.PostForm)
+		fake.reply(w, status, body)
 	})
-	return d
+	return fake
 }
 
 func (l *fakeLogin) reply(w http.ResponseWriter, status int, body any) {

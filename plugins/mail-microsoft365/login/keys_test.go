@@ -58,7 +58,7 @@ func TestKeysAreFetchedAgainForAnUnknownKey(t *testing.T) {
 		t.Helper()
 		_, err := h.RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
 		if !errors.Is(err, want) || fake.keyRequests != wantKeyRequests {
-			t.Fatalf("got %v after %d reads, want %v after %d", err, fake.keyRequests, want, wantKeyRequests)
+			t.Fatalf("got %v after %d requests for the keys, want %v after %d", err, fake.keyRequests, want, wantKeyRequests)
 		}
 	}
 	expectSignIn(1, nil)

@@ -66,14 +66,14 @@ func TestRedeemCodeReturnsThePersonInTheToken(t *testing.T) {
 		Roles: []string{"62e90394-69f5-4237-9190-012177145e10"},
 	}
 	if !cmp.Equal(got, want) {
-		t.Fatal(cmp.Diff(want, got))
+		t.Fatalf("the person (-want +got):\n%s", cmp.Diff(want, got))
 	}
 	form := url.Values{
 		"grant_type": {"authorization_code"}, "code": {"c0de"}, "redirect_uri": {fake.signIn().Redirect},
 		"code_verifier": {fake.signIn().Verifier.Reveal()}, "client_id": {clientID}, "client_secret": {"s3cret"},
 	}
 	if len(fake.forms) != 1 || !cmp.Equal(fake.forms[0], form) {
-		t.Fatal(cmp.Diff([]url.Values{form}, fake.forms))
+		t.Fatalf("the sent forms (-want +got):\n%s", cmp.Diff([]url.Values{form}, fake.forms))
 	}
 }
 
@@ -137,7 +137,7 @@ func TestForgedIDTokensAreRefused(t *testing.T) {
 			}
 			_, err := fake.host().RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
 			if !errors.Is(err, fault.ConnectLinkInvalid) {
-				t.Fatalf("got %v", err)
+				t.Fatalf("got %v, want connect_link_invalid", err)
 			}
 		})
 	}
@@ -165,10 +165,10 @@ func TestRefusedCodesBecomeOutcomes(t *testing.T) {
 			fake.answer = func(url.Values) (int, any) { return tt.status, tt.body }
 			_, err := fake.host().RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
 			if !errors.Is(err, tt.want) || outcome.KindOf(err) != tt.kind {
-				t.Fatalf("got %v, want %v", err, tt.want)
+				t.Fatalf("got %v, want %s %v", err, tt.kind, tt.want)
 			}
 			if len(fake.forms) != 1 {
-				t.Fatalf("the code was sent %d times, it works once", len(fake.forms))
+				t.Fatalf("the code was sent %d times, want once", len(fake.forms))
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func fixedAnswer(status int, body map[string]any) func(url.Values) (int, any) {
 func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
-		number int
+		number int   // AADSTS number, 0 for none
 		want   error // nil: the cached token is used
 	}{
 		"consent revoked":       {400, 700016, fault.AccessDenied},
@@ -42,12 +42,12 @@ func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
 			s.Renew(0)
 			got, err := s.Token(t.Context())
 			if !errors.Is(err, tt.want) || (err == nil && got.Value.Reveal() != "t1") {
-				t.Fatalf("got %s, %v", got.Value.Reveal(), err)
+				t.Fatalf("got %s, %v, want the error %v", got.Value.Reveal(), err, tt.want)
 			}
 			sent := len(fake.forms)
 			s.Renew(0)
 			if _, err = s.Token(t.Context()); tt.want == nil && (err != nil || len(fake.forms) != sent) {
-				t.Fatalf("%v after %d requests: an unreachable host gets the next request at once", err, len(fake.forms)-sent)
+				t.Fatalf("the call after a failed renewal sent %d requests and returned %v, want none and the old token", len(fake.forms)-sent, err)
 			}
 		})
 	}
@@ -66,7 +66,7 @@ func TestRenewalsAreLimited(t *testing.T) {
 		return len(fake.forms) - before
 	}
 	if n := fetchTokens(100); n != 1+maxRenewals {
-		t.Fatalf("%d tokens were fetched at once", n)
+		t.Fatalf("%d tokens were fetched at once, want %d", n, 1+maxRenewals)
 	}
 	*now = now.Add(renewalWindow)
 	if n := fetchTokens(1); n != 1 {
@@ -106,7 +106,7 @@ func TestCallersShareOneFailure(t *testing.T) {
 	}
 	for _, err := range results {
 		if outcome.KindOf(err) != outcome.Down {
-			t.Errorf("got %v", err)
+			t.Errorf("got %v, want down", err)
 		}
 	}
 	if len(fake.forms) != 1 {
@@ -132,7 +132,7 @@ func TestACancelledCallerDoesNotCancelTheTokenRequest(t *testing.T) {
 	<-arrived
 	cancel()
 	if err := <-returned; !errors.Is(err, context.Canceled) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want context.Canceled", err)
 	}
 	close(release)
 	s.expectToken(t, "t1")
@@ -170,7 +170,7 @@ func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
 		*now = now.Add(20 * time.Second)
 	}
 	if n := len(fake.forms); n != 9 {
-		t.Fatalf("%d tokens were fetched in 45 minutes", n)
+		t.Fatalf("%d tokens were fetched in 45 minutes, want 9", n)
 	}
 }
 
@@ -197,13 +197,13 @@ func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 		callThenAdvance()
 	}
 	if n := len(fake.forms); n < 5 || n > 14 {
-		t.Fatalf("%d tokens were fetched in ten minutes", n)
+		t.Fatalf("%d tokens were fetched in ten minutes, want 5 to 14", n)
 	}
 	*now = now.Add(MaxTokenAge)
 	for range 2 {
 		acceptedToken = fmt.Sprintf("t%d", len(fake.forms)+1)
 		if status := callThenAdvance(); status != http.StatusOK {
-			t.Fatalf("status %d, want one replacement that is accepted", status)
+			t.Fatalf("status %d, want 200 with the first replacement of the token", status)
 		}
 	}
 }

@@ -36,13 +36,13 @@ func TestAppTokenIsRequestedWithTheSecret(t *testing.T) {
 	fake.answer = tokenGranted
 	got, err := fake.host().AppToken(t.Context(), guid, graphScope)
 	if err != nil || got.Value.Reveal() != "t0ken" || got.Expires.Sub(got.Obtained) != 3599*time.Second {
-		t.Fatalf("got %+v, %v", got, err)
+		t.Fatalf("got %+v, %v, want t0ken for 3599 s", got, err)
 	}
 	want := url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {clientID}, "scope": {graphScope}, "client_secret": {"s3cret"},
 	}
 	if !cmp.Equal(fake.forms, []url.Values{want}) || fake.header.Get("Content-Type") != "application/x-www-form-urlencoded" {
-		t.Fatal(cmp.Diff([]url.Values{want}, fake.forms))
+		t.Fatalf("the content type or the sent forms (-want +got):\n%s", cmp.Diff([]url.Values{want}, fake.forms))
 	}
 }
 
@@ -57,7 +57,7 @@ func TestACertificateTakesPrecedenceOverASecret(t *testing.T) {
 	}
 	form := fake.forms[0]
 	if form.Has("client_secret") || form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
-		t.Fatalf("sent %v", form)
+		t.Fatalf("sent %v, want an assertion and no client_secret", form)
 	}
 	parsed, err := jose.ParseSignedCompact(form.Get("client_assertion"), []jose.SignatureAlgorithm{jose.PS256})
 	if err != nil {
@@ -66,7 +66,7 @@ func TestACertificateTakesPrecedenceOverASecret(t *testing.T) {
 	sum := sha256.Sum256(der)
 	header := parsed.Signatures[0].Header
 	if header.ExtraHeaders["typ"] != "JWT" || header.ExtraHeaders["x5t#S256"] != base64.RawURLEncoding.EncodeToString(sum[:]) {
-		t.Fatalf("header %+v", header)
+		t.Fatalf("the header of the assertion is %+v, want typ JWT and the hash of the certificate", header)
 	}
 	raw, err := parsed.Verify(fake.key.Public())
 	if err != nil {
@@ -81,7 +81,7 @@ func TestACertificateTakesPrecedenceOverASecret(t *testing.T) {
 	}
 	if claims.Aud != fake.url+"/"+string(guid)+"/oauth2/v2.0/token" || claims.Iss != clientID || claims.Sub != clientID ||
 		len(claims.Jti) != 36 || claims.Exp-claims.Nbf != 600 || claims.Iat != claims.Nbf {
-		t.Fatalf("claims %+v", claims)
+		t.Fatalf("the claims of the assertion are wrong: %+v", claims)
 	}
 }
 
@@ -108,20 +108,20 @@ func TestCredentialCheckRejectsUnusableCredentials(t *testing.T) {
 		"no certificate": {ClientID: clientID, Certificate: secret.New("not PEM")},
 	} {
 		if err := credential.Check(); !errors.Is(err, fault.ServiceUnavailable) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want service_unavailable", name, err)
 		}
 	}
 }
 
-// TestAADSTSNumbersBecomeOutcomes covers the known numbers.
+// TestAADSTSNumbersBecomeOutcomes covers the known numbers, an unknown one, and errors without one.
 func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 	for name, tt := range map[string]struct {
-		number int
-		oauth  string
-		status int
-		kind   outcome.Kind
-		code   fault.Code
-		tries  int
+		number     int
+		oauthError string
+		status     int
+		kind       outcome.Kind
+		code       fault.Code
+		tries      int
 	}{
 		"scope malformed":      {70011, "invalid_scope", 400, outcome.Broken, fault.ProviderError, 1},
 		"not consented":        {65001, "invalid_grant", 400, outcome.Refused, fault.AccessDenied, 1},
@@ -152,7 +152,7 @@ func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 			fake := newFakeLogin(t)
 			fake.answer = func(url.Values) (int, any) {
 				// The number in error_codes takes precedence over the number in this text.
-				body := map[string]any{"error": tt.oauth, "error_description": "AADSTS70011: customer.example ..."}
+				body := map[string]any{"error": tt.oauthError, "error_description": "AADSTS70011: customer.example ..."}
 				if tt.number != 0 {
 					body["error_codes"] = []int{tt.number}
 				} else {
@@ -178,7 +178,7 @@ func TestAADSTSNumberIsReadFromTheDescription(t *testing.T) {
 	}
 	_, err := fake.host().AppToken(t.Context(), guid, graphScope)
 	if !errors.Is(err, fault.AccessDenied) || !MayBePropagating(err) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want access_denied for a consent that may not have reached all servers", err)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestPayloadReadsTheClaimsOfAToken(t *testing.T) {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"oid":"sp-1","roles":["Exchange.ManageAsApp"]}`))
 	got, ok := Token{Value: secret.New("e30." + claims + ".sig")}.Payload()
 	if !ok || got.ObjectID != "sp-1" || !cmp.Equal(got.Roles, []string{"Exchange.ManageAsApp"}) {
-		t.Fatalf("got %+v, %v", got, ok)
+		t.Fatalf("got %+v, %v, want the object id sp-1 and its role", got, ok)
 	}
 	for _, opaque := range []string{"", "opaque", "a.b", "e30.!!!.x", "e30.bm8.x"} {
 		if _, ok := (Token{Value: secret.New(opaque)}).Payload(); ok {

@@ -153,7 +153,7 @@ func (s *simClient) control(method, path string, body any) response {
 	}
 	answer := s.do(method, s.ready.URL+"/_control"+path, nil, string(raw))
 	if answer.status != http.StatusOK {
-		s.t.Fatalf("%s %s: %d %s", method, path, answer.status, answer.raw)
+		s.t.Fatalf("%s %s: %d %s, want 200", method, path, answer.status, answer.raw)
 	}
 	return answer
 }

@@ -44,7 +44,7 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 			tt.form.Set("username", testTenant.admin)
 			answer, redirect := testTenant.page(address, tt.form)
 			if answer.status != http.StatusFound || !strings.HasPrefix(answer.header.Get("Location"), callback+"?") || redirect.Get("state") != "st" {
-				t.Fatalf("%d %s", answer.status, answer.header.Get("Location"))
+				t.Fatalf("the redirect is %d %s, want 302 to the callback with the state st", answer.status, answer.header.Get("Location"))
 			}
 			for name, want := range tt.want {
 				got := redirect.Get(name)
@@ -87,7 +87,7 @@ func TestConsentRestoresRevokedGrants(t *testing.T) {
 			}
 			testTenant.consent()
 			if answer := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusOK {
-				t.Errorf("after consent: %d %s", answer.status, answer.raw)
+				t.Errorf("after consent: %d %s, want 200", answer.status, answer.raw)
 			}
 		})
 	}
@@ -133,7 +133,7 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 			}
 			answer, _ := testTenant.page(address.String(), tt.form)
 			if answer.status != tt.status || !strings.Contains(string(answer.raw), tt.want) {
-				t.Errorf("%d %s", answer.status, answer.raw)
+				t.Errorf("the answer is %d %s, want the status and error of the refusal", answer.status, answer.raw)
 			}
 			if testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("consent") != "none" {
 				t.Error("the refused request granted consent")
@@ -191,7 +191,7 @@ func TestPagesWorkWithoutScript(t *testing.T) {
 			}
 			p := readPage(t, string(answer.raw))
 			if p.lang != "en" || p.title == "" || p.headings != 1 || p.scripts != 0 || !strings.Contains(p.viewport, "width=device-width") {
-				t.Errorf("%+v", p)
+				t.Errorf("the page lacks a language, title, one heading or the viewport, or has a script: %+v", p)
 			}
 			if p.fields["username"] != testTenant.admin || !p.labelled["username"] {
 				t.Errorf("username: %q, labelled %v", p.fields["username"], p.labelled["username"])
@@ -264,6 +264,6 @@ func TestPagesEscape(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
 	answer, _ := testTenant.page(testTenant.consentURL()+"&login_hint="+url.QueryEscape(`"><script>x</script>`), nil)
 	if strings.Contains(string(answer.raw), "<script>") {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the text of the request is not escaped: %s", answer.raw)
 	}
 }

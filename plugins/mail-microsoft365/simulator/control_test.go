@@ -22,15 +22,15 @@ func TestControlCreatesAndListsTenants(t *testing.T) {
 	id, admin := created.valueAt("tenant_id").(string), created.valueAt("admin").(string)
 	if len(created.body) != 2 || !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(id) ||
 		!regexp.MustCompile(`^admin@fabrikamoutreach\d+\.onmicrosoft\.com$`).MatchString(admin) {
-		t.Errorf("%s", created.raw)
+		t.Errorf("the new tenant is %s, want only a tenant_id and an admin", created.raw)
 	}
 	sim.control("POST", "/tenants", jsonObject{})
 	var list []jsonObject
 	if err := json.Unmarshal(sim.control("GET", "/tenants", nil).raw, &list); err != nil || len(list) != 2 {
-		t.Fatalf("%v %v", err, list)
+		t.Fatalf("the list of tenants: %v %v, want two", err, list)
 	}
 	if diff := cmp.Diff(jsonObject{"tenant_id": id, "admin": admin, "name": "Fabrikam Outreach", "consent": "none"}, list[0]); diff != "" {
-		t.Error(diff)
+		t.Errorf("the first tenant (-want +got):\n%s", diff)
 	}
 }
 
@@ -40,7 +40,7 @@ func TestControlShowsTenantState(t *testing.T) {
 	showTenant := func() jsonObject { return testTenant.control("GET", "/tenants/"+testTenant.id, nil).body }
 	initialState := jsonObject{"domains": []any{}, "mailboxes": []any{}, "rules": []any{}, "consent": "none"}
 	if diff := cmp.Diff(initialState, showTenant()); diff != "" {
-		t.Error(diff)
+		t.Errorf("the state of a new tenant (-want +got):\n%s", diff)
 	}
 	testTenant.consent()
 	testTenant.assignExchange()
@@ -50,7 +50,7 @@ func TestControlShowsTenantState(t *testing.T) {
 		"domains":   []any{jsonObject{"name": domain, "verified": true, "default": false, "dkim_enabled": false}},
 		"mailboxes": []any{jsonObject{"address": "a@" + domain, "enabled": false, "password_set": false}}}
 	if diff := cmp.Diff(completeState, showTenant()); diff != "" {
-		t.Error(diff)
+		t.Errorf("the state of the tenant (-want +got):\n%s", diff)
 	}
 	testTenant.revoke("consent")
 	if showTenant()["consent"] != "revoked" {
@@ -100,7 +100,7 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			answer := testTenant.do(tt.method, testTenant.ready.URL+"/_control"+tt.path, nil, tt.body)
 			if text, _ := answer.valueAt("error").(string); answer.status != tt.status || text == "" {
-				t.Errorf("%d %s", answer.status, answer.raw)
+				t.Errorf("the answer is %d %s, want the status of the refusal and an error text", answer.status, answer.raw)
 			}
 		})
 	}
@@ -112,14 +112,14 @@ func TestAdministratorRemovesAMailbox(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	address := "anna@" + domain
 	if answer := testTenant.do("DELETE", testTenant.ready.URL+"/_control/tenants/"+testTenant.id+"/mailboxes/"+strings.ToUpper(address), nil, ""); answer.status != 200 || strings.TrimSpace(string(answer.raw)) != "{}" {
-		t.Fatalf("%d %s", answer.status, answer.raw)
+		t.Fatalf("the removal answers %d %s, want 200 {}", answer.status, answer.raw)
 	}
 	exchangeToken, graphToken := bearer(testTenant.token(exchangeScope)), bearer(testTenant.token(graphScope))
 	if answer := testTenant.runCmdletWith(exchangeToken, "", "Get-Mailbox", jsonObject{"Identity": address}); answer.status == 200 {
 		t.Errorf("the mailbox exists: %s", answer.raw)
 	}
 	if answer := testTenant.callGraphWith(graphToken, "GET", "/users/"+address, nil); answer.status != 404 {
-		t.Errorf("the account: %d %s", answer.status, answer.raw)
+		t.Errorf("the account: %d %s, want 404", answer.status, answer.raw)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestJournalNamesOperations(t *testing.T) {
 		{Method: "POST", Path: invoke, Operation: "Set-Mailbox", Status: 200, Write: true},
 	}
 	if diff := cmp.Diff(want, calls, cmpopts.IgnoreFields(simulate.Entry{}, "At", "Violation")); diff != "" {
-		t.Error(diff)
+		t.Errorf("the journal (-want +got):\n%s", diff)
 	}
 }
 
@@ -171,22 +171,22 @@ func TestJournalAndGraphOmitPasswords(t *testing.T) {
 		t.Error("the journal holds a password")
 	}
 	if answer := testTenant.callGraph("GET", "/users/"+testTenant.admin, nil); answer.status != http.StatusOK || strings.Contains(string(answer.raw), "Correct-Horse-7") {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the user is missing or shows the password: %s", answer.raw)
 	}
 }
 
 func TestReadyDescribesSimulator(t *testing.T) {
 	sim := startSimulator(t)
 	if sim.ready.Provider != "microsoft365" || sim.ready.Settings["client_id"] == "" || sim.ready.Secrets["client_secret"] == "" {
-		t.Errorf("%+v", sim.ready)
+		t.Errorf("the provider, client_id or client_secret is missing: %+v", sim.ready)
 	}
 	for name, path := range map[string]string{"login_url": "/login", "graph_url": "/graph", "exchange_url": "/exchange"} {
 		if sim.ready.Settings[name] != sim.ready.URL+path {
-			t.Errorf("%s: %s", name, sim.ready.Settings[name])
+			t.Errorf("%s: %s, want the URL of the simulator with its path", name, sim.ready.Settings[name])
 		}
 	}
 	if diff := cmp.Diff([]string{"tenants", "messages"}, sim.ready.Control); diff != "" {
-		t.Error(diff)
+		t.Errorf("the control calls (-want +got):\n%s", diff)
 	}
 	if answer := sim.do("GET", sim.ready.URL+"/elsewhere", nil, ""); answer.status != http.StatusNotFound {
 		t.Errorf("an unknown host: %d", answer.status)

@@ -13,7 +13,7 @@ func (t *tenant) newDKIMConfig(name string) response {
 	t.t.Helper()
 	answer := t.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": name, "KeySize": 2048, "Enabled": false})
 	if answer.status != http.StatusOK {
-		t.t.Fatalf("%d %s", answer.status, answer.raw)
+		t.t.Fatalf("the answer is %d %s, want 200", answer.status, answer.raw)
 	}
 	return answer
 }
@@ -39,11 +39,11 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 			prefix := strings.TrimSuffix(testTenant.initialDomain(), ".onmicrosoft.com")
 			want := strings.ReplaceAll(tt.want, "%P", prefix)
 			if row["Selector1CNAME"] != want || row["Selector2CNAME"] != strings.Replace(want, "selector1", "selector2", 1) {
-				t.Errorf("%v", row)
+				t.Errorf("the targets are wrong: %v", row)
 			}
 			if row["Status"] != "CnameMissing" || row["Enabled"] != false || row["Selector1KeySize"] != 2048.0 ||
 				row["Selector1KeySize@data.type"] != "System.Int32" {
-				t.Errorf("%v", row)
+				t.Errorf("the status or the key size is wrong: %v", row)
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 			}
 			assertGolden(t, "exchange-no-cname", answer)
 			if config.valueAt("value", 0, "Status") != "CnameMissing" || config.valueAt("value", 0, "Enabled") != false {
-				t.Errorf("%s", config.raw)
+				t.Errorf("the configuration is enabled without its CNAME records: %s", config.raw)
 			}
 		})
 	}
@@ -97,11 +97,11 @@ func TestNewDKIMConfigTwiceFails(t *testing.T) {
 	testTenant.addMailDomain(domain)
 	assertGolden(t, "exchange-no-cname", testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": true}))
 	if answer := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.valueAt("value", 0, "Enabled") != false || answer.valueAt("value", 0, "Selector1KeySize") != 1024.0 {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the configuration is enabled or has not the default key size: %s", answer.raw)
 	}
 	assertGolden(t, "exchange-signing-exists", testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
 	if answer := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{}); len(answer.rows()) != 2 || answer.valueAt("value", 0, "IsDefault") != true {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("want two configurations, the first the default one: %s", answer.raw)
 	}
 }
 
@@ -110,12 +110,12 @@ func TestEnablingDKIMCreatesMissingKeys(t *testing.T) {
 	testTenant.setBehaviour(jsonObject{"dkim_listed": true})
 	testTenant.addMailDomain(domain)
 	if answer := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.valueAt("value", 0, "Status") != "NoDKIMKeys" || answer.valueAt("value", 0, "Selector1CNAME") != "" {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the listed domain has keys: %s", answer.raw)
 	}
 	assertGolden(t, "exchange-no-cname", testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
 	testTenant.publishSelectorCNAMEs(domain)
 	if answer := testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestDehydratedTenantRefusesDKIM(t *testing.T) {
 	}
 	assertRefused()
 	if answer := testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK || len(answer.rows()) != 0 || isDehydrated() != true {
-		t.Fatalf("%d %s", answer.status, answer.raw)
+		t.Fatalf("Enable-OrganizationCustomization answers %d %s, want 200 without rows, and the tenant still dehydrated", answer.status, answer.raw)
 	}
 	assertRefused()
 	assertGolden(t, "exchange-already-hydrated", testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}))

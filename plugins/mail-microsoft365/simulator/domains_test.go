@@ -66,7 +66,7 @@ func TestSubdomainOfVerifiedDomainIsVerified(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain(domain)
 	if answer := testTenant.callGraph("POST", "/domains", jsonObject{"id": "sub." + domain}); answer.valueAt("isVerified") != true || answer.valueAt("isRoot") != false {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the subdomain is not verified, or is a root: %s", answer.raw)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestNewDomainIsVisibleAfterLag(t *testing.T) {
 	}
 	testTenant.control("POST", "/clock", jsonObject{"advance": "3s"})
 	if answer := testTenant.callGraph("GET", "/domains/"+domain, nil); answer.status != http.StatusOK {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 		token := strings.TrimPrefix(text, "MS=")
 		if !regexp.MustCompile(`^MS=ms\d{8}$`).MatchString(text) || answer.valueAt("value", 0, "label") != domain ||
 			answer.valueAt("value", 1, "mailExchange") != token+".msv1.invalid" || answer.valueAt("value", 1, "preference") != 32767.0 {
-			t.Errorf("%s", answer.raw)
+			t.Errorf("the verification records are wrong: %s", answer.raw)
 		}
 		repeated := testTenant.callGraph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
 		if repeated.valueAt("value", 0, "text") != text {
@@ -131,7 +131,7 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 			}
 			if answer.valueAt("value", 1, "text") != "v=spf1 include:spf.protection.outlook.com -all" ||
 				answer.valueAt("value", 2, "label") != "autodiscover."+tt.domain || answer.valueAt("value", 2, "canonicalName") != "autodiscover.outlook.com" {
-				t.Errorf("%s", answer.raw)
+				t.Errorf("the SPF or autodiscover record is wrong: %s", answer.raw)
 			}
 			if strings.Contains(string(answer.raw), "_domainkey") {
 				t.Error("DKIM records are in the list")
@@ -148,10 +148,10 @@ func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 		return testTenant.callGraph("GET", "/domains/"+domain+"/serviceConfigurationRecords", nil)
 	}
 	if answer := read("empty"); answer.status != http.StatusOK || len(answer.rows()) != 0 {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("early records are %d %s, want an empty list", answer.status, answer.raw)
 	}
 	if answer := read("unavailable"); answer.valueAt("value", 0, "@odata.type") != "#microsoft.graph.domainDnsUnavailableRecord" || answer.valueAt("value", 0, "description") == nil {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("early records are %s, want an unavailable record with a description", answer.raw)
 	}
 	assertGolden(t, "graph-bad-request", read("refused"))
 	testTenant.publishVerificationRecord(domain)
@@ -173,7 +173,7 @@ func TestUpdateDomainRefusesInvalidChanges(t *testing.T) {
 		"other property":  {"isVerified": true},
 	} {
 		if answer := testTenant.callGraph("PATCH", "/domains/"+domain, body); answer.status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
+			t.Errorf("%s: %d %s, want 400", name, answer.status, answer.raw)
 		}
 	}
 	assertGolden(t, "graph-not-found", testTenant.callGraph("PATCH", "/domains/other.example", jsonObject{"isDefault": true}))
@@ -188,16 +188,16 @@ func TestDomainIsAcceptedAfterLag(t *testing.T) {
 	}
 	newMailbox := jsonObject{"Shared": true, "Name": "a@" + domain, "Alias": "a.d", "PrimarySmtpAddress": "a@" + domain}
 	if listed() {
-		t.Error("listed at once")
+		t.Error("the domain is listed at once, want only after the lag")
 	}
 	assertGolden(t, "exchange-not-accepted", testTenant.runCmdlet("New-Mailbox", newMailbox))
 	assertGolden(t, "exchange-not-found", testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
 	testTenant.control("POST", "/clock", jsonObject{"advance": "11s"})
 	if !listed() {
-		t.Error("not listed after the lag")
+		t.Error("the domain is not listed after the lag")
 	}
 	if answer := testTenant.runCmdlet("New-Mailbox", newMailbox); answer.status != http.StatusOK {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestVerifyDoesNotEnableMail(t *testing.T) {
 	testTenant.publishVerificationRecord(domain)
 	testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil)
 	if answer := testTenant.runCmdlet("Get-AcceptedDomain", jsonObject{}); len(answer.rows()) != 1 || answer.valueAt("value", 0, "InitialDomain") != true {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("Exchange lists more than the initial domain: %s", answer.raw)
 	}
 }
 
@@ -218,14 +218,14 @@ func TestDeleteDomainRefusesDomainInUse(t *testing.T) {
 	testTenant.addMailDomain(domain)
 	testTenant.newMailbox("a@"+domain, "a.d")
 	if answer := testTenant.callGraph("GET", "/domains/"+domain+"/domainNameReferences", nil); len(answer.rows()) != 1 {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("want one object that uses the domain: %s", answer.raw)
 	}
 	assertGolden(t, "graph-referenced", testTenant.callGraph("DELETE", "/domains/"+domain, nil))
 	assertGolden(t, "graph-bad-request", testTenant.callGraph("DELETE", "/domains/"+testTenant.initialDomain(), nil))
 	assertGolden(t, "graph-not-found", testTenant.callGraph("DELETE", "/domains/other.example", nil))
 	testTenant.runCmdlet("Remove-Mailbox", jsonObject{"Identity": "a@" + domain, "Confirm": false})
 	if answer := testTenant.callGraph("DELETE", "/domains/"+domain, nil); answer.status != http.StatusNoContent {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want 204", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/domains/"+domain, nil))
 }
@@ -235,10 +235,10 @@ func TestForceDeleteMovesUsersToInitialDomain(t *testing.T) {
 	testTenant.addMailDomain(domain)
 	id := testTenant.newMailbox("a@"+domain, "a.d")["ExternalDirectoryObjectId"].(string)
 	if answer := testTenant.callGraph("POST", "/domains/"+domain+"/forceDelete", jsonObject{"disableUserAccounts": true}); answer.status != http.StatusAccepted {
-		t.Fatalf("%d %s", answer.status, answer.raw)
+		t.Fatalf("the answer is %d %s, want 202", answer.status, answer.raw)
 	}
 	if answer := testTenant.callGraph("GET", "/users/"+id, nil); answer.valueAt("userPrincipalName") != "a@"+testTenant.initialDomain() {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the user has not moved to the initial domain: %s", answer.raw)
 	}
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/domains/"+domain, nil))
 }
@@ -251,7 +251,7 @@ func TestDNSOutageFailsVerification(t *testing.T) {
 	assertGolden(t, "graph-verification-failed", testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil))
 	testTenant.fakeDNS.setUnavailable(false)
 	if answer := testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
@@ -286,7 +286,7 @@ func TestVerifyQueriesDNS(t *testing.T) {
 			if tt.golden != "" {
 				assertGolden(t, tt.golden, answer)
 			} else if answer.status != http.StatusOK {
-				t.Errorf("%d %s", answer.status, answer.raw)
+				t.Errorf("the answer is %d %s, want 200", answer.status, answer.raw)
 			}
 		})
 	}
@@ -306,7 +306,7 @@ func TestVerifyRefusesDomainOfAnotherTenant(t *testing.T) {
 	owner, other := sim.newConnectedTenant(), sim.newConnectedTenant()
 	owner.addMailDomain(domain)
 	if answer := other.callGraph("POST", "/domains", jsonObject{"id": domain}); answer.status != http.StatusCreated {
-		t.Fatalf("%d %s", answer.status, answer.raw)
+		t.Fatalf("the answer is %d %s, want 201", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-verified-elsewhere", other.callGraph("POST", "/domains/"+domain+"/verify", nil))
 	other.publishVerificationRecord(domain)
@@ -322,6 +322,6 @@ func TestMissingRecordIsCached(t *testing.T) {
 	assertGolden(t, "graph-verification-failed", testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil))
 	testTenant.control("POST", "/clock", jsonObject{"advance": "31s"})
 	if answer := testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want 200", answer.status, answer.raw)
 	}
 }

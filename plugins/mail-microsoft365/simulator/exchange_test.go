@@ -61,7 +61,7 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 		before jsonObject
 		header func(*tenant) http.Header
 		status int
-		nul    bool
+		nul    bool // the body is 4096 NUL bytes
 	}{
 		{name: "both grants", status: 200},
 		{name: "no app role", revoke: "app_role", status: 401},
@@ -84,10 +84,10 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 			}
 			answer := testTenant.runCmdletWith(header, "", "Get-OrganizationConfig", jsonObject{})
 			if answer.status != tt.status {
-				t.Fatalf("%d %s", answer.status, answer.raw)
+				t.Fatalf("the answer is %d %s, want the status of the case", answer.status, answer.raw)
 			}
 			if nul := bytes.Equal(answer.raw, make([]byte, 4096)); nul != tt.nul || nul && answer.header.Get("Content-Type") != "application/octet-stream" {
-				t.Errorf("%d bytes of %s", len(answer.raw), answer.header.Get("Content-Type"))
+				t.Errorf("the body is %d bytes of %s, want NUL bytes: %v", len(answer.raw), answer.header.Get("Content-Type"), tt.nul)
 			}
 		})
 	}
@@ -99,11 +99,11 @@ func TestUnknownCmdletIsForbidden(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	for _, name := range []string{"Get-Everything", "", "Get-MessageTrace", "New-InboundConnector", "New-RoleGroup"} {
 		if answer := testTenant.runCmdlet(name, jsonObject{}); answer.status != http.StatusForbidden {
-			t.Errorf("%q: %d %s", name, answer.status, answer.raw)
+			t.Errorf("%q: %d %s, want 403", name, answer.status, answer.raw)
 		}
 	}
 	if answer := testTenant.runCmdlet("gEt-oRgAnIzAtIoNcOnFiG", jsonObject{}); answer.status != http.StatusOK {
-		t.Errorf("cmdlets are named in any case: %d", answer.status)
+		t.Errorf("a cmdlet name in a different case answers %d, want 200", answer.status)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestExchangeChecksTenantInPath(t *testing.T) {
 	}
 	for _, name := range []string{testTenant.id, testTenant.initialDomain()} {
 		if answer := post(name); answer.valueAt("value", 0, "Name") != testTenant.initialDomain() {
-			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
+			t.Errorf("tenant %s: %d %s, want the organization of the token", name, answer.status, answer.raw)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestUnreadableCommandsAreRefused(t *testing.T) {
 		`{"CmdletInput":{"CmdletName":"Get-Mailbox"}}`} {
 		answer := testTenant.do("POST", testTenant.ready.Settings["exchange_url"]+"/adminapi/beta/"+testTenant.id+"/InvokeCommand", bearer(testTenant.token(exchangeScope)), body)
 		if answer.status != 400 && answer.status != 403 {
-			t.Errorf("%s: %d %s", body, answer.status, answer.raw)
+			t.Errorf("body %s: %d %s, want 400 or 403", body, answer.status, answer.raw)
 		}
 	}
 }
@@ -142,10 +142,10 @@ func TestExchangeAnswerHasEnvelope(t *testing.T) {
 	warnings, isList := answer.valueAt("@adminapi.warnings").([]any)
 	if !isList || len(warnings) != 0 || answer.valueAt("adminapi.warnings@odata.type") != "#Collection(String)" ||
 		!strings.Contains(answer.valueAt("@odata.context").(string), "#Collection(Exchange.GenericHashTable)") {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the envelope of the answer is wrong: %s", answer.raw)
 	}
 	if answer.valueAt("value", 0, "WhenChanged@data.type") != "System.DateTime" || answer.valueAt("value", 0, "IsDehydrated") != false {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the row has a wrong WhenChanged type or IsDehydrated: %s", answer.raw)
 	}
 	row := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0).(jsonObject)
 	if row["EmailAddresses@odata.type"] != "#Collection(String)" || row["RecipientLimits@data.type"] != "System.Int32" {
@@ -157,11 +157,11 @@ func TestExchangeAnswerHasEnvelope(t *testing.T) {
 	}
 	empty := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if rows, isList := empty.valueAt("value").([]any); empty.status != http.StatusOK || !isList || len(rows) != 0 {
-		t.Errorf("%s", empty.raw)
+		t.Errorf("Set-Mailbox answers %s, want 200 with an empty list", empty.raw)
 	}
 	repeated := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if text, _ := repeated.valueAt("@adminapi.warnings", 0).(string); !strings.HasPrefix(text, "The command completed successfully but no settings of") {
-		t.Errorf("%s", repeated.raw)
+		t.Errorf("a change of nothing has no warning: %s", repeated.raw)
 	}
 }
 
@@ -171,13 +171,13 @@ func TestExchangeAnswersInPages(t *testing.T) {
 	first := testTenant.runCmdlet("Get-Mailbox", jsonObject{"ResultSize": "Unlimited"})
 	link, _ := first.valueAt("@odata.nextLink").(string)
 	if len(first.rows()) != 2 || link == "" || len(first.valueAt("@adminapi.warnings").([]any)) != 1 {
-		t.Fatalf("%s", first.raw)
+		t.Fatalf("the first page is %s, want two rows, a link and a warning", first.raw)
 	}
 	follow := func() response {
 		return testTenant.do("POST", link, bearer(testTenant.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":{"ResultSize":"Unlimited"}}}`)
 	}
 	if second := follow(); len(second.rows()) != 1 || second.valueAt("@odata.nextLink") != nil {
-		t.Errorf("%s", second.raw)
+		t.Errorf("the second page is %s, want one row and no link", second.raw)
 	}
 	testTenant.setBehaviour(jsonObject{"next_link": "expired"})
 	assertGolden(t, "exchange-paging", follow())
@@ -197,12 +197,12 @@ func TestEnumPrefixIsAcceptedAndMatchesNothing(t *testing.T) {
 	for value, want := range map[string]int{"SharedMailbox": 1, "sharedmailbox": 1, "Shared": 0, "UserMailbox": 1, "DiscoveryMailbox": 1} {
 		answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{value}, "ResultSize": "Unlimited"})
 		if answer.status != http.StatusOK || len(answer.rows()) != want {
-			t.Errorf("%s: %d %s", value, answer.status, answer.raw)
+			t.Errorf("RecipientTypeDetails %s: %d %s, want 200 with the mailboxes of this kind only", value, answer.status, answer.raw)
 		}
 	}
 	system := testTenant.runCmdlet("Get-Mailbox", jsonObject{"RecipientTypeDetails": "DiscoveryMailbox"})
 	if system.valueAt("value", 0, "ExternalDirectoryObjectId") != "" {
-		t.Errorf("%s", system.raw)
+		t.Errorf("the discovery mailbox has an object id: %s", system.raw)
 	}
 }
 
@@ -213,11 +213,11 @@ func TestModuleFileListsCmdlets(t *testing.T) {
 			bearer(testTenant.token(exchangeScope)), "")
 	}
 	if list, _ := read().valueAt("value", 0, "exportedCmdlets").(string); !slices.Contains(strings.Split(list, ","), "New-Mailbox") {
-		t.Errorf("%q", list)
+		t.Errorf("the exported cmdlets do not contain New-Mailbox: %q", list)
 	}
 	testTenant.revoke("exchange_role")
 	if answer := read(); answer.status != http.StatusForbidden {
-		t.Errorf("%d", answer.status)
+		t.Errorf("without the role the module file answers %d, want 403", answer.status)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 		inner := answer.valueAt("error", "innererror", "internalexception").(jsonObject)
 		if answer.status != http.StatusBadRequest || inner["type"] != tt[0] || inner["message"] != tt[1] ||
 			answer.valueAt("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
-			t.Errorf("%d %s", answer.status, answer.raw)
+			t.Errorf("the scripted exception is answered with %d %s", answer.status, answer.raw)
 		}
 	}
 	if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.valueAt("value", 0, "DisplayName") != "Anna Keller" {
@@ -255,7 +255,7 @@ func TestTransientExceptionIs400(t *testing.T) {
 		assertGolden(t, "exchange-busy", testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}))
 	}
 	if answer := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}); answer.status != http.StatusOK {
-		t.Errorf("afterwards: %d %s", answer.status, answer.raw)
+		t.Errorf("afterwards: %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
@@ -273,10 +273,10 @@ func TestStateThatCannotBeSavedIs500(t *testing.T) {
 		t.Fatal(err)
 	}
 	if answer := testTenant.runCmdlet("New-Mailbox", mailboxParams("anna@"+domain, "anna.d")); answer.status != http.StatusInternalServerError {
-		t.Errorf("Exchange answers %d %s", answer.status, answer.raw)
+		t.Errorf("Exchange answers %d %s, want 500", answer.status, answer.raw)
 	}
 	if answer := testTenant.callGraph("POST", "/domains", jsonObject{"id": "other.example"}); answer.status != http.StatusInternalServerError {
-		t.Errorf("Graph answers %d %s", answer.status, answer.raw)
+		t.Errorf("Graph answers %d %s, want 500", answer.status, answer.raw)
 	}
 }
 
@@ -285,11 +285,11 @@ func TestScriptedErrorsAndWarningsAre200(t *testing.T) {
 	testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"errors": []string{"could not be changed"}}, "Get-Mailbox": jsonObject{"warnings": []string{"Micro delay applied"}}}))
 	answer := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if answer.status != http.StatusOK || answer.valueAt("@adminapi.errors", 0) != "could not be changed" {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("Set-Mailbox answers %d %s, want 200 with the scripted error", answer.status, answer.raw)
 	}
 	answer = testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
 	if answer.valueAt("@adminapi.warnings", 0) != "Micro delay applied" || answer.valueAt("value", 0, "DisplayName") != "Anna Keller" {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("Get-Mailbox answers %s, want the mailbox with the scripted warning", answer.raw)
 	}
 }
 
@@ -321,13 +321,13 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 			case tt.golden != "":
 				assertGolden(t, tt.golden, answer)
 			case answer.status != tt.status || answer.body != nil:
-				t.Errorf("%d %s", answer.status, answer.raw)
+				t.Errorf("the planned fault is answered with %d %s, want its status without a JSON object", answer.status, answer.raw)
 			}
 			if got := answer.header.Get("Retry-After"); (got == "9") != (tt.retryAfter == 9) {
-				t.Errorf("Retry-After %q", got)
+				t.Errorf("Retry-After is %q, want the planned %d s, or none for 0", got, tt.retryAfter)
 			}
 			if strings.Contains(answer.header.Get("Content-Type"), "html") != tt.html {
-				t.Errorf("%v", answer.header)
+				t.Errorf("the content type is wrong: %v", answer.header)
 			}
 			// A planned 504 comes after the cmdlet has run. With any other status the cmdlet does
 			// not run.
@@ -348,6 +348,6 @@ func TestPlannedFaultHitsOneOfThreeCalls(t *testing.T) {
 		got = append(got, testTenant.runCmdlet("New-Mailbox", mailboxParams(n+"@"+domain, n+".d")).status)
 	}
 	if !slices.Equal(got, []int{200, 500, 200}) {
-		t.Errorf("%v", got)
+		t.Errorf("the statuses are %v, want 200, 500, 200", got)
 	}
 }

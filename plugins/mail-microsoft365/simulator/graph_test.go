@@ -93,11 +93,11 @@ func TestGraphThrottlingHasHeaders(t *testing.T) {
 		answer := testTenant.callGraph("GET", "/organization", nil)
 		assertGolden(t, "graph-throttled", answer)
 		if got := answer.header.Get("Retry-After"); got != map[int]string{10: "10", 0: ""}[retryAfter] {
-			t.Errorf("Retry-After: %q", got)
+			t.Errorf("Retry-After is %q, want %d s, or none for 0", got, retryAfter)
 		}
 		scope := "Tenant_Application/Read/" + testTenant.ready.Settings["client_id"] + "/" + testTenant.id
 		if answer.header.Get("x-ms-throttle-scope") != scope || answer.header.Get("x-ms-throttle-information") == "" {
-			t.Errorf("%v", answer.header)
+			t.Errorf("the throttling headers are wrong: %v", answer.header)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestGraphThrottlingHasHeaders(t *testing.T) {
 func TestGraphRefusesUnknownPath(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	if answer := testTenant.callGraph("GET", "/nothing", nil); answer.status != http.StatusBadRequest || answer.valueAt("error", "code") != "BadRequest" {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("an unknown path answers %d %s, want 400 BadRequest", answer.status, answer.raw)
 	}
 }
 
@@ -116,16 +116,16 @@ func TestOrganizationListsVerifiedDomains(t *testing.T) {
 	answer := testTenant.callGraph("GET", "/organization", nil)
 	domains := answer.valueAt("value", 0, "verifiedDomains").([]any)
 	if len(answer.rows()) != 1 || answer.valueAt("value", 0, "id") != testTenant.id || answer.valueAt("value", 0, "displayName") != "Fabrikam Outreach" || len(domains) != 2 {
-		t.Fatalf("%s", answer.raw)
+		t.Fatalf("the organization is %s, want its id and name and two verified domains", answer.raw)
 	}
 	initial, custom := domains[0].(jsonObject), domains[1].(jsonObject)
 	if initial["name"] != testTenant.initialDomain() || initial["isInitial"] != true || initial["isDefault"] != true || custom["isDefault"] != false {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the initial domain must be the default: %s", answer.raw)
 	}
 	testTenant.callGraph("PATCH", "/domains/fabrikam-mail.example", jsonObject{"isDefault": true})
 	answer = testTenant.callGraph("GET", "/organization?$select=verifiedDomains", nil)
 	if answer.valueAt("value", 0, "verifiedDomains", 0, "isDefault") != false || answer.valueAt("value", 0, "verifiedDomains", 1, "isDefault") != true {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the custom domain must be the default: %s", answer.raw)
 	}
 	if answer.valueAt("value", 0, "displayName") != nil {
 		t.Errorf("$select keeps everything: %s", answer.raw)
@@ -137,12 +137,12 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 	testTenant.consent()
 	answer := testTenant.assignExchange()
 	if answer.status != http.StatusCreated || answer.valueAt("roleDefinitionId") != exchangeAdministrator || answer.valueAt("directoryScopeId") != "/" {
-		t.Fatalf("%d %s", answer.status, answer.raw)
+		t.Fatalf("the new role assignment is %d %s, want 201 with the role and the scope /", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-conflict", testTenant.assignExchange())
 	rows := testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId eq '"+testTenant.principal()+"'", nil).rows()
 	if len(rows) != 1 {
-		t.Errorf("%v", rows)
+		t.Errorf("the role assignments are %v, want one", rows)
 	}
 	assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments?$filter=startswith(who,'x')", nil))
 	assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId gt 3", nil))
@@ -157,7 +157,7 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 			body[k] = v
 		}
 		if answer := testTenant.callGraph("POST", "/roleManagement/directory/roleAssignments", body); answer.status != 400 && answer.status != 404 {
-			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
+			t.Errorf("%s: %d %s, want 400 or 404", name, answer.status, answer.raw)
 		}
 	}
 	testTenant.revoke("app_role")
@@ -177,21 +177,21 @@ func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 	testTenant.consent()
 	answer := testTenant.callGraph("GET", byApp+"?$select=id,appId", nil)
 	if answer.valueAt("id") != testTenant.principal() || answer.valueAt("appId") != sim.ready.Settings["client_id"] || answer.valueAt("displayName") != nil {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the service principal is %s, want only its id and appId", answer.raw)
 	}
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/servicePrincipals(appId='11111111-2222-4333-8444-555555555555')", nil))
 	for _, path := range []string{byApp + "/appRoleAssignments", "/servicePrincipals/" + testTenant.principal() + "/appRoleAssignments"} {
 		answer := testTenant.callGraph("GET", path, nil)
 		if len(answer.rows()) != 2 || answer.valueAt("value", 1, "appRoleId") != "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8" {
-			t.Errorf("%s: %s", path, answer.raw)
+			t.Errorf("%s: %s, want two app roles", path, answer.raw)
 		}
 	}
 	filter := "/servicePrincipals?$filter=appId eq '" + sim.ready.Settings["client_id"] + "'"
 	if answer := testTenant.callGraph("GET", filter, nil); len(answer.rows()) != 1 {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the filter by appId finds %s, want one service principal", answer.raw)
 	}
 	if answer := testTenant.callGraph("GET", "/servicePrincipals/"+testTenant.principal(), nil); answer.valueAt("id") != testTenant.principal() {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the service principal is %s, want it by its id", answer.raw)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestSecurityDefaultsFollowSetting(t *testing.T) {
 	for _, enabled := range []bool{false, true} {
 		testTenant.setBehaviour(jsonObject{"security_defaults": enabled})
 		if answer := testTenant.callGraph("GET", "/policies/identitySecurityDefaultsEnforcementPolicy", nil); answer.valueAt("isEnabled") != enabled {
-			t.Errorf("%v: %s", enabled, answer.raw)
+			t.Errorf("security defaults %v: %s, want the value that was set", enabled, answer.raw)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	answer := testTenant.callGraph("GET", "/directory/subscriptions", nil)
 	if answer.status != http.StatusOK || len(answer.rows()) != 2 {
-		t.Fatalf("%d %s", answer.status, answer.raw)
+		t.Fatalf("the subscriptions are %d %s, want two", answer.status, answer.raw)
 	}
 	freeProduct, boughtProduct := answer.rows()[0].(jsonObject), answer.rows()[1].(jsonObject)
 	if freeProduct["skuPartNumber"] != "POWER_BI_STANDARD" || freeProduct["totalLicenses"] != 1000000.0 || freeProduct["isTrial"] != false {
@@ -238,14 +238,14 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	}
 	testTenant.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 25, "trial": 5}})
 	if got := testTenant.licencesByProduct(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
-		t.Errorf("%v", got)
+		t.Errorf("the licences are %v, want 25 paid and 5 trial licences", got)
 	}
 	testTenant.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 0}}) // the number of trial licences stays unchanged
 	if got := testTenant.licencesByProduct(); len(got) != 2 || got["ENTERPRISEPACK"] != 5.0 {
-		t.Errorf("%v", got)
+		t.Errorf("the licences are %v, want no paid and 5 trial licences", got)
 	}
 	if answer := testTenant.do("POST", testTenant.ready.URL+"/_control/tenants/"+testTenant.id+"/behaviour", nil, `{"licenses": {"paid": -1}}`); answer.status != http.StatusBadRequest {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want 400", answer.status, answer.raw)
 	}
 }
 
@@ -256,14 +256,14 @@ func TestSubscriptionsAreInPages(t *testing.T) {
 	for next := "/directory/subscriptions"; next != ""; {
 		answer := testTenant.callGraph("GET", next, nil)
 		if len(answer.rows()) != 1 || len(licenceCounts) > 3 {
-			t.Fatalf("%s", answer.raw)
+			t.Fatalf("a page of subscriptions is %s, want one row on each of three pages", answer.raw)
 		}
 		licenceCounts = append(licenceCounts, answer.valueAt("value", 0, "totalLicenses"))
 		link, _ := answer.valueAt("@odata.nextLink").(string)
 		next = strings.TrimPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0")
 	}
 	if len(licenceCounts) != 3 || licenceCounts[1] != 25.0 || licenceCounts[2] != 5.0 {
-		t.Errorf("%v", licenceCounts)
+		t.Errorf("the numbers of licences are %v, want three, with 25 and 5", licenceCounts)
 	}
 	testTenant.setBehaviour(jsonObject{"page_size": 1000})
 	if answer := testTenant.callGraph("GET", "/directory/subscriptions?$select=status", nil); answer.valueAt("value", 0, "status") != "Enabled" || answer.valueAt("value", 0, "id") != nil {

@@ -25,12 +25,12 @@ func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
 	}
 	addresses, _ := row["EmailAddresses"].([]any)
 	if !slices.Equal(addresses, []any{"SMTP:bob.b@" + domain, "smtp:bob.d@" + testTenant.initialDomain()}) {
-		t.Errorf("%v", addresses)
+		t.Errorf("the addresses are %v, want the primary one and one at the initial domain", addresses)
 	}
 	for _, identity := range []string{"bob.b@" + domain, "BOB.B@" + domain, "bob.d", row["ExternalDirectoryObjectId"].(string),
 		row["Guid"].(string), "bob.d@" + testTenant.initialDomain()} {
 		if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": identity}); answer.valueAt("value", 0, "Guid") != row["Guid"] {
-			t.Errorf("%s finds %s", identity, answer.raw)
+			t.Errorf("the identity %s finds %s, want the new mailbox", identity, answer.raw)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestDerivedAliasesCollide(t *testing.T) {
 	for i, d := range []string{domain, "second.example"} {
 		answer := testTenant.runCmdlet("New-Mailbox", jsonObject{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
 		if i == 0 && answer.valueAt("value", 0, "Alias") != "kim" {
-			t.Fatalf("%d %s", answer.status, answer.raw)
+			t.Fatalf("the first mailbox is %d %s, want the alias kim", answer.status, answer.raw)
 		}
 		if i == 1 {
 			assertGolden(t, "exchange-proxy-address", answer)
@@ -57,7 +57,7 @@ func TestNewMailboxRefusesTakenAlias(t *testing.T) {
 	assertGolden(t, "exchange-proxy-address", testTenant.runCmdlet("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
 	assertGolden(t, "exchange-proxy-address", testTenant.runCmdlet("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
 	if answer := testTenant.runCmdlet("New-Mailbox", mailboxParams("bob@"+domain, "bob.d.2")); answer.status != http.StatusOK {
-		t.Errorf("another alias: %d %s", answer.status, answer.raw)
+		t.Errorf("another alias: %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestNewMailboxRefusesInvalidParameters(t *testing.T) {
 			params[k] = v
 		}
 		if answer := testTenant.runCmdlet("New-Mailbox", params); answer.status != http.StatusBadRequest || answer.valueAt("error", "message") != "Invalid Operation" {
-			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
+			t.Errorf("%s: %d %s, want 400 Invalid Operation", name, answer.status, answer.raw)
 		}
 	}
 	if answer := testTenant.runCmdlet("New-Mailbox", mailboxParams("new@"+domain, "new.d")); answer.status != http.StatusOK {
@@ -91,7 +91,7 @@ func TestSignInNameFollowsSetting(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(jsonObject{"upn_alias": true})
 	if row := testTenant.newMailbox("bob@"+domain, "bob.d"); row["UserPrincipalName"] != "bob.d@"+testTenant.initialDomain() {
-		t.Errorf("%v", row["UserPrincipalName"])
+		t.Errorf("the sign-in name is %v, want the alias at the initial domain", row["UserPrincipalName"])
 	}
 }
 
@@ -114,10 +114,10 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 			assertGolden(t, "exchange-not-found", testTenant.runCmdlet("Set-CASMailbox", enableSMTPAuth))
 			testTenant.control("POST", "/clock", jsonObject{"advance": "5s"})
 			if answer := testTenant.callGraph("PATCH", "/users/"+id, enableWithPassword); (answer.status == http.StatusNoContent) != tt.inGraph {
-				t.Errorf("Graph: %d %s", answer.status, answer.raw)
+				t.Errorf("Graph: %d %s, want found: %v", answer.status, answer.raw, tt.inGraph)
 			}
 			if answer := testTenant.runCmdlet("Set-CASMailbox", enableSMTPAuth); (answer.status == http.StatusOK) != tt.inExchange {
-				t.Errorf("Set-CASMailbox: %d %s", answer.status, answer.raw)
+				t.Errorf("Set-CASMailbox: %d %s, want found: %v", answer.status, answer.raw, tt.inExchange)
 			}
 		})
 	}
@@ -129,7 +129,7 @@ func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
 		return testTenant.runCmdlet("Get-CASMailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "SmtpClientAuthenticationDisabled")
 	}
 	if read() != nil {
-		t.Errorf("a new mailbox does not follow the organization: %v", read())
+		t.Errorf("SMTP AUTH of a new mailbox is %v, want null: it follows the organization", read())
 	}
 	for _, value := range []any{false, true, nil} {
 		answer := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": value})
@@ -139,10 +139,10 @@ func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
 	}
 	repeated := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
 	if len(repeated.valueAt("@adminapi.warnings").([]any)) != 1 {
-		t.Errorf("%s", repeated.raw)
+		t.Errorf("a change of nothing has not one warning: %s", repeated.raw)
 	}
 	if answer := testTenant.runCmdlet("Get-CASMailbox", jsonObject{}); len(answer.rows()) != 3 {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the list has not three mailboxes: %s", answer.raw)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 			}
 			answer := testTenant.runCmdlet("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
 			if (answer.status == http.StatusOK) != (smtpAuth == "allowed") || read() != (smtpAuth == "refused") {
-				t.Errorf("%d %s, read %v", answer.status, answer.raw, read())
+				t.Errorf("%s: the answer is %d %s, and disabled is %v", smtpAuth, answer.status, answer.raw, read())
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func TestRemoveMailboxFreesAddresses(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	id := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "ExternalDirectoryObjectId").(string)
 	if answer := testTenant.runCmdlet("Remove-Mailbox", jsonObject{"Identity": "anna@" + domain, "Confirm": false}); answer.status != http.StatusOK {
-		t.Fatalf("%d %s", answer.status, answer.raw)
+		t.Fatalf("the answer is %d %s, want 200", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/users/"+id, nil))
 	testTenant.newMailbox("anna@"+domain, "anna.d") // the addresses can be used again

@@ -42,7 +42,7 @@ var dateTimeFormat = openapi3.WithStringFormatValidator("date-time",
 
 // checkAgainstOpenAPI fails the test when an answer of Graph does not match the OpenAPI
 // description. callGraphWith calls it for every answer. It skips undocumentedPaths.
-func checkAgainstOpenAPI(t *testing.T, method, path string, a response) {
+func checkAgainstOpenAPI(t *testing.T, method, path string, answer response) {
 	t.Helper()
 	doc, err := graphDocument()
 	if err != nil {
@@ -57,28 +57,28 @@ func checkAgainstOpenAPI(t *testing.T, method, path string, a response) {
 		t.Errorf("%s %s is not in the description", method, path)
 		return
 	}
-	described := operation.Responses.Status(a.status)
+	described := operation.Responses.Status(answer.status)
 	if described == nil {
-		described = operation.Responses.Value(map[int]string{4: "4XX", 5: "5XX"}[a.status/100])
+		described = operation.Responses.Value(map[int]string{4: "4XX", 5: "5XX"}[answer.status/100])
 	}
 	if described == nil {
-		t.Errorf("%s %s: status %d is not described", method, path, a.status)
+		t.Errorf("%s %s: status %d is not described", method, path, answer.status)
 		return
 	}
 	content := described.Value.Content["application/json"]
 	if content == nil {
-		if len(a.raw) > 0 {
-			t.Errorf("%s %s: %d has a body: %s", method, path, a.status, a.raw)
+		if len(answer.raw) > 0 {
+			t.Errorf("%s %s: %d has a body: %s", method, path, answer.status, answer.raw)
 		}
 		return
 	}
 	var body any
-	if err := json.Unmarshal(a.raw, &body); err != nil {
-		t.Errorf("%s %s: %v: %s", method, path, err, a.raw)
+	if err := json.Unmarshal(answer.raw, &body); err != nil {
+		t.Errorf("%s %s: %v: %s, want JSON", method, path, err, answer.raw)
 		return
 	}
 	if err := content.Schema.Value.VisitJSON(body, openapi3.VisitAsResponse(), dateTimeFormat, openapi3.DisableSchemaErrorDetails()); err != nil {
-		t.Errorf("%s %s: %d: %v", method, path, a.status, err)
+		t.Errorf("%s %s: %d: %v, want the schema of the description", method, path, answer.status, err)
 	}
 	checkProperties(t, content.Schema.Value, body, method+" "+path)
 }
@@ -100,7 +100,7 @@ var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
 })
 
 // operationOf returns the operation whose path template matches. If several templates match, it
-// prefers the template with the fewest parameters.
+// prefers the template with the fewest parameters, and then the longest one.
 func operationOf(doc *openapi3.T, method, path string) *openapi3.Operation {
 	longestFixed, operation := -1, (*openapi3.Operation)(nil)
 	for template, item := range doc.Paths.Map() {
@@ -115,14 +115,15 @@ func operationOf(doc *openapi3.T, method, path string) *openapi3.Operation {
 }
 
 // checkProperties fails the test when a property is not in the description. The schemas allow
-// additional properties, so they would not catch a misspelled name.
+// additional properties, so they would not catch a misspelled name. It does not check errors,
+// objects with a type annotation, and annotations.
 func checkProperties(t *testing.T, schema *openapi3.Schema, body any, where string) {
 	t.Helper()
-	o, isObject := body.(map[string]any)
+	object, isObject := body.(map[string]any)
 	if !isObject {
 		return
 	}
-	if rows, ok := o["value"].([]any); ok {
+	if rows, ok := object["value"].([]any); ok {
 		if list := propertyOf(schema, "value"); list != nil && list.Items != nil {
 			for _, row := range rows {
 				checkProperties(t, list.Items.Value, row, where)
@@ -130,9 +131,9 @@ func checkProperties(t *testing.T, schema *openapi3.Schema, body any, where stri
 		}
 		return
 	}
-	kind, _ := o["@odata.type"].(string)
-	for name := range o {
-		if !strings.Contains(name, "@") && kind == "" && o["error"] == nil && propertyOf(schema, name) == nil {
+	kind, _ := object["@odata.type"].(string)
+	for name := range object {
+		if !strings.Contains(name, "@") && kind == "" && object["error"] == nil && propertyOf(schema, name) == nil {
 			t.Errorf("%s: the description has no property %q", where, name)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // assertGolden compares an answer with a golden file, which was written from the documentation. A
 // "*" in a text of the file matches any text.
-func assertGolden(t *testing.T, name string, a response) {
+func assertGolden(t *testing.T, name string, answer response) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", "golden", name+".json"))
 	if err != nil {
@@ -27,12 +27,12 @@ func assertGolden(t *testing.T, name string, a response) {
 	if err := json.Unmarshal(raw, &want); err != nil {
 		t.Fatal(err)
 	}
-	if a.status != want.Status {
-		t.Errorf("%s: status %d, want %d: %s", name, a.status, want.Status, a.raw)
+	if answer.status != want.Status {
+		t.Errorf("%s: status %d, want %d: %s", name, answer.status, want.Status, answer.raw)
 	}
 	var body any
-	if err := json.Unmarshal(a.raw, &body); err != nil {
-		t.Fatalf("%s: %v: %s", name, err, a.raw)
+	if err := json.Unmarshal(answer.raw, &body); err != nil {
+		t.Fatalf("%s: %v: %s, want JSON", name, err, answer.raw)
 	}
 	for _, problem := range goldenDifferences("body", want.Body, body) {
 		t.Errorf("%s: %s", name, problem)

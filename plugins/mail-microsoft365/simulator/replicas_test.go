@@ -48,7 +48,7 @@ func TestLaggingReplicaAnswersChosenExchangeReads(t *testing.T) {
 		t.Errorf("%d mailboxes are listed at once, want %d", got, before)
 	}
 	if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "bob@" + domain}); answer.status != http.StatusOK {
-		t.Errorf("a read by address: %d %s", answer.status, answer.raw)
+		t.Errorf("a read by address: %d %s, want 200", answer.status, answer.raw)
 	}
 	testTenant.control("POST", "/clock", jsonObject{"advance": "61m"})
 	if got := rows(); got != before+1 {

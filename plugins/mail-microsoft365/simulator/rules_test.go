@@ -35,7 +35,7 @@ func (t *tenant) mustRun(cmdlet string, params any) response {
 	t.t.Helper()
 	answer := t.runCmdlet(cmdlet, params)
 	if answer.status != http.StatusOK {
-		t.t.Fatalf("%s: %d %s", cmdlet, answer.status, answer.raw)
+		t.t.Fatalf("%s: %d %s, want 200", cmdlet, answer.status, answer.raw)
 	}
 	return answer
 }
@@ -93,11 +93,11 @@ func TestNewRuleReturnsRow(t *testing.T) {
 		}
 	}
 	if len(row["Guid"].(string)) != 36 || row["WhenChanged@data.type"] != "System.DateTime" {
-		t.Errorf("%v", row)
+		t.Errorf("the Guid or the type of WhenChanged is wrong: %v", row)
 	}
 	for _, identity := range []any{ruleName, strings.ToUpper(ruleName), row["Guid"]} {
 		if answer := testTenant.mustRun("Get-TransportRule", jsonObject{"Identity": identity}); len(answer.rows()) != 1 || answer.valueAt("value", 0, "Guid") != row["Guid"] {
-			t.Errorf("%s: %s", identity, answer.raw)
+			t.Errorf("the identity %s: %s, want the new rule", identity, answer.raw)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestUnknownRuleIdentityReturnsAllRules(t *testing.T) {
 	testTenant := newTenantWithRule(t)
 	testTenant.mustRun("New-TransportRule", ruleParams("Another", "ben@"+domain))
 	if answer := testTenant.mustRun("Get-TransportRule", jsonObject{"Identity": "nobody's"}); len(answer.rows()) != 2 {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("an unknown identity finds not all two rules: %s", answer.raw)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestInvalidRuleChangesAreRefused(t *testing.T) {
 			answer := testTenant.runCmdlet(tt.cmdlet, tt.params)
 			text, _ := answer.valueAt("error", "innererror", "internalexception", "message").(string)
 			if answer.status != http.StatusBadRequest || !strings.Contains(text, tt.message) {
-				t.Errorf("%d %s", answer.status, answer.raw)
+				t.Errorf("the answer is %d %s, want 400 with the message of the case", answer.status, answer.raw)
 			}
 			if got := testTenant.mustRun("Get-TransportRule", jsonObject{}); len(got.rows()) != 1 || got.valueAt("value", 0, "Comments") != "managed" {
 				t.Errorf("the refused call had an effect: %s", got.raw)

@@ -24,11 +24,11 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 	for _, round := range []string{"first key", "rotated key"} {
 		answer := testTenant.redeem(testTenant.signInCode(testTenant.admin), nil)
 		if answer.status != http.StatusOK || answer.valueAt("token_type") != "Bearer" || answer.valueAt("scope") != "openid profile" {
-			t.Fatalf("%s: %d %s", round, answer.status, answer.raw)
+			t.Fatalf("%s: %d %s, want 200 with a Bearer token for openid profile", round, answer.status, answer.raw)
 		}
 		token, err := verifier.Verify(t.Context(), answer.valueAt("id_token").(string))
 		if err != nil {
-			t.Fatalf("%s: %v", round, err)
+			t.Fatalf("the ID token is not valid with the %s: %v", round, err)
 		}
 		claims := jsonObject{}
 		if err := token.Claims(&claims); err != nil {
@@ -36,7 +36,7 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 		}
 		if token.Nonce != "n1" || claims["tid"] != testTenant.id || claims["preferred_username"] != testTenant.admin ||
 			claims["ver"] != "2.0" || claims["oid"] == "" || claims["name"] == "" || claims["sub"] == claims["oid"] {
-			t.Errorf("%s: %v", round, claims)
+			t.Errorf("%s: %v are wrong claims", round, claims)
 		}
 		for _, absent := range []string{"upn", "wids", "idp"} {
 			if v, has := claims[absent]; has {
@@ -111,7 +111,7 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 			testTenant.control("POST", "/clock", jsonObject{"advance": tt.delay})
 			answer := testTenant.redeem(code, tt.form)
 			if answer.status != tt.status || tt.number != 0 && answer.valueAt("error_codes", 0) != tt.number {
-				t.Errorf("%d %s", answer.status, answer.raw)
+				t.Errorf("the answer is %d %s, want the status and number of the case", answer.status, answer.raw)
 			}
 			if tt.twice {
 				assertGolden(t, "aadsts-54005", answer)
@@ -124,7 +124,7 @@ func TestCodeOfAnotherTenantIsRefused(t *testing.T) {
 	sim := startSimulator(t)
 	issuer, other := sim.newConnectedTenant(), sim.newConnectedTenant()
 	if answer := other.redeem(issuer.signInCode(issuer.admin), nil); answer.status != http.StatusBadRequest {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want 400", answer.status, answer.raw)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestSignInRefusesInvalidRequests(t *testing.T) {
 				}
 			}
 			if answer.status != tt.status || !strings.Contains(text, tt.want) {
-				t.Errorf("%d %s", answer.status, text)
+				t.Errorf("the answer is %d %s, want the status and text of the case", answer.status, text)
 			}
 		})
 	}
@@ -174,7 +174,7 @@ func TestDisabledAccountCannotSignIn(t *testing.T) {
 	testTenant.addMailDomain("d.example")
 	testTenant.newMailbox("a@d.example", "a.d")
 	if answer, _ := testTenant.page(testTenant.signInURL(nil), url.Values{"username": {"a@d.example"}}); !strings.Contains(string(answer.raw), "AADSTS50057") {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want AADSTS50057", answer.status, answer.raw)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestSharedAuthorityHasIssuerTemplate(t *testing.T) {
 	login := sim.ready.Settings["login_url"]
 	answer := sim.do("GET", login+"/organizations/v2.0/.well-known/openid-configuration", nil, "")
 	if answer.valueAt("issuer") != login+"/{tenantid}/v2.0" || answer.valueAt("jwks_uri") != login+"/organizations/discovery/v2.0/keys" {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the metadata has a wrong issuer or key address: %s", answer.raw)
 	}
 	keys := sim.do("GET", login+"/organizations/discovery/v2.0/keys", nil, "")
 	for _, name := range []string{"kid", "x5t", "n", "e", "x5c", "issuer"} {

@@ -81,8 +81,8 @@ func startProcess(t *testing.T, dir string, dnsServer *fakeDNS) (*simClient, fun
 }
 
 // TestStateSurvivesSIGKILL kills the simulator after it created a mailbox and before it answers.
-// After a restart the mailbox, the journal, the planned faults, the signing keys and the clock must
-// be the same.
+// After a restart the application, the mailbox, the journal and the planned faults must be the
+// same, and a token from before the restart must still be valid.
 func TestStateSurvivesSIGKILL(t *testing.T) {
 	dir, dnsServer := t.TempDir(), newFakeDNS(t)
 	s, kill := startProcess(t, dir, dnsServer)
@@ -128,7 +128,7 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 	}
 	testTenant.simClient = restarted
 	if answer := testTenant.runCmdletWith(header, "", "Get-Mailbox", jsonObject{"Identity": "a@" + domain}); answer.status != http.StatusOK {
-		t.Errorf("the mailbox, read with a token from before the restart: %d %s", answer.status, answer.raw)
+		t.Errorf("the mailbox, read with a token from before the restart: %d %s, want 200", answer.status, answer.raw)
 	}
 	if answer := testTenant.runCmdletWith(header, "", "Set-Mailbox", jsonObject{"Identity": "a@" + domain, "DisplayName": "x"}); answer.status != http.StatusServiceUnavailable {
 		t.Errorf("the planned fault: %d", answer.status)
@@ -160,20 +160,20 @@ func TestEffectsStayWhenClockMovesBack(t *testing.T) {
 	testTenant.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48 * time.Hour)})
 	for _, path := range []string{"/domains/" + domain, "/users/" + id, "/users/" + testTenant.admin} {
 		if answer := testTenant.callGraph("GET", path, nil); answer.status != http.StatusOK {
-			t.Errorf("%s: %d %s", path, answer.status, answer.raw)
+			t.Errorf("%s: %d %s, want 200", path, answer.status, answer.raw)
 		}
 	}
 	if answer := testTenant.callGraph("POST", "/domains/later.example/verify", nil); answer.status != http.StatusOK {
-		t.Errorf("the missing record is still cached: %d %s", answer.status, answer.raw)
+		t.Errorf("the missing record is still cached: %d %s, want 200", answer.status, answer.raw)
 	}
 	if answer := testTenant.runCmdlet("Get-AcceptedDomain", jsonObject{"Identity": domain}); answer.status != http.StatusOK {
-		t.Errorf("accepted domain: %d %s", answer.status, answer.raw)
+		t.Errorf("accepted domain: %d %s, want 200", answer.status, answer.raw)
 	}
 	if answer := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}); answer.valueAt("value", 0, "IsDehydrated") != false {
 		t.Errorf("dehydrated again: %s", answer.raw)
 	}
 	if answer := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); answer.status != http.StatusOK {
-		t.Errorf("mailbox: %d %s", answer.status, answer.raw)
+		t.Errorf("mailbox: %d %s, want 200", answer.status, answer.raw)
 	}
 	testTenant.signInCode(testTenant.admin) // the administrator still has the role
 
@@ -182,7 +182,7 @@ func TestEffectsStayWhenClockMovesBack(t *testing.T) {
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/domains/new.example", nil))
 	testTenant.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48*time.Hour + 61*time.Second)})
 	if answer := testTenant.callGraph("GET", "/domains/new.example", nil); answer.status != http.StatusOK {
-		t.Errorf("a lag that began after the clock moved back does not end: %d %s", answer.status, answer.raw)
+		t.Errorf("a lag that began after the clock moved back does not end: %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
@@ -236,6 +236,6 @@ func TestConcurrentVerificationsSucceedOnce(t *testing.T) {
 		return testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil)
 	})
 	if got[http.StatusOK] != 1 || got[http.StatusBadRequest] != 1 {
-		t.Errorf("%v", got)
+		t.Errorf("the statuses are %v, want one success and one refusal", got)
 	}
 }

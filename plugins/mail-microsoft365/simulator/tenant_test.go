@@ -36,7 +36,7 @@ func (s *simClient) newConnectedTenant(extra ...jsonObject) *tenant {
 	t := s.newTenant(extra...)
 	t.consent()
 	if answer := t.assignExchange(); answer.status != http.StatusCreated {
-		s.t.Fatalf("role assignment: %d %s", answer.status, answer.raw)
+		s.t.Fatalf("role assignment: %d %s, want 201", answer.status, answer.raw)
 	}
 	return t
 }
@@ -144,7 +144,7 @@ func (t *tenant) token(scope string) string {
 	t.t.Helper()
 	answer := t.clientCredentials(t.id, scope)
 	if answer.status != http.StatusOK {
-		t.t.Fatalf("token: %d %s", answer.status, answer.raw)
+		t.t.Fatalf("token: %d %s, want 200", answer.status, answer.raw)
 	}
 	return answer.valueAt("access_token").(string)
 }
@@ -268,31 +268,31 @@ func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 	}
 	testTenant.addMailDomain(domain)
 	if answer := testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK {
-		t.Fatalf("hydrate: %d %s", answer.status, answer.raw)
+		t.Fatalf("hydrate: %d %s, want 200", answer.status, answer.raw)
 	}
 	if answer := testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "KeySize": 2048, "Enabled": false}); answer.status != http.StatusOK {
-		t.Fatalf("new signing: %d %s", answer.status, answer.raw)
+		t.Fatalf("new signing: %d %s, want 200", answer.status, answer.raw)
 	}
 	testTenant.publishSelectorCNAMEs(domain)
 	if answer := testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
-		t.Fatalf("enable signing: %d %s", answer.status, answer.raw)
+		t.Fatalf("enable signing: %d %s, want 200", answer.status, answer.raw)
 	}
 	row := testTenant.newMailbox(box, "anna.k.fabrikam-mail")
 	if answer := testTenant.callGraph("PATCH", "/users/"+row["ExternalDirectoryObjectId"].(string), enableWithPassword); answer.status != http.StatusNoContent {
-		t.Fatalf("password: %d %s", answer.status, answer.raw)
+		t.Fatalf("password: %d %s, want 204", answer.status, answer.raw)
 	}
 	for cmdlet, params := range map[string]jsonObject{
 		"Set-CASMailbox":      {"Identity": box, "SmtpClientAuthenticationDisabled": false},
 		"Set-TransportConfig": {"SmtpClientAuthenticationDisabled": false},
 	} {
 		if answer := testTenant.runCmdlet(cmdlet, params); answer.status != http.StatusOK || len(answer.rows()) != 0 {
-			t.Fatalf("%s: %d %s", cmdlet, answer.status, answer.raw)
+			t.Fatalf("%s: %d %s, want 200 without rows", cmdlet, answer.status, answer.raw)
 		}
 	}
 	state := sim.control("GET", "/tenants/"+testTenant.id, nil)
 	if state.valueAt("domains", 0, "dkim_enabled") != true || state.valueAt("mailboxes", 0, "password_set") != true ||
 		state.valueAt("mailboxes", 0, "enabled") != true || state.valueAt("consent") != "granted" {
-		t.Fatalf("the platform holds %s", state.raw)
+		t.Fatalf("the platform has %s, want DKIM, a password, an enabled mailbox and the consent", state.raw)
 	}
 }
 
@@ -305,14 +305,14 @@ var enableWithPassword = jsonObject{"accountEnabled": true, "passwordPolicies": 
 func (t *tenant) addMailDomain(name string) {
 	t.t.Helper()
 	if answer := t.callGraph("POST", "/domains", jsonObject{"id": name}); answer.status != http.StatusCreated {
-		t.t.Fatalf("add %s: %d %s", name, answer.status, answer.raw)
+		t.t.Fatalf("add %s: %d %s, want 201", name, answer.status, answer.raw)
 	}
 	t.publishVerificationRecord(name)
 	if answer := t.callGraph("POST", "/domains/"+name+"/verify", nil); answer.status != http.StatusOK || answer.valueAt("isVerified") != true {
 		t.t.Fatalf("verify %s: %d %s", name, answer.status, answer.raw)
 	}
 	if answer := t.callGraph("PATCH", "/domains/"+name, jsonObject{"supportedServices": []string{"Email"}}); answer.status != http.StatusNoContent {
-		t.t.Fatalf("enable mail of %s: %d %s", name, answer.status, answer.raw)
+		t.t.Fatalf("enable mail of %s: %d %s, want 204", name, answer.status, answer.raw)
 	}
 }
 
@@ -337,7 +337,7 @@ func (t *tenant) newMailbox(address, alias string) jsonObject {
 	answer := t.runCmdlet("New-Mailbox", jsonObject{"Shared": true, "Name": address, "DisplayName": "Anna Keller", "Alias": alias,
 		"PrimarySmtpAddress": address})
 	if answer.status != http.StatusOK {
-		t.t.Fatalf("new mailbox: %d %s", answer.status, answer.raw)
+		t.t.Fatalf("new mailbox: %d %s, want 200", answer.status, answer.raw)
 	}
 	return answer.valueAt("value", 0).(jsonObject)
 }

@@ -97,7 +97,7 @@ func TestTokenEndpointThrottles(t *testing.T) {
 	testTenant.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": 17, "times": 1, "operation": "token"})
 	answer := testTenant.clientCredentials(testTenant.id, graphScope)
 	if answer.status != http.StatusTooManyRequests || answer.header.Get("Retry-After") != "17" {
-		t.Errorf("%d %v", answer.status, answer.header)
+		t.Errorf("the answer is %d %v, want 429 with Retry-After 17", answer.status, answer.header)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestAppOnlyTokenHasClaims(t *testing.T) {
 	testTenant.consent()
 	answer := testTenant.clientCredentials(testTenant.id, graphScope)
 	if answer.valueAt("token_type") != "Bearer" || answer.valueAt("expires_in") != 3599.0 || answer.valueAt("ext_expires_in") != 3599.0 || answer.valueAt("refresh_token") != nil {
-		t.Errorf("%s", answer.raw)
+		t.Errorf("the answer is %s, want a Bearer token for 3599 s without a refresh token", answer.raw)
 	}
 	claims := claimsOf(t, answer.valueAt("access_token").(string))
 	expected := jsonObject{"aud": "https://graph.microsoft.com", "iss": "https://sts.windows.net/" + testTenant.id + "/",
@@ -127,10 +127,10 @@ func TestAppOnlyTokenHasClaims(t *testing.T) {
 	}
 	roles, _ := claims["roles"].([]any)
 	if !slices.Contains(roles, any("Domain.ReadWrite.All")) || slices.Contains(roles, any("Exchange.ManageAsApp")) {
-		t.Errorf("roles of Graph: %v", roles)
+		t.Errorf("the roles of the Graph token are %v, want Domain.ReadWrite.All and no Exchange.ManageAsApp", roles)
 	}
 	if roles, _ := claimsOf(t, testTenant.token(exchangeScope))["roles"].([]any); len(roles) != 1 || roles[0] != "Exchange.ManageAsApp" {
-		t.Errorf("roles of Exchange: %v", roles)
+		t.Errorf("the roles of the Exchange token are %v, want Exchange.ManageAsApp", roles)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestTokenIsIssuedWithoutRoles(t *testing.T) {
 	testTenant.consent()
 	testTenant.revoke("app_role")
 	if roles, has := claimsOf(t, testTenant.token(exchangeScope))["roles"]; has {
-		t.Errorf("roles: %v", roles)
+		t.Errorf("the token has the roles %v, want no roles claim", roles)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestTokenHasRolesOfItsIssueTime(t *testing.T) {
 		t.Error("the role is not in a new token")
 	}
 	if answer := testTenant.runCmdletWith(bearer(earlyToken), "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusForbidden {
-		t.Errorf("the old token: %d", answer.status)
+		t.Errorf("the early token: %d, want 403", answer.status)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestTokenEndpointAcceptsBasicAuth(t *testing.T) {
 	answer := testTenant.do("POST", address, http.Header{"Content-Type": {"application/x-www-form-urlencoded"},
 		"Authorization": {req.Header.Get("Authorization")}}, form.Encode())
 	if answer.status != http.StatusOK {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
@@ -192,11 +192,11 @@ func TestTokenEndpointRefusesOtherGrants(t *testing.T) {
 	for grant, want := range map[string]string{"password": "unsupported_grant_type", "": "unsupported_grant_type",
 		"refresh_token": "unsupported_grant_type"} {
 		if answer := testTenant.askToken(testTenant.id, url.Values{"grant_type": {grant}}); answer.status != http.StatusBadRequest || answer.valueAt("error") != want {
-			t.Errorf("%q: %d %s", grant, answer.status, answer.raw)
+			t.Errorf("grant type %q: %d %s, want 400 %s", grant, answer.status, answer.raw, want)
 		}
 	}
 	if answer := testTenant.clientCredentials("organizations", graphScope); answer.status != http.StatusBadRequest {
-		t.Errorf("organizations: %d %s", answer.status, answer.raw)
+		t.Errorf("organizations: %d %s, want 400", answer.status, answer.raw)
 	}
 }
 
@@ -287,13 +287,13 @@ func TestClientAssertionIsVerified(t *testing.T) {
 				"client_assertion":      {tt.signer.sign(t, tt.algorithm, claims)}})
 			switch {
 			case tt.want == 0 && answer.status != http.StatusOK:
-				t.Errorf("%d %s", answer.status, answer.raw)
+				t.Errorf("the answer is %d %s, want a token", answer.status, answer.raw)
 			case tt.want == 0 && claimsOf(t, answer.valueAt("access_token").(string))["appidacr"] != "2":
 				t.Error("appidacr does not say that the application used a certificate")
 			case tt.want == 700027:
 				assertGolden(t, "aadsts-700027", answer)
 			case tt.want != 0 && (answer.status != http.StatusUnauthorized || answer.valueAt("error_codes", 0) != tt.want):
-				t.Errorf("%d %s", answer.status, answer.raw)
+				t.Errorf("the answer is %d %s, want 401 with AADSTS number %v", answer.status, answer.raw, tt.want)
 			}
 		})
 	}

@@ -50,17 +50,17 @@ func TestTraceHasOneRowPerRecipient(t *testing.T) {
 		row := r.(jsonObject)
 		pairs[row["MessageTraceId"].(string)+row["RecipientAddress"].(string)]++
 		if at := row["Received"].(string); last != "" && at > last {
-			t.Errorf("%s after %s", at, last)
+			t.Errorf("the row of %s comes after the older row of %s", at, last)
 		} else {
 			last = at
 		}
 	}
 	if len(messageIDs(rows)) != 8 || len(pairs) != 13+12 || len(rows) <= len(pairs) {
-		t.Errorf("%d rows, %d recipients of %d messages", len(rows), len(pairs), len(messageIDs(rows)))
+		t.Errorf("%d rows, %d recipients of %d messages, want duplicated rows, 25 and 8", len(rows), len(pairs), len(messageIDs(rows)))
 	}
 	testTenant.setBehaviour(jsonObject{"trace_duplicates": false})
 	if rows := testTenant.trace(jsonObject{}); len(rows) != len(pairs) {
-		t.Errorf("%d rows without duplicates", len(rows))
+		t.Errorf("%d rows without duplicates, want %d", len(rows), len(pairs))
 	}
 }
 
@@ -72,16 +72,16 @@ func TestTracePagesOverlap(t *testing.T) {
 	first := testTenant.mustRun("Get-MessageTraceV2", jsonObject{"ResultSize": 10})
 	warning, _ := first.valueAt("@adminapi.warnings", 0).(string)
 	if len(first.rows()) != 10 || first.valueAt("@odata.nextLink") != nil || !strings.Contains(warning, "There are more results") {
-		t.Fatalf("%s", first.raw)
+		t.Fatalf("the first page is %s, want 10 rows and only a warning about more rows", first.raw)
 	}
 	last := first.rows()[9].(jsonObject)
 	second := testTenant.trace(jsonObject{"ResultSize": 10, "EndDate": last["Received"], "StartingRecipientAddress": last["RecipientAddress"]})
 	if repeated := second[0].(jsonObject); repeated["RecipientAddress"] != last["RecipientAddress"] {
-		t.Errorf("the page begins with %v, not %v", repeated, last)
+		t.Errorf("the second page begins with %v, want the recipient of %v", repeated, last)
 	}
 	allRows := testTenant.mustRun("Get-MessageTraceV2", jsonObject{"ResultSize": 5000})
 	if warnings, _ := allRows.valueAt("@adminapi.warnings").([]any); len(messageIDs(allRows.rows())) != 20 || len(warnings) != 0 {
-		t.Errorf("%s", allRows.raw)
+		t.Errorf("the page of all rows is %s, want 20 messages without a warning", allRows.raw)
 	}
 }
 
@@ -92,10 +92,10 @@ func TestTraceWindowIsLimited(t *testing.T) {
 	const day = 24 * time.Hour
 	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"at": now.Add(-3 * day)})
 	if got := testTenant.trace(jsonObject{}); len(got) != 0 {
-		t.Errorf("by default: %v", got)
+		t.Errorf("the default range has %v, want no row that is three days old", got)
 	}
 	if got := testTenant.trace(jsonObject{"StartDate": date(4 * day), "EndDate": date(2*day) + "Z"}); len(messageIDs(got)) != 1 {
-		t.Errorf("with a range of dates: %v", got)
+		t.Errorf("the range around the message has %v, want one message", got)
 	}
 	for name, params := range map[string]jsonObject{
 		"more than 10 days":        {"StartDate": date(11 * day), "EndDate": date(0)},
@@ -106,11 +106,11 @@ func TestTraceWindowIsLimited(t *testing.T) {
 		"no rows":                  {"ResultSize": 0},
 	} {
 		if answer := testTenant.runCmdlet("Get-MessageTraceV2", params); answer.status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
+			t.Errorf("%s: %d %s, want 400", name, answer.status, answer.raw)
 		}
 	}
 	if got := testTenant.trace(jsonObject{"StartDate": date(4 * day), "SenderAddress": []string{"ben@" + domain}}); len(got) != 0 {
-		t.Errorf("another sender: %v", got)
+		t.Errorf("the query for a different sender finds %v, want nothing", got)
 	}
 }
 
@@ -120,12 +120,12 @@ func TestTraceRowsAppearAfterLag(t *testing.T) {
 	testTenant.setBehaviour(jsonObject{"trace_ms": 300_000})
 	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"recipients": 1})
 	if got := testTenant.trace(jsonObject{}); len(got) != 0 {
-		t.Errorf("at once: %v", got)
+		t.Errorf("the rows are visible at once: %v", got)
 	}
 	for _, want := range []string{"Pending", "Delivered"} {
 		testTenant.control("POST", "/clock", jsonObject{"advance": "6m"})
 		if got := testTenant.trace(jsonObject{}); len(messageIDs(got)) != 1 || got[0].(jsonObject)["Status"] != want {
-			t.Errorf("want %s: %v", want, got)
+			t.Errorf("the rows are %v, want one message that is %s", got, want)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
 	for mailbox, toIP := range map[string]any{"anna@" + domain: nil, "ben@" + domain: "198.51.100.25"} {
 		for _, row := range testTenant.trace(jsonObject{"SenderAddress": mailbox}) {
 			if r := row.(jsonObject); r["Status"] != "Failed" || r["ToIP"] != toIP {
-				t.Errorf("%s: %v", mailbox, r)
+				t.Errorf("the row of %s is %v, want Failed and ToIP %v", mailbox, r, toIP)
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
 		statuses[row.(jsonObject)["Status"]] = true
 	}
 	if !statuses["Delivered"] || !statuses["Failed"] {
-		t.Errorf("%v", statuses)
+		t.Errorf("the statuses are %v, want Delivered and Failed", statuses)
 	}
 }
 
@@ -160,17 +160,17 @@ func TestTraceQueriesAreLimited(t *testing.T) {
 	queryTrace := func() response { return testTenant.runCmdletWith(token, "", "Get-MessageTraceV2", jsonObject{}) }
 	for n := range 100 {
 		if answer := queryTrace(); answer.status != http.StatusOK {
-			t.Fatalf("query %d: %d %s", n, answer.status, answer.raw)
+			t.Fatalf("query %d: %d %s, want 200", n, answer.status, answer.raw)
 		}
 	}
 	assertGolden(t, "exchange-trace-quota", queryTrace())
 	testTenant.setBehaviour(jsonObject{"trace_throttled": 429})
 	if answer := queryTrace(); answer.status != http.StatusTooManyRequests || !strings.Contains(string(answer.raw), "recent queries") {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want 429 with the text of the quota", answer.status, answer.raw)
 	}
 	other := testTenant.newConnectedTenant()
 	if answer := other.runCmdlet("Get-MessageTraceV2", jsonObject{}); answer.status != http.StatusOK {
-		t.Errorf("another tenant: %d %s", answer.status, answer.raw)
+		t.Errorf("another tenant: %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestControlRefusesInvalidMessages(t *testing.T) {
 		`{"mailbox":"anna@` + domain + `","count":1,"to":"b@example.com"}`: http.StatusBadRequest,
 	} {
 		if answer := testTenant.do("POST", testTenant.ready.URL+"/_control/messages", nil, body); answer.status != status {
-			t.Errorf("%s: %d %s", body, answer.status, answer.raw)
+			t.Errorf("%s: %d %s, want %d", body, answer.status, answer.raw, status)
 		}
 	}
 	if got := testTenant.trace(jsonObject{}); len(got) != 0 {

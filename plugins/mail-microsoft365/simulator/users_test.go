@@ -27,7 +27,7 @@ func TestUsersAreInPages(t *testing.T) {
 		next = strings.TrimPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0")
 	}
 	if len(userIDs) != 3 {
-		t.Errorf("%d users", len(userIDs))
+		t.Errorf("the pages have %d users, want 3", len(userIDs))
 	}
 	testTenant.setBehaviour(jsonObject{"page_size": 1})
 	if answer := testTenant.callGraph("GET", "/users", nil); len(answer.rows()) != 1 || answer.valueAt("@odata.nextLink") == nil {
@@ -56,7 +56,7 @@ func TestUsersCanBeFiltered(t *testing.T) {
 	} {
 		answer := testTenant.callGraphWith(eventual(), "GET", "/users?$count=true&$filter="+filter, nil)
 		if answer.status != http.StatusOK || len(answer.rows()) != want || answer.valueAt("@odata.count") != float64(want) {
-			t.Errorf("%s: %d %s", filter, answer.status, answer.raw)
+			t.Errorf("%s: %d %s, want 200 with %d users", filter, answer.status, answer.raw, want)
 		}
 	}
 	for _, path := range []string{"/users?$filter=endswith(mail,'x')", "/users?$filter=assignedLicenses/$count ne 0",
@@ -64,7 +64,7 @@ func TestUsersCanBeFiltered(t *testing.T) {
 		assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", path, nil))
 	}
 	if answer := testTenant.callGraphWith(eventual(), "GET", "/users/$count?$filter=assignedLicenses/$count ne 0", nil); string(answer.raw) != "1" {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the count is %d %s, want 1", answer.status, answer.raw)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestUserUpdateChecksValues(t *testing.T) {
 			if tt.golden != "" {
 				assertGolden(t, tt.golden, answer)
 			} else if answer.status != http.StatusNoContent {
-				t.Errorf("%d %s", answer.status, answer.raw)
+				t.Errorf("the answer is %d %s, want 204", answer.status, answer.raw)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestBannedPasswordsFollowSetting(t *testing.T) {
 	passwords := []string{"Passw0rd!", "P@ssw0rd1", "Password123!", "Welcome1!", "Qwerty-12"}
 	for _, password := range passwords {
 		if answer := setPassword(password); answer.status != http.StatusNoContent {
-			t.Errorf("%s: %d %s", password, answer.status, answer.raw)
+			t.Errorf("%s: %d %s, want 204", password, answer.status, answer.raw)
 		}
 	}
 	testTenant.setBehaviour(jsonObject{"banned_words": []string{"password", "welcome", "qwerty"}})
@@ -120,7 +120,7 @@ func TestBannedPasswordsFollowSetting(t *testing.T) {
 		assertGolden(t, "graph-weak-password", setPassword(password))
 	}
 	if answer := setPassword("Correct-Horse-7"); answer.status != http.StatusNoContent {
-		t.Errorf("no banned word: %d %s", answer.status, answer.raw)
+		t.Errorf("no banned word: %d %s, want 204", answer.status, answer.raw)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestUserUpdateNeedsPermissions(t *testing.T) {
 		t.Run(role, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			if answer := testTenant.callGraph("PATCH", "/users/"+testTenant.admin, body); answer.status != http.StatusNoContent {
-				t.Errorf("with it: %d %s", answer.status, answer.raw)
+				t.Errorf("with it: %d %s, want 204", answer.status, answer.raw)
 			}
 			withdrawAppRole(role)(testTenant)
 			assertGolden(t, "graph-denied", testTenant.callGraph("PATCH", "/users/"+testTenant.admin, body))
@@ -155,7 +155,7 @@ func TestDeleteUserDeletesMailbox(t *testing.T) {
 		t.Errorf("with $select: %s", answer.raw)
 	}
 	if answer := testTenant.callGraph("DELETE", "/users/"+id, nil); answer.status != http.StatusNoContent {
-		t.Errorf("%d %s", answer.status, answer.raw)
+		t.Errorf("the answer is %d %s, want 204", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/users/"+id, nil))
 	assertGolden(t, "exchange-not-found", testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@d.example"}))

@@ -28,13 +28,13 @@ func TestChangeReportsErrors(t *testing.T) {
 		return answer.Code
 	}
 	if unknownMember, validBody := statusOf(`{"pages":7}`), statusOf(`{"title":"One"}`); unknownMember != http.StatusBadRequest || validBody != http.StatusOK {
-		t.Errorf("an unknown member: %d, a valid body: %d", unknownMember, validBody)
+		t.Errorf("an unknown member: %d, want 400; a valid body: %d, want 200", unknownMember, validBody)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	if got := statusOf(`{}`); got != http.StatusInternalServerError {
-		t.Errorf("on a broken disk: %d", got)
+		t.Errorf("on a broken disk: %d, want 500", got)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestNextStampNeverRepeatsATime(t *testing.T) {
 		"2027-01-01T00:00:00.000Z": "2027-01-01T00:00:00.001Z",
 	} {
 		if got := simulate.NextStamp(before, now); got != want {
-			t.Errorf("after %q: %s", before, got)
+			t.Errorf("the stamp after %q is %s, want %s", before, got, want)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestNextStampNeverRepeatsATime(t *testing.T) {
 func TestDisplayNameIsDerivedFromTheAddress(t *testing.T) {
 	for address, want := range map[string]string{"ann.lee@a.example": "Ann Lee", "BOB_king-3@a.example": "Bob King 3", "émile+sales@a.example": "Émile Sales", "@": ""} {
 		if got := simulate.DisplayName(address); got != want {
-			t.Errorf("%s is %q", address, got)
+			t.Errorf("the display name of %s is %q, want %q", address, got, want)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// fakeProvider is a Provider that answers 201 with the body of the request. It records each
-// request.
+// fakeProvider is a Provider that answers 201 with the body of the request. It records the body of
+// each request that it executes.
 type fakeProvider struct {
 	mu             sync.Mutex
 	executedBodies []string
@@ -105,7 +105,7 @@ func (s *testSimulator) call(method, path, body string) (int, string) {
 func (s *testSimulator) planFault(fault string) {
 	s.t.Helper()
 	if status, body := s.call("POST", "/_control/faults", fault); status != http.StatusOK || strings.TrimSpace(body) != "{}" {
-		s.t.Fatalf("plan %s: %d %s", fault, status, body)
+		s.t.Fatalf("planning the fault %s: %d %s, want 200 {}", fault, status, body)
 	}
 }
 
@@ -114,7 +114,7 @@ func (s *testSimulator) journal() []simulate.Entry {
 	_, body := s.call("GET", "/_control/calls", "")
 	var entries []simulate.Entry
 	if err := json.Unmarshal([]byte(body), &entries); err != nil || entries == nil {
-		s.t.Fatalf("calls: %v: %s", err, body)
+		s.t.Fatalf("the journal is not a list of calls: %v: %s", err, body)
 	}
 	return entries
 }
@@ -219,7 +219,7 @@ func TestFaultsCanBeDeleted(t *testing.T) {
 	s.planFault(`{"kind":"status","status":500,"times":9}`)
 	s.call("DELETE", "/_control/faults", "")
 	if got, body := s.call("PUT", "/a", "x"); got != http.StatusCreated || body != "x" {
-		t.Errorf("%d %s", got, body)
+		t.Errorf("after the deletion: %d %s, want 201 x", got, body)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 			s := startSimulator(t, t.TempDir())
 			status, body := s.call("POST", "/_control/"+tt.path, tt.body)
 			if status != http.StatusBadRequest || !strings.HasPrefix(body, `{"error":"`) {
-				t.Errorf("%d %s", status, body)
+				t.Errorf("the answer is %d %s, want 400 with an error", status, body)
 			}
 		})
 	}
@@ -258,7 +258,7 @@ func TestClockCanBeSetAndAdvanced(t *testing.T) {
 		dir := t.TempDir()
 		s := newSimulator(t, dir)
 		if !s.kit.Now().Equal(time.Now()) {
-			t.Fatalf("a new clock shows %v", s.kit.Now())
+			t.Fatalf("a new clock shows %v, want %v", s.kit.Now(), time.Now())
 		}
 		s.call("POST", "/_control/clock", `{"now":"2031-05-01T12:00:00Z"}`)
 		set := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -287,7 +287,7 @@ func TestPlannedFaultsSurviveARestart(t *testing.T) {
 	s.planFault(`{"kind":"status","status":503,"times":1,"skip":1}`)
 	s.call("GET", "/a", "")
 	if status, _ := startSimulator(t, dir).call("GET", "/a", ""); status != http.StatusServiceUnavailable {
-		t.Errorf("%d", status)
+		t.Errorf("the second call answers %d, want the planned 503", status)
 	}
 }
 
@@ -304,20 +304,20 @@ func TestFaultsCanReplaceTheAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startSimulator(t, t.TempDir())
 			if status, body := s.call("POST", "/_control/faults", tt.fault); status != http.StatusOK {
-				t.Fatalf("%d %s", status, body)
+				t.Fatalf("planning the fault: %d %s", status, body)
 			}
 			if status, body := s.call("POST", "/bread", "breads"); status != tt.status || body != tt.body || s.provider.executed() != tt.executed {
-				t.Errorf("%d %q after %d executions", status, body, s.provider.executed())
+				t.Errorf("%d %q after %d executions, want %d %q after %d", status, body, s.provider.executed(), tt.status, tt.body, tt.executed)
 			}
 			if status, _ := s.call("POST", "/bread", "breads"); status != http.StatusCreated {
-				t.Errorf("afterwards %d", status)
+				t.Errorf("the next call answers %d, want 201", status)
 			}
 		})
 	}
 	s := startSimulator(t, t.TempDir())
 	for _, invalid := range []string{`{"kind":"html","status":700,"times":1}`, `{"kind":"misshape","status":500,"times":1}`, `{"kind":"html","retry_after":5,"times":1}`} {
 		if status, _ := s.call("POST", "/_control/faults", invalid); status != http.StatusBadRequest {
-			t.Errorf("%s: %d", invalid, status)
+			t.Errorf("planning %s: %d, want 400", invalid, status)
 		}
 	}
 }

@@ -107,15 +107,15 @@ func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
 		status, answer, _ := call(tt.call, "")
 		_, journal, _ := call("GET /_control/calls", "")
 		if status != tt.status || answer != tt.answer || !strings.Contains(journal, `"operation":"`+tt.name+`"`) || strings.Contains(journal, `"write":true`) != tt.write {
-			t.Errorf("%s: %d %s, %s", tt.call, status, answer, journal)
+			t.Errorf("%s: %d %s, want %d %s; the journal is %s, want operation %q and write %v", tt.call, status, answer, tt.status, tt.answer, journal, tt.name, tt.write)
 		}
 	}
 	call("POST /_control/faults", `{"kind":"status","status":429,"retry_after":7,"times":1,"operation":"list"}`)
 	if status, answer, header := call("GET /v1/books?key=reader", ""); status != 429 || answer != "7" || header.Get("Retry-After") != "7" {
-		t.Errorf("a planned fault: %d %s %v", status, answer, header)
+		t.Errorf("a planned fault: %d %s %v, want 429 after 7 s", status, answer, header)
 	}
 	if _, answer, _ := openLibrary(t, dir)("GET /v1/books?key=reader", ""); answer != "[]" {
-		t.Errorf("after a restart: %s", answer)
+		t.Errorf("after a restart the list is %s, want []", answer)
 	}
 }
 
@@ -141,14 +141,14 @@ func TestControlCallsKeepOmittedMembers(t *testing.T) {
 	} {
 		status, _, _ := call(tt.call, tt.body)
 		if _, accounts, _ := call("GET /_control/accounts", ""); status != tt.status || accounts != tt.accounts {
-			t.Errorf("%s %s: %d, then %s", tt.call, tt.body, status, accounts)
+			t.Errorf("%s %s: %d, want %d; the accounts are %s, want %s", tt.call, tt.body, status, tt.status, accounts, tt.accounts)
 		}
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	if status, _, _ := call("PUT /_control/accounts/d", `{}`); status != http.StatusInternalServerError {
-		t.Errorf("on a broken disk: %d", status)
+		t.Errorf("on a broken disk: %d, want 500", status)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestSignInPageShowsFormOrProblem(t *testing.T) {
 	answer = httptest.NewRecorder()
 	simulate.SignInPage{Platform: "Example", Status: http.StatusGone, Problem: "too late"}.Show(answer)
 	if answer.Code != http.StatusGone || strings.Contains(answer.Body.String(), "<form") || !strings.Contains(answer.Body.String(), "too late") {
-		t.Errorf("%d %s", answer.Code, answer.Body)
+		t.Errorf("the page with a problem is %d %s, want 410 with the problem and no form", answer.Code, answer.Body)
 	}
 }
 
@@ -84,8 +84,8 @@ func form(username, decision string) *strings.Reader {
 	return strings.NewReader(url.Values{"username": {username}, "decision": {decision}}.Encode())
 }
 
-// visit submits the form of a page and returns status and text. Without a decision it gets the
-// form.
+// visit submits the form of a page and returns the status and the text of the answer. Without a
+// decision it gets the form.
 func visit(page http.Handler, link, username, decision string) (status int, text string) {
 	request := httptest.NewRequest(http.MethodGet, link, nil)
 	if decision != "" {
@@ -105,12 +105,12 @@ func TestSignInLinkWorksOnce(t *testing.T) {
 		t.Errorf("the link is %s", link)
 	}
 	if status, page := visit(f, link, "", ""); status != http.StatusOK || !strings.Contains(page, `name="username" type="text" value=""`) {
-		t.Errorf("%d %s", status, page)
+		t.Errorf("the page is %d %s, want 200 with an empty username", status, page)
 	}
 	for username, decision := range map[string]string{"": "accept", "nobody": "accept", "Bob <bob@a.example>": "accept", "bob@a.example": "postpone"} {
 		status, page := visit(f, link, username, decision)
 		if status != http.StatusBadRequest || !strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<form") {
-			t.Errorf("%q, %s: %d %s", username, decision, status, page)
+			t.Errorf("%q, %s: %d %s, want 400 with an alert and the form", username, decision, status, page)
 		}
 	}
 	if status, page := visit(f, link, " bob@a.example ", "accept"); status != http.StatusOK || strings.Contains(page, "<form") {
@@ -176,10 +176,10 @@ func TestSignInLinkExpires(t *testing.T) {
 		now := time.Now().Add(elapsed).Format(time.RFC3339Nano)
 		controlHandler.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/_control/clock", strings.NewReader(`{"now":"`+now+`"}`)))
 		if answer.Code != http.StatusOK {
-			t.Fatalf("%d %s", answer.Code, answer.Body)
+			t.Fatalf("setting the clock: %d %s", answer.Code, answer.Body)
 		}
 		if status, page := visit(f, link, "", ""); status != want {
-			t.Errorf("after %s: %d %s", elapsed, status, page)
+			t.Errorf("after %s: %d %s, want %d", elapsed, status, page, want)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func TestConnectPageConnectsAfterAccept(t *testing.T) {
 		return nil
 	}}
 	if status, text := visit(page, "/connect?username=anna@a.example", "", ""); status != http.StatusOK || !strings.Contains(text, `value="anna@a.example"`) {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("the page is %d %s, want 200 with the address of the link", status, text)
 	}
 	for _, tt := range []struct {
 		username, decision string
@@ -204,10 +204,10 @@ func TestConnectPageConnectsAfterAccept(t *testing.T) {
 		{"broken@a.example", "accept", http.StatusInternalServerError},
 	} {
 		if status, text := visit(page, "/connect", tt.username, tt.decision); status != tt.status {
-			t.Errorf("%s, %s: %d %s", tt.username, tt.decision, status, text)
+			t.Errorf("%s, %s: %d %s, want %d", tt.username, tt.decision, status, text, tt.status)
 		}
 	}
 	if !slices.Equal(connected, []string{"bob@a.example"}) {
-		t.Errorf("connected: %v", connected)
+		t.Errorf("connected are %v, want only bob@a.example", connected)
 	}
 }

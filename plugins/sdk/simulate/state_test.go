@@ -33,7 +33,7 @@ func TestJournalSurvivesAKilledProcess(t *testing.T) {
 		{Method: "GET", Path: "/c", Operation: "look"},
 	}
 	if diff := cmp.Diff(want, s.journal(), ignoreTime); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the journal (-want +got):\n%s", diff)
 	}
 
 	// A process that is killed while it writes leaves an incomplete line.
@@ -50,7 +50,7 @@ func TestJournalSurvivesAKilledProcess(t *testing.T) {
 	restarted.call("GET", "/d", "later")
 	want = append(want, simulate.Entry{Method: "GET", Path: "/d", Operation: "later", Status: 201})
 	if diff := cmp.Diff(want, startSimulator(t, dir).journal(), ignoreTime); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the journal after a restart (-want +got):\n%s", diff)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestClearedJournalIgnoresLateStatuses(t *testing.T) {
 		want := []simulate.Entry{{Method: "POST", Path: "/after", Status: 201, Write: true}}
 		for _, j := range []*testSimulator{s, newSimulator(t, dir)} {
 			if diff := cmp.Diff(want, j.journal(), ignoreTime); diff != "" {
-				t.Fatal(diff)
+				t.Fatalf("the journal (-want +got):\n%s", diff)
 			}
 		}
 	})
@@ -99,7 +99,7 @@ func TestFileKeepsChanges(t *testing.T) {
 	}
 	reopened.View(func(s *state) {
 		if s.Name != "changed" {
-			t.Errorf("after a restart: %q", s.Name)
+			t.Errorf("after a restart the name is %q, want changed", s.Name)
 		}
 	})
 	info, err := os.Stat(path)
@@ -124,11 +124,11 @@ func TestFileForgetsAChangeThatIsNotSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := f.Do(func(s *state) { s.Name = "lost" }); err == nil || !strings.Contains(err.Error(), "save state") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want a failure to save the state", err)
 	}
 	f.View(func(s *state) {
 		if s.Name != "saved" {
-			t.Errorf("the value is %q", s.Name)
+			t.Errorf("the value is %q, want saved", s.Name)
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestOpenStateStartsFreshOrFails(t *testing.T) {
 	dir, before := t.TempDir(), time.Now().Truncate(0)
 	kit, file, err := simulate.OpenState("shop", "state.json", simulate.Options{URL: "http://127.0.0.1:4000", DataDir: dir}, fresh)
 	if err != nil || kit.Host() != "127.0.0.1:4000" {
-		t.Fatalf("%v %v", kit, err)
+		t.Fatalf("a new folder: %v %v, want the host 127.0.0.1:4000", kit, err)
 	}
 	file.View(func(began *time.Time) {
 		if began.Before(before) || began.After(kit.Now()) {
@@ -174,6 +174,6 @@ func TestDiskErrorIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, _ := s.call("POST", "/_control/clock", `{"advance":"1h"}`); status != http.StatusInternalServerError {
-		t.Errorf("%d although nothing could be saved", status)
+		t.Errorf("the status is %d although nothing could be saved, want 500", status)
 	}
 }

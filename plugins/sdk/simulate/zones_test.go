@@ -26,14 +26,15 @@ func openZones(t *testing.T, o Options) *Zones {
 	return z
 }
 
-// TestZonesSurviveARestart creates and edits a zone outside a sandbox.
+// TestZonesSurviveARestart creates and edits a zone outside a sandbox. It reads the zone after a
+// restart.
 func TestZonesSurviveARestart(t *testing.T) {
 	options := Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir()}
 	zones := openZones(t, options)
 	created := httptest.NewRecorder()
 	zones.Control().ServeHTTP(created, httptest.NewRequest("PUT", "/_control/zones/One.test", nil))
 	if created.Code != http.StatusOK {
-		t.Fatal(created.Code, created.Body)
+		t.Fatalf("creating the zone: %d %s, want 200", created.Code, created.Body)
 	}
 	preference := 10
 	records := []Record{{Type: "TXT", Name: "one.test", Content: "hello", TTL: 60}, {Type: "MX", Name: "one.test", Content: "mx.acme.example", TTL: 60, Priority: &preference}}
@@ -41,22 +42,22 @@ func TestZonesSurviveARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := zones.Edit(t.Context(), "one.test", 1, nil); !errors.Is(err, ErrZoneChanged) {
-		t.Errorf("an old version: %v", err)
+		t.Errorf("editing an old version: %v, want ErrZoneChanged", err)
 	}
 	if err := zones.Edit(t.Context(), "two.test", 1, nil); !errors.Is(err, ErrNoZone) {
-		t.Errorf("no zone: %v", err)
+		t.Errorf("editing a missing zone: %v, want ErrNoZone", err)
 	}
 	got, err := openZones(t, options).Get(t.Context(), "ONE.test")
 	want := Zone{Name: "one.test", NameServers: []string{"ns1.acme.sandbox-dns.test", "ns2.acme.sandbox-dns.test"}, Version: 2, Records: records}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("%v\n%s", err, diff)
+		t.Errorf("the zone after a restart: %v (-want +got):\n%s", err, diff)
 	}
 	sets := []dns.RRSet{
 		{Name: "one.test", Type: dns.TXT, TTL: 60, Values: []string{"hello"}},
 		{Name: "one.test", Type: dns.MX, TTL: 60, Values: []string{"10 mx.acme.example"}},
 	}
 	if diff := cmp.Diff(sets, SetsOf(got.Records)) + cmp.Diff(records, RecordsOf(sets)); diff != "" {
-		t.Error(diff)
+		t.Errorf("the conversion of the records (-want +got):\n%s", diff)
 	}
 }
 
@@ -71,12 +72,12 @@ func TestZonesAreKeptInTheSandbox(t *testing.T) {
 	defer sandbox.Close()
 	z := openZones(t, Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), World: sandbox.URL})
 	if zone, err := z.Get(t.Context(), "one.test"); err != nil || zone.Version != 7 || requested != "GET /zones?name=one.test&provider=acme" {
-		t.Errorf("%v %v after %s", zone, err, requested)
+		t.Errorf("got %v, %v after %s, want version 7", zone, err, requested)
 	}
 	for code, want := range map[int]error{http.StatusNotFound: ErrNoZone, http.StatusConflict: ErrZoneChanged, http.StatusBadRequest: InvalidRecords("no such type")} {
 		status, body = code, `{"error":"no such type"}`
 		if err := z.Edit(t.Context(), "one.test", 7, nil); !errors.Is(err, want) || requested != "PUT /zones/one.test" {
-			t.Errorf("%d: got %v, want %v, after %s", code, err, want, requested)
+			t.Errorf("status %d: got %v, want %v, after %s", code, err, want, requested)
 		}
 	}
 	created := httptest.NewRecorder()

@@ -66,7 +66,7 @@ func (c client) call(method, path string, body any) (status int, headers http.He
 func (c client) control(method, path string, body any) {
 	c.t.Helper()
 	if status, _, doc := c.call(method, "/_control"+path, body); status != http.StatusOK {
-		c.t.Fatalf("%s %s: %d %v", method, path, status, doc)
+		c.t.Fatalf("%s %s: %d %v, want 200", method, path, status, doc)
 	}
 }
 
@@ -78,15 +78,15 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 	other := sim
 	other.token = "9|guessed"
 	if status, _, doc := other.call("GET", "/api/users", nil); status != 401 || doc["message"] != "Unauthenticated." {
-		t.Errorf("a guess: %d %v", status, doc)
+		t.Errorf("a guessed token: %d %v, want 401", status, doc)
 	}
 	other.asBrowser = true
 	if status, h, _ := other.call("GET", "/api/users", nil); status != 302 || h.Get("Location") != "/login" {
-		t.Errorf("a guess that asks for a page: %d %v", status, h)
+		t.Errorf("a guessed token of a browser: %d %v, want 302 to /login", status, h)
 	}
 	sim.control("PUT", "/tokens", map[string]any{"token": Token, "revoked": true})
 	if status, _, _ := sim.call("GET", "/api/users", nil); status != 401 {
-		t.Errorf("revoked: %d", status)
+		t.Errorf("a revoked token: %d, want 401", status)
 	}
 }
 
@@ -106,21 +106,21 @@ func TestSuperAdminsShareTheSelectedWorkspace(t *testing.T) {
 		t.Error("a token sees the wrong workspaces or accounts")
 	}
 	if status, _, _ := sim.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 403 {
-		t.Errorf("an api-user switches: %d", status)
+		t.Errorf("an api-user selects a workspace: %d, want 403", status)
 	}
 	for _, body := range []map[string]int{{}, {"team_id": 9}} {
 		if status, _, doc := client1.call("POST", "/api/workspaces/v1.1/switch-workspace", body); status != 422 || doc["errors"].(map[string]any)["team_id"] == nil {
-			t.Errorf("%v: %d %v", body, status, doc)
+			t.Errorf("selecting the workspace %v: %d %v, want 422", body, status, doc)
 		}
 	}
 	if status, _, _ := client1.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 200 {
-		t.Errorf("switch: %d", status)
+		t.Errorf("a super-admin selects a workspace: %d, want 200", status)
 	}
 	if count(client2, "/api/sender-emails") != 0 || count(sim, "/api/sender-emails") != 1 {
 		t.Error("the other super-admin did not switch, or the api-user did")
 	}
 	if status, _, _ := sim.call("GET", "/api/workspaces/v1.1/2", nil); status != 404 {
-		t.Errorf("the workspace of a different token: %d", status)
+		t.Errorf("the workspace of a different token: %d, want 404", status)
 	}
 }
 
@@ -128,31 +128,31 @@ func TestSendersAreCreatedChangedAndDeleted(t *testing.T) {
 	sim := openSimulator(t, t.TempDir())
 	validBody := map[string]any{"name": "Anna", "email": "anna@a.example", "password": "p", "imap_server": "i", "imap_port": 993, "smtp_server": "s", "smtp_port": 587}
 	if status, _, doc := sim.call("POST", "/api/sender-emails/imap-smtp", map[string]any{"name": "Anna"}); status != 422 || doc["errors"].(map[string]any)["email"] == nil {
-		t.Errorf("missing fields: %d %v", status, doc)
+		t.Errorf("missing fields: %d %v, want 422", status, doc)
 	}
 	status, _, doc := sim.call("POST", "/api/sender-emails/imap-smtp", validBody)
 	if status != 200 || doc["data"].(map[string]any)["type"] != "Inbox" {
 		t.Fatalf("create: %d %v", status, doc)
 	}
 	if status, _, _ := sim.call("POST", "/api/sender-emails/imap-smtp", validBody); status != 422 {
-		t.Errorf("again: %d", status)
+		t.Errorf("creating the mailbox again: %d, want 422", status)
 	}
 	for _, id := range []string{strconv.Itoa(int(doc["data"].(map[string]any)["id"].(float64))), "anna@a.example"} {
 		if status, _, _ := sim.call("PATCH", "/api/sender-emails/"+id, map[string]any{"daily_limit": 9}); status != 200 {
-			t.Errorf("change %s: %d", id, status)
+			t.Errorf("changing %s: %d, want 200", id, status)
 		}
 		if _, _, doc := sim.call("GET", "/api/sender-emails/"+id, nil); doc["data"].(map[string]any)["daily_limit"] != 9.0 {
-			t.Errorf("%s: %v", id, doc)
+			t.Errorf("%s is %v, want a daily_limit of 9", id, doc)
 		}
 	}
 	if status, _, doc := sim.call("GET", "/api/sender-emails/1/oauth-access-token", nil); status != 200 || doc["data"].(map[string]any)["access_token"] == "" {
 		t.Errorf("the token of the mailbox: %d %v", status, doc)
 	}
 	if status, _, _ := sim.call("DELETE", "/api/sender-emails/1", nil); status != 200 {
-		t.Errorf("delete: %d", status)
+		t.Errorf("deleting the mailbox: %d, want 200", status)
 	}
 	if status, _, doc := sim.call("DELETE", "/api/sender-emails/1", nil); status != 404 || doc["data"].(map[string]any)["success"] != false {
-		t.Errorf("again: %d %v", status, doc)
+		t.Errorf("deleting the mailbox again: %d %v, want 404", status, doc)
 	}
 }
 
@@ -165,10 +165,10 @@ func TestListsHavePagesOfFifteen(t *testing.T) {
 		_, h, doc := sim.call("GET", "/api/sender-emails"+query, nil)
 		meta := doc["meta"].(map[string]any)
 		if len(doc["data"].([]any)) != want || meta["per_page"] != 15.0 || h.Get("X-RateLimit-Limit") != "3000" {
-			t.Errorf("%s: %v %v", query, len(doc["data"].([]any)), meta)
+			t.Errorf("%s: %v rows, want %d; meta %v", query, len(doc["data"].([]any)), want, meta)
 		}
 		if hasMore := doc["links"].(map[string]any)["next"] != nil; hasMore != (meta["current_page"].(float64) < meta["last_page"].(float64)) {
-			t.Errorf("%s: next %v", query, hasMore)
+			t.Errorf("%s: a link to a next page is present: %v, but meta is %v", query, hasMore, meta)
 		}
 	}
 	sim.control("PUT", "/quirks", map[string]any{"honour_per_page": true, "ignore_search": true})
@@ -196,11 +196,11 @@ func TestTokensShareTheRateLimitOfTheInstance(t *testing.T) {
 			}
 		}
 		if answer := call(); answer.Code != 429 || answer.Header().Get("Retry-After") != "60" || answer.Header().Get("X-RateLimit-Remaining") != "0" {
-			t.Errorf("%d %v", answer.Code, answer.Header())
+			t.Errorf("a call beyond the limit: %d %v, want 429 for 60 s", answer.Code, answer.Header())
 		}
 		time.Sleep(time.Minute)
 		if answer := call(); answer.Code == 429 || answer.Header().Get("X-RateLimit-Remaining") != "2999" {
-			t.Errorf("in the next window: %d %v", answer.Code, answer.Header())
+			t.Errorf("a call in the next window: %d %v, want 2999 remaining calls", answer.Code, answer.Header())
 		}
 	})
 }
@@ -228,6 +228,6 @@ func TestUploaderConnectsMailboxes(t *testing.T) {
 	}
 	sim.control("DELETE", "/accounts/carl@a.example", nil)
 	if status, _, _ := sim.call("DELETE", "/_control/accounts/carl@a.example", nil); status != 404 {
-		t.Errorf("removed twice: %d", status)
+		t.Errorf("the second removal: %d, want 404", status)
 	}
 }

@@ -61,7 +61,7 @@ func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			status, answer := request(handler, tt.method, tt.path, "", tt.header...)
 			if status != tt.status || answer["statusCode"] != float64(tt.status) || answer["error"] != http.StatusText(tt.status) || !strings.Contains(fmt.Sprint(answer["message"]), tt.message) {
-				t.Errorf("%d %v", status, answer)
+				t.Errorf("the answer is %d %v, want the envelope of %d with %q", status, answer, tt.status, tt.message)
 			}
 		})
 	}
@@ -78,12 +78,13 @@ func TestListsAreFilteredAndPaged(t *testing.T) {
 		status, answer := request(handler, "GET", "/api/v2/accounts?"+query, "", "Authorization", bearer)
 		items, _ := answer["items"].([]any)
 		if _, cursor := answer["next_starting_after"]; status != http.StatusOK || len(items) != want || cursor != (want > 0) {
-			t.Errorf("%s: %d %v", query, status, answer)
+			t.Errorf("%s: %d %v, want %d accounts, and a cursor unless the list is empty", query, status, answer, want)
 		}
 	}
 }
 
-// TestSignInPageWorksOnce submits the page with invalid values first, and restarts the simulator.
+// TestSignInPageWorksOnce submits the page with invalid values, and twice with valid values after a
+// restart. Only the first valid submission succeeds.
 func TestSignInPageWorksOnce(t *testing.T) {
 	dir := t.TempDir()
 	handler := startSimulator(t, dir)
@@ -95,22 +96,22 @@ func TestSignInPageWorksOnce(t *testing.T) {
 	}
 	for _, invalid := range []string{"", "no address", "A <a@b.test>"} {
 		if status := post(handler, invalid, "accept"); status != http.StatusBadRequest {
-			t.Errorf("%q: %d", invalid, status)
+			t.Errorf("the username %q: %d, want 400", invalid, status)
 		}
 	}
 	if status := post(handler, "a@b.test", "maybe"); status != http.StatusBadRequest {
-		t.Errorf("neither accepted nor denied: %d", status)
+		t.Errorf("an unknown decision: %d, want 400", status)
 	}
 	// After a restart with the same folder the link still works, once.
 	handler = startSimulator(t, dir)
 	if status := post(handler, "a@b.test", "accept"); status != http.StatusOK {
-		t.Errorf("accepted: %d", status)
+		t.Errorf("the first acceptance: %d, want 200", status)
 	}
 	if status := post(handler, "a@b.test", "accept"); status != http.StatusGone {
-		t.Errorf("accepted again: %d", status)
+		t.Errorf("the second acceptance: %d, want 410", status)
 	}
 	if status, _ := request(handler, "GET", "/common/oauth2/v2.0/authorize?state=guessed", ""); status != http.StatusGone {
-		t.Errorf("a guessed link: %d", status)
+		t.Errorf("a guessed link: %d, want 410", status)
 	}
 }
 
@@ -122,10 +123,10 @@ func TestControlCallsReportMissingObjects(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(call, " ")
 		if status, _ := request(handler, method, "/_control"+path, "{}"); status != want {
-			t.Errorf("%s: %d", call, status)
+			t.Errorf("%s: %d, want %d", call, status, want)
 		}
 	}
 	if status, _ := request(handler, "PUT", "/_control/keys/k", `{"scope":["a"]}`); status != http.StatusBadRequest {
-		t.Errorf("an unknown member: %d", status)
+		t.Errorf("an unknown member: %d, want 400", status)
 	}
 }

@@ -27,30 +27,30 @@ func TestDashboardConnectsMailboxes(t *testing.T) {
 	dir := t.TempDir()
 	sim := openSimulator(t, dir)
 	if status := sim.connectMailbox("bob@a.example"); status != 200 {
-		t.Errorf("the form answers %d", status)
+		t.Errorf("the form answers %d, want 200", status)
 	}
 	sim.call("PUT", "/_control/accounts/bob@a.example", map[string]any{"is_smtp_success": false})
 	sim = openSimulator(t, dir)
 	_, _, doc := sim.api("GET", "/email-accounts", nil)
 	if list := doc.([]any); len(list) != 1 || list[0].(map[string]any)["from_email"] != "bob@a.example" || list[0].(map[string]any)["is_smtp_success"] != false {
-		t.Fatalf("after a restart: %v", doc)
+		t.Fatalf("the list after a restart is %v, want bob@a.example without SMTP", doc)
 	}
 	sim.call("PUT", "/_control/quirks", map[string]any{"lag_seconds": 20})
 	if sim.connectMailbox("bob@a.example") != 200 || sim.connectMailbox("carl@a.example") != 200 {
 		t.Error("the form does not answer 200")
 	}
 	if _, _, doc := sim.api("GET", "/email-accounts?isSmtpSuccess=true", nil); len(doc.([]any)) != 1 {
-		t.Errorf("one account signed in again, one not visible yet: %v", doc)
+		t.Errorf("before the lag the connected accounts are %v, want only bob@a.example", doc)
 	}
 	sim.call("POST", "/_control/clock", map[string]string{"advance": "20s"})
 	if _, _, doc := sim.api("GET", "/email-accounts", nil); len(doc.([]any)) != 2 {
-		t.Errorf("later: %v", doc)
+		t.Errorf("after the lag the accounts are %v, want two", doc)
 	}
 	if status, _, _ := sim.call("DELETE", "/_control/accounts/bob@a.example", nil); status != 200 {
-		t.Errorf("removed: %d", status)
+		t.Errorf("the removal answers %d, want 200", status)
 	}
 	if status, _, _ := sim.call("DELETE", "/_control/accounts/bob@a.example", nil); status != 404 {
-		t.Errorf("removed twice: %d", status)
+		t.Errorf("the second removal answers %d, want 404", status)
 	}
 }
 
@@ -63,15 +63,15 @@ func TestPlannedFaultsHaveSmartleadsErrorFormats(t *testing.T) {
 		planFault(status, 0)
 		got, _, doc := sim.api("GET", "/email-accounts", nil)
 		if answer, ok := doc.(map[string]any); !ok || got != status || answer[member] == nil {
-			t.Errorf("%d: %d %v", status, got, doc)
+			t.Errorf("the planned status %d is answered with %d %v, want the member %s", status, got, doc, member)
 		}
 	}
 	planFault(429, 7)
 	if _, h, _ := sim.api("GET", "/email-accounts", nil); h.Get("Retry-After") != "7" {
-		t.Errorf("retry after %q", h.Get("Retry-After"))
+		t.Errorf("Retry-After is %q, want 7", h.Get("Retry-After"))
 	}
 	sim.call("PUT", "/_control/quirks", map[string]any{"error_on_success": true})
 	if status, _, doc := sim.api("GET", "/email-accounts", nil); status != 200 || doc.(map[string]any)["success"] != false {
-		t.Errorf("an error with 200: %d %v", status, doc)
+		t.Errorf("an error with 200: %d %v, want success false", status, doc)
 	}
 }

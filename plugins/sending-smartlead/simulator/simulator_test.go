@@ -61,7 +61,7 @@ func TestPathsAreServedWithAndWithoutTrailingSlash(t *testing.T) {
 	for _, path := range []string{"/email-accounts", "/email-accounts/"} {
 		status, _, doc := client.api("GET", path, nil)
 		if list, isBareList := doc.([]any); status != 200 || !isBareList || len(list) != 1 || list[0].(map[string]any)["password"] != nil {
-			t.Errorf("%s: %d %v", path, status, doc)
+			t.Errorf("%s: %d %v, want 200 with a bare list of one account without a password", path, status, doc)
 		}
 	}
 	_, _, doc := client.api("GET", "/email-accounts/", nil)
@@ -69,7 +69,7 @@ func TestPathsAreServedWithAndWithoutTrailingSlash(t *testing.T) {
 	for _, path := range []string{"/email-accounts/" + id, "/email-accounts/" + id + "/"} {
 		status, _, doc := client.api("GET", path, nil)
 		if account := doc.(map[string]any); status != 200 || account["user_id"] != 4001.0 || account["password"] == "" {
-			t.Errorf("%s: %d %v", path, status, doc)
+			t.Errorf("%s: %d %v, want 200 with the password and the user of the account", path, status, doc)
 		}
 	}
 }
@@ -81,17 +81,17 @@ func TestListsAreFilteredAndPaged(t *testing.T) {
 	}
 	for query, want := range map[string]int{"?username=Anna%40a": 2, "?limit=2": 2, "?limit=2&offset=2": 1, "?offset=9": 0, "?client_id=7": 0, "?esp=GMAIL": 0, "?isSmtpSuccess=true": 3} {
 		if status, _, doc := client.api("GET", "/email-accounts/"+query, nil); status != 200 || len(doc.([]any)) != want {
-			t.Errorf("%s: %d %v", query, status, doc)
+			t.Errorf("%s: %d %v, want 200 with the accounts of the case", query, status, doc)
 		}
 	}
 	for _, query := range []string{"?limit=101", "?limit=0", "?offset=x"} {
 		if status, _, doc := client.api("GET", "/email-accounts/"+query, nil); status != 400 || doc.(map[string]any)["error"] != "Bad Request" {
-			t.Errorf("%s: %d %v", query, status, doc)
+			t.Errorf("%s: %d %v, want 400 Bad Request", query, status, doc)
 		}
 	}
 }
 
-// TestRateLimitsOfAKey checks the limits of a plan, their headers and that their windows slide.
+// TestRateLimitsOfAKey checks two limits of a plan, their headers and that their windows slide.
 func TestRateLimitsOfAKey(t *testing.T) { synctest.Test(t, testRateLimits) }
 
 func testRateLimits(t *testing.T) {
@@ -100,46 +100,46 @@ func testRateLimits(t *testing.T) {
 	for i := range 60 {
 		status, headers, _ := client.api("GET", "/email-accounts", nil)
 		if status != 200 || headers.Get("X-RateLimit-Limit") != "60" || headers.Get("X-RateLimit-Remaining") != strconv.Itoa(59-i) {
-			t.Fatalf("call %d: %d %v", i, status, headers)
+			t.Fatalf("call %d: %d %v, want 200 with %d remaining calls of 60", i, status, headers, 59-i)
 		}
 		advanceClock("200ms")
 	}
 	status, headers, doc := client.api("GET", "/email-accounts", nil)
 	wait, _ := strconv.Atoi(headers.Get("Retry-After"))
 	if status != 429 || wait != 48 || doc.(map[string]any)["error"].(map[string]any)["code"] != "RATE_LIMIT_EXCEEDED" {
-		t.Fatalf("call 61: %d %v %v", status, headers, doc)
+		t.Fatalf("call 61: %d %v %v, want 429 with a wait of 48 s", status, headers, doc)
 	}
 	if reset, err := strconv.ParseInt(headers.Get("X-RateLimit-Reset"), 10, 64); err != nil || time.Until(time.Unix(reset, 0)) != time.Minute {
-		t.Errorf("reset %v %v", reset, err)
+		t.Errorf("X-RateLimit-Reset is %v, %v, want the time in a minute", reset, err)
 	}
 	advanceClock("50s")
 	if status, _, _ := client.api("GET", "/email-accounts", nil); status != 200 {
-		t.Errorf("after the wait: %d", status)
+		t.Errorf("a call after the wait: %d, want 200", status)
 	}
 	for range 10 {
 		status, _, _ = client.api("GET", "/email-accounts", nil)
 	}
 	if status != 429 {
-		t.Errorf("eleven calls at once: %d", status)
+		t.Errorf("the last of eleven calls at once: %d, want 429", status)
 	}
 	if status, _, _ := client.call("PUT", "/_control/plan", map[string]string{"plan": "gold"}); status != 400 {
-		t.Errorf("an unknown plan: %d", status)
+		t.Errorf("an unknown plan: %d, want 400", status)
 	}
 }
 
 func TestKeysAreCheckedAndSeeOnlyTheirUser(t *testing.T) {
 	client := openSimulator(t, t.TempDir())
 	if status, _, doc := client.call("GET", prefix+"/email-accounts?api_key=x", nil); status != 401 || doc.(map[string]any)["message"] != "Invalid API Key" {
-		t.Errorf("an unknown key: %d %v", status, doc)
+		t.Errorf("an unknown key: %d %v, want 401", status, doc)
 	}
 	client.call("PUT", "/_control/keys/second", map[string]any{"user_id": 4002})
 	client.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
 	if status, _, doc := client.call("GET", prefix+"/email-accounts?api_key=second", nil); status != 200 || len(doc.([]any)) != 0 {
-		t.Errorf("another user sees %v", doc)
+		t.Errorf("the key of a different user: %d %v, want 200 with no account", status, doc)
 	}
 	client.call("PUT", "/_control/keys/second", map[string]any{"revoked": true})
 	if status, _, _ := client.call("GET", prefix+"/email-accounts?api_key=second", nil); status != 401 {
-		t.Errorf("a revoked key: %d", status)
+		t.Errorf("a revoked key: %d, want 401", status)
 	}
 }
 
@@ -147,19 +147,19 @@ func TestAccountsAreSuspendedAndDeleted(t *testing.T) {
 	client := openSimulator(t, t.TempDir())
 	client.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
 	if status, _, _ := client.api("PUT", "/email-accounts/suspend/139919", nil); status != 200 {
-		t.Errorf("suspend: %d", status)
+		t.Errorf("suspending an account: %d, want 200", status)
 	}
 	if _, _, doc := client.api("GET", "/email-accounts/139919", nil); doc.(map[string]any)["is_suspended"] != true {
-		t.Errorf("got %v", doc)
+		t.Errorf("the suspended account is %v, want is_suspended true", doc)
 	}
 	if status, _, _ := client.api("DELETE", "/email-accounts/unsuspend/1", nil); status != 400 {
-		t.Errorf("unsuspend an unknown account: %d", status)
+		t.Errorf("unsuspending an unknown account: %d, want 400", status)
 	}
 	if status, _, doc := client.api("DELETE", "/email-accounts/139919", nil); status != 200 || doc.(map[string]any)["ok"] != true {
-		t.Errorf("delete: %d %v", status, doc)
+		t.Errorf("deleting an account: %d %v, want 200", status, doc)
 	}
 	if status, _, doc := client.api("DELETE", "/email-accounts/139919", nil); status != 404 || doc.(map[string]any)["errorCode"] != "ACCOUNT_NOT_FOUND" {
-		t.Errorf("delete twice: %d %v", status, doc)
+		t.Errorf("deleting the account again: %d %v, want 404 ACCOUNT_NOT_FOUND", status, doc)
 	}
 }
 
@@ -179,15 +179,15 @@ func TestSaveOAuthValidatesItsFields(t *testing.T) {
 		incomplete := valid()
 		delete(incomplete, field)
 		if status, _, doc := client.api("POST", "/email-accounts/save-oauth", incomplete); status != 422 || doc.(map[string]any)["error"] != want {
-			t.Errorf("without %s: %d %v", field, status, doc)
+			t.Errorf("without %s: %d %v, want 422 %s", field, status, doc, want)
 		}
 	}
 	expired := valid()
 	expired["token"].(map[string]any)["expiry_date"] = time.Now().Add(-time.Hour).UnixMilli()
 	if status, _, doc := client.api("POST", "/email-accounts/save-oauth", expired); status != 400 || doc.(map[string]any)["message"] != "Invalid or expired OAuth token" {
-		t.Errorf("expired: %d %v", status, doc)
+		t.Errorf("an expired token: %d %v, want 400", status, doc)
 	}
 	if status, _, doc := client.api("POST", "/email-accounts/save-oauth", valid()); status != 200 || doc.(map[string]any)["data"].(map[string]any)["is_imap_success"] != true {
-		t.Errorf("valid: %d %v", status, doc)
+		t.Errorf("a valid request: %d %v, want 200", status, doc)
 	}
 }

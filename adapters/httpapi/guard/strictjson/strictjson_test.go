@@ -71,7 +71,7 @@ func FuzzStrictJSON(f *testing.F) {
 			t.Fatalf("Check accepted a document that cannot be decoded: %v", err)
 		}
 		if written, decoded := countColons(document), countMembers(value); written != decoded {
-			t.Fatalf("%d members written, %d decoded", written, decoded)
+			t.Fatalf("the document has %d members, but %d were decoded", written, decoded)
 		}
 		checkNoReplacement(t, value, strings.ContainsRune(string(document), utf8.RuneError) ||
 			strings.Contains(strings.ToLower(string(document)), `\ufffd`))
