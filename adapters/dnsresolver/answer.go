@@ -28,8 +28,8 @@ type parsedAnswer struct {
 	// aliasTTL is the TTL of the CNAME.
 	alias    string
 	aliasTTL int
-	// pendingTarget is the last CNAME target, if the answer does not contain the records of that
-	// target. Otherwise it is "".
+	// pendingTarget is the last CNAME target, if the answer has no records of this target and does
+	// not state that there are none. The caller must look it up. Otherwise pendingTarget is "".
 	pendingTarget string
 }
 
@@ -154,8 +154,8 @@ func canonicalName(name string) string {
 	return strings.TrimSuffix(wire.CanonicalName(name), ".")
 }
 
-// displayName returns a name in the form of dns.ZoneRead. It is canonicalName, but the root becomes
-// ".", so that a null MX record does not look empty.
+// displayName returns canonicalName(name), but "." for the root, so that a null MX record does not
+// look empty. Record values in dns.ZoneRead use this form.
 func displayName(name string) string {
 	if p := canonicalName(name); p != "" {
 		return p

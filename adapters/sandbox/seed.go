@@ -27,7 +27,7 @@ var (
 	tenantNames = []string{"Example Outreach", "Example Growth", "Example Sales"}
 )
 
-// Ready is the line that `tenantry dev --json` prints when the sandbox is ready.
+// Ready describes a sandbox that is ready. Its JSON is the line that `tenantry dev --json` prints.
 type Ready struct {
 	APIURL     string         `json:"api_url"`
 	APIKey     string         `json:"api_key"`
@@ -44,10 +44,11 @@ type Ready struct {
 	MailPlatform string `json:"-"`
 	// ZonesProvider is the name of the DNS provider that hosts Zones. It is not part of the JSON line.
 	ZonesProvider string `json:"-"`
-	// MessyZones are the seeded messy zones. They are not part of the JSON line.
+	// MessyZones are the seeded zones that already have records, to try out DNS plans. They are not
+	// part of the JSON line.
 	MessyZones []zones.MessyZone `json:"-"`
-	// PluginZones are the seeded zones at the DNS providers of other plugins, keyed by provider.
-	// They are not part of the JSON line.
+	// PluginZones are the seeded zones at the DNS provider whose plugin is under development, keyed
+	// by the provider's name. They are not part of the JSON line.
 	PluginZones map[string][]string `json:"-"`
 }
 
@@ -58,8 +59,8 @@ type Tenant struct {
 	Name     string `json:"name"`
 }
 
-// Open creates the account if it does not exist. With Options.Seed, it also creates missing tenants
-// and DNS connections. Open starts the control interface and returns the ready line.
+// Open creates the sandbox's account and its API key if they do not exist. With Options.Seed, it
+// also creates missing tenants, DNS connections and zones. Open starts the control interface.
 func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 	c := &controller{env, s}
 	acc, key, err := c.ensureOwner(ctx)
@@ -140,8 +141,8 @@ func (env *Environment) seedZones() error {
 	return nil
 }
 
-// unconnectedTenants returns the seeded tenants without consent. It creates tenants until there are
-// as many as tenantNames has names.
+// unconnectedTenants returns the seeded tenants without consent. It first creates tenants until
+// len(tenantNames) of them have no consent. Without a simulated mail platform it returns none.
 func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error) {
 	tenants := []Tenant{}
 	if _, ok := env.simulatorWithControl("tenants"); !ok {
@@ -151,8 +152,8 @@ func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error
 		tenants = tenants[:0]
 		for _, seeded := range env.tenants.seededTenants() {
 			consent, err := env.consentOf(ctx, seeded.TenantID)
-			var unknown notFound // the tenant belongs to a mail platform that an earlier start simulated
-			if err != nil && !errors.As(err, &unknown) {
+			var unknownTenant notFound // for a tenant of a mail platform that only an earlier start simulated
+			if err != nil && !errors.As(err, &unknownTenant) {
 				return nil, err
 			}
 			if err == nil && consent == "none" {

@@ -82,7 +82,7 @@ func (w *walkthrough) connectTenant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.printLine("The sync found: %v", nestedValues(synced, "status"))
+	w.printLine("The parts of the sync ended with: %v", nestedValues(synced, "status"))
 	tenant, err := w.callOK(ctx, http.MethodGet, w.tenantPath(""), nil)
 	if err != nil {
 		return err
@@ -147,7 +147,8 @@ func (w *walkthrough) printStages(run object) {
 	}
 }
 
-// provisionMailboxes creates three mailboxes. Then it lists the domains of the tenant.
+// provisionMailboxes creates three mailboxes. Then it lists the mailboxes and the
+// domains of the tenant.
 func (w *walkthrough) provisionMailboxes(ctx context.Context) error {
 	w.beginStep("Provision three mailboxes")
 	created, err := w.callUntil(ctx, http.MethodPost, w.tenantPath("/mailboxes"), object{

@@ -60,7 +60,7 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 	size := 0
 	for part := range parts {
 		if err != nil {
-			continue // The zone is too large. Receive the rest, so that the library can close the channel.
+			continue // The zone is too large and the connection is closed. Receive until the library closes the channel.
 		}
 		if part.Error != nil {
 			return nil, transferError(part.Error)
@@ -86,8 +86,8 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 }
 
 // transferError classifies the error of a transfer. miekg/dns returns the response code only as
-// text. Apart from TSIG errors, an error of type wire.Error means that the bytes are not a DNS
-// message.
+// text. Every other wire.Error means that the answer cannot be decoded, has the wrong id, or does
+// not begin with a SOA.
 func transferError(err error) error {
 	switch {
 	case isTSIGError(err), strings.HasSuffix(err.Error(), "bad xfr rcode: 5"):

@@ -13,8 +13,9 @@ import (
 )
 
 // Check implements sdk.SendingPlatform. Smartlead has no workspaces, and no call that returns the
-// user of the key. Check returns the configured client as the workspace or, if there is none, the
-// user of the first account.
+// user of the key. In place of a workspace, Check returns the configured client. If no client is
+// configured, it returns the user of the first account. Without accounts it returns the configured
+// user, or an empty workspace.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	accounts, err := p.list(ctx, 0, 1, nil)
 	if err != nil {
@@ -35,9 +36,9 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	return sdk.Reach{Workspaces: []sdk.Workspace{w}}, nil
 }
 
-// owner returns the user of an account in the form "user:" and a number, or "" if the answer does
-// not contain the user. The answer contains the password of the account, which owner does not
-// decode.
+// owner returns the user of an account in the form "user:" and a number, or "" if Smartlead does
+// not have the account or does not name its user. The answer contains the password of the account,
+// which owner does not decode.
 func (p *platform) owner(ctx context.Context, account string) (string, error) {
 	body, err := p.call(ctx, http.MethodGet, "/email-accounts/"+url.PathEscape(account)+"/", nil)
 	if errors.Is(err, errNotFound) {
@@ -68,7 +69,7 @@ func (p *platform) owner(ctx context.Context, account string) (string, error) {
 func (p *platform) client(ctx context.Context) (sdk.Workspace, error) {
 	body, err := p.call(ctx, http.MethodGet, "/client/", nil)
 	if errors.Is(err, errNotFound) {
-		body, err = []byte("[]"), nil // the user is not an agency
+		body, err = []byte("[]"), nil // a user that is not an agency has no clients
 	}
 	if err != nil {
 		return sdk.Workspace{}, err
