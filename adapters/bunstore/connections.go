@@ -302,7 +302,7 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 	case isUnknownIntegration:
 		return integration.EligibleMailbox{}, integrationNotFound()
 	case row.ID == "":
-		return integration.EligibleMailbox{}, fault.MailboxNotFound.With("this service made no such mailbox in a tenant of the account")
+		return integration.EligibleMailbox{}, fault.MailboxNotFound.With("the account has no mailbox with this id that this service created and that still exists")
 	}
 	return joinConnections([]mailboxRow{row}, connections, integrationID)[0], nil
 }

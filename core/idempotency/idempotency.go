@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// Retention is how long a key is stored after its last attempt ended.
+	// Retention is how long a key is stored after its last attempt ended, or after the attempt began
+	// if the attempt crashed.
 	Retention = 24 * time.Hour
 	// Lease is how long an attempt owns the key. The attempt can renew its lease.
 	Lease = 15 * time.Second
@@ -163,12 +164,13 @@ var statusesNotKept = []int{401, 402, 404, 429}
 // on the effects of the request:
 //
 //   - The answer to a successful request is kept.
-//   - A refusal (4xx) is kept if a provider or a DNS server was asked and answered, because the
-//     answer to a repeated request might differ. There are two exceptions: statuses in
-//     statusesNotKept, and refusals for which fromStore is true. A refusal of the second kind
-//     depends only on stored data, which a concurrent request can change.
-//   - For any other request, only the key is kept if the request asked a provider or the DNS, or
-//     changed data. Otherwise the key is released.
+//   - A refusal (4xx) is kept if a provider or a DNS server was asked and answered. A second run
+//     could get a different answer there, and the key would then have two answers. There are two
+//     exceptions: statuses in statusesNotKept, and refusals for which fromStore is true. A refusal
+//     of the second kind depends only on stored data. A concurrent request can change the data, so
+//     a repeated request is decided again.
+//   - After any other request, the key is kept without an answer if the request asked a provider or
+//     the DNS, or changed data. Otherwise the key is released.
 func DecideEnd(status int, fromStore bool, e Effects) Result {
 	switch {
 	case status >= 200 && status < 300 && e.Completed:

@@ -54,11 +54,11 @@ type platform struct {
 	base        string
 	authHosts   []string // hosts to which a sign-in link may lead
 	key         sdk.Secret
-	fingerprint string // identifies the key without revealing it
+	fingerprint string // identifies the base URL and the key without revealing the key
 	workspace   string // empty for the default workspace of the key
 }
 
-// newPlatform returns the platform of a connection. It fails if a setting or the key is
+// newPlatform returns the platform of a connection. It fails if base_url or the key is
 // invalid. It sends no request.
 func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	p := &platform{

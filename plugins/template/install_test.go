@@ -138,7 +138,7 @@ func firstFile(t *testing.T, folder, member string) string {
 
 // TestUpgradeTakesOverAndRemovalDeletes upgrades a template twice while a host runs it, and removes
 // it. The new version gets the calls, and the files of the previous version stay. The removal
-// leaves neither installed files nor private copies.
+// deletes the installed files. After the host is closed, no copy of a plugin's files is left.
 func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
 		entry, dir := p.entry, filepath.Join(t.TempDir(), "plugins")
@@ -274,8 +274,8 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 	})
 }
 
-// TestSandboxRunsTheMailTemplate starts a sandbox with two mail platforms. The sandbox creates
-// tenants at the platform that the service uses. After the administrator of a tenant has consented,
+// TestSandboxRunsTheMailTemplate installs two mail plugins, and starts one sandbox for each of them
+// with this plugin as the mail platform. After the administrator of a tenant has consented,
 // Granted returns the id of the tenant.
 func TestSandboxRunsTheMailTemplate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak tells a test how many cases of a long test to run: a sample, or all of them in `make
+// Package soak decides how many of its cases a long test runs: a sample, or all of them in `make
 // soak`. Only tests import it.
 package soak
 

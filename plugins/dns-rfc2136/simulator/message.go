@@ -29,8 +29,8 @@ const (
 type request struct {
 	*wire.Msg
 	tsig *wire.TSIG // nil if the message is not signed
-	// keyError is the TSIG error if the signature is not accepted, otherwise 0.
-	keyError uint16
+	// tsigError is the TSIG error if the signature is not accepted, otherwise 0.
+	tsigError uint16
 }
 
 // newRequest parses a message and checks its signature. It returns nil if the bytes are not a DNS
@@ -45,14 +45,14 @@ func newRequest(raw []byte) *request {
 		return req
 	}
 	if wire.CanonicalName(req.tsig.Hdr.Name) != KeyName+"." || wire.CanonicalName(req.tsig.Algorithm) != wire.HmacSHA256 {
-		req.keyError = wire.RcodeBadKey
+		req.tsigError = wire.RcodeBadKey
 		return req
 	}
 	switch err := wire.TsigVerify(raw, Secret, "", false); {
 	case errors.Is(err, wire.ErrTime):
-		req.keyError = wire.RcodeBadTime
+		req.tsigError = wire.RcodeBadTime
 	case err != nil:
-		req.keyError = wire.RcodeBadSig
+		req.tsigError = wire.RcodeBadSig
 	}
 	return req
 }
@@ -94,8 +94,8 @@ func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw [
 	}
 	msg.SetTsig(req.tsig.Hdr.Name, req.tsig.Algorithm, tsigFudge, time.Now().Unix())
 	tsig := msg.IsTsig()
-	tsig.Error, tsig.OrigId = req.keyError, msg.Id
-	if req.keyError == wire.RcodeBadKey || req.keyError == wire.RcodeBadSig { // an answer with one of these errors is not signed (RFC 8945, 5.2)
+	tsig.Error, tsig.OrigId = req.tsigError, msg.Id
+	if req.tsigError == wire.RcodeBadKey || req.tsigError == wire.RcodeBadSig { // an answer with one of these errors is not signed (RFC 8945, 5.2)
 		return msg.Pack()
 	}
 	raw, *mac, err = wire.TsigGenerate(msg, Secret, *mac, followsAnother)
@@ -105,7 +105,7 @@ func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw [
 // answer returns the answer to a message, in the form of bytes on a TCP connection.
 func (s *simulator) answer(ctx context.Context, req *request) []byte {
 	switch {
-	case req.keyError != 0:
+	case req.tsigError != 0:
 		return req.replyWithCode(wire.RcodeNotAuth)
 	case len(req.Question) != 1:
 		return req.replyWithCode(wire.RcodeFormatError)

@@ -159,7 +159,7 @@ func (b behaviour) validate() error {
 		return errors.New("trace_page must be 0 or at least 2, and trace_quota must not be negative")
 	case b.TraceThrottled != 0 && b.TraceThrottled != 400 && b.TraceThrottled != 429:
 		return errors.New("trace_throttled must be 400 or 429")
-	case !slices.Contains([]string{"", "Tenant_Application", "Tenant", applicationThrottled}, b.ThrottleScope):
+	case !slices.Contains([]string{"", "Tenant_Application", "Tenant", applicationScope}, b.ThrottleScope):
 		return errors.New("throttle_scope must be Tenant_Application, Tenant or Application")
 	case b.NextLink != "follow" && b.NextLink != "expired":
 		return errors.New("next_link must be follow or expired")

@@ -73,7 +73,7 @@ func (s *simulator) throttleGraph(w http.ResponseWriter, r *http.Request, retryA
 	if f := s.store.find(tenantID); f != nil {
 		f.View(func(t *tenant) { scope = t.Behaviour.ThrottleScope })
 	}
-	if scope == applicationThrottled {
+	if scope == applicationScope {
 		s.applicationWait.extend(s.kit.Now(), retryAfter)
 	}
 	w.Header().Set("x-ms-throttle-scope", cmp.Or(scope, "Tenant_Application")+"/"+kind+"/"+s.registration().ClientID+"/"+tenantID)

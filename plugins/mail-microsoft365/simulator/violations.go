@@ -91,8 +91,9 @@ func (t *tokenCounter) countAndCheck(tenant string, body []byte, now time.Time) 
 	return len(t.times[key]) > tokenLimit
 }
 
-// applicationThrottled is the throttle scope of the application in all tenants.
-const applicationThrottled = "Application"
+// applicationScope is a value of the behaviour ThrottleScope, and of the header
+// x-ms-throttle-scope: Graph throttles the application in all tenants.
+const applicationScope = "Application"
 
 // applicationWait is the time during which the application must not call Graph in any tenant. The
 // waits of single tenants are in package simulate.
@@ -101,8 +102,8 @@ type applicationWait struct {
 	from, until time.Time
 }
 
-// inFlightTolerance is the time after an answer with Retry-After in which calls break no rule. The
-// client may have sent these calls before it received that answer.
+// inFlightTolerance is the time after an answer with Retry-After in which a call does not count as
+// ignoring the Retry-After. The client may have sent the call before it received that answer.
 const inFlightTolerance = 200 * time.Millisecond
 
 // extend records that the simulator answers with a Retry-After now.

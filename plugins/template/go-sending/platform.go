@@ -148,7 +148,7 @@ func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, er
 	case "expired":
 		return sdk.Progress{State: sdk.SignInExpired}, nil
 	}
-	return sdk.Progress{}, sdk.BrokenAnswer("no_link")
+	return sdk.Progress{}, sdk.BrokenAnswer("unknown_link_state")
 }
 
 // Remove implements sdk.SendingPlatform. Removing an account that does not exist succeeds.

@@ -88,7 +88,7 @@ class Platform {
       case 'done': return { state: 'succeeded', address: member(link, 'address', 'string') };
       case 'denied': return { state: 'failed', reason: 'access_denied' };
       case 'expired': return { state: 'expired' };
-      default: throw brokenAnswer('no_link');
+      default: throw brokenAnswer('unknown_link_state');
     }
   }
 

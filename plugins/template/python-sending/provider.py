@@ -96,7 +96,7 @@ class Platform:
                 return {"state": "succeeded", "address": member(answer, "address", str)}
             case "denied":
                 return {"state": "failed", "reason": "access_denied"}
-        raise broken_answer("no_link")
+        raise broken_answer("unknown_link_state")
 
     def remove(self, call, account):
         """Removes an account. Removing an account that does not exist succeeds."""
