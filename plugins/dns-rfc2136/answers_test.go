@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	wire "github.com/miekg/dns"
 
@@ -83,6 +84,31 @@ func TestUnsignedAnswerHasUnknownOutcome(t *testing.T) {
 		err := p.(*provider).update(t.Context(), new(wire.Msg).SetUpdate("a.test."))
 		if got := sdk.OutcomeOf(err).Kind; got != want {
 			t.Errorf("%s: %v (%v), want %v", wire.RcodeToString[rcode], got, err, want)
+		}
+	}
+}
+
+// TestNotAuthNamesItsReason checks what NOTAUTH to a transfer means: a server that answers a query
+// with this key does not have the zone.
+func TestNotAuthNamesItsReason(t *testing.T) {
+	for _, tt := range []struct {
+		queryRcode int
+		signsQuery bool
+		wantNoZone bool
+	}{{wire.RcodeRefused, true, true}, {wire.RcodeSuccess, true, true}, {wire.RcodeRefused, false, false}, {wire.RcodeNotAuth, false, false}} {
+		p := serveMessages(t, func(w wire.ResponseWriter, r *wire.Msg) {
+			answer := new(wire.Msg).SetRcode(r, wire.RcodeNotAuth)
+			if r.Question[0].Qtype == wire.TypeSOA {
+				answer.Rcode = tt.queryRcode
+			}
+			if tt.signsQuery {
+				answer.SetTsig("k.", wire.HmacSHA256, clockSkew, time.Now().Unix())
+			}
+			_ = w.WriteMsg(answer)
+		})
+		_, err := p.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
+		if sdk.IsNoZone(err) != tt.wantNoZone || !tt.wantNoZone && sdk.OutcomeOf(err).Kind != sdk.Refused {
+			t.Errorf("%+v: got %v", tt, err)
 		}
 	}
 }

@@ -62,6 +62,9 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 		if err != nil {
 			continue // The zone is too large and the connection is closed. Receive until the library closes the channel.
 		}
+		if errors.Is(part.Error, wire.ErrAuth) {
+			return nil, p.notAuthError(ctx, zone)
+		}
 		if part.Error != nil {
 			return nil, transferError(part.Error)
 		}
@@ -85,6 +88,29 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 	return records[:len(records)-1], nil // the last record is the SOA again
 }
 
+// notAuthError returns the error for a transfer that the server answered with NOTAUTH. The server
+// does not have the zone, or it does not accept the key. miekg/dns does not tell which. If the
+// server accepts the key in a query, it does not have the zone.
+func (p *provider) notAuthError(ctx context.Context, zone string) error {
+	conn, closeConn, err := p.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeConn()
+	query := new(wire.Msg).SetQuestion(wire.Fqdn(zone), wire.TypeSOA)
+	p.sign(query)
+	if err := conn.WriteMsg(query); err != nil {
+		return sdk.TransportError(err)
+	}
+	switch resp, err := conn.ReadMsg(); {
+	case resp == nil:
+		return sdk.TransportError(err)
+	case err != nil || resp.IsTsig() == nil || resp.Rcode == wire.RcodeNotAuth:
+		return sdk.CredentialRefused("transfer_refused")
+	}
+	return sdk.NoZone()
+}
+
 // transferError classifies the error of a transfer. miekg/dns returns the response code only as
 // text. Every other wire.Error means that the answer cannot be decoded, has the wrong id, or does
 // not begin with a SOA.
@@ -92,8 +118,6 @@ func transferError(err error) error {
 	switch {
 	case isTSIGError(err), strings.HasSuffix(err.Error(), "bad xfr rcode: 5"):
 		return sdk.CredentialRefused("transfer_refused")
-	case strings.HasSuffix(err.Error(), "bad xfr rcode: 9"):
-		return sdk.NoZone() // NOTAUTH, although the server accepted the key
 	case strings.Contains(err.Error(), "bad xfr rcode: "):
 		return sdk.BrokenAnswer("transfer_" + err.Error()[strings.LastIndexByte(err.Error(), ' ')+1:])
 	case errors.As(err, new(*wire.Error)), errors.Is(err, io.ErrUnexpectedEOF):

@@ -5,6 +5,7 @@ package main
 import (
 	"net"
 	"slices"
+	"strings"
 	"testing"
 
 	wire "github.com/miekg/dns"
@@ -30,6 +31,22 @@ func TestBinary(t *testing.T) {
 			fixture.newProviderFunc = func(connection sdk.Connection) (sdk.DNSProvider, error) { return provider(connection), nil }
 			return fixture
 		})
+}
+
+func TestZoneThatTheServerLacksIsNamed(t *testing.T) {
+	fixture := newFixture(t)
+	connection := fixture.connection(fixture.server.Secret)
+	connection.Settings["zones"] = "lacking.test"
+	p, err := newTestProvider(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "zones: the server does not serve") {
+		t.Errorf("Check: %v, want an error that names the setting zones", err)
+	}
+	if _, err := p.Zone(t.Context(), "lacking.test"); !sdk.IsNoZone(err) {
+		t.Errorf("Zone: %v, want no zone", err)
+	}
 }
 
 // TestPrerequisitesDetectConcurrentChanges sends an update that was created before the zone
