@@ -207,7 +207,7 @@ func TestTooManyRecordsAreRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
+func TestValuesThatOneServerLacksAreNotReturned(t *testing.T) {
 	newRecords := standardZone + "example.test. 60 IN TXT \"MS=ms1\"\nmail.example.test. 60 IN A 192.0.2.1\n"
 	env := newFixture(t, delegation)
 	env.startServer("127.0.0.2", newServer(t, newRecords))

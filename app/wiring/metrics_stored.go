@@ -54,8 +54,8 @@ type storedCounts struct {
 	webhooks ports.WebhookHealth
 }
 
-// registerStoredGauges registers the gauges of stored data. It fails when an instrument cannot be
-// created.
+// registerStoredGauges registers the gauges of stored data. It fails when an instrument or the
+// callback cannot be registered.
 func (s *Service) registerStoredGauges(now func() time.Time, ttl time.Duration) error {
 	g, errs := &storedGauges{
 		queue: s.Queue, domainChecks: s.Store, sendHealth: s.Store, webhookHealth: s.Store, now: now, jobKinds: s.jobKinds(), ttl: ttl,
@@ -90,11 +90,12 @@ func (s *Service) jobKinds() (kinds []string) {
 	return kinds
 }
 
-// observe reports the counts. It reports nothing when the counts cannot be read.
+// observe reports the counts. It reports nothing when the counts cannot be read. If the database
+// does not answer, tenantry.database.up is 0.
 func (g *storedGauges) observe(ctx context.Context, o metric.Observer) error {
 	counts, err := g.cachedCounts(ctx)
 	if err != nil {
-		return nil //lint:ignore nilerr tenantry.database.up reports the failure
+		return nil //lint:ignore nilerr the gauges are missing, and the process goes on
 	}
 	backlog, health := slices.Clone(counts.backlog), counts.domains
 	for _, kind := range g.jobKinds {

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// faultyFixture is a fixture with planned faults. The plugin and the simulator have clocks that
+// faultyFixture is a fixture for tests that plan faults. The plugin and the simulator have clocks that
 // move together. A worker that must wait advances both clocks instead.
 type faultyFixture struct {
 	*fixture
@@ -211,9 +211,8 @@ func (f *faultyFixture) checkRecords(t *testing.T, zone string) {
 	}
 }
 
-// checkLimits checks that the journal has at least as many calls as one window allows, and that no
-// window has more. Only planned faults may have the status 429. Enough faults must have the status
-// 500.
+// checkLimits checks that there are at least f.limit calls in total, and at most f.limit calls in
+// each window. want429s answers must be 429, and at least f.limit/20 answers must be 500.
 func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, want429s int) {
 	t.Helper()
 	got429s, got500s := 0, 0
