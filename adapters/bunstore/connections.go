@@ -204,8 +204,9 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	return err
 }
 
-// eligibleMailboxes selects an integration left-joined with the provisioned mailboxes of its
-// account that are visible, not missing, and satisfy joinCondition. If the integration does not
+// eligibleMailboxes selects an integration left-joined with the mailboxes of its account that are
+// provisioned, in one of listedStages, not missing, of a tenant that the caller may see, and that
+// satisfy joinCondition. joinCondition is empty or begins with AND. If the integration does not
 // exist, the result has no rows. If no mailbox matches, the result is one row with an empty
 // mailbox. Connections are read separately: right after the first refresh PostgreSQL has no
 // statistics about them, and a join would take more than a second.

@@ -67,7 +67,7 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // retryDelay returns the delay before the next attempt. failures is the number of consecutive
-// failures before the latest one.
+// failures, without the latest one.
 func (o Options) retryDelay(failures int) time.Duration {
 	return min(o.RetryDelay<<min(failures, 10), 60*o.RetryDelay)
 }

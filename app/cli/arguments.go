@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// RefuseUnexpectedArguments makes cmd and its subcommands refuse unexpected arguments with a usage
-// error.
+// RefuseUnexpectedArguments makes cmd and its subcommands return a usage error for an unexpected
+// argument, and for a missing subcommand.
 func RefuseUnexpectedArguments(cmd *cobra.Command) {
 	checkArgs := cmd.Args
 	if checkArgs == nil {

@@ -10,8 +10,8 @@
 //   - reference.go: the commands openapi, version and reference, which print the API document, the
 //     version and the page of all settings.
 //
-// The commands of operators are in the packages operator, doctor and backup. The command completion
-// is in the package cli.
+// The commands of operators are in the packages operator, doctor and backup. The command
+// `completion` is in the package cli.
 package command
 
 import (

@@ -19,8 +19,8 @@ import (
 // again only if the object does not exist and the platform was out of service.
 //
 // isConflict reports whether an error means that the object exists. After such an error, createOnce
-// calls find repeatedly for some seconds. finalError translates the error of create if find then
-// does not return the object.
+// calls find repeatedly for some seconds. If find does not return the object, createOnce
+// returns the error of create, translated by finalError.
 func createOnce[T any](
 	ctx context.Context, p call.RetryPolicy, find, create func() (T, error),
 	isConflict func(error) bool, finalError func(error) error,

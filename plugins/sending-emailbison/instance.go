@@ -26,6 +26,9 @@ func readCredential(connection sdk.Connection, allowPrivate bool) (instance stri
 		if !hasToken {
 			return "", token, sdk.Misconfigured("api_key", "a URL must be followed by # and the token, as in https://instance#token")
 		}
+		if _, ok := parseInstance(inKey, allowPrivate); !ok {
+			return "", token, sdk.Misconfigured("api_key", "its URL must be https:// and a host, without a path or query")
+		}
 		candidates, tokenText = append(candidates, inKey), rest
 	}
 	for _, candidate := range candidates {

@@ -83,6 +83,9 @@ func TestInvalidCredentialsAreRefusedWithoutQuotingThem(t *testing.T) {
 		if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "invalid_request" {
 			t.Errorf("%s: %v, want invalid_request", name, err)
 		}
+		if byKey := strings.HasSuffix(name, "by the key"); byKey && !strings.HasPrefix(sdk.OutcomeOf(err).Detail, "api_key") {
+			t.Errorf("%s: %v, want an error that names api_key", name, err)
+		}
 		if err != nil && strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: the error quotes the credential: %v", name, err)
 		}

@@ -40,7 +40,7 @@ func description() sdk.Description {
 // processState has the state that all connections of the process share.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the key
+	waits *sdk.Waits // waits after rate limits, keyed by platform.fingerprint
 }
 
 func newProcessState() *processState {
@@ -69,7 +69,7 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL")
 	}
 	if key := p.key.Reveal(); key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, sdk.Misconfigured("api_key", "it is missing or contains an invalid character; leave out the word Bearer")
+		return nil, sdk.Misconfigured("api_key", "it is missing or contains a space or another invalid character; write the key without the word Bearer")
 	}
 	p.fingerprint = sdk.Connection{
 		Settings: map[string]string{"base_url": p.base}, Secrets: map[string]sdk.Secret{"api_key": p.key},

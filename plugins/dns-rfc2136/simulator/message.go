@@ -19,7 +19,8 @@ import (
 
 const (
 	soaTTL = 3600
-	// tsigFudge is the largest accepted difference between the clocks, in seconds.
+	// tsigFudge is the Fudge of signed answers: the difference between the clocks, in seconds, that
+	// the client may accept.
 	tsigFudge = 300
 	// maxRecordsPerMessage is the maximum number of records in one message of a transfer.
 	maxRecordsPerMessage = 100
@@ -77,7 +78,7 @@ func (req *request) pack(messages ...*wire.Msg) []byte {
 	for i, msg := range messages {
 		raw, err := req.sign(msg, &mac, i > 0)
 		if err != nil {
-			return nil // exchange then closes the connection, like a server that fails
+			return nil // serve then closes the connection, like a server that fails
 		}
 		packed = append(binary.BigEndian.AppendUint16(packed, uint16(len(raw))), raw...)
 	}

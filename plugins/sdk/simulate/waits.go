@@ -24,7 +24,7 @@ type waits struct {
 	byScope map[string]wait
 }
 
-// wait is a period in which no call may arrive.
+// wait is a period in which the client must send no call.
 type wait struct{ from, until time.Time }
 
 // violation returns the violation of a call that arrives at now, or "".
