@@ -39,8 +39,8 @@ type connectionRow struct {
 func newConnectionRow(owner string, c integration.Connection) connectionRow {
 	return connectionRow{
 		AccountID: owner, ID: ident.ParseOrZero(c.ID), IntegrationID: ident.ParseOrZero(c.IntegrationID), MailboxID: ident.ParseOrZero(c.MailboxID),
-		Status: storedText(string(c.Status)), PlatformAccount: storedText(c.AccountID), PlatformAddress: storedText(c.AccountAddress),
-		PlatformName: storedText(c.AccountName), HasError: c.HasError, Reason: storedText(c.Reason),
+		Status: storedText(string(c.Status)), PlatformAccount: storedText(c.PlatformAccountID), PlatformAddress: storedText(c.PlatformAccountAddress),
+		PlatformName: storedText(c.PlatformAccountName), HasError: c.HasError, Reason: storedText(c.Reason),
 		ConnectedAt: storedTime(c.ConnectedAt), UpdatedAt: storedTime(c.UpdatedAt),
 	}
 }
@@ -48,7 +48,7 @@ func newConnectionRow(owner string, c integration.Connection) connectionRow {
 func (r connectionRow) connection() integration.Connection {
 	return integration.Connection{
 		ID: r.ID, IntegrationID: r.IntegrationID, MailboxID: r.MailboxID, Status: integration.ConnectionStatus(r.Status),
-		AccountID: r.PlatformAccount, AccountAddress: r.PlatformAddress, AccountName: r.PlatformName,
+		PlatformAccountID: r.PlatformAccount, PlatformAccountAddress: r.PlatformAddress, PlatformAccountName: r.PlatformName,
 		HasError: r.HasError, Reason: r.Reason, ConnectedAt: r.ConnectedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }

@@ -44,7 +44,7 @@ func newIntegrationFixture(t testing.TB, s *Store, name string, n int) integrati
 func (fixture integrationFixture) newConnection(i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
 	return integration.Connection{
 		ID: connectionID(100*int(i.CreatedAt.Sub(now)/time.Second) + box), IntegrationID: i.ID, MailboxID: fixture.boxes[box].ID, Status: status,
-		AccountID: "account-" + hostileText, AccountAddress: "Sales@ann.test", AccountName: hostileText,
+		PlatformAccountID: "account-" + hostileText, PlatformAccountAddress: "Sales@ann.test", PlatformAccountName: hostileText,
 		HasError: status == integration.ConnectionFailed, Reason: hostileText, ConnectedAt: now.Add(time.Minute), UpdatedAt: now,
 	}
 }
@@ -123,7 +123,7 @@ func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
 			requireLeaseHeld(t, "save after a different read", false)(s.SaveConnection(t.Context(), fixture.owner, changed, readUpdatedAt, nil))
 			fixture.requireConnection(t, "not saved", s, fixture.integration1, 0, stored)
 		}
-		changed.AccountID, changed.AccountAddress, changed.AccountName, changed.HasError, changed.Reason = "", "", "", true, ""
+		changed.PlatformAccountID, changed.PlatformAccountAddress, changed.PlatformAccountName, changed.HasError, changed.Reason = "", "", "", true, ""
 		changed.ConnectedAt = time.Time{}
 		requireLeaseHeld(t, "save", true)(s.SaveConnection(t.Context(), fixture.owner, changed, stored.UpdatedAt, nil))
 		changed.ID = stored.ID // an integration has one connection for each mailbox

@@ -128,7 +128,7 @@ func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		previous := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
 		listed := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
-		listed.ID, listed.AccountID, listed.AccountAddress, listed.AccountName, listed.Reason = connectionID(7), "other", "o@b.test", "", "other"
+		listed.ID, listed.PlatformAccountID, listed.PlatformAccountAddress, listed.PlatformAccountName, listed.Reason = connectionID(7), "other", "o@b.test", "", "other"
 		listed.ConnectedAt, listed.UpdatedAt = time.Time{}, now.Add(time.Minute)
 		newlyListed := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
 		after := withAllFieldsChanged(fixture.integration1)
@@ -304,7 +304,7 @@ func newConnected(e integration.EligibleMailbox, at time.Time) integration.Conne
 	if c.ID == "" {
 		c = integration.Connection{ID: newID(), MailboxID: e.Mailbox.ID}
 	}
-	c.Status, c.AccountID, c.AccountAddress = integration.ConnectionConnected, e.Mailbox.Address, e.Mailbox.Address
+	c.Status, c.PlatformAccountID, c.PlatformAccountAddress = integration.ConnectionConnected, e.Mailbox.Address, e.Mailbox.Address
 	c.ConnectedAt, c.UpdatedAt = at, at
 	return c
 }

@@ -43,7 +43,7 @@ func newSessionRow(owner string, s integration.Session) sessionRow {
 	return sessionRow{
 		AccountID: owner, ID: ident.ParseOrZero(s.ID), IntegrationID: ident.ParseOrZero(s.IntegrationID), MailboxID: ident.ParseOrZero(s.MailboxID),
 		Status: storedText(string(s.Status)), Opened: s.Opened, PlatformID: storedText(s.PlatformID), PreviousMark: storedText(s.PreviousMark),
-		PlatformAccount: storedText(s.AccountID), PlatformAddress: storedText(s.AccountAddress), PlatformName: storedText(s.AccountName),
+		PlatformAccount: storedText(s.PlatformAccountID), PlatformAddress: storedText(s.PlatformAccountAddress), PlatformName: storedText(s.PlatformAccountName),
 		Reason: storedText(s.Reason), CreatedAt: storedTime(s.CreatedAt), ExpiresAt: storedTime(s.ExpiresAt),
 		ConnectedAt: storedTime(s.ConnectedAt), CheckedAt: storedTime(s.CheckedAt),
 	}
@@ -53,7 +53,7 @@ func (r sessionRow) session() integration.Session {
 	return integration.Session{
 		ID: r.ID, IntegrationID: r.IntegrationID, MailboxID: r.MailboxID, Status: integration.SessionStatus(r.Status),
 		Opened: r.Opened, PlatformID: r.PlatformID, PreviousMark: r.PreviousMark,
-		AccountID: r.PlatformAccount, AccountAddress: r.PlatformAddress, AccountName: r.PlatformName, Reason: r.Reason,
+		PlatformAccountID: r.PlatformAccount, PlatformAccountAddress: r.PlatformAddress, PlatformAccountName: r.PlatformName, Reason: r.Reason,
 		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), ConnectedAt: r.ConnectedAt.UTC(), CheckedAt: r.CheckedAt.UTC(),
 	}
 }

@@ -49,7 +49,7 @@ func (fixture integrationFixture) requireSession(t testing.TB, label string, s *
 // completedSession returns the session with a different value in every field that can change.
 func completedSession(session integration.Session) integration.Session {
 	session.Status, session.Opened, session.PlatformID, session.PreviousMark = integration.SessionConnected, true, "platform-"+hostileText, "stamp"
-	session.AccountID, session.AccountAddress, session.AccountName, session.Reason = "account", "a@b.test", hostileText, "reason"
+	session.PlatformAccountID, session.PlatformAccountAddress, session.PlatformAccountName, session.Reason = "account", "a@b.test", hostileText, "reason"
 	session.ExpiresAt, session.ConnectedAt, session.CheckedAt = now.Add(time.Hour), now.Add(time.Minute), now.Add(2*time.Minute)
 	return session
 }

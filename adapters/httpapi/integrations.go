@@ -334,12 +334,12 @@ func connectionOf(c integration.Connection) nullable[mailboxConnection] {
 	if c.ID == "" {
 		return nullable[mailboxConnection]{}
 	}
-	return nullable[mailboxConnection]{&mailboxConnection{ID: c.ID, Status: string(c.Status), ProviderAccountID: textOrNil(c.AccountID),
-		ProviderAccountEmail: textOrNil(c.AccountAddress), HasError: c.HasError, ConnectedAt: timeOrNil(c.ConnectedAt), UpdatedAt: c.UpdatedAt.UTC()}}
+	return nullable[mailboxConnection]{&mailboxConnection{ID: c.ID, Status: string(c.Status), ProviderAccountID: textOrNil(c.PlatformAccountID),
+		ProviderAccountEmail: textOrNil(c.PlatformAccountAddress), HasError: c.HasError, ConnectedAt: timeOrNil(c.ConnectedAt), UpdatedAt: c.UpdatedAt.UTC()}}
 }
 
 func sessionStateOf(s integration.Session) sessionState {
 	return sessionState{Status: string(s.Status), IntegrationID: s.IntegrationID, MailboxID: s.MailboxID, SessionID: s.ID,
-		ProviderAccountID: textOrNil(s.AccountID), ProviderAccountName: textOrNil(s.AccountName), ConnectedAt: timeOrNil(s.ConnectedAt),
+		ProviderAccountID: textOrNil(s.PlatformAccountID), ProviderAccountName: textOrNil(s.PlatformAccountName), ConnectedAt: timeOrNil(s.ConnectedAt),
 		ExpiresAt: s.ExpiresAt.UTC()}
 }

@@ -86,7 +86,7 @@ func (r *removal) disconnect(ctx context.Context) (DisconnectResult, error) {
 	}
 	id := found.ID
 	if id == "" {
-		id = r.connection.AccountID // the platform may not show the account yet
+		id = r.connection.PlatformAccountID // the platform may not show the account yet
 	}
 	canRemove := r.newView(ctx, r.integration).Capabilities.MailboxDisconnect
 	switch {

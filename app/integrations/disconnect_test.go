@@ -25,7 +25,7 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 	if d, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil); err != nil || !d.Removed || len(fx.instantly.AllAccounts()) != 0 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.AccountID != "" {
+	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.PlatformAccountID != "" {
 		t.Errorf("%+v", c)
 	}
 	calls := fx.instantly.Calls("Account")
@@ -60,7 +60,7 @@ func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 	for range 2 {
 		must(t, fx.DisconnectAll(t.Context(), fx.ann.ID, fx.anna.ID))
-		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.AccountID != "" || len(fx.instantly.AllAccounts()) != 0 {
+		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.PlatformAccountID != "" || len(fx.instantly.AllAccounts()) != 0 {
 			t.Errorf("%+v, held %v", c, fx.instantly.AllAccounts())
 		}
 	}

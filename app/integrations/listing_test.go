@@ -24,7 +24,7 @@ func TestConnectedAccountOfTwoIsUsed(t *testing.T) {
 	for _, accounts := range [][]integration.Account{{working, broken}, {broken, working}} {
 		fx.platforms.AddWorkspace("instantly", "key", "ws-1", onePage{fx.instantly, accounts})
 		fx.refresh(t, id)
-		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c.AccountID != "1" {
+		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c.PlatformAccountID != "1" {
 			t.Errorf("%+v", c)
 		}
 	}

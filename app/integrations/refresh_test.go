@@ -38,7 +38,7 @@ func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 		integration.Account{Address: mailboxes["revoked"].Address, State: integration.AccountFailed, HasError: true, Reason: "connection_error"},
 		integration.Account{Address: "ELSEWHERE@example.test", State: integration.AccountConnected},
 		integration.Account{Address: "Found@Example.test", State: integration.AccountConnected},
-		integration.Account{ID: fx.storedConnection(t, id, mailboxes["paused"]).AccountID, Address: mailboxes["paused"].Address, State: integration.AccountConnected, Paused: true},
+		integration.Account{ID: fx.storedConnection(t, id, mailboxes["paused"]).PlatformAccountID, Address: mailboxes["paused"].Address, State: integration.AccountConnected, Paused: true},
 		integration.Account{Address: "stranger@other.test", State: integration.AccountConnected})
 	fx.instantly.PageSize = 2
 	r := fx.refresh(t, id)

@@ -100,7 +100,7 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 	switch {
 	case next.Status == integration.SessionConnected:
 		// The platform may show the account some seconds late.
-		if account, err = fetchAccount(ctx, platform, next.AccountAddress); err != nil {
+		if account, err = fetchAccount(ctx, platform, next.PlatformAccountAddress); err != nil {
 			account = integration.Account{}
 		}
 		return next.WithAccount(account), account, nil

@@ -32,8 +32,8 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 			s := fx.requireSession(t, b, integration.SessionConnected)
 			c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 			account := fx.platformOf(t, id).AllAccounts()[0].ID
-			if s.AccountID != account || s.AccountName != "Anna K" || s.ConnectedAt != fx.clock ||
-				c.AccountID != account || c.AccountAddress != "Anna@Example.test" || c.ConnectedAt != fx.clock {
+			if s.PlatformAccountID != account || s.PlatformAccountName != "Anna K" || s.ConnectedAt != fx.clock ||
+				c.PlatformAccountID != account || c.PlatformAccountAddress != "Anna@Example.test" || c.ConnectedAt != fx.clock {
 				t.Errorf("%+v\n%+v", s, c)
 			}
 			calls := fx.platformOf(t, id).Calls("Account") + fx.platformOf(t, id).Calls("SignIn")
@@ -54,12 +54,12 @@ func TestSignInConnectsBeforeTheAccountShows(t *testing.T) {
 	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.PrincipalName, "Anna")
 	fx.instantly.DropAccount(fx.anna.PrincipalName)
 	s := fx.requireSession(t, b, integration.SessionConnected)
-	if s.AccountID != fx.anna.PrincipalName || s.AccountName != "Anna" {
+	if s.PlatformAccountID != fx.anna.PrincipalName || s.PlatformAccountName != "Anna" {
 		t.Errorf("%+v", s)
 	}
 	fx.instantly.Put(integration.Account{ID: "7", Address: fx.anna.PrincipalName, Name: "Anna", State: integration.AccountConnected})
 	r := fx.refresh(t, id)
-	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c.AccountID != "7" || r.Connected != 1 || r.NewlyConnected != 0 {
+	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c.PlatformAccountID != "7" || r.Connected != 1 || r.NewlyConnected != 0 {
 		t.Errorf("%+v, %+v", c, r)
 	}
 }
@@ -121,7 +121,7 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 				if s.Reason != tt.reason || tt.want == integration.SessionConnected != !s.ConnectedAt.IsZero() {
 					t.Errorf("%+v, %+v", s, c)
 				}
-				if tt.name == "a different person signed in" && (s.AccountAddress != "boss@"+zone || c.AccountID != "") {
+				if tt.name == "a different person signed in" && (s.PlatformAccountAddress != "boss@"+zone || c.PlatformAccountID != "") {
 					t.Errorf("%+v, %+v", s, c)
 				}
 				if tt.want != integration.SessionConnected && tt.connection == integration.ConnectionFailed {

@@ -44,14 +44,14 @@ type Connection struct {
 	IntegrationID string
 	MailboxID     string
 	Status        ConnectionStatus
-	// AccountID, AccountAddress and AccountName describe the platform's account, empty until known.
-	AccountID      string
-	AccountAddress string
-	AccountName    string
-	HasError       bool
-	Reason         string    // why it failed or was disconnected, as a class; may be empty
-	ConnectedAt    time.Time // zero if it was never connected
-	UpdatedAt      time.Time
+	// The account at the platform, empty until it is known.
+	PlatformAccountID      string
+	PlatformAccountAddress string
+	PlatformAccountName    string
+	HasError               bool
+	Reason                 string    // why it failed or was disconnected, as a class; may be empty
+	ConnectedAt            time.Time // zero if it was never connected
+	UpdatedAt              time.Time
 }
 
 // EligibleMailbox is a mailbox that tenantry created, with its connection to one integration.
@@ -67,8 +67,8 @@ type EligibleMailbox struct {
 // Address returns the address of the mailbox's account at the platform. If no account is known, it
 // returns the mailbox's own address.
 func (e EligibleMailbox) Address() string {
-	if e.Connection.AccountAddress != "" {
-		return e.Connection.AccountAddress
+	if e.Connection.PlatformAccountAddress != "" {
+		return e.Connection.PlatformAccountAddress
 	}
 	return e.Mailbox.Address
 }
@@ -93,9 +93,9 @@ func (c Connection) WithAccount(a Account, now time.Time) Connection {
 	default:
 		c.Status = ConnectionOther
 	}
-	c.AccountID, c.AccountAddress = a.ID, a.Address
+	c.PlatformAccountID, c.PlatformAccountAddress = a.ID, a.Address
 	if a.Name != "" {
-		c.AccountName = a.Name
+		c.PlatformAccountName = a.Name
 	}
 	c.HasError, c.Reason, c.UpdatedAt = a.HasError || a.State == AccountFailed, a.Reason, now
 	if c.Status == ConnectionConnected && before != ConnectionConnected {
@@ -108,7 +108,7 @@ func (c Connection) WithAccount(a Account, now time.Time) Connection {
 // platform.
 func (c Connection) WithoutAccount(reason string, now time.Time) Connection {
 	c.Status, c.Reason, c.HasError, c.UpdatedAt = ConnectionDisconnected, reason, false, now
-	c.AccountID, c.AccountAddress, c.AccountName = "", "", ""
+	c.PlatformAccountID, c.PlatformAccountAddress, c.PlatformAccountName = "", "", ""
 	return c
 }
 
@@ -123,7 +123,7 @@ func (c Connection) WithFailure(reason string, now time.Time) Connection {
 func (c Connection) AfterSession(s Session, a Account, now time.Time) Connection {
 	switch {
 	case s.Status == SessionConnected:
-		c = c.WithAccount(Account{ID: s.AccountID, Address: s.AccountAddress, Name: s.AccountName, State: AccountConnected,
+		c = c.WithAccount(Account{ID: s.PlatformAccountID, Address: s.PlatformAccountAddress, Name: s.PlatformAccountName, State: AccountConnected,
 			HasError: a.HasError, Reason: a.Reason}, now)
 		c.ConnectedAt = s.ConnectedAt
 		return c

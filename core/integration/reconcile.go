@@ -26,7 +26,7 @@ func Reconcile(eligible EligibleMailbox, account Account, now time.Time) (c Conn
 	switch {
 	case account.Exists():
 		next = c.WithAccount(account, now)
-	case c.Status == ConnectionFailed && c.AccountID == "" || c.Status == "" || c.Status == ConnectionDisconnected:
+	case c.Status == ConnectionFailed && c.PlatformAccountID == "" || c.Status == "" || c.Status == ConnectionDisconnected:
 		return c, false // the stored connection has no account either
 	case c.Status == ConnectionDisconnecting:
 		next = c.WithoutAccount("", now)

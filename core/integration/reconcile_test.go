@@ -41,7 +41,7 @@ func TestReconcileFollowsTheAccountAtThePlatform(t *testing.T) {
 	} {
 		eligible := integration.EligibleMailbox{Mailbox: anna}
 		if tt.before != none {
-			eligible.Connection = integration.Connection{ID: "c", Status: tt.before, AccountID: "1", AccountAddress: anna.Address,
+			eligible.Connection = integration.Connection{ID: "c", Status: tt.before, PlatformAccountID: "1", PlatformAccountAddress: anna.Address,
 				HasError: tt.before == failed, UpdatedAt: now.Add(-time.Minute)}
 		}
 		account := integration.Account{ID: "1", Address: anna.Address, State: tt.listed}
@@ -60,7 +60,7 @@ func TestReconcileFollowsTheAccountAtThePlatform(t *testing.T) {
 
 func TestReconcileUsesStoredState(t *testing.T) {
 	unchanged := integration.Account{ID: "1", Address: anna.Address, State: integration.AccountConnected}
-	stored := integration.Connection{ID: "c", Status: connected, AccountID: "1", AccountAddress: anna.Address, ConnectedAt: now.Add(-time.Hour)}
+	stored := integration.Connection{ID: "c", Status: connected, PlatformAccountID: "1", PlatformAccountAddress: anna.Address, ConnectedAt: now.Add(-time.Hour)}
 	withError := unchanged
 	withError.HasError, withError.Reason = true, "sending_error"
 	for _, tt := range []struct {
@@ -116,9 +116,9 @@ func TestASecondReconcileChangesNothing(t *testing.T) {
 			eligible := integration.EligibleMailbox{Mailbox: anna, HeldElsewhere: rapid.Bool().Draw(t, "elsewhere")}
 			if rapid.Bool().Draw(t, "has a connection") {
 				eligible.Connection = integration.Connection{ID: "c",
-					Status:    rapid.SampledFrom([]integration.ConnectionStatus{pending, connected, failed, disconnected, disconnecting, other}).Draw(t, "status"),
-					AccountID: rapid.SampledFrom([]string{"", "1"}).Draw(t, "account"),
-					UpdatedAt: now.Add(-time.Duration(rapid.IntRange(0, 7200).Draw(t, "age")) * time.Second)}
+					Status:            rapid.SampledFrom([]integration.ConnectionStatus{pending, connected, failed, disconnected, disconnecting, other}).Draw(t, "status"),
+					PlatformAccountID: rapid.SampledFrom([]string{"", "1"}).Draw(t, "account"),
+					UpdatedAt:         now.Add(-time.Duration(rapid.IntRange(0, 7200).Draw(t, "age")) * time.Second)}
 			}
 			var account integration.Account
 			if rapid.Bool().Draw(t, "listed") {

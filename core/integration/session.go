@@ -35,14 +35,14 @@ type Session struct {
 	// PreviousMark is Account.Mark of the account before the session began, empty if there was no
 	// account. If only the account can show a sign-in, a changed mark proves the sign-in.
 	PreviousMark string
-	// AccountID, AccountAddress and AccountName identify the account that signed in.
-	AccountID      string
-	AccountAddress string
-	AccountName    string
-	Reason         string // class of the failure, such as wrong_account_signed_in
-	CreatedAt      time.Time
-	ExpiresAt      time.Time
-	ConnectedAt    time.Time
+	// The account at the platform that signed in.
+	PlatformAccountID      string
+	PlatformAccountAddress string
+	PlatformAccountName    string
+	Reason                 string // class of the failure, such as wrong_account_signed_in
+	CreatedAt              time.Time
+	ExpiresAt              time.Time
+	ConnectedAt            time.Time
 	// CheckedAt is when the platform was last asked. It limits how often a client that polls can
 	// cause a call of the platform.
 	CheckedAt time.Time
@@ -126,7 +126,7 @@ func (s Session) HasEnded(p Progress, now time.Time) bool {
 func (s Session) WithProgress(p Progress, m mailbox.Mailbox, now time.Time) Session {
 	switch p.State {
 	case SignInSucceeded:
-		s.AccountAddress, s.AccountName = p.Address, p.Name
+		s.PlatformAccountAddress, s.PlatformAccountName = p.Address, p.Name
 		if !IsMailboxAddress(p.Address, m) {
 			return s.WithFailure(ReasonWrongAccount)
 		}
@@ -157,7 +157,7 @@ func (s Session) AfterLastCheck(a Account, now time.Time) Session {
 		return checked
 	}
 	if a.State == AccountFailed && s.hasNewMark(a) {
-		s.AccountID, s.AccountAddress, s.AccountName = a.ID, a.Address, a.Name
+		s.PlatformAccountID, s.PlatformAccountAddress, s.PlatformAccountName = a.ID, a.Address, a.Name
 		return s.WithFailure(a.Reason)
 	}
 	s.Status = SessionExpired
@@ -182,9 +182,9 @@ func (s Session) WithAccount(a Account) Session {
 	if !a.Exists() {
 		return s
 	}
-	s.AccountID, s.AccountAddress = a.ID, a.Address
+	s.PlatformAccountID, s.PlatformAccountAddress = a.ID, a.Address
 	if a.Name != "" {
-		s.AccountName = a.Name
+		s.PlatformAccountName = a.Name
 	}
 	return s
 }

@@ -82,8 +82,8 @@ func TestWithProgressStoresTheStateOfTheSignIn(t *testing.T) {
 		{"failed without a reason", integration.Progress{State: integration.SignInFailed}, integration.SessionFailed, integration.ReasonSignIn, ""},
 	} {
 		got := openSession("p").WithProgress(tt.progress, anna, now)
-		if got.Status != tt.want || got.Reason != tt.wantReason || got.AccountAddress != tt.wantAddress ||
-			got.ConnectedAt.IsZero() != (tt.want != integration.SessionConnected) || (got.AccountID != "") != (tt.want == integration.SessionConnected) {
+		if got.Status != tt.want || got.Reason != tt.wantReason || got.PlatformAccountAddress != tt.wantAddress ||
+			got.ConnectedAt.IsZero() != (tt.want != integration.SessionConnected) || (got.PlatformAccountID != "") != (tt.want == integration.SessionConnected) {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
@@ -149,7 +149,7 @@ func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
 			t.Fatal("the session did not end")
 		}
 		connected := ended.Status == integration.SessionConnected
-		if connected && (after.State != integration.AccountConnected || !after.Exists() || after == before || ended.AccountID != after.ID) {
+		if connected && (after.State != integration.AccountConnected || !after.Exists() || after == before || ended.PlatformAccountID != after.ID) {
 			t.Fatalf("%+v connects, after %+v", after, before)
 		}
 		if checked := s.AfterCheck(after, now); (checked.Status == integration.SessionConnected) != connected {

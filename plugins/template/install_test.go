@@ -274,10 +274,10 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 	})
 }
 
-// TestSandboxRunsTheMailTemplate installs two mail plugins, and starts one sandbox for each of them
-// with this plugin as the mail platform. After the administrator of a tenant has consented,
+// TestSandboxRunsTheChosenMailPlatform installs two mail plugins, and starts one sandbox for each of
+// them with this plugin as the mail platform. After the administrator of a tenant has consented,
 // Granted returns the id of the tenant.
-func TestSandboxRunsTheMailTemplate(t *testing.T) {
+func TestSandboxRunsTheChosenMailPlatform(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	for _, program := range []string{testserver.Program(t, "release/plugins/mail-microsoft365"), testserver.Program(t, "testdata/go-mail")} {
 		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, program); err != nil {
