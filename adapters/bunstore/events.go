@@ -331,8 +331,8 @@ func firstRanges(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, 
 	return ranges, err
 }
 
-// mergedEvents returns the first limit events of ranges. It reads the sequence numbers of the ranges
-// from the index, and the rows of one page.
+// mergedEvents returns the first limit events of ranges. It reads the sequence numbers from the
+// index, and then the rows of one page.
 func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, limit int, ranges []logRange) ([]eventRow, error) {
 	return s.numberedEvents(ctx, tx, log, limit, s.firstNumbers(tx, log, after, limit, ranges), nil)
 }
@@ -369,9 +369,9 @@ func (s *Store) firstNumbers(tx bun.IDB, log eventLogRow, after int64, limit int
 	return s.joinedRanges(tx, rangeQuery, ranges).With("v", tx.NewValues(&ranges)).Order("sequence").Limit(int64(limit))
 }
 
-// joinedRanges selects the sequence numbers of ranges, which the caller adds to the statement as the
-// table v. It runs rangeQuery for each range. It uses a join, because the databases take longer to
-// plan a union of many ranges than to read them.
+// joinedRanges selects the sequence numbers of ranges, and runs rangeQuery for each range. The
+// caller adds the ranges to the statement as the table v. joinedRanges uses a join, because the
+// databases take longer to plan a union of many ranges than to read them.
 func (s *Store) joinedRanges(tx bun.IDB, rangeQuery *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
 	numbers := rangeQuery.Column("sequence")
 	if ranges[0].TenantGUID != ident.Zero {

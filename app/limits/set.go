@@ -110,8 +110,8 @@ func (s *Service) save(ctx context.Context, owner access.AccountID, result SetRe
 	return nil
 }
 
-// deletedError returns the error for a policy that was deleted during Set: with its tenant, with its
-// domain, or by End.
+// deletedError returns the error for a policy that was deleted during Set: with its tenant, with
+// its domain, or by End.
 func (s *Service) deletedError(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
 	if _, err := s.Tenants.Tenant(ctx, owner, p.Tenant); err != nil {
 		return err

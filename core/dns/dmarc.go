@@ -92,7 +92,8 @@ func isEnforced(policy string) bool {
 }
 
 // inheritedTags returns the tags of the valid DMARC record of the nearest parent domain that has
-// one, or nil if no parent domain has one. Its policy for subdomains (sp), if any, is returned as p.
+// one, or nil if no parent domain has one. Its policy for subdomains (sp), if any, is returned as
+// p.
 func (z zoneView) inheritedTags() map[string]string {
 	for _, name := range ParentDMARCNames(z.Domain) {
 		records := filter(z.Referenced.ParentDMARC[name], isDMARC)

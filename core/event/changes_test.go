@@ -131,7 +131,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 	connectionEvents := func(before, after integration.Connection) []Event { return OfConnection("t", before, after) }
 	checkFields(t, integration.Connection{ID: "c", Status: integration.ConnectionConnected}, connectionEvents, map[string]field{
 		"ID": {newValue: "", event: ConnectionDisconnected}, "IntegrationID": noEvent(identity), "MailboxID": noEvent(identity),
-		"Status":    {newValue: integration.ConnectionFailed, event: ConnectionExpired},
+		"Status":            {newValue: integration.ConnectionFailed, event: ConnectionExpired},
 		"PlatformAccountID": noEvent("describes the platform's account"), "PlatformAccountAddress": noEvent("describes the platform's account"), "PlatformAccountName": noEvent("describes the platform's account"),
 		"HasError": noEvent("the platform reports a problem while it can still sign in"),
 		"Reason":   noEvent("explains the status"), "ConnectedAt": noEvent("set with the status"), "UpdatedAt": noEvent("set with the others"),

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// faultyFixture is a fixture for tests that plan faults. The plugin and the simulator have clocks that
-// move together. A worker that must wait advances both clocks instead.
+// faultyFixture is a fixture for tests that plan faults. The plugin and the simulator have clocks
+// that move together. A worker that must wait advances both clocks instead.
 type faultyFixture struct {
 	*fixture
 	limit       int          // calls in each window

@@ -274,8 +274,8 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 	})
 }
 
-// TestSandboxRunsTheChosenMailPlatform installs two mail plugins, and starts one sandbox for each of
-// them with this plugin as the mail platform. After the administrator of a tenant has consented,
+// TestSandboxRunsTheChosenMailPlatform installs two mail plugins, and starts one sandbox for each
+// of them with this plugin as the mail platform. After the administrator of a tenant has consented,
 // Granted returns the id of the tenant.
 func TestSandboxRunsTheChosenMailPlatform(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")

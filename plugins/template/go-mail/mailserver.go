@@ -89,8 +89,8 @@ func (t mailTenant) EnableSigning(ctx context.Context, name string) error {
 	return t.call(ctx, http.MethodPost, "/signing/"+url.PathEscape(name)+"/enable", nil, &struct{}{})
 }
 
-// signing sends a request with this method to the path of a domain's DKIM configuration, and returns
-// the configuration. It returns the errors of platform.send.
+// signing sends a request with this method to the path of a domain's DKIM configuration, and
+// returns the configuration. It returns the errors of platform.send.
 func (t mailTenant) signing(ctx context.Context, method, name string) (sdk.Signing, error) {
 	var doc struct {
 		Enabled bool        `json:"enabled"`

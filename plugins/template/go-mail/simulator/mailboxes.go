@@ -46,8 +46,8 @@ func createMailbox(c *call) (any, string) {
 	return created, ""
 }
 
-// findMailboxInPath returns the mailbox with the address or the id in the path. It returns the error
-// code no_mailbox if there is no such mailbox.
+// findMailboxInPath returns the mailbox with the address or the id in the path. It returns the
+// error code no_mailbox if there is no such mailbox.
 func (c *call) findMailboxInPath(part string) (*mailbox, string) {
 	if m := c.tenant.findMailbox(c.http.PathValue(part)); m != nil {
 		return m, ""
