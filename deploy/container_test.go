@@ -21,8 +21,8 @@ import (
 
 const containerfile = "container/Containerfile"
 
-// TestContainerImageServes checks the image that `make test-programs` builds. Its binaries are
-// static, it runs without privileges, and its service starts with all plugins.
+// TestContainerImageServes checks the image that `make test-programs` builds. Its binaries must be
+// static, its user unprivileged, and its plugins valid. Its service must start.
 func TestContainerImageServes(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(testserver.Program(t, "image/config.json"))
@@ -62,7 +62,7 @@ func TestContainerImageServes(t *testing.T) {
 		}
 	}
 	if out, err := exec.Command(program, "version").CombinedOutput(); err != nil || !strings.Contains(string(out), "9.8.7") {
-		t.Errorf("version: %v %s", err, out)
+		t.Errorf("version: %v %s, want 9.8.7", err, out)
 	}
 	var env []string
 	for variable := range strings.FieldsSeq(config["ENV"]) {
@@ -71,7 +71,7 @@ func TestContainerImageServes(t *testing.T) {
 	env = append(env, "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=none")
 	service := serve(t, program, env)
 	if status, answer := get(t, service.text("admin")+"/readyz", ""); status != http.StatusOK {
-		t.Errorf("/readyz: %d %v", status, answer)
+		t.Errorf("/readyz: %d %v, want 200", status, answer)
 	}
 	account := runCommand(t, program, env, "account", "create", "--email", "ann@example.com", "--plan", "complete")
 	key := runCommand(t, program, env, "key", "create", "--account", account.text("account_id")).text("api_key")

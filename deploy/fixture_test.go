@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package deploy contains the files for production: image, chart, unit, proxies, alerts, dashboard
-// and application registration. Its tests compare these files with the code. Tests that need a
-// connected tenant are in app/e2e.
+// and application registration. The tests of this package and of app/e2e compare these files with
+// the code. Tests that need a connected tenant are in app/e2e.
 //
 //   - container_test.go, helm_test.go, systemd_test.go, proxy_test.go: the tests by folder.
 //   - fixture_test.go: serve, which starts a service, and object, a JSON object.

@@ -27,7 +27,7 @@ func TestHelmChartRenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := kindsOf(minimal); got != "Deployment PodDisruptionBudget Service ServiceAccount" {
-		t.Errorf("the required values render %s", got)
+		t.Errorf("the required values render %s, want only the four required kinds", got)
 	}
 	single, err := renderChart(t, chartFolder, minimalValues(), object{"replicas": 1})
 	if err != nil || strings.Contains(kindsOf(single), "PodDisruptionBudget") {
@@ -38,7 +38,7 @@ func TestHelmChartRenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := kindsOf(complete); got != "Deployment NetworkPolicy PodDisruptionBudget Service Service ServiceAccount ServiceMonitor" {
-		t.Errorf("all values render %s", got)
+		t.Errorf("all values render %s, want also NetworkPolicy, ServiceMonitor and a second Service", got)
 	}
 	pod := objectOfKind(t, complete, "Deployment").member("spec.template.spec").(map[string]any)
 	checkPod(t, pod)
@@ -76,7 +76,7 @@ func checkPod(t *testing.T, pod object) {
 	for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
 		path, _ := container.member(probe + ".httpGet.path").(string)
 		if status, _ := get(t, admin+path, ""); status != http.StatusOK || container.member(probe+".httpGet.port") != "admin" {
-			t.Errorf("%s requests port %v, path %q, which answers %d", probe, container.member(probe+".httpGet.port"), path, status)
+			t.Errorf("%s requests port %v, path %q, which answers %d, want the port admin and 200", probe, container.member(probe+".httpGet.port"), path, status)
 		}
 	}
 }
@@ -86,8 +86,8 @@ var (
 	secretPattern = regexp.MustCompile(`(?i)password|secret|token|://[^/]*:[^/]*@|PRIVATE KEY`)
 )
 
-// checkContainer checks a container: its variables are settings, its secrets are references, its
-// command exists, and its privileges are dropped.
+// checkContainer checks a container: its TENANTRY_ variables are settings, its secrets are
+// references, its command exists, and its privileges are dropped.
 func checkContainer(t *testing.T, container object) {
 	t.Helper()
 	checkMembers(t, container, object{
@@ -142,7 +142,7 @@ func TestHelmChartHidesTheAdminListener(t *testing.T) {
 	}
 	monitor := objectOfKind(t, objects, "ServiceMonitor")
 	if got := fmt.Sprint(monitor.member("spec.endpoints")); got != "[map[interval:30s path:/metrics port:admin]]" {
-		t.Errorf("the monitor reads %s", got)
+		t.Errorf("the monitor reads %s, want /metrics of the port admin every 30s", got)
 	}
 }
 

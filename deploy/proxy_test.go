@@ -20,24 +20,24 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 	nginx, caddy, page := fileText(t, "proxy/nginx.conf"), fileText(t, "proxy/Caddyfile"), fileText(t, "proxy/README.md")
 	longest := secondsIn(t, fileText(t, "../adapters/httpapi/tenants.go"), `syncTimeLimit\s+= (\d+) \* time\.Second`)
 	if server.WriteTimeout <= longest {
-		t.Errorf("the service closes connections after %s, a sync takes %s", server.WriteTimeout, longest)
+		t.Errorf("the service closes connections after %s, want longer than the %s of a sync", server.WriteTimeout, longest)
 	}
 	for _, wait := range []time.Duration{
 		secondsIn(t, nginx, `proxy_read_timeout (\d+)s;`), secondsIn(t, caddy, `response_header_timeout (\d+)s`), secondsIn(t, page, `waits (\d+) s`),
 	} {
 		if wait <= server.WriteTimeout {
-			t.Errorf("a proxy waits %s, the service answers in up to %s", wait, server.WriteTimeout)
+			t.Errorf("a proxy waits %s, want longer than the %s in which the service answers", wait, server.WriteTimeout)
 		}
 	}
 	export := 60 * secondsIn(t, fileText(t, "../adapters/httpapi/audit.go"), `exportTimeLimit = (\d+) \* time\.Minute`)
 	if write := secondsIn(t, caddy, `write (\d+)s`); write <= export {
-		t.Errorf("Caddy ends an answer after %s, an export of the audit takes up to %s", write, export)
+		t.Errorf("Caddy ends an answer after %s, want longer than the %s of an export of the audit", write, export)
 	}
 	for _, keepalive := range []time.Duration{
 		secondsIn(t, nginx, `keepalive_timeout (\d+)s;`), secondsIn(t, caddy, `keepalive (\d+)s`), secondsIn(t, page, `reused for (\d+) s`),
 	} {
 		if keepalive >= server.IdleTimeout {
-			t.Errorf("a proxy keeps connections for %s, the service for %s", keepalive, server.IdleTimeout)
+			t.Errorf("a proxy keeps idle connections for %s, want shorter than the %s of the service", keepalive, server.IdleTimeout)
 		}
 	}
 	for _, tt := range []struct {

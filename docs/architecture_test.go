@@ -21,14 +21,15 @@ import (
 
 const module = "github.com/tenantry/tenantry/"
 
-// coreLibraries are the libraries that core may import, besides the standard library.
+// coreLibraries are the libraries that core may import. Core may also import the standard library,
+// except package context.
 var coreLibraries = map[string]bool{
 	"golang.org/x/net/idna":         true,
 	"golang.org/x/net/publicsuffix": true,
 }
 
-// TestEveryImportIsAllowed checks every import of the repository against the tables of
-// imports.md.
+// TestEveryImportIsAllowed checks the imports of the main module and of the plugins against the
+// tables of imports.md. It does not check the imports of tests.
 func TestEveryImportIsAllowed(t *testing.T) {
 	page, err := os.ReadFile("imports.md")
 	if err != nil {
@@ -93,9 +94,8 @@ func TestViolationsFindsForbiddenImports(t *testing.T) {
 	}
 }
 
-// goList returns a line "package import import …" for each package of the repository. field is the
-// field of `go list` that has the imports. The list includes the plugins that are modules of their
-// own.
+// goList returns a line "package import import …" for each package of the main module and of the
+// plugins that are modules of their own. field is the field of `go list` that has the imports.
 func goList(t *testing.T, field string) string {
 	t.Helper()
 	modules, err := filepath.Glob("../plugins/*/go.mod")

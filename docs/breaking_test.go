@@ -202,7 +202,7 @@ func replaceInDocument(t *testing.T, folder, old, replacement string) {
 }
 
 // runGuard runs the guard in folder and returns its output. It returns an error when the guard
-// reports a breaking change.
+// fails.
 func runGuard(folder string, base ...string) (string, error) {
 	script, err := filepath.Abs("../.ci/oasdiff/guard")
 	if err != nil {

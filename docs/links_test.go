@@ -84,7 +84,8 @@ var (
 )
 
 // linkProblems returns a message for each broken link, and for each path in backticks of a .go or
-// .md file that does not exist. It checks only paths with a slash and without upper-case letters.
+// .md file that does not exist. Of these paths it checks only those with a slash and without
+// upper-case letters.
 func linkProblems(path, text string) []string {
 	var problems []string
 	text = codeBlock.ReplaceAllString(text, "")

@@ -17,8 +17,8 @@ import (
 var vendorWord = regexp.MustCompile(`(?i)microsoft|outlook|office ?365|\bentra\b|azure|google\.com|\bgmail|route ?53|` +
 	`cloudflare|powerdns|instantly|plusvibe|smartlead|salesblink|emailbison`)
 
-// vendorNeutralFolders have code and pages for any vendor. They name no vendor, except in test
-// files and in the files of allowedVendors.
+// vendorNeutralFolders have code and pages for any vendor. They name no vendor, except in tests and
+// in the files of allowedVendors.
 var vendorNeutralFolders = []string{"core", "ports", "app", "adapters/breaker", "adapters/console",
 	"adapters/fake", "adapters/httpapi", "adapters/pluginhost", "adapters/sandbox"}
 
@@ -57,9 +57,8 @@ var allowedVendors = map[string][]string{
 	"adapters/fake/sendingplatform.go": {"microsoft"},
 }
 
-// TestVendorsAreNamedWhereTheyMay checks that each file names exactly the vendors that
-// allowedVendors lists for it. The description of a plugin contains what the host needs to know
-// about the vendor.
+// TestVendorsAreNamedWhereTheyMay checks that each file in vendorNeutralFolders names exactly the
+// vendors that allowedVendors lists for it.
 func TestVendorsAreNamedWhereTheyMay(t *testing.T) {
 	found := map[string][]string{}
 	for _, folder := range vendorNeutralFolders {

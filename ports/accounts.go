@@ -55,8 +55,8 @@ type Closing struct {
 
 // IssuedKeys manages API keys for the operator. Every change is recorded as described at Audit.
 type IssuedKeys interface {
-	// AddKey stores a new key of an account with its bounds, and the operator as the key's creator.
-	// It fails with account_not_found or account_closed.
+	// AddKey stores a new key with its bounds, and the operator as its creator. It fails with
+	// account_not_found or account_closed.
 	AddKey(ctx context.Context, k access.Key) error
 	// IssuedKeys lists the keys of an account, or of all accounts if owner is empty: oldest first,
 	// including revoked keys, each with its last use.

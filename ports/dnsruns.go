@@ -49,8 +49,8 @@ type DNSJobs interface {
 	// excluded.
 	DueJobs(ctx context.Context, now time.Time, limit int) ([]DueJob, error)
 	// ClaimJob claims a due job that is not leased, for the duration of the lease. It returns the
-	// job as Running with its new epoch. won is false if a different worker has claimed the job or
-	// the job no longer exists.
+	// job as Running with its new epoch. won is false if the job is not due or no longer exists, or
+	// if a different worker has claimed it.
 	ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (j provisioning.Job, won bool, err error)
 	// RenewJobLease renews the lease of a job. held is false if a different worker has claimed the
 	// job or the job no longer exists. The caller must then stop working on the job. SaveJob and

@@ -13,9 +13,10 @@ import (
 // count together. They use the store's clock, and count each request in one atomic step.
 //
 // A Limiter never fails, and a cancelled request still counts. While the store is unavailable or
-// slow, each replica counts separately, so each replica may allow the full limit. The first
-// requests detect an outage after 200 ms. Later requests do not wait for the store. A replica
-// remembers the requests that it allowed, even if the store is empty after the outage.
+// slow, each replica counts separately, so each replica may allow the full limit. In an outage, the
+// first requests wait for the store, by default for at most 400 ms. Later requests do not wait for
+// it. A replica remembers the requests that it allowed, even if the store is empty after the
+// outage.
 type Limiter interface {
 	// Take counts a request in a bucket if the bucket's limit allows the request. giveBack removes
 	// the request from the count. It does nothing for a refused request and may be called more than

@@ -20,9 +20,10 @@ type Removals interface {
 	// tenant_not_found or domain_not_found, and with domain_in_use while the account has mailboxes
 	// in the domain.
 	RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
-	// BeginDomainRemoval stores that a removal of the domain at the platform begins at the time at,
-	// and merges d as Domains.ChangeDomain does. If the row of the domain is deleted after that,
-	// discoveries do not store the domain again. BeginDomainRemoval fails with domain_not_found.
+	// BeginDomainRemoval merges d as Domains.ChangeDomain does. It also stores that a removal of
+	// the domain at the platform begins at the time at, unless DomainRemoval.Repeated is true. If
+	// the row of the domain is deleted after that, discoveries do not store the domain again.
+	// BeginDomainRemoval fails with domain_not_found.
 	BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (DomainRemoval, error)
 	// CancelDomainRemoval deletes the record of the removal that began at the time at. It does
 	// nothing if the domain was removed or reserved since.

@@ -13,8 +13,9 @@ import (
 // SendWatch reports the state of counting and enforcement of send limits to operators.
 type SendWatch interface {
 	// SendHealth summarizes all accounts. A tenant is lagging if its messages were last counted
-	// before the time laggingBefore. A tenant without counts is lagging if its trace was never read
-	// and it was ready before that time, or if its mark is more than 26 hours older than that time.
+	// before the time laggingBefore, or at a time that is too far in the future. A tenant without
+	// counts is lagging if its trace was never read and it was ready before that time, or if its
+	// mark is more than 26 hours older than that time.
 	SendHealth(ctx context.Context, now, laggingBefore time.Time) (SendHealth, error)
 	// SendStandings returns the state of an account's tenants that were counted or have a blocked
 	// mailbox.

@@ -13,7 +13,8 @@ import (
 )
 
 // Tenants stores the tenants of accounts. For an unknown tenant and for a tenant of a different
-// account, a method makes the same queries and fails with the same tenant_not_found.
+// account, Tenant, SaveTenant and DeleteTenant make the same queries and fail with the same
+// tenant_not_found.
 type Tenants interface {
 	// Tenants lists the owner's tenants, most recently connected first.
 	Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error)

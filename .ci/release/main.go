@@ -3,7 +3,7 @@
 // Command release creates the files that a release publishes, in the folder dist. For each platform
 // it creates an archive and a bill of materials. The archive has the binary, the plugins with their
 // catalog, the license, the README and the changelog. The command also creates a file with the
-// SHA-256 of all these files.
+// SHA-256 of each archive and bill of materials.
 //
 //	go run ./.ci/release -version 0.2.0 -commit 0123456789ab
 //

@@ -6,8 +6,8 @@
 //
 //	git ls-files -z | go run ./.ci/secretscan
 //
-// It reads the names of the files from standard input. With `git ls-files` it scans exactly the
-// published files. A line of a test may contain such a text if it has the comment `secretscan:allow
+// It reads the names of the files from standard input. With `git ls-files` it scans the files that
+// git tracks. A line of a test may contain such a text if it has the comment `secretscan:allow
 // REASON`.
 package main
 

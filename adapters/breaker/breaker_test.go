@@ -250,7 +250,7 @@ func TestOnlyOneProbeIsSentAtATime(t *testing.T) {
 		}
 		close(p.wait)
 		if err := <-probe; err != nil || len(p.calls) != 1 {
-			t.Fatalf("the probe ended with %v; asked %v", err, p.calls)
+			t.Fatalf("the probe ended with %v; the provider got %v, want one call", err, p.calls)
 		}
 		if err := callWrite(t.Context(), m); err != nil {
 			t.Fatalf("after the probe: %v", err)
@@ -310,26 +310,25 @@ func TestBudgetGetsDomainAndOperation(t *testing.T) {
 		return nil, time.Minute, !exceeded
 	}}).For("t")
 	if page, err := m.Sent(t.Context(), sendlimit.TraceQuery{}); err != nil || page.Next != "2" {
-		t.Fatalf("%+v, %v", page, err)
+		t.Fatalf("got %+v, %v, want the page that the platform returned", page, err)
 	}
 	if r, err := m.Block(t.Context(), "", nil); err != nil || r.Name != "r" {
-		t.Fatalf("%+v, %v", r, err)
+		t.Fatalf("got %+v, %v, want the rule that the platform returned", r, err)
 	}
 	if got := fmt.Sprint(counted); got != "[tenant/t sent tenant/t block]" {
-		t.Errorf("counted %s", got)
+		t.Errorf("the budget counted %s", got)
 	}
 	exceeded, p.calls = true, nil
 	_, err := m.Sent(t.Context(), sendlimit.TraceQuery{})
 	var result *outcome.Error
 	if !errors.As(err, &result) || result.Kind != outcome.Throttled || result.RetryAfter != time.Minute || len(p.calls) > 0 {
-		t.Errorf("got %v, asked %v", err, p.calls)
+		t.Errorf("got %v, and the provider got %v, want a throttled call that is not sent", err, p.calls)
 	}
 }
 
-// TestUnsentCallCountsNowhere checks that a call which the plugin did not send uses no budget and
-// does not close a circuit. A call with an invalid setting is also not recorded as a call of the
-// request.
-func TestUnsentCallCountsNowhere(t *testing.T) {
+// TestUnsentCallUsesNoBudget checks that a call which the plugin did not send uses no budget and
+// does not close a circuit. A call with an invalid setting is also not recorded in ports.Effects.
+func TestUnsentCallUsesNoBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heldBack := &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Second}
 		invalidSetting := &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: outcome.CauseSetting + "server"}
@@ -406,7 +405,7 @@ func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		p.err, p.calls = nil, nil
 		if _, err := m.Block(t.Context(), "", nil); err != nil || fmt.Sprint(p.calls) != "[Profile Block]" {
-			t.Fatalf("asked %v, %v", p.calls, err)
+			t.Fatalf("the provider got %v, want a read and the write; %v", p.calls, err)
 		}
 	})
 }
@@ -425,6 +424,6 @@ func TestCircuitsAreListedAndBounded(t *testing.T) {
 		got = append(got, circuit.Domain)
 	}
 	if fmt.Sprint(got) != "[tenant/d tenant/a tenant/c]" {
-		t.Fatalf("listed %v", got)
+		t.Fatalf("the circuits are %v, want the three that were used last", got)
 	}
 }

@@ -76,7 +76,7 @@ func TestZoneErrorsAreNotFailures(t *testing.T) {
 				}
 			}
 			if _, open := openCircuitWait(callZoneRead(t.Context(), p)); open != tt.opens {
-				t.Fatalf("open is %v", open)
+				t.Fatalf("the circuit is open: %v, want the opposite", open)
 			}
 		})
 	}
@@ -185,7 +185,7 @@ func TestDNSCallsCountForTheirCredential(t *testing.T) {
 	_ = callZoneRead(t.Context(), p)
 	_ = callZoneWrite(t.Context(), p)
 	if got := fmt.Sprint(counted); got != "[credential/a check credential/a zone credential/a records credential/a apply]" {
-		t.Errorf("counted %s", got)
+		t.Errorf("the budget counted %s", got)
 	}
 	backend.calls, exceeded = nil, true
 	err := callZoneWrite(t.Context(), p)

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// TestChangesAreLogged checks that the log contains each change of state, with the names of the
-// State constants. It must not contain the id of the tenant.
+// TestChangesAreLogged checks that the log contains each change of state, with the values of type
+// State. It must not contain the id of the tenant.
 func TestChangesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -93,11 +93,11 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 					received, isRefused := m.call(write, kind, limit)
 					err := call(t.Context(), platform.For("t"))
 					if _, got := openCircuitWait(err); got != isRefused || len(p.calls) != len(received) {
-						t.Fatalf("asked %v, refused %v; want %v, %v", p.calls, got, received, isRefused)
+						t.Fatalf("the provider got %v, refused %v; want %v, %v", p.calls, got, received, isRefused)
 					}
 					for i := range received {
 						if p.calls[i] != received[i] {
-							t.Fatalf("asked %v, want %v", p.calls, received)
+							t.Fatalf("the provider got %v, want %v", p.calls, received)
 						}
 					}
 					if !isRefused && outcome.KindOf(err) != kind {

@@ -95,7 +95,7 @@ func TestRefusalsAreNotFailures(t *testing.T) {
 				}
 			}
 			if _, open := openCircuitWait(sendingReads["accounts"](t.Context(), p)); open != opens {
-				t.Fatalf("open is %v", open)
+				t.Fatalf("the circuit is open: %v, want the opposite", open)
 			}
 		})
 	}

@@ -5,8 +5,6 @@ package bunstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -122,11 +120,7 @@ func (s *Store) Accounts(ctx context.Context) ([]access.Account, error) {
 	err := s.db.RunRead(ctx, "list accounts", func(ctx context.Context, db bun.IDB) error {
 		return operatorAccountColumns(db.NewSelect().Model(&rows)).Order("a.created_at", "a.account_id").Scan(ctx)
 	})
-	accounts := make([]access.Account, 0, len(rows))
-	for _, r := range rows {
-		accounts = append(accounts, r.account())
-	}
-	return accounts, err
+	return convertAll(rows, accountRow.account), err
 }
 
 // FindAccount implements ports.Accounts.
@@ -134,22 +128,15 @@ func (s *Store) FindAccount(ctx context.Context, idOrEmail string) (access.Accou
 	var row accountRow
 	address := normalEmail(idOrEmail)
 	err := s.db.RunRead(ctx, "find account", func(ctx context.Context, db bun.IDB) error {
-		return orAccountNotFound(operatorAccountColumns(db.NewSelect().Model(&row)).
+		return orNotFound(operatorAccountColumns(db.NewSelect().Model(&row)).
 			Where("a.account_id = ? OR a.account_id IN (SELECT account_id FROM members WHERE email = ?) "+
 				"OR a.email = ? AND c.closed_at IS NOT NULL", ident.ParseOrZero(idOrEmail), address, address).
-			OrderExpr("c.closed_at IS NOT NULL, c.closed_at DESC").Limit(1).Scan(ctx))
+			OrderExpr("c.closed_at IS NOT NULL, c.closed_at DESC").Limit(1).Scan(ctx), accountNotFound())
 	})
 	if err != nil {
 		return access.Account{}, err
 	}
 	return row.account(), nil
-}
-
-func orAccountNotFound(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return accountNotFound()
-	}
-	return err
 }
 
 func accountNotFound() error {
@@ -244,17 +231,14 @@ func (s *Store) lockAccount(ctx context.Context, tx bun.IDB, owner string) error
 	var id string
 	err := s.db.LockRows(tx.NewSelect().Model((*accountRow)(nil)).Column("account_id").
 		Where("account_id = ?", owner), "a").Scan(ctx, &id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return accountNotFound()
-	}
-	return err
+	return orNotFound(err, accountNotFound())
 }
 
 // operatorAccount returns one account with the columns that operators see.
 func operatorAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
 	var row accountRow
-	err := orAccountNotFound(operatorAccountColumns(tx.NewSelect().Model(&row)).Where("a.account_id = ?", ident.ParseOrZero(owner)).Scan(ctx))
-	return row.account(), err
+	err := operatorAccountColumns(tx.NewSelect().Model(&row)).Where("a.account_id = ?", ident.ParseOrZero(owner)).Scan(ctx)
+	return row.account(), orNotFound(err, accountNotFound())
 }
 
 func checkPlan(ctx context.Context, tx bun.IDB, plan string) error {
@@ -272,8 +256,7 @@ type closedRow struct {
 	ClosedAt  time.Time
 }
 
-// CloseAccount implements ports.Accounts. It holds the account's lock, which every operation that
-// adds a key or a tenant also needs.
+// CloseAccount implements ports.Accounts.
 func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (ports.Closing, error) {
 	var closing ports.Closing
 	err := s.inTransaction(ctx, "close account", func(ctx context.Context, tx bun.IDB) error {

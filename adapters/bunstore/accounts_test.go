@@ -32,7 +32,7 @@ func TestNewPlanReplacesAccountsOwnSlots(t *testing.T) {
 			account, err := s.CreateAccount(t.Context(), fmt.Sprintf("slots-%d-%d@example.test", tt.slotsAtCreation, tt.slotsAtChange), "api_starter", tt.slotsAtCreation, now)
 			must(t, "create", err)
 			if account.OwnSlots != tt.slotsAtCreation {
-				t.Fatalf("%+v: the new account has %d own slots", tt, account.OwnSlots)
+				t.Fatalf("%+v: the new account has %d own slots, want %d", tt, account.OwnSlots, tt.slotsAtCreation)
 			}
 			account, err = s.ChangePlan(t.Context(), account.ID, "api_scale", tt.slotsAtChange)
 			must(t, "change plan", err)
@@ -50,7 +50,7 @@ func TestSlotsCanChangeWithoutPlan(t *testing.T) {
 			a, err := s.ChangePlan(t.Context(), ann, "", slots)
 			must(t, "change slots", err)
 			if a.Plan.Name != "complete" || a.OwnSlots != slots || a.Plan.TenantSlots != cmp.Or(slots, 100) {
-				t.Fatalf("%d slots: got %+v", slots, a)
+				t.Fatalf("got %+v, want the plan complete with %d own slots", a, slots)
 			}
 		}
 	})
@@ -62,7 +62,7 @@ func TestChangeOfPlanAndSuspensionDoNotAffectEachOther(t *testing.T) {
 		a, err := s.SetActive(t.Context(), ann, false)
 		must(t, "suspend", err)
 		if a.Active || a.Status() != access.StatusSuspended || a.Plan.Name != "complete" {
-			t.Fatalf("suspended: %+v", a)
+			t.Fatalf("the account is %+v, want it suspended with the plan complete", a)
 		}
 		a, err = s.ChangePlan(t.Context(), ann, "api_starter", 3)
 		must(t, "change plan", err)
@@ -72,7 +72,7 @@ func TestChangeOfPlanAndSuspensionDoNotAffectEachOther(t *testing.T) {
 		a, err = s.SetActive(t.Context(), ann, true)
 		must(t, "resume", err)
 		if a.Status() != access.StatusActive || a.Plan.Name != "api_starter" || a.Plan.TenantSlots != 3 {
-			t.Fatalf("resumed: %+v", a)
+			t.Fatalf("the account is %+v, want it active with 3 slots of the plan api_starter", a)
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestClosedAccountCanOnlyBeRead(t *testing.T) {
 			a, err := s.FindAccount(t.Context(), idOrAddress)
 			must(t, "find", err)
 			if a.ID != ann || a.Status() != access.StatusClosed || !a.ClosedAt.Equal(now) || a.Email != "ann@example.test" || a.Active {
-				t.Fatalf("by %s: %+v", idOrAddress, a)
+				t.Fatalf("%s finds %+v, want the closed account", idOrAddress, a)
 			}
 		}
 		_, err := s.ChangePlan(t.Context(), ann, "complete", 0)

@@ -156,7 +156,8 @@ func (s *Store) readCaller(ctx context.Context, read *database.PreparedRead, has
 func (s *Store) Account(ctx context.Context, id access.AccountID) (access.Account, error) {
 	var row accountRow
 	err := s.db.RunRead(ctx, "load account", func(ctx context.Context, db bun.IDB) error {
-		return orAccountNotFound(accountColumns(db.NewSelect().Model(&row)).Where("a.account_id = ?", accountKey(id)).Scan(ctx))
+		err := accountColumns(db.NewSelect().Model(&row)).Where("a.account_id = ?", accountKey(id)).Scan(ctx)
+		return orNotFound(err, accountNotFound())
 	})
 	if err != nil {
 		return access.Account{}, err
@@ -195,11 +196,8 @@ func replaceKeyRow(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow)
 	err := tx.NewUpdate().Model(&old).Set("revoked_at = ?", fresh.CreatedAt).
 		Where("account_id = ?", fresh.AccountID).Where("id = ?", oldID).Where("revoked_at IS NULL").
 		Returning("*").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return access.UnknownKey()
-	}
 	if err != nil {
-		return err
+		return orNotFound(err, access.UnknownKey())
 	}
 	before, after := old.withoutBounds(), old.withoutBounds()
 	before.RevokedAt, fresh.Name = time.Time{}, old.Name

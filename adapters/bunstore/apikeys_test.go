@@ -94,7 +94,7 @@ func TestOneOfConcurrentKeyRotationsSucceeds(t *testing.T) {
 		for i, rotateErr := range errs {
 			_, err := s.Caller(t.Context(), apiKey(ann, i+2).Hash)
 			if (rotateErr == nil) != (err == nil) {
-				t.Fatalf("rotation %d returned %v, but its key is checked with the result %v", i, rotateErr, err)
+				t.Fatalf("rotation %d returned %v, but the check of its key returned %v", i, rotateErr, err)
 			}
 		}
 	})

@@ -43,7 +43,7 @@ func (r auditRow) event() audit.Event {
 
 // RecordAction implements ports.Audit.
 func (s *Store) RecordAction(ctx context.Context, action audit.Action, details map[string]string) error {
-	return s.db.RunWrite(ctx, "record act", func(ctx context.Context, db bun.IDB) error {
+	return s.db.RunWrite(ctx, "record action", func(ctx context.Context, db bun.IDB) error {
 		return s.recordAudit(ctx, db, action, ident.Zero, details)
 	})
 }
@@ -90,7 +90,7 @@ func chainEntry(row auditRow) audit.Entry {
 // AuditEvents implements ports.Audit.
 func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Event, error) {
 	var rows []auditRow
-	err := s.db.RunRead(ctx, "list acts", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunRead(ctx, "list audit events", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		query := db.NewSelect().Model(&rows).Where("e.created_at >= ?", storedTime(q.Since))
 		if q.Account != "" {
@@ -98,11 +98,7 @@ func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Ev
 		}
 		return query.OrderExpr("e.created_at DESC, e.id DESC").Limit(int64(q.Limit)).Scan(ctx)
 	})
-	events := make([]audit.Event, 0, len(rows))
-	for _, r := range rows {
-		events = append(events, r.event())
-	}
-	return events, err
+	return convertAll(rows, auditRow.event), err
 }
 
 // HasAuditTable reports whether the database has the table of the audit log. A database that was
@@ -116,8 +112,7 @@ func (s *Store) HasAuditTable(ctx context.Context) (bool, error) {
 	return exists, err
 }
 
-// entryRow is an entry in the audit chain of an account. Each entry contains the hash of the
-// previous entry.
+// entryRow is an entry in the audit chain of an account.
 type entryRow struct {
 	bun.BaseModel `bun:"table:audit_entries,alias:ae"`
 
@@ -224,8 +219,8 @@ var tenantQueries = map[string]string{
 		"JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id WHERE dj.account_id = ? AND dj.id = ?",
 }
 
-// setTenantOfSubject sets the tenant of an entry without a tenant, if the subject of the entry
-// belongs to a tenant.
+// setTenantOfSubject sets the tenant of an entry without a tenant, if one of tenantQueries finds
+// it.
 func setTenantOfSubject(ctx context.Context, tx bun.IDB, owner string, e *audit.Entry) error {
 	query := tenantQueries[e.Subject.Type]
 	if e.Tenant != "" || query == "" {
@@ -277,7 +272,7 @@ func whereEntries(query *bun.SelectQuery, wanted ports.EntryQuery) *bun.SelectQu
 		query = query.Where("ae.action = ?", storedText(wanted.Action))
 	}
 	if len(wanted.Tenants) > 0 {
-		query = whereIn(query, "ae.tenant_guid", convertAll(wanted.Tenants, func(id tenant.GUID) string { return ident.ParseOrZero(string(id)) })).
+		query = whereIn(query, "ae.tenant_guid", tenantKeys(wanted.Tenants)).
 			Where("ae.tenant_guid <> ?", ident.Zero)
 	}
 	if !wanted.From.IsZero() {

@@ -177,7 +177,7 @@ func TestAuditEventIsStoredWithOperatorTimeAndDetails(t *testing.T) {
 		e := events[0]
 		if e.ID == "" || e.Operator != operator || e.Action != audit.AddPlugin || e.Account != "" || !maps.Equal(e.Details, details) ||
 			e.At.Before(before) || e.At.After(time.Now()) || e.At.Location() != time.UTC {
-			t.Fatalf("got %+v", e)
+			t.Fatalf("got %+v, want the action of the operator with its details and the current time in UTC", e)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestCreationOfAccountIsItsFirstAuditEvent(t *testing.T) {
 		got := recordedActions(t, s, account.ID, 0)
 		want := map[string]string{"email": "ann@example.test", "plan": "api_starter", "tenant_slots": "7"}
 		if len(got) != 1 || got[0].Action != audit.CreateAccount || got[0].Account != account.ID || !maps.Equal(got[0].Details, want) {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("got %+v, want one event with the details %v", got, want)
 		}
 	})
 }
@@ -200,14 +200,14 @@ func TestAuditEventsAreListedNewestFirst(t *testing.T) {
 		must(t, "record", s.RecordAction(t.Context(), audit.Backup, nil))
 		events := auditEvents(t, s, ports.AuditQuery{})
 		if len(events) != 3 || events[0].Action != audit.Backup || events[1].Account != bob || events[2].Account != ann {
-			t.Fatalf("got %+v", events)
+			t.Fatalf("got %+v, want the backup, bob's account and ann's account", events)
 		}
 		for name, tt := range map[string]struct {
 			query ports.AuditQuery
 			want  []audit.Event
 		}{
 			"an account":                        {ports.AuditQuery{Account: bob}, events[1:2]},
-			"no account":                        {ports.AuditQuery{Account: "10000000-0000-4000-8000-000000000000"}, nil},
+			"an unknown account":                {ports.AuditQuery{Account: "10000000-0000-4000-8000-000000000000"}, nil},
 			"a time":                            {ports.AuditQuery{Since: events[1].At}, events[:2]},
 			"a later time":                      {ports.AuditQuery{Since: time.Now().Add(time.Hour)}, nil},
 			"a number":                          {ports.AuditQuery{Limit: 2}, events[:2]},
@@ -246,7 +246,7 @@ func TestOnlySuccessfulOneOfConcurrentActionsIsRecorded(t *testing.T) {
 			audit.CreateAccount: 1, audit.AssignTenant: 1, audit.CreateKey: 1,
 			audit.WithdrawTenant: 1, audit.RotateKey: 1, audit.SuspendAccount: 1,
 		}) {
-			t.Fatalf("got %v", counts)
+			t.Fatalf("the recorded actions are %v, want one of each kind", counts)
 		}
 	})
 }
@@ -404,7 +404,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 	})
 }
 
-// operatorView has the stored values that the operations of operators can change.
+// operatorView has stored values that operations of operators can change.
 type operatorView struct {
 	account            access.Account
 	accountCount       int

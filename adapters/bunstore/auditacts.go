@@ -160,8 +160,8 @@ func (s *Store) EndAct(ctx context.Context, outcome *audit.Outcome) error {
 	})
 }
 
-// RecordLostWrites implements ports.AuditChains. It skips the acts of requests that still run: such
-// a request holds the lease on its Idempotency-Key.
+// RecordLostWrites implements ports.AuditChains. It skips the act of a request that holds the lease
+// on its Idempotency-Key, because such a request still runs.
 func (s *Store) RecordLostWrites(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var rows []actRow
 	err := s.inTransaction(ctx, "record lost writes", func(ctx context.Context, tx bun.IDB) error {

@@ -16,7 +16,7 @@ import (
 // unauditedWrites lists the writes outside of inTransaction, with the reason why the act of a
 // request need not be stored with them.
 var unauditedWrites = map[string]string{
-	"record act":                                 "an action of an operator that concerns no account",
+	"record action":                              "an action of an operator that concerns no account",
 	"claim an idempotency key":                   "the key of a request is not data of the account",
 	"take an idempotency key over":               "the key of a request is not data of the account",
 	"hold an idempotency key":                    "the key of a request is not data of the account",
@@ -44,9 +44,9 @@ var unauditedWrites = map[string]string{
 	"claim check of OAuth session":               "a read of the session's status",
 }
 
-// TestWritesOutsideTransactionsAreListed checks each statement that writes. Either inTransaction
-// runs it, and then stores the act of the request, or it is listed in unauditedWrites. RunRead must
-// not run it, because on SQLite it would then not wait for other writers.
+// TestWritesOutsideTransactionsAreListed checks the calls of RunRead, RunWrite and execChanged.
+// They do not store the act of a request, so those that write must be listed in unauditedWrites.
+// RunRead must not write, because on SQLite it does not wait for other writers.
 func TestWritesOutsideTransactionsAreListed(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("*.go")

@@ -75,7 +75,7 @@ func TestEachChangeOfTenantIsLoggedOnce(t *testing.T) {
 		attached := attachTenant(t, s, ann, 1)
 		connectedEvent := log.requireTypes(t, "attach", event.TenantConnected)[0]
 		if connectedEvent.Tenant != guid(1) || connectedEvent.Subject != (event.Subject{Type: event.Tenant, ID: string(guid(1))}) {
-			t.Fatalf("the event is %+v", connectedEvent)
+			t.Fatalf("the event is %+v, want the tenant %s as its tenant and subject", connectedEvent, guid(1))
 		}
 		attached.Name, attached.Observed.Profile = "Other name", now
 		must(t, "save", s.SaveTenant(t.Context(), ann, attached))
@@ -91,7 +91,7 @@ func TestEachChangeOfTenantIsLoggedOnce(t *testing.T) {
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		removedEvent := log.requireTypes(t, "delete", event.TenantRemoved)[0]
 		if removedEvent.Version != 6 {
-			t.Fatalf("the version is %d", removedEvent.Version)
+			t.Fatalf("the version is %d, want 6", removedEvent.Version)
 		}
 	})
 }
@@ -130,13 +130,11 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 		must(t, "second miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
 		removedEvent := log.requireTypes(t, "a domain missed again", event.DomainRemoved)[0]
 		if removedEvent.Subject.ID != d.ID || removedEvent.Tenant != guid(1) {
-			t.Fatalf("the event is %+v", removedEvent)
+			t.Fatalf("the event is %+v, want the domain %s of the tenant %s", removedEvent, d.ID, guid(1))
 		}
 	})
 }
 
-// TestMissingDomainThatIsAddedAgainIsLoggedAsRemovedAndAdded checks that the log has a removal and
-// an addition of the domain.
 func TestMissingDomainThatIsAddedAgainIsLoggedAsRemovedAndAdded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -179,7 +177,7 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 		var data event.MailboxData
 		must(t, "decode", json.Unmarshal(updatedEvent.Data.(json.RawMessage), &data))
 		if data.DailySendLimit == nil || *data.DailySendLimit != 7 || data.Email != box.Address || data.TenantID != string(fixture.guid) {
-			t.Fatalf("the data is %+v", data)
+			t.Fatalf("the data is %+v, want the limit 7, the address %s and the tenant %s", data, box.Address, fixture.guid)
 		}
 		r := fixture.claim(t, s)
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 26))))
@@ -270,7 +268,7 @@ func TestEachChangeOfIntegrationAndConnectionsIsLoggedOnce(t *testing.T) {
 		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
 		connected := log.requireTypes(t, "connected", event.ConnectionConnected)[0]
 		if connected.Tenant != guid(1) {
-			t.Fatalf("the event is %+v", connected)
+			t.Fatalf("the event is %+v, want the tenant %s", connected, guid(1))
 		}
 		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
 		log.requireTypes(t, "failed", event.ConnectionExpired)
@@ -303,7 +301,7 @@ func TestEachChangeOfPolicyIsLoggedOnce(t *testing.T) {
 		log.requireTypes(t, "a new domain of the name", event.DomainAdded, readinessChanged)
 		setPolicy(t, s, ann, guid(1), "a.test", 7)
 		if set := log.requireTypes(t, "a new policy", event.PolicySet)[0]; removed.Subject.ID == set.Subject.ID || removed.Tenant != guid(1) {
-			t.Fatalf("the events are %+v and %+v", removed, set)
+			t.Fatalf("the events are %+v and %+v, want different policies, and the tenant %s", removed, set, guid(1))
 		}
 		removeAllDomains(t, s, ann, guid(1))
 		log.requireTypes(t, "the new domain is removed", event.PolicyRemoved, event.DomainRemoved, readinessChanged)
@@ -359,8 +357,9 @@ func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// TestEachObjectOfRemovedTenantHasARemovalEvent checks that each object that is removed with a
-// tenant has its own event. A reader of only one type of events must see the removal.
+// TestEachObjectOfRemovedTenantHasARemovalEvent checks that objects that are removed with a tenant
+// have their own events. A reader of only one type of events must see the removal. A reserved
+// domain and a run have no removal event.
 func TestEachObjectOfRemovedTenantHasARemovalEvent(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
@@ -413,7 +412,7 @@ func TestLastEventHasTheReadinessAfterConcurrentChanges(t *testing.T) {
 	})
 }
 
-// TestReadinessFollowsDomains changes each value of a domain that the readiness of a tenant counts.
+// TestReadinessFollowsDomains changes values of a domain that the readiness of a tenant counts.
 // After each change, the readinessRow must have the readiness of the stored tenant.
 func TestReadinessFollowsDomains(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -425,9 +424,9 @@ func TestReadinessFollowsDomains(t *testing.T) {
 		d := addDomain(t, s, ann, guid(1), "a.test")
 		readinessTexts := map[string]bool{}
 		for i := range 32 {
-			flags, at := i^i>>1, now.Add(time.Duration(i+1)*time.Minute) // flags is a Gray code: each step changes one flag
-			d.Added, d.Verified, d.DKIMEnabled, d.Status.VerificationSeen, d.MissingSince = true, flags&1 != 0, flags&2 != 0, flags&4 != 0, time.Time{}
-			if flags&8 != 0 {
+			flags, at := i^i>>1, now.Add(time.Duration(i+1)*time.Minute) // flags is a Gray code: each step changes one bit
+			d.Verified, d.DKIMEnabled, d.Status.VerificationSeen, d.Added, d.MissingSince = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0, time.Time{}
+			if flags&16 != 0 {
 				d.MissingSince = at
 			}
 			d.CheckedAt, d.Observed = at, domain.Observed{State: at, Signing: at}
@@ -439,7 +438,7 @@ func TestReadinessFollowsDomains(t *testing.T) {
 			var got event.ReadinessData
 			must(t, "decode", json.Unmarshal(row.Readiness, &got))
 			if diff := cmp.Diff(event.OfReadiness(guid(1), stored.Readiness(true)).Data, any(got)); diff != "" {
-				t.Fatalf("the readiness with the flags %04b (-want +got):\n%s", flags, diff)
+				t.Fatalf("the readiness with the flags %05b (-want +got):\n%s", flags, diff)
 			}
 			readinessTexts[string(row.Readiness)] = true
 		}
@@ -449,9 +448,9 @@ func TestReadinessFollowsDomains(t *testing.T) {
 	})
 }
 
-// TestSavesOfDomainsAndJobsTakeFewStatements counts the statements of the two most frequent changes
-// during provisioning. One change saves a domain after its DNS was read. The other change saves a
-// job after a step.
+// TestSavesOfDomainsAndJobsTakeFewStatements counts the statements of two frequent changes during
+// provisioning. One change saves a domain after its DNS was read. The other change saves a job
+// after a step.
 func TestSavesOfDomainsAndJobsTakeFewStatements(t *testing.T) {
 	var counter statementCounter
 	s := migratedStore(t, MemoryURL, &counter)

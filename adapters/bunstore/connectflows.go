@@ -65,7 +65,7 @@ func linkInvalid() error {
 	return fault.FromStore(fault.ConnectLinkInvalid.With("the connect link is expired, already used or unknown"))
 }
 
-// TakeFlow implements ports.ConnectFlows. The query names no account, because a browser sends only
+// TakeFlow implements ports.ConnectFlows. Its queries name no account, because a browser sends only
 // the OAuth state. The state contains a random token of 256 bits, so its hash identifies the row.
 //
 // Anyone can send an invented state or cookie. TakeFlow therefore first reads whether the flow
@@ -89,10 +89,7 @@ func (s *Store) TakeFlow(ctx context.Context, stateHash, browserHash [32]byte, f
 	var row flowRow
 	err = s.db.RunWrite(ctx, "take connect flow", func(ctx context.Context, db bun.IDB) error {
 		err := db.NewUpdate().Model(&row).Set("step = ?", string(to)).ApplyQueryBuilder(condition).Returning("*").Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return linkInvalid()
-		}
-		return err
+		return orNotFound(err, linkInvalid())
 	})
 	if err != nil {
 		return ports.ConnectFlow{}, err
@@ -232,11 +229,8 @@ type sessionLinkRow struct {
 	SessionID string
 }
 
-func orSessionNotFound(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return fault.FromStore(fault.ConnectSessionUnknown.With("the account has no such connect session"))
-	}
-	return err
+func sessionNotFound() error {
+	return fault.FromStore(fault.ConnectSessionUnknown.With("the account has no such connect session"))
 }
 
 // StartConnectSession implements ports.ConnectSessions.
@@ -269,7 +263,7 @@ func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.Conn
 		q := onlyVisible(ctx, tx.NewSelect().Model(&row).Where("cs.account_id = ?", owner).Where("cs.id = ?", ident.ParseOrZero(id)), "cs.tenant_guid")
 		err := s.db.LockRows(q, "cs").Scan(ctx)
 		if err != nil {
-			return orSessionNotFound(err)
+			return orNotFound(err, sessionNotFound())
 		}
 		if row.Status == string(tenant.SessionConnected) {
 			return fault.FromStore(fault.SessionConnected.With("a tenant was connected through this session"))
@@ -296,7 +290,7 @@ func (s *Store) ConnectSession(ctx context.Context, owner access.AccountID, id s
 	var row connectSessionRow
 	err := s.db.RunRead(ctx, "find connect session", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewSelect().Model(&row).Where("cs.account_id = ?", accountKey(owner)).Where("cs.id = ?", ident.ParseOrZero(id))
-		return orSessionNotFound(onlyVisible(ctx, q, "cs.tenant_guid").Scan(ctx))
+		return orNotFound(onlyVisible(ctx, q, "cs.tenant_guid").Scan(ctx), sessionNotFound())
 	})
 	return row.session(), err
 }
@@ -306,9 +300,10 @@ func (s *Store) ConnectSession(ctx context.Context, owner access.AccountID, id s
 func (s *Store) ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (access.AccountID, tenant.ConnectSession, error) {
 	var row connectSessionRow
 	err := s.db.RunRead(ctx, "find connect session of a link", func(ctx context.Context, db bun.IDB) error {
-		return orSessionNotFound(db.NewSelect().Model(&row).
+		err := db.NewSelect().Model(&row).
 			Join("JOIN connect_session_links AS sl ON sl.account_id = cs.account_id AND sl.session_id = cs.id").
-			Where("sl.state_hash = ?", stateHash[:]).Scan(ctx))
+			Where("sl.state_hash = ?", stateHash[:]).Scan(ctx)
+		return orNotFound(err, sessionNotFound())
 	})
 	return access.AccountID(row.AccountID), row.session(), err
 }

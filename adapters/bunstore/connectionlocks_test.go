@@ -51,10 +51,10 @@ func (h *stepHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	}
 }
 
-// connectionWrites are the transactions that lock connections together with their sessions,
-// mailboxes or integrations. In the fixture, box 0 has a session at integration1 and a pending
-// connection. The session is old enough to expire, and has the number n-1. Box 1 has no connection.
-// n is the number of the session that run begins, if it begins one.
+// connectionWrites are transactions that lock connections together with their sessions, mailboxes
+// or integrations. In the fixture, box 0 has a session at integration1 and a pending connection.
+// The session is old enough to expire, and has the number n-1. Box 1 has no connection. n is the
+// number of the session that run begins, if it begins one.
 var connectionWrites = []struct {
 	name string
 	run  func(t testing.TB, s *Store, fixture integrationFixture, n int)
@@ -101,7 +101,7 @@ var connectionWrites = []struct {
 
 // TestWritesOfConnectionsDoNotDeadlock pauses one transaction after each of its statements in turn,
 // and runs a second transaction until it ends or waits for a lock. All transactions lock rows in
-// the order that lockToConnect describes, so PostgreSQL never aborts a transaction.
+// the order that lockToConnect describes, so no deadlock may occur.
 func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all database connections
 	var firstHook, secondHook stepHook

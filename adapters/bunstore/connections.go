@@ -131,9 +131,9 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 // concurrent deletion of one of these rows waits for the caller. The deletion then sees the new
 // connection and emits the event that the connection has ended.
 //
-// Transactions that lock rows of several tables lock integrations first, then mailboxes, then
-// connections, and sessions last. A different order could end in a deadlock. PostgreSQL would abort
-// one of the transactions, and the store would run it again.
+// Transactions lock integrations first, then mailboxes, then connections, and sessions last. A
+// different order could end in a deadlock. PostgreSQL would abort one of the transactions, and the
+// store would run it again.
 func (s *Store) lockToConnect(ctx context.Context, tx bun.IDB, owner, integrationID string, mailboxIDs ...string) error {
 	if !database.IsPostgres(s.db) { // on SQLite a transaction is the only writer
 		return nil
@@ -190,8 +190,8 @@ func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connection
 }
 
 // checkNotHeld returns fault.ConnectedElsewhere if a different integration holds the mailbox. If
-// transactions connect the mailbox concurrently, the unique index admits one of them. The other
-// transactions retry, and then get this error.
+// transactions connect the mailbox to different integrations concurrently, the unique index admits
+// one of them. The other transactions retry, and then get this error.
 func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	if !integration.ConnectionStatus(row.Status).HoldsMailbox() {
 		return nil
@@ -307,6 +307,3 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 	}
 	return joinConnections([]mailboxRow{row}, connections, integrationID)[0], nil
 }
-
-// batchSize is the maximum number of rows that one statement inserts or names.
-const batchSize = 500

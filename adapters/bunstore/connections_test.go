@@ -27,7 +27,7 @@ type integrationFixture struct {
 	integration1, integration2 integration.Integration
 }
 
-// newIntegrationFixture creates the nth account. n makes its ids unique.
+// newIntegrationFixture creates an integrationFixture. n makes its ids unique.
 func newIntegrationFixture(t testing.TB, s *Store, name string, n int) integrationFixture {
 	t.Helper()
 	fixture := integrationFixture{owner: newAccount(t, s, name)}
@@ -39,8 +39,8 @@ func newIntegrationFixture(t testing.TB, s *Store, name string, n int) integrati
 	return fixture
 }
 
-// newConnection returns a connection that has a value in every field. HasError is true only if the
-// connection has failed.
+// newConnection returns a connection in which no field is empty, except that HasError is true only
+// if the status is failed.
 func (fixture integrationFixture) newConnection(i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
 	return integration.Connection{
 		ID: connectionID(100*int(i.CreatedAt.Sub(now)/time.Second) + box), IntegrationID: i.ID, MailboxID: fixture.boxes[box].ID, Status: status,
@@ -279,14 +279,14 @@ func TestEligibleMailboxShowsWhetherDifferentIntegrationHoldsIt(t *testing.T) {
 			eligible, err := s.Eligible(t.Context(), fixture.owner, fixture.integration1.ID)
 			must(t, "eligible", err)
 			if len(eligible) != 2 || eligible[0].HeldElsewhere != otherStatus.HoldsMailbox() || eligible[1].HeldElsewhere {
-				t.Fatalf("%s at the second integration: eligible at the first are %+v", otherStatus, eligible)
+				t.Fatalf("%s at the second integration: eligible at the first are %+v, want 2; the first is held elsewhere: want %v", otherStatus, eligible, otherStatus.HoldsMailbox())
 			}
 			atFirst, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID)
 			must(t, "find eligible mailbox of the first integration", err)
 			atSecond, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration2.ID, fixture.boxes[0].ID)
 			must(t, "find eligible mailbox of the second integration", err)
 			if atFirst.HeldElsewhere != otherStatus.HoldsMailbox() || atSecond.HeldElsewhere {
-				t.Fatalf("%s at the second integration: the mailbox is %+v at the first and %+v at the second", otherStatus, atFirst, atSecond)
+				t.Fatalf("%s at the second integration: the mailbox is %+v at the first, want held elsewhere %v, and %+v at the second, want false", otherStatus, atFirst, otherStatus.HoldsMailbox(), atSecond)
 			}
 		}
 	})

@@ -205,10 +205,7 @@ func (s *Store) lockMailboxes(ctx context.Context, tx bun.IDB, t tenantRow) ([]m
 // compareMailboxes returns the stored mailboxes that the discovery changes, and the rows of the
 // mailboxes that no longer exist. It removes known mailboxes from found.
 func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailboxRow, found map[string]mailbox.Platform, result ports.DiscoveryResult) (changed []change[mailbox.Mailbox], gone []mailboxRow, err error) {
-	ids := make([]string, 0, len(rows))
-	for _, row := range rows {
-		ids = append(ids, row.ID)
-	}
+	ids := convertAll(rows, func(r mailboxRow) string { return r.ID })
 	stored, err := observations(ctx, tx, mailboxObservations, t.AccountID, ids...)
 	if err != nil {
 		return nil, nil, err
@@ -304,11 +301,7 @@ func intendedBlocks(ctx context.Context, tx bun.IDB, t tenantRow) (map[string]bo
 	var ids []string
 	err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", t.AccountID).
 		Where("si.tenant_id = ?", t.ID).Where("si.action = ?", string(sendlimit.Blocked)).Scan(ctx, &ids)
-	intended := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		intended[id] = true
-	}
-	return intended, err
+	return setOf(ids), err
 }
 
 // unblockEvents returns an enforcement event for the unblock of each mailbox in blocked. It also

@@ -49,10 +49,10 @@ func TestObjectMissedOnceIsHiddenAndKept(t *testing.T) {
 			Domains: append(listedDomains, domain.Platform{Name: other.Name, Verified: true})}
 		must(t, "find again", s.SaveDiscovery(t.Context(), ann, guid(1), foundAgain))
 		if got := findMailbox(t, s, ann, m.Address); got.ID != m.ID || got.DailySendLimit != 9 || got.Stage != mailbox.Ready || !got.Provisioned {
-			t.Fatalf("the mailbox is %+v", got)
+			t.Fatalf("the mailbox is %+v, want the ready mailbox %s with its limit of 9", got, m.ID)
 		}
 		if got := findDomain(t, s, ann, other); got.ID != other.ID || !got.Verified {
-			t.Fatalf("the domain is %+v", got)
+			t.Fatalf("the domain is %+v, want the verified domain %s", got, other.ID)
 		}
 	})
 }
@@ -74,7 +74,7 @@ func TestObjectMissedTwiceIsRemoved(t *testing.T) {
 }
 
 // TestUnlistedObjectIsNotMissedUntilReadByName checks that an object is not missing only because
-// the list does not contain it. MissedDomains or MissedMailboxes must also contain its name.
+// the list does not contain it. MissedDomains or MissedMailboxes must also be true for its name.
 func TestUnlistedObjectIsNotMissedUntilReadByName(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -103,7 +103,7 @@ func TestMissingObjectIsReservedAgain(t *testing.T) {
 		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), missingDomain.Name, 2, discoveryStart)
 		must(t, "reserve", err)
 		if reserved.ID != missingDomain.ID || reserved.Added || reserved.JustReserved {
-			t.Fatalf("got %+v", reserved)
+			t.Fatalf("got %+v, want the row %s as a reservation", reserved, missingDomain.ID)
 		}
 		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
 		freeDomain, err := s.ReserveDomain(t.Context(), ann, guid(1), "free.test", 2, discoveryStart)
@@ -119,7 +119,7 @@ func TestMissingObjectIsReservedAgain(t *testing.T) {
 		boxes, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 3, discoveryStart)
 		must(t, "reserve", err)
 		if got := boxes[2]; got.ID != missingBox.ID || got.Stage != mailbox.Reserved || !got.Provisioned || got.JustReserved {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("got %+v, want the row %s as a reservation", got, missingBox.ID)
 		}
 	})
 }

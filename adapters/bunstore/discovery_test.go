@@ -21,8 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// discoveryStart is the time at which the discoveries of these tests begin, after the stored
-// objects were created.
+// discoveryStart is the time at which the first discovery of a test begins.
 var discoveryStart = now.Add(time.Minute)
 
 func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []domain.Platform, boxes []mailbox.Platform) {
@@ -31,8 +30,8 @@ func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []dom
 }
 
 // saveSecondDiscovery stores the discovery found. For each list that found has, it first marks the
-// stored domains or mailboxes as missing since an earlier discovery. Those that the list does not
-// contain are therefore removed.
+// stored domains or mailboxes as missing since an earlier discovery. SaveDiscovery can then remove
+// those that the list does not contain.
 func saveSecondDiscovery(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) {
 	t.Helper()
 	since := storedTime(found.Began.Add(-observation.ReplicaLag))
@@ -82,7 +81,7 @@ func TestDiscoveryAddsListedDomainsAndRemovesMissingOnes(t *testing.T) {
 		must(t, "save", s.SaveDomain(t.Context(), ann, listed, nil))
 		saveDiscovery(t, s, ann, []domain.Platform{{Name: listed.Name, Verified: true, Default: true}, {Name: "new.test", Verified: true}}, nil)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"contoso.test", "new.test"}) {
-			t.Fatalf("unexpected stored names: %v", got)
+			t.Fatalf("the listed domains are %v, want contoso.test and new.test", got)
 		}
 		got, err := s.Domain(t.Context(), ann, guid(1), listed.Name)
 		must(t, "known", err)
@@ -107,11 +106,11 @@ func TestMissingListChangesNothingAndEmptyListRemovesAll(t *testing.T) {
 		other := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
 		saveDiscovery(t, s, ann, nil, nil)
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
-			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
+			t.Fatalf("the domains %v and the mailboxes %v are left, want one of each", names, boxes)
 		}
 		saveDiscovery(t, s, ann, []domain.Platform{}, []mailbox.Platform{})
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 0 || len(boxes) != 0 {
-			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
+			t.Fatalf("the domains %v and the mailboxes %v are left, want none", names, boxes)
 		}
 		_, err := s.DomainByID(t.Context(), ann, other.ID)
 		must(t, "find the domain of another tenant", err)
@@ -129,7 +128,7 @@ func TestDiscoveryKeepsDomainsThatAreBeingAdded(t *testing.T) {
 		}
 		saveDiscovery(t, s, ann, []domain.Platform{}, nil)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"later.test"}) {
-			t.Fatalf("unexpected stored names: %v", got)
+			t.Fatalf("the listed domains are %v, want later.test", got)
 		}
 		d, err := s.ReserveDomain(t.Context(), ann, guid(1), "underway.test", 12, now)
 		must(t, "reserve", err)
@@ -212,12 +211,12 @@ func TestOnlyHolderOfTenantCanStoreDiscovery(t *testing.T) {
 		requireRefusal(t, "save discovery", foreign, fault.TenantNotFound)
 		requireSameError(t, "save discovery", foreign, s.SaveDiscovery(t.Context(), ann, unknownGUID, ports.DiscoveryResult{Began: discoveryStart}))
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
-			t.Fatalf("unexpected stored names: %v", got)
+			t.Fatalf("the listed domains are %v, want %s", got, d.Name)
 		}
 	})
 }
 
-// platformMailboxes returns mailboxes as a platform lists them, with different values in each.
+// platformMailboxes returns mailboxes as a platform lists them.
 func platformMailboxes(addresses ...string) []mailbox.Platform {
 	platforms := make([]mailbox.Platform, 0, len(addresses))
 	for _, a := range addresses {
@@ -260,7 +259,7 @@ func TestDiscoveryAddsListedMailboxesAndRemovesMissingOnes(t *testing.T) {
 		addMailbox(t, s, ann, d, "unfinished", mailbox.Created)
 		saveDiscovery(t, s, ann, nil, platformMailboxes("New@contoso.test", "shared@contoso.onmicrosoft.test"))
 		if got := addressesOf(t, s, ann); !slices.Equal(got, []string{"new@contoso.test", "shared@contoso.onmicrosoft.test"}) {
-			t.Fatalf("unexpected stored names: %v", got)
+			t.Fatalf("the listed mailboxes are %v, want the two of the discovery", got)
 		}
 		got := findMailbox(t, s, ann, "new@contoso.test")
 		want := mailbox.Mailbox{
@@ -272,7 +271,7 @@ func TestDiscoveryAddsListedMailboxesAndRemovesMissingOnes(t *testing.T) {
 			t.Fatalf("got  %+v\nwant %+v", got, want)
 		}
 		if builtin := findMailbox(t, s, ann, "shared@contoso.onmicrosoft.test"); builtin.DomainID != "" || builtin.DomainName != "contoso.onmicrosoft.test" {
-			t.Fatalf("the built-in domain's mailbox is %+v", builtin)
+			t.Fatalf("the built-in domain's mailbox is %+v, want the domain contoso.onmicrosoft.test without an id", builtin)
 		}
 	})
 }
@@ -287,7 +286,7 @@ func TestKnownMailboxKeepsItsIDOriginAndLimit(t *testing.T) {
 		}
 		got := findMailbox(t, s, ann, "managed@contoso.test")
 		if got.ID != managed.ID || !got.Provisioned || got.DailySendLimit != 9 || got.DisplayName != hostileText || !got.AccountEnabled {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("got %+v, want the mailbox %s, provisioned, with its limit and the listed name", got, managed.ID)
 		}
 	})
 }
@@ -358,10 +357,10 @@ func TestStageOfCreationDecidesWhetherListedMailboxIsProvisioned(t *testing.T) {
 		addMailbox(t, s, ann, d, "creating", mailbox.Creating)
 		saveDiscovery(t, s, ann, nil, platformMailboxes("reserved@contoso.test", "creating@contoso.test"))
 		if m := findMailbox(t, s, ann, "reserved@contoso.test"); m.Stage != mailbox.Ready || m.Provisioned {
-			t.Fatalf("the reserved mailbox is %+v", m)
+			t.Fatalf("the reserved mailbox is %+v, want it ready and not provisioned", m)
 		}
 		if m := findMailbox(t, s, ann, "creating@contoso.test"); m.Stage != mailbox.Created || !m.Provisioned {
-			t.Fatalf("the mailbox that was being created is %+v", m)
+			t.Fatalf("the mailbox that was being created is %+v, want it created and provisioned", m)
 		}
 	})
 }

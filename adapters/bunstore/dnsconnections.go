@@ -4,8 +4,6 @@ package bunstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -75,11 +73,7 @@ func (s *Store) DNSConnections(ctx context.Context, owner access.AccountID) ([]d
 		}
 		return q.Scan(ctx)
 	})
-	connections := make([]dnsconnection.Connection, 0, len(rows))
-	for _, r := range rows {
-		connections = append(connections, r.connection())
-	}
-	return connections, err
+	return convertAll(rows, dnsConnectionRow.connection), err
 }
 
 // DNSConnection implements ports.DNSConnections.
@@ -90,19 +84,12 @@ func (s *Store) DNSConnection(ctx context.Context, owner access.AccountID, id st
 		if owner != "" {
 			q = q.Where("dc.account_id = ?", accountKey(owner))
 		}
-		return orDNSConnectionNotFound(q.Where("dc.id = ?", ident.ParseOrZero(id)).Scan(ctx))
+		return orNotFound(q.Where("dc.id = ?", ident.ParseOrZero(id)).Scan(ctx), dnsConnectionNotFound())
 	})
 	if err != nil {
 		return dnsconnection.Connection{}, nil, err
 	}
 	return row.connection(), row.Credential, nil
-}
-
-func orDNSConnectionNotFound(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return dnsConnectionNotFound()
-	}
-	return err
 }
 
 // SaveDNSConnectionTest implements ports.DNSConnections.
@@ -112,7 +99,7 @@ func (s *Store) SaveDNSConnectionTest(ctx context.Context, c dnsconnection.Conne
 		err := s.db.LockRows(tx.NewSelect().Model(&row).Where("dc.account_id = ?", accountKey(c.AccountID)).
 			Where("dc.id = ?", ident.ParseOrZero(c.ID)), "dc").Scan(ctx)
 		if err != nil {
-			return orDNSConnectionNotFound(err)
+			return orNotFound(err, dnsConnectionNotFound())
 		}
 		if row.TestedAt.After(storedTime(c.TestedAt)) {
 			return nil
@@ -130,7 +117,7 @@ func (s *Store) RemoveDNSConnection(ctx context.Context, id string) (dnsconnecti
 	err := s.inTransaction(ctx, "remove DNS connection", func(ctx context.Context, tx bun.IDB) error {
 		err := s.db.LockRows(tx.NewSelect().Model(&row).Where("dc.id = ?", ident.ParseOrZero(id)), "dc").Scan(ctx)
 		if err != nil {
-			return orDNSConnectionNotFound(err)
+			return orNotFound(err, dnsConnectionNotFound())
 		}
 		return s.dropDNSConnection(ctx, tx, row)
 	})

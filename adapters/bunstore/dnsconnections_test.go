@@ -81,7 +81,7 @@ func TestSaveDNSConnectionTestChangesOnlyTheResult(t *testing.T) {
 		_, credential, err := s.DNSConnection(t.Context(), ann, want.ID)
 		must(t, "find", err)
 		if !bytes.Equal(credential, []byte{0, 1, 255}) {
-			t.Fatalf("the credential is %v", credential)
+			t.Fatalf("the saved test changed the credential to %v", credential)
 		}
 		older := want
 		older.Status, older.TestedAt = dnsconnection.Connected, now.Add(time.Minute)

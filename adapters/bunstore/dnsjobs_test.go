@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// dueTime is a time at which all jobs and tenants of these tests are due.
+// dueTime is a time at which the new jobs and tenants of these tests are due.
 var dueTime = now.Add(time.Hour)
 
 // queueJob creates the nth tenant of an account, a domain in it, and a queued job of that domain.
@@ -39,7 +39,7 @@ func dueJobIDs(t testing.TB, s *Store, at time.Time, limit int) (ids []string) {
 func requireNotClaimed(t testing.TB, label string, s *Store, id string, at time.Time) {
 	t.Helper()
 	if _, isClaimed, err := s.ClaimJob(t.Context(), id, longLease, at); err != nil || isClaimed {
-		t.Fatalf("%s was claimed: %v", label, err)
+		t.Fatalf("%s: claimed is %v (%v), want false", label, isClaimed, err)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 		wg.Wait()
 		for id, n := range claims {
 			if n != 1 {
-				t.Errorf("%s was claimed %d times", id, n)
+				t.Errorf("%s was claimed %d times, want once", id, n)
 			}
 		}
 		if len(claims) != jobs {

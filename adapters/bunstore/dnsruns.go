@@ -188,10 +188,7 @@ func (s *Store) Runs(ctx context.Context, owner access.AccountID, q ports.RunQue
 // runsWithJobs loads the jobs of runs. It omits a run whose jobs were deleted after the runs were
 // read.
 func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provisioning.Run, error) {
-	var ids []string
-	for _, r := range rows {
-		ids = append(ids, r.ID)
-	}
+	ids := convertAll(rows, func(r dnsRunRow) string { return r.ID })
 	jobsByRun, err := s.readJobs(ctx, rows[0].AccountID, ids...)
 	runs := make([]provisioning.Run, 0, len(rows))
 	for _, r := range rows {
@@ -241,19 +238,12 @@ func (s *Store) Job(ctx context.Context, owner access.AccountID, id string) (pro
 	var row dnsJobRow
 	err := s.db.RunRead(ctx, "find provisioning job", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.ParseOrZero(id))
-		return orJobNotFound(onlyVisible(ctx, q, "dj.tenant_guid").Scan(ctx))
+		return orNotFound(onlyVisible(ctx, q, "dj.tenant_guid").Scan(ctx), jobNotFound())
 	})
 	if err != nil {
 		return provisioning.Job{}, err
 	}
 	return row.job(), nil
-}
-
-func orJobNotFound(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return jobNotFound()
-	}
-	return err
 }
 
 // ActiveJob implements ports.DNSRuns.
@@ -278,10 +268,10 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 	err := s.inTransaction(ctx, "retry provisioning job", func(ctx context.Context, tx bun.IDB) error {
 		var row dnsJobRow
 		q := tx.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.ParseOrZero(id))
-		if err := orJobNotFound(s.db.LockRows(onlyVisible(ctx, q, "dj.tenant_guid"), "dj").Scan(ctx)); err != nil {
-			return err
+		err := s.db.LockRows(onlyVisible(ctx, q, "dj.tenant_guid"), "dj").Scan(ctx)
+		if err != nil {
+			return orNotFound(err, jobNotFound())
 		}
-		var err error
 		if retried, err = provisioning.Retry(row.job(), storedTime(now)); err != nil {
 			return err
 		}
@@ -295,8 +285,7 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 
 // DueJobs implements ports.DNSJobs. It serves accounts in fair shares. For each job it counts the
 // jobs of the same account that are running or became due earlier. It returns the jobs with the
-// smallest counts first. The first job of each account therefore comes before the later jobs of an
-// account with many jobs.
+// smallest counts first.
 func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.DueJob, error) {
 	var rows []dnsJobRow
 	err := s.db.RunRead(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {
@@ -311,11 +300,9 @@ func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.
 			ColumnExpr("due.account_id, due.id, due.next_attempt_at").
 			OrderExpr("due.nth + COALESCE(busy.jobs, 0), due.next_attempt_at, due.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
-	dueJobs := make([]ports.DueJob, 0, len(rows))
-	for _, r := range rows {
-		dueJobs = append(dueJobs, ports.DueJob{ID: r.ID, Account: access.AccountID(r.AccountID), At: r.NextAttemptAt.UTC()})
-	}
-	return dueJobs, err
+	return convertAll(rows, func(r dnsJobRow) ports.DueJob {
+		return ports.DueJob{ID: r.ID, Account: access.AccountID(r.AccountID), At: r.NextAttemptAt.UTC()}
+	}), err
 }
 
 // ClaimJob implements ports.DNSJobs.

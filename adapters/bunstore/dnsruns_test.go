@@ -40,8 +40,8 @@ func startRun(t testing.TB, s *Store, owner access.AccountID, d domain.Domain, n
 	return j
 }
 
-// manyDomains creates domains of an account. It attaches new tenants, numbered from n+1, and fills
-// each with the maximum number of domains.
+// manyDomains creates domains of an account. It attaches new tenants for them, numbered from n+1,
+// with at most domain.MaxPerTenant domains each.
 func manyDomains(t testing.TB, s *Store, owner access.AccountID, n, count int) (domains []domain.Domain) {
 	t.Helper()
 	for i := range count {
@@ -65,7 +65,6 @@ func claimJob(t testing.TB, s *Store, id string, at time.Time) provisioning.Job 
 	return j
 }
 
-// saveJobStatus saves a job with this status.
 func saveJobStatus(t testing.TB, s *Store, j provisioning.Job, status provisioning.Status) {
 	t.Helper()
 	j.Status = status

@@ -59,13 +59,9 @@ func (s *Store) Written(ctx context.Context, owner access.AccountID, domainID st
 		return db.NewSelect().Model(&rows).Where("dw.account_id = ?", accountKey(owner)).Where("dw.domain_id = ?", ident.ParseOrZero(domainID)).
 			Order("dw.written_at", "dw.purpose", "dw.name", "dw.record_type", "dw.value_hash").Scan(ctx)
 	})
-	values := make([]dns.Written, 0, len(rows))
-	for _, r := range rows {
-		values = append(values, dns.Written{
-			Purpose: dns.Purpose(r.Purpose), Name: r.Name, Type: dns.Type(r.RecordType), Value: string(r.Value), Replaced: string(r.Replaced),
-		})
-	}
-	return values, err
+	return convertAll(rows, func(r dnsWriteRow) dns.Written {
+		return dns.Written{Purpose: dns.Purpose(r.Purpose), Name: r.Name, Type: dns.Type(r.RecordType), Value: string(r.Value), Replaced: string(r.Replaced)}
+	}), err
 }
 
 // The states of a dnsChangeRow.
@@ -177,15 +173,7 @@ func (s *Store) OpenWrites(ctx context.Context, owner access.AccountID, domainID
 		return db.NewSelect().Model(&rows).Where("ch.account_id = ?", accountKey(owner)).Where("ch.domain_id = ?", ident.ParseOrZero(domainID)).
 			Where("ch.state = ?", changeIntended).Order("ch.intended_at", "ch.id").Scan(ctx)
 	})
-	return dnsWrites(rows), err
-}
-
-func dnsWrites(rows []dnsChangeRow) []dns.Write {
-	writes := make([]dns.Write, 0, len(rows))
-	for _, r := range rows {
-		writes = append(writes, r.write())
-	}
-	return writes
+	return convertAll(rows, dnsChangeRow.write), err
 }
 
 // ConfirmWrite implements ports.DNSWrites.
@@ -237,11 +225,8 @@ func (s *Store) RunWrites(ctx context.Context, runID string) (access.AccountID, 
 	err := s.db.RunRead(ctx, "find provisioning run of any account", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&run).Where("dr.id = ?", ident.ParseOrZero(runID)).Scan(ctx)
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil, fault.FromStore(fault.RunNotFound.With("there is no provisioning run with this id"))
-	}
 	if err != nil {
-		return "", nil, err
+		return "", nil, orNotFound(err, fault.FromStore(fault.RunNotFound.With("there is no provisioning run with this id")))
 	}
 	var writes []dns.Write
 	err = s.db.RunRead(ctx, "list DNS writes of a run", func(ctx context.Context, db bun.IDB) error {
@@ -255,7 +240,7 @@ func writesOfRun(ctx context.Context, db bun.IDB, owner, runID string) ([]dns.Wr
 	var rows []dnsChangeRow
 	err := db.NewSelect().Model(&rows).Where("ch.account_id = ?", owner).Where("ch.run_id = ?", runID).
 		Where("ch.state <> ?", changeUndone).Order("ch.intended_at", "ch.id").Scan(ctx)
-	return dnsWrites(rows), err
+	return convertAll(rows, dnsChangeRow.write), err
 }
 
 // BeginUndo implements ports.DNSUndo.

@@ -108,7 +108,7 @@ func TestLastOfTwoWritesOfOneValueIsKept(t *testing.T) {
 		got, err := s.Written(t.Context(), ann, d.ID)
 		must(t, "list", err)
 		if got[len(got)-1].Value != "a" {
-			t.Fatalf("the stored value is not that of the last write: %+v", got)
+			t.Fatalf("the values are %+v, want that of the last write at the end", got)
 		}
 	})
 }
@@ -235,12 +235,12 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 		saveJobStatus(t, s, leased, provisioning.ActionRequired)
 		must(t, "begin of a different account", begin(bob))
 		if got := storedJob(t, s, job); got.Status != provisioning.ActionRequired {
-			t.Fatalf("the job is %+v", got)
+			t.Fatalf("the job is %+v, want it to require an action", got)
 		}
 		must(t, "begin", begin(ann, writes...))
 		stopped := storedJob(t, s, job)
 		if stopped.Status != provisioning.Failed || stopped.RequiredAction != "" || stopped.Message == "" || !stopped.EndedAt.Equal(now) || stopped.Epoch != leased.Epoch+1 {
-			t.Fatalf("the job is %+v", stopped)
+			t.Fatalf("the job is %+v, want it failed with a message, ended at %s and in the next epoch", stopped, now)
 		}
 		requireWritten(t, s, ann, d.ID, other.Written...)
 		must(t, "begin again", begin(ann, writes...))

@@ -95,11 +95,7 @@ func (r domainRow) domain() domain.Domain {
 }
 
 func joinDrifts(drifts []domain.Drift) string {
-	texts := make([]string, 0, len(drifts))
-	for _, kind := range drifts {
-		texts = append(texts, string(kind))
-	}
-	return strings.Join(texts, ",")
+	return strings.Join(convertAll(drifts, func(kind domain.Drift) string { return string(kind) }), ",")
 }
 
 func splitDrifts(list string) []domain.Drift {
@@ -121,11 +117,7 @@ func (r storedRecord) dns() dns.Record {
 }
 
 func newRecords(records []dns.Record) []storedRecord {
-	rows := make([]storedRecord, 0, len(records))
-	for _, r := range records {
-		rows = append(rows, newRecord(r))
-	}
-	return rows
+	return convertAll(records, newRecord)
 }
 
 func dnsRecords(rows []storedRecord) []dns.Record {
@@ -190,7 +182,7 @@ func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GU
 }
 
 // domainRead selects an added domain by its owner and its id, unless the domain is missing. The
-// read is prepared, because each step of a provisioning job reads the domain.
+// read is prepared, because provisioning jobs run it often.
 func domainRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(db.NewSelect().Model((*domainRow)(nil)).ColumnExpr("?TableColumns").ColumnExpr("t.guid AS tenant_guid").
 		Join("JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id").
@@ -236,13 +228,6 @@ func (s *Store) DomainByID(ctx context.Context, owner access.AccountID, domainID
 func joinTenant(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name").
 		Join("JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id")
-}
-
-func orDomainNotFound(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return domainNotFound()
-	}
-	return err
 }
 
 // SaveDomain implements ports.Domains.
@@ -410,11 +395,9 @@ func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) (
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(dnsCheckCondition).
 			Where(ofActiveAccount("d")).Where(lastDNSRead+" <= ?", storedTime(before)).OrderExpr(lastDNSRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
-	staleDomains := make([]ports.StaleDomain, 0, len(rows))
-	for _, r := range rows {
-		staleDomains = append(staleDomains, ports.StaleDomain{ID: r.ID, Account: access.AccountID(r.AccountID)})
-	}
-	return staleDomains, err
+	return convertAll(rows, func(r struct{ AccountID, ID string }) ports.StaleDomain {
+		return ports.StaleDomain{ID: r.ID, Account: access.AccountID(r.AccountID)}
+	}), err
 }
 
 // DomainHealth implements ports.DomainChecks.

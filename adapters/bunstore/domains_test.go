@@ -155,7 +155,7 @@ func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
 		repeated, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
 		must(t, "reserve again", err)
 		if !reserved.JustReserved || repeated.JustReserved || repeated.ID != reserved.ID || repeated.Added || repeated.TenantGUID != guid(1) {
-			t.Fatalf("the first reservation is %+v\nthe second is %+v", reserved, repeated)
+			t.Fatalf("the first reservation is %+v\nthe second is %+v\nwant the same domain, new in the first", reserved, repeated)
 		}
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "beyond the limit", err, fault.DomainLimitReached)

@@ -19,11 +19,12 @@ var subjectRows = []string{"tenantRow", "domainRow", "mailboxRow", "dnsRunRow", 
 // emitters are the functions that add the events of a change to a transaction.
 var emitters = []string{"emit", "emitTenant", "emitDomain", "emitMailbox", "emitConnections", "emitIntegration", "emitPolicy", "emitKey", "emitJob", "failPendingDeliveries"}
 
-// silentWrites are the functions that write rows in subjectRows and emit no event, with the reason.
+// silentWrites are the functions that TestEveryChangeOfSubjectEmits permits to emit no event, with
+// the reason.
 var silentWrites = map[string]string{
 	"CreateRun":              "the answer of the request shows the queued run, so it has no event",
 	"insertJob":              "the answer of the request shows the queued job, so it has no event",
-	"dropEmptyRuns":          "the jobs of the run were deleted with their domains, which are events",
+	"dropEmptyRuns":          "the jobs of the run were deleted with their domains, whose removals are events",
 	"ClaimJob":               "a job that runs is not an event",
 	"RenewJobLease":          "a lease is not a state of a job that callers see",
 	"ReleaseJob":             "a job that is queued again is not an event",

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -81,12 +82,9 @@ func firstID(unixSeconds int64) string {
 	return ident.New(time.Unix(unixSeconds, 0), [ident.Entropy]byte{})
 }
 
-// eventBatch is the maximum number of events that one statement inserts or names.
-const eventBatch = 500
-
 // RecordEvents implements ports.EnforcementEvents. The first attempt assumes that no event is
-// stored yet. RecordEvents reads which events are stored only after a failed attempt, because a
-// batch is seldom repeated.
+// stored yet, because a batch is seldom repeated. After a failed attempt, RecordEvents leaves out
+// the stored events.
 func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
 	isRepeat := false
 	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
@@ -106,11 +104,8 @@ func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events
 // newEvents returns the events that are not stored yet, without duplicates.
 func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) (notStored []sendlimit.Event, err error) {
 	isStored := map[string]bool{}
-	for chunk := range slices.Chunk(events, eventBatch) {
-		ids := make([]string, 0, len(chunk))
-		for _, e := range chunk {
-			ids = append(ids, ident.ParseOrZero(e.ID))
-		}
+	for chunk := range slices.Chunk(events, batchSize) {
+		ids := convertAll(chunk, func(e sendlimit.Event) string { return ident.ParseOrZero(e.ID) })
 		var storedIDs []string
 		if err := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", owner).
 			Where("ev.id IN (?)", bun.List(ids)).Scan(ctx, &storedIDs); err != nil {
@@ -134,7 +129,7 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 // counts in the same order.
 func recordEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) error {
 	counts := map[eventCountRow]int{}
-	for chunk := range slices.Chunk(events, eventBatch) {
+	for chunk := range slices.Chunk(events, batchSize) {
 		rows := make([]enforcementRow, 0, len(chunk))
 		for _, e := range chunk {
 			row := newEnforcementRow(owner, e)
@@ -218,11 +213,7 @@ func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, wanted p
 		query = query.Where("ev.action = ?", string(wanted.Action))
 	}
 	err = query.OrderExpr("ev.id DESC").Limit(int64(wanted.Limit)).Offset(int64(skip)).Scan(ctx)
-	events := make([]sendlimit.Event, 0, len(rows))
-	for _, r := range rows {
-		events = append(events, r.event())
-	}
-	return events, err
+	return convertAll(rows, enforcementRow.event), err
 }
 
 // skipToOffset returns the span that contains the event at offset, and the number of events to skip
@@ -298,8 +289,8 @@ func (s *Store) dropDays(ctx context.Context, days []eventCountRow) (dropped int
 	return dropped, err
 }
 
-// eventDaysBefore selects, for each account, the days with events that ended at or before the time
-// end.
+// eventDaysBefore selects the days that ended at or before the time end and that have events, for
+// all accounts.
 func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 	return db.NewSelect().Model((*eventCountRow)(nil)).Distinct().Column("account_id", "starts").Where("ec.tenant_guid = ?", ident.Zero).
 		Where("ec.span = ?", day).Where("ec.starts <= ?", end.Unix()-day).Order("ec.starts", "ec.account_id")
@@ -334,11 +325,7 @@ func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, deleted []
 	if err := addCounts(ctx, tx, decrements); err != nil || len(decrements) == 0 {
 		return err
 	}
-	guids := make([]string, 0, len(tenants))
-	for guid := range tenants {
-		guids = append(guids, guid)
-	}
-	slices.Sort(guids)
+	guids := slices.Sorted(maps.Keys(tenants))
 	_, err := tx.NewDelete().Model((*eventCountRow)(nil)).Where("ec.account_id = ?", d.AccountID).Where("ec.tenant_guid IN (?)", bun.List(guids)).
 		Where("ec.action IN (?)", bun.List([]sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked})).Where("ec.span IN (?)", bun.List([]int{hour, day})).
 		Where("ec.starts >= ?", d.Starts).Where("ec.starts < ?", d.Starts+day).Where("ec.events <= 0").Exec(ctx)

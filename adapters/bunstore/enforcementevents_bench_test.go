@@ -38,7 +38,7 @@ func BenchmarkEvents(b *testing.B) {
 	})
 }
 
-// largestPage is the largest page that callers may request, and the slowest.
+// largestPage is the largest page that callers may request.
 const largestPage = 200
 
 func benchEvents(b *testing.B, url string, eventCount int) {
@@ -181,7 +181,6 @@ func totalSeconds(durations []time.Duration) (seconds float64) {
 	return seconds
 }
 
-// insertWithoutCounts inserts events without counts.
 func (l eventLog) insertWithoutCounts(ctx context.Context, events []sendlimit.Event) error {
 	return l.inTransaction(ctx, "record events alone", func(ctx context.Context, tx bun.IDB) error {
 		var rows []enforcementRow

@@ -49,7 +49,7 @@ func listEvents(t testing.TB, s *Store, owner access.AccountID, query ports.Even
 	return page
 }
 
-// expectedPage computes a page of events from the list of all events, which is sorted by id.
+// expectedPage computes a page of events from a list of all events that is sorted by id.
 func expectedPage(events []sendlimit.Event, query ports.EventQuery) ports.EventPage {
 	page := ports.EventPage{Events: []sendlimit.Event{}}
 	for _, e := range slices.Backward(events) {
@@ -109,7 +109,7 @@ func TestEnforcementEventIsStoredUnchanged(t *testing.T) {
 	})
 }
 
-func TestEveryPageOfEveryFilterMatchesListOfAllEvents(t *testing.T) {
+func TestPagesWithFiltersMatchListOfAllEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		events := recordSampleEvents(t, s, ann)
@@ -146,7 +146,7 @@ func TestPagesOmitNoEventAlthoughNewEventsAreRecorded(t *testing.T) {
 		}
 		for _, e := range events {
 			if seen[e.ID] == 0 {
-				t.Fatalf("%s was on no page", e.ID)
+				t.Fatalf("the event %s was on no page, want it on one", e.ID)
 			}
 		}
 	})
@@ -197,7 +197,7 @@ func TestAccountSeesOnlyItsOwnEnforcementEvents(t *testing.T) {
 		_, unknown := s.Events(t.Context(), ann, ports.EventQuery{Tenant: guid(9), Limit: 50})
 		requireSameError(t, "events of a tenant", foreign, unknown)
 		if !errors.Is(foreign, fault.TenantNotFound) {
-			t.Fatal(foreign)
+			t.Fatalf("events of a foreign tenant: got %v, want tenant_not_found", foreign)
 		}
 	})
 }

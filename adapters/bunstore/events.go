@@ -130,7 +130,7 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 		})
 		nextVersions[e.Subject]++
 	}
-	for chunk := range slices.Chunk(rows, eventBatch) {
+	for chunk := range slices.Chunk(rows, batchSize) {
 		if _, err := tx.NewInsert().Model(&chunk).Exec(ctx); err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event
 		return cmp.Or(cmp.Compare(a.SubjectType, b.SubjectType), cmp.Compare(a.SubjectID, b.SubjectID))
 	})
 	firstVersions := make(map[event.Subject]int64, len(rows))
-	for chunk := range slices.Chunk(rows, eventBatch) {
+	for chunk := range slices.Chunk(rows, batchSize) {
 		var raised []eventVersionRow
 		if err := tx.NewInsert().Model(&chunk).On("CONFLICT (account_id, subject_type, subject_id) DO UPDATE").
 			Set("version = v.version + EXCLUDED.version").Returning("*").Scan(ctx, &raised); err != nil {
@@ -179,7 +179,7 @@ func (s *Store) signalEvents() {
 }
 
 // cursorAfterEnd returns the error for a cursor that is after the end of a list. list names the
-// list, for example "the log". Such a cursor was issued to a different account, or before the
+// list, for example "the log". Such a cursor can come from a different account, or from before the
 // database was restored from a backup. A reader of the log with such a cursor would miss all events
 // up to the cursor.
 func cursorAfterEnd(list string) error {
@@ -192,13 +192,9 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 	var page ports.LogPage
 	err := s.db.Snapshot(ctx, "list events", func(ctx context.Context, tx bun.IDB) error {
 		page = ports.LogPage{}
-		var logs []eventLogRow
-		if err := tx.NewSelect().Model(&logs).Where("el.account_id = ?", accountKey(owner)).Scan(ctx); err != nil {
+		log, err := logOf(ctx, tx, accountKey(owner))
+		if err != nil {
 			return err
-		}
-		log := eventLogRow{}
-		if len(logs) > 0 {
-			log = logs[0]
 		}
 		after := q.After
 		switch {
@@ -229,19 +225,19 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 }
 
 const (
-	// maxMergedRanges is the largest number of ranges (see logRange) that eventsAfter merges
-	// without reading other events first.
+	// maxMergedRanges is the largest number of combinations of tenants and types whose ranges (see
+	// logRange) eventsAfter merges without reading other events first.
 	maxMergedRanges = 32
-	// eventsPerMatch: for more ranges, eventsAfter first reads eventsPerMatch times as many events
-	// as a page has, and filters them by their type.
+	// eventsPerMatch: for more combinations, eventsAfter first reads eventsPerMatch times as many
+	// events as a page has, and filters them by their type.
 	eventsPerMatch = 4
 )
 
 // eventsAfter returns the events of a page, and one more event if the log has it. Each combination
 // of a tenant and a type is a range of an index. The time to merge ranges does not depend on the
 // position in the log. For more than maxMergedRanges combinations, eventsAfter first reads the next
-// events of the tenants, of all types, and filters them. If they do not fill the page, because the
-// types are rare, it merges only those ranges that can contain an event of the page.
+// events of the tenants, of all types, and filters them. If they do not fill the page, it merges
+// only those ranges that can contain an event of the page.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
 	limit := q.Limit + 1
 	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
@@ -338,9 +334,9 @@ func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, log eventLogRow, a
 }
 
 // numberedEvents returns the first limit events whose sequence numbers the query numbers selects in
-// order, and whose type is one of types. If types is empty, all types match. The database reads no
-// numbers after the last event of the page. SQLite reads the numbers in their order if the query is
-// in an IN condition. PostgreSQL does so only if the query is joined.
+// order, and whose type is one of types. If types is empty, all types match. The database reads
+// events in the order of numbers, and stops at the last event of the page. SQLite does so if the
+// query is in an IN condition, PostgreSQL only if the query is joined.
 func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, log eventLogRow, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
 	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", log.AccountID)
 	if database.IsPostgres(s.db) {
@@ -352,11 +348,12 @@ func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, log eventLogRow,
 	return rows, err
 }
 
-// firstNumbers returns a query for the lowest sequence numbers in ranges that are higher than
-// after. The query returns at most limit numbers, in order.
+// firstNumbers returns a query for sequence numbers in ranges. The query returns the lowest numbers
+// that are higher than after, at most limit numbers, in order.
 //
 // If there is more than one range, the query first reads a few numbers of each range and sorts
-// them. The number at position limit is then an upper bound for the numbers of the query.
+// them. The number at position limit, if there is one, is an upper bound for the numbers of the
+// query.
 func (s *Store) firstNumbers(tx bun.IDB, log eventLogRow, after int64, limit int, ranges []logRange) *bun.SelectQuery {
 	rangeQuery := logAfter(tx, log, after, limit)
 	if len(ranges) > 1 {

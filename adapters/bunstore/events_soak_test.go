@@ -142,11 +142,11 @@ func (l *logSoak) requireSameEvents(t *testing.T, eventsOfReaders [][]event.Even
 	eventCounts := map[string]int{} // keyed by attempt
 	for i, e := range eventsOfReaders[0] {
 		if e.Sequence != int64(i)+1 {
-			t.Fatalf("event %d has the sequence %d", i+1, e.Sequence)
+			t.Fatalf("event %d has the sequence %d, want its position", i+1, e.Sequence)
 		}
 		eventCounts[e.Subject.ID]++
 		if e.Version != int64(eventCounts[e.Subject.ID]) {
-			t.Fatalf("event %d of %s has the version %d", eventCounts[e.Subject.ID], e.Subject.ID, e.Version)
+			t.Fatalf("event %d of %s has the version %d, want its position", eventCounts[e.Subject.ID], e.Subject.ID, e.Version)
 		}
 	}
 	for i, other := range eventsOfReaders[1:] {
@@ -162,7 +162,7 @@ func (l *logSoak) requireSameEvents(t *testing.T, eventsOfReaders [][]event.Even
 	}
 	for attempt, n := range eventCounts {
 		if l.uncertain[attempt] != n {
-			t.Errorf("%d events of the attempt %s are stored, whose outcome is uncertain; want all its %d events or none", n, attempt, l.uncertain[attempt])
+			t.Errorf("%d events of the attempt %s are stored, want all its %d events or none, because its outcome is uncertain", n, attempt, l.uncertain[attempt])
 		}
 	}
 	t.Logf("%d events; %d transactions were committed, and the outcome of %d is uncertain", len(eventsOfReaders[0]), len(l.committed), len(l.uncertain))

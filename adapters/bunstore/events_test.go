@@ -131,7 +131,7 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 			rows = append(rows, eventRow{AccountID: accountKey(owner), Sequence: int64(i) + 1, ID: newID(), Type: string(kind),
 				TenantGUID: string(guid(random.IntN(9))), SubjectType: "domain", SubjectID: "d", Version: 1, Data: []byte("{}"), CreatedAt: now})
 		}
-		for chunk := range slices.Chunk(rows, eventBatch) {
+		for chunk := range slices.Chunk(rows, batchSize) {
 			_, err := s.db.NewInsert().Model(&chunk).Exec(t.Context())
 			must(t, "insert", err)
 		}
@@ -190,7 +190,7 @@ func TestReadersOfLogMissNoEvent(t *testing.T) {
 		wg.Wait()
 		for i, sequence := range sequences {
 			if sequence != int64(i)+1 {
-				t.Fatalf("event %d has the sequence %d", i+1, sequence)
+				t.Fatalf("event %d has the sequence %d, want its position", i+1, sequence)
 			}
 		}
 	})
@@ -228,7 +228,7 @@ func TestDroppedEventsExpireCursors(t *testing.T) {
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: ports.FromOldest, Limit: 1})
 		must(t, "read", err)
 		if len(page.Events) != 1 || page.Events[0].Sequence != 3 || page.Events[0].Version != 2 {
-			t.Fatalf("after the drop: %+v", page)
+			t.Fatalf("after the drop: got %+v, want event 3 with the version 2", page)
 		}
 	})
 }
@@ -259,7 +259,7 @@ func TestLogIsDroppedByWholeDays(t *testing.T) {
 		page, err := s.LoggedEvents(t.Context(), ann, ports.LogQuery{After: ports.FromOldest, Limit: 5})
 		must(t, "read", err)
 		if len(page.Events) != 1 || page.Events[0].Sequence != dropBatch+2 {
-			t.Fatalf("the log is %+v", page)
+			t.Fatalf("the log is %+v, want only the event %d", page, dropBatch+2)
 		}
 	})
 }

@@ -42,7 +42,7 @@ var sharedStores = func() (stores []*sharedStore) {
 }()
 
 // eachStore runs a test on an empty store: on PostgreSQL, and on SQLite in memory or in a file.
-// With TENANTRY_SOAK it runs on both kinds of SQLite. All tests share these stores, because
+// With TENANTRY_SOAK it runs on both kinds of SQLite. The tests share these stores, because
 // emptying a database is much faster than migrating a new database for each test.
 func eachStore(t *testing.T, run func(t *testing.T, s *Store)) {
 	for _, shared := range append(soak.Sample(t, sharedStores[:2:2], 1), sharedStores[2]) {
@@ -63,7 +63,7 @@ func (shared *sharedStore) emptyStore(t testing.TB) *Store {
 	return shared.store
 }
 
-// emptyingScript returns statements that delete all rows that migrations did not insert.
+// emptyingScript returns statements that empty all tables, except those that migrations fill.
 func emptyingScript(t testing.TB, s *Store) string {
 	t.Helper()
 	tables, err := maintenance.Tables(withoutStatementCollection(t.Context()), s.db)
@@ -92,8 +92,7 @@ func closeSharedStores() (err error) {
 	return err
 }
 
-// hangTimeout is a time limit that is exceeded only if something hangs, however slow the machine
-// is.
+// hangTimeout is a time limit that only a hang should exceed, even on a slow machine.
 const hangTimeout = 5 * time.Minute
 
 // operator is the name that the stores record in the audit log.
@@ -187,10 +186,10 @@ func countWinners(t testing.TB, errs []error, refusal error) int {
 	return winners
 }
 
-// now is the current time of the tests. It has microseconds, the precision of the stores.
+// now is the current time of most tests. It has microseconds, the precision of the stores.
 var now = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 
-// concurrency is the number of concurrent calls in tests of concurrent requests.
+// concurrency is the number of concurrent calls in most tests of concurrent requests.
 const concurrency = 50
 
 // hostileText contains characters that break careless SQL, templates and terminals. Providers can

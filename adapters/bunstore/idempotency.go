@@ -29,8 +29,8 @@ type idempotencyRow struct {
 	ExpiresAt   time.Time
 }
 
-// clock returns the database's own time in microseconds. Leases use this clock, because all
-// replicas share it.
+// clock returns the SQL expression of the database's own time in microseconds. Leases use this
+// clock, because all replicas share it.
 func (s *Store) clock() bun.Safe {
 	if database.IsPostgres(s.db) {
 		return "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"

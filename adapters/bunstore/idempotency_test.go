@@ -48,9 +48,8 @@ func requireNoRecord(t testing.TB, label string, s *Store, key idempotency.KeyID
 	}
 }
 
-// requireLeaseHeld returns a function that checks the results of a write. The first result says
-// whether the caller still holds its lease. If SaveConnection made the write, the first result says
-// whether the connection was unchanged until then.
+// requireLeaseHeld returns a function that checks the results of a write. The first result is false
+// if the write was not made, for example because the caller no longer holds its lease.
 func requireLeaseHeld(t testing.TB, label string, want bool) func(stillHeld bool, err error) {
 	return func(stillHeld bool, err error) {
 		t.Helper()
@@ -69,7 +68,7 @@ func TestClaimOfKeyIsStoredAsItWasMade(t *testing.T) {
 		record := requireRecord(t, s, claim.Key)
 		if record.Attempt != attempt || !bytes.Equal(record.Fingerprint, claim.Fingerprint) || record.Answer != nil || !record.Leased ||
 			!record.ExpiresAt.Equal(now.Truncate(time.Microsecond).Add(idempotency.Retention)) {
-			t.Fatalf("got %+v", record)
+			t.Fatalf("the record is %+v, want the claim with a lease and no answer", record)
 		}
 	})
 }
@@ -191,8 +190,8 @@ func countTrue(values []bool) int {
 // expiredLease is a lease that has already expired when it begins. longLease ends after the test.
 const expiredLease, longLease = -time.Second, time.Hour
 
-// retryUntilWon repeats a claim until it succeeds. It fails after hangTimeout. This happens only if
-// the earlier lease never expires.
+// retryUntilWon repeats a claim until the earlier lease has expired and the claim succeeds. It
+// fails after hangTimeout.
 func retryUntilWon(t testing.TB, claim func() (bool, error)) {
 	t.Helper()
 	for end := time.Now().Add(hangTimeout); ; {
@@ -249,7 +248,7 @@ func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 		requireLeaseHeld(t, "abandon", false)(s.Abandon(t.Context(), claim.Key, first, now))
 		requireLeaseHeld(t, "release", false)(s.Release(t.Context(), claim.Key, first))
 		if record := requireRecord(t, s, claim.Key); record.Attempt != second || record.Answer != nil || !record.Leased || string(record.Fingerprint) != "other" {
-			t.Fatalf("got %+v", record)
+			t.Fatalf("the record is %+v, want the leased claim of the attempt %s", record, second)
 		}
 		requireLeaseHeld(t, "the owner", true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, second, []byte("right"), now.Add(time.Hour))))
 	})
@@ -261,7 +260,7 @@ func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 		first := mustClaim(t, s, claim)
 		claim.Now = now.Add(1000 * time.Hour)
 		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || isClaimed {
-			t.Fatalf("the caller's clock ended the lease: %v, %v", isClaimed, err)
+			t.Fatalf("by the caller's clock: taken over is %v (%v), want false", isClaimed, err)
 		}
 		requireLeaseHeld(t, "shorten the lease", true)(s.RenewKeyLease(t.Context(), claim.Key, first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
@@ -277,10 +276,10 @@ func TestIdempotencyKeyOfAbandonedAttemptCanBeTakenOverAtOnce(t *testing.T) {
 		first := mustClaim(t, s, claim)
 		requireLeaseHeld(t, "abandon", true)(s.Abandon(t.Context(), claim.Key, first, now.Add(time.Hour)))
 		if record := requireRecord(t, s, claim.Key); record.Leased || record.Answer != nil || !record.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
-			t.Fatalf("got %+v", record)
+			t.Fatalf("the record is %+v, want no lease, no answer and the new expiry", record)
 		}
 		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || !isClaimed {
-			t.Fatalf("not taken over: %v", err)
+			t.Fatalf("the key of an abandoned attempt was not taken over: %v", err)
 		}
 	})
 }
@@ -293,14 +292,14 @@ func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
 		requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, first, []byte("answer"), until)))
 		claim.Now = until.Add(-time.Microsecond)
 		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || isClaimed {
-			t.Fatalf("taken over a moment early: %v, %v", isClaimed, err)
+			t.Fatalf("just before the answer expires: taken over is %v (%v), want false", isClaimed, err)
 		}
 		claim.Now = until
 		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || !isClaimed {
-			t.Fatalf("not taken over in time: %v", err)
+			t.Fatalf("when the answer expires: taken over is %v (%v), want true", isClaimed, err)
 		}
 		if record := requireRecord(t, s, claim.Key); record.Answer != nil || !record.ExpiresAt.Equal(until.Add(idempotency.Retention)) {
-			t.Fatalf("got %+v", record)
+			t.Fatalf("the record is %+v, want no answer and a new retention period", record)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), bobJob.ID)
 		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), bobDomain.ID)
 		if h := domainHealth(t, s); h.Verified != 1 || !h.OldestRead.Equal(now.Add(2*time.Hour)) {
-			t.Errorf("counted while suspended: %+v", h)
+			t.Errorf("counted while suspended: %+v, want only the domain of the other account", h)
 		}
 
 		_, err = s.SetActive(t.Context(), ann, true)
@@ -31,7 +31,7 @@ func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), annJob.ID, bobJob.ID)
 		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), annDomain.ID, bobDomain.ID)
 		if h := domainHealth(t, s); h.Verified != 2 || !h.OldestRead.Equal(now.Add(time.Hour)) {
-			t.Errorf("counted after the resumption: %+v", h)
+			t.Errorf("counted after the resumption: %+v, want both domains", h)
 		}
 	})
 }

@@ -5,8 +5,8 @@ package bunstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,19 +37,15 @@ type integrationRow struct {
 	HasError      bool
 	LastTestedAt  time.Time `bun:",nullzero"`
 	RefreshedAt   time.Time `bun:",nullzero"`
-	BeganAt       time.Time // when the last refresh began
+	BeganAt       time.Time // when the last refresh of all tenants began
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 }
 
 func newIntegrationRow(i integration.Integration) integrationRow {
-	fieldNames := make([]string, 0, len(i.CredentialFields))
-	for _, name := range i.CredentialFields {
-		fieldNames = append(fieldNames, storedText(name))
-	}
 	return integrationRow{
 		AccountID: accountKey(i.AccountID), ID: ident.ParseOrZero(i.ID), Provider: storedText(i.Provider), Name: storedText(i.Name),
-		WorkspaceID: storedText(i.Workspace.ID), WorkspaceName: storedText(i.Workspace.Name), FieldNames: fieldNames,
+		WorkspaceID: storedText(i.Workspace.ID), WorkspaceName: storedText(i.Workspace.Name), FieldNames: convertAll(i.CredentialFields, storedText),
 		Status: storedText(string(i.Status)), HasError: i.HasError, LastTestedAt: storedTime(i.LastTestedAt), RefreshedAt: storedTime(i.RefreshedAt),
 		CreatedAt: storedTime(i.CreatedAt), UpdatedAt: storedTime(i.UpdatedAt),
 	}
@@ -92,15 +88,7 @@ func (s *Store) Integrations(ctx context.Context, owner access.AccountID) ([]int
 		return db.NewSelect().Model(&rows).ExcludeColumn("credential").Where("ig.account_id = ?", accountKey(owner)).
 			OrderExpr("ig.created_at DESC, ig.id DESC").Scan(ctx)
 	})
-	return integrationsOf(rows), err
-}
-
-func integrationsOf(rows []integrationRow) []integration.Integration {
-	integrations := make([]integration.Integration, 0, len(rows))
-	for _, r := range rows {
-		integrations = append(integrations, r.integration())
-	}
-	return integrations
+	return convertAll(rows, integrationRow.integration), err
 }
 
 // Integration implements ports.Integrations.
@@ -108,10 +96,7 @@ func (s *Store) Integration(ctx context.Context, owner access.AccountID, id stri
 	var row integrationRow
 	err := s.db.RunRead(ctx, "find integration", func(ctx context.Context, db bun.IDB) error {
 		err := db.NewSelect().Model(&row).Where("ig.account_id = ?", accountKey(owner)).Where("ig.id = ?", ident.ParseOrZero(id)).Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return integrationNotFound()
-		}
-		return err
+		return orNotFound(err, integrationNotFound())
 	})
 	if err != nil {
 		return integration.Integration{}, nil, err
@@ -137,11 +122,8 @@ func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.
 	var row integrationRow
 	err = s.db.LockRows(tx.NewSelect().Model(&row).ExcludeColumn("credential").
 		Where("ig.account_id = ?", accountKey(i.AccountID)).Where("ig.id = ?", ident.ParseOrZero(i.ID)), "ig").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return before, integrationNotFound()
-	}
 	if err != nil {
-		return before, err
+		return before, orNotFound(err, integrationNotFound())
 	}
 	stored, err := observations(ctx, tx, integrationObservations, row.AccountID, row.ID)
 	if err != nil {
@@ -190,7 +172,8 @@ func (s *Store) lockIntegrations(ctx context.Context, tx bun.IDB, owner string, 
 	if len(onlyIDs) > 0 {
 		q = q.Where("ig.id IN (?)", bun.List(onlyIDs))
 	}
-	return rows, s.db.LockRowsToDelete(q, "ig").Scan(ctx)
+	err := s.db.LockRowsToDelete(q, "ig").Scan(ctx)
+	return rows, err
 }
 
 // removeIntegrations deletes integrations that lockIntegrations returned, with their credentials
@@ -231,7 +214,7 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 		}
 		return nil
 	})
-	return integrationsOf(rows), err
+	return convertAll(rows, integrationRow.integration), err
 }
 
 // maxRefreshTries is the maximum number of attempts to save a refresh. An attempt fails if an OAuth
@@ -294,12 +277,7 @@ func newConnectionRows(parent integrationRow, connections []integration.Connecti
 		row := newConnectionRow(parent.AccountID, c)
 		lastOfMailbox[row.MailboxID] = row
 	}
-	rows := make([]connectionRow, 0, len(lastOfMailbox))
-	for _, row := range lastOfMailbox {
-		rows = append(rows, row)
-	}
-	slices.SortFunc(rows, func(a, b connectionRow) int { return strings.Compare(a.MailboxID, b.MailboxID) })
-	return rows
+	return slices.SortedFunc(maps.Values(lastOfMailbox), func(a, b connectionRow) int { return strings.Compare(a.MailboxID, b.MailboxID) })
 }
 
 // mergeRefreshed stores the state of the integration that a refresh observed, and the time when the
@@ -337,10 +315,7 @@ func savableConnections(ctx context.Context, tx bun.IDB, parent integrationRow, 
 	if err := selectConnections(tx, &connections, parent.AccountID, parent.ID).Where("mc.integration_id <> ?", parent.ID).Scan(ctx); err != nil {
 		return nil, err
 	}
-	savable := make(map[string]bool, len(mailboxIDs))
-	for _, id := range mailboxIDs {
-		savable[id] = true
-	}
+	savable := setOf(mailboxIDs)
 	for _, c := range connections {
 		delete(savable, c.MailboxID)
 	}

@@ -4,7 +4,6 @@ package bunstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -24,7 +23,7 @@ import (
 )
 
 // keyBoundsRow holds the bounds of a key: its scopes, tenants, networks and expiry. It also holds
-// who created the key. A key that an earlier release created has no row.
+// who created the key. A key that is older than the table has no row.
 type keyBoundsRow struct {
 	bun.BaseModel `bun:"table:api_key_bounds,alias:b"`
 
@@ -230,11 +229,8 @@ func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id s
 		var row keyRow
 		err := tx.NewSelect().Model(&row).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.ParseOrZero(id)).
 			Where("k.revoked_at IS NULL").Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return keyRevoked()
-		}
 		if err != nil {
-			return err
+			return orNotFound(err, keyRevoked())
 		}
 		if err := retireSecrets(ctx, tx, row, storedTime(fresh.CreatedAt), storedTime(oldUntil)); err != nil {
 			return err
@@ -269,10 +265,9 @@ func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.
 	return err
 }
 
-// RevokeOwnKey implements ports.AccountKeys. It holds the account's lock like all other changes of
-// keys.
+// RevokeOwnKey implements ports.AccountKeys.
 func (s *Store) RevokeOwnKey(ctx context.Context, owner access.AccountID, id string, now time.Time, storedAnswer *ports.StoredAnswer) error {
-	return s.inTransaction(ctx, "end key", func(ctx context.Context, tx bun.IDB) error {
+	return s.inTransaction(ctx, "revoke own key", func(ctx context.Context, tx bun.IDB) error {
 		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
 			return err
 		}
@@ -280,11 +275,8 @@ func (s *Store) RevokeOwnKey(ctx context.Context, owner access.AccountID, id str
 		err := tx.NewUpdate().Model(&row).Set("revoked_at = ?", storedTime(now)).
 			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.ParseOrZero(id)).Where("revoked_at IS NULL").
 			Returning("*").Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return keyRevoked()
-		}
 		if err != nil {
-			return err
+			return orNotFound(err, keyRevoked())
 		}
 		before := row.withoutBounds()
 		before.RevokedAt = time.Time{}
@@ -360,9 +352,5 @@ func checkNoHiddenConnection(ctx context.Context, tx bun.IDB, owner, integration
 
 // tenantKeys returns GUIDs in the form in which they are stored.
 func tenantKeys(tenants []tenant.GUID) []string {
-	keys := make([]string, 0, len(tenants))
-	for _, id := range tenants {
-		keys = append(keys, ident.ParseOrZero(string(id)))
-	}
-	return keys
+	return convertAll(tenants, func(id tenant.GUID) string { return ident.ParseOrZero(string(id)) })
 }

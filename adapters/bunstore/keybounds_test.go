@@ -120,7 +120,7 @@ func TestKeysArePagedNewestFirst(t *testing.T) {
 			}
 		}
 		if got != "54 32 1 " {
-			t.Fatalf("got %q", got)
+			t.Fatalf("the pages are %q, want \"54 32 1 \"", got)
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 		stored, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
 		if stored.Hint != "efgh" || stored.Name != key.Name || !stored.CreatedAt.Equal(key.CreatedAt) {
-			t.Fatalf("got %+v", stored)
+			t.Fatalf("the key is %+v, want the new hint, and the old name and creation", stored)
 		}
 	})
 }
@@ -196,7 +196,7 @@ func TestRevocationEndsAllSecrets(t *testing.T) {
 		stored, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
 		if !stored.RevokedAt.Equal(now) {
-			t.Fatalf("got %+v", stored)
+			t.Fatalf("the key was revoked at %s, want %s", stored.RevokedAt, now)
 		}
 	})
 }

@@ -227,8 +227,8 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 }
 
 // lockDomain locks a domain. On PostgreSQL it locks the domain's tenant first. The deletion of a
-// tenant uses the same order. Without this order, the caller would lock the tenant later, when it
-// inserts a mailbox, and could deadlock with a deletion.
+// tenant uses the same order. Without this order, an insert by the caller would lock the tenant
+// after the domain, and could deadlock with a deletion.
 func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (domainRow, error) {
 	var d domainRow
 	if database.IsPostgres(s.db) {
@@ -240,11 +240,12 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 		}
 	}
 	q := joinTenant(tx.NewSelect().Model(&d)).Where("d.account_id = ?", owner).Where("d.id = ?", id).Where("d.added")
-	return d, orDomainNotFound(s.db.LockRows(q, "d").Scan(ctx))
+	err := s.db.LockRows(q, "d").Scan(ctx)
+	return d, orNotFound(err, domainNotFound())
 }
 
 // mailboxesOfDomain returns the mailboxes of a domain in two lists. missing holds the mailboxes
-// that the last reads of the platform did not find.
+// that are missing at the platform.
 func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, missing []mailboxRow, err error) {
 	selectOfDomain := func(rows *[]mailboxRow) *bun.SelectQuery {
 		return tx.NewSelect().Model(rows).Where("m.account_id = ?", d.AccountID).
@@ -282,11 +283,7 @@ func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, newSp
 }
 
 func mailboxAddresses(rows []mailboxRow) []string {
-	addresses := make([]string, 0, len(rows))
-	for _, r := range rows {
-		addresses = append(addresses, r.Address)
-	}
-	return addresses
+	return convertAll(rows, func(r mailboxRow) string { return r.Address })
 }
 
 func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, newSpecs []mailbox.Spec, now time.Time) ([]mailboxRow, error) {

@@ -126,11 +126,11 @@ func TestReservedMailboxesAreReturnedInOrderOfRequest(t *testing.T) {
 			isExisting := want == existing.Address
 			if m.Address != want || m.JustReserved == isExisting || (m.ID == existing.ID) != isExisting || m.DomainID != d.ID ||
 				m.TenantGUID != guid(1) || m.TenantName != "Contoso" || m.DomainName != d.Name || m.ID == "" {
-				t.Fatalf("reservation %d is %+v", i, m)
+				t.Fatalf("reservation %d is %+v, want %s of %s, new: %v", i, m, want, d.Name, !isExisting)
 			}
 		}
 		if got[0].Stage != mailbox.Reserved || got[0].Provisioned || got[0].DisplayName != "Name of z" {
-			t.Fatalf("a new reservation is %+v", got[0])
+			t.Fatalf("a new reservation is %+v, want it reserved, with its name and not provisioned", got[0])
 		}
 	})
 }
@@ -160,7 +160,7 @@ func TestRequestThatExceedsLimitStoresNoMailbox(t *testing.T) {
 		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "b", "e"), 3, now)
 		must(t, "two that fit", err)
 		if !got[0].JustReserved || !got[1].JustReserved {
-			t.Fatalf("a refused reservation left %+v", got)
+			t.Fatalf("got %+v, want two new mailboxes, because the refused request stored none", got)
 		}
 	})
 }
@@ -182,8 +182,8 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 		bob := newAccount(t, s, "bob")
 		unreleased := addMailbox(t, s, ann, d, "stays", mailbox.Reserved)
 		for _, tt := range []struct {
-			stage   mailbox.Stage
-			isFreed bool
+			stage      mailbox.Stage
+			isReleased bool
 		}{{mailbox.Reserved, true}, {mailbox.Creating, true}, {mailbox.Created, false}, {mailbox.Ready, false}} {
 			m := addMailbox(t, s, ann, d, string(tt.stage), tt.stage)
 			reserve := func() time.Time {
@@ -192,17 +192,17 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 				return rows[0].ReservedAt
 			}
 			firstReservedAt, lastReservedAt := reserve(), reserve()
-			if firstReservedAt.Before(lastReservedAt) != tt.isFreed {
-				t.Fatalf("%s: reserved at %s and then at %s; later must be %v", tt.stage, firstReservedAt, lastReservedAt, tt.isFreed)
+			if firstReservedAt.Before(lastReservedAt) != tt.isReleased {
+				t.Fatalf("%s: reserved at %s and then at %s; want a later time: %v", tt.stage, firstReservedAt, lastReservedAt, tt.isReleased)
 			}
 			must(t, "release by another account", s.ReleaseMailbox(t.Context(), bob, m.ID, lastReservedAt))
-			if tt.isFreed {
+			if tt.isReleased {
 				must(t, "release of the first reservation", s.ReleaseMailbox(t.Context(), ann, m.ID, firstReservedAt))
 			}
 			must(t, "the row afterwards", s.SetSendLimit(t.Context(), ann, m.ID, 1, now))
 			must(t, "release", s.ReleaseMailbox(t.Context(), ann, m.ID, lastReservedAt))
-			if err := s.SaveMailbox(t.Context(), ann, m); (err != nil) != tt.isFreed {
-				t.Fatalf("%s: saving after the release returns %v, but the mailbox must be released: %v", tt.stage, err, tt.isFreed)
+			if err := s.SaveMailbox(t.Context(), ann, m); (err != nil) != tt.isReleased {
+				t.Fatalf("%s: saving after the release returns %v, but the mailbox must be released: %v", tt.stage, err, tt.isReleased)
 			}
 		}
 		must(t, "save the other reservation", s.SaveMailbox(t.Context(), ann, unreleased))

@@ -4,8 +4,6 @@ package bunstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -31,7 +29,8 @@ type observationRow struct {
 }
 
 // observedTimes maps the name of a part to the time of its last observation. A part is a group of
-// fields that are read together, such as a tenant's profile. Renaming a part requires a migration.
+// fields that are read together, such as a tenant's profile. The entries change and missed are
+// other times (see domain.Observed). Renaming an entry requires a migration.
 type observedTimes map[string]time.Time
 
 // observationTable is a table of observations. canBeMissing is true if its objects can be missing
@@ -173,8 +172,8 @@ func (r observationRow) ofIntegration(i integration.Integration) integration.Int
 func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	var row domainRow
 	query := joinTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.ParseOrZero(d.ID))
-	if err := orDomainNotFound(s.db.LockRows(query, "d").Scan(ctx)); err != nil {
-		return domain.Domain{}, err
+	if err := s.db.LockRows(query, "d").Scan(ctx); err != nil {
+		return domain.Domain{}, orNotFound(err, domainNotFound())
 	}
 	stored, err := observations(ctx, tx, domainObservations, row.AccountID, row.ID)
 	if err != nil {
@@ -208,16 +207,9 @@ func saveDomains(ctx context.Context, tx bun.IDB, owner string, changes ...chang
 
 // domainsWithObservations returns the domains of rows with their stored observations.
 func domainsWithObservations(ctx context.Context, tx bun.IDB, owner string, rows []domainRow) ([]domain.Domain, error) {
-	ids := make([]string, 0, len(rows))
-	for _, row := range rows {
-		ids = append(ids, row.ID)
-	}
+	ids := convertAll(rows, func(r domainRow) string { return r.ID })
 	stored, err := observations(ctx, tx, domainObservations, owner, ids...)
-	domains := make([]domain.Domain, 0, len(rows))
-	for _, row := range rows {
-		domains = append(domains, stored[row.ID].ofDomain(row.domain()))
-	}
-	return domains, err
+	return convertAll(rows, func(r domainRow) domain.Domain { return stored[r.ID].ofDomain(r.domain()) }), err
 }
 
 // mergeTenant merges an observation into the stored tenant.
@@ -225,11 +217,8 @@ func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t ten
 	var row tenantRow
 	err := s.db.LockRows(tx.NewSelect().Model(&row).Where("t.account_id = ?", owner).
 		Where("t.id = ?", ident.ParseOrZero(t.ID)), "t").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return tenantNotFound()
-	}
 	if err != nil {
-		return err
+		return orNotFound(err, tenantNotFound())
 	}
 	stored, err := observations(ctx, tx, tenantObservations, row.AccountID, row.ID)
 	if err != nil {
@@ -268,10 +257,7 @@ func (s *Store) lockMailbox(ctx context.Context, tx bun.IDB, owner, id string) (
 	var row mailboxRow
 	err := s.db.LockRows(tx.NewSelect().Model(&row).ColumnExpr("m.*").ColumnExpr("t.guid AS tenant_guid").Join("JOIN "+tenantOfMailbox).
 		Where("m.account_id = ?", owner).Where("m.id = ?", id), "m").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return row, mailboxNotFound()
-	}
-	return row, err
+	return row, orNotFound(err, mailboxNotFound())
 }
 
 // saveMailboxes stores the columns of changed mailboxes that come from the platform, and the

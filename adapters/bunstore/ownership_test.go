@@ -16,7 +16,7 @@ import (
 )
 
 // ownedTables contain rows of accounts. A statement must have a condition on the account for each
-// time that it uses such a table.
+// time that it uses such a table, unless it is in statementsOfSeveralAccounts.
 var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes", "dns_changes",
@@ -30,7 +30,7 @@ var ownedTables = []string{
 	"webhooks", "webhook_deliveries",
 }
 
-// statementsOfSeveralAccounts lists the statements that may use rows of several accounts, with the
+// statementsOfSeveralAccounts lists the statements that need no condition on the account, with the
 // reason.
 var statementsOfSeveralAccounts = map[string]string{
 	`FROM "members" AS "mb" WHERE (email = '')`:                                              "the operator's command asks whether an address is taken",

@@ -251,11 +251,8 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 		var row mailboxRow
 		err = s.db.LockRows(tx.NewSelect().Model(&row).Where("m.account_id = ?", t.AccountID).
 			Where("m.tenant_id = ?", t.ID).Where("m.id = ?", ident.ParseOrZero(m.ID)), "m").Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return mailboxNotFound()
-		}
 		if err != nil {
-			return err
+			return orNotFound(err, mailboxNotFound())
 		}
 		row.TenantGUID = t.GUID
 		if err := s.deleteOrMarkMissing(ctx, tx, t, state, row, now); err != nil {
@@ -274,8 +271,8 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 }
 
 // deleteOrMarkMissing deletes a mailbox. If the mailbox was blocked, it also records the unblock.
-// It only marks the mailbox as missing if a block is intended, because only an enforcement pass can
-// find out whether the platform blocks the mailbox.
+// If a block is intended, it marks the mailbox as missing instead, because only an enforcement pass
+// can find out whether the platform blocks the mailbox.
 func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
 	deletable, unblocks, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.DiscoveryResult{Began: now, At: now})
 	if err != nil {

@@ -144,7 +144,7 @@ func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
 		found, err := s.RemovableDomain(t.Context(), ann, guid(1), "one.test")
 		must(t, "find", err)
 		if found.ID != d.ID || found.TenantGUID != guid(1) {
-			t.Fatalf("found %+v", found)
+			t.Fatalf("found %+v, want the domain %s of the tenant %s", found, d.ID, guid(1))
 		}
 		requireRefusal(t, "remove a foreign domain", s.RemoveDomain(t.Context(), bob, d, now, nil), fault.DomainNotFound)
 		must(t, "remove", s.RemoveDomain(t.Context(), ann, d, now, nil))
@@ -159,7 +159,7 @@ func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
 		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), "one.test", domain.MaxPerTenant, now.Add(time.Hour))
 		must(t, "reserve again", err)
 		if reserved.ID == d.ID || !reserved.JustReserved {
-			t.Fatalf("reserved %+v", reserved)
+			t.Fatalf("reserved %+v, want a new domain", reserved)
 		}
 		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
 		discoverDomains(t, s, ann, now.Add(2*time.Hour), "", "one.test", "two.test")
@@ -182,7 +182,7 @@ func TestMissingDomainCanBeRemoved(t *testing.T) {
 		must(t, "find", err)
 		must(t, "remove", s.RemoveDomain(t.Context(), ann, found, now, nil))
 		if found.ID != d.ID {
-			t.Fatalf("found %+v", found)
+			t.Fatalf("found %+v, want the domain %s", found, d.ID)
 		}
 	})
 }
@@ -240,7 +240,7 @@ func TestRemovedMailboxIsLeftOutOfLaggingLists(t *testing.T) {
 		found, err := s.RemovableMailbox(t.Context(), ann, guid(1), m.ID)
 		must(t, "find", err)
 		if found.ObjectID != "object-1" || found.TenantGUID != guid(1) {
-			t.Fatalf("found %+v", found)
+			t.Fatalf("found %+v, want object-1 of the tenant %s", found, guid(1))
 		}
 		requireRefusal(t, "remove a foreign mailbox", s.RemoveMailbox(t.Context(), bob, found, now, nil), fault.TenantNotFound)
 		must(t, "remove", s.RemoveMailbox(t.Context(), ann, found, now, nil))

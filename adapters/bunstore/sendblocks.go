@@ -154,8 +154,9 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 	return err
 }
 
-// deleteOrphanPolicies deletes the policies of these scopes if the domain of the scope no longer
-// exists. Otherwise a new domain with the same name would get the old policy.
+// deleteOrphanPolicies deletes the policies of these scopes if the domain of the policy no longer
+// exists. The rules of the scopes block no mailbox, so the rows are no longer needed (see
+// emitEndedPolicies).
 func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil
@@ -178,10 +179,9 @@ type orphanRuleRow struct {
 // SaveOrphanRules implements ports.TenantClaims.
 func (s *Store) SaveOrphanRules(ctx context.Context, claim ports.TenantClaim, ruleNames []string) (bool, error) {
 	return s.inTenantClaim(ctx, "save orphan rules", claim, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
-		rows := make([]orphanRuleRow, 0, len(ruleNames))
-		for _, name := range ruleNames {
-			rows = append(rows, orphanRuleRow{AccountID: state.AccountID, TenantID: state.TenantID, RuleName: storedText(name)})
-		}
+		rows := convertAll(ruleNames, func(name string) orphanRuleRow {
+			return orphanRuleRow{AccountID: state.AccountID, TenantID: state.TenantID, RuleName: storedText(name)}
+		})
 		_, err := tx.NewInsert().Model(&rows).On("CONFLICT DO NOTHING").Exec(ctx)
 		return err
 	})
@@ -192,12 +192,8 @@ func deleteOrphanRules(ctx context.Context, tx bun.IDB, state sendTenantRow, sco
 	if len(scopes) == 0 {
 		return nil
 	}
-	names := make([]string, 0, len(scopes))
-	for _, scope := range scopes {
-		names = append(names, sendlimit.RuleName(scope))
-	}
 	_, err := tx.NewDelete().Model((*orphanRuleRow)(nil)).Where("orp.account_id = ?", state.AccountID).Where("orp.tenant_id = ?", state.TenantID).
-		Where("orp.rule_name IN (?)", bun.List(names)).Exec(ctx)
+		Where("orp.rule_name IN (?)", bun.List(convertAll(scopes, sendlimit.RuleName))).Exec(ctx)
 	return err
 }
 
@@ -243,10 +239,7 @@ func (s *Store) SaveIntents(ctx context.Context, claim ports.TenantClaim, change
 			Where("m.tenant_id = ?", state.TenantID).Scan(ctx, &mailboxIDs); err != nil {
 			return err
 		}
-		known := make(map[string]bool, len(mailboxIDs))
-		for _, id := range mailboxIDs {
-			known[id] = true
-		}
+		known := setOf(mailboxIDs)
 		var rows []intentRow
 		for _, c := range changes {
 			if row := newIntentRow(state, c); known[row.MailboxID] {
@@ -273,11 +266,7 @@ func (s *Store) Intents(ctx context.Context, claim ports.TenantClaim) ([]sendlim
 			Join("JOIN mailboxes AS m ON m.account_id = si.account_id AND m.id = si.mailbox_id").
 			Where("si.account_id = ?", owner).Where("si.tenant_id = "+tenantByGUID, owner, guid).Order("m.address").Scan(ctx)
 	})
-	changes := make([]sendlimit.Change, 0, len(rows))
-	for _, row := range rows {
-		changes = append(changes, row.change(tenant.GUID(guid)))
-	}
-	return changes, err
+	return convertAll(rows, func(r intentRow) sendlimit.Change { return r.change(tenant.GUID(guid)) }), err
 }
 
 // dropIntents deletes the stored intents of a tenant. It keeps the intents of the mailboxes in
@@ -288,10 +277,7 @@ func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, unresolve
 		Where("si.tenant_id = ?", state.TenantID).Order("mailbox_id").Scan(ctx, &dropped); err != nil {
 		return err
 	}
-	isUnresolved := make(map[string]bool, len(unresolved))
-	for _, id := range unresolved {
-		isUnresolved[ident.ParseOrZero(id)] = true
-	}
+	isUnresolved := setOf(convertAll(unresolved, ident.ParseOrZero))
 	dropped = slices.DeleteFunc(dropped, func(id string) bool { return isUnresolved[id] })
 	for chunk := range slices.Chunk(dropped, batchSize) {
 		if _, err := tx.NewDelete().Model((*intentRow)(nil)).Where("si.account_id = ?", state.AccountID).

@@ -33,10 +33,10 @@ func (fixture sendLimitFixture) newChange(box, n int, action sendlimit.Action) s
 		Event: sendlimit.Event{Tenant: fixture.guid, Address: fixture.boxes[box].Address, Action: action, Sent: n, Limit: 25}}
 }
 
-// saveTime is the time at which these tests save changes.
+// saveTime is the time at which most changes of these tests are saved.
 var saveTime = dueTime.Add(time.Hour).UTC().Truncate(time.Microsecond)
 
-// doneChanges returns what SaveChanges stores for changes that were applied at saveTime.
+// doneChanges returns changes that the platform has applied, to be saved at saveTime.
 func doneChanges(changes ...sendlimit.Change) ports.SendChanges {
 	return ports.SendChanges{At: saveTime, Done: changes}
 }
@@ -78,7 +78,7 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 			t.Fatalf("blocked at %s, and the time of the event is %s, want %s", at, event.At, saveTime)
 		}
 		if boxes := fixture.listBoxes(t, s, claim); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].ExceededLimit != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].ExceededLimit != 0 {
-			t.Fatalf("the listed mailboxes are %+v", boxes)
+			t.Fatalf("the listed mailboxes are %+v, want only the first blocked, with the limit 25", boxes)
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "a.test")
 		unblock := fixture.newChange(0, 2, sendlimit.Unblocked)
@@ -88,7 +88,7 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 			t.Fatalf("still blocked at %s", at)
 		}
 		if boxes := fixture.listBoxes(t, s, claim); !boxes[0].BlockedAt.IsZero() || boxes[0].ExceededLimit != 0 {
-			t.Fatalf("the listed mailboxes are %+v", boxes)
+			t.Fatalf("the listed mailboxes are %+v, want none blocked", boxes)
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid)
 	})
@@ -101,7 +101,7 @@ func TestUnblockingLeavesOtherMailboxesBlocked(t *testing.T) {
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1), stays)))
 		requireLeaseHeld(t, "unblock", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.newChange(0, 3, sendlimit.Unblocked))))
 		if b := fixture.listBoxes(t, s, claim)[1]; !b.BlockedAt.Equal(stays.At) || b.ExceededLimit != 25 || fixture.blockedAt(t, s, 1).IsZero() {
-			t.Fatalf("the other mailbox is %+v", b)
+			t.Fatalf("the other mailbox is %+v, want it blocked at %s with the limit 25", b, stays.At)
 		}
 	})
 }
@@ -284,7 +284,7 @@ func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
 		discoverDomains(t, s, fixture.owner, now, "a.test")
 		hidden, err := s.ReserveDomain(t.Context(), fixture.owner, fixture.guid, "a.test", 100, now.Add(time.Second))
 		if err != nil || hidden.Added || hidden.Observed.PreviousMissingSince.IsZero() {
-			t.Fatalf("the missing domain is reserved as %+v, %v", hidden, err)
+			t.Fatalf("the missing domain is reserved as %+v, %v, want a reservation that knows the earlier miss", hidden, err)
 		}
 		requireLeaseHeld(t, "emptied", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{EmptyScopes: []string{"a.test"}}))
 		if p, err := s.Policy(t.Context(), fixture.owner, fixture.guid, "a.test"); err != nil || p.PerDay != 5 {

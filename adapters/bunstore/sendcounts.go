@@ -5,8 +5,6 @@ package bunstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -55,10 +53,7 @@ func (s *Store) CountedMailboxes(ctx context.Context, claim ports.TenantClaim, s
 			Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantByGUID, owner, guid).Where("m.stage IN (?)", listedStages).Order("m.address").Scan(ctx); err != nil {
 			return err
 		}
-		ids := make([]string, 0, len(boxes))
-		for _, m := range boxes {
-			ids = append(ids, m.ID)
-		}
+		ids := convertAll(boxes, func(m mailboxRow) string { return m.ID })
 		// The query names the ids. A join could scan the counts of the account's other tenants.
 		for chunk := range slices.Chunk(ids, batchSize) {
 			var counted []dayCountRow
@@ -76,11 +71,9 @@ func (s *Store) CountedMailboxes(ctx context.Context, claim ports.TenantClaim, s
 	for _, c := range dayCounts {
 		counts[c.MailboxID] = append(counts[c.MailboxID], c.count())
 	}
-	countedMailboxes := make([]ports.CountedMailbox, 0, len(boxes))
-	for _, m := range boxes {
-		countedMailboxes = append(countedMailboxes, ports.CountedMailbox{Counts: counts[m.ID], MailboxState: m.sendState(reasons[m.ID])})
-	}
-	return countedMailboxes, err
+	return convertAll(boxes, func(m mailboxRow) ports.CountedMailbox {
+		return ports.CountedMailbox{Counts: counts[m.ID], MailboxState: m.sendState(reasons[m.ID])}
+	}), err
 }
 
 // SaveCounts implements ports.TenantClaims.
@@ -108,11 +101,11 @@ func (s *Store) SaveCounts(ctx context.Context, claim ports.TenantClaim, c ports
 	})
 }
 
-// earlierMark returns the earlier mark of two successive enforcement passes. A mark is the time up
-// to which the counts of a tenant are final. Counts of days before this mark can no longer change.
-// The later mark may be wrong, because the clock of one pass may be fast. newDay is true if the
-// marks are on different days in UTC. The caller deletes old counts only then, because once a day
-// is often enough.
+// earlierMark returns the earlier mark of two successive enforcement passes, if the marks are on
+// different days in UTC. Otherwise, or if a pass has no mark, newDay is false. A mark is the time
+// up to which the counts of a tenant are final. The later mark may be wrong, because the clock of
+// one pass may be fast. The caller deletes old counts only if newDay is true, because once a day is
+// often enough.
 func earlierMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
 		return mark, false
@@ -195,11 +188,8 @@ func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id ten
 		var t tenantRow
 		err := s.db.LockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", accountKey(owner)).
 			Where("t.guid = ?", ident.ParseOrZero(string(id))), "t").Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return tenantNotFound()
-		}
 		if err != nil {
-			return err
+			return orNotFound(err, tenantNotFound())
 		}
 		row := licensesRow{AccountID: t.AccountID, TenantID: t.ID, Paid: l.Paid, Trial: l.Trial, ReadAt: storedTime(at)}
 		saved, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, tenant_id) DO UPDATE").
@@ -281,13 +271,12 @@ const (
 	// limitedTenant is the condition that a tenant has a limit in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
 		"AND sp.daily_send_limit IS NOT NULL AND " + domainOfPolicy + ")"
-	// countedAt is when a tenant's mailboxes were last counted. All mailboxes of a tenant are
-	// counted at the same time. A time in the future can only come from clock skew, so such a
-	// tenant counts as lagging.
+	// countedAt is when a tenant's mailboxes were last counted. If the time is later than now plus
+	// maxClockSkew, the clock that set it was wrong. The tenant then counts as lagging.
 	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + mailboxOfTenant + ")"
-	// maxMarkLag is the maximum age of the mark of a tenant that is counted regularly (see
-	// ports.TenantClaim). It is longer than a day with a clock change. The mark is used for tenants
-	// without mailboxes, because they have no counts.
+	// maxMarkLag is how far the mark (see ports.TenantClaim) of a tenant may be behind its last
+	// pass. It is longer than a day with a clock change. The mark is used for tenants without
+	// mailboxes, because they have no counts.
 	maxMarkLag = 26 * time.Hour
 	// enforceableTenant is the condition of the function enforceable: the consent is granted, and
 	// the bootstrap is ready.

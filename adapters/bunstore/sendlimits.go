@@ -162,15 +162,12 @@ func (s *Store) newPolicyRowFor(ctx context.Context, tx bun.IDB, owner, guid, sc
 	row := policyRow{AccountID: owner, DomainID: ident.Zero, Scope: scope}
 	var t tenantRow
 	err := s.db.LockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return row, tenantNotFound()
-	}
 	if row.TenantID = t.ID; err != nil || scope == sendlimit.TenantWide {
-		return row, err
+		return row, orNotFound(err, tenantNotFound())
 	}
 	err = tx.NewSelect().Model((*domainRow)(nil)).Column("id").Where("d.account_id = ?", owner).Where("d.tenant_id = ?", t.ID).
 		Where("d.name = ?", scope).Where("d.added").Scan(ctx, &row.DomainID)
-	return row, orDomainNotFound(err)
+	return row, orNotFound(err, domainNotFound())
 }
 
 // SavePolicy implements ports.SendPolicies.
@@ -210,10 +207,7 @@ func (s *Store) lockPolicy(ctx context.Context, tx bun.IDB, owner, id string) (s
 	}
 	err := s.db.LockRows(tx.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.*").ColumnExpr("t.guid AS tenant_guid").
 		Join("JOIN tenants AS t ON "+policyOfTenant).Where("sp.account_id = ?", owner).Where("sp.id = ?", id), "sp").Scan(ctx, &row)
-	if errors.Is(err, sql.ErrNoRows) {
-		return sendlimit.Policy{}, policyNotFound()
-	}
-	return row.policy(row.TenantGUID), err
+	return row.policy(row.TenantGUID), orNotFound(err, policyNotFound())
 }
 
 // tenantScopesRead selects the scopes of the policies and blocks of a tenant, and the names of its

@@ -101,7 +101,7 @@ func TestReservedPolicyIsNotListedButItsScopeCanHaveRule(t *testing.T) {
 		first, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now)
 		must(t, "reserve", err)
 		if first.PerDay != 0 || first.RuleID != "" || first.RuleName != sendlimit.RuleName("") {
-			t.Fatalf("got %+v", first)
+			t.Fatalf("got %+v, want only the name of the rule", first)
 		}
 		requireNoPolicy(t, "reserved", s, ann, guid(1), sendlimit.TenantWide)
 		if n := len(listPolicies(t, s, ann, guid(1))); n != 0 {
@@ -111,7 +111,7 @@ func TestReservedPolicyIsNotListedButItsScopeCanHaveRule(t *testing.T) {
 		again, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now.Add(time.Hour))
 		must(t, "reserve again", err)
 		if diff := cmp.Diff(first, again); diff != "" {
-			t.Fatalf("another policy (-first +again):\n%s", diff)
+			t.Fatalf("the second reservation returned a different policy (-first +again):\n%s", diff)
 		}
 	})
 }

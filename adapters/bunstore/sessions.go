@@ -89,8 +89,8 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 }
 
 // expireUnopenedSession expires the pending session of the mailbox, which would block the new
-// session. It expires the session only if the session's link was not returned to the caller. The
-// session must also have expired, or have begun before staleBefore.
+// session. It expires the session only if the session was not opened (see integration.Session). The
+// session must also be past its ExpiresAt, or have begun before staleBefore.
 func expireUnopenedSession(ctx context.Context, tx bun.IDB, newSession sessionRow, staleBefore time.Time) error {
 	_, err := updatePendingSession(tx, newSession.AccountID, newSession.IntegrationID, newSession.MailboxID).
 		Set("status = ?", string(integration.SessionExpired)).Where("NOT os.opened").
@@ -98,7 +98,7 @@ func expireUnopenedSession(ctx context.Context, tx bun.IDB, newSession sessionRo
 	return err
 }
 
-// failPendingSession ends the pending session of a mailbox that is being disconnected.
+// failPendingSession ends the pending session of a mailbox that was disconnected.
 func failPendingSession(ctx context.Context, tx bun.IDB, connection connectionRow) error {
 	_, err := updatePendingSession(tx, connection.AccountID, connection.IntegrationID, connection.MailboxID).
 		Set("status = ?", string(integration.SessionFailed)).Set("reason = ?", string(integration.ConnectionDisconnected)).Exec(ctx)
@@ -146,11 +146,8 @@ func (s *Store) Session(ctx context.Context, owner access.AccountID, integration
 			Where("os.integration_id = ?", ident.ParseOrZero(integrationID)).Where("os.mailbox_id = ?", ident.ParseOrZero(mailboxID)).
 			Where("os.id = ?", ident.ParseOrZero(id)).Scan(ctx)
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return integration.Session{}, fault.FromStore(fault.SessionNotFound.With("the mailbox has no such session at this integration"))
-	}
 	if err != nil {
-		return integration.Session{}, err
+		return integration.Session{}, orNotFound(err, fault.FromStore(fault.SessionNotFound.With("the mailbox has no such session at this integration")))
 	}
 	return row.session(), nil
 }
@@ -229,9 +226,7 @@ func (s *Store) PendingSessions(ctx context.Context, before time.Time, limit int
 		return db.NewSelect().Model(&rows).Where("os.status = 'pending'").Where("os.expires_at < ?", storedTime(before)).
 			OrderExpr("os.expires_at, os.id").Limit(int64(limit)).Scan(ctx)
 	})
-	sessions := make([]ports.OwnedSession, 0, len(rows))
-	for _, r := range rows {
-		sessions = append(sessions, ports.OwnedSession{Account: access.AccountID(r.AccountID), Session: r.session()})
-	}
-	return sessions, err
+	return convertAll(rows, func(r sessionRow) ports.OwnedSession {
+		return ports.OwnedSession{Account: access.AccountID(r.AccountID), Session: r.session()}
+	}), err
 }

@@ -31,7 +31,7 @@
 //	sendlimits.go         send limit policies
 //	tenantclaims.go       claims of tenants for enforcement: due tenants, leases, time zones
 //	sendcounts.go         counts of sent messages, licences, health of enforcement
-//	sendblocks.go         blocked mailboxes, block reasons, intents
+//	sendblocks.go         blocked mailboxes, block reasons, intents, orphan rules
 //	enforcementevents.go  enforcement events, and their numbers per hour and day
 //	events.go             the event log of each account
 //	changes.go            events of changed objects, of runs and of readiness; deleting objects
@@ -69,7 +69,8 @@ type Options struct {
 	Synchronous string
 	// Operator is the name of the operator in the audit events that this Store records.
 	Operator string
-	// Now returns the time of new events and audit entries. The default is time.Now.
+	// Now returns the time of new events in the accounts' logs and of new audit entries. The
+	// default is time.Now.
 	Now func() time.Time
 	// AllowNoSMTPAuth is true if the operator accepts tenants without SMTP AUTH. The readiness in
 	// events then does not require SMTP AUTH.
@@ -275,6 +276,17 @@ func whereIn(q *bun.SelectQuery, column string, values []string) *bun.SelectQuer
 	}
 	return q.Where("? IN (?)", bun.Ident(column), bun.List(values))
 }
+
+// orNotFound returns refusal if a query found no row, and err otherwise.
+func orNotFound(err, refusal error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return refusal
+	}
+	return err
+}
+
+// batchSize is the number of rows per statement if a long list is split.
+const batchSize = 500
 
 func convertAll[A, B any](list []A, convert func(A) B) []B {
 	converted := make([]B, 0, len(list))

@@ -22,8 +22,8 @@ func TestStoredChangesAreRecordedAsEffects(t *testing.T) {
 		owner := newAccount(t, s, "ann")
 		attached := attachTenant(t, s, owner, 1)
 		for name, change := range map[string]func(ctx context.Context) error{
-			"one statement": func(ctx context.Context) error { return s.SaveTenant(ctx, owner, attached) },
-			"a transaction": func(ctx context.Context) error {
+			"a saved tenant": func(ctx context.Context) error { return s.SaveTenant(ctx, owner, attached) },
+			"a reserved domain": func(ctx context.Context) error {
 				_, err := s.ReserveDomain(ctx, owner, attached.GUID, "a.example", 1, now)
 				return err
 			},
@@ -53,7 +53,7 @@ func TestReadsAndRefusedChangesAreNotEffects(t *testing.T) {
 		} {
 			ctx, recordedEffects := watchEffects(t)
 			if err := change(ctx); err != nil && fault.ErrorOf(err).Code == fault.InternalError {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: got %v, want success or a refusal", name, err)
 			}
 			if recordedEffects().Changed {
 				t.Fatalf("%s is recorded as an effect", name)

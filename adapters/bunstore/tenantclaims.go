@@ -75,11 +75,12 @@ func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
 
 // DueTenants implements ports.TenantClaims. Like DueJobs, it serves accounts in fair shares.
 func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]ports.DueTenant, error) {
-	var rows []struct {
+	type dueTenantRow struct {
 		AccountID string
 		GUID      string `bun:"guid"`
 		Since     time.Time
 	}
+	var rows []dueTenantRow
 	err := s.db.RunRead(ctx, "list due tenants", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		busy := db.NewSelect().TableExpr("send_tenants AS st").ColumnExpr("st.account_id, count(*) AS runs").
@@ -92,30 +93,44 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]por
 			ColumnExpr("due.account_id, due.guid, due.since").
 			OrderExpr("due.nth + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(limit)).Scan(ctx, &rows)
 	})
-	dueTenants := make([]ports.DueTenant, 0, len(rows))
-	for _, r := range rows {
-		dueTenants = append(dueTenants, ports.DueTenant{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(r.GUID), At: r.Since.UTC()})
-	}
-	return dueTenants, err
+	return convertAll(rows, func(r dueTenantRow) ports.DueTenant {
+		return ports.DueTenant{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(r.GUID), At: r.Since.UTC()}
+	}), err
 }
 
 // ClaimTenant implements ports.TenantClaims.
 func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.TenantClaim, bool, error) {
+	return s.claimTenant(ctx, "claim tenant", owner, id, lease, &now)
+}
+
+// SeizeTenant implements ports.TenantClaims.
+func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.TenantClaim, bool, error) {
+	return s.claimTenant(ctx, "seize tenant", owner, id, lease, nil)
+}
+
+// claimTenant claims a tenant. If dueAt is not nil, it claims the tenant only if the tenant is due
+// at that time and no lease is valid.
+func (s *Store) claimTenant(ctx context.Context, operation string, owner access.AccountID, id tenant.GUID, lease time.Duration, dueAt *time.Time) (ports.TenantClaim, bool, error) {
 	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
-	err := s.inTransaction(ctx, "claim tenant", func(ctx context.Context, tx bun.IDB) error {
+	err := s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
+		query := enforceable(tx.NewSelect()).ColumnExpr("t.id, "+dueSince).Join(sendStateOfTenant).
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid)
+		if dueAt != nil {
+			query = query.Where(isDue(dueSince), isDueArgs(*dueAt)...)
+		}
 		var tenantID string
 		var since time.Time
-		err := enforceable(tx.NewSelect()).ColumnExpr("t.id, "+dueSince).
-			Join(sendStateOfTenant).
-			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Where(isDue(dueSince), isDueArgs(now)...).Scan(ctx, &tenantID, &since)
-		if err != nil {
+		if err := query.Scan(ctx, &tenantID, &since); err != nil {
 			return err
 		}
 		row = sendTenantRow{AccountID: accountKey(owner), TenantID: tenantID, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
-		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
-			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
-			Where(isDue("st.due_at"), isDueArgs(now)...).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
+		insert := tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
+			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").Returning("*")
+		if dueAt != nil {
+			insert = insert.Where(isDue("st.due_at"), isDueArgs(*dueAt)...).Where("st.leased_until <= ?", s.clock())
+		}
+		return insert.Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return ports.TenantClaim{}, false, nil
@@ -152,10 +167,9 @@ func updateClaimedTenant(db bun.IDB, claim ports.TenantClaim) *bun.UpdateQuery {
 		Where("st.tenant_id = "+tenantByGUID, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch)
 }
 
-// inTenantClaim runs work in one transaction if the claim is still valid. A claim is valid while
-// the epoch of the tenant is unchanged. claimValid is false if the claim is invalid or an error
-// occurred. inTenantClaim locks the sendTenantRow, so that the tenant is not claimed again before
-// the transaction ends.
+// inTenantClaim runs work in one transaction if the claim is still valid (see sendTenantRow).
+// claimValid is false if the claim is invalid or an error occurred. inTenantClaim locks the
+// sendTenantRow, so that the tenant is not claimed again before the transaction ends.
 func (s *Store) inTenantClaim(ctx context.Context, operation string, claim ports.TenantClaim, work tenantClaimFunc) (claimValid bool, err error) {
 	return s.inTenantClaimLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		return s.lockTenantClaim(ctx, tx, claim, state)
@@ -187,29 +201,6 @@ func (s *Store) inTenantClaimLocking(ctx context.Context, operation string, lock
 		return work(ctx, tx, state)
 	})
 	return claimValid && err == nil, err
-}
-
-// SeizeTenant implements ports.TenantClaims.
-func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.TenantClaim, bool, error) {
-	guid := ident.ParseOrZero(string(id))
-	var row sendTenantRow
-	err := s.inTransaction(ctx, "seize tenant", func(ctx context.Context, tx bun.IDB) error {
-		var tenantID string
-		var connectedAt time.Time
-		err := enforceable(tx.NewSelect()).ColumnExpr("t.id, t.consented_at").
-			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid).Scan(ctx, &tenantID, &connectedAt)
-		if err != nil {
-			return err
-		}
-		row = sendTenantRow{AccountID: accountKey(owner), TenantID: tenantID, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(connectedAt), Epoch: 1}
-		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
-			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
-			Returning("*").Scan(ctx)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return ports.TenantClaim{}, false, nil
-	}
-	return row.claim(guid), err == nil, err
 }
 
 // lockSendState locks and returns the enforcement state of a tenant. The query tenantID selects the
@@ -259,19 +250,13 @@ func tenantWithZone(db bun.IDB, row *tenantWithZoneRow, id tenant.GUID) *bun.Sel
 		Where("h.guid = ?", ident.ParseOrZero(string(id)))
 }
 
-// orNoAccountHas replaces sql.ErrNoRows with the error that no account has the tenant.
-func orNoAccountHas(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return fault.TenantNotFound.With("no account holds this tenant")
-	}
-	return err
-}
+func heldByNoAccount() error { return fault.TenantNotFound.With("no account holds this tenant") }
 
 // TimeZone implements ports.TenantTimeZones.
 func (s *Store) TimeZone(ctx context.Context, id tenant.GUID) (string, access.AccountID, error) {
 	var row tenantWithZoneRow
-	err := s.db.RunRead(ctx, "find a tenant's day", func(ctx context.Context, db bun.IDB) error {
-		return orNoAccountHas(tenantWithZone(db, &row, id).Scan(ctx))
+	err := s.db.RunRead(ctx, "find a tenant's time zone", func(ctx context.Context, db bun.IDB) error {
+		return orNotFound(tenantWithZone(db, &row, id).Scan(ctx), heldByNoAccount())
 	})
 	return cmp.Or(row.TimeZone, sendlimit.DefaultTimeZone), access.AccountID(row.AccountID), err
 }
@@ -279,10 +264,10 @@ func (s *Store) TimeZone(ctx context.Context, id tenant.GUID) (string, access.Ac
 // SetTimeZone implements ports.TenantTimeZones.
 func (s *Store) SetTimeZone(ctx context.Context, id tenant.GUID, timeZone string) (access.AccountID, error) {
 	var stored tenantWithZoneRow
-	err := s.inTransaction(ctx, "set a tenant's day", func(ctx context.Context, tx bun.IDB) error {
+	err := s.inTransaction(ctx, "set a tenant's time zone", func(ctx context.Context, tx bun.IDB) error {
 		stored = tenantWithZoneRow{}
-		if err := orNoAccountHas(s.db.LockRows(tenantWithZone(tx, &stored, id), "t").Scan(ctx)); err != nil {
-			return err
+		if err := s.db.LockRows(tenantWithZone(tx, &stored, id), "t").Scan(ctx); err != nil {
+			return orNotFound(err, heldByNoAccount())
 		}
 		if cmp.Or(stored.TimeZone, sendlimit.DefaultTimeZone) == timeZone {
 			return nil

@@ -71,7 +71,7 @@ func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, claim ports.Ten
 func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, label string, s *Store, at time.Time) {
 	t.Helper()
 	if _, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || isClaimed {
-		t.Fatalf("%s was claimed: %v", label, err)
+		t.Fatalf("%s: claimed is %v (%v), want false", label, isClaimed, err)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 		fixture.requireNotClaimed(t, "before its time", s, at.Add(-time.Microsecond))
 		requireOrder(t, "at its time", dueTenantIDs(t, s, at, 9), fixture.tenantID())
 		if _, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || !isClaimed {
-			t.Fatalf("not claimed in time: %v", err)
+			t.Fatalf("a due tenant was not claimed: %v", err)
 		}
 	})
 }
@@ -291,7 +291,7 @@ func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 		requireOrder(t, "order of accounts", dueTenantIDs(t, s, at, 4), sendLimitFixtures[0].tenantID(), sendLimitFixtures[3].tenantID(), sendLimitFixtures[1].tenantID(), sendLimitFixtures[4].tenantID())
 		for _, fixture := range sendLimitFixtures[:2] {
 			if _, isClaimed, err := s.ClaimTenant(t.Context(), ann, fixture.guid, longLease, at); err != nil || !isClaimed {
-				t.Fatalf("not claimed: %v", err)
+				t.Fatalf("the tenant was not claimed: %v", err)
 			}
 		}
 		requireOrder(t, "while two tenants of ann are leased", dueTenantIDs(t, s, at, 9), sendLimitFixtures[3].tenantID(), sendLimitFixtures[4].tenantID(), sendLimitFixtures[2].tenantID())
@@ -394,7 +394,7 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 		for label, setLimit := range limitSetters(t, s, fixture) {
 			claim, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextPass.Add(time.Hour))
 			if err != nil || !isClaimed {
-				t.Fatalf("not claimed: %v", err)
+				t.Fatalf("the tenant was not claimed: %v", err)
 			}
 			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextPass))
 			if setLimit(t.Context(), other.owner, 3, at) == nil {

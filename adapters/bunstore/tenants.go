@@ -5,7 +5,6 @@ package bunstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -46,7 +45,7 @@ type tenantRow struct {
 	MailboxCount                int `bun:",scanonly"`
 }
 
-// tenantScanner reads rows of tenantQuery without bun, because most requests read such rows. Bun is
+// tenantScanner reads rows of tenantQuery without bun, because many requests read such rows. Bun is
 // slower: for each row it looks up the field of each column, and allocates memory.
 type tenantScanner struct {
 	row        tenantRow
@@ -148,10 +147,7 @@ func tenantQuery(db bun.IDB, rows, owner, guid any) *bun.SelectQuery {
 func selectTenant(ctx context.Context, db bun.IDB, owner, guid string) (tenant.Tenant, error) {
 	var row tenantRow
 	err := tenantQuery(db, &row, owner, guid).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return tenant.Tenant{}, tenantNotFound()
-	}
-	return row.tenant(), err
+	return row.tenant(), orNotFound(err, tenantNotFound())
 }
 
 func tenantNotFound() error {
@@ -168,8 +164,7 @@ func tenantRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(tenantQuery(db, (*tenantRow)(nil), database.PreparedArg, database.PreparedArg2))
 }
 
-// tenantListCapacity is the initial capacity of the list that Tenants returns. Most accounts have
-// at most this number of tenants.
+// tenantListCapacity is the initial capacity of the list that Tenants returns.
 const tenantListCapacity = 32
 
 // Tenants implements ports.Tenants.
@@ -231,10 +226,7 @@ func (s *Store) SaveTenant(ctx context.Context, owner access.AccountID, t tenant
 func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) (tenantRow, error) {
 	var t tenantRow
 	err := s.db.LockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return t, tenantNotFound()
-	}
-	return t, err
+	return t, orNotFound(err, tenantNotFound())
 }
 
 // Attach implements ports.Tenants. It holds the account's lock while it reads the plan, counts the
@@ -317,7 +309,7 @@ func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bo
 // or if an account already holds the tenant. The caller must hold the lock of the account, and must
 // have read account after it acquired the lock.
 func insertTenant(ctx context.Context, tx bun.IDB, row tenantRow, account access.Account) error {
-	if err := account.CheckMayAttach(account.TenantCount); err != nil {
+	if err := account.CheckFreeSlot(account.TenantCount); err != nil {
 		return err
 	}
 	holder := holderRow{GUID: row.GUID, AccountID: row.AccountID}
@@ -338,7 +330,7 @@ func insertTenant(ctx context.Context, tx bun.IDB, row tenantRow, account access
 func (s *Store) AccountOfManagedTenant(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
 	var row tenantRow
 	err := s.db.RunRead(ctx, "find assigned tenant", func(ctx context.Context, db bun.IDB) error {
-		return orNotAssigned(assignedTenant(db, &row, id).Scan(ctx))
+		return orNotFound(assignedTenant(db, &row, id).Scan(ctx), notAssigned())
 	})
 	return access.AccountID(row.AccountID), err
 }
@@ -348,11 +340,8 @@ func assignedTenant(db bun.IDB, row *tenantRow, id tenant.GUID) *bun.SelectQuery
 		Where("h.guid = ?", ident.ParseOrZero(string(id))).Where("t.managed")
 }
 
-func orNotAssigned(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return fault.TenantNotFound.With("no account holds this tenant as a managed one")
-	}
-	return err
+func notAssigned() error {
+	return fault.TenantNotFound.With("no account holds this tenant as a managed one")
 }
 
 // Withdraw implements ports.Assignments. It refuses a tenant that its account connected itself.
@@ -360,8 +349,8 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...strin
 	var row tenantRow
 	err := s.inTransaction(ctx, "withdraw tenant", func(ctx context.Context, tx bun.IDB) error {
 		row = tenantRow{}
-		if err := orNotAssigned(s.db.LockRowsToDelete(assignedTenant(tx, &row, id), "t").Scan(ctx)); err != nil {
-			return err
+		if err := s.db.LockRowsToDelete(assignedTenant(tx, &row, id), "t").Scan(ctx); err != nil {
+			return orNotFound(err, notAssigned())
 		}
 		guid := ident.ParseOrZero(string(id))
 		if _, err := s.deleteTenant(ctx, tx, row.AccountID, guid); err != nil {

@@ -94,7 +94,7 @@ func TestTenantsAreListedByTimeOfConnection(t *testing.T) {
 		list, err := s.Tenants(t.Context(), ann)
 		must(t, "list", err)
 		if len(list) != 3 || list[0].GUID != guid(1) || list[1].GUID != guid(0) || list[2].GUID != guid(2) {
-			t.Fatalf("got %+v", list)
+			t.Fatalf("got %+v, want the latest consent first", list)
 		}
 	})
 }
@@ -142,7 +142,7 @@ func TestSaveThatBeganBeforeNewConsentDoesNotOverwriteIt(t *testing.T) {
 		got, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
 		if got.Consent != tenant.ConsentGranted || got.Name != stale.Name || !got.ConsentedAt.Equal(renewal.ConsentedAt) {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("got %+v, want the new consent and the saved name", got)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestCancelledContextEndsCallAndStoresNothing(t *testing.T) {
 		tenantCount, err := s.TenantCount(t.Context(), ann)
 		must(t, "count", err)
 		if tenantCount != 0 {
-			t.Fatalf("%d tenants are stored", tenantCount)
+			t.Fatalf("%d tenants are stored, want none", tenantCount)
 		}
 	})
 }
@@ -247,7 +247,7 @@ func TestSecondConsentRenewsFirstAndTakesNoSlot(t *testing.T) {
 		if renewed.ID != first.ID || renewed.Consent != tenant.ConsentGranted || renewed.Name != "Contoso" ||
 			renewed.ConnectedBy != "other@contoso.test" || !renewed.ConsentedAt.Equal(now.Add(time.Hour)) ||
 			renewed.Bootstrap != tenant.BootstrapPending || renewed.BootstrapStep != tenant.StepWait {
-			t.Fatalf("got %+v", renewed)
+			t.Fatalf("got %+v, want the tenant %s with the new consent and a pending bootstrap", renewed, first.ID)
 		}
 		_, err = s.DomainByID(t.Context(), ann, d.ID)
 		must(t, "the domain afterwards", err)

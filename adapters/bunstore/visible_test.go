@@ -89,8 +89,8 @@ func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 	})
 }
 
-// TestEventsOfVisibleTenantsMatchListOfAllEvents compares each page with the list of all events of
-// the visible tenants.
+// TestEventsOfVisibleTenantsMatchListOfAllEvents compares pages with the list of all events of the
+// visible tenants.
 func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

@@ -5,8 +5,6 @@ package bunstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -305,10 +303,7 @@ func (s *Store) Redeliver(ctx context.Context, owner access.AccountID, webhookID
 		err = tx.NewUpdate().Model(&row).Set("status = ?", string(webhook.Pending)).Set("tries = 0").Set("next_attempt_at = ?", storedTime(now)).
 			Where("wd.account_id = ?", hook.AccountID).Where("wd.webhook_id = ?", hook.ID).Where("wd.id = ?", ident.ParseOrZero(id)).
 			Returning("*").Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fault.DeliveryNotFound.With("the webhook has no such delivery")
-		}
-		return err
+		return orNotFound(err, fault.DeliveryNotFound.With("the webhook has no such delivery"))
 	})
 	if err != nil {
 		return webhook.Delivery{}, err

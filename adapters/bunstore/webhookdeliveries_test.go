@@ -60,7 +60,7 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 		}
 		must(t, "release", s.ReleaseDelivery(t.Context(), owner, claimed[1].Delivery))
 		if again := claimDeliveries(t, s, hook, now); len(again) != 2 || again[0].ID != claimed[1].ID || saveTry(t, s, hook, claimed[1].Delivery, 200, now) {
-			t.Errorf("claimed after a result and a release: %+v", again)
+			t.Errorf("after a result and a release: claimed %+v, want 2, the released one first, whose old result is not saved", again)
 		}
 		must(t, "end leases", s.EndLeases(t.Context()))
 		if again := claimDeliveries(t, s, hook, now); len(again) != webhook.MaxConcurrent {
@@ -86,15 +86,15 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 		}
 		delivered := deliveriesOf(t, s, hook, webhook.Delivered)
 		if len(delivered) != 2 || delivered[0].ID < delivered[1].ID || len(delivered[0].Attempts) != 1 || delivered[0].Attempts[0].StatusCode != 200 || delivered[0].Tries != 1 {
-			t.Fatalf("delivered: %+v", delivered)
+			t.Fatalf("delivered: %+v, want two, newest first, after one attempt with the status 200", delivered)
 		}
 		redelivery, err := s.Redeliver(t.Context(), owner, hook.ID, delivered[1].ID, now)
 		must(t, "redeliver", err)
 		if redelivery.Status != webhook.Pending || redelivery.Tries != 0 || len(redelivery.Attempts) != 1 {
-			t.Errorf("redelivered: %+v", redelivery)
+			t.Errorf("redelivered: %+v, want it pending without tries, with its earlier attempt", redelivery)
 		}
 		if got := claimDeliveries(t, s, hook, now); len(got) != 1 || got[0].ID != delivered[1].ID || got[0].EventID != delivered[1].EventID {
-			t.Errorf("claimed: %+v", got)
+			t.Errorf("claimed: %+v, want only the redelivery", got)
 		}
 		for _, tt := range []struct {
 			owner             access.AccountID
@@ -111,13 +111,13 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 		page, err := s.ListDeliveries(t.Context(), owner, hook.ID, ports.DeliveryQuery{Limit: 1, Before: delivered[0].ID})
 		must(t, "second page", err)
 		if len(page) != 1 || page[0].ID != delivered[1].ID {
-			t.Errorf("second page: %+v", page)
+			t.Errorf("second page: %+v, want only the older delivery", page)
 		}
 
 		must(t, "replay", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 1}))
 		fanOut(t, s, owner)
 		if deliveries := deliveriesOf(t, s, hook, ""); len(deliveries) != 3 || deliveries[0].EventID != delivered[0].EventID || len(deliveriesOf(t, s, second, "")) != 2 {
-			t.Errorf("after a replay: %+v", deliveries)
+			t.Errorf("after a replay: %+v, want one more delivery, of the second event", deliveries)
 		}
 		must(t, "replay from the end", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{At: time.Now().Add(time.Hour)}))
 		requireRefusal(t, "replay from after the end", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 99}), fault.InvalidRequest)
@@ -181,7 +181,7 @@ func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
 			d, claimed, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now)
 			must(t, "test", err)
 			if !claimed || d.Event == nil || d.Event.Type != webhook.TestType || d.EventID != d.Event.ID {
-				t.Fatalf("test %d: %+v", n, d)
+				t.Fatalf("test %d: %+v, want a claimed test event", n, d)
 			}
 			if n == 0 {
 				defer func() {
@@ -290,7 +290,7 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 		for _, d := range got.Deliveries {
 			claimed[d.WebhookID] = append(claimed[d.WebhookID], d.Event.Subject.ID)
 			if d.Webhook.ID != d.WebhookID || d.Event.ID != d.EventID || d.Event.Account != d.Webhook.Account || d.Standing != slots.Standing(d.Webhook) {
-				t.Errorf("claimed %+v", d)
+				t.Errorf("claimed %+v, want its own webhook, event and standing", d)
 			}
 		}
 		want := map[string][]string{proven.ID: {"0", "1", "2", "3"}, failing.ID: {"0"}, unproven.ID: {"0"}}

@@ -33,8 +33,8 @@ func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.
 }
 
 // FanOut implements ports.Deliveries. It adds a delivery for each new event that a webhook wants.
-// It locks the webhooks, so only one of several concurrent calls reads the events. The other calls
-// then find higher positions.
+// It locks the webhooks, so concurrent calls for an account wait for each other. A later call then
+// finds higher positions.
 func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int, slots ports.Slots, lease time.Duration, now time.Time) (ports.FanOutResult, error) {
 	var result ports.FanOutResult
 	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {
@@ -181,9 +181,6 @@ func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	}
 }
 
-// insertBatch is the maximum number of deliveries that one statement inserts.
-const insertBatch = 500
-
 // insertDeliveries inserts new deliveries. A delivery whose epoch is not 0 is claimed, so it gets a
 // lease.
 func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliveryRow, lease time.Duration) error {
@@ -192,12 +189,12 @@ func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliver
 	if firstUnclaimed < 0 {
 		firstUnclaimed = len(rows)
 	}
-	for chunk := range slices.Chunk(rows[:firstUnclaimed], insertBatch) {
+	for chunk := range slices.Chunk(rows[:firstUnclaimed], batchSize) {
 		if _, err := tx.NewInsert().Model(&chunk).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).Exec(ctx); err != nil {
 			return err
 		}
 	}
-	for chunk := range slices.Chunk(rows[firstUnclaimed:], insertBatch) {
+	for chunk := range slices.Chunk(rows[firstUnclaimed:], batchSize) {
 		if _, err := tx.NewInsert().Model(&chunk).Exec(ctx); err != nil {
 			return err
 		}
@@ -293,9 +290,8 @@ type unclaimedRow struct {
 	Next      time.Time `bun:",nullzero"`
 }
 
-// unclaimedDeliveries finds, for each webhook, the pending deliveries that have no unexpired lease.
-// For each webhook it reads only the beginning of an index, so a long backlog does not make it
-// slower.
+// unclaimedDeliveries returns the unclaimedRows of webhooks, keyed by webhook id. For each webhook
+// it reads only the beginning of an index, so a long backlog does not make it slower.
 func (s *Store) unclaimedDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]unclaimedRow, error) {
 	pending := func(limit int64) *bun.SelectQuery {
 		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").Where("wd.account_id = k.account_id").Where("wd.webhook_id = k.webhook_id").

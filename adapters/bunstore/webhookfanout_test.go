@@ -61,7 +61,7 @@ func TestFanOutAddsEachEventOnce(t *testing.T) {
 		lagging, err := s.AccountsWithNewEvents(t.Context(), 10)
 		must(t, "list accounts", err)
 		if len(lagging) != 0 {
-			t.Errorf("accounts with unread events: %v", lagging)
+			t.Errorf("accounts with unread events: %v, want none", lagging)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 			listed, err := s.AccountsWithNewEvents(t.Context(), 1)
 			must(t, "list one", err)
 			if len(listed) != 1 {
-				t.Fatalf("a list of one has %v", listed)
+				t.Fatalf("a list with the limit 1 is %v, want one account", listed)
 			}
 			first[listed[0]] = true
 		}
@@ -100,7 +100,7 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 			t.Errorf("%d webhooks got deliveries, want 2", len(ids))
 		}
 		if got, err := s.AccountsWithNewEvents(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{accountC}) {
-			t.Errorf("accounts with unread events: %v, %v", got, err)
+			t.Errorf("accounts with unread events: %v, %v, want only %s", got, err, accountC)
 		}
 	})
 }
@@ -154,7 +154,7 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 			for _, d := range result.Claimed {
 				claims[d.WebhookID]++
 				if (d.Standing == webhook.Proven) != (d.WebhookID == working.ID) || d.Event == nil || d.Event.ID != d.EventID || d.Webhook.ID != d.WebhookID || d.Webhook.Account != d.Event.Account {
-					t.Errorf("claimed %+v", d)
+					t.Errorf("claimed %+v, want its own webhook, event and standing", d)
 				}
 				if claims[d.WebhookID] == 1 && !saveTry(t, s, d.Webhook, d.Delivery, 200, now) {
 					t.Error("the result of a claim is not stored")

@@ -69,11 +69,8 @@ func (r webhookRow) isVisible(ctx context.Context) bool {
 	return !limited || len(r.Tenants) > 0 && !slices.ContainsFunc(r.webhook().Tenants, func(id tenant.GUID) bool { return !slices.Contains(tenants, id) })
 }
 
-func orWebhookNotFound(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return fault.FromStore(fault.WebhookNotFound.With("the account has no such webhook"))
-	}
-	return err
+func webhookNotFound() error {
+	return fault.FromStore(fault.WebhookNotFound.With("the account has no such webhook"))
 }
 
 // AddWebhook implements ports.Webhooks.
@@ -100,14 +97,13 @@ func (s *Store) AddWebhook(ctx context.Context, w webhook.Webhook, storedAnswer 
 	})
 }
 
-// endOfLog returns the sequence number of the last event of an account. It returns 0 if there is no
-// event.
+// endOfLog returns the sequence number of the last event of an account, 0 if there was no event.
 func endOfLog(ctx context.Context, tx bun.IDB, owner string) (int64, error) {
 	log, err := logOf(ctx, tx, owner)
 	return log.LastSequence, err
 }
 
-// logOf returns the eventLogRow of an account. The row is zero if the account has no events.
+// logOf returns the eventLogRow of an account. The row is zero if the account never had an event.
 func logOf(ctx context.Context, tx bun.IDB, owner string) (eventLogRow, error) {
 	var log eventLogRow
 	err := tx.NewSelect().Model(&log).Where("el.account_id = ?", owner).Scan(ctx)
@@ -152,7 +148,7 @@ func findWebhook(ctx context.Context, q *bun.SelectQuery, owner, id string) (web
 	if err == nil && !row.isVisible(ctx) {
 		err = sql.ErrNoRows
 	}
-	return row, orWebhookNotFound(err)
+	return row, orNotFound(err, webhookNotFound())
 }
 
 // lockWebhook returns a webhook and locks its row. Transactions that also lock deliveries lock the
@@ -283,9 +279,10 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 	})
 }
 
-// maxDisorder: an event can have a later time than the next event in the log, but the difference is
-// less than maxDisorder. Such differences occur because the clocks of processes differ, and because
-// a process reads its clock before it waits for the lock of the log.
+// maxDisorder: an event can have a later time than an event that follows it in the log. positionAt
+// assumes that the difference is less than maxDisorder. Such differences occur because the clocks
+// of processes differ, and because a process reads its clock before it waits for the lock of the
+// log.
 const maxDisorder = 10 * time.Minute
 
 // positionAt returns the sequence number just before the first event at or after a time. The log

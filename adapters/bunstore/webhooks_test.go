@@ -105,7 +105,7 @@ func TestWebhooksAreStoredForTheirAccount(t *testing.T) {
 		})
 		if !slices.Equal(webhook1.Types, []event.Type{event.DomainAdded, event.KeyRevoked}) || webhook1.Tenants[0] != guid(1) || webhook1.Description != hostileText ||
 			string(webhook1.Secrets.Current) != "sealed" || webhook1.Secrets.Previous != nil || webhook1.IsFailing() || !webhook1.CreatedAt.Equal(now) {
-			t.Fatalf("stored as %+v", webhook1)
+			t.Fatalf("stored as %+v, want the values that were added", webhook1)
 		}
 		webhook2 := addWebhook(t, s, accountA, nil)
 		list, err := s.Webhooks(t.Context(), accountA, "", 1)
@@ -130,10 +130,10 @@ func TestWebhooksAreStoredForTheirAccount(t *testing.T) {
 		read, err := s.Webhook(t.Context(), accountA, webhook1.ID)
 		must(t, "read", err)
 		if read.URL != changed.URL || len(read.Types) != 0 || string(read.Secrets.Previous) != "sealed" || !read.Secrets.PreviousUntil.Equal(now.Add(time.Hour)) {
-			t.Errorf("changed to %+v", read)
+			t.Errorf("changed to %+v, want the new URL, no types and both secrets", read)
 		}
 		if other, err := s.Webhook(t.Context(), accountA, webhook2.ID); err != nil || other.URL != webhook2.URL {
-			t.Errorf("the other webhook is %+v, %v", other, err)
+			t.Errorf("the other webhook is %+v, %v, want it unchanged", other, err)
 		}
 		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, webhook1.ID, nil))
 		if _, err := s.Webhook(t.Context(), accountA, webhook2.ID); err != nil {
@@ -186,7 +186,7 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 		}
 		saveTry(t, s, hook, anHourLater[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
 		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.Status != webhook.Enabled {
-			t.Fatalf("disabled too early: %+v, %v", read, err)
+			t.Fatalf("before DisableAfter is over, the webhook is %+v, %v, want it enabled", read, err)
 		}
 		lateClaim := claimDeliveries(t, s, hook, now.Add(24*time.Hour))
 		saveTry(t, s, hook, lateClaim[0].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter))

@@ -72,7 +72,8 @@ type answer struct {
 }
 
 // page returns the handler of one step of the flow. The handler writes the answer of the step, or
-// an error page when the step fails. If method is set, the handler refuses other methods.
+// an error page when the step fails. If method is set, the handler refuses other methods. GET
+// includes HEAD.
 func (c *pages) page(method string, step func(*http.Request) (answer, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setSecurityHeaders(w)

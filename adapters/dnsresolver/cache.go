@@ -52,8 +52,8 @@ func (c *ttlCache[T]) delete(key string) {
 	delete(c.entries, key)
 }
 
-// answerCache holds the resolvers' answers during one domainRead, so that each question is sent
-// once.
+// answerCache holds the resolvers' answers during one domainRead, so that no question is looked up
+// twice.
 type answerCache struct {
 	reader  *Reader
 	mu      sync.Mutex

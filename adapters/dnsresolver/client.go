@@ -64,7 +64,7 @@ func (c client) acquire(ctx context.Context, serverAddr netip.AddrPort, mode que
 	}
 }
 
-// queryMode determines the retries and the header flags of a question.
+// queryMode determines how a question is sent.
 type queryMode struct {
 	tries          int  // attempts by UDP
 	mayUseTCP      bool // try TCP when all attempts by UDP fail

@@ -55,8 +55,8 @@ func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
 	return compared
 }
 
-// agreesWith reports whether two servers return the same values for all questions that both
-// answered.
+// agreesWith reports whether the answers of two servers agree (see sameValues), for all questions
+// that both answered.
 func (r report) agreesWith(other report) bool { return r.matches(other) && other.matches(r) }
 
 func (r report) matches(other report) bool {

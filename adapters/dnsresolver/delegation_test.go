@@ -112,7 +112,7 @@ func TestSilentParentIsNotAskedAgain(t *testing.T) {
 		}
 	}
 	if len(queried) != 1 {
-		t.Fatalf("asked %d times", len(queried))
+		t.Fatalf("the silent server was asked %d times, want once", len(queried))
 	}
 }
 
@@ -155,6 +155,6 @@ func TestOneFailureIsNotDNSSECBogus(t *testing.T) {
 	env.startServer("127.0.0.2", newServer(t, standardZone))
 	env.startServer("127.0.0.3", newServer(t, standardZone))
 	if got := env.read("example.test"); !got.Complete || !hasFailed.Load() {
-		t.Fatalf("got %q", got.Reason)
+		t.Fatalf("got the reason %q, want a complete read after one failure", got.Reason)
 	}
 }

@@ -86,7 +86,7 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 	}
 	for question, n := range env.resolver.counts() {
 		if n > 1 && question != "test. NS" {
-			t.Errorf("%s was asked %d times", question, n)
+			t.Errorf("%s was asked %d times, want once", question, n)
 		}
 	}
 	if n := env.resolver.count("example-test.mx.platform.test. A") + env.resolver.count("key1.platform.test. TXT"); n > 0 {
@@ -120,7 +120,7 @@ func TestFailingSPFNameIsAbsent(t *testing.T) {
 	env.resolver.failOn("spf.platform.test.")
 	got := env.readForPlan(emptyZone)
 	if _, exists := got.Referenced.SPF["spf.platform.test"]; exists || !got.Complete {
-		t.Fatalf("got %q, %v", got.Reason, got.Referenced.SPF)
+		t.Fatalf("got the reason %q and %v, want a complete read without the failing name", got.Reason, got.Referenced.SPF)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// testAccount is the account of all reads of the tests.
+// testAccount is the account of most reads in the tests.
 const testAccount = "ann"
 
 // AccountShare is how many questions to name servers a single account can have in flight.

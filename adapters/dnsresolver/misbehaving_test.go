@@ -203,7 +203,7 @@ func TestTooManyRecordsAreRefused(t *testing.T) {
 	env.startServer("127.0.0.2", newServer(t, records.String()))
 	env.startServer("127.0.0.3", newServer(t, records.String()))
 	if got := env.read("example.test"); got.Reason != "type_unknown" || values(got, "example.test", dns.MX) != nil {
-		t.Fatalf("got reason %q", got.Reason)
+		t.Fatalf("got the reason %q, want type_unknown and no MX records", got.Reason)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestPrivateNameServersAreNotAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Reason != "no_authoritative_answer" || !slices.Equal(got.Warnings, []string{"ns_address_forbidden"}) || got.Servers[0].State != dns.ServerBlocked || len(privateServer.counts()) > 0 {
-		t.Fatalf("got %q, %v, asked %v", got.Reason, got.Servers, privateServer.counts())
+		t.Fatalf("got %q, %v; the private server was asked %v, want nothing", got.Reason, got.Servers, privateServer.counts())
 	}
 }
 

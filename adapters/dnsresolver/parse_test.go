@@ -57,10 +57,10 @@ func TestGlueIsUsedOnlyInsideTheZone(t *testing.T) {
 	b := &wire.A{Hdr: wire.RR_Header{Name: "NS.example.test.", Rrtype: wire.TypeA}, A: []byte{8, 8, 4, 4}}
 	m := &wire.Msg{Extra: []wire.RR{a, b}}
 	if got := glueAddrs(m, "ns.other.test", "example.test"); got != nil {
-		t.Errorf("got %v", got)
+		t.Errorf("glue outside the zone: got %v, want none", got)
 	}
 	if got := glueAddrs(m, "ns.example.test", "example.test"); len(got) != 1 || got[0].String() != "8.8.4.4" {
-		t.Errorf("got %v", got)
+		t.Errorf("glue inside the zone: got %v, want 8.8.4.4", got)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestDifferentlySplitTXTRecordsStaySeparate(t *testing.T) {
 	}
 	v, err := parseAnswer(msg, question{"a.test", wire.TypeTXT})
 	if err != nil || !slices.Equal(v.values, []string{"v=spf1 -all", "v=spf1 -all"}) {
-		t.Errorf("%q, %v", v.values, err)
+		t.Errorf("got %q, %v, want the text twice", v.values, err)
 	}
 }
 

@@ -81,8 +81,8 @@ type Reader struct {
 	sharedReads   sharedReads
 }
 
-// New returns a Reader. It logs and ignores resolvers whose address is invalid. If no resolver is
-// valid, each read has the reason zone_cut_unknown.
+// New returns a Reader. It logs and ignores resolvers whose address is invalid. Without a valid
+// resolver, a read finds no zone.
 func New(options Options) *Reader {
 	log := options.Log
 	if log == nil {

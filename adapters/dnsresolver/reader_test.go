@@ -92,7 +92,7 @@ example.test. 300 IN NS ns2.example.test.
 	env.startServer("127.0.0.2", s)
 	env.startServer("127.0.0.3", newServer(t, bare))
 	if got := env.read("example.test"); !got.Complete || got.Warnings != nil {
-		t.Fatalf("got %q, %v", got.Reason, got.Warnings)
+		t.Fatalf("got the reason %q and the warnings %v, want a complete read", got.Reason, got.Warnings)
 	}
 	want := map[string]int{
 		"example.test. SOA": 1, "example.test. NS": 1, "example.test. MX": 1, "example.test. TXT": 1, "_dmarc.example.test. TXT": 1,
@@ -113,7 +113,7 @@ func TestNoWildcardProbeAfterAMissingName(t *testing.T) {
 	env.read("example.test")
 	for question := range askedQuestions(s) {
 		if strings.HasPrefix(question, "nobody.") {
-			t.Errorf("asked for %s", question)
+			t.Errorf("the server was asked for %s, want no wildcard probe", question)
 		}
 	}
 }
@@ -128,12 +128,12 @@ func TestAddressesOfFailedServersAreNotCached(t *testing.T) {
 	env.startServer("127.0.0.2", newServer(t, renameServers.Replace(standardZone)))
 	r := env.reader()
 	if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || got.Reason != "single_server_answered" {
-		t.Fatalf("got %q, %v", got.Reason, err)
+		t.Fatalf("got the reason %q, %v, want single_server_answered", got.Reason, err)
 	}
 	env.resolver.replace(newServer(t, strings.ReplaceAll(before, "127.0.0.3", "127.0.0.4")).records)
 	env.startServer("127.0.0.4", newServer(t, renameServers.Replace(standardZone)))
 	if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
-		t.Fatalf("got %q, %v", got.Reason, err)
+		t.Fatalf("got the reason %q, %v, want a complete read", got.Reason, err)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestReadSaysWhyAZoneWasNotFound(t *testing.T) {
 func TestReadWithoutResolversFindsNoZone(t *testing.T) {
 	got, err := dnsresolver.New(dnsresolver.Options{Resolvers: []string{"nonsense"}}).Read(t.Context(), "ann", "example.test")
 	if err != nil || got.Reason != "zone_cut_unknown" {
-		t.Fatalf("got %q, %v", got.Reason, err)
+		t.Fatalf("got the reason %q, %v, want zone_cut_unknown", got.Reason, err)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestSecondResolverIsAskedWhenTheFirstFails(t *testing.T) {
 	})
 	got, err := r.Read(t.Context(), "ann", "example.test")
 	if err != nil || !got.Complete {
-		t.Fatalf("got %q, %v", got.Reason, err)
+		t.Fatalf("got the reason %q, %v, want a complete read", got.Reason, err)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 	var wg sync.WaitGroup
 	read := func() {
 		if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
-			t.Errorf("got %q, %v", got.Reason, err)
+			t.Errorf("got the reason %q, %v, want a complete read", got.Reason, err)
 		}
 	}
 	wg.Go(read)
@@ -232,7 +232,7 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 	close(hold)
 	wg.Wait()
 	if n := s.count("example.test. MX"); n != 1 {
-		t.Fatalf("asked %d times", n)
+		t.Fatalf("the server was asked %d times, want once", n)
 	}
 }
 
@@ -244,13 +244,13 @@ func TestDelegationIsCachedButRecordsAreNot(t *testing.T) {
 	r := env.reader()
 	for range 2 {
 		if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
-			t.Fatalf("got %q, %v", got.Reason, err)
+			t.Fatalf("got the reason %q, %v, want a complete read", got.Reason, err)
 		}
 	}
 	if n := env.resolver.count("example.test. NS"); n != 1 {
-		t.Errorf("the resolver was asked %d times", n)
+		t.Errorf("the resolver was asked %d times, want once", n)
 	}
 	if n := s.count("example.test. MX"); n != 2 {
-		t.Errorf("the server was asked %d times", n)
+		t.Errorf("the server was asked %d times, want twice", n)
 	}
 }

@@ -52,7 +52,7 @@ func (v expectation) requireMatch(t testing.TB, s dns.ZoneRead) {
 		t.Error(diff)
 	}
 	if s.Complete != (v.reason == "") {
-		t.Errorf("complete: %v", s.Complete)
+		t.Errorf("complete is %v, want the opposite", s.Complete)
 	}
 }
 
@@ -66,7 +66,8 @@ const mailRecords = `@ MX 0 mail.example.net.
 _dmarc TXT "v=DMARC1; p=none"
 `
 
-// TestDifferencesBetweenTwoPowerDNSServersAreReported reads zones whose two servers differ or fail.
+// TestDifferencesBetweenTwoPowerDNSServersAreReported reads zones whose two servers agree, differ
+// or fail.
 func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 	server1, server2 := newPowerDNS(t), newPowerDNS(t)
 	const none = "none"

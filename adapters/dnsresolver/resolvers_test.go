@@ -52,7 +52,7 @@ func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
 		t.Errorf("complete %v, reason %q, zone %s", got.Complete, got.Reason, got.Zone)
 	}
 	if want := []dns.Server{{Name: "resolver", State: dns.ServerOK, Agrees: true}}; !slices.Equal(got.Servers, want) {
-		t.Errorf("servers %v", got.Servers)
+		t.Errorf("the servers are %v, want only one named resolver", got.Servers)
 	}
 	for name, want := range map[string]dns.Type{
 		"example.test": dns.MX, "_dmarc.example.test": dns.TXT, "selector1._domainkey.example.test": dns.CNAME,
@@ -62,6 +62,6 @@ func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
 		}
 	}
 	if len(askedQuestions(server)) > 0 {
-		t.Errorf("a server was asked %v", askedQuestions(server))
+		t.Errorf("a server was asked %v, want no question", askedQuestions(server))
 	}
 }

@@ -25,9 +25,10 @@ const (
 
 // slots limits the concurrent questions: in total, for each account, and for each server address.
 //
-// An account gets at most its share of the slots, and one share is left free. A question of the
-// next account therefore usually starts at once, even if no server of another account answers. If
-// several questions wait for a slot, the account that holds the fewest slots comes first.
+// An account gets at most its share of the slots, and there are more shares than accounts. A
+// question of the next account therefore usually starts at once, even if no server of another
+// account answers. If several questions wait for a slot, the account that holds the fewest slots
+// comes first.
 type slots struct {
 	total int
 

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// DNS is a set of zones in memory. It implements ports.DNSReader. Until FailReads is called, each
-// read gets the same answers from two name servers.
+// DNS is a set of zones in memory. It implements ports.DNSReader. A complete read gets the same
+// answers from two name servers.
 type DNS struct {
 	mu         sync.Mutex
 	now        time.Time
@@ -37,8 +37,7 @@ func (d *DNS) Publish(zone string, records ...dns.Record) {
 	d.zones[zone] = slices.Clone(records)
 }
 
-// FailReads makes every read incomplete for this reason. An empty reason makes later reads
-// complete.
+// FailReads makes every later read incomplete for this reason. An empty reason ends this.
 func (d *DNS) FailReads(reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -104,8 +104,9 @@ type Setup struct {
 // Lag has the delays of the platform's asynchronous work.
 type Lag struct {
 	// AcceptedDomain is the time from EnableMail until the mail server accepts the domain. Role is
-	// the time until an assigned role works. Directory and Submission are the times from
-	// CreateMailbox until OpenSignIn and OpenSubmission succeed.
+	// the time until an assigned role works. Directory is the time from CreateMailbox until
+	// OpenSignIn and RemoveMailbox find the account. Submission is the time from CreateMailbox
+	// until OpenSubmission finds the mailbox.
 	AcceptedDomain, Role, Directory, Submission time.Duration
 	// CallsUntilListed is the number of calls of MailDomains that omit a domain after
 	// AcceptedDomain has passed. Tests that use the real clock need it to simulate the lag.

@@ -58,7 +58,8 @@ type Gate struct {
 	open    chan struct{}
 }
 
-// Hold makes every call of a method wait until Release, or until its context ends.
+// Hold makes the later calls of a method wait until Release, or until their context ends. A call
+// that fails before or in its effect does not wait.
 func (s *Script) Hold(method string) *Gate {
 	s.mu.Lock()
 	defer s.mu.Unlock()

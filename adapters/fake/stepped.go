@@ -15,9 +15,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Stepper runs calls of a wrapped port, each as one step. CrashingProcess fails at one of the
-// steps. The Stepper of a race test decides the order in which concurrent use cases make their
-// steps.
+// Stepper runs calls of a wrapped port, each as one step. CrashingProcess fails at one step and at
+// all later steps. The Stepper of a race test decides the order in which concurrent use cases make
+// their steps.
 type Stepper interface {
 	// Step runs do, which makes the call with ctx, and returns its error.
 	Step(ctx context.Context, do func() error) error
@@ -180,7 +180,8 @@ func (m steppedSendingPlatform) Remove(ctx context.Context, account string) erro
 	return m.steps.Step(ctx, func() error { return m.SendingPlatform.Remove(ctx, account) })
 }
 
-// SteppedIntegrations wraps an integration store so that its writes are steps of s.
+// SteppedIntegrations wraps an integration store so that the calls of AddIntegration,
+// SaveIntegration and RemoveIntegration are steps of s.
 func SteppedIntegrations(i ports.Integrations, s Stepper) ports.Integrations {
 	return steppedIntegrations{i, s}
 }

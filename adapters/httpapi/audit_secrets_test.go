@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestSecretChangesGetAuditEntries makes every kind of change to keys and webhooks with one API
-// key. Each change has one entry, which names this key and the changed object. The chain shows no
-// secret.
+// TestSecretChangesGetAuditEntries makes changes to keys and webhooks with one API key. Each change
+// has one entry, which names this key and the changed object. The chain shows no secret.
 func TestSecretChangesGetAuditEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -48,8 +48,8 @@ func (e receivedEntry) summary() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s: %d %s", e.Action, subject, e.Outcome.Status, e.Outcome.Code))
 }
 
-// exportedEntries returns the entries of an export, without the entries that the fixture added. It
-// checks that the export is an unbroken chain.
+// exportedEntries returns the entries of an export, without the entries of the actions with which
+// the fixture adds accounts, tenants and keys. It checks that the export is an unbroken chain.
 func exportedEntries(client *apiClient, key string) (entries []receivedEntry) {
 	client.t.Helper()
 	got := client.expect(call{method: "GET", path: "/v1/audit/export", key: key}, 200, "")
@@ -81,9 +81,9 @@ func requireEntries(t *testing.T, client *apiClient, env *testEnv, want ...strin
 	}
 }
 
-// TestEveryWriteGetsOneAuditEntry sends reads, replays, refused writes and writes that succeed.
-// Only the writes that succeed get an entry.
-func TestEveryWriteGetsOneAuditEntry(t *testing.T) {
+// TestSuccessfulWriteGetsOneAuditEntry sends reads, replays, refused writes and writes that
+// succeed. Only the writes that succeed get an entry.
+func TestSuccessfulWriteGetsOneAuditEntry(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	base := "/v1/tenants/" + string(env.accountA.tenant)
@@ -157,7 +157,7 @@ func TestAuditEntryDescribesTheRequest(t *testing.T) {
 	e := exportedEntries(client, env.accountA.key)[0]
 	if e.Actor.Type != "key" || e.Actor.Name != "test" || len(e.Actor.ID) != 36 || e.TenantID != string(env.accountA.tenant) ||
 		e.RequestID != "req-4711" || e.ClientIP != "127.0.0.1" {
-		t.Errorf("got %+v", e)
+		t.Errorf("got %+v, want the key test, the tenant, req-4711 and 127.0.0.1", e)
 	}
 	list := client.expect(call{method: "GET", path: "/v1/audit", key: env.accountA.key}, 200, "")
 	var lines []string
@@ -169,7 +169,7 @@ func TestAuditEntryDescribesTheRequest(t *testing.T) {
 	slices.Reverse(lines)
 	verified, err := audit.Verify(strings.NewReader(strings.Join(lines, "\n")))
 	if err != nil || verified.Entries != 4 || list.body["next_cursor"] != nil {
-		t.Errorf("the list is not the chain: %+v, %v\n%s", verified, err, list.raw)
+		t.Errorf("the list is %+v, want a chain of 4 entries (%v)\n%s", verified, err, list.raw)
 	}
 }
 
@@ -242,11 +242,12 @@ func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 		t.Fatalf("%d acts have no outcome, want 1 (%v)", n, err)
 	}
 	if got := exportedEntries(client, env.accountA.key); len(got) != 1 || got[0].Outcome.Status != 0 || got[0].Outcome.Code != "outcome_unknown" {
-		t.Errorf("got %+v", got)
+		t.Errorf("got the entries %+v, want one with the code outcome_unknown", got)
 	}
 }
 
-// TestFailedWriteGetsEntryIfItMayHaveChangedSomething checks writes that are answered with a 5xx.
+// TestFailedWriteGetsEntryIfItMayHaveChangedSomething checks a write that is answered with 503
+// after a provider call.
 func TestFailedWriteGetsEntryIfItMayHaveChangedSomething(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -272,13 +273,13 @@ func TestKilledWriteGetsAuditEntry(t *testing.T) {
 	base := "/v1/tenants/" + string(env.accountA.tenant)
 	client.expect(keyedCall(env, "k", "POST", base+"/sync", ""), 500, "internal_error")
 	if got := exportedEntries(client, env.accountA.key); len(got) != 0 {
-		t.Fatalf("got %+v", got)
+		t.Fatalf("got the entries %+v, want none", got)
 	}
 	keys.finish = nil
 	env.expireLease(t, "k")
 	client.expect(keyedCall(env, "k", "POST", base+"/sync", ""), 200, "")
 	if n, err := env.store.RecordLostWrites(t.Context(), 0, 100); err != nil || n != 0 {
-		t.Errorf("the killed attempt is still stored: %d, %v", n, err)
+		t.Errorf("%d acts have no outcome, want 0 (%v)", n, err)
 	}
 	requireEntries(t, client, env, "sync-tenant tenant "+string(env.accountA.tenant)+": 200")
 }
@@ -303,7 +304,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 	}
 	got := client.expect(request, 429, "rate_limit_exceeded")
 	if got.header.Get("X-RateLimit-Bucket") != guard.DeniedRequests || got.header.Get("X-RateLimit-Limit") != "1000" || got.header.Get("Retry-After") == "" {
-		t.Errorf("got %v", got.header)
+		t.Errorf("got the headers %v, want the bucket denied with the limit 1000 and a Retry-After", got.header)
 	}
 	if n := len(exportedEntries(client, env.accountA.key)); n != 1+1000 {
 		t.Errorf("%d entries, want 1001", n)
@@ -318,7 +319,7 @@ func TestAuditIsLimitedToTheAccount(t *testing.T) {
 	client.expect(call{method: "POST", path: "/v1/tenants/" + string(env.accountB.tenant) + "/sync", key: env.accountB.key}, 200, "")
 	requireEntries(t, client, env)
 	if got := exportedEntries(client, env.accountB.key); len(got) != 1 {
-		t.Errorf("got %+v", got)
+		t.Errorf("got the entries %+v, want one", got)
 	}
 	for _, query := range []string{"", "?tenant_id=" + string(env.accountB.tenant), "?action=sync-tenant"} {
 		got := client.expect(call{method: "GET", path: "/v1/audit" + query, key: env.accountA.key}, 200, "")
@@ -363,7 +364,7 @@ func TestAuditIsPagedAndFiltered(t *testing.T) {
 		"from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&limit=2": {6, 5}, "unknown=1": {6, 5, 4, 3, 2, 1},
 	} {
 		if got, _ := list(query); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", query, got, want)
+			t.Errorf("the query %s lists %v, want %v", query, got, want)
 		}
 	}
 	for _, query := range []string{"limit=0", "limit=101", "limit=x", "limit=01", "after=x", "after=MQ", "from=yesterday", "to=2026-11-21", "limit=1&limit=2", "action="} {
@@ -395,7 +396,7 @@ func TestExportIsSentInParts(t *testing.T) {
 	}
 	got := client.do(call{method: "GET", path: "/v1/audit/export", key: env.accountA.key, headers: map[string]string{"Accept": "application/jsonl"}})
 	if got.status != 200 || got.header.Get("Content-Type") != "application/jsonl" || got.header.Get("Content-Length") != "" || got.header.Get("Cache-Control") != "no-store" {
-		t.Errorf("got %d, %v", got.status, got.header)
+		t.Errorf("got %d %v, want 200 with JSON Lines, no-store and no Content-Length", got.status, got.header)
 	}
 	client.expect(call{method: "GET", path: "/v1/audit/export", key: env.accountA.key, headers: map[string]string{"Accept": "text/csv"}}, 406, "not_acceptable")
 	client.expect(call{method: "GET", path: "/v1/audit", key: env.accountA.key, headers: map[string]string{"Accept": "application/jsonl"}}, 406, "not_acceptable")

@@ -47,7 +47,7 @@ func newBoundedKeys(t *testing.T, env *testEnv) boundedKeys {
 // methodAndPath returns the method and the path of an operation.
 func (op operation) methodAndPath() string { return strings.ToUpper(op.method) + " " + op.path }
 
-// callOf returns a valid request for an operation on objects of account A.
+// callOf returns a well-formed request for an operation on objects of account A.
 func callOf(op operation, owned map[string]string, key string) call {
 	body := validBodies[op.methodAndPath()]
 	switch op.methodAndPath() {
@@ -97,7 +97,7 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 			if strings.HasSuffix(scope, ":write") {
 				refusedKeys = append(refusedKeys, keys.readOnly)
 			} else if got := client.do(callOf(op, owned, keys.readOnly)); got.code() == "insufficient_scope" {
-				t.Errorf("a key with every read scope: %s", got.raw)
+				t.Errorf("a key with every read scope is refused: %s", got.raw)
 			}
 			for _, key := range refusedKeys {
 				got := client.expect(callOf(op, owned, key), 403, "insufficient_scope")
@@ -152,9 +152,8 @@ func TestNetworksOfKeyMustContainTheClient(t *testing.T) {
 	}
 }
 
-// statusForOtherTenant has the operations whose path names no object of a tenant, except that it
-// may name an integration or a key. The value is the status of the answer to a key that is limited
-// to a different tenant.
+// statusForOtherTenant has the operations whose path has no parameter, or only integration_id or
+// key_id. The value is the status of the answer to a key that is limited to a different tenant.
 var statusForOtherTenant = map[string]int{
 	"GET /v1/tenants": 200, "GET /v1/dns/provisioning-runs": 200, "GET /v1/enforcement/events": 200,
 	"GET /v1/integrations": 200, "GET /v1/integrations/{integration_id}": 200, "GET /v1/integrations/{integration_id}/mailboxes": 200,
@@ -169,8 +168,8 @@ var statusForOtherTenant = map[string]int{
 }
 
 // TestTenantsOutsideTheBoundsAreForeign sends each operation with a key that is limited to a
-// different tenant than the tenant of the objects. The answer must be the same as for objects of a
-// different account.
+// different tenant than the tenant of the objects. If the path names such an object, the answer
+// must be the same as for an object of a different account.
 func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 	env := newTestEnv(t)
 	owned, foreign := addOwnedObjects(env, t)
@@ -240,7 +239,7 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 				t.Errorf("%s has %d entries, want %d\n%s", tt.path, len(list), want, got.raw)
 			}
 			if key == otherKey && strings.Contains(got.raw, string(env.accountA.tenant)) {
-				t.Errorf("%s shows the tenant: %s", tt.path, got.raw)
+				t.Errorf("%s shows the tenant of account A: %s", tt.path, got.raw)
 			}
 		}
 	}
@@ -271,11 +270,11 @@ func TestReplaysNeedTheBoundsOfTheFirstRequest(t *testing.T) {
 	syncPath := "/v1/tenants/" + owned["tenant_id"] + "/sync"
 	first := send(syncPath, "", env.accountA.key)
 	if first.status != 200 {
-		t.Fatal(first.raw)
+		t.Fatalf("got %d %s, want 200", first.status, first.raw)
 	}
 	writer := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"tenants:write"}})
 	if repeated := send(syncPath, "", writer); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("a key with the scope: %d %s", repeated.status, repeated.raw)
+		t.Errorf("a key with the scope got %d %s, want a replay", repeated.status, repeated.raw)
 	}
 	for key, code := range map[string]string{keys.readOnly: "insufficient_scope", keys.otherTenant: "tenant_not_found"} {
 		if repeated := send(syncPath, "", key); repeated.code() != code || repeated.header.Get("Idempotency-Replayed") != "" {
@@ -286,7 +285,7 @@ func TestReplaysNeedTheBoundsOfTheFirstRequest(t *testing.T) {
 	headers := map[string]string{"Idempotency-Key": "two"}
 	created := client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: env.accountA.key, headers: headers}, 200, "")
 	if repeated := client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: env.accountA.key, headers: headers}, 200, ""); repeated.raw != created.raw {
-		t.Errorf("the replay differs: %s", repeated.raw)
+		t.Errorf("the repetition got %s, want %s", repeated.raw, created.raw)
 	}
 	manager := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:write"}})
 	client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: manager, headers: headers}, 403, "insufficient_scope")

@@ -17,7 +17,7 @@ import (
 )
 
 // cachedDocument is a document in the two encodings in which it is served. All answers share its
-// strings: package guard sends a string without copying it.
+// strings: package guard does not copy a whole string to send it.
 type cachedDocument struct {
 	plain, compressed string
 	tag               string // the beginning of the hash of plain
@@ -34,8 +34,7 @@ func newCachedDocument(plain []byte) cachedDocument {
 
 // serveDocument serves the OpenAPI document in one notation, JSON or YAML, compressed if the client
 // accepts gzip. A client that has the current document gets 304. The document is built and
-// compressed at the first request and not at the start of the service. Building and compressing it
-// takes longer than the rest of the start.
+// compressed at the first request, so that the service starts sooner.
 func serveDocument(contentType string, notation func(openapi.Documents) []byte) http.HandlerFunc {
 	build := sync.OnceValues(func() (cachedDocument, error) {
 		d, err := Document()

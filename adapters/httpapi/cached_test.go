@@ -36,12 +36,12 @@ func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 		for encoding, want := range map[string]string{"": "", "gzip": "gzip", "br, gzip;q=0.5": "gzip", "gzip;q=0": "", "*": ""} {
 			got := getWithHeaders(handler, path, map[string]string{"Accept-Encoding": encoding})
 			if got.Code != 200 || got.Header().Get("Content-Encoding") != want || got.Header().Get("Vary") != "Accept-Encoding" || !strings.HasPrefix(got.Header().Get("Cache-Control"), "public") {
-				t.Fatalf("%s with %q is answered %d %v", path, encoding, got.Code, got.Header())
+				t.Fatalf("%s with %q is answered %d %v, want 200 with the encoding %q", path, encoding, got.Code, got.Header(), want)
 			}
 			tags[want] = got.Header().Get("ETag")
 			if want == "gzip" {
 				if got.Body.Len()*4 > uncompressed.Body.Len() {
-					t.Errorf("%s has %d bytes compressed and %d plain", path, got.Body.Len(), uncompressed.Body.Len())
+					t.Errorf("%s has %d bytes compressed, want at most a quarter of the %d plain bytes", path, got.Body.Len(), uncompressed.Body.Len())
 				}
 				decompressor, err := gzip.NewReader(got.Body)
 				must(t, err)
@@ -51,19 +51,19 @@ func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 			}
 		}
 		if tags[""] == tags["gzip"] || tags[""] == "" {
-			t.Errorf("%s has the tags %v", path, tags)
+			t.Errorf("%s has the tags %v, want a different one for each encoding", path, tags)
 		}
 		for ifNoneMatch, status := range map[string]int{tags[""]: 304, "W/" + tags[""]: 304, `"x", ` + tags[""]: 304, "*": 304, `"x"`: 200, tags["gzip"]: 200} {
 			got := getWithHeaders(handler, path, map[string]string{"If-None-Match": ifNoneMatch})
 			if got.Code != status || (status == 304) != (got.Body.Len() == 0) || got.Header().Get("ETag") != tags[""] {
-				t.Errorf("%s with %s is answered %d, %d bytes", path, ifNoneMatch, got.Code, got.Body.Len())
+				t.Errorf("%s with %s is answered %d with %d bytes, want %d", path, ifNoneMatch, got.Code, got.Body.Len(), status)
 			}
 		}
 	}
 }
 
-// TestPagesAreCacheable checks that a client may keep each page and each file for some time. An
-// answer to a request for an unknown page must not be kept.
+// TestPagesAreCacheable checks that a client may keep pages and files for some time. An answer to a
+// request for an unknown page must not be kept.
 func TestPagesAreCacheable(t *testing.T) {
 	handler := newTestEnv(t).handler(t)
 	browser := map[string]string{"Accept": "text/html"}
@@ -72,12 +72,12 @@ func TestPagesAreCacheable(t *testing.T) {
 		"/docs/assets/text.css", "/docs/assets/swagger-ui-bundle.js", "/openapi.json",
 	} {
 		if got := getWithHeaders(handler, path, browser); got.Code != 200 || !strings.HasPrefix(got.Header().Get("Cache-Control"), "public, max-age=") {
-			t.Errorf("%s is answered %d %v", path, got.Code, got.Header())
+			t.Errorf("%s is answered %d %v, want 200 and public, max-age", path, got.Code, got.Header())
 		}
 	}
 	for _, path := range []string{"/docs/guide/unknown", "/docs/errors/unknown", "/docs/assets/unknown"} {
 		if got := getWithHeaders(handler, path, browser); got.Code != 404 || strings.Contains(got.Header().Get("Cache-Control"), "max-age") {
-			t.Errorf("%s is answered %d %v", path, got.Code, got.Header())
+			t.Errorf("%s is answered %d %v, want 404 without max-age", path, got.Code, got.Header())
 		}
 	}
 }
@@ -88,16 +88,16 @@ func TestRootShowsAPageToBrowsersOnly(t *testing.T) {
 	handler := newTestEnv(t).handler(t)
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	if got := getWithHeaders(handler, "/", map[string]string{"Accept": browser}); got.Code != 200 || !strings.Contains(got.Body.String(), `href="/docs"`) {
-		t.Errorf("a browser is answered %d %s", got.Code, got.Body.String())
+		t.Errorf("a browser is answered %d %s, want 200 with a link to /docs", got.Code, got.Body.String())
 	}
 	for _, accept := range []string{"", "*/*", "application/json", "text/html;q=0"} {
 		got := getWithHeaders(handler, "/", map[string]string{"Accept": accept})
 		if got.Code != 404 || got.Header().Get("Content-Type") != "application/problem+json" || got.Header().Get("Vary") != "Accept" {
-			t.Errorf("a client with %q is answered %d %v", accept, got.Code, got.Header())
+			t.Errorf("a client with %q is answered %d %v, want a 404 problem that varies by Accept", accept, got.Code, got.Header())
 		}
 	}
 	if w := getWithHeaders(handler, "/docs/guide/nonsense", nil); w.Code != 404 {
-		t.Errorf("an unknown guide is answered %d", w.Code)
+		t.Errorf("an unknown guide is answered %d, want 404", w.Code)
 	}
 }
 
@@ -111,18 +111,18 @@ func TestIntroductionIsShort(t *testing.T) {
 	must(t, json.Unmarshal(getWithHeaders(handler, "/openapi.json", nil).Body.Bytes(), &document))
 	text := document.Info.Description
 	if len(text) > 1500 {
-		t.Errorf("the introduction has %d characters; move details to a guide", len(text))
+		t.Errorf("the introduction has %d bytes, want at most 1500; move details to a guide", len(text))
 	}
 	links := 0
 	for _, afterLink := range strings.Split(text, "](")[1:] {
 		path, _, _ := strings.Cut(afterLink, ")")
 		if w := getWithHeaders(handler, path, nil); w.Code != 200 {
-			t.Errorf("%s is answered %d", path, w.Code)
+			t.Errorf("the linked page %s is answered %d, want 200", path, w.Code)
 		}
 		links++
 	}
 	if links < 5 {
-		t.Errorf("the introduction links to %d pages", links)
+		t.Errorf("the introduction links to %d pages, want at least 5", links)
 	}
 }
 
@@ -147,13 +147,13 @@ func TestGuidesAgreeWithTheDocument(t *testing.T) {
 					continue
 				}
 				if named++; !strings.Contains(success, status) {
-					t.Errorf("%s %s is answered %s, but success is %q", method, path, status, success)
+					t.Errorf("%s %s is answered %s, but the guide says that success is %q", method, path, status, success)
 				}
 			}
 		}
 	}
 	if named == 0 {
-		t.Error("the document has no success")
+		t.Error("the document has no 2xx status")
 	}
 	for _, code := range fault.All() {
 		if status := refusal.StatusOf[code.Kind]; (status == 429 || status >= 500) && strings.Contains(code.About, "new Idempotency-Key") {

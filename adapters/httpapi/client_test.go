@@ -37,8 +37,8 @@ func (r reply) code() string {
 	return code
 }
 
-// apiClient calls a test server. It reports an error to t for each answer that does not match the
-// OpenAPI document.
+// apiClient calls a test server. It reports an error to t for an answer of an operation that does
+// not match the OpenAPI document.
 type apiClient struct {
 	t         testing.TB
 	server    *httptest.Server
@@ -285,8 +285,8 @@ func validateProblem(got reply) error {
 	return nil
 }
 
-// closedDocument returns the document with additionalProperties set to false for each schema, so
-// that the validator reports undocumented members.
+// closedDocument returns the document with additionalProperties set to false for each schema
+// component with properties, so that the validator reports undocumented members.
 var closedDocument = sync.OnceValues(func() ([]byte, error) {
 	published, err := httpapi.Document()
 	if err != nil {

@@ -22,8 +22,8 @@ const connectionWarning = time.Minute
 
 // ConnectionLimit limits how many connections a server has open: at most Max in total, and at most
 // half of them from one client. A client is the network of the peer's address (see
-// guard.ClientNetwork). A trusted proxy can have all connections, because it forwards the requests
-// of many clients.
+// guard.ClientNetwork). A trusted proxy is a client by its address alone, and can have all
+// connections, because it forwards the requests of many clients.
 //
 // If there is one connection too many, the limit closes the connection that has waited longest for
 // its client:
@@ -74,7 +74,7 @@ type openConnection struct {
 // clientConnections are the connections of one client.
 type clientConnections struct {
 	network        string
-	isTrustedProxy bool // the client is a trusted proxy
+	isTrustedProxy bool
 	openCount      int
 	waitingList    list.List // the connections that wait for the client, longest waiting first
 }

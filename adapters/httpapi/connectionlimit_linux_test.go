@@ -212,16 +212,16 @@ func TestConnectionsWithRequestsStayOpen(t *testing.T) {
 // not read their answers. Other callers must still be able to connect, from the same addresses and
 // from a different address.
 func TestSlowClientsLeaveConnections(t *testing.T) {
-	const limitOfAll = 8
+	const maxConnections = 8
 	env := newTestEnv(t)
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %v", encrypted), func(t *testing.T) {
 			s := &limitedServer{tls: encrypted}
-			s.serve(t, &httpapi.ConnectionLimit{Max: limitOfAll}, env.handler(t))
+			s.serve(t, &httpapi.ConnectionLimit{Max: maxConnections}, env.handler(t))
 			slowBody := "POST " + domainsOfA + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + env.accountA.key + "\r\nIdempotency-Key: slow\r\n" +
 				"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
 			const unread = "GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
-			for i := range limitOfAll {
+			for i := range maxConnections {
 				client, request := "127.0.0.1", slowBody
 				if i%2 == 1 {
 					client, request = "127.0.0.2", unread
@@ -313,7 +313,7 @@ func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 			}
 			for i, conn := range conns {
 				if conn.closed != (i == tt.closed) {
-					t.Errorf("closed is %v for connection %d from %s", conn.closed, i, conn.client)
+					t.Errorf("connection %d from %s: closed is %v, want %v", i, conn.client, conn.closed, i == tt.closed)
 				}
 			}
 		})

@@ -82,7 +82,7 @@ func TestRenewedLinkIsReplayed(t *testing.T) {
 	}
 	repeated := client.expect(renew, 200, "")
 	if repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("the repetition is %s, the first answer %s", repeated.raw, first.raw)
+		t.Errorf("the repetition got %s, want a replay of %s", repeated.raw, first.raw)
 	}
 	renew.headers = nil
 	if other := client.expect(renew, 200, ""); other.body["connect_url"] == first.body["connect_url"] {

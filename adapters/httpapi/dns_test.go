@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
-	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/secret"
@@ -90,7 +89,7 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 			env.platform.DNS.FailReads(tt.failure)
 			got := client.expect(call{method: "GET", path: path + "/plan", key: env.accountA.key}, 200, "")
 			if member(got.body, "read.reliable") != tt.reliable || got.body["safe_to_apply"] != tt.isSafe {
-				t.Errorf("got %s", got.raw)
+				t.Errorf("got %s, want reliable %v and safe_to_apply %v", got.raw, tt.reliable, tt.isSafe)
 			}
 			for _, text := range tt.contains {
 				if !strings.Contains(got.raw, text) {
@@ -99,7 +98,7 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 			}
 			automation := env.get(client, path+"/automation")
 			if member(automation, "automation.safe_to_apply") != tt.isSafe || member(automation, "automation.manual_action_required") != true {
-				t.Errorf("got %v", automation)
+				t.Errorf("got %v, want safe_to_apply %v and a manual action", automation, tt.isSafe)
 			}
 		})
 	}
@@ -110,23 +109,17 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 func TestAutomationReportsTheDNSConnection(t *testing.T) {
 	env, client, path := newDNSPlanEnv(t)
 	env.platform.DNS.Publish(plannedDomain)
-	provider := &fake.DNSProvider{}
-	provider.AddZone(plannedDomain)
-	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
-	env.dnsProviders.AddAccount("cloudflare", "one", provider)
 	checkAutomation := func(name string, present bool, code any) {
 		t.Helper()
 		automation := env.get(client, path+"/automation")
 		if member(automation, "automation.connection_present") != present || member(automation, "automation.action_required_code") != code ||
 			member(automation, "automation.manual_action_required") != (code != nil) || member(automation, "automation.message") == "" || member(automation, "automation.provider") != "cloudflare" {
-			t.Errorf("%s: got %v", name, automation)
+			t.Errorf("%s: got %v, want connection_present %v and the code %v", name, automation, present, code)
 		}
 		env.get(client, path+"/plan")
 	}
 	checkAutomation("no connection", false, "dns_connection_required")
-	_, err := env.options.Domains.Connections.Add(t.Context(), dnsconnections.NewConnection{Account: env.accountA.account.ID, Provider: "cloudflare",
-		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
-	must(t, err)
+	provider := env.connectDNS(t, env.accountA)
 	checkAutomation("connected", true, nil)
 	env.dnsProviders.AddAccount("cloudflare", "one", fake.RefusingDNSProvider{DNSProvider: provider})
 	checkAutomation("the provider refuses the credential", true, "dns_credential_rejected")
@@ -159,8 +152,7 @@ func TestDNSPlanNeedsTheMailPlatformOnlyForItsRecords(t *testing.T) {
 	}
 }
 
-// TestDNSPlanTimeHasMicroseconds checks that times have at most microsecond precision, like the
-// times in all other answers.
+// TestDNSPlanTimeHasMicroseconds checks that checked_at has microsecond precision.
 func TestDNSPlanTimeHasMicroseconds(t *testing.T) {
 	env, client, path := newDNSPlanEnv(t)
 	env.platform.Advance(123_456_789 * time.Nanosecond)
@@ -233,7 +225,7 @@ func (env *testEnv) startProvisioning(client *apiClient, path string) (run, job 
 func (env *testEnv) addRun(t *testing.T, owner testAccount, d domain.Domain) (run, job string) {
 	t.Helper()
 	now := time.Now().UTC()
-	run, job = ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10])), ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10]))
+	run, job = newID(now), newID(now)
 	j := provisioning.NewJob(job, run, owner.account.ID, d.ID, owner.tenant, d.Name, now)
 	must(t, env.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: owner.account.ID, TotalDomains: 1, CreatedAt: now}, []provisioning.Job{j}, nil))
 	return run, job
@@ -244,11 +236,11 @@ func (env *testEnv) updateJob(t *testing.T, id string, change func(*provisioning
 	t.Helper()
 	job, isClaimed, err := env.store.ClaimJob(t.Context(), id, time.Minute, time.Now())
 	if err != nil || !isClaimed {
-		t.Fatal(isClaimed, err)
+		t.Fatalf("claimed is %v, want true (%v)", isClaimed, err)
 	}
 	change(&job)
 	if stillHeld, err := env.store.SaveJob(t.Context(), job); err != nil || !stillHeld {
-		t.Fatal(stillHeld, err)
+		t.Fatalf("the lease is held: %v, want true (%v)", stillHeld, err)
 	}
 }
 

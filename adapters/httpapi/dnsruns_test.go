@@ -24,14 +24,14 @@ const (
 	extraTenant = tenant.GUID("cccccccc-0000-4000-8000-000000000003")
 )
 
-// TestProvisionAnswerMatchesTheRun checks that the answer to provision, the run and the list of
-// runs have the same values. A replay must have the same bytes as the answer.
+// TestProvisionAnswerMatchesTheRun checks that the answer to provision has the values of the run,
+// and that the list of runs has the run. A replay must have the same bytes as the answer.
 func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
 	keyedCall := call{method: "POST", path: path + "/provision", body: "{}", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
 	got := client.expect(keyedCall, 202, "")
 	if got.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
-		t.Error(got.header)
+		t.Errorf("got the headers %v, want the bucket provider_heavy", got.header)
 	}
 	run, job := got.body["run"].(map[string]any), got.body["jobs"].([]any)[0].(map[string]any)
 	id := strings.Split(path, "/")[3]
@@ -98,7 +98,7 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 	got := expectRefusal(409, "dns_conflict")
 	conflicts, _ := got.body["conflicts"].([]any)
 	if len(conflicts) != 1 || !strings.Contains(got.raw, `"observed":["10 mx.other.test"]`) || conflicts[0].(map[string]any)["blocking"] != true {
-		t.Errorf("conflicts %v", conflicts)
+		t.Errorf("the conflicts are %v, want one blocking MX", conflicts)
 	}
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.MX})
 	for _, foreign := range []dns.RRSet{ // these conflicts are found although the domain is not verified yet
@@ -108,13 +108,13 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 	} {
 		provider.Put(plannedDomain, foreign)
 		if got := expectRefusal(409, "dns_conflict"); !strings.Contains(got.raw, foreign.Values[0]) {
-			t.Errorf("conflicts %s", got.raw)
+			t.Errorf("got %s, want a conflict with %s", got.raw, foreign.Values[0])
 		}
 		provider.Put(plannedDomain, dns.RRSet{Name: foreign.Name, Type: foreign.Type})
 	}
 	env.platform.DNS.FailReads("servers_disagree")
 	if automation := env.get(client, path+"/automation"); member(automation, "automation.action_required_code") != "dns_read_unreliable" {
-		t.Errorf("got %v", automation)
+		t.Errorf("got %v, want the code dns_read_unreliable", automation)
 	}
 	env.startProvisioning(client, path)
 	client.expect(provision, 409, "domain_provisioning_already_active")
@@ -133,7 +133,7 @@ func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	env.platform.DNS.Publish(plannedDomain)
 	env.connectDNS(t, env.accountA)
 	if repeated := client.expect(keyedCall, 409, "dns_conflict"); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("not replayed: %s", repeated.raw)
+		t.Errorf("the refusal was not replayed: %s", repeated.raw)
 	}
 	_, job := env.startProvisioning(client, path)
 	keyedCall.headers = map[string]string{"Idempotency-Key": "active"}
@@ -165,7 +165,7 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	})
 	stopped := client.expect(call{method: "GET", path: runsPath + "/" + run, key: env.accountA.key}, 200, "")
 	if member(stopped.body, "run.status") != "action_required" || !strings.Contains(stopped.raw, `"action_required_code":"propagation_timeout","message":"It was not seen."`) {
-		t.Error(stopped.raw)
+		t.Errorf("the run is %s, want action_required with propagation_timeout", stopped.raw)
 	}
 	client.expect(call{method: "POST", path: path + "/provision", key: env.accountA.key}, 409, "domain_provisioning_already_active")
 	env.changePlan(t, env.accountA, "api_starter", 0)
@@ -179,13 +179,13 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	got := client.expect(keyedRetry, 200, "")
 	if got.body["status"] != "queued" || member(got.body, "job.status") != "queued" || member(got.body, "job.stage") != "dns_propagation" ||
 		member(got.body, "job.action_required_code") != nil || member(got.body, "job.message") != nil || got.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
-		t.Error(got.raw)
+		t.Errorf("the retry got %s, want the queued job in dns_propagation, counted in provider_heavy", got.raw)
 	}
 	if detail := client.expect(call{method: "GET", path: runsPath + "/" + run, key: env.accountA.key}, 200, ""); !strings.Contains(detail.raw, strings.TrimSuffix(strings.TrimPrefix(got.raw, `{"status":"queued","job":`), "}\n")) {
 		t.Errorf("retry returned\n%s\nthe run is\n%s", got.raw, detail.raw)
 	}
 	if repeated := client.expect(keyedRetry, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
-		t.Error(repeated.raw)
+		t.Errorf("the repeated retry got %s, want a replay", repeated.raw)
 	}
 	if n := countWakeups(&env.queue, job); n != 2 { // one wake-up by provision, one by the retry
 		t.Errorf("the job was woken %d times, want 2", n)
@@ -227,11 +227,11 @@ func TestProvisioningRunsAreListedNewestFirst(t *testing.T) {
 		"active_only=", "active_only=1", "active_only=True", "active_only=t", "active_only=null", "active_only=true&active_only=true"} {
 		got := client.expect(call{method: "GET", path: runsPath + "?" + query, key: env.accountA.key}, 400, "invalid_request")
 		if name, _, _ := strings.Cut(query, "="); !strings.Contains(got.raw, `"location":"query.`+name+`"`) {
-			t.Errorf("%s: %s", query, got.raw)
+			t.Errorf("the answer to %s does not name the parameter: %s", query, got.raw)
 		}
 	}
 	if got := client.expect(call{method: "GET", path: runsPath, key: env.accountB.key}, 200, ""); !strings.HasPrefix(got.raw, `{"runs":[],"count":0,"limit":20}`) {
-		t.Errorf("the list of a different account: %s", got.raw)
+		t.Errorf("account B gets %s, want no runs", got.raw)
 	}
 }
 
@@ -295,7 +295,7 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 			first := client.expect(keyedCall, tt.status, "")
 			wakeupsBefore := len(env.queue.All())
 			if repeated := client.expect(keyedCall, tt.status, ""); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" || repeated.header.Get("X-RateLimit-Bucket") != "read" {
-				t.Errorf("not replayed: %v %s", repeated.header, repeated.raw)
+				t.Errorf("got %v %s, want a replay, counted in read", repeated.header, repeated.raw)
 			}
 			changedCall := keyedCall
 			changedCall.path += "?x=1"
@@ -304,7 +304,7 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 			client.expect(keyedCall, 401, "invalid_api_key")
 			keyedCall.key = rotated
 			if repeated := client.expect(keyedCall, tt.status, ""); repeated.raw != first.raw {
-				t.Errorf("the new API key gets %s", repeated.raw)
+				t.Errorf("the new API key gets %s, want the stored answer", repeated.raw)
 			}
 			env.deactivate(t, env.accountA)
 			client.expect(keyedCall, 402, "no_api_plan")

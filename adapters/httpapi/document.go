@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/page"
 )
 
-// The tags of the document. Each tag groups the operations of one resource.
+// The tags of the document.
 const (
 	tagTenants   = "Tenants"
 	tagDomains   = "Domains"
@@ -30,7 +30,7 @@ const (
 var tags = []*huma.Tag{
 	{Name: tagTenants, Description: "Connect, list, synchronize and delete tenants of the mail platform."},
 	{Name: tagDomains, Description: "Add and verify the custom domains of a tenant, and enable DKIM signing."},
-	{Name: tagDNS, Description: "The DNS of a domain by the domain's own id."},
+	{Name: tagDNS, Description: "Read, plan and provision the DNS of a domain."},
 	{Name: tagMailboxes, Description: "Provision, change and read shared mailboxes."},
 	{Name: tagLimits, Description: "Limit how many messages a mailbox sends in a day, and list when mailboxes were blocked and unblocked."},
 	{Name: tagSending, Description: "Connect mailboxes to sending platforms."},
@@ -125,16 +125,8 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleDeliveryID,
 	},
-	"list-webhook-deliveries.after": {
-		Description: "The `next_cursor` of the previous page. If omitted, the list begins with the newest entry.",
-		Schema:      &huma.Schema{Type: huma.TypeString},
-		Example:     exampleDeliveryCursor,
-	},
-	"list-webhooks.after": {
-		Description: "The `next_cursor` of the previous page. If omitted, the list begins with the newest entry.",
-		Schema:      &huma.Schema{Type: huma.TypeString},
-		Example:     exampleWebhookCursor,
-	},
+	"list-webhook-deliveries.after": pageCursor(exampleDeliveryCursor),
+	"list-webhooks.after":           pageCursor(exampleWebhookCursor),
 	"list-webhooks.limit":           pageLimit,
 	"list-webhook-deliveries.limit": pageLimit,
 	"status": {
@@ -188,11 +180,7 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     endOfEvents,
 	},
-	"list-events.limit": {
-		Description: "The maximum number of entries to list.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(page.MaxLimit))},
-		Example:     100,
-	},
+	"list-events.limit": pageLimit,
 	"wait_seconds": {
 		Description: "How long to wait for an event if there is none yet. At most 5 requests of an account wait at once.",
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: pointerTo(0.0), Maximum: pointerTo(float64(maxWaitSeconds))},
@@ -209,11 +197,7 @@ var parameterDocs = map[string]huma.Param{
 		Example:     exampleKeyID,
 	},
 	"list-keys.limit": pageLimit,
-	"list-keys.after": {
-		Description: "The `next_cursor` of the previous page. If omitted, the list begins with the newest entry.",
-		Schema:      &huma.Schema{Type: huma.TypeString},
-		Example:     page.Cursor(exampleKeyID).Encode(keyListName),
-	},
+	"list-keys.after": pageCursor(page.Cursor(exampleKeyID).Encode(keyListName)),
 	"list-audit-entries.tenant_id": {
 		Description: "Only entries that concern this tenant, by its GUID.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
@@ -224,11 +208,7 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     "add-domain",
 	},
-	"list-audit-entries.limit": {
-		Description: "The maximum number of entries to list.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(page.MaxLimit))},
-		Example:     100,
-	},
+	"list-audit-entries.limit": pageLimit,
 	"actor": {
 		Description: "Only entries of this actor: its id, its name, or its type.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
@@ -244,11 +224,7 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "date-time"},
 		Example:     "2026-11-22T00:00:00Z",
 	},
-	"list-audit-entries.after": {
-		Description: "The `next_cursor` of the previous page. If omitted, the list begins with the newest entry.",
-		Schema:      &huma.Schema{Type: huma.TypeString},
-		Example:     sequenceCursor(auditListName, 4711),
-	},
+	"list-audit-entries.after": pageCursor(sequenceCursor(auditListName, 4711)),
 	"user_email": {
 		Description: "The e-mail address of a member of the key's own account. It never selects the account.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
@@ -261,6 +237,15 @@ var pageLimit = huma.Param{
 	Description: "The maximum number of entries to list.",
 	Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(page.MaxLimit))},
 	Example:     page.MaxLimit,
+}
+
+// pageCursor describes the parameter `after` of a list that begins with the newest entry.
+func pageCursor(example string) huma.Param {
+	return huma.Param{
+		Description: "The `next_cursor` of the previous page. If omitted, the list begins with the newest entry.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     example,
+	}
 }
 
 // Document returns the OpenAPI document. It builds the document once per process. It needs no

@@ -28,8 +28,8 @@ func TestCommittedDocumentIsCurrent(t *testing.T) {
 	}
 }
 
-// TestClientReportsUndocumentedAnswers checks that apiClient reports each kind of difference from
-// the document.
+// TestClientReportsUndocumentedAnswers checks that apiClient reports answers that differ from the
+// document.
 func TestClientReportsUndocumentedAnswers(t *testing.T) {
 	env := newTestEnv(t)
 	realHandler := env.handler(t)
@@ -93,7 +93,7 @@ type failureCounter struct {
 
 func (c *failureCounter) Errorf(string, ...any) { c.count++ }
 
-// TestDocumentExamplesMatchTheirSchemas validates each example in the document against its schema.
+// TestDocumentExamplesMatchTheirSchemas validates each example beside a schema against this schema.
 func TestDocumentExamplesMatchTheirSchemas(t *testing.T) {
 	raw, err := closedDocument()
 	must(t, err)
@@ -107,10 +107,10 @@ func TestDocumentExamplesMatchTheirSchemas(t *testing.T) {
 		for examplePointer, example := range examplesOf(doc, pointer, node) {
 			schema, err := compiler.Compile("openapi.json" + pointer + "/schema")
 			if err != nil {
-				t.Fatalf("%s: %v", pointer, err)
+				t.Fatalf("the schema at %s does not compile: %v", pointer, err)
 			}
 			if err := schema.Validate(example); err != nil {
-				t.Errorf("%s: %v", examplePointer, err)
+				t.Errorf("the example at %s does not match its schema: %v", examplePointer, err)
 			}
 			checked++
 		}
@@ -120,7 +120,8 @@ func TestDocumentExamplesMatchTheirSchemas(t *testing.T) {
 	}
 }
 
-// visitObjects calls visit with each object of the document and its JSON pointer.
+// visitObjects calls visit with each object of the document outside of examples, and its JSON
+// pointer.
 func visitObjects(node any, pointer string, visit func(pointer string, node map[string]any)) {
 	switch n := node.(type) {
 	case map[string]any:
@@ -172,12 +173,12 @@ func TestOperationsAreDocumented(t *testing.T) {
 		for _, p := range parameters {
 			parameter := p.(map[string]any)
 			if parameter["description"] == nil || parameter["example"] == nil {
-				t.Errorf("%s: parameter %v is not described", name, parameter["name"])
+				t.Errorf("%s: parameter %v has no description or no example", name, parameter["name"])
 			}
 		}
 		answers := op.doc["responses"].(map[string]any)
 		if (answers["200"] == nil) == (answers["202"] == nil) {
-			t.Errorf("%s documents no success, or two", name)
+			t.Errorf("%s documents neither 200 nor 202, or both", name)
 		}
 		for _, status := range []string{"401", "402", "406", "500", "503"} {
 			if answers[status] == nil {
@@ -185,7 +186,7 @@ func TestOperationsAreDocumented(t *testing.T) {
 			}
 		}
 		if answers["422"] != nil || answers["default"] != nil {
-			t.Errorf("%s documents an answer that is never sent", name)
+			t.Errorf("%s documents 422 or a default answer", name)
 		}
 		if body, ok := op.doc["requestBody"].(map[string]any); ok && body["content"].(map[string]any)["application/json"].(map[string]any)["example"] == nil {
 			t.Errorf("%s has no example of a request", name)
@@ -193,7 +194,7 @@ func TestOperationsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestRequestExamplesWork sends the request examples of the document unchanged.
+// TestRequestExamplesWork sends three request examples of the document unchanged.
 func TestRequestExamplesWork(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -206,7 +207,7 @@ func TestRequestExamplesWork(t *testing.T) {
 				return string(raw)
 			}
 		}
-		t.Fatalf("no operation %s", operationID)
+		t.Fatalf("the document has no operation %s", operationID)
 		return ""
 	}
 	write := func(method, path, body string) reply {
@@ -217,14 +218,14 @@ func TestRequestExamplesWork(t *testing.T) {
 	env.publishRecords(t, env.accountA, "example.com")
 	write("POST", base+"/domains/example.com/verify", "")
 	if created := write("POST", base+"/mailboxes", example("provision-mailboxes")); created.body["created_count"] != 1.0 {
-		t.Errorf("got %s", created.raw)
+		t.Errorf("got %s, want one created mailbox", created.raw)
 	}
 	id := client.do(call{method: "GET", path: base + "/mailboxes", key: env.accountA.key}).body["mailboxes"].([]any)[0].(map[string]any)["id"].(string)
 	write("PATCH", base+"/mailboxes/"+id, example("update-mailbox"))
 }
 
-// TestAnswersFromTenantToMailboxesAreValid calls the operations from a connected tenant to
-// mailboxes. The client validates each answer.
+// TestAnswersFromTenantToMailboxesAreValid calls operations on a tenant, its domain and its
+// mailboxes. The client validates the answers.
 func TestAnswersFromTenantToMailboxesAreValid(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -237,55 +238,55 @@ func TestAnswersFromTenantToMailboxesAreValid(t *testing.T) {
 	}
 
 	if link := get("/v1/tenants/connect-url").body["connect_url"]; !strings.HasPrefix(fmt.Sprint(link), "http") {
-		t.Errorf("connect_url is %v", link)
+		t.Errorf("connect_url is %v, want an HTTP URL", link)
 	}
 	if synced := write("POST", base+"/sync", ""); synced.body["status"] != "completed" {
-		t.Errorf("sync: %s", synced.raw)
+		t.Errorf("the sync got %s, want the status completed", synced.raw)
 	}
 	if list := get("/v1/tenants"); list.body["count"] != 1.0 {
-		t.Errorf("tenants: %s", list.raw)
+		t.Errorf("the list is %s, want one tenant", list.raw)
 	}
 	added := write("POST", base+"/domains", `{"domain":"Example.com."}`)
 	if added.body["status"] != "added" || added.body["domain"].(map[string]any)["domain_name"] != "example.com" {
-		t.Errorf("added: %s", added.raw)
+		t.Errorf("got %s, want the added domain example.com", added.raw)
 	}
 	if repeated := write("POST", base+"/domains", `{"domain":"example.com"}`); repeated.body["status"] != "exists" {
-		t.Errorf("again: %s", repeated.raw)
+		t.Errorf("the second addition got %s, want the status exists", repeated.raw)
 	}
 	env.publishRecords(t, env.accountA, "example.com")
 	write("POST", base+"/domains/example.com/verify", "{}")
 	env.platform.DNS.Publish("example.com", env.dkimRecords(t, env.accountA, "example.com")...)
 	if report := get(base + "/domains/example.com/dkim-status"); report.body["ready_to_enable"] != true {
-		t.Errorf("dkim-status: %s", report.raw)
+		t.Errorf("the DKIM status is %s, want ready_to_enable", report.raw)
 	}
 	write("POST", base+"/domains/example.com/enable-dkim", "")
 	domain := get(base + "/domains").body["domains"].([]any)[0].(map[string]any)
 	if domain["dkim_status"] != "healthy" {
-		t.Errorf("domain: %v", domain)
+		t.Errorf("the domain is %v, want healthy DKIM", domain)
 	}
 	get(base + "/domains/EXAMPLE.com/dns")
 	stored := get("/v1/domains/" + domain["id"].(string) + "/dns")
 	if label := stored.body["dkim_dns_records"].([]any)[0].(map[string]any)["label"]; label != "selector1._domainkey" {
-		t.Errorf("dkim label %v", label)
+		t.Errorf("the label is %v, want selector1._domainkey", label)
 	}
 
 	provisioned := write("POST", base+"/mailboxes", `{"domain":"example.com","account_password":"Correct-Horse-7",
 		"mailboxes":[{"name":"Ana","email":"ana@example.com"},{"name":"Bo","email":"bo@example.com"}]}`)
 	if provisioned.body["created_count"] != 2.0 {
-		t.Errorf("provisioned: %s", provisioned.raw)
+		t.Errorf("got %s, want two created mailboxes", provisioned.raw)
 	}
 	list := get(base + "/mailboxes")
 	first := list.body["mailboxes"].([]any)[0].(map[string]any)
 	if first["daily_send_limit"] != nil || first["blocked_at"] != nil || first["sends_today_at"] != nil {
-		t.Errorf("a new mailbox: %v", first)
+		t.Errorf("a new mailbox is %v, want no limit, block or count", first)
 	}
 	mailboxPath := base + "/mailboxes/" + first["id"].(string)
 	if usage := get(mailboxPath + "/usage"); usage.body["remaining_sends"] != nil || usage.body["utilization_pct"] != nil {
-		t.Errorf("usage without a limit: %s", usage.raw)
+		t.Errorf("the usage without a limit is %s, want no computed members", usage.raw)
 	}
 	write("PATCH", mailboxPath, `{"daily_send_limit":20,"display_name":"Ana Lima"}`)
 	if usage := get(mailboxPath + "/usage"); usage.body["remaining_sends"] != 20.0 {
-		t.Errorf("usage: %s", usage.raw)
+		t.Errorf("the usage is %s, want 20 remaining sends", usage.raw)
 	}
 	get(base)
 	rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: env.accountA.key,

@@ -106,8 +106,8 @@ func (in *enforcementEventsInput) query() (ports.EventQuery, error) {
 	return query, nil
 }
 
-// parsePlainInt parses a decimal integer without sign or leading zeros into *into. It returns false
-// if raw has a different form or is not between minimum and maximum.
+// parsePlainInt parses an integer in its shortest decimal form (5, not 05 or +5) into *into. It
+// returns false if raw has a different form or is not between minimum and maximum.
 func parsePlainInt(raw string, minimum, maximum int, into *int) bool {
 	n, err := strconv.Atoi(raw)
 	*into = n

@@ -18,7 +18,7 @@ import (
 )
 
 // TestEachTypeOfEventHasSchema validates an event of each type with the document. It also validates
-// the same event with a wrong member, which must fail.
+// the same event with empty data, which must fail.
 func TestEachTypeOfEventHasSchema(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	registerOperations(api, Options{})
@@ -27,12 +27,12 @@ func TestEachTypeOfEventHasSchema(t *testing.T) {
 		e := event.Event{ID: exampleDomainID, Type: k.Type, At: exampleTime, Tenant: tenant.GUID(exampleTenantID),
 			Subject: event.Subject{Type: k.Subject, ID: exampleDomainID}, Version: 1, Data: exampleData(k.Data)}
 		if problems := validateEvent(t, registry, loggedEventOf(e)); len(problems) > 0 {
-			t.Errorf("%s: %v", k.Type, problems)
+			t.Errorf("%s: a valid event is refused: %v", k.Type, problems)
 		}
 		wrong := loggedEventOf(e)
 		wrong.Data = map[string]any{}
 		if len(validateEvent(t, registry, wrong)) == 0 {
-			t.Errorf("%s: an event without data is valid", k.Type)
+			t.Errorf("%s: an event with empty data is accepted", k.Type)
 		}
 		hook := api.OpenAPI().Webhooks[string(k.Type)]
 		if hook == nil || hook.Post.RequestBody == nil || k.About == "" {
@@ -40,7 +40,7 @@ func TestEachTypeOfEventHasSchema(t *testing.T) {
 		}
 	}
 	if len(api.OpenAPI().Webhooks) != len(event.Types())+1 || api.OpenAPI().Webhooks[string(webhook.TestType)] == nil {
-		t.Errorf("%d webhooks for %d types and the test", len(api.OpenAPI().Webhooks), len(event.Types()))
+		t.Errorf("the document has %d webhooks, want one for each of %d types and one for the test", len(api.OpenAPI().Webhooks), len(event.Types()))
 	}
 }
 

@@ -62,7 +62,7 @@ func TestEventsArePagedInOneOrder(t *testing.T) {
 	}
 	allEvents := get("limit=100")
 	if allEvents.body["has_more"] != false {
-		t.Fatal("more than 100 events")
+		t.Fatal("the log has more than 100 events")
 	}
 	var paged []string
 	query := "limit=3"
@@ -75,7 +75,7 @@ func TestEventsArePagedInOneOrder(t *testing.T) {
 		}
 	}
 	if types := eventTypes(allEvents); !slices.Equal(paged, types) {
-		t.Errorf("pages of three are %q, the whole log %q", paged, types)
+		t.Errorf("the pages of three list %q, want %q", paged, types)
 	}
 	for filter, want := range map[string][]string{
 		"types=tenant.connected":                                          {"tenant.connected"},
@@ -107,7 +107,7 @@ func TestQueriesOfEventsAreChecked(t *testing.T) {
 		got := client.expect(call{method: "GET", path: "/v1/events?" + query, key: env.accountA.key}, http.StatusBadRequest, "invalid_request")
 		parameter, _, _ := strings.Cut(query, "=")
 		if !slices.Equal(got.locations(), []string{"query." + parameter}) {
-			t.Errorf("%s: %s", query, got.raw)
+			t.Errorf("the answer to %s does not name only its parameter: %s", query, got.raw)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestCursorOfDroppedEventsExpires(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/events?after=" + cursor, key: env.accountA.key}, http.StatusGone, "cursor_expired")
 	got := client.expect(call{method: "GET", path: "/v1/events", key: env.accountA.key}, http.StatusOK, "")
 	if len(eventTypes(got)) != 0 {
-		t.Errorf("events %q are left", eventTypes(got))
+		t.Errorf("the events %q are left, want none", eventTypes(got))
 	}
 }
 
@@ -145,7 +145,7 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	for i := range 20 {
 		env.addKey(t, env.accountA.account.ID)
 		if got := client.doWhenNotBusy(call{method: "GET", path: fmt.Sprintf("/v1/events?limit=%d", i+1), key: env.accountA.key}); got.status != http.StatusOK {
-			t.Fatalf("a request got %d while others wait", got.status)
+			t.Fatalf("a request got %d while others wait, want 200", got.status)
 		}
 	}
 	ctx, stop := context.WithTimeout(t.Context(), testTimeout)
@@ -160,7 +160,7 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	close(answers)
 	for got := range answers {
 		if got.status != http.StatusOK || len(eventTypes(got)) == 0 || eventTypes(got)[0] != "tenant.connected" {
-			t.Errorf("a waiting request got %d: %s", got.status, got.raw)
+			t.Errorf("a waiting request got %d %s, want the event tenant.connected", got.status, got.raw)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestStoppingServiceAnswersWaitingRequests(t *testing.T) {
 	env.options.Events.Stop()
 	got := <-answered
 	if got.status != http.StatusOK || len(eventTypes(got)) != 0 || got.body["next_cursor"] == nil {
-		t.Errorf("the answer is %d: %s", got.status, got.raw)
+		t.Errorf("got %d %s, want 200 with a cursor and no events", got.status, got.raw)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestWaitingRequestsOfAnAccountAreLimited(t *testing.T) {
 	}
 	if got.status != http.StatusTooManyRequests || got.code() != "rate_limit_exceeded" || got.header.Get("X-RateLimit-Bucket") != "event_waiters" ||
 		got.header.Get("X-RateLimit-Limit") != "5" || got.header.Get("Retry-After") == "" {
-		t.Errorf("the sixth request got %d %v: %s", got.status, got.header, got.raw)
+		t.Errorf("the sixth request got %d %v %s, want 429 of event_waiters", got.status, got.header, got.raw)
 	}
 	client.expect(call{method: "GET", path: path[:len(path)-2] + "1", key: env.accountB.key}, http.StatusOK, "")
 	client.expect(call{method: "GET", path: "/v1/events?wait_seconds=0", key: env.accountA.key}, http.StatusOK, "")

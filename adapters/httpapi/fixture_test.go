@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/console"
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/httpapi"
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
@@ -285,12 +286,19 @@ func (env *testEnv) addConnectSession(t *testing.T, owner testAccount) string {
 	return link.SessionID
 }
 
+// serveConnectPages adds the connect pages to the options.
+func (env *testEnv) serveConnectPages() {
+	env.options.Guard.Pages = console.New(console.Options{
+		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
+	})
+}
+
 // newID returns a new id of the service.
 func newID(now time.Time) string {
 	return ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:ident.Entropy]))
 }
 
-// attachTenant attaches a second tenant to the account.
+// attachTenant attaches a further tenant to the account.
 func (env *testEnv) attachTenant(t *testing.T, owner testAccount, id tenant.GUID) {
 	t.Helper()
 	env.platform.Connect(id, fake.Setup{})

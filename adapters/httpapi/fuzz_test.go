@@ -16,7 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tenantry/tenantry/adapters/console"
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
@@ -34,14 +33,12 @@ const (
 // the links, because a request can complete the earlier links or make them expire.
 const growthInterval = 500
 
-// FuzzRequestsWithoutKey sends arbitrary requests without an API key to all pages and operations.
-// It also goes through the steps of the connect pages with values that each step accepts. No
-// request is answered with a 5xx, and the memory of the process does not grow.
+// FuzzRequestsWithoutKey sends arbitrary requests without an API key to pages and operations. It
+// also goes through the steps of the connect pages with values that each step accepts. No request
+// may be answered with a 5xx, and the memory of the process may not grow by more than maxGrowth.
 func FuzzRequestsWithoutKey(f *testing.F) {
 	env := newTestEnv(f)
-	env.options.Guard.Pages = console.New(console.Options{
-		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
-	})
+	env.serveConnectPages()
 	handler := env.handler(f)
 	for _, path := range []string{"/openapi.json", "/openapi.yaml", "/docs"} {
 		// The OpenAPI document is built and compressed at its first request. In an instrumented
@@ -91,7 +88,7 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, r)
 		if recorder.Code >= http.StatusInternalServerError {
-			t.Errorf("%s %q is answered %d %s", method, target, recorder.Code, recorder.Body)
+			t.Errorf("%s %q is answered %d %s, want no 5xx", method, target, recorder.Code, recorder.Body)
 		}
 	})
 }
@@ -110,7 +107,7 @@ func (g *growthCheck) requireNoGrowth(t *testing.T, requests int) {
 	case g.initial == 0:
 		g.initial = resident
 	case resident > g.initial+maxGrowth:
-		t.Errorf("the memory grew from %d to %d bytes in %d requests", g.initial, resident, requests)
+		t.Errorf("the memory grew from %d to %d bytes in %d requests, want at most %d more", g.initial, resident, requests, maxGrowth)
 	}
 }
 
@@ -125,7 +122,7 @@ func residentMemory(t *testing.T) int {
 	}
 	found := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status)
 	if found == nil {
-		t.Fatalf("no RssAnon in %s", status)
+		t.Fatalf("/proc/self/status has no RssAnon: %s", status)
 	}
 	kilobytes, err := strconv.Atoi(string(found[1]))
 	if err != nil {
@@ -144,7 +141,7 @@ func TestFuzzingRequestsWithoutKey(t *testing.T) {
 		program, fuzzTime, processes = filepath.Join(t.TempDir(), "fuzz.test"), "10m", "2"
 		output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-fuzz=.", "-o", program, ".").CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v: %s", err, output)
+			t.Fatalf("the fuzzing program was not built: %v: %s", err, output)
 		}
 	}
 	output, err := exec.CommandContext(t.Context(), program, "-test.run=^$", "-test.fuzz=^FuzzRequestsWithoutKey$",
@@ -165,7 +162,7 @@ func newConnectLink(t testing.TB, handler http.Handler, key string) *url.URL {
 		URL string `json:"connect_url"`
 	}
 	if err := json.Unmarshal(recorder.Body.Bytes(), &answer); err != nil {
-		t.Fatalf("%v: %s", err, recorder.Body)
+		t.Fatalf("the connect link is not JSON: %v: %s", err, recorder.Body)
 	}
 	link, err := url.Parse(answer.URL)
 	if err != nil || link.Query().Get("state") == "" {
@@ -191,7 +188,7 @@ func (env *testEnv) returnFromSignIn(t testing.TB, handler http.Handler) (query,
 	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/connect/microsoft365/callback?"+consent, nil))
 	cookies := recorder.Result().Cookies()
 	if recorder.Code != http.StatusSeeOther || len(cookies) != 1 {
-		t.Fatalf("the callback is answered %d %s", recorder.Code, recorder.Body)
+		t.Fatalf("the callback is answered %d %s, want 303 with one cookie", recorder.Code, recorder.Body)
 	}
 	return visit(recorder.Header().Get("Location")), cookies[0].Name + "=" + cookies[0].Value
 }
@@ -209,7 +206,7 @@ func (env *testEnv) openConfirmationPage(t testing.TB, handler http.Handler) (cs
 	handler.ServeHTTP(recorder, r)
 	found := csrfField.FindStringSubmatch(recorder.Body.String())
 	if recorder.Code != http.StatusOK || found == nil {
-		t.Fatalf("the sign-in is answered %d %s", recorder.Code, recorder.Body)
+		t.Fatalf("the sign-in is answered %d %s, want 200 with a csrf field", recorder.Code, recorder.Body)
 	}
 	return found[1], cookie
 }

@@ -105,7 +105,7 @@ func (g guardBench) load(b *testing.B, handler http.Handler, method, path, body 
 		r.Header.Set("Idempotency-Key", rand.Text())
 		answer := httptest.NewRecorder()
 		if handler.ServeHTTP(answer, r); answer.Code != http.StatusOK {
-			b.Fatalf("%d %s", answer.Code, answer.Body)
+			b.Fatalf("a request got %d %s, want 200", answer.Code, answer.Body)
 		}
 	}
 	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-us/req")

@@ -63,8 +63,11 @@ func TestPanicsAreAnsweredAndLoggedWithoutValues(t *testing.T) {
 	if strings.Contains(got.raw+log, canary) {
 		t.Errorf("the answer or the log has the panic value: %s\n%s", got.raw, log)
 	}
+	if got.header.Get("X-RateLimit-Remaining") == "" {
+		t.Errorf("the answer has no rate-limit headers, although the request was counted: %v", got.header)
+	}
 	if !strings.Contains(log, "TestPanicsAreAnswered") || !strings.Contains(log, `"msg":"panic"`) {
-		t.Errorf("no stack in the log: %s", log)
+		t.Errorf("the log has no panic with a stack: %s", log)
 	}
 }
 
@@ -95,7 +98,8 @@ type errorString string
 
 func (e errorString) Error() string { return string(e) }
 
-// TestProviderFailuresMapToProblems checks the status and code of each kind of provider failure.
+// TestProviderFailuresMapToProblems checks the status and code of failed calls of the mail
+// platform.
 func TestProviderFailuresMapToProblems(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -114,8 +118,7 @@ func TestProviderFailuresMapToProblems(t *testing.T) {
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"example.com"}`, key: env.accountA.key}, 403, "access_denied")
 }
 
-// TestReadsHaveADeadline checks that the context of a read ends 55 seconds after the server
-// received the request.
+// TestReadsHaveADeadline checks that a read has a time limit of 55 seconds.
 func TestReadsHaveADeadline(t *testing.T) {
 	var deadline, latest time.Time
 	env, client, _ := newTenantListEnv(t, func(ctx context.Context) ([]tenant.Tenant, error) {
@@ -149,11 +152,11 @@ func TestLogLineAndSpanOfARequest(t *testing.T) {
 
 	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
 	if err != nil || len(keys) != 1 {
-		t.Fatalf("keys %v, %v", keys, err)
+		t.Fatalf("the keys are %v, want one (%v)", keys, err)
 	}
 	var line map[string]any
 	if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-		t.Fatalf("not one line: %v\n%s", err, lines.String())
+		t.Fatalf("the log is not one line: %v\n%s", err, lines.String())
 	}
 	for member, want := range map[string]any{
 		"route": "GET /v1/tenants/{tenant_id}", "status": 404.0, "code": "tenant_not_found",
@@ -170,14 +173,14 @@ func TestLogLineAndSpanOfARequest(t *testing.T) {
 	endedSpans := spans.GetSpans()
 	if len(endedSpans) != 1 || endedSpans[0].Name != "GET /v1/tenants/{tenant_id}" || endedSpans[0].SpanContext.TraceID().String() != parent ||
 		endedSpans[0].SpanKind != trace.SpanKindServer {
-		t.Fatalf("spans %+v", endedSpans)
+		t.Fatalf("the spans are %+v, want one server span of the route in the caller's trace", endedSpans)
 	}
 	output := lines.String()
 	for _, attribute := range endedSpans[0].Attributes {
 		output += string(attribute.Key) + "=" + attribute.Value.String() + "\n"
 	}
 	if !strings.Contains(output, "http.route=/v1/tenants/{tenant_id}") {
-		t.Errorf("no http.route: %s", output)
+		t.Errorf("the span has no http.route: %s", output)
 	}
 	for _, customer := range []string{string(env.accountB.tenant), "ann@a.example", "10.9.8.7", env.accountA.key} {
 		if strings.Contains(output, customer) {
@@ -215,7 +218,7 @@ func TestHostHeaderIsNotReflected(t *testing.T) {
 			}
 		}
 		if strings.Contains(got.raw, "evil") || strings.Contains(got.raw, "$schema") {
-			t.Errorf("%s reflects: %s", path, got.raw)
+			t.Errorf("the body of %s repeats the host or has $schema: %s", path, got.raw)
 		}
 	}
 }
@@ -249,7 +252,7 @@ func TestForwardedHeadersDoNotChangeTheRequest(t *testing.T) {
 		c.headers = map[string]string{name: value}
 		got := client.expect(c, 200, "")
 		if linkTarget(t, got) != linkTarget(t, want) || bytes.Contains([]byte(got.raw), []byte("evil")) {
-			t.Errorf("%s has an effect: %s", name, got.raw)
+			t.Errorf("the header %s changes the connect link: %s", name, got.raw)
 		}
 	}
 }

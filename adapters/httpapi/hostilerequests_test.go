@@ -23,8 +23,8 @@ type faultyRequest struct {
 	query string
 }
 
-// requestMutator creates and sends requests for the objects of account A. ids has the value of each
-// path parameter.
+// requestMutator creates and sends requests for the objects of account A. ids has values of path
+// parameters.
 type requestMutator struct {
 	client *apiClient
 	env    *testEnv
@@ -155,9 +155,9 @@ func mutatedBodies(validBody string) (bodies []string) {
 	return bodies
 }
 
-// TestFaultyRequestsGetDocumentedAnswers sends requests with one fault to each operation of the
-// document. It sends 20 random faults per operation, and 200 when TENANTRY_SOAK is set. Each answer
-// must be documented and contain no secret.
+// TestFaultyRequestsGetDocumentedAnswers sends requests with one fault to each operation that is
+// not destructive. It sends up to 20 random faults per operation, and up to 200 when TENANTRY_SOAK
+// is set. Each answer must be documented and contain no secret.
 func TestFaultyRequestsGetDocumentedAnswers(t *testing.T) {
 	m, perOperation := newRequestMutator(t), 20
 	if soak.Enabled() {
@@ -171,7 +171,7 @@ func TestFaultyRequestsGetDocumentedAnswers(t *testing.T) {
 		}
 		requests := m.faultyRequests(op, random)
 		if len(requests) < 80 {
-			t.Errorf("%s %s: only %d faults", op.method, op.path, len(requests))
+			t.Errorf("%s %s: faultyRequests returns %d requests, want at least 80", op.method, op.path, len(requests))
 		}
 		random.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
 		for i, f := range requests[:min(perOperation, len(requests))] {
@@ -229,7 +229,7 @@ func (m *requestMutator) checkRequest(f faultyRequest, key string) int {
 	}
 	got := m.client.send(r)
 	if got.status >= 500 && !(got.status == http.StatusServiceUnavailable && got.code() == "provider_unavailable") {
-		m.client.t.Errorf("%s %s with %.200q: %d %s", f.method, f.path, f.fault, got.status, got.raw)
+		m.client.t.Errorf("%s %s with %.200q got %d %s, want no such 5xx", f.method, f.path, f.fault, got.status, got.raw)
 	}
 	for _, secret := range []string{canary, m.env.accountA.key, "Correct-Horse"} {
 		if strings.Contains(got.raw, secret) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpapi serves the HTTP API of tenantry: the operations under /v1, the OpenAPI document
-// that describes them, and the pages about the API.
+// Package httpapi serves the HTTP API of tenantry: the operations, the OpenAPI document that
+// describes them, and the pages about the API.
 //
 // New builds the handler from Options, and Server builds the HTTP server for it. A request passes
 // the middleware of package guard and then reaches an operation or a page. An operation converts

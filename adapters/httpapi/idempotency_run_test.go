@@ -50,7 +50,7 @@ func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 		first := client.expect(request, 200, "")
 		checkReplay(t, first, client.expect(request, 200, ""))
 		if !strings.Contains(first.raw, want) || finished[env.storedKeyID(key)] {
-			t.Errorf("%s is answered %s, stored separately: %v", key, first.raw, finished[env.storedKeyID(key)])
+			t.Errorf("%s is answered %s, stored separately: %v, want %s, stored with the change", key, first.raw, finished[env.storedKeyID(key)], want)
 		}
 	}
 	post := func(path string) { client.expect(call{method: "POST", path: path, key: env.accountA.key}, 200, "") }
@@ -95,14 +95,14 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 		}
 		claim := ports.Claim{Key: env.storedKeyID("k"), Fingerprint: r.Fingerprint, Lease: time.Hour, Now: time.Now()}
 		if _, isClaimed, err := env.store.TakeOver(t.Context(), r.Attempt, claim); err != nil || !isClaimed {
-			t.Errorf("taken over: %v, %v", isClaimed, err)
+			t.Errorf("the key was not taken over: %v, %v", isClaimed, err)
 		}
 	}}
 	env.options.Tenants = &service
 	client := serve(t, env.handler(t))
 	client.expect(keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), ""), 409, "idempotency_request_in_progress")
 	if _, err := env.store.Tenant(t.Context(), env.accountA.account.ID, env.accountA.tenant); err != nil {
-		t.Errorf("the tenant is gone: %v", err)
+		t.Errorf("the tenant was deleted: %v", err)
 	}
 }
 
@@ -130,8 +130,8 @@ func (s *hookedKeys) Finish(ctx context.Context, c ports.StoredAnswer) (bool, er
 	return s.Idempotency.Finish(ctx, c)
 }
 
-// TestKeyLeaseIsRenewed checks that a run renews its lease until it ends. The test stores each
-// renewal with a lease of an hour, so that the lease does not expire on a slow machine.
+// TestKeyLeaseIsRenewed checks that a run renews its lease while the platform works. The test
+// stores each renewal with a lease of an hour, so that the lease does not expire on a slow machine.
 func TestKeyLeaseIsRenewed(t *testing.T) {
 	env := newTestEnv(t)
 	renewed := make(chan struct{}, 1)
@@ -171,7 +171,7 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	must(t, err)
 	deadAttempt, isClaimed, err := env.store.Claim(t.Context(), ports.Claim{Key: env.storedKeyID("k"), Fingerprint: fingerprint, Lease: time.Hour, Now: time.Now()})
 	if err != nil || !isClaimed {
-		t.Fatal(isClaimed, err)
+		t.Fatalf("claimed is %v, want true (%v)", isClaimed, err)
 	}
 	client.expect(addDomainCall(env, "k"), 409, "idempotency_request_in_progress")
 	if _, err := env.store.RenewKeyLease(t.Context(), env.storedKeyID("k"), deadAttempt, -time.Second); err != nil {
@@ -196,10 +196,10 @@ func TestSlowAttemptLosesItsKey(t *testing.T) {
 	gate.Release()
 	slowReply := receive(t, answered, "the slow attempt was not answered")
 	if newReply.status != 200 {
-		t.Fatalf("the new attempt got %d %s", newReply.status, newReply.raw)
+		t.Fatalf("the new attempt got %d %s, want 200", newReply.status, newReply.raw)
 	}
 	if slowReply.raw != newReply.raw && slowReply.code() != "idempotency_request_in_progress" {
-		t.Errorf("the slow attempt got %d %s, the new one %s", slowReply.status, slowReply.raw, newReply.raw)
+		t.Errorf("the slow attempt got %d %s, want the answer of the new attempt %s, or that it is in progress", slowReply.status, slowReply.raw, newReply.raw)
 	}
 	checkReplay(t, newReply, client.expect(addDomainCall(env, "k"), 200, ""))
 }
@@ -224,8 +224,8 @@ func serveWithoutRenewal(t *testing.T, env *testEnv) *apiClient {
 	return serve(t, env.handler(t))
 }
 
-// TestLostLeaseStopsTheRun checks that an attempt which cannot renew its lease stops calling the
-// platform before a different attempt can begin.
+// TestLostLeaseStopsTheRun checks that an attempt which cannot renew its lease does not continue
+// with its next platform call.
 func TestLostLeaseStopsTheRun(t *testing.T) {
 	for name, renewErr := range map[string]error{"taken over": nil, "database unavailable": errors.New("away")} {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestLostLeaseStopsTheRun(t *testing.T) {
 			calls := env.platform.Calls("Records")
 			gate.Release()
 			if got := receive(t, answered, "the request was not answered"); got.status < 500 || env.platform.Calls("Records") != calls {
-				t.Errorf("got %d %s after %d more calls", got.status, got.raw, env.platform.Calls("Records")-calls)
+				t.Errorf("got %d %s after %d more calls, want a 5xx after no call", got.status, got.raw, env.platform.Calls("Records")-calls)
 			}
 		})
 	}
@@ -287,7 +287,7 @@ func TestAnswerThatCannotBeStoredIsNotSent(t *testing.T) {
 	keys.finish = nil
 	env.expireLease(t, "k")
 	if got := client.expect(verify, 200, ""); got.header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("an answer was replayed: %s", got.raw)
+		t.Errorf("got the replay %s, want a new answer", got.raw)
 	}
 	if n := env.platform.Effects("VerifyDomain"); n != 1 {
 		t.Errorf("the domain was verified %d times, want 1", n)

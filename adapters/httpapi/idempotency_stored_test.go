@@ -46,7 +46,7 @@ func TestAnswersUpTo256KiBAreStored(t *testing.T) {
 			t.Errorf("%s: replayed is %v, want %v; the bytes are the same: %v", key, replayed, stored, second.raw == first.raw)
 		}
 		if r, found, err := env.store.KeyRecord(t.Context(), env.storedKeyID(key)); err != nil || !found || r.Leased || (r.Answer != nil) != stored {
-			t.Errorf("%s: found %v, leased %v, %d bytes, %v", key, found, r.Leased, len(r.Answer), err)
+			t.Errorf("%s: found %v, leased %v, %d bytes, want a record without lease, with an answer: %v (%v)", key, found, r.Leased, len(r.Answer), stored, err)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestTooLargeAnswerIsNotCommitted(t *testing.T) {
 	must(t, env.store.SaveTenant(t.Context(), env.accountA.account.ID, storedTenant))
 	client.expect(keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), ""), 200, "")
 	if r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k")); err != nil || r.Answer != nil || r.Leased {
-		t.Errorf("leased %v, %d bytes, %v", r.Leased, len(r.Answer), err)
+		t.Errorf("leased is %v and the answer has %d bytes, want no lease and no answer (%v)", r.Leased, len(r.Answer), err)
 	}
 }
 
@@ -76,7 +76,7 @@ func (env *testEnv) serveWithKeyset(t *testing.T, path string) *apiClient {
 	return serve(t, env.handler(t))
 }
 
-// loseOldKeys leaves only the newest key in a keyset file.
+// loseOldKeys leaves only the primary key in a keyset file.
 func loseOldKeys(t *testing.T, path string) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -86,7 +86,7 @@ func loseOldKeys(t *testing.T, path string) {
 		Keys    []map[string]any `json:"key"`
 	}
 	if err := json.Unmarshal(raw, &file); err != nil || len(file.Keys) < 2 {
-		t.Fatalf("%d keys, %v", len(file.Keys), err)
+		t.Fatalf("the keyset has %d keys, want at least 2 (%v)", len(file.Keys), err)
 	}
 	for _, key := range file.Keys {
 		if key["keyId"] == float64(file.Primary) {

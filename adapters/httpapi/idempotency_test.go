@@ -38,10 +38,10 @@ func (env *testEnv) storedKeyID(key string) idempotency.KeyID {
 func checkReplay(t *testing.T, first, second reply) {
 	t.Helper()
 	if second.status != first.status || second.raw != first.raw || second.header.Get("Content-Type") != first.header.Get("Content-Type") {
-		t.Errorf("%d %s\nis replayed as %d %s", first.status, first.raw, second.status, second.raw)
+		t.Errorf("%d %s\nis replayed with a different status, body or type: %d %s", first.status, first.raw, second.status, second.raw)
 	}
 	if second.header.Get("Idempotency-Replayed") != "true" || first.header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("replayed: %q, then %q", first.header.Get("Idempotency-Replayed"), second.header.Get("Idempotency-Replayed"))
+		t.Errorf("Idempotency-Replayed is %q, then %q, want \"\" and true", first.header.Get("Idempotency-Replayed"), second.header.Get("Idempotency-Replayed"))
 	}
 	if second.header.Get("X-Request-ID") == first.header.Get("X-Request-ID") {
 		t.Error("the replay has the request id of the first request")
@@ -67,7 +67,7 @@ func TestWriteIsReplayed(t *testing.T) {
 	}
 	now = now.Add(2 * time.Hour)
 	if afterExpiry := client.expect(addDomainCall(env, "k"), 200, ""); afterExpiry.body["status"] != "exists" || afterExpiry.header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("after 25 hours: %s", afterExpiry.raw)
+		t.Errorf("after 25 hours got %s, want a new answer with the status exists", afterExpiry.raw)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestIdempotencyKeyIdentifiesOneRequest(t *testing.T) {
 	otherAccount := addDomainCall(env, "k")
 	otherAccount.key, otherAccount.path = env.accountB.key, strings.Replace(domainsOfA, string(tenantOfA), string(tenantOfB), 1)
 	if got := client.do(otherAccount); got.header.Get("Idempotency-Replayed") != "" || got.code() == "idempotency_key_conflict" {
-		t.Errorf("the key of a different account has an effect: %d %s", got.status, got.raw)
+		t.Errorf("account B gets %d %s, want its own answer", got.status, got.raw)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestEarlyRefusalReleasesTheKey(t *testing.T) {
 	} {
 		client.expect(refused.call, refused.status, refused.code)
 		if _, found, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k")); err != nil || found {
-			t.Errorf("the answer %s is stored: %v", refused.code, err)
+			t.Errorf("after %s the key has a record, want none (%v)", refused.code, err)
 		}
 	}
 	client.expect(addDomainCall(env, "k"), 200, "")
@@ -156,19 +156,19 @@ func TestRefusalOfTheStoreIsNotReplayed(t *testing.T) {
 	receive(t, gate.Arrived(), "the request did not reach the platform")
 	sessions, err := s.base.store.PendingSessions(t.Context(), time.Now().Add(time.Hour), 10)
 	if err != nil || len(sessions) != 1 {
-		t.Fatalf("%+v, %v", sessions, err)
+		t.Fatalf("the pending sessions are %+v, want one (%v)", sessions, err)
 	}
 	failedSession := sessions[0].Session.WithFailure("test")
 	if saved, err := s.base.store.SaveSession(t.Context(), sessions[0].Account, failedSession, nil, nil); err != nil || !saved {
-		t.Fatal(saved, err)
+		t.Fatalf("saved is %v, want true (%v)", saved, err)
 	}
 	gate.Release()
 	if got := receive(t, answered, "the request was not answered"); got.status != 409 || got.code() != "oauth_session_pending" {
-		t.Fatalf("got %d %s", got.status, got.raw)
+		t.Fatalf("got %d %s, want 409 oauth_session_pending", got.status, got.raw)
 	}
 	got := s.client.expect(begin, 200, "")
 	if got.header.Get("Idempotency-Replayed") != "" || got.body["session_id"] == failedSession.ID {
-		t.Errorf("got %s", got.raw)
+		t.Errorf("got %s, want a new session", got.raw)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestProviderFailuresAreNotReplayed(t *testing.T) {
 			client := serve(t, env.handler(t))
 			endFailure := env.platform.Fail(failure)
 			if got := client.do(addDomainCall(env, "k")); got.status < 500 {
-				t.Fatalf("got %d %s", got.status, got.raw)
+				t.Fatalf("got %d %s, want a 5xx", got.status, got.raw)
 			}
 			endFailure()
 			client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict")
@@ -227,7 +227,7 @@ func TestFirstRequestContinuesWithoutItsCaller(t *testing.T) {
 	}()
 	receive(t, gate.Arrived(), "the first request did not reach the platform")
 	if got := client.expect(addDomainCall(env, "k"), 409, "idempotency_request_in_progress"); got.header.Get("Retry-After") != "1" {
-		t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
+		t.Errorf("Retry-After is %q, want 1", got.header.Get("Retry-After"))
 	}
 	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict")
 	disconnect()
@@ -246,7 +246,7 @@ func TestFirstRequestContinuesWithoutItsCaller(t *testing.T) {
 	}
 	got := client.expect(addDomainCall(env, "k"), 200, "")
 	if got.header.Get("Idempotency-Replayed") != "true" || got.body["status"] != "added" {
-		t.Errorf("got %s", got.raw)
+		t.Errorf("got %s, want a replay with the status added", got.raw)
 	}
 }
 
@@ -278,7 +278,7 @@ func TestConcurrentRequestsWithOneKeyRunOnce(t *testing.T) {
 			raw = got.raw
 		case got.status == http.StatusConflict && (got.code() == "idempotency_request_in_progress" || got.code() == "idempotency_key_conflict"):
 		default:
-			t.Fatalf("got %d %s, another request got %s", got.status, got.raw, raw)
+			t.Fatalf("got %d %s, want 409 or the answer of the other requests: %s", got.status, got.raw, raw)
 		}
 	}
 	if raw == "" {
@@ -306,7 +306,7 @@ func TestTamperedStoredAnswerIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := client.expect(addDomainCall(env, "k"), 500, "internal_error"); strings.Contains(got.raw, "open") {
-			t.Errorf("%s: %s", name, got.raw)
+			t.Errorf("the error for the %s stored answer names its cause: %s", name, got.raw)
 		}
 	}
 	if n := env.platform.Calls("AddDomain"); n != calls {

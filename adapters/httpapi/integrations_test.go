@@ -50,7 +50,8 @@ func integrationBody(provider, workspace string) string {
 	return string(raw)
 }
 
-// checkMemberNames checks that a JSON object has exactly the members in want, separated by spaces.
+// checkMemberNames checks that a JSON object has exactly the members whose names are in want.
+// Spaces separate the names.
 func checkMemberNames(t testing.TB, got any, want string) {
 	t.Helper()
 	object, _ := got.(map[string]any)
@@ -62,14 +63,14 @@ func checkMemberNames(t testing.TB, got any, want string) {
 	wantNames := strings.Fields(want)
 	slices.Sort(wantNames)
 	if !slices.Equal(names, wantNames) {
-		t.Errorf("members %v, want %v", names, wantNames)
+		t.Errorf("the members are %v, want %v", names, wantNames)
 	}
 }
 
 const integrationMembers = "id provider name provider_workspace_id provider_workspace_name status last_tested_at has_error created_at updated_at capabilities"
 
-// TestIntegrationAnswersHaveTheirMembers checks the answers of all operations from the creation of
-// an integration to its deletion.
+// TestIntegrationAnswersHaveTheirMembers creates, lists, reads, tests and deletes an integration,
+// and checks the answers.
 func TestIntegrationAnswersHaveTheirMembers(t *testing.T) {
 	env := newIntegrationEnv(t)
 	keyedCall := call{method: "POST", path: integrationsPath, body: integrationBody("instantly", ""), key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
@@ -78,35 +79,35 @@ func TestIntegrationAnswersHaveTheirMembers(t *testing.T) {
 	checkMemberNames(t, created.body["capabilities"], "microsoft_oauth mailbox_refresh mailbox_disconnect")
 	if created.body["provider"] != "instantly" || created.body["name"] != "Outbound" || created.body["status"] != "connected" || created.body["has_error"] != false ||
 		created.body["provider_workspace_id"] != "ws-1" || created.body["provider_workspace_name"] != "Workspace 1" || created.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
-		t.Errorf("got %s", created.raw)
+		t.Errorf("got %s, want a connected integration with instantly in Workspace 1, counted in provider_heavy_writes", created.raw)
 	}
 	if repeated := env.client.expect(keyedCall, 200, ""); repeated.raw != created.raw || repeated.header.Get("Idempotency-Replayed") != "true" || env.platform.Calls("Check") != 1 {
-		t.Errorf("replayed %s after %d checks", repeated.raw, env.platform.Calls("Check"))
+		t.Errorf("the repetition got %s after %d checks of the credential, want a replay after 1 check", repeated.raw, env.platform.Calls("Check"))
 	}
 	path := integrationsPath + "/" + fmt.Sprint(created.body["id"])
 	list := env.client.expect(call{method: "GET", path: integrationsPath, key: env.base.accountA.key}, 200, "")
 	checkMemberNames(t, list.body, "integrations count")
 	if list.body["count"] != 1.0 || list.header.Get("X-RateLimit-Bucket") != "read" {
-		t.Errorf("listed %s", list.raw)
+		t.Errorf("got the list %s, want one integration, counted in read", list.raw)
 	}
 	checkMemberNames(t, list.body["integrations"].([]any)[0], integrationMembers)
 	env.checkConnectionCounts(path, `{"total":0,"connected":0,"pending":0,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
 	tested := env.client.expect(call{method: "POST", path: path + "/test", key: env.base.accountA.key}, 200, "")
 	checkMemberNames(t, tested.body, "status integration_id provider message tested_at")
 	if tested.body["status"] != "connected" || tested.body["message"] == "" || tested.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
-		t.Errorf("tested %s", tested.raw)
+		t.Errorf("the test got %s, want the status connected and a message, counted in provider_heavy_writes", tested.raw)
 	}
 	eligible := env.client.expect(call{method: "GET", path: path + "/mailboxes", key: env.base.accountA.key}, 200, "")
 	checkMemberNames(t, eligible.body, "integration_id mailboxes count")
 	mailbox := eligible.body["mailboxes"].([]any)[0].(map[string]any)
 	checkMemberNames(t, mailbox, "mailbox_id tenant_id tenant_name domain_name display_name primary_smtp account_enabled managed_by_tenantcore connection")
 	if mailbox["connection"] != nil || mailbox["managed_by_tenantcore"] != true || mailbox["mailbox_id"] != env.mailboxID || mailbox["tenant_id"] != string(env.base.accountA.tenant) || mailbox["tenant_name"] != "Tenant" {
-		t.Errorf("eligible %s", eligible.raw)
+		t.Errorf("got the mailboxes %s, want the mailbox of account A without a connection", eligible.raw)
 	}
 	deleted := env.client.expect(call{method: "DELETE", path: path, key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, "")
 	checkMemberNames(t, deleted.body, "status integration_id message")
 	if repeated := env.client.expect(call{method: "DELETE", path: path, key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, ""); repeated.raw != deleted.raw {
-		t.Errorf("replayed %s", repeated.raw)
+		t.Errorf("the repeated deletion got %s, want %s", repeated.raw, deleted.raw)
 	}
 	env.client.expect(call{method: "GET", path: path, key: env.base.accountA.key}, 404, "integration_not_found")
 }
@@ -118,12 +119,12 @@ func (env integrationEnv) checkConnectionCounts(path, want string) {
 	got := env.client.expect(call{method: "GET", path: path, key: env.base.accountA.key}, 200, "")
 	checkMemberNames(env.client.t, got.body, integrationMembers+" mailbox_connections")
 	if !strings.Contains(got.raw, `"mailbox_connections":`+want) || got.header.Get("X-RateLimit-Bucket") != "read" {
-		env.client.t.Errorf("got %s, want %s", got.raw, want)
+		env.client.t.Errorf("got %s, want the connections %s, counted in read", got.raw, want)
 	}
 }
 
 // TestOAuthAnswersHaveTheirMembers connects a mailbox through the OAuth operations and disconnects
-// it again. It checks the members of all answers.
+// it again. It checks the members of the answers.
 func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 	env := newIntegrationEnv(t)
 	path := env.addIntegration("instantly")
@@ -131,10 +132,10 @@ func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 	started := env.client.expect(call{method: "POST", path: mailboxOAuthPath + "/init", key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, "")
 	checkMemberNames(t, started.body, "status integration_id provider mailbox_id mailbox session_id auth_url expires_at")
 	if started.body["status"] != "pending" || started.body["mailbox_id"] != env.mailboxID || started.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
-		t.Errorf("begun %s", started.raw)
+		t.Errorf("got %s, want a pending session of the mailbox, counted in provider_heavy_writes", started.raw)
 	}
 	if repeated := env.client.expect(call{method: "POST", path: mailboxOAuthPath + "/init", key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, ""); repeated.raw != started.raw || env.platform.Calls("StartSignIn") != 1 {
-		t.Errorf("replayed %s", repeated.raw)
+		t.Errorf("the repetition got %s, want a replay without a second sign-in link", repeated.raw)
 	}
 	env.client.expect(call{method: "POST", path: mailboxOAuthPath + "/init", key: env.base.accountA.key}, 409, "oauth_session_pending")
 	env.checkConnectionCounts(path, `{"total":1,"connected":0,"pending":1,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
@@ -146,29 +147,29 @@ func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 	got := env.client.expect(call{method: "GET", path: statusPath, key: env.base.accountA.key}, 200, "")
 	checkMemberNames(t, got.body, "status integration_id mailbox_id session_id provider_account_id provider_account_name connected_at expires_at")
 	if got.body["status"] != "connected" || got.body["provider_account_id"] == nil || got.body["provider_account_name"] != "Ana" || got.body["connected_at"] == nil || got.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
-		t.Errorf("status %s", got.raw)
+		t.Errorf("the status is %s, want connected to the account Ana, counted in provider_heavy", got.raw)
 	}
 	mailbox := env.client.expect(call{method: "GET", path: path + "/mailboxes", key: env.base.accountA.key}, 200, "").body["mailboxes"].([]any)[0].(map[string]any)
 	checkMemberNames(t, mailbox["connection"], "id status provider_account_id provider_account_email has_error connected_at updated_at")
 	refreshed := env.client.expect(call{method: "POST", path: path + "/mailboxes/refresh", key: env.base.accountA.key}, 200, "")
 	checkMemberNames(t, refreshed.body, "integration_id provider checked connected newly_connected unchanged error_count status")
 	if !strings.Contains(refreshed.raw, `"checked":1,"connected":1,"newly_connected":0,"unchanged":1,"error_count":0`) {
-		t.Errorf("refreshed %s", refreshed.raw)
+		t.Errorf("the refresh got %s, want one connected and unchanged mailbox", refreshed.raw)
 	}
 	disconnected := env.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + env.mailboxID, key: env.base.accountA.key}, 200, "")
 	checkMemberNames(t, disconnected.body, "status integration_id mailbox_id message")
 	calls := env.platform.Calls("Remove") + env.platform.Calls("Account")
 	repeated := env.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + env.mailboxID, key: env.base.accountA.key}, 200, "")
 	if repeated.body["status"] != "disconnected" || len(env.platform.AllAccounts()) != 0 || env.platform.Calls("Remove")+env.platform.Calls("Account") != calls {
-		t.Errorf("disconnected %s", repeated.raw)
+		t.Errorf("the second disconnect got %s, want the status disconnected without a call", repeated.raw)
 	}
 	if repeated.body["message"] != "The mailbox was not connected, so nothing was removed." {
-		t.Errorf("the platform was not called, but the message is %s", repeated.raw)
+		t.Errorf("got %s, want the message that nothing was removed", repeated.raw)
 	}
 }
 
-// TestOAuthStatusRequiresItsSession checks that an invalid session_id is refused before the
-// integration is looked up, and that an unknown session is not found.
+// TestOAuthStatusRequiresItsSession checks that a missing or invalid session_id is refused before
+// the integration is read, and that an unknown session is not found.
 func TestOAuthStatusRequiresItsSession(t *testing.T) {
 	env := newIntegrationEnv(t)
 	path := env.addIntegration("instantly")
@@ -176,7 +177,7 @@ func TestOAuthStatusRequiresItsSession(t *testing.T) {
 	for _, query := range []string{"", "?session_id=", "?session_id=" + unknownID + "&session_id=" + unknownID, "?Session_id=" + unknownID, "?session_id=%ff"} {
 		got := env.client.expect(call{method: "GET", path: statusPath + query, key: env.base.accountA.key}, 400, "invalid_request")
 		if !strings.Contains(got.raw, `"location":"query.session_id"`) {
-			t.Errorf("%q: %s", query, got.raw)
+			t.Errorf("the answer to the query %q does not name session_id: %s", query, got.raw)
 		}
 		env.client.expect(call{method: "GET", path: strings.Replace(statusPath, path, integrationsPath+"/"+unknownID, 1) + query, key: env.base.accountA.key}, 400, "invalid_request")
 	}
@@ -194,20 +195,20 @@ func TestWorkspaceMustBeChosen(t *testing.T) {
 	keyedCall := call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", ""), key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "choose"}}
 	got := env.client.expect(keyedCall, 400, "salesblink_workspace_required")
 	if !strings.Contains(got.raw, `"workspaces":[{"id":"ws-1","name":"One <b>"},{"id":"ws-2","name":"Two"}]`) || strings.Contains(got.raw, exampleAPIKey) {
-		t.Errorf("got %s", got.raw)
+		t.Errorf("got %s, want both workspaces and no credential", got.raw)
 	}
 	if repeated := env.client.expect(keyedCall, 400, "salesblink_workspace_required"); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("not replayed: %s", repeated.raw)
+		t.Errorf("the refusal was not replayed: %s", repeated.raw)
 	}
 	env.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "ws-9"), key: env.base.accountA.key}, 400, "salesblink_workspace_required")
 	created := env.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "ws-1"), key: env.base.accountA.key}, 200, "")
 	if created.body["provider_workspace_id"] != "ws-1" {
-		t.Errorf("got %s", created.raw)
+		t.Errorf("got %s, want the workspace ws-1", created.raw)
 	}
 }
 
-// TestRefusedCredentialsAreNotRepeated sends requests for new integrations with an invalid
-// credential or another fault. No refusal contains the credential. The refusal of a credential is
+// TestRefusedCredentialsAreNotRepeated sends requests for new integrations with a refused
+// credential or an invalid body. No refusal contains the credential. The refusal of a credential is
 // replayed. If the platform refuses a credential later, a test of the integration is answered 200
 // with the status failed.
 func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
@@ -233,18 +234,18 @@ func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
 	keyedCall := call{method: "POST", path: integrationsPath, body: `{"provider":"instantly","name":"n","api_key":"not taken"}`, key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "refused"}}
 	first := env.client.expect(keyedCall, 400, "provider_credential_rejected")
 	if repeated := env.client.expect(keyedCall, 400, "provider_credential_rejected"); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("not replayed: %s", repeated.raw)
+		t.Errorf("the refusal was not replayed: %s", repeated.raw)
 	}
 	path := env.addIntegration("instantly")
 	env.platform.Fail(fake.Fault{Method: "Check", Kind: outcome.Refused, Code: fault.AccessDenied})
 	tested := env.client.expect(call{method: "POST", path: path + "/test", key: env.base.accountA.key}, 200, "")
 	detail := env.client.expect(call{method: "GET", path: path, key: env.base.accountA.key}, 200, "")
 	if tested.body["status"] != "failed" || tested.body["message"] == "" || detail.body["has_error"] != true || detail.body["status"] != "failed" {
-		t.Errorf("tested %s, then %s", tested.raw, detail.raw)
+		t.Errorf("the test got %s and the integration is %s, want the status failed in both", tested.raw, detail.raw)
 	}
 }
 
-// TestSendingPlatformFailuresMapToProblems checks the status and code of each kind of failure. A
+// TestSendingPlatformFailuresMapToProblems checks the status and code of four kinds of failure. A
 // failure is not replayed: a request with the same Idempotency-Key succeeds when the platform works
 // again.
 func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
@@ -263,7 +264,7 @@ func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
 		env.client.expect(testCall, tt.status, tt.code)
 	}
 	if got := env.client.expect(testCall, 200, ""); got.header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("replayed %s", got.raw)
+		t.Errorf("got the replay %s, want a new answer", got.raw)
 	}
 }
 
@@ -274,7 +275,7 @@ func TestIntegrationsAreVisibleToTheirAccountOnly(t *testing.T) {
 	path := env.addIntegration("instantly")
 	got := env.client.expect(call{method: "GET", path: integrationsPath, key: env.base.accountB.key}, 200, "")
 	if !strings.HasPrefix(got.raw, `{"integrations":[],"count":0}`) {
-		t.Errorf("listed %s", got.raw)
+		t.Errorf("account B gets %s, want no integrations", got.raw)
 	}
 	env.client.expect(call{method: "GET", path: path, key: env.base.accountB.key}, 404, "integration_not_found")
 	env.client.expect(call{method: "DELETE", path: path, key: env.base.accountB.key}, 404, "integration_not_found")
@@ -282,7 +283,8 @@ func TestIntegrationsAreVisibleToTheirAccountOnly(t *testing.T) {
 }
 
 // TestTenantLimitStopsNewOAuthSessions checks that an account with more tenants than its plan
-// allows cannot start an OAuth session. Other operations of integrations still work.
+// allows cannot start an OAuth session. Testing, refreshing and deleting the integration still
+// work.
 func TestTenantLimitStopsNewOAuthSessions(t *testing.T) {
 	env := newIntegrationEnv(t)
 	path := env.addIntegration("instantly")
@@ -290,7 +292,7 @@ func TestTenantLimitStopsNewOAuthSessions(t *testing.T) {
 	env.base.changePlan(t, env.base.accountA, "complete", 1)
 	env.client.expect(call{method: "POST", path: path + "/mailboxes/" + env.mailboxID + "/oauth/microsoft/init", key: env.base.accountA.key}, 402, "tenant_limit_reached")
 	if env.platform.Calls("StartSignIn") != 0 || env.platform.Calls("Account") != 0 {
-		t.Error("the platform was called")
+		t.Error("the sending platform was called")
 	}
 	env.client.expect(call{method: "POST", path: path + "/test", key: env.base.accountA.key}, 200, "")
 	env.client.expect(call{method: "POST", path: path + "/mailboxes/refresh", key: env.base.accountA.key}, 200, "")

@@ -45,7 +45,7 @@ func (k *contendedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool,
 	}
 }
 
-// countingLimiter counts the requests of each bucket that were not refunded.
+// countingLimiter counts the requests by bucket, without refunded requests.
 type countingLimiter struct {
 	ports.Limiter
 	mu     sync.Mutex
@@ -95,7 +95,7 @@ func TestRequestsCountOnceInEveryOrder(t *testing.T) {
 			answeredFromRecord++
 		}
 		if counters.counts["provider_heavy"] != ran || counters.counts["read"] != answeredFromRecord {
-			t.Errorf("%d %s: %d requests ran and %d were answered from the record; counted are %v", got.status, got.code(), ran, answeredFromRecord, counters.counts)
+			t.Errorf("answered %d %s: %d requests ran and %d were answered from the record, but the counts are %v", got.status, got.code(), ran, answeredFromRecord, counters.counts)
 		}
 	})
 }

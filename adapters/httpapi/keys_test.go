@@ -35,23 +35,23 @@ func TestKeysAreManaged(t *testing.T) {
 	want := `"name":"reports","key_hint":"` + key[len(key)-4:] + `","scopes":["tenants:read","domains:*"],"tenant_ids":["` + string(env.accountA.tenant) +
 		`"],"allowed_cidrs":["127.0.0.0/8"],"created_at":`
 	if !strings.Contains(created.raw, want) || memberText(created, "created_by") != env.keyID(t, env.accountA) || memberText(created, "expires_at") != "2126-01-02T03:04:05Z" {
-		t.Fatalf("got %s", created.raw)
+		t.Fatalf("got %s, want the requested bounds and the creator", created.raw)
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants", key: key}, 200, "")
 
 	listed := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountA.key}, 200, "")
 	newest := listed.body["keys"].([]any)[0].(map[string]any)
 	if newest["id"] != id || newest["revoked_at"] != nil || strings.Contains(listed.raw, "api_key") || listed.body["next_cursor"] != nil {
-		t.Errorf("got %s", listed.raw)
+		t.Errorf("got %s, want the new key first, no secrets and no further page", listed.raw)
 	}
 	if foreign := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountB.key}, 200, ""); len(foreign.body["keys"].([]any)) != 1 {
-		t.Errorf("a different account gets %s", foreign.raw)
+		t.Errorf("account B gets %s, want its one key", foreign.raw)
 	}
 
 	rotated := client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 200, "")
 	newSecret := memberText(rotated, "api_key")
 	if memberText(rotated, "id") != id || newSecret == key || memberText(rotated, "key_hint") != newSecret[len(newSecret)-4:] || !strings.Contains(rotated.raw, `"scopes":["tenants:read","domains:*"]`) {
-		t.Errorf("got %s", rotated.raw)
+		t.Errorf("got %s, want a new secret with the same id and scopes", rotated.raw)
 	}
 	for _, secret := range []string{key, newSecret} {
 		client.expect(call{method: "GET", path: "/v1/tenants", key: secret}, 200, "")
@@ -59,14 +59,14 @@ func TestKeysAreManaged(t *testing.T) {
 
 	revoked := client.expect(call{method: "DELETE", path: "/v1/keys/" + id, key: env.accountA.key}, 200, "")
 	if memberText(revoked, "status") != "revoked" || memberText(revoked, "id") != id {
-		t.Errorf("got %s", revoked.raw)
+		t.Errorf("got %s, want the status revoked and the id %s", revoked.raw, id)
 	}
 	for _, secret := range []string{key, newSecret} {
 		client.expect(call{method: "GET", path: "/v1/tenants", key: secret}, 401, "invalid_api_key")
 	}
 	repeated := client.expect(call{method: "DELETE", path: "/v1/keys/" + id, key: env.accountA.key}, 200, "")
 	if memberText(repeated, "revoked_at") != memberText(revoked, "revoked_at") {
-		t.Errorf("got %s, then %s", revoked.raw, repeated.raw)
+		t.Errorf("the first revocation got %s, the second %s, want the same revoked_at", revoked.raw, repeated.raw)
 	}
 	client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 409, "key_revoked")
 }
@@ -90,17 +90,17 @@ func TestOldSecretsExpireWithTheOverlap(t *testing.T) {
 			}
 			clock = clock.Add(overlap - time.Second)
 			if oldStatus, newStatus := statuses(); overlap > 0 && oldStatus != 200 || newStatus != 200 {
-				t.Errorf("before the end: %d and %d", oldStatus, newStatus)
+				t.Errorf("one second before the end, the old secret gets %d and the new one %d, want 200", oldStatus, newStatus)
 			}
 			clock = clock.Add(time.Second)
 			if oldStatus, newStatus := statuses(); oldStatus != 401 || newStatus != 200 {
-				t.Errorf("at the end: %d and %d", oldStatus, newStatus)
+				t.Errorf("at the end, the old secret gets %d and the new one %d, want 401 and 200", oldStatus, newStatus)
 			}
 		})
 	}
 }
 
-func TestInvalidKeysAreNotCreated(t *testing.T) {
+func TestInvalidKeyRequestsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	for _, body := range []string{
@@ -143,7 +143,7 @@ func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 	} {
 		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(validBody, replace.old, replace.replacement, 1), key: limitedKey}, 403, "insufficient_scope")
 		if memberText(got, "required_scope") != replace.scope {
-			t.Errorf("%s instead of %s: %s", replace.replacement, replace.old, got.raw)
+			t.Errorf("with %s instead of %s, got %s, want the required scope %s", replace.replacement, replace.old, got.raw, replace.scope)
 		}
 	}
 	outsidePath := "/v1/keys/" + env.keyID(t, env.accountA)
@@ -151,7 +151,7 @@ func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 	client.expect(call{method: "DELETE", path: outsidePath, key: limitedKey}, 403, "insufficient_scope")
 	listed := client.expect(call{method: "GET", path: "/v1/keys", key: limitedKey}, 200, "")
 	if list := listed.body["keys"].([]any); len(list) != 2 { // the key itself and the key that it created
-		t.Errorf("got %s", listed.raw)
+		t.Errorf("got %s, want 2 keys", listed.raw)
 	}
 	client.expect(call{method: "POST", path: "/v1/keys/" + memberText(createdReply, "id") + "/rotate", key: limitedKey}, 200, "")
 	client.expect(call{method: "DELETE", path: "/v1/keys/" + memberText(createdReply, "id"), key: limitedKey}, 200, "")
@@ -191,7 +191,7 @@ func TestKeyThatRotatesItselfKeepsItsBounds(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: memberText(rotated, "api_key")}, 403, "insufficient_scope")
 	me := client.expect(call{method: "GET", path: "/v1/me", key: memberText(rotated, "api_key")}, 200, "")
 	if !strings.Contains(me.raw, `"scopes":["keys:write"],"tenant_ids":["`+string(env.accountA.tenant)+`"]`) {
-		t.Errorf("got %s", me.raw)
+		t.Errorf("got %s, want the bounds of the old key", me.raw)
 	}
 }
 
@@ -203,21 +203,21 @@ func TestMeDescribesTheCaller(t *testing.T) {
 	for earlierRequests := range 3 {
 		me := client.expect(call{method: "GET", path: "/v1/me", key: env.accountA.key}, 200, "")
 		if memberText(me, "account_id") != string(env.accountA.account.ID) || memberText(me, "plan") != "api_starter" || me.body["tenant_slots"] != 25.0 || me.body["tenants_held"] != 1.0 {
-			t.Fatalf("got %s", me.raw)
+			t.Fatalf("got %s, want account A with 1 of 25 tenants on the plan api_starter", me.raw)
 		}
 		key := me.body["key"].(map[string]any)
 		if key["id"] != env.keyID(t, env.accountA) || key["name"] != "test" || key["tenant_ids"] != nil || key["expires_at"] != nil {
-			t.Errorf("got %s", me.raw)
+			t.Errorf("got %s, want the key test without bounds", me.raw)
 		}
 		for bucket, remaining := range map[string]float64{"read": float64(599 - earlierRequests), "expensive": 30, "provider_heavy": 240, "provider_heavy_writes": 12, "write": 240} {
 			if !slices.ContainsFunc(me.body["limits"].([]any), func(l any) bool {
 				return l.(map[string]any)["bucket"] == bucket && l.(map[string]any)["remaining"] == remaining
 			}) {
-				t.Errorf("%s has not %v left: %s", bucket, remaining, me.raw)
+				t.Errorf("the bucket %s does not have %v requests left: %s", bucket, remaining, me.raw)
 			}
 		}
 		if len(me.body["sending_providers"].([]any)) != 2 {
-			t.Errorf("got %s", me.raw)
+			t.Errorf("got %s, want 2 sending providers", me.raw)
 		}
 	}
 }

@@ -5,9 +5,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -114,13 +112,7 @@ func (b setLimit) requestedLimit() (limit limits.SetRequest, err error) {
 	if b.members == nil {
 		return limit, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
 	}
-	var unknown []refusal.ProblemField
-	for _, name := range slices.Sorted(maps.Keys(b.members)) {
-		if name != "daily_send_limit" && name != "domain_scope" && len(unknown) < maxFields {
-			unknown = append(unknown, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
-		}
-	}
-	if len(unknown) > 0 {
+	if unknown := unknownMembers(b.members, "daily_send_limit", "domain_scope"); len(unknown) > 0 {
 		return limit, refusal.Invalid("the body has unknown members", unknown...)
 	}
 	if scope, scoped := b.members["domain_scope"]; scoped {

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// newMailboxLimitEnv returns an environment in which the tenant of account A is ready for transport
+// newMailboxLimitEnv returns an environment in which the tenant of account A is ready for mail flow
 // rules and has a mailbox. It also returns a client, the path of the tenant's limits and the domain
 // of the mailbox.
 func newMailboxLimitEnv(t *testing.T) (env *testEnv, client *apiClient, path, domainName string) {
@@ -48,7 +48,7 @@ func TestMailboxLimitsAreSetAndReturned(t *testing.T) {
 		"provisioning.status": "created", "provisioning.rule_name": sendlimit.RuleName(sendlimit.TenantWide),
 	})
 	if member(first.body, "provisioning.rule_id") == nil || first.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
-		t.Errorf("%v %s", first.header, first.raw)
+		t.Errorf("got %v %s, want a rule id, counted in provider_heavy", first.header, first.raw)
 	}
 	domain := client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":5,"domain_scope":"` + strings.ToUpper(domainName) + `."}`, key: env.accountA.key}, 200, "")
 	checkMembers(t, domain, map[string]any{"domain_scope": domainName, "scope_label": domainName, "policy.domain_scope": domainName, "provisioning.rule_name": sendlimit.RuleName(domainName)})
@@ -65,7 +65,7 @@ func TestMailboxLimitsAreSetAndReturned(t *testing.T) {
 	policy = client.expect(call{method: "GET", path: path + "?domain_scope=" + domainName, key: env.accountA.key}, 200, "")
 	checkMembers(t, policy, map[string]any{"daily_send_limit": 6.0, "domain_scope": domainName, "scope_label": domainName, "policy.id": member(domain.body, "policy.id")})
 	if policy.header.Get("X-RateLimit-Bucket") != "read" {
-		t.Error(policy.header)
+		t.Errorf("got the headers %v, want the bucket read", policy.header)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 		`{"daily_send_limit":5,"other":1}`: "invalid_request", `{"daily_send_limit":5,"daily_send_limit":5}`: "invalid_request",
 	} {
 		client.expect(call{method: "POST", path: path, body: body, key: env.accountA.key}, 400, code)
-		client.expect(call{method: "POST", path: foreignPath, body: body, key: env.accountA.key}, 400, code) // a body that does not match the schema is refused before ownership is checked
+		client.expect(call{method: "POST", path: foreignPath, body: body, key: env.accountA.key}, 400, code) // these bodies are refused before ownership is checked
 	}
 	for _, limit := range []string{"0", "26", "-1", "2.5", "5.0", "1e1", `"5"`, "null", "true", "[]", "99999999999999999999"} {
 		body := `{"daily_send_limit":` + limit + `}`
@@ -105,8 +105,8 @@ func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 		client.expect(call{method: "GET", path: foreignPath + "?domain_scope=" + url.QueryEscape(scope), key: env.accountA.key}, 404, "tenant_not_found")
 	}
 	repeated := client.expect(call{method: "GET", path: path + "?domain_scope=a.example&domain_scope=b.example", key: env.accountA.key}, 400, "invalid_request")
-	if !strings.Contains(repeated.raw, "must occur once and be valid text") { // the text does not say "not be empty", because an empty domain_scope is allowed
-		t.Errorf("got %s", repeated.raw)
+	if !strings.Contains(repeated.raw, "must occur once and be valid text") { // an empty domain_scope is allowed
+		t.Errorf("got %s, want the message without \"not be empty\"", repeated.raw)
 	}
 	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapPending })
 	client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":26}`, key: env.accountA.key}, 400, "invalid_send_limit")
@@ -116,8 +116,8 @@ func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 	}
 }
 
-// TestMailboxLimitIsSetAfterAProviderFailure checks that the same key runs again after a failure,
-// and that a replay calls no provider.
+// TestMailboxLimitIsSetAfterAProviderFailure checks that a request with the same Idempotency-Key
+// runs again after a failure, and that a replay does not create the rule again.
 func TestMailboxLimitIsSetAfterAProviderFailure(t *testing.T) {
 	env, client, path, _ := newMailboxLimitEnv(t)
 	set := call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "limit-once"}}
@@ -127,7 +127,7 @@ func TestMailboxLimitIsSetAfterAProviderFailure(t *testing.T) {
 	first := client.expect(set, 200, "")
 	calls := env.platform.Calls("EnsureRule")
 	if repeated := client.expect(set, 200, ""); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" || env.platform.Calls("EnsureRule") != calls {
-		t.Errorf("%d calls, %v %s", env.platform.Calls("EnsureRule"), repeated.header, repeated.raw)
+		t.Errorf("after %d calls of EnsureRule got %v %s, want a replay after %d calls", env.platform.Calls("EnsureRule"), repeated.header, repeated.raw, calls)
 	}
 }
 
@@ -159,13 +159,13 @@ func (env *testEnv) addSendCount(t *testing.T, mailboxID string, count int) {
 	now := time.Now()
 	r, isClaimed, err := env.store.ClaimTenant(t.Context(), env.accountA.account.ID, env.accountA.tenant, time.Minute, now)
 	if err != nil || !isClaimed {
-		t.Fatalf("not claimed: %v", err)
+		t.Fatalf("the tenant was not claimed: %v", err)
 	}
 	today := sendlimit.DayOf(now, time.UTC).Start
 	saved, err := env.store.SaveCounts(t.Context(), r, ports.SendCounts{Today: today, At: now, Mark: now,
 		ByMailbox: map[string][]sendlimit.Count{mailboxID: {{Day: today, Final: count}}}})
 	if err != nil || !saved {
-		t.Fatalf("not counted: %v", err)
+		t.Fatalf("the count was not saved: %v", err)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestDeleteTenantReportsItsRules(t *testing.T) {
 		prepare(env)
 		got := client.expect(call{method: "DELETE", path: "/v1/tenants/" + string(env.accountA.tenant), key: env.accountA.key}, 200, "")
 		if message, _ := got.body["message"].(string); !strings.Contains(message, want) {
-			t.Errorf("%q does not contain %q", message, want)
+			t.Errorf("the message %q does not contain %q", message, want)
 		}
 	}
 }
@@ -237,10 +237,10 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 	} {
 		got := client.expect(call{method: "GET", path: eventsPath + tt.query, key: env.accountA.key}, 200, "")
 		if fmt.Sprint(idsOf(got)) != fmt.Sprint(tt.want) || got.body["total"] != float64(tt.total) || got.body["count"] != float64(len(tt.want)) {
-			t.Errorf("%q: %s", tt.query, got.raw)
+			t.Errorf("the query %q got %s, want %v of %d events", tt.query, got.raw, tt.want, tt.total)
 		}
 		if got.header.Get("X-RateLimit-Bucket") != "read" {
-			t.Error(got.header)
+			t.Errorf("got the headers %v, want the bucket read", got.header)
 		}
 	}
 	answer := client.expect(call{method: "GET", path: eventsPath, key: env.accountA.key}, 200, "")
@@ -258,7 +258,7 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 	}
 	filtered := client.expect(call{method: "GET", path: eventsPath + "?action=blocked&tenant_id=" + string(env.accountA.tenant), key: env.accountA.key}, 200, "")
 	if member(filtered.body, "filters.action") != "blocked" || member(filtered.body, "filters.tenant_id") != string(env.accountA.tenant) {
-		t.Error(filtered.raw)
+		t.Errorf("got %s, want the filters of the request", filtered.raw)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestInvalidEnforcementEventQueriesAreRefused(t *testing.T) {
 		"offset=99999999999999999999", "action=Blocked", "action=paused", "limit=1&limit=2"} {
 		got := client.expect(call{method: "GET", path: eventsPath + "?" + query, key: env.accountA.key}, 400, "invalid_request")
 		if strings.HasPrefix(query, "offset") && !strings.Contains(got.raw, "must be an integer from 0 to 9007199254740991") {
-			t.Errorf("%s: got %s", query, got.raw)
+			t.Errorf("the answer to %s does not name the range: %s", query, got.raw)
 		}
 	}
 	var answers []string

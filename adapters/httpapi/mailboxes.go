@@ -5,9 +5,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -188,7 +186,7 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 	rawName, hasName := b.members["display_name"]
 	rawLimit, hasLimit := b.members["daily_send_limit"]
 	rawClear, hasClear := b.members["clear_send_limit"]
-	if unknown := b.unknownMembers(); len(unknown) > 0 && (hasName || hasLimit || hasClear) {
+	if unknown := unknownMembers(b.members, "display_name", "daily_send_limit", "clear_send_limit"); len(unknown) > 0 && (hasName || hasLimit || hasClear) {
 		return changes, refusal.Invalid("the body has unknown members", unknown...)
 	}
 	if hasName {
@@ -213,18 +211,6 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 		changes.DailySendLimit = &perDay
 	}
 	return changes, nil
-}
-
-// unknownMembers returns the members that are not allowed, in the form in which huma reports them
-// for other bodies.
-func (b updateMailbox) unknownMembers() []refusal.ProblemField {
-	var fields []refusal.ProblemField
-	for _, name := range slices.Sorted(maps.Keys(b.members)) {
-		if name != "display_name" && name != "daily_send_limit" && name != "clear_send_limit" && len(fields) < maxFields {
-			fields = append(fields, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
-		}
-	}
-	return fields
 }
 
 // wholeNumber parses an integer literal: 5, but not 5.0, 1e1 or "5". It returns 0 for anything

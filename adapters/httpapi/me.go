@@ -22,7 +22,7 @@ func registerDescribeCaller(api huma.API, o Options) {
 		Description: "Returns the account and the key of the request: the plan, what the key may do, how many requests each rate limit still allows, and the " +
 			"providers that can be used. Every key may call it. The request itself counts in `read`.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.NoScope, AnswerExample: exampleMe}.Metadata(),
-	}, func(ctx context.Context, caller access.Caller, _ *noInput) (me, error) {
+	}, func(ctx context.Context, caller access.Caller, _ *struct{}) (me, error) {
 		overview, err := o.Profile.Overview(ctx, caller.Account.ID)
 		if err != nil {
 			return me{}, err

@@ -33,7 +33,7 @@ func TestMeHasEveryMember(t *testing.T) {
 		name, key, bounds string
 	}{
 		{"without bounds", env.accountA.key, `"scopes":["*"],"tenant_ids":null,"expires_at":null`},
-		{"without a scope for anything else", env.addBoundedKey(t, account, access.Bounds{Scopes: []access.Scope{"domains:read", "webhooks:*"}, ExpiresAt: expiry}),
+		{"with two scopes and an expiry", env.addBoundedKey(t, account, access.Bounds{Scopes: []access.Scope{"domains:read", "webhooks:*"}, ExpiresAt: expiry}),
 			`"scopes":["domains:read","webhooks:*"],"tenant_ids":null,"expires_at":"2126-01-02T03:04:05Z"`},
 		{"for one tenant", env.addBoundedKey(t, account, access.Bounds{Scopes: []access.Scope{"tenants:read"}, Tenants: []tenant.GUID{secondTenant}}),
 			`"scopes":["tenants:read"],"tenant_ids":["` + string(secondTenant) + `"],"expires_at":null`},
@@ -42,12 +42,11 @@ func TestMeHasEveryMember(t *testing.T) {
 			got := client.forTest(t).expect(call{method: "GET", path: "/v1/me", key: tt.key}, 200, "")
 			id, _ := member(got.body, "key.id").(string)
 			if issued, err := env.store.AccountKey(t.Context(), account, id); err != nil || issued.Hint != tt.key[len(tt.key)-4:] {
-				t.Errorf("the key %s is %+v, %v", id, issued, err)
+				t.Errorf("the id %s belongs to the key %+v (%v), want the key of the request", id, issued, err)
 			}
-			// The requests of the last minute count.
 			reads, _ := got.body["limits"].([]any)[0].(map[string]any)["remaining"].(float64)
 			if reads < float64(599-i) || reads > 599 {
-				t.Errorf("%v reads are left after %d requests", reads, i+1)
+				t.Errorf("%v reads are left after %d requests, want %d to 599", reads, i+1, 599-i)
 			}
 			want := fmt.Sprintf(`{"account_id":%q,"plan":"complete","automatic_dns":true,"tenant_slots":7,"tenants_held":2,
 				"key":{"id":%q,"name":"test",%s},

@@ -18,7 +18,6 @@ import (
 
 // TestOperationsDeclareTheirRules checks that each operation declares its bucket, its scope and
 // whether it is a write. It also checks that each operation documents that it needs an API key.
-// Function register adds this to the document.
 func TestOperationsDeclareTheirRules(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	registerOperations(api, Options{})
@@ -32,23 +31,23 @@ func TestOperationsDeclareTheirRules(t *testing.T) {
 				t.Errorf("%s declares no bucket", op.OperationID)
 			}
 			if needsNoScope := op.OperationID == "get-me"; needsNoScope != (rules.Scope == access.NoScope) || !needsNoScope && !slices.Contains(access.OperationScopes(), rules.Scope) {
-				t.Errorf("%s declares the scope %q", op.OperationID, rules.Scope)
+				t.Errorf("%s declares the scope %q, want an operation scope, or none for get-me", op.OperationID, rules.Scope)
 			}
 			if wantRead := op.Method == http.MethodGet && op.OperationID != "get-connect-url" && op.OperationID != "get-connect-session"; strings.HasSuffix(string(rules.Scope), ":write") == wantRead {
-				t.Errorf("%s needs the scope %s", op.OperationID, rules.Scope)
+				t.Errorf("%s %s needs the scope %s, whose kind does not match the method", op.Method, op.OperationID, rules.Scope)
 			}
 			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; rules.Write != want {
 				t.Errorf("%s: write is %v, want %v", op.OperationID, rules.Write, want)
 			}
 			if len(op.Security) != 1 {
-				t.Errorf("%s needs no key", op.OperationID)
+				t.Errorf("%s does not document that it needs an API key", op.OperationID)
 			}
 		}
 	}
 }
 
-// TestOperationsDeclareTheDocumentedBucket checks that each operation declares the bucket that the
-// documentation names.
+// TestOperationsDeclareTheDocumentedBucket checks that each operation declares its bucket in the
+// list, or guard.Reads if it is not in the list.
 func TestOperationsDeclareTheDocumentedBucket(t *testing.T) {
 	want := map[string]guard.Bucket{
 		"get-dkim-status": guard.Expensive, "get-domain-dns-plan": guard.Expensive, "get-domain-dns-automation": guard.Expensive, "sync-tenant": guard.ProviderHeavy, "add-domain": guard.ProviderHeavy, "verify-domain": guard.ProviderHeavy,
@@ -75,42 +74,41 @@ func TestOperationsDeclareTheDocumentedBucket(t *testing.T) {
 	}
 }
 
-// TestOnlyListedOperationsMayTakeLonger checks that only the listed operations have a longer time
-// limit than the default.
+// TestOnlyListedOperationsMayTakeLonger checks that two operations have a longer time limit, and
+// that the others have the default of package guard.
 func TestOnlyListedOperationsMayTakeLonger(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	registerOperations(api, Options{})
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range guard.OperationsOf(item) {
-			// Other operations have the default of package guard.
 			want := map[string]time.Duration{"sync-tenant": 110 * time.Second, "export-audit-entries": 10 * time.Minute}[op.OperationID]
 			if got := guard.RulesOf(op).TimeLimit; got != want {
-				t.Errorf("%s gets %v, want %v", op.OperationID, got, want)
+				t.Errorf("%s has the time limit %v, want %v (0 is the default)", op.OperationID, got, want)
 			}
 		}
 	}
 }
 
-// TestErrorPagesExplainTheirCode checks that the page of each code explains the code, says whether
-// to retry, and lists the operations that return it.
+// TestErrorPagesExplainTheirCode checks that each code has an explanation, and a page with all
+// sections. It also checks some contents of five pages.
 func TestErrorPagesExplainTheirCode(t *testing.T) {
 	api := New(Options{Guard: guard.Options{Log: slog.New(slog.DiscardHandler)}})
 	page := func(code string) string {
 		recorder := httptest.NewRecorder()
 		api.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/docs/errors/"+code, nil))
 		if recorder.Code != http.StatusOK {
-			t.Fatalf("%s: %d", code, recorder.Code)
+			t.Fatalf("the page of %s is answered %d, want 200", code, recorder.Code)
 		}
 		return recorder.Body.String()
 	}
 	for _, faultCode := range fault.All() {
 		text := page(faultCode.Name)
 		if len(faultCode.About) < 40 || !strings.HasSuffix(faultCode.About, ".") {
-			t.Errorf("%s has a short explanation: %q", faultCode.Name, faultCode.About)
+			t.Errorf("the explanation of %s is short or does not end with a period: %q", faultCode.Name, faultCode.About)
 		}
 		for _, phrase := range []string{"May I send the request again?</h2>\n<p>", "Who answers it</h2>\n<", "In an answer"} {
 			if !strings.Contains(text, phrase) {
-				t.Errorf("%s has no %q", faultCode.Name, phrase)
+				t.Errorf("the page of %s has no %q", faultCode.Name, phrase)
 			}
 		}
 	}
@@ -123,7 +121,7 @@ func TestErrorPagesExplainTheirCode(t *testing.T) {
 	} {
 		for _, phrase := range want {
 			if !strings.Contains(page(code), phrase) {
-				t.Errorf("%s does not say %q:\n%s", code, phrase, page(code))
+				t.Errorf("the page of %s does not say %q:\n%s", code, phrase, page(code))
 			}
 		}
 	}
@@ -134,6 +132,6 @@ func TestErrorPagesExplainTheirCode(t *testing.T) {
 func TestDisplayNamesAreNormalized(t *testing.T) {
 	body := provisionMailboxes{Mailboxes: []wantedMailbox{{Name: "Zoe\u0308 A\u030angstro\u0308m"}}}
 	if got := body.request().Mailboxes[0].DisplayName; got != "Zo\u00eb \u00c5ngstr\u00f6m" {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want the composed name", got)
 	}
 }

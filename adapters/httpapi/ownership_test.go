@@ -15,13 +15,13 @@ import (
 
 // addOwnedObjects adds objects to both accounts. For each path parameter that identifies an owned
 // object, owned has the value of account A. foreign has values that must all get the same answer:
-// ids of account B, unknown ids and malformed ids.
+// ids of account B, ids of objects of a different type, unknown ids and malformed ids.
 func addOwnedObjects(env *testEnv, t *testing.T) (owned map[string]string, foreign map[string][]string) {
 	t.Helper()
 	ownDomain, ownMailbox := env.addDomainAndMailbox(t, env.accountA)
 	otherDomain, otherMailbox := env.addDomainAndMailbox(t, env.accountB)
 	const unknown = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
-	malformed := []string{unknown, "x", "%00", "a%2Fb", strings.Repeat("9", 300), "{" + unknown + "}", "urn:uuid:" + unknown}
+	unknownOrMalformed := []string{unknown, "x", "%00", "a%2Fb", strings.Repeat("9", 300), "{" + unknown + "}", "urn:uuid:" + unknown}
 	owned = map[string]string{
 		"tenant_id": string(env.accountA.tenant), "domain_name": ownDomain.Name, "domain_id": ownDomain.ID, "mailbox_id": ownMailbox.ID,
 	}
@@ -38,17 +38,17 @@ func addOwnedObjects(env *testEnv, t *testing.T) (owned map[string]string, forei
 	owned["webhook_id"], owned["delivery_id"] = env.addWebhook(t, env.accountA)
 	otherWebhook, otherDelivery := env.addWebhook(t, env.accountB)
 	foreign = map[string][]string{
-		"connect_session_id": append([]string{otherConnectSession, strings.ToUpper(otherConnectSession), owned["session_id"]}, malformed...),
-		"tenant_id":          append([]string{string(env.accountB.tenant), strings.ToUpper(string(env.accountB.tenant)), ownDomain.TenantID}, malformed...),
+		"connect_session_id": append([]string{otherConnectSession, strings.ToUpper(otherConnectSession), owned["session_id"]}, unknownOrMalformed...),
+		"tenant_id":          append([]string{string(env.accountB.tenant), strings.ToUpper(string(env.accountB.tenant)), ownDomain.TenantID}, unknownOrMalformed...),
 		"domain_name":        {otherDomain.Name, strings.ToUpper(otherDomain.Name) + ".", "unknown.example", "%2e%2e", "a%00.example", "%ff.example", "-"},
-		"domain_id":          append([]string{otherDomain.ID, strings.ToUpper(otherDomain.ID)}, malformed...),
-		"mailbox_id":         append([]string{otherMailbox.ID, otherMailbox.Address}, malformed...),
-		"run_id":             append([]string{otherRun, strings.ToUpper(otherRun), owned["job_id"]}, malformed...),
-		"integration_id":     append([]string{otherIntegration.ID, strings.ToUpper(otherIntegration.ID), ownMailbox.ID}, malformed...),
-		"job_id":             append([]string{otherJob, strings.ToUpper(otherJob), owned["run_id"]}, malformed...),
-		"key_id":             append([]string{otherKey, strings.ToUpper(otherKey), ownMailbox.ID}, malformed...),
-		"webhook_id":         append([]string{otherWebhook, strings.ToUpper(otherWebhook), owned["delivery_id"]}, malformed...),
-		"delivery_id":        append([]string{otherDelivery, strings.ToUpper(otherDelivery), owned["webhook_id"]}, malformed...),
+		"domain_id":          append([]string{otherDomain.ID, strings.ToUpper(otherDomain.ID)}, unknownOrMalformed...),
+		"mailbox_id":         append([]string{otherMailbox.ID, otherMailbox.Address}, unknownOrMalformed...),
+		"run_id":             append([]string{otherRun, strings.ToUpper(otherRun), owned["job_id"]}, unknownOrMalformed...),
+		"integration_id":     append([]string{otherIntegration.ID, strings.ToUpper(otherIntegration.ID), ownMailbox.ID}, unknownOrMalformed...),
+		"job_id":             append([]string{otherJob, strings.ToUpper(otherJob), owned["run_id"]}, unknownOrMalformed...),
+		"key_id":             append([]string{otherKey, strings.ToUpper(otherKey), ownMailbox.ID}, unknownOrMalformed...),
+		"webhook_id":         append([]string{otherWebhook, strings.ToUpper(otherWebhook), owned["delivery_id"]}, unknownOrMalformed...),
+		"delivery_id":        append([]string{otherDelivery, strings.ToUpper(otherDelivery), owned["webhook_id"]}, unknownOrMalformed...),
 	}
 	return owned, foreign
 }
@@ -58,7 +58,7 @@ func (env *testEnv) keyID(t *testing.T, owner testAccount) string {
 	t.Helper()
 	keys, err := env.store.IssuedKeys(t.Context(), owner.account.ID)
 	if err != nil || len(keys) == 0 {
-		t.Fatalf("%d keys, %v", len(keys), err)
+		t.Fatalf("the account has %d keys, want at least one (%v)", len(keys), err)
 	}
 	return keys[0].ID
 }
@@ -93,7 +93,8 @@ var notFoundCodes = map[string]string{
 	"webhook_id":         "webhook_not_found", "delivery_id": "webhook_delivery_not_found",
 }
 
-// validBodies has a request body for each operation that requires one.
+// validBodies has a request body for each operation that names an owned object in its path and
+// requires a body.
 var validBodies = map[string]string{
 	"POST /v1/tenants/{tenant_id}/domains":                 `{"domain":"new.example"}`,
 	"POST /v1/tenants/{tenant_id}/mailboxes":               `{"domain":"new.example","account_password":"Correct-Horse-7","mailboxes":[{"name":"A","email":"a@new.example"}]}`,
@@ -103,9 +104,9 @@ var validBodies = map[string]string{
 	"POST /v1/webhooks/{webhook_id}/replay":                `{"after":"2026-01-01T00:00:00Z"}`,
 }
 
-// TestForeignAndUnknownIDsAreIndistinguishable checks that each operation gives the same answer for
-// foreign, unknown and malformed ids, and calls no provider. Only the request id and rate limit
-// headers may differ.
+// TestForeignAndUnknownIDsAreIndistinguishable checks that an operation gives the same answer for
+// foreign, unknown and malformed ids, and calls neither the mail platform nor the DNS. Only the
+// date, the request id and two rate limit headers may differ.
 func TestForeignAndUnknownIDsAreIndistinguishable(t *testing.T) {
 	env := newTestEnv(t)
 	owned, foreign := addOwnedObjects(env, t)
@@ -115,13 +116,13 @@ func TestForeignAndUnknownIDsAreIndistinguishable(t *testing.T) {
 		params := parametersOf(op.path)
 		if len(params) == 0 {
 			if withoutOwnedIDs[name] == "" {
-				t.Errorf("%s has no ownership cases", name)
+				t.Errorf("%s is missing in withoutOwnedIDs", name)
 			}
 			continue
 		}
 		for _, param := range params {
 			if foreign[param] == nil || owned[param] == "" {
-				t.Errorf("%s: no ownership cases for %s", name, param)
+				t.Errorf("%s: addOwnedObjects has no values for %s", name, param)
 				continue
 			}
 			t.Run(name+" "+param, func(t *testing.T) {
@@ -131,7 +132,7 @@ func TestForeignAndUnknownIDsAreIndistinguishable(t *testing.T) {
 	}
 	for method := range reflect.TypeFor[ports.MailTenant]().Methods() {
 		if calls := env.platform.Calls(method.Name); calls != 0 {
-			t.Errorf("%d calls of %s", calls, method.Name)
+			t.Errorf("%s was called %d times, want 0", method.Name, calls)
 		}
 	}
 	if env.platform.DNS.Reads() != 0 {
@@ -185,7 +186,7 @@ func TestForeignDomainInBodyIsNotFound(t *testing.T) {
 		answers = append(answers, comparableText(got))
 	}
 	if len(slices.Compact(answers)) != 1 {
-		t.Errorf("the answers differ: %v", answers)
+		t.Errorf("the answers differ: %q", answers)
 	}
 }
 
@@ -218,7 +219,7 @@ func TestTenantListIsLimitedToTheAccount(t *testing.T) {
 		got := client.expect(call{method: "GET", path: "/v1/tenants", key: owner.key}, 200, "")
 		list := got.body["tenants"].([]any)
 		if len(list) != 1 || list[0].(map[string]any)["tenant_id"] != string(owner.tenant) {
-			t.Errorf("got %s", got.raw)
+			t.Errorf("got %s, want only the tenant %s", got.raw, owner.tenant)
 		}
 	}
 }
@@ -241,7 +242,7 @@ func TestIDsAreCaseInsensitive(t *testing.T) {
 	} {
 		got := client.expect(call{method: "GET", path: path, key: env.accountA.key}, 200, "")
 		if id, ok := got.body["tenant_id"]; ok && id != owned["tenant_id"] {
-			t.Errorf("%s answered with %v", path, id)
+			t.Errorf("the answer to %s has the tenant id %v, want %s", path, id, owned["tenant_id"])
 		}
 	}
 }

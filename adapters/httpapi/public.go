@@ -15,8 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// addPublicRoutes adds the routes that need no API key: the OpenAPI document and the pages about
-// the API.
+// addPublicRoutes adds the OpenAPI document and the pages about the API, which need no API key.
 func addPublicRoutes(mux *http.ServeMux, doc *huma.OpenAPI) {
 	mux.HandleFunc("/{$}", serveHome)
 	mux.HandleFunc("GET /openapi.json", serveDocument("application/json", func(d openapi.Documents) []byte { return d.JSON }))
@@ -68,5 +67,5 @@ func serveHome(w http.ResponseWriter, r *http.Request) {
 		pages.Home(w, r)
 		return
 	}
-	guard.Refuse(w, r, fault.RouteNotFound.With("no operation or page has this path; the operations are under /v1, and /docs describes them"))
+	guard.Refuse(w, r, fault.RouteNotFound.With("no operation or page has this path; /docs describes the operations"))
 }

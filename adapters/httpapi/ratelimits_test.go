@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -41,7 +42,7 @@ func checkRateHeaders(t *testing.T, got reply, bucket string, limit, remaining i
 	}
 	reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64)
 	if untilReset := time.Until(time.Unix(reset, 0)); err != nil || untilReset < -testTimeout || untilReset > 10*time.Minute+2*time.Second {
-		t.Errorf("X-RateLimit-Reset is %s from now (%v)", untilReset, err)
+		t.Errorf("X-RateLimit-Reset is in %s, want at most about 10 minutes (%v)", untilReset, err)
 	}
 }
 
@@ -50,7 +51,7 @@ func checkNoRateHeaders(t *testing.T, got reply) {
 	t.Helper()
 	for _, name := range rateHeaders {
 		if value, ok := got.header[http.CanonicalHeaderKey(name)]; ok {
-			t.Errorf("%d %s has %s %q", got.status, got.code(), name, value)
+			t.Errorf("the answer %d %s has the header %s: %q, want none", got.status, got.code(), name, value)
 		}
 	}
 }
@@ -93,7 +94,7 @@ func TestFullBucketRefusesRequests(t *testing.T) {
 	refused := client.expect(dkimCall, 429, "rate_limit_exceeded")
 	checkRateHeaders(t, refused, "expensive", 30, 0)
 	if retryAfter, err := strconv.Atoi(refused.header.Get("Retry-After")); err != nil || retryAfter < 1 || retryAfter > 60 {
-		t.Errorf("Retry-After %q", refused.header.Get("Retry-After"))
+		t.Errorf("Retry-After is %q, want 1 to 60", refused.header.Get("Retry-After"))
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 	dkimCall.key = env.accountB.key
@@ -114,26 +115,32 @@ func TestReplaysCountAsReads(t *testing.T) {
 	checkRateHeaders(t, repeated, "read", 600, 599)
 	checkRateHeaders(t, client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict"), "read", 600, 598)
 	if _, exists, err := env.store.KeyRecord(t.Context(), env.storedKeyID("another")); exists || err != nil {
-		t.Errorf("a refused write did not release its key (%v)", err)
+		t.Errorf("the key of a refused write has a record, want none (%v)", err)
 	}
 }
 
 // staleKeys is a key store in which the first reads find no key, as if a concurrent claim was not
-// visible yet. staleReads is the number of such reads that are left.
+// visible yet. staleReads is the number of such reads that are left. If readErr is set, later reads
+// fail.
 type staleKeys struct {
 	ports.Idempotency
 	staleReads int
+	readErr    error
 }
 
 func (k *staleKeys) KeyRecord(ctx context.Context, key idempotency.KeyID) (idempotency.Record, bool, error) {
 	if k.staleReads--; k.staleReads >= 0 {
 		return idempotency.Record{}, false, nil
 	}
+	if k.readErr != nil {
+		return idempotency.Record{}, false, k.readErr
+	}
 	return k.Idempotency.KeyRecord(ctx, key)
 }
 
 // TestLostKeyRaceIsRefunded checks a request whose key a concurrent request claimed first. The
-// request is refunded, and its answer counts as a read.
+// request is refunded, and its answer counts as a read. If the store then fails, the request is not
+// refunded.
 func TestLostKeyRaceIsRefunded(t *testing.T) {
 	env := newTestEnv(t)
 	keys := &staleKeys{Idempotency: env.store, staleReads: 2}
@@ -145,6 +152,10 @@ func TestLostKeyRaceIsRefunded(t *testing.T) {
 	checkReplay(t, first, second)
 	checkRateHeaders(t, second, "read", 600, 599)
 	checkRateHeaders(t, client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: `1`}, 400, "invalid_request"), "provider_heavy", 240, 238)
+	keys.staleReads, keys.readErr = 1, fault.ServiceUnavailable
+	checkRateHeaders(t, client.expect(addDomainCall(env, "k"), 503, "service_unavailable"), "provider_heavy", 240, 237)
+	keys.readErr = nil
+	checkRateHeaders(t, client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: `1`}, 400, "invalid_request"), "provider_heavy", 240, 236)
 }
 
 // contestedKeys is a key store in which the first claims fail, as if a concurrent request claimed
@@ -210,14 +221,14 @@ func TestFifthConcurrentProviderOperationIsRefused(t *testing.T) {
 	got := client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: `1`}, 429, "rate_limit_exceeded")
 	checkRateHeaders(t, got, "provider_concurrency", 4, 0)
 	if got.header.Get("Retry-After") != "1" {
-		t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
+		t.Errorf("Retry-After is %q, want 1", got.header.Get("Retry-After"))
 	}
 	checkRateHeaders(t, client.expect(call{method: "PATCH", path: mailboxPath, key: env.accountA.key, body: `{"display_name":"Ann"}`}, 429, "rate_limit_exceeded"), "provider_concurrency", 4, 0)
 	client.expect(call{method: "PATCH", path: mailboxPath, key: env.accountA.key, body: `{"daily_send_limit":5}`}, 200, "")
 	release()
 	for range 4 {
 		if got := receive(t, answers, "a request was not answered"); got.status != 200 {
-			t.Errorf("%d %s", got.status, got.raw)
+			t.Errorf("a provider operation got %d %s, want 200", got.status, got.raw)
 		}
 	}
 	client.expect(call{method: "PATCH", path: mailboxPath, key: env.accountA.key, body: `{"display_name":"Ann"}`}, 409, "exchange_bootstrap_not_ready")
@@ -273,21 +284,21 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	got := client.expect(list, 503, "service_unavailable")
 	checkNoRateHeaders(t, got)
 	if got.header.Get("Retry-After") != "1" {
-		t.Errorf("Retry-After %q", got.header.Get("Retry-After"))
+		t.Errorf("Retry-After is %q, want 1", got.header.Get("Retry-After"))
 	}
 	release()
 	if got := receive(t, slowReply, "the slow request was not answered"); got.status != 200 {
-		t.Errorf("the slow request got %d %s", got.status, got.raw)
+		t.Errorf("the slow request got %d %s, want 200", got.status, got.raw)
 	}
 	client.expect(list, 200, "")
 	client.server.Close()
 	if log := lines.String(); strings.Count(log, `"level":"WARN"`) != 1 || strings.Contains(log, `"level":"ERROR"`) {
-		t.Errorf("the log is\n%s", log)
+		t.Errorf("the log is\n%s\nwant one warning and no error", log)
 	}
 }
 
-// TestDisabledLimitsRefuseNothing checks that nothing is refused and that the headers are still
-// set.
+// TestDisabledLimitsRefuseNothing checks that requests beyond a limit are not refused, and that
+// their headers are still set.
 func TestDisabledLimitsRefuseNothing(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -5,6 +5,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -70,7 +71,7 @@ func registerStream[I any](api huma.API, op huma.Operation, h handler[I, stream]
 	})
 }
 
-// platformCodes are the error codes of operations that call the mail platform. sendingCodes are the
+// platformCodes are error codes of most operations that call the mail platform. sendingCodes are
 // error codes of operations that call a sending platform.
 var (
 	platformCodes = []fault.Code{fault.AccessDenied, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
@@ -178,6 +179,18 @@ func humaRefusal(status int, errs []error) error {
 		}
 	}
 	return refusal.Invalid("the request does not have the form that this operation takes", fields...)
+}
+
+// unknownMembers returns at most maxFields members that are not allowed, in the form in which huma
+// reports them for other bodies.
+func unknownMembers(members map[string]json.RawMessage, allowed ...string) []refusal.ProblemField {
+	var fields []refusal.ProblemField
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if !slices.Contains(allowed, name) && len(fields) < maxFields {
+			fields = append(fields, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
+		}
+	}
+	return fields
 }
 
 // safeLocation matches locations whose names have the form of the names in this API. A name of a

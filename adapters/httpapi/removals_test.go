@@ -28,7 +28,7 @@ func TestRemovalsAreReplayed(t *testing.T) {
 	for _, invalid := range []string{"maybe", "TRUE", "True", "t", "1", "0"} {
 		got := client.expect(call{method: "DELETE", path: domainPath + "?from_platform=" + invalid, key: key}, 400, "invalid_request")
 		if !strings.Contains(got.raw, `"location":"query.from_platform"`) {
-			t.Errorf("%s: %s", invalid, got.raw)
+			t.Errorf("the answer to %s does not name from_platform: %s", invalid, got.raw)
 		}
 	}
 	client.expect(call{method: "DELETE", path: mailboxPath, key: key}, 400, "confirmation_required")
@@ -36,13 +36,13 @@ func TestRemovalsAreReplayed(t *testing.T) {
 	for _, tt := range []struct{ path, codeAfterwards string }{
 		{scope, "policy_not_found"}, {mailboxPath + "?confirm=" + m.Address, "mailbox_not_found"}, {domainPath + "?from_platform=true", "domain_not_found"},
 	} {
-		first := call{method: "DELETE", path: tt.path, key: key, headers: map[string]string{"Idempotency-Key": "remove-" + tt.codeAfterwards}}
-		got := client.expect(first, 200, "")
+		removal := call{method: "DELETE", path: tt.path, key: key, headers: map[string]string{"Idempotency-Key": "remove-" + tt.codeAfterwards}}
+		got := client.expect(removal, 200, "")
 		if got.body["status"] != "removed" || got.body["tenant_id"] != string(env.accountA.tenant) {
-			t.Errorf("%s: %s", tt.path, got.raw)
+			t.Errorf("the removal of %s got %s, want the status removed and the tenant", tt.path, got.raw)
 		}
-		if repeated := client.expect(first, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
-			t.Errorf("%s again: %s", tt.path, repeated.raw)
+		if repeated := client.expect(removal, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("the repeated removal of %s got %s, want a replay", tt.path, repeated.raw)
 		}
 		client.expect(call{method: "DELETE", path: tt.path, key: key}, 404, tt.codeAfterwards)
 	}
@@ -72,6 +72,6 @@ func TestSendLimitIsCleared(t *testing.T) {
 	}
 	list := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes", key: env.accountA.key}, 200, "")
 	if got := list.body["mailboxes"].([]any)[0].(map[string]any); got["daily_send_limit"] != nil {
-		t.Errorf("stored %v", got["daily_send_limit"])
+		t.Errorf("the stored limit is %v, want none", got["daily_send_limit"])
 	}
 }

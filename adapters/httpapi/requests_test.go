@@ -25,8 +25,8 @@ func gzipText(text string) string {
 	return buffer.String()
 }
 
-// TestInvalidBodiesAreRefused checks the code for each kind of invalid body. No answer repeats the
-// canary of the request, and no answer has more than 10 errors.
+// TestInvalidBodiesAreRefused checks the codes for invalid and unusual bodies. No answer repeats
+// the canary of the request, and no answer has more than 10 errors.
 func TestInvalidBodiesAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -133,7 +133,7 @@ func TestUnknownMembersAreLocated(t *testing.T) {
 					t.Fatalf("the errors are %v, want one", list)
 				}
 				if first, _ := list[0].(map[string]any); first["location"] != location {
-					t.Fatalf("located at %v, want %s", first["location"], location)
+					t.Fatalf("the location is %v, want %s", first["location"], location)
 				}
 			})
 		}
@@ -148,7 +148,7 @@ func TestFieldsOfCoreAreLocatedInTheBody(t *testing.T) {
 		method: "POST", path: domainsOfA, key: env.accountA.key, body: `{"domain":"com"}`,
 	}, 400, "invalid_domain")
 	if !strings.Contains(got.raw, `"errors":[{"location":"body.domain",`) {
-		t.Fatalf("answered %s", got.raw)
+		t.Fatalf("got %s, want the location body.domain", got.raw)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestOnlyJSONIsAcceptable(t *testing.T) {
 			c.headers = map[string]string{tt.header: tt.value}
 			got := client.forTest(t).expect(c, tt.status, tt.code)
 			if got.header.Get("Cache-Control") != "no-store" || got.header.Get("X-Content-Type-Options") != "nosniff" {
-				t.Errorf("headers %v", got.header)
+				t.Errorf("got the headers %v, want no-store and nosniff", got.header)
 			}
 		})
 	}
@@ -219,22 +219,22 @@ func TestInvalidIdempotencyKeysAreRefused(t *testing.T) {
 		values []string
 		code   string
 	}{
-		"none":              {nil, "idempotency_key_required"},
-		"empty":             {[]string{""}, "invalid_idempotency_key"},
-		"255 characters":    {[]string{strings.Repeat("k", 255)}, "invalid_domain"},
-		"256 characters":    {[]string{strings.Repeat("k", 256)}, "invalid_idempotency_key"},
-		"a space inside":    {[]string{"a b"}, "invalid_idempotency_key"},
-		"Latin-1":           {[]string{"caf\xe9"}, "invalid_idempotency_key"},
-		"an emoji":          {[]string{"😀"}, "invalid_idempotency_key"},
-		"all visible ASCII": {[]string{`!"#$%&'()*+,-./:;<=>?@[\]^_{|}~`}, "invalid_domain"},
-		"two headers":       {[]string{"a", "a"}, "invalid_idempotency_key"},
+		"none":                {nil, "idempotency_key_required"},
+		"empty":               {[]string{""}, "invalid_idempotency_key"},
+		"255 characters":      {[]string{strings.Repeat("k", 255)}, "invalid_domain"},
+		"256 characters":      {[]string{strings.Repeat("k", 256)}, "invalid_idempotency_key"},
+		"a space inside":      {[]string{"a b"}, "invalid_idempotency_key"},
+		"Latin-1":             {[]string{"caf\xe9"}, "invalid_idempotency_key"},
+		"an emoji":            {[]string{"😀"}, "invalid_idempotency_key"},
+		"visible punctuation": {[]string{`!"#$%&'()*+,-./:;<=>?@[\]^_{|}~`}, "invalid_domain"},
+		"two headers":         {[]string{"a", "a"}, "invalid_idempotency_key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := base.request(t, client.server.URL)
 			r.Header["Idempotency-Key"] = tt.values
 			got := client.forTest(t).send(r)
 			if got.status != 400 || got.code() != tt.code {
-				t.Fatalf("got %d %q, want %q", got.status, got.code(), tt.code)
+				t.Fatalf("got %d %q, want 400 %q", got.status, got.code(), tt.code)
 			}
 		})
 	}
@@ -249,13 +249,13 @@ func TestRequestIDIsEchoedWhenValid(t *testing.T) {
 	} {
 		got := client.do(call{method: "GET", path: "/v1/tenants", headers: map[string]string{"X-Request-ID": id}})
 		if (got.header.Get("X-Request-ID") == id) != echoed {
-			t.Errorf("%q was returned as %q", id, got.header.Get("X-Request-ID"))
+			t.Errorf("the id %q was returned as %q, want the same id: %v", id, got.header.Get("X-Request-ID"), echoed)
 		}
 	}
 	r := call{method: "GET", path: "/v1/tenants"}.request(t, client.server.URL)
 	r.Header["X-Request-Id"] = []string{"one", "two"}
 	if got := client.send(r).header.Values("X-Request-ID"); len(got) != 1 || got[0] == "one" || got[0] == "two" {
-		t.Errorf("two ids were returned as %v", got)
+		t.Errorf("two ids were returned as %v, want one new id", got)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 	for path, status := range map[string]int{"/v1/tenants": 200, "/v1/tenants/x": 404, "/docs": 200, "/openapi.json": 200, "/nowhere": 404} {
 		got := client.do(call{method: http.MethodHead, path: path, key: env.accountA.key})
 		if got.status != status || got.raw != "" || got.header.Get("Content-Length") == "" {
-			t.Errorf("HEAD %s: %d, %q, %v", path, got.status, got.raw, got.header)
+			t.Errorf("HEAD %s got %d %q %v, want %d with a Content-Length and no body", path, got.status, got.raw, got.header, status)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 	}
 	for name, change := range map[string]func(*access.Bounds){"expired": expire, "address": requireOtherNetwork} {
 		if got := send("PUT", "/v1/nowhere", addKey(withoutPlan, change), 401, "invalid_api_key"); !strings.Contains(memberText(got, "detail"), name) {
-			t.Errorf("got %s", got.raw)
+			t.Errorf("got %s, want %q in the detail", got.raw, name)
 		}
 	}
 	send("PUT", "/v1/nowhere", addKey(withoutPlan, noChange), 402, "no_api_plan")
@@ -150,7 +150,7 @@ func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writerKey}, 404, "tenant_not_found")
 	// A request for a hidden tenant counts in the bucket, like a request for a foreign tenant.
 	if got := client.do(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writerKey}); got.header.Get("X-RateLimit-Bucket") == "" {
-		t.Errorf("headers %v", got.header)
+		t.Errorf("got the headers %v, want a rate-limit bucket", got.header)
 	}
 }
 
@@ -160,6 +160,6 @@ func TestTwoAuthorizationHeadersAreRefused(t *testing.T) {
 	r := call{method: "GET", path: "/v1/tenants"}.request(t, client.server.URL)
 	r.Header["Authorization"] = []string{"Bearer " + env.accountA.key, "Bearer " + env.accountA.key}
 	if got := client.send(r); got.status != 401 || got.code() != "invalid_auth_header" {
-		t.Fatalf("got %d %q", got.status, got.code())
+		t.Fatalf("got %d %q, want 401 invalid_auth_header", got.status, got.code())
 	}
 }

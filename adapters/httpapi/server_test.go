@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenantry/tenantry/adapters/console"
 	"github.com/tenantry/tenantry/adapters/httpapi"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -49,7 +48,7 @@ func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
 	must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusBadRequest || !response.Close {
-		t.Errorf("got %d, close %v", response.StatusCode, response.Close)
+		t.Errorf("got %d, close %v, want 400, close true", response.StatusCode, response.Close)
 	}
 }
 
@@ -59,15 +58,13 @@ func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
 // answer. A body that arrives completely leaves the connection open.
 func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 	env := newTestEnv(t)
-	env.options.Guard.Pages = console.New(console.Options{
-		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
-	})
+	env.serveConnectPages()
 	handler := env.handler(t)
 	for _, tt := range []struct {
 		name, path, key, body string
 		slow                  bool // the read deadline passes before the body is read
 		status                int
-		staysOpen             bool // the connection stays open
+		staysOpen             bool
 	}{
 		{"a slow body", domainsOfA, env.accountA.key, `{"dom`, true, 400, false},
 		{"a slow form", "/connect/microsoft365/confirm", "", "decision=", true, 400, false},
@@ -115,17 +112,17 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 			must(t, err)
 			defer func() { _ = response.Body.Close() }()
 			if _, err := io.ReadAll(response.Body); err != nil || response.StatusCode != tt.status || response.Close == tt.staysOpen {
-				t.Fatalf("got %d, close %v, %v", response.StatusCode, response.Close, err)
+				t.Fatalf("got %d, close %v, %v, want %d, close %v", response.StatusCode, response.Close, err, tt.status, !tt.staysOpen)
 			}
 			if tt.staysOpen {
 				write("GET /docs HTTP/1.1\r\nHost: x\r\n\r\n")
 				if next, err := http.ReadResponse(reader, nil); err != nil || next.StatusCode != http.StatusOK {
-					t.Fatalf("the next request: %v", err)
+					t.Fatalf("the next request on the connection was not answered 200: %v", err)
 				}
 				return
 			}
 			if unexpected, err := io.ReadAll(reader); err != nil || len(unexpected) > 0 {
-				t.Fatalf("the connection ended with %q, %v", unexpected, err)
+				t.Fatalf("after the answer the connection has %q, %v, want its end", unexpected, err)
 			}
 		})
 	}
@@ -172,7 +169,7 @@ func (d tenantDeleter) DeleteTenant(ctx context.Context, _ access.AccountID, _ t
 	return d.delete(ctx)
 }
 
-// TestMalformedHTTPIsAnswered sends raw bytes that an HTTP client would not send.
+// TestMalformedHTTPIsAnswered sends malformed and unusual requests as raw bytes.
 func TestMalformedHTTPIsAnswered(t *testing.T) {
 	env := newTestEnv(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -208,7 +205,7 @@ func TestMalformedHTTPIsAnswered(t *testing.T) {
 			defer func() { _ = response.Body.Close() }()
 			raw, _ := io.ReadAll(response.Body)
 			if response.StatusCode != tt.status || !strings.Contains(string(raw), tt.code) || strings.Contains(string(raw), "evil") {
-				t.Errorf("got %d %s", response.StatusCode, raw)
+				t.Errorf("got %d %s, want %d %s", response.StatusCode, raw, tt.status, tt.code)
 			}
 		})
 	}
@@ -230,7 +227,7 @@ func TestBrokenBodyEndsOnlyItsRequest(t *testing.T) {
 	if response, err := noRedirects.Do(r); err == nil {
 		_ = response.Body.Close()
 		if response.StatusCode != http.StatusBadRequest {
-			t.Errorf("got %d", response.StatusCode)
+			t.Errorf("got %d, want 400", response.StatusCode)
 		}
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
@@ -239,6 +236,6 @@ func TestBrokenBodyEndsOnlyItsRequest(t *testing.T) {
 func TestEveryPhaseOfARequestHasATimeout(t *testing.T) {
 	s := httpapi.Server(":0", nil)
 	if s.ReadHeaderTimeout != 5*time.Second || s.IdleTimeout != time.Minute || s.ReadTimeout == 0 || s.WriteTimeout <= 110*time.Second {
-		t.Errorf("timeouts %v %v %v %v", s.ReadHeaderTimeout, s.IdleTimeout, s.ReadTimeout, s.WriteTimeout)
+		t.Errorf("the timeouts are %v %v %v %v, want 5s, 1m, one above 0, and one above 110s", s.ReadHeaderTimeout, s.IdleTimeout, s.ReadTimeout, s.WriteTimeout)
 	}
 }

@@ -21,7 +21,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tenantry/tenantry/adapters/console"
 	"github.com/tenantry/tenantry/adapters/httpapi"
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/core/access"
@@ -37,9 +36,7 @@ const slowClients = 200
 func TestSlowFormsHoldNoSlot(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 4}
-	env.options.Guard.Pages = console.New(console.Options{
-		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
-	})
+	env.serveConnectPages()
 	handler, reading := env.handler(t), make(chan struct{}, slowClients)
 	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
@@ -71,7 +68,7 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 		client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 	}
 	if page := client.do(call{method: "GET", path: "/docs"}); page.status != http.StatusOK {
-		t.Errorf("a page got %d", page.status)
+		t.Errorf("a page got %d, want 200", page.status)
 	}
 	for i, form := range formWriters { // one after another, because there are few slots
 		_, _ = form.Write([]byte("=connect"))
@@ -80,7 +77,7 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 		page, err := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
 		if err != nil || answer.StatusCode != http.StatusBadRequest || !bytes.Contains(page, []byte("This link does not work any more")) {
-			t.Fatalf("form %d got %d %s (%v)", i, answer.StatusCode, page, err)
+			t.Fatalf("form %d got %d %s (%v), want 400 and the page of an invalid link", i, answer.StatusCode, page, err)
 		}
 	}
 }
@@ -127,14 +124,14 @@ func heapInUse() uint64 {
 // service closes their connections long before its write timeout, and that a client which reads
 // slowly gets its whole answer.
 func TestUnreadAnswersShareTheirContent(t *testing.T) {
-	const memoryOfClient = 96 << 10 // the smallest of these answers has more than 200 KB
+	const memoryOfClient = 96 << 10 // at most half of an uncompressed answer
 	handler := newTestEnv(t).handler(t)
 	for _, path := range []string{"/docs/assets/swagger-ui-bundle.js", "/openapi.json", "/openapi.yaml"} {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 		content := recorder.Body.Bytes()
 		if len(content) < 2*memoryOfClient {
-			t.Fatalf("%s has only %d bytes", path, len(content))
+			t.Fatalf("%s has %d bytes, want at least %d", path, len(content), 2*memoryOfClient)
 		}
 		for _, encoding := range []string{"identity", "gzip"} {
 			t.Run(path+" "+encoding, func(t *testing.T) {
@@ -158,12 +155,12 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 					}
 					synctest.Wait() // each answer now waits for its client
 					if memory := int64(heapInUse()) - int64(before); memory > slowClients*memoryOfClient {
-						t.Errorf("%d unread answers take %d MiB", slowClients, memory>>20)
+						t.Errorf("%d unread answers take %d bytes, want at most %d", slowClients, memory, slowClients*memoryOfClient)
 					}
 					time.Sleep(20 * time.Second) // longer than the service waits for a client to read
 					synctest.Wait()
 					if n := closed.Load(); n != slowClients {
-						t.Errorf("%d of %d connections were closed", n, slowClients)
+						t.Errorf("%d connections were closed, want %d", n, slowClients)
 					}
 					for _, conn := range unreadConns {
 						_ = conn.Close()
@@ -176,7 +173,7 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 					}
 					got, err := io.ReadAll(answer.Body)
 					if err != nil || int64(len(got)) != answer.ContentLength {
-						t.Errorf("a slow client got %d of %d bytes: %v", len(got), answer.ContentLength, err)
+						t.Errorf("a client that reads slowly got %d of %d bytes: %v", len(got), answer.ContentLength, err)
 					}
 					_ = reader.Close()
 					_ = server.Close()
@@ -227,10 +224,10 @@ func TestAFileIsSentThroughOneBuffer(t *testing.T) {
 	smallFileAllocs, _ := allocations("text.css")
 	largeFileAllocs, size := allocations("swagger-ui-bundle.js")
 	if size < 1<<20 {
-		t.Fatalf("the large file has only %d bytes", size)
+		t.Fatalf("the large file has %d bytes, want at least %d", size, 1<<20)
 	}
 	if largeFileAllocs > smallFileAllocs+20 { // the large file is sent in about 90 chunks
-		t.Errorf("a large file takes %.0f allocations, a small one %.0f", largeFileAllocs, smallFileAllocs)
+		t.Errorf("a large file takes %.0f allocations, want at most 20 more than the %.0f of a small file", largeFileAllocs, smallFileAllocs)
 	}
 }
 
@@ -282,7 +279,7 @@ func (h *heldRequests) isRefused(t *testing.T, r *http.Request) bool {
 		return false
 	case got := <-status:
 		if got != http.StatusServiceUnavailable {
-			t.Errorf("a refused request got %d", got)
+			t.Errorf("a refused request got %d, want 503", got)
 		}
 		return true
 	case <-time.After(testTimeout):
@@ -330,7 +327,7 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 						c.key = env.accountA.key
 					}
 					if got := client.do(c); got.status != http.StatusOK {
-						t.Errorf("%s got %d from %s", c.path, got.status, address)
+						t.Errorf("a request for %s from %s got %d, want 200", c.path, address, got.status)
 					}
 				}
 				for i, tt := range []struct {
@@ -351,7 +348,7 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 					sent := group.request
 					sent.headers = map[string]string{"X-Forwarded-For": tt.address}
 					if refused := requests.isRefused(t, sent.request(t, client.server.URL)); refused != want {
-						t.Errorf("request %d from %s: refused is %v", i, tt.address, refused)
+						t.Errorf("request %d from %s: refused is %v, want %v", i, tt.address, refused, want)
 					}
 					if i == 2 && trusted {
 						expectOK(call{method: "GET", path: "/v1/tenants"}, "192.0.2.9") // a new client gets a slot
@@ -386,7 +383,7 @@ func TestAccountsShareTheSlots(t *testing.T) {
 	gate.Release()
 	for range cap(answers) {
 		if got := receive(t, answers, "a write was not answered"); got.status != 200 {
-			t.Errorf("%d %s", got.status, got.raw)
+			t.Errorf("a write got %d %s, want 200", got.status, got.raw)
 		}
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
@@ -411,7 +408,7 @@ func TestServerSpeaksHTTP1Only(t *testing.T) {
 			continue // the server refuses all protocols of the client
 		}
 		if got := conn.ConnectionState().NegotiatedProtocol; got == "h2" {
-			t.Errorf("a client with %v speaks %q", protocols, got)
+			t.Errorf("a client with %v negotiated %q, want no HTTP/2", protocols, got)
 		}
 		_ = conn.Close()
 	}

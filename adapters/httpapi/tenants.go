@@ -18,8 +18,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-type noInput struct{}
-
 type tenantPath struct {
 	TenantID string `path:"tenant_id"`
 }
@@ -38,7 +36,7 @@ func registerListTenants(api huma.API, service *tenants.Service) {
 		Summary:     "List tenants",
 		Description: "Lists the account's tenants, most recently connected first.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsRead, AnswerExample: exampleTenantList}.Metadata(),
-	}, func(ctx context.Context, caller access.Caller, _ *noInput) (tenantList, error) {
+	}, func(ctx context.Context, caller access.Caller, _ *struct{}) (tenantList, error) {
 		tenants, err := service.List(ctx, caller.Account.ID)
 		if err != nil {
 			return tenantList{}, err

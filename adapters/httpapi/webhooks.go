@@ -341,7 +341,7 @@ func decodeNonNull[T any](raw json.RawMessage, into **T) bool {
 	return json.Unmarshal(raw, into) == nil && *into != nil
 }
 
-// Schema documents the rules that change enforces.
+// Schema documents the rules that change and the use case enforce.
 func (updateWebhook) Schema(huma.Registry) *huma.Schema {
 	minimumOne, maxLength := 1, webhook.MaxDescription
 	return &huma.Schema{

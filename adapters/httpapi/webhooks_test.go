@@ -22,8 +22,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// recordingSender is a sender without a network. It refuses URLs that contain "private". It answers
-// each message with the status in the path of the URL, or with 200 if the path is not a number.
+// recordingSender is a sender without a network. It refuses URLs that contain "private" or do not
+// begin with https://. It answers each message with the status in the path of the URL, or with 200
+// if the path is not a number.
 type recordingSender struct {
 	mu   sync.Mutex
 	sent []webhook.Message
@@ -84,7 +85,7 @@ func TestWebhooksAreManagedByTheirAccount(t *testing.T) {
 	secret, _ := created.body["secret"].(string)
 	if !strings.HasPrefix(secret, "whsec_") || created.body["status"] != "enabled" || created.body["url"] != "https://hooks.example.test/204" ||
 		created.body["description"] != "one" || created.header.Get("X-RateLimit-Bucket") != "write" || created.body["created_at"] == nil {
-		t.Fatalf("created %v", created.body)
+		t.Fatalf("got %v, want the enabled webhook with its secret, counted in write", created.body)
 	}
 	got := do(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusOK, "")
 	if _, shown := got.body["secret"]; shown || got.body["id"] != id {
@@ -92,51 +93,51 @@ func TestWebhooksAreManagedByTheirAccount(t *testing.T) {
 	}
 	changed := do(http.MethodPatch, "/v1/webhooks/"+id, `{"event_types":["*"],"description":null,"url":"https://hooks.example.test/410"}`, http.StatusOK, "")
 	if changed.body["description"] != nil || changed.body["url"] != "https://hooks.example.test/410" || len(changed.body["event_types"].([]any)) != 1 {
-		t.Errorf("changed %v", changed.body)
+		t.Errorf("got %v, want the new URL, all types and no description", changed.body)
 	}
 	rotated := do(http.MethodPost, "/v1/webhooks/"+id+"/rotate-secret", "", http.StatusOK, "")
 	if next, _ := rotated.body["secret"].(string); next == secret || !strings.HasPrefix(next, "whsec_") || rotated.body["previous_secret_expires_at"] == nil {
-		t.Errorf("rotated %v", rotated.body)
+		t.Errorf("got %v, want a new secret and the expiry of the previous one", rotated.body)
 	}
 	if expiresAt := do(http.MethodPost, "/v1/webhooks/"+id+"/rotate-secret", `{"overlap_hours":0}`, http.StatusOK, "").body["previous_secret_expires_at"]; expiresAt != nil {
-		t.Errorf("without an overlap: %v", expiresAt)
+		t.Errorf("without an overlap, the previous secret expires at %v, want no expiry", expiresAt)
 	}
 	tested := do(http.MethodPost, "/v1/webhooks/"+id+"/test", "", http.StatusOK, "")
 	if tested.body["status"] != "failed" || tested.body["status_code"] != 410.0 || tested.body["error"] == nil || tested.body["duration_ms"] != 1.0 {
-		t.Errorf("tested %v", tested.body)
+		t.Errorf("the test got %v, want the status failed after a 410", tested.body)
 	}
 	if got := do(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusOK, ""); got.body["status"] != "disabled" {
-		t.Errorf("after a 410: %v", got.body)
+		t.Errorf("after a 410 the webhook is %v, want the status disabled", got.body)
 	}
 	do(http.MethodPatch, "/v1/webhooks/"+id, `{"status":"enabled","url":"https://hooks.example.test/204"}`, http.StatusOK, "")
 	if tested := do(http.MethodPost, "/v1/webhooks/"+id+"/test", "{}", http.StatusOK, ""); tested.body["status"] != "delivered" || tested.body["error"] != nil {
-		t.Errorf("tested %v", tested.body)
+		t.Errorf("the test got %v, want the status delivered", tested.body)
 	}
 	list := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?limit=1", "", http.StatusOK, "")
 	first := list.body["deliveries"].([]any)[0].(map[string]any)
 	attempt := first["attempts"].([]any)[0].(map[string]any)
 	if first["status"] != "delivered" || first["event_type"] != "webhook.test" || attempt["status_code"] != 204.0 || attempt["duration_ms"] != 1.0 || first["next_attempt_at"] != nil {
-		t.Errorf("delivery %v", first)
+		t.Errorf("the newest delivery is %v, want the delivered test", first)
 	}
 	cursor, _ := list.body["next_cursor"].(string)
 	secondPage := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?after="+cursor, "", http.StatusOK, "")
 	if failed := secondPage.body["deliveries"].([]any); len(failed) != 1 || failed[0].(map[string]any)["status"] != "failed" || secondPage.body["next_cursor"] != nil {
-		t.Errorf("second page %v", secondPage.body)
+		t.Errorf("the second page is %v, want only the failed test", secondPage.body)
 	}
 	if failed := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?status=failed", "", http.StatusOK, ""); len(failed.body["deliveries"].([]any)) != 1 {
-		t.Errorf("failed %v", failed.body)
+		t.Errorf("the failed deliveries are %v, want one", failed.body)
 	}
 	repeated := do(http.MethodPost, "/v1/webhooks/"+id+"/deliveries/"+first["id"].(string)+"/redeliver", "", http.StatusOK, "")
 	if woken := env.queue.Take(); repeated.body["status"] != "pending" || repeated.body["event_id"] != first["event_id"] || len(woken) != 1 || woken[0].ID != id {
-		t.Errorf("redelivered %v, woken %v", repeated.body, woken)
+		t.Errorf("got %v and the wake-ups %v, want the pending delivery and one wake-up of the webhook", repeated.body, woken)
 	}
 	for _, after := range []string{"2026-01-01T00:00:00Z", page.Cursor("0").Encode("events")} {
 		if replayed := do(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+after+`"}`, http.StatusOK, ""); replayed.body["status"] != "queued" {
-			t.Errorf("replayed %v", replayed.body)
+			t.Errorf("the replay from %s got %v, want the status queued", after, replayed.body)
 		}
 	}
 	if n, err := env.store.DropEvents(t.Context(), time.Now().Add(48*time.Hour)); err != nil || n == 0 {
-		t.Fatalf("%d events dropped, %v", n, err)
+		t.Fatalf("%d events were dropped, want at least one (%v)", n, err)
 	}
 	for _, after := range []string{"2026-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00"} {
 		do(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+after+`"}`, http.StatusOK, "")
@@ -159,11 +160,11 @@ func TestWebhooksAreManagedByTheirAccount(t *testing.T) {
 		after = "&after=" + next
 	}
 	if len(ids) != 10 || ids[9] != id || !slices.IsSortedFunc(ids, func(a, b string) int { return strings.Compare(b, a) }) {
-		t.Errorf("listed %v", ids)
+		t.Errorf("the pages list %v, want 10 webhooks, newest first", ids)
 	}
 	key = env.accountB.key
 	if ofOtherAccount := do(http.MethodGet, "/v1/webhooks", "", http.StatusOK, ""); len(ofOtherAccount.body["webhooks"].([]any)) != 0 || ofOtherAccount.body["next_cursor"] != nil {
-		t.Errorf("a different account gets %v", ofOtherAccount.body)
+		t.Errorf("account B gets %v, want no webhooks", ofOtherAccount.body)
 	}
 	key = env.accountA.key
 	do(http.MethodDelete, "/v1/webhooks/"+id, "", http.StatusOK, "")
@@ -227,9 +228,9 @@ func TestSecretsOfWebhooksAreReplayed(t *testing.T) {
 	first := client.expect(request, http.StatusOK, "")
 	repeated := client.expect(request, http.StatusOK, "")
 	if first.body["secret"] != repeated.body["secret"] || repeated.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("%v, then %v", first.body, repeated.body)
+		t.Errorf("got %v, then %v, want a replay with the same secret", first.body, repeated.body)
 	}
 	if list := client.expect(call{method: http.MethodGet, path: "/v1/webhooks", key: env.accountA.key}, http.StatusOK, ""); len(list.body["webhooks"].([]any)) != 1 {
-		t.Errorf("listed %v", list.body)
+		t.Errorf("got %v, want one webhook", list.body)
 	}
 }

@@ -78,11 +78,11 @@ func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
 				}()
 				<-b.done
 				if b.wasAnswered != tt.active {
-					t.Errorf("answered is %v", b.wasAnswered)
+					t.Errorf("the batch was answered: %v, want the opposite", b.wasAnswered)
 				}
 				<-time.After(time.Second)
 				if session.isActive() != tt.active {
-					t.Errorf("active is %v", session.isActive())
+					t.Errorf("the session is active: %v, want the opposite", session.isActive())
 				}
 			})
 		})

@@ -169,12 +169,12 @@ func TestReplicasCountTogether(t *testing.T) {
 	server := testserver.NewRedis(t)
 	replica1, replica2 := openShared(t, longTimeoutOptions(server)), openShared(t, longTimeoutOptions(server))
 	if n := countAllowed(500, testBucket(12), replica1, replica2); n != 12 {
-		t.Fatalf("%d of 12 passed", n)
+		t.Fatalf("%d requests passed, want 12", n)
 	}
 	began := time.Now()
 	a, _ := replica1.Take(t.Context(), testBucket(12))
 	b, _ := replica2.Take(t.Context(), testBucket(12))
 	if passed := a.RetryIn - b.RetryIn; a.Allowed || b.Allowed || passed < 0 || passed > time.Since(began)+time.Second {
-		t.Errorf("one says %+v, the other %+v", a, b)
+		t.Errorf("the replicas return %+v and %+v, want the same wait", a, b)
 	}
 }

@@ -47,17 +47,17 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			var running sync.WaitGroup
 			running.Go(func() {
 				if n := countAllowed(50, testBucket(12), replica1); n != 2 {
-					t.Errorf("%d passed, where 2 were left for the process", n)
+					t.Errorf("%d requests passed, want the 2 that were left for the process", n)
 				}
 			})
 			running.Go(func() {
 				if n := countAllowed(50, testBucket(12), replica2); n != 12 {
-					t.Errorf("%d passed in the other process, which counts by itself", n)
+					t.Errorf("%d requests passed in the other process, which counts alone, want 12", n)
 				}
 			})
 			running.Wait()
 			if s := replica1.State(); !s.Shared || !s.Fallback || s.Fallbacks != 1 {
-				t.Errorf("state %+v", s)
+				t.Errorf("the state is %+v, want one fallback that lasts", s)
 			}
 			for range 1000 {
 				replica1.Take(t.Context(), testBucket(12))
@@ -70,11 +70,11 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			tt.repair(server, t)
 			waitUntil(t, "it counts in Redis again", func() bool { return !replica1.State().Fallback && !replica2.State().Fallback })
 			if n := countAllowed(50, testBucket(12), replica1); n != 0 {
-				t.Errorf("%d more passed in a process that had already allowed 12", n)
+				t.Errorf("%d more requests passed in a process that had already allowed 12, want none", n)
 			}
 			// Redis executes the commands that it received while it hung, so these requests count.
 			if n := countAllowed(50, testBucket(12), openShared(t, options)); n > tt.maxAllowed {
-				t.Errorf("%d passed in a new process, where %d were left", n, tt.maxAllowed)
+				t.Errorf("%d requests passed in a new process, want at most %d", n, tt.maxAllowed)
 			}
 			if serverURL, err := url.Parse(server.URL); err != nil || strings.Contains(log.String(), serverURL.User.String()[1:]) {
 				t.Errorf("the password is in the log (%v):\n%s", err, log)
@@ -123,7 +123,7 @@ func TestSlowRedisIsNotUsed(t *testing.T) {
 	before := l.State().Fallbacks
 	proxy.delay.Store(int64(1500 * time.Millisecond))
 	if n := countAllowed(50, testBucket(12), l); n != 2 {
-		t.Errorf("%d passed, where 2 were left", n)
+		t.Errorf("%d requests passed, want the 2 that were left", n)
 	}
 	waitUntil(t, "a request and a probe were answered late", func() bool { return proxy.delayed.Load() >= 2 })
 	if s := l.State(); !s.Fallback || s.Fallbacks != before+1 {
@@ -206,7 +206,7 @@ func TestLimiterStartsWithoutRedis(t *testing.T) {
 	server.Stop()
 	l := openLimiter(t, limiter.Options{URL: server.URL})
 	if s := l.State(); !s.Fallback {
-		t.Fatalf("state %+v", s)
+		t.Fatalf("the state is %+v, want a fallback", s)
 	}
 	server.Start(t)
 	waitUntil(t, "it counts in Redis", func() bool { return !l.State().Fallback })

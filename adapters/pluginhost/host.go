@@ -13,8 +13,8 @@
 //   - status.go: Status, the state of a plugin for metrics and operators.
 //   - output.go, redact.go: the output of plugins, made safe for the log.
 //   - catalog.go: the catalog, the list of plugins that may run.
-//   - add.go, inspect.go: the operator's commands on the catalog. lock_unix.go and lock_other.go:
-//     the lock that serializes their changes.
+//   - add.go, inspect.go: the operator's commands on the catalog. lock_unix.go: the lock that
+//     serializes their changes. lock_other.go has no lock.
 //   - overlay.go: Overlay, which makes a plugin folder with links to the plugins of a different
 //     folder.
 //

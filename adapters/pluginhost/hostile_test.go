@@ -59,7 +59,7 @@ func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 		t.Errorf("the next call: process %s, before %s, %v", lastProgress.Message, firstProgress.Message, err)
 	}
 	if s := host.Status()[0]; s.Starts != 1 || s.State != pluginhost.Running {
-		t.Errorf("status %+v", s)
+		t.Errorf("the status is %+v, want the first process running", s)
 	}
 	if n := countLines(logged, `"provider":"garbler"`, `"cause":"plugin_protocol"`); n != 2 {
 		t.Errorf("%d lines blame the plugin, want 2:\n%s", n, logged)
@@ -169,7 +169,7 @@ func TestOutputIsRateLimitedAndRedacted(t *testing.T) {
 func TestPanicsDoNotLogSecrets(t *testing.T) {
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
 	if _, err := tenantOf(host, "puppet", "panic").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
-		t.Fatalf("a panic in a call: %v", err)
+		t.Fatalf("a panic in a call: %v, want an error of the kind broken", err)
 	}
 	_, err := tenantOf(host, "puppet", "die loudly").Profile(t.Context())
 	if outcome.KindOf(err) != outcome.Unknown {

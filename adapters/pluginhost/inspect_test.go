@@ -23,7 +23,7 @@ func TestInspectReportsProblems(t *testing.T) {
 	editCatalog(t, dir, `"file":"mail-older"`, `"file":"mail-good"`)
 	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart})
 	if err != nil || len(inspections) != 5 {
-		t.Fatalf("%v, %v", inspections, err)
+		t.Fatalf("got %v, %v, want five inspections", inspections, err)
 	}
 	problems := map[string]string{}
 	for _, inspection := range inspections {
@@ -44,7 +44,7 @@ func TestInspectReportsProblems(t *testing.T) {
 		t.Errorf("by its name: %+v, %v", selected, err)
 	}
 	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}, "nobody"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
-		t.Errorf("an unknown name: %v", err)
+		t.Errorf("an unknown name: %v, want ErrNotInCatalog", err)
 	}
 	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: t.TempDir()}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no catalog: %v", err)
@@ -56,7 +56,7 @@ func TestInspectComparesVersions(t *testing.T) {
 	editCatalog(t, dir, `"version":"1.2.3"`, `"version":"1.2.2"`)
 	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart})
 	if err != nil || inspections[0].Problem == nil || !strings.Contains(inspections[0].Problem.Error(), "1.2.3") {
-		t.Fatalf("%+v, %v", inspections, err)
+		t.Fatalf("got %+v, %v, want a problem with the version", inspections, err)
 	}
 }
 
@@ -96,10 +96,10 @@ func TestAddCanBeRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, file); err != nil || got.Change != pluginhost.Replaced || got.File != "mail-good" {
-		t.Fatalf("%+v %v", got, err)
+		t.Fatalf("got %+v, %v, want mail-good to be replaced", got, err)
 	}
 	if inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}); err != nil || inspections[0].Problem != nil {
-		t.Fatalf("%+v, %v", inspections, err)
+		t.Fatalf("got %+v, %v, want no problem", inspections, err)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestAddRefusesADuplicateFileName(t *testing.T) {
 	}
 	editCatalog(t, dir, `"name": "good"`, `"name": "first"`)
 	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "first") {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want an error that names the plugin first", err)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestUpgradeKeepsTheOldFile(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "mail-good*"))
 	if err != nil || len(files) != 3 { // the first, the third and the fourth
-		t.Errorf("%v %v", files, err)
+		t.Errorf("the files are %v, %v, want three", files, err)
 	}
 	if _, err := pluginhost.Remove(dir, "good"); err != nil {
 		t.Fatal(err)
@@ -226,11 +226,11 @@ func TestRemoveDeletesPlugins(t *testing.T) {
 	}
 	removed, err := pluginhost.Remove(dir, "one")
 	if err != nil || len(removed) != 1 || removed[0].File != "mail-one" {
-		t.Fatalf("%v %v", removed, err)
+		t.Fatalf("removed %v, %v, want mail-one", removed, err)
 	}
 	host, _ := newHost(t, pluginhost.Options{Dir: dir})
 	if names := host.Names("mail"); len(names) != 1 || names[0] != "two" {
-		t.Errorf("left are %v", names)
+		t.Errorf("the plugins are %v, want only two", names)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "mail-one")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file is still there: %v", err)

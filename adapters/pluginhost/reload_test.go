@@ -118,7 +118,7 @@ func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	requireRunning(t, host, "puppet")
 	offerVersion(t, dir, "2.0.0-exits-first")
 	if err := host.Reload(); err != nil || host.Status()[0].Version != "2.0.0-exits-first" {
-		t.Fatalf("%v, %+v", err, host.Status())
+		t.Fatalf("%v, %+v, want the new version running", err, host.Status())
 	}
 	if _, err := tenantOf(host, "puppet", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
 		t.Fatalf("the call that ended the new version: %v", err)
@@ -142,7 +142,7 @@ func TestUpgradeThatHangsInItsFirstCallsIsReverted(t *testing.T) {
 	requireRunning(t, host, "puppet")
 	offerVersion(t, dir, "2.0.0")
 	if err := host.Reload(); err != nil || host.Status()[0].Version != "2.0.0" {
-		t.Fatalf("%v, %+v", err, host.Status())
+		t.Fatalf("%v, %+v, want the new version running", err, host.Status())
 	}
 	suspend(t, host.Status()[0].PID)
 	for range 3 {

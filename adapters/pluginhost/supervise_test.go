@@ -196,7 +196,7 @@ func TestKillIsNotACrash(t *testing.T) {
 	}
 	requireRunning(t, host, "puppet")
 	if n := countLines(logged, `"plugin ended`, `"plugin":"puppet"`, `"exit":"signal: killed"`); n != policy.CrashLimit+1 {
-		t.Errorf("the log reports %d exits:\n%s", n, logged)
+		t.Errorf("the log reports %d exits, want one for each kill:\n%s", n, logged)
 	}
 }
 

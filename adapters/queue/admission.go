@@ -200,8 +200,8 @@ func (w roundWork) next(o Options) time.Duration {
 	return max(next, minRoundInterval)
 }
 
-// idlePollInterval is the time between two rounds of a process without admitted wake-ups. Wake
-// triggers no round in other processes. They find the new wake-up after this interval at the
+// idlePollInterval is the maximum time between two rounds of a process without admitted wake-ups.
+// Wake triggers no round in other processes. They find the new wake-up after this interval at the
 // latest.
 const idlePollInterval = 2 * time.Second
 

@@ -86,8 +86,8 @@ func fairnessGroup(w ports.Wakeup) access.AccountID {
 }
 
 // handlersPerGroup returns the maximum number of handlers that one fairness group may run at the
-// same time. It divides by the number of groups plus one, so that some handlers stay free for the
-// first job of a new group. The statement admitWakeups contains the same rule in SQL.
+// same time. It divides by the number of groups plus one, so that handlers usually stay free for
+// the first job of a new group. The statement admitWakeups contains the same rule in SQL.
 func handlersPerGroup(maxHandlers, groups int) int { return max(1, maxHandlers/(groups+1)) }
 
 // nextRun returns the first time after now at which p runs.

@@ -41,7 +41,7 @@ func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
 	}
 	migrations.Wait()
 	if got := slices.Concat(ran...); !slices.Equal(got, missing) {
-		t.Errorf("%v ran, %v were missing", got, missing)
+		t.Errorf("the migrations %v ran, want %v", got, missing)
 	}
 	if missing, err := queue.Pending(t.Context(), url); err != nil || len(missing) > 0 {
 		t.Errorf("%v, %v", missing, err)

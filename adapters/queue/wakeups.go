@@ -58,7 +58,7 @@ SELECT
 // admitWakeups admits due wake-ups and returns them. It takes the first wake-up of each fairness
 // group, then the second wake-up of each group, and so on. $1 is the id of the River client. $2 is
 // the maximum number of handlers of the client. The statement divides $2 by the number of groups
-// with work plus one, so that the next group that gets work finds a free handler.
+// with work plus one, so that the next group that gets work usually finds a free handler.
 //
 // The statement steps through the groups by the index wakeup_group, so that its cost depends on the
 // number of groups and not on their backlogs.

@@ -88,7 +88,7 @@ func (fixture *cloudflareFixture) zone(name string) string {
 	}
 	fixture.callAPI("GET", "/zones?name="+name, "", &found)
 	if len(found) != 1 || !slices.Equal(found[0].Servers, []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}) {
-		fixture.t.Fatalf("zone %s: %v", name, found)
+		fixture.t.Fatalf("zone %s: got %+v, want one zone with the name servers of Cloudflare", name, found)
 	}
 	return found[0].ID
 }
@@ -109,7 +109,7 @@ func (fixture *cloudflareFixture) sendBatch(zone, body string) int {
 func (fixture *cloudflareFixture) putRecords(name, records string) {
 	fixture.t.Helper()
 	if status, body := sendRequest(fixture.t, "PUT", fixture.ready.ControlURL+"/zones/"+name+"/records", records); status != http.StatusOK {
-		fixture.t.Fatal(status, body)
+		fixture.t.Fatalf("replace the records of %s: got %d %s, want 200", name, status, body)
 	}
 }
 
@@ -129,7 +129,7 @@ func (fixture *cloudflareFixture) control(method, path, body string) string {
 	fixture.t.Helper()
 	status, answer := sendRequest(fixture.t, method, fixture.ready.ControlURL+path, body)
 	if status != http.StatusOK {
-		fixture.t.Fatalf("%s %s: %d %s", method, path, status, answer)
+		fixture.t.Fatalf("%s %s: got %d %s, want 200", method, path, status, answer)
 	}
 	return answer
 }
@@ -141,37 +141,37 @@ func TestCloudflareEditsReachTheDNS(t *testing.T) {
 	fixture := openCloudflare(t, plugins, data)
 	seeded := dnsConnection{fixture.ready.AccountID, "cloudflare", fixture.service.token(fixture.ready.AccountID)}
 	if !slices.Equal(fixture.service.dnsConnections, []dnsConnection{seeded}) {
-		t.Errorf("seeded connections: %v", fixture.service.dnsConnections)
+		t.Errorf("seeded connections: got %v, want only %v", fixture.service.dnsConnections, seeded)
 	}
 	fixture.control("POST", "/accounts/"+fixture.ready.AccountID+"/dns-connections", `{"provider":"cloudflare"}`)
 	if !slices.Equal(fixture.service.dnsConnections, []dnsConnection{seeded, seeded}) {
-		t.Errorf("connections: %v", fixture.service.dnsConnections)
+		t.Errorf("connections after one more call: got %v, want twice %v", fixture.service.dnsConnections, seeded)
 	}
 	fixture.checkTokensPerAccount()
 	zone := fixture.zone("example-one.test")
 	if code := fixture.sendBatch(zone, `{"posts":[
 		{"type":"TXT","name":"example-one.test","content":"\"v=spf1 -all\"","ttl":1,"comment":"ours"},
 		{"type":"MX","name":"example-one.test","content":"mail.example.net","priority":5,"ttl":600}]}`); code != 0 {
-		t.Fatal(code)
+		t.Fatalf("the batch was refused with the code %d", code)
 	}
 	if got := fixture.servedValues("example-one.test", "TXT") + fixture.servedValues("example-one.test", "MX"); got != `"v=spf1 -all"5 mail.example.net.` {
-		t.Fatal(got)
+		t.Fatalf("the DNS server answers %s, want the TXT and the MX record of the batch", got)
 	}
 	before := fixture.records(zone)
 	fixture.putRecords("example-one.test", `[{"type":"TXT","name":"example-one.test","content":"v=spf1 -all","ttl":300},
 		{"type":"MX","name":"example-one.test","content":"other.example.net","ttl":600,"priority":5}]`)
 	after := fixture.records(zone)
 	if len(after) != 2 || after[0] != before[0] || after[0].Comment != "ours" || after[0].TTL != 1 || after[1].ID == before[1].ID || after[1].Content != "other.example.net" {
-		t.Fatalf("before %v\nafter  %v", before, after)
+		t.Fatalf("before %v\nafter  %v\nwant the same TXT record and a new MX record", before, after)
 	}
 	if code := fixture.sendBatch(zone, fmt.Sprintf(`{"deletes":[{"id":%q}]}`, before[1].ID)); code != 81044 {
-		t.Errorf("a record that was changed through the control interface keeps its id: %d", code)
+		t.Errorf("deleting a changed record by its old id returned the code %d, want 81044", code)
 	}
 	must(t, fixture.environment.Close())
 	fixture = openCloudflare(t, plugins, data)
 	defer closeEnvironment(t, fixture.environment)
 	if got := fixture.records(fixture.zone("example-one.test")); fixture.zone("example-one.test") != zone || !slices.Equal(got, after) {
-		t.Errorf("after a restart %v", got)
+		t.Errorf("after a restart the records are %v, want %v", got, after)
 	}
 	if calls := fixture.control("GET", "/calls?provider=cloudflare", ""); !strings.Contains(calls, "recordBatch") {
 		t.Errorf("the list of calls does not survive a restart: %s", calls)
@@ -193,11 +193,11 @@ func (fixture *cloudflareFixture) checkTokensPerAccount() {
 		tokens[token] = true
 		var zones []any
 		if code := fixture.callAPIWithToken(token, "GET", "/zones?name=example-one.test", "", &zones); code != 0 || len(zones) != 1 {
-			fixture.t.Errorf("the token of %s: code %d, %v", owner, code, zones)
+			fixture.t.Errorf("with the token of %s: code %d, zones %v, want one zone", owner, code, zones)
 		}
 	}
 	if len(tokens) != 2 {
-		fixture.t.Errorf("the accounts share %v", tokens)
+		fixture.t.Errorf("the accounts have the tokens %v, want two different tokens", tokens)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 		{`{"posts":[` + strings.Repeat(cname+",", 200) + cname + `]}`, 9207},
 	} {
 		if code := fixture.sendBatch(zone, tt.body); code != tt.code {
-			t.Errorf("%.80s: %d, want %d", tt.body, code, tt.code)
+			t.Errorf("%.80s: code %d, want %d", tt.body, code, tt.code)
 		}
 	}
 	if got := fixture.servedValues("new.example-two.test", "A"); got != "" {
@@ -229,11 +229,11 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 	}
 	www := fixture.records(zone)[slices.IndexFunc(fixture.records(zone), func(r apiRecord) bool { return r.Type == "A" })].ID
 	if code := fixture.sendBatch(zone, fmt.Sprintf(`{"posts":[%s],"deletes":[{"id":%q}]}`, cname, www)); code != 0 {
-		t.Errorf("a batch that deletes a record before it creates a CNAME: %d", code)
+		t.Errorf("a batch that deletes a record before it creates a CNAME was refused with the code %d", code)
 	}
 	fixture.control("POST", "/faults", `{"provider":"cloudflare","kind":"status","status":429,"retry_after":7,"times":1,"writes_only":true}`)
 	if code := fixture.sendBatch(zone, `{"posts":[`+fmt.Sprintf(a, "late", 300)+`]}`); code != 10429 || fixture.servedValues("late.example-two.test", "A") != "" {
-		t.Errorf("throttled: %d", code)
+		t.Errorf("a throttled batch returned the code %d, want 10429 and no new record", code)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestCloudflareProxiesAndFlattens(t *testing.T) {
 		{"type":"TXT","name":"example-three.test","content":"\"beside it\"","ttl":300},
 		{"type":"CNAME","name":"www.example-three.test","content":"web.example-four.test","ttl":1,"proxied":true},
 		{"type":"CNAME","name":"s1._domainkey.example-three.test","content":"key.example-four.test","ttl":300,"settings":{"flatten_cname":true}}]}`); code != 0 {
-		t.Fatal(code)
+		t.Fatalf("the batch was refused with the code %d", code)
 	}
 	for question, want := range map[string]string{
 		"example-three.test A": "192.0.2.9", "example-three.test CNAME": "", "example-three.test TXT": `"beside it"`,
@@ -258,7 +258,7 @@ func TestCloudflareProxiesAndFlattens(t *testing.T) {
 	} {
 		name, qtype, _ := strings.Cut(question, " ")
 		if got := fixture.servedValues(name, qtype); got != want {
-			t.Errorf("%s: %s, want %s", question, got, want)
+			t.Errorf("%s: the answer is %q, want %q", question, got, want)
 		}
 	}
 	aliases := 0
@@ -268,14 +268,14 @@ func TestCloudflareProxiesAndFlattens(t *testing.T) {
 		}
 	}
 	if aliases != 3 {
-		t.Errorf("the API lists %v", fixture.records(zone))
+		t.Errorf("the API lists %v, want three CNAME records", fixture.records(zone))
 	}
 	served := fixture.control("GET", "/zones/example-three.test/records", "")
 	if strings.Contains(served, "CNAME") || !strings.Contains(served, "198.51.100.80") {
-		t.Errorf("served: %s", served)
+		t.Errorf("the control interface lists %s, want the proxy's address and no CNAME", served)
 	}
 	fixture.putRecords("example-three.test", served)
 	if got := fixture.records(zone); slices.ContainsFunc(got, func(r apiRecord) bool { return r.Type == "CNAME" || r.Proxied }) {
-		t.Errorf("after a replacement through the control interface: %v", got)
+		t.Errorf("after a replacement through the control interface: got %v, want no CNAME and no proxied record", got)
 	}
 }

@@ -66,10 +66,10 @@ func TestControlCreatesAccountsAndSetsPlans(t *testing.T) {
 		Key     string `json:"api_key"`
 	}
 	if err := json.Unmarshal([]byte(body), &created); err != nil || status != http.StatusOK {
-		t.Fatalf("got %d %s", status, body)
+		t.Fatalf("got %d %s, want 200 and JSON", status, body)
 	}
 	if form, err := access.ParseKey("tny", secretOf(created.Key)); form != access.Trial || err != nil {
-		t.Fatalf("key %s: %v", form, err)
+		t.Fatalf("the form of the key is %s (%v), want trial", form, err)
 	}
 	if key, ok := fixture.service.keys[access.HashKey(secretOf(created.Key))]; !ok || string(key.Account) != created.Account {
 		t.Fatalf("the key does not belong to account %s", created.Account)
@@ -77,7 +77,7 @@ func TestControlCreatesAccountsAndSetsPlans(t *testing.T) {
 	fixture.mustCall("POST", "/accounts/"+created.Account+"/plan", `{"plan":"api_growth","active":false,"tenant_slots":7}`, "{}")
 	acc, err := fixture.service.FindAccount(t.Context(), "new@example.com")
 	if err != nil || acc.Active || acc.Plan.Name != "api_growth" || acc.Plan.TenantSlots != 7 {
-		t.Fatalf("got %+v, %v", acc, err)
+		t.Fatalf("got %+v, %v, want an inactive account with api_growth and 7 slots", acc, err)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestControlCreatesABoundedKey(t *testing.T) {
 		Key string `json:"api_key"`
 	}
 	if err := json.Unmarshal([]byte(body), &created); err != nil || status != http.StatusOK {
-		t.Fatalf("got %d %s", status, body)
+		t.Fatalf("got %d %s, want 200 and JSON", status, body)
 	}
 	key := fixture.service.keys[access.HashKey(secretOf(created.Key))]
 	want := access.Bounds{
@@ -111,11 +111,11 @@ func TestConsentConnectsTheTenant(t *testing.T) {
 	fixture.service.confirmStatus = http.StatusPaymentRequired
 	status, body := fixture.call("POST", "/tenants/"+fixture.tenant+"/consent", key)
 	if status != http.StatusConflict || body != `{"error":"Tenant limit reached","page_status":402}` {
-		t.Errorf("got %d %s", status, body)
+		t.Errorf("a refused confirmation: got %d %s, want 409 with the page's heading and status", status, body)
 	}
 	status, body = fixture.call("POST", "/tenants/"+fixture.tenant+"/consent", `{"api_key":"tny_live_0"}`)
 	if status != http.StatusConflict || body != `{"error":"connect-url: invalid_api_key: the API key is not valid","page_status":401}` {
-		t.Errorf("got %d %s", status, body)
+		t.Errorf("an unknown API key: got %d %s, want 409 with the error of connect-url", status, body)
 	}
 }
 
@@ -126,14 +126,14 @@ func TestOperatorAssignsATenantByACall(t *testing.T) {
 	fixture.mustCall("POST", "/managed", body, "{}")
 	fixture.mustCall("GET", "/tenants/"+fixture.tenant, "", `{"consent":"granted"}`)
 	if fixture.service.owners[tenant.GUID(fixture.tenant)] != access.AccountID(fixture.ready.AccountID) {
-		t.Fatal("not assigned")
+		t.Fatal("the tenant is not assigned to the account")
 	}
 	if status, _ := fixture.call("POST", "/managed", body); status != http.StatusBadRequest {
-		t.Errorf("a tenant that is already assigned: got %d", status)
+		t.Errorf("a tenant that is already assigned: got %d, want 400", status)
 	}
 	fixture.mustCall("DELETE", "/managed/"+fixture.tenant, "", "{}")
 	if status, _ := fixture.call("DELETE", "/managed/"+fixture.tenant, ""); status != http.StatusNotFound {
-		t.Errorf("withdrawn twice: got %d", status)
+		t.Errorf("a tenant that is withdrawn again: got %d, want 404", status)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestCallsMakeAndEditZones(t *testing.T) {
 	fixture.mustCall("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
 	fixture.mustCall("GET", "/zones/new.example/records", "", "[]")
 	if status, _ := fixture.call("POST", "/zones", `{"name":"elsewhere.example","provider":"not-simulated"}`); status != http.StatusBadRequest {
-		t.Errorf("a zone at a provider without a simulator: got %d", status)
+		t.Errorf("a zone at a provider without a simulator: got %d, want 400", status)
 	}
 	records := `[{"type":"MX","name":"new.example","content":"m.example.net","ttl":60,"priority":0},` +
 		`{"type":"TXT","name":"new.example","content":"v=spf1 -all","ttl":60}]`
@@ -157,17 +157,17 @@ func TestClockMovesServiceAndSimulators(t *testing.T) {
 	before := time.Now()
 	fixture.mustCall("POST", "/clock", `{"advance":"24h"}`, "{}")
 	if ahead := fixture.environment.Now().Sub(before); ahead < 24*time.Hour || ahead > 24*time.Hour+time.Minute {
-		t.Fatalf("ahead by %s", ahead)
+		t.Fatalf("the clock is ahead by %s, want 24h", ahead)
 	}
 	fixture.mustCall("POST", "/clock", `{"now":"2030-01-02T03:04:05Z"}`, "{}")
 	if now := fixture.environment.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
-		t.Fatal(now)
+		t.Fatalf("the clock shows %s, want 2030-01-02T03:04", now)
 	}
 	if fixture.service.wakeCalls != 2 {
 		t.Errorf("due jobs were woken %d times, want once for each move", fixture.service.wakeCalls)
 	}
 	if received := fixture.receivedCalls(); len(received) != 2 || received[1] != `POST /_control/clock {"now":"2030-01-02T03:04:05Z"}` {
-		t.Fatal(received)
+		t.Fatalf("the simulator received %q, want two calls, the second with the new time", received)
 	}
 }
 
@@ -177,7 +177,7 @@ func (f *fixture) receivedCalls() []string {
 	status, body := f.call("GET", "/calls?provider=fake", "")
 	var received []string
 	if err := json.Unmarshal([]byte(body), &received); err != nil || status != http.StatusOK {
-		f.t.Fatalf("got %d %s", status, body)
+		f.t.Fatalf("got %d %s, want 200 and JSON", status, body)
 	}
 	return received
 }
@@ -198,14 +198,14 @@ func TestControlCallsReachTheSimulators(t *testing.T) {
 		"POST /_control/tenants/" + fixture.tenant + `/behaviour {"trace_ms":0}`, `POST /_control/messages {"count":1}`,
 	}
 	if diff := cmp.Diff(want, fixture.receivedCalls()); diff != "" {
-		t.Error(diff)
+		t.Errorf("calls of the simulator (-want +got):\n%s", diff)
 	}
 	fixture.mustCall("POST", "/enforcement/run", "", "{}")
 	if fixture.service.enforceCalls != 1 {
-		t.Errorf("limits were enforced %d times", fixture.service.enforceCalls)
+		t.Errorf("limits were enforced %d times, want once", fixture.service.enforceCalls)
 	}
 	if !slices.Equal(fixture.service.killed, []string{"fake"}) {
-		t.Error(fixture.service.killed)
+		t.Errorf("the killed plugins are %v, want only fake", fixture.service.killed)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestRestartKeepsTheState(t *testing.T) {
 		sendRequest(t, "PUT", r.ControlURL+"/zones/example-two.test/records", `[{"type":"A","name":"example-two.test","content":"192.0.2.1","ttl":60}]`)
 		sendRequest(t, "POST", r.ControlURL+"/clock", `{"advance":"48h"}`)
 		if status, body := sendRequest(t, "POST", r.ControlURL+"/tenants/"+r.Tenants[0].TenantID+"/consent", `{"api_key":"`+r.APIKey+`"}`); status != http.StatusOK {
-			t.Fatal(body)
+			t.Fatalf("consent: got %d %s, want 200", status, body)
 		}
 	})
 	if first.UserEmail != "owner@example.com" || len(first.Tenants) != 3 || len(first.Zones) != 12 || first.Zones[11] != "example-twelve.test" {
@@ -234,14 +234,14 @@ func TestRestartKeepsTheState(t *testing.T) {
 	}
 	second := run(func(env *sandbox.Environment, r sandbox.Ready) {
 		if _, body := sendRequest(t, "GET", r.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
-			t.Error(body)
+			t.Errorf("after a restart the records are %s, want 192.0.2.1", body)
 		}
 		if time.Until(env.Now()) < 47*time.Hour {
-			t.Error(env.Now())
+			t.Errorf("after a restart the clock shows %s, want about 48h ahead", env.Now())
 		}
 	})
 	if second.APIKey != first.APIKey || second.AccountID != first.AccountID {
-		t.Errorf("a different key or account: %v", second)
+		t.Errorf("after a restart: got %v, want the same API key and account", second)
 	}
 	if second.Tenants[0] != first.Tenants[1] || len(second.Tenants) != 3 {
 		t.Errorf("a restart must offer three tenants without the connected tenant: %v, then %v", first.Tenants, second.Tenants)
@@ -257,7 +257,7 @@ func TestRestartKeepsTheState(t *testing.T) {
 		t.Error("the start after a rotation with overlap did not create a new key of the same account")
 	}
 	if info, err := os.Stat(options.DataDir + "/sandbox/api-key.json"); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("key file: %v, %v", info.Mode(), err)
+		t.Errorf("the file of the key: %v, %v, want the mode 0600", info, err)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestUnseededSandboxIsEmpty(t *testing.T) {
 		t.Fatalf("got %+v, want an API key without zones and tenants, and one account", r)
 	}
 	if status, _ := sendRequest(t, "GET", r.ControlURL+"/zones/example-one.test/records", ""); status != http.StatusNotFound {
-		t.Fatalf("got %d", status)
+		t.Fatalf("the records of a zone that was not seeded: got %d, want 404", status)
 	}
 }
 
@@ -283,6 +283,6 @@ func TestTenantsOfAnEarlierMailPlatformAreNotOffered(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: data, PluginDir: pluginDirWith(t, "fake"), Seed: true})
 	r, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil || len(r.Tenants) != 3 || r.Tenants[0].Name == "Old" {
-		t.Errorf("offers %v, %v", r.Tenants, err)
+		t.Errorf("the sandbox offers %v, %v, want three new tenants", r.Tenants, err)
 	}
 }

@@ -212,7 +212,6 @@ func (env *Environment) Secrets() map[string]map[string]secret.Text {
 	return byProvider
 }
 
-// runningSimulators returns the simulators that run.
 func (env *Environment) runningSimulators() []*simulator {
 	env.simulatorsMu.RLock()
 	defer env.simulatorsMu.RUnlock()

@@ -114,7 +114,7 @@ func connectTo(t *testing.T, simulatorURL string) net.Conn {
 	must(t, err)
 	conn, err := net.Dial("tcp", parsedURL.Host)
 	if err != nil {
-		t.Fatalf("%s: %v", simulatorURL, err)
+		t.Fatalf("connect to %s: %v", simulatorURL, err)
 	}
 	return conn
 }
@@ -125,7 +125,7 @@ func waitUntilClosed(t *testing.T, conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetReadDeadline(time.Now().Add(hangTimeout))
 	if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
-		t.Fatalf("the simulator still runs: %v", err)
+		t.Fatalf("the connection to the simulator is still open: %v", err)
 	}
 }
 
@@ -133,17 +133,17 @@ func TestSimulatorsGetACleanEnvironment(t *testing.T) {
 	t.Setenv("TENANTRY_KEYSET_FILE", "canary")
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")})
 	if variables := env.Settings()["fake"]["env"]; strings.Contains(variables, "canary") || !strings.Contains(variables, "PATH=") {
-		t.Fatal(env.Settings()["fake"]["env"])
+		t.Fatalf("the simulator has the variables %s, want PATH and no TENANTRY_KEYSET_FILE", variables)
 	}
 	if got := env.Secrets()["fake"]["client_secret"]; got.Reveal() != "s3cret" {
-		t.Fatalf("secret %q", got.Reveal())
+		t.Fatalf("the secret is %q, want s3cret", got.Reveal())
 	}
 }
 
 func TestPluginsWithoutASimulatorAreLeftOut(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "nosimulator", "fake")})
 	if len(env.Settings()) != 1 {
-		t.Fatal(env.Settings())
+		t.Fatalf("settings of simulators: got %v, want only those of fake", env.Settings())
 	}
 }
 
@@ -177,17 +177,17 @@ func TestSimulatorsCanReadAndEditZones(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake"), Seed: true})
 	zonesURL := env.Settings()["fake"]["zones_url"]
 	if status, body := sendRequest(t, "GET", zonesURL+"/dns", ""); status != http.StatusOK || body != fmt.Sprintf(`{"addr":%q}`, env.DNSAddr()) {
-		t.Errorf("got %d %s", status, body)
+		t.Errorf("the address of the DNS server: got %d %s, want %s", status, body, env.DNSAddr())
 	}
 	records := `[{"type":"A","name":"www.example-one.test","content":"192.0.2.1","ttl":60}]`
 	if status, body := sendRequest(t, "PUT", zonesURL+"/zones/example-one.test/records", records); status != http.StatusOK || body != "{}" {
-		t.Errorf("got %d %s", status, body)
+		t.Errorf("replace the records: got %d %s, want 200 {}", status, body)
 	}
 	if status, body := sendRequest(t, "GET", zonesURL+"/zones/example-one.test/records", ""); status != http.StatusOK || body != records {
-		t.Errorf("got %d %s", status, body)
+		t.Errorf("read the records: got %d %s, want %s", status, body, records)
 	}
 	if status, _ := sendRequest(t, "POST", zonesURL+"/accounts", "{}"); status != http.StatusNotFound {
-		t.Errorf("got %d", status)
+		t.Errorf("a call of the control interface: got %d, want 404", status)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	must(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusForbidden {
-		t.Fatalf("got %d", resp.StatusCode)
+		t.Fatalf("got %d, want 403", resp.StatusCode)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestReadyLineHasExactlyTheseFields(t *testing.T) {
 	want := `{"api_url":"","api_key":"","account_id":"","user_email":"","admin_url":"","control_url":"","dns_addr":"",` +
 		`"zones":[],"tenants":[{"tenant_id":"","admin":"","name":""}],"sending":{}}`
 	if string(raw) != want {
-		t.Fatal(string(raw))
+		t.Fatalf("got %s, want %s", raw, want)
 	}
 }
 
@@ -219,6 +219,6 @@ func TestReadyLineHasExactlyTheseFields(t *testing.T) {
 func TestOnlyTheMailPlatformIsSimulated(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "liar", "fake"), MailPlatform: "fake"})
 	if settings := env.Settings(); len(settings) != 1 || settings["fake"] == nil {
-		t.Errorf("simulators: %v", settings)
+		t.Errorf("settings of simulators: got %v, want only those of fake", settings)
 	}
 }

@@ -27,7 +27,7 @@ func TestControlInterfaceKeepsItsAddress(t *testing.T) {
 			data := t.TempDir()
 			first := controlURL(t, data, tt.configured)
 			if !strings.HasPrefix(first, tt.prefix) || first == "http://"+occupied.Addr().String() {
-				t.Fatalf("%q listens on %s", tt.configured, first)
+				t.Fatalf("with the address %q it listens on %s, want an address that begins with %s", tt.configured, first, tt.prefix)
 			}
 			if second := controlURL(t, data, tt.configured); second != first {
 				t.Errorf("after a restart it listens on %s, before on %s", second, first)
@@ -74,12 +74,12 @@ func TestTakenAddressIsReplacedByAFreePort(t *testing.T) {
 	env := &Environment{log: slog.New(slog.DiscardHandler)}
 	url, err := env.listen(t.Context(), http.NotFoundHandler(), taken.Addr().String())
 	if err != nil || url == "http://"+taken.Addr().String() {
-		t.Fatalf("listens on %s, %v", url, err)
+		t.Fatalf("got the address %s, %v, want a free port", url, err)
 	}
 	if err := env.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := env.listen(t.Context(), http.NotFoundHandler(), "nonsense"); err == nil {
-		t.Error("an invalid address is replaced too")
+		t.Error("an invalid address was replaced by a free port, want an error")
 	}
 }

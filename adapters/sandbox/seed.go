@@ -60,7 +60,8 @@ type Tenant struct {
 }
 
 // Open creates the sandbox's account and its API key if they do not exist. With Options.Seed, it
-// also creates missing tenants, DNS connections and zones. Open starts the control interface.
+// also creates missing tenants and DNS connections, and the zones of the plugin under development.
+// Open starts the control interface.
 func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 	c := &controller{env, s}
 	acc, key, err := c.ensureOwner(ctx)

@@ -36,7 +36,7 @@ func TestControlOfASendingPlatform(t *testing.T) {
 	r, err := env.Open(t.Context(), newService(t).services(env))
 	must(t, err)
 	if line, err := json.Marshal(r.Sending); err != nil || string(line) != `{"instantly":{"api_key":"`+instantlyKey+`"}}` {
-		t.Fatalf("sending: %s, %v", line, err)
+		t.Fatalf("the credentials of customers are %s, %v, want the key of instantly", line, err)
 	}
 	base := env.Settings()["instantly"]["base_url"] + "/api/v2"
 	_, session := callSendingAPI(t, "POST", base+"/oauth/microsoft/init")
@@ -62,14 +62,14 @@ func TestControlOfASendingPlatform(t *testing.T) {
 		}
 	}
 	if code, _ := callSendingAPI(t, "GET", status); code != http.StatusTooManyRequests {
-		t.Errorf("a planned fault answers %d", code)
+		t.Errorf("a planned fault answers %d, want 429", code)
 	}
 	if _, session := callSendingAPI(t, "GET", status); session["status"] != "pending" {
-		t.Errorf("the session is %v", session)
+		t.Errorf("the session is %v, want pending", session)
 	}
 	sendRequest(t, "POST", r.ControlURL+"/clock", `{"advance":"10m"}`)
 	if _, session := callSendingAPI(t, "GET", status); session["status"] != "expired" {
-		t.Errorf("after ten minutes the session is %v", session)
+		t.Errorf("after ten minutes the session is %v, want expired", session)
 	}
 }
 
@@ -77,14 +77,14 @@ func TestUnseededSandboxHasNoSendingCustomers(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
 	r, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil || r.Sending == nil || len(r.Sending) > 0 {
-		t.Fatalf("%v, %v", r.Sending, err)
+		t.Fatalf("the credentials of customers are %v, %v, want an empty object", r.Sending, err)
 	}
 }
 
 func TestOnlySendingPlatformsHaveSendingCalls(t *testing.T) {
 	fixture := newFixture(t)
 	if status, body := fixture.call("GET", "/sending/fake/accounts", ""); status != http.StatusNotFound {
-		t.Fatalf("got %d %s", status, body)
+		t.Fatalf("got %d %s, want 404", status, body)
 	}
 }
 
@@ -106,6 +106,6 @@ func TestSimulatorsKeepTheirAddress(t *testing.T) {
 	must(t, err)
 	defer func() { _ = listener.Close() }()
 	if third := startedURL(); third == first || third == "" {
-		t.Fatalf("while the last port is in use: %q", third)
+		t.Fatalf("while the last port is in use the address is %q, want a different one", third)
 	}
 }

@@ -83,9 +83,9 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 	return nil
 }
 
-// RestartSimulator starts the simulator of a plugin again, on the same address and with its state,
-// after the plugin's file and the catalog have changed. It does nothing if the plugin's simulator
-// does not run, or if the catalog does not have the plugin.
+// RestartSimulator starts the simulator of a plugin again, after the plugin's file and the catalog
+// have changed. The simulator keeps its state, and its address if no other process uses it. It does
+// nothing if the plugin's simulator does not run, or if the catalog does not have the plugin.
 func (env *Environment) RestartSimulator(ctx context.Context, name string) error {
 	env.simulatorsMu.Lock()
 	defer env.simulatorsMu.Unlock()

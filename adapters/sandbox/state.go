@@ -17,8 +17,8 @@ import (
 const anyPort = "127.0.0.1:0"
 
 // addresses stores the last addresses of the control interface and of the simulators, keyed by
-// name. The control interface and the simulators keep their addresses after a restart, so links and
-// credentials that contain an address stay valid.
+// name. After a restart, the control interface and the simulators use their last addresses again if
+// these are free. Links and credentials that contain an address then stay valid.
 type addresses struct {
 	path   string
 	byName map[string]string

@@ -34,8 +34,8 @@ func (c *countingIdentity) Unwrap(header []*age.Stanza) ([]byte, error) {
 	return c.Identity.Unwrap(header)
 }
 
-// BlockReload simulates a slow disk. It blocks the goroutines that check the keyset file until the
-// returned function is called.
+// BlockReload simulates a slow disk. It holds the lock under which the keyset file is checked,
+// until the returned function is called.
 func (s *Sealer) BlockReload() (unblock func()) {
 	s.mu.Lock()
 	return s.mu.Unlock

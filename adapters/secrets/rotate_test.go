@@ -80,7 +80,7 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 	s := openSealer(t, path)
 	second := sealSecret(t, s)
 	if bytes.Equal(first[:5], second[:5]) {
-		t.Fatal("sealed with the old key")
+		t.Fatal("after the rotation, a secret is sealed with the old key")
 	}
 	requireOpens(t, s, first)
 	requireOpens(t, s, second)
@@ -107,7 +107,7 @@ func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 		t.Fatalf("staged twice: %v", err)
 	}
 	if !bytes.Equal(before[:5], sealSecret(t, openSealer(t, path))[:5]) {
-		t.Fatal("a staged key seals")
+		t.Fatal("a secret is sealed with the staged key")
 	}
 	raw, err := secrets.ReadKeyset(path)
 	if err == nil {

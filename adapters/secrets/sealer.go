@@ -8,8 +8,8 @@
 //   - keyset.go: the keyset file: OpenKeyset, CreateKeyset, ReadKeyset, CheckKeyset and
 //     WriteNewKeyset.
 //   - reload.go: how a Sealer notices that the file has changed.
-//   - rotate.go: Keys, Rotate and Stage. lock_unix.go and lock_other.go let one rotation run at a
-//     time.
+//   - rotate.go: Keys, Rotate and Stage. lock_unix.go lets one rotation run at a time, but
+//     lock_other.go does not.
 //   - passphrase.go: Encrypt and Decrypter, for backups.
 package secrets
 

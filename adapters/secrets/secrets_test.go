@@ -72,7 +72,7 @@ func TestOpenRefusesChangedOrForeignData(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := tt.sealer.Open(tt.sealed, tt.associatedData)
 			if err == nil || !got.Empty() {
-				t.Fatal("opened")
+				t.Fatal("Open returned a secret, or no error")
 			}
 			if strings.Contains(err.Error(), testSecret) {
 				t.Fatal("the error contains the secret")

@@ -54,8 +54,8 @@ func collectSamples(t *testing.T, record func(*Enforcement)) map[string]float64 
 	return samples
 }
 
-// TestCountersStartAtZero checks that every outcome has a series from the start. Otherwise
-// Prometheus would not see the first increase.
+// TestCountersStartAtZero checks that every outcome except "cancelled", and every action, has a
+// series from the start. Otherwise Prometheus would not see the first increase.
 func TestCountersStartAtZero(t *testing.T) {
 	found := collectSamples(t, func(e *Enforcement) {
 		e.CountPass(t.Context(), errors.Join(errors.New("read trace"), &outcome.Error{Kind: outcome.Throttled}))

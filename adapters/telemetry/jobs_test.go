@@ -30,13 +30,13 @@ func TestStepIsLinkedToItsRequest(t *testing.T) {
 	}
 	step, other := spans[0], spans[1]
 	if len(step.Links) != 1 || step.Links[0].SpanContext.TraceID().String() != traceID || step.Links[0].SpanContext.SpanID().String() != spanID {
-		t.Errorf("links %v", step.Links)
+		t.Errorf("the links are %v, want one to the request", step.Links)
 	}
 	text := fmt.Sprint(step.Name, step.Attributes, step.Status)
 	if strings.Contains(text, "customer.test") || strings.Contains(text, "guid-1") || !strings.Contains(text, "unknown") || step.Status.Code != codes.Error {
 		t.Errorf("the span has %s", text)
 	}
 	if text = fmt.Sprint(other.Attributes); len(other.Links) != 0 || !strings.Contains(text, "customer.test") || other.Status.Code == codes.Error {
-		t.Errorf("the other has %s, linked %v", text, other.Links)
+		t.Errorf("the other span has %s and the links %v, want the domain, no error and no link", text, other.Links)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package telemetry sets up OpenTelemetry, and records the spans, metrics and log lines of the
-// service.
+// Package telemetry sets up OpenTelemetry and the log. It measures provider calls, provisioning
+// jobs, enforcement passes and the messages to webhooks.
 //
 //   - telemetry.go: Start, which installs the tracer, the meter and the exporters. Start here.
 //   - calls.go: NewCallInterceptor, which returns the interceptor that measures provider calls.

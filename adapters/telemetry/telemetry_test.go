@@ -14,8 +14,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// TestNothingIsExportedByDefault checks that nothing is exported without the OTEL_* variables, and
-// when the SDK is disabled.
+// TestNothingIsExportedByDefault checks that isAnySet returns false without the OTEL_* variables,
+// and when the SDK is disabled.
 func TestNothingIsExportedByDefault(t *testing.T) {
 	for _, tt := range []struct {
 		env  map[string]string

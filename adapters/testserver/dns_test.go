@@ -31,11 +31,11 @@ func TestDNSServersAnswerAndLeaveNothing(t *testing.T) {
 		q := new(wire.Msg).SetQuestion(zone, wire.TypeSOA)
 		answer, err := wire.Exchange(q, bind.Addr)
 		if err != nil || !answer.Authoritative || len(answer.Answer) != 1 {
-			t.Errorf("BIND answers %v, %v", answer, err)
+			t.Errorf("BIND answers %v, %v, want one authoritative SOA record", answer, err)
 		}
 	}
 	if answer, err := wire.Exchange(new(wire.Msg).SetQuestion("one.test.", wire.TypeSOA), powerDNS.DNS); err != nil || answer.Rcode != wire.RcodeRefused {
-		t.Errorf("PowerDNS, which has no zones, answers %v, %v", answer, err)
+		t.Errorf("PowerDNS, which has no zones, answers %v, %v, want REFUSED", answer, err)
 	}
 	powerDNS.Stop()
 	bind.Stop()
@@ -51,6 +51,6 @@ func TestDNSServersAnswerAndLeaveNothing(t *testing.T) {
 	}
 	leftover, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-*"))
 	if len(leftover) > 0 {
-		t.Errorf("still exists: %s", strings.Join(leftover, ", "))
+		t.Errorf("files of stopped servers still exist: %s", strings.Join(leftover, ", "))
 	}
 }

@@ -70,7 +70,7 @@ func TestPostgresEndsWhenItsParentIsKilled(t *testing.T) {
 	line.Scan()
 	u, err := url.Parse(line.Text())
 	if err != nil || u.Host == "" {
-		t.Fatalf("the child printed %q", line.Text())
+		t.Fatalf("the child printed %q, want the URL of its server", line.Text())
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func waitUntilGone(t *testing.T, host string) {
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("still there: files %v, port open: %v", remaining, err == nil)
+			t.Fatalf("the server is still there: files %v, port open: %v", remaining, err == nil)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

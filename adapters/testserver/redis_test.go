@@ -35,7 +35,7 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 	redis.Suspend(t)
 	redis.Stop()
 	if remaining, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-redis-*")); len(remaining) > 0 {
-		t.Errorf("still exists: %v", remaining)
+		t.Errorf("files of the stopped server still exist: %v", remaining)
 	}
 }
 
@@ -45,7 +45,7 @@ func serverUser(t *testing.T, pattern string) uint32 {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), pattern, "server.pid"))
 	if len(files) != 1 {
-		t.Fatalf("servers: %v", files)
+		t.Fatalf("the files of running servers are %v, want one", files)
 	}
 	pid, err := os.ReadFile(files[0])
 	if err != nil {

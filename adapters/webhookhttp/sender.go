@@ -237,10 +237,10 @@ func describe(err error) string {
 		return errForbidden.Error()
 	case errors.Is(err, context.Canceled):
 		return "the try was interrupted"
+	case errors.As(err, &lookup): // also if the lookup timed out
+		return "the host does not resolve"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return "the endpoint did not answer within 15 seconds"
-	case errors.As(err, &lookup):
-		return "the host does not resolve"
 	case errors.As(err, &certificate):
 		return "the TLS certificate is not valid"
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,7 +51,7 @@ var forbiddenURLs = []string{
 	"https://mixed.test/", "https://metadata.test/", "https://unknown.test/", "https://nothing.test/",
 }
 
-// records are the addresses of the names that the tests use.
+// records holds the addresses that lookupRecord returns.
 var records = map[string][]string{
 	"hooks.example.test.": {"93.184.216.34"}, "both.test.": {"93.184.216.34", "2606:2800:220:1::1"}, "private.test.": {"10.0.0.1"}, "private6.test.": {"fd00::1"},
 	"mapped.test.": {"::ffff:127.0.0.1"}, "mixed.test.": {"93.184.216.34", "192.168.0.1"}, "metadata.test.": {"169.254.169.254"}, "nothing.test.": {},
@@ -118,10 +119,10 @@ func dnsAnswer(query []byte, lookup func(string) ([]string, bool)) []byte {
 	return packed
 }
 
-// TestForbiddenURLsAreRefused checks that each URL is refused when a webhook is created. It also
-// sends messages to the URLs, because the check of the connection must not depend on the first
-// check. The error must be the sender's own refusal. Nothing listens on most of these addresses,
-// so a different error would prove nothing.
+// TestForbiddenURLsAreRefused checks that CheckURL refuses each URL. It also sends messages to the
+// URLs, because the check of the connection must not depend on the first check. The error must be
+// the sender's own refusal, or that the host does not resolve. Nothing listens on most of these
+// addresses, so a different error would prove nothing.
 func TestForbiddenURLsAreRefused(t *testing.T) {
 	if len(forbiddenURLs) < 60 {
 		t.Fatalf("only %d URLs", len(forbiddenURLs))
@@ -263,6 +264,10 @@ func TestMessagesAreSent(t *testing.T) {
 	cancel()
 	if r := sender.Send(ended, sent); r.Error != "the try was interrupted" {
 		t.Errorf("an interrupted try: %+v", r)
+	}
+	silent := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, os.ErrDeadlineExceeded }}
+	if r := New(Options{Resolver: silent}).Send(t.Context(), webhook.Message{URL: "https://hooks.example.test/"}); r.Error != "the host does not resolve" {
+		t.Errorf("a name server that does not answer: %+v", r)
 	}
 	refused, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

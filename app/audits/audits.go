@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package audits reads the audit chain of an account, deletes old entries of all chains, and adds
-// an entry for each write whose process was killed.
+// an entry for each write that did not end, for example because its process was killed.
 //
-// Service is the only type. List and ExportPage are for callers. DeleteOldEntries and
-// RecordLostWrites are background jobs. All other entries are added outside this package.
-// adapters/httpapi/guard adds the entry of a request when the request ends. The store adds the
-// entry of any other change in the transaction of the change. See
-// docs/decisions/0036-audit-chains.md.
+// List and ExportPage are for callers. DeleteOldEntries and RecordLostWrites are background jobs.
+// All other entries are added outside this package. adapters/httpapi/guard adds the entry of a
+// request when the request ends. The store adds the entry of any other change in the transaction of
+// the change. See docs/decisions/0036-audit-chains.md.
 package audits
 
 import (
@@ -42,7 +41,8 @@ const (
 	lostAfter = time.Minute
 )
 
-// List returns a page of the entries of an account, newest first. It fails with cursor_expired.
+// List returns a page of the entries of an account, newest first. It fails with cursor_expired or
+// invalid_request.
 func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.EntryQuery) (ports.EntryPage, error) {
 	return s.Chains.AuditEntries(ctx, owner, q)
 }
@@ -52,7 +52,7 @@ var errGap = errors.New("entries were deleted during the export")
 
 // ExportPage returns the next page of an export, oldest entry first. after is the sequence number
 // of the last entry of the previous page, and 0 for the first page. An empty page is the end of the
-// export. ExportPage fails if the next entries were deleted during the export.
+// export. ExportPage fails if entries between the two pages were deleted.
 func (s *Service) ExportPage(ctx context.Context, owner access.AccountID, after int64) ([]audit.Entry, error) {
 	entries, err := s.Chains.AuditExport(ctx, owner, after, exportPage)
 	if err == nil && after > 0 && len(entries) > 0 && entries[0].Sequence != after+1 {
@@ -70,8 +70,8 @@ func (s *Service) DeleteOldEntries(ctx context.Context) error {
 	return repeatUntilZero(func() (int, error) { return s.Chains.DropAuditEntries(ctx, cutoff, dropBatch) })
 }
 
-// RecordLostWrites adds an entry with the outcome audit.Unknown for each write whose process was
-// killed.
+// RecordLostWrites ends each lost act (see lostAfter) with an entry. The outcome in the entry is
+// audit.Unknown.
 func (s *Service) RecordLostWrites(ctx context.Context) error {
 	return repeatUntilZero(func() (int, error) { return s.Chains.RecordLostWrites(ctx, lostAfter, lostBatch) })
 }

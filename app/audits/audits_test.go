@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fakeChains is a store of audit logs. It returns the configured numbers of old entries and of lost
-// writes, and the configured entries as an export.
+// fakeChains is a fake of audit chains. It returns the configured numbers of old entries and of
+// lost writes, and the configured entries as an export.
 type fakeChains struct {
 	ports.AuditChains
 	old, lost []int           // the results of the next calls of DropAuditEntries and RecordLostWrites
@@ -70,14 +70,14 @@ func TestDeleteOldEntriesDropsWholeDays(t *testing.T) {
 func TestEntriesAreKeptForeverWithoutALimit(t *testing.T) {
 	c := &fakeChains{old: []int{1}}
 	if err := newService(c, 0).DeleteOldEntries(t.Context()); err != nil || len(c.before) != 0 {
-		t.Errorf("dropped before %v, %v", c.before, err)
+		t.Errorf("without a retention, entries before %v were deleted, %v", c.before, err)
 	}
 }
 
 func TestRecordLostWritesRecordsAll(t *testing.T) {
 	c := &fakeChains{lost: []int{500, 3}}
 	if err := newService(c, 0).RecordLostWrites(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
-		t.Errorf("recorded lost writes older than %v, %v", c.ages, err)
+		t.Errorf("lost writes of the ages %v were recorded, want 3 calls with one minute: %v", c.ages, err)
 	}
 }
 
@@ -104,6 +104,6 @@ func TestExportHasNoGap(t *testing.T) {
 		}
 	}
 	if _, err := service.ExportPage(t.Context(), "a", 3); err == nil {
-		t.Error("the export has a gap")
+		t.Error("an export with a gap did not fail")
 	}
 }

@@ -64,8 +64,8 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write database and keyset into one file, while the service runs",
-		Long: "Writes a consistent snapshot of all tables, and the keyset, into one file. The service can run at the same time.\n" +
-			"A backup of SQLite can be restored into PostgreSQL, and the reverse.\n\n" +
+		Long: "Writes the keyset, and a consistent snapshot of all tables except those of the job queue, into one file. The\n" +
+			"service can run at the same time. A backup of SQLite can be restored into PostgreSQL, and the reverse.\n\n" +
 			"With --credential-file the whole file is encrypted with a passphrase, in the age format. Keep the passphrase\n" +
 			"elsewhere: without it the backup cannot be decrypted. Without the flag the file is readable by its owner only, and contains\n" +
 			"the keyset unencrypted.\n\n" +

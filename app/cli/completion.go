@@ -19,7 +19,7 @@ var flagValues = map[string][]string{
 	"log-level": {"debug", "info", "warn", "error"},
 	"form":      {"live", "trial"},
 	"plan":      planNames(),
-	"limits":    {"off"},
+	"limits":    {"on", "off"},
 }
 
 func planNames() []string {

@@ -6,8 +6,9 @@
 //   - output.go prints an object (Show) or a list (List), as a table or as JSON.
 //   - errors.go has the kinds of errors, their exit codes and the fixes that operators read.
 //   - arguments.go checks arguments and reads secrets.
-//   - help.go and completion.go set the format of --help and the values that shells complete.
+//   - help.go sets the format of --help.
+//   - completion.go sets the values that shells complete, and has the command `completion`.
 //   - version.go has the version of the program. doc.go has only this comment.
 //
-// The commands themselves are in the packages command, operator, doctor and backup.
+// The other commands are in the packages command, operator, doctor and backup.
 package cli

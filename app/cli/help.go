@@ -45,8 +45,8 @@ func SetUpHelp(root *cobra.Command) {
 	root.SetUsageFunc(printUsage)
 }
 
-// printUsage prints the usage of a command. Every command that reads the settings has them as
-// flags, but only the usage of serve lists these flags.
+// printUsage prints the usage of a command. Many commands have a flag for each setting, but only
+// the usage of serve lists these flags.
 func printUsage(cmd *cobra.Command) error {
 	w := cmd.OutOrStderr()
 	if cmd.HasAvailableSubCommands() {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestShellsOfferThePluginsOfTheCatalog checks that the values of flags come from the plugin
-// catalog, so that they include the plugins that the operator added.
+// TestShellsOfferThePluginsOfTheCatalog checks that the values of --mail-platform and --provider
+// come from the plugin catalog.
 func TestShellsOfferThePluginsOfTheCatalog(t *testing.T) {
 	dir := t.TempDir()
 	catalogEntry := func(name, kind string) string {
@@ -26,6 +26,8 @@ func TestShellsOfferThePluginsOfTheCatalog(t *testing.T) {
 		"serve --mail-platform ":         "acme beta",
 		"doctor --mail-platform ":        "acme beta",
 		"dns-connection add --provider ": "gamma",
+		"serve --limits ":                "on off",
+		"dev --limits ":                  "off",
 	} {
 		root := Root()
 		var out bytes.Buffer

@@ -95,6 +95,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.plugin, "plugin", "", "run the plugin of this `folder` with its simulator, and use each new build of the plugin at once")
 	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "create no zones and tenants, only the account and its key")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, and write the log to standard error; also with --output json")
+	_ = cmd.RegisterFlagCompletionFunc("limits", cobra.FixedCompletions([]string{"off"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if o.limits != "" && o.limits != "off" {
 			return cli.UsageError(fmt.Errorf("--limits must be off, not %q", o.limits))
@@ -104,12 +105,12 @@ func devCommand() *cobra.Command {
 	return cmd
 }
 
-// devConfig returns the settings of a sandbox. They differ from the defaults in four ways. Circuit
-// breakers stay open for only 2 s, because users of a sandbox often cause failures on purpose. A
-// stop has no drain_delay, because no load balancer sends requests to a sandbox. The service stops
-// within 20 s, which leaves time to stop the simulators after it. Webhooks may send to this
-// machine. The settings file and variables override these values, and the flags of dev override
-// both.
+// devConfig returns the settings of a sandbox. It replaces four defaults. Circuit breakers stay
+// open for only 2 s, because users of a sandbox often cause failures on purpose. A stop has no
+// drain_delay, because no load balancer sends requests to a sandbox. The service stops within 20 s,
+// which leaves time to stop the simulators after it. Webhooks may send to this machine. The
+// settings file and variables override these four values. The addresses and the storage come from
+// the flags of dev.
 func devConfig(flags *pflag.FlagSet, o devOptions) (settings.Config, error) {
 	if flags == nil {
 		flags = pflag.NewFlagSet("dev", pflag.ContinueOnError)
@@ -301,7 +302,7 @@ In another terminal: . %s/env
 Then, for example:   curl -H "Authorization: Bearer $TENANTRY_KEY" $TENANTRY_URL/v1/tenants
 
 Tenants of %s that can be connected:
-`, r.APIURL, r.APIURL, r.APIKey, control, r.DNSAddr, filepath.Join(o.data, devLogFile), shellPath(o.data), r.MailPlatform)
+`, r.APIURL, r.APIURL, r.APIKey, control, r.DNSAddr, filepath.Join(o.data, devLogFile), o.data, r.MailPlatform)
 	for _, t := range r.Tenants {
 		_, _ = fmt.Fprintf(out, "  %s  %s  (%s)\n", t.TenantID, t.Name, t.Admin)
 	}
@@ -322,15 +323,6 @@ Tenants of %s that can be connected:
 		_, _ = fmt.Fprintf(out, "  %-12s %v\n", name, customer["api_key"])
 	}
 	_, _ = fmt.Fprintln(out, "\nStop with Ctrl-C. After a restart, the sandbox continues with the same data.")
-}
-
-// shellPath returns the path with a slash in it, because the shell command `.` searches PATH for a
-// name without a slash.
-func shellPath(path string) string {
-	if filepath.IsAbs(path) || strings.HasPrefix(path, ".") {
-		return path
-	}
-	return "./" + path
 }
 
 // connectDNS returns a function that connects an account to a simulated DNS provider, as an

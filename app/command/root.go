@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command is the command line of tenantry, with all its commands.
+// Package command is the command line of tenantry.
 //
-//   - root.go: Root adds every command and sets the flags that all commands share. Start here.
+//   - root.go: Root adds every command and sets the flag --output, which all commands share. Start
+//     here.
 //   - serve.go: `tenantry serve` and `tenantry migrate`.
 //   - dev.go: `tenantry dev`, the sandbox.
 //   - dev_plugin.go: a plugin under development in the sandbox.

@@ -27,8 +27,9 @@ import (
 // demoDomain is the domain that the demo adds. The sandbox serves its DNS zone.
 const demoDomain = "example-one.test"
 
-// Run executes all steps against the sandbox that ready describes. It prints each request with its
-// status and duration to out. It stops at the first step that fails and returns the error.
+// Run executes all steps against the sandbox that ready describes. It prints each request to the
+// API with its status and duration to out. It stops at the first step that fails and returns the
+// error.
 func Run(ctx context.Context, out io.Writer, ready sandbox.Ready) error {
 	w := &walkthrough{out: out, ready: ready}
 	stop, err := w.startReceiver(ctx)
@@ -147,8 +148,8 @@ func (w *walkthrough) printStages(run object) {
 	}
 }
 
-// provisionMailboxes creates three mailboxes. Then it lists the mailboxes and the
-// domains of the tenant.
+// provisionMailboxes creates three mailboxes. Then it lists the mailboxes and the domains of the
+// tenant.
 func (w *walkthrough) provisionMailboxes(ctx context.Context) error {
 	w.beginStep("Provision three mailboxes")
 	created, err := w.callUntil(ctx, http.MethodPost, w.tenantPath("/mailboxes"), object{

@@ -38,7 +38,8 @@ func (w *walkthrough) enforceLimits(ctx context.Context) error {
 
 // runEnforcement runs an enforcement pass. It prints the event of the action, which is "blocked" or
 // "unblocked", and the mailboxes that the mail flow rules block afterwards. It fails when there is
-// not exactly one such event, or when the rules do not match the action.
+// not exactly one such event, or when a rule is disabled after "blocked" or enabled after
+// "unblocked".
 func (w *walkthrough) runEnforcement(ctx context.Context, action string) error {
 	if err := w.controlSandbox(ctx, "the service counts the messages and updates the rule", "/enforcement/run", nil); err != nil {
 		return err

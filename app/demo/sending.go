@@ -14,7 +14,7 @@ import (
 const demoPlatform = "instantly"
 
 // connectSendingPlatform stores the API key of demoPlatform and connects each mailbox to it. Then
-// it checks that the platform lists all mailboxes as connected.
+// it refreshes the integration and checks that the service has stored all mailboxes as connected.
 func (w *walkthrough) connectSendingPlatform(ctx context.Context) error {
 	w.beginStep("Store the API key of a sending platform")
 	customer, _ := w.ready.Sending[demoPlatform].(map[string]any)

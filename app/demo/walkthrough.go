@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// walkthrough calls the API and the sandbox, and prints each call.
+// walkthrough is the state of one demo. Its methods call the API and the sandbox.
 type walkthrough struct {
 	out   io.Writer
 	ready sandbox.Ready // the addresses and the content of the sandbox

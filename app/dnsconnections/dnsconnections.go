@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/fault"
@@ -45,19 +46,20 @@ type NewConnection struct {
 
 // Add tests a credential and stores it with a new connection, which it returns. If the credential
 // fails the test, Add stores nothing. It fails with account_not_found, account_closed,
-// provider_credential_rejected, or invalid_request when the settings are invalid.
+// provider_credential_rejected, or another error of the provider. If the settings are invalid, that
+// error is invalid_request.
 func (s *Service) Add(ctx context.Context, input NewConnection) (dnsconnection.Connection, error) {
 	zones, err := checkCredential(ctx, s.Providers.For(input.Provider, input.Credential))
 	if err != nil {
 		return dnsconnection.Connection{}, err
 	}
 	now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store
-	var random [ident.Entropy]byte
-	if _, err := rand.Read(random[:]); err != nil {
+	id, err := ident.NewFrom(rand.Reader, now)
+	if err != nil {
 		return dnsconnection.Connection{}, err
 	}
 	c := dnsconnection.Connection{
-		ID: ident.New(now, random), AccountID: input.Account, Provider: input.Provider, Name: input.Name,
+		ID: id, AccountID: input.Account, Provider: input.Provider, Name: input.Name,
 		Status: dnsconnection.Connected, ZonesVisible: zones, TestedAt: now, CreatedAt: now,
 	}
 	sealed, err := s.seal(c, input.Credential)
@@ -123,7 +125,7 @@ func (s *Service) Open(ctx context.Context, owner access.AccountID, id string) (
 
 // checkCredential tests a credential and returns the number of visible zones.
 func checkCredential(ctx context.Context, provider ports.DNSProvider) (zones int, err error) {
-	err = callProvider(ctx, func(ctx context.Context) error {
+	err = reconcile.CallWithin(ctx, callLimit, func(ctx context.Context) error {
 		zones, err = provider.Check(ctx)
 		return err
 	})
@@ -137,16 +139,4 @@ func checkCredential(ctx context.Context, provider ports.DNSProvider) (zones int
 // Callers expect access_denied only from the mail platform.
 func credentialRejected(err error) error {
 	return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the DNS provider rejects the credential"), err)
-}
-
-// callProvider makes one call to a provider with a timeout. If the context ends before the answer,
-// the outcome is unknown.
-func callProvider(ctx context.Context, step func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	err := step(ctx)
-	if outcome.KindOf(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
-		return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "the call ended before its answer"}
-	}
-	return err
 }

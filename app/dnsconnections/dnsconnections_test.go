@@ -31,8 +31,8 @@ var must = apptest.Must
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
-// fixture is a service whose providers are found by the token. A token without a provider is
-// refused.
+// fixture is a service in which the token of a credential selects the provider account. A token
+// without an account is refused.
 type fixture struct {
 	*dnsconnections.Service
 	store      *bunstore.Store
@@ -129,12 +129,12 @@ func TestAddTestsAndStores(t *testing.T) {
 	must(t, err)
 	for _, part := range []string{"good", "api_token", "dns.example.com"} {
 		if strings.Contains(string(sealed), part) {
-			t.Errorf("%q can be read", part)
+			t.Errorf("the sealed credential contains %q as plain text", part)
 		}
 	}
 	second := fx.connect(t, fx.ann, "cloudflare", "good")
 	if second.ID == c.ID || len(fx.storedConnections(t)) != 2 {
-		t.Error("the same provider twice is not two connections")
+		t.Error("a second Add with the same credential did not create a second connection")
 	}
 }
 
@@ -159,7 +159,7 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 	} {
 		_, err := fx.Add(t.Context(), dnsconnections.NewConnection{Account: tt.owner, Provider: "cloudflare", Credential: credential(tt.token)})
 		if fault.ErrorOf(err).Code != tt.want || len(fx.storedConnections(t)) != 0 {
-			t.Errorf("%s: %v, stored %v", tt.token, err, fx.storedConnections(t))
+			t.Errorf("%s: got %v, want %s; stored %v", tt.token, err, tt.want.Name, fx.storedConnections(t))
 		}
 	}
 }
@@ -174,13 +174,13 @@ func TestTestStoresTheResult(t *testing.T) {
 	got, err := fx.Test(t.Context(), "", c.ID)
 	c.ZonesVisible, c.TestedAt = 2, later
 	if err != nil || got != c || fx.storedConnections(t)[0] != c {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("after a test with two zones: %+v, %v", got, err)
 	}
 	delete(fx.byToken, "good")
 	got, err = fx.Test(t.Context(), fx.ann, c.ID)
 	c.Status = dnsconnection.Failed
 	if !errors.Is(err, fault.CredentialRejected) || got != c || fx.storedConnections(t)[0] != c {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("after a test with a rejected credential: %+v, %v", got, err)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -190,7 +190,7 @@ func TestTestStoresTheResult(t *testing.T) {
 	}
 	for owner, id := range map[access.AccountID]string{fx.bob: c.ID, "": "10000000-0000-4000-8000-000000000000"} {
 		if _, err := fx.Test(t.Context(), owner, id); !errors.Is(err, fault.DNSConnectionNotFound) {
-			t.Errorf("%q of %q: %v", id, owner, err)
+			t.Errorf("a test of %q for the account %q: %v, want dns_connection_not_found", id, owner, err)
 		}
 	}
 }
@@ -210,11 +210,11 @@ func TestCredentialOpensOnlyForItsConnectionAndAccount(t *testing.T) {
 		must(t, fx.store.AddDNSConnection(t.Context(), moved, sealed))
 		var unreadable dnsconnections.UnreadableError
 		if _, _, err := fx.Open(t.Context(), moved.AccountID, moved.ID); !errors.As(err, &unreadable) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("Open with the credential of %s: %v, want an UnreadableError", name, err)
 		}
 		got, err := fx.Test(t.Context(), moved.AccountID, moved.ID)
 		if !errors.As(err, &unreadable) || got.Status != dnsconnection.Failed {
-			t.Errorf("%s: %+v, %v", name, got, err)
+			t.Errorf("Test with the credential of %s: %+v, %v, want a failed connection and an UnreadableError", name, got, err)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestRemoveDeletesTheConnection(t *testing.T) {
 	c := fx.connect(t, fx.ann, "cloudflare", "good")
 	got, err := fx.Remove(t.Context(), c.ID)
 	if err != nil || got != c || len(fx.storedConnections(t)) != 0 {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("removed %+v, %v", got, err)
 	}
 	if _, err := fx.Remove(t.Context(), c.ID); !errors.Is(err, fault.DNSConnectionNotFound) {
 		t.Fatalf("again: %v", err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/dnsconnection"
@@ -76,7 +77,7 @@ func (s *Service) testZone(ctx context.Context, owner access.AccountID, id, apex
 		return ZoneConnection{}, err
 	}
 	result := ZoneConnection{Connection: c, Provider: provider}
-	err = callProvider(ctx, func(ctx context.Context) error {
+	err = reconcile.CallWithin(ctx, callLimit, func(ctx context.Context) error {
 		result.Zone, err = provider.Zone(ctx, apex)
 		return err
 	})

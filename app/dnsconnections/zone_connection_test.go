@@ -55,13 +55,13 @@ func TestForZoneSelectsTheConnectionForTheZone(t *testing.T) {
 			fx.connectTokens(t, tt.tokens)
 			got, err := fx.ForZone(t.Context(), fx.ann, fx.connectionsTo(t, tt.provider), "a.test", tt.delegation)
 			if err != nil || got.Connection.Name != tt.want || got.Serves != tt.wantServes || got.Zone.Name != "a.test" {
-				t.Fatalf("%+v, %v", got, err)
+				t.Fatalf("selected %+v, %v, want the token %q with Serves %v", got, err, tt.want, tt.wantServes)
 			}
 			if !slices.Equal(fx.usedTokens, tt.wantTokens) {
-				t.Errorf("the tokens %v were used", fx.usedTokens)
+				t.Errorf("the tokens %v were used, want %v", fx.usedTokens, tt.wantTokens)
 			}
 			if _, err := got.Provider.Records(t.Context(), got.Zone); err != nil {
-				t.Errorf("its provider: %v", err)
+				t.Errorf("the selected provider cannot read the zone: %v", err)
 			}
 		})
 	}
@@ -86,14 +86,14 @@ func TestForZoneFailsWithTheMostSignificantError(t *testing.T) {
 			fx.connectTokens(t, tt.tokens)
 			got, err := fx.ForZone(t.Context(), fx.ann, fx.connectionsTo(t, "cloudflare"), "a.test", delegation)
 			if !tt.want(err) || got.Provider != nil {
-				t.Fatalf("%+v, %v", got, err)
+				t.Fatalf("selected %+v, %v, want a different error", got, err)
 			}
 		})
 	}
 }
 
-// TestForZoneUsesOnlyConnectionsOfTheAccount checks that connections of other accounts are never
-// used, even as candidates, and that an empty owner has no connections.
+// TestForZoneUsesOnlyConnectionsOfTheAccount passes candidates that belong to a different account,
+// and then an empty owner. ForZone must use none of the candidates.
 func TestForZoneUsesOnlyConnectionsOfTheAccount(t *testing.T) {
 	fx := newFixture(t)
 	fx.connectTokens(t, []string{"has"})
@@ -104,7 +104,7 @@ func TestForZoneUsesOnlyConnectionsOfTheAccount(t *testing.T) {
 		t.Errorf("an empty owner: %v", err)
 	}
 	if len(fx.usedTokens) > 0 {
-		t.Errorf("the tokens %v were used", fx.usedTokens)
+		t.Errorf("the tokens %v were used, want none", fx.usedTokens)
 	}
 }
 

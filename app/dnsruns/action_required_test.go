@@ -28,8 +28,8 @@ func (readOnlyProvider) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RR
 	return nil, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "test", Detail: "no"}
 }
 
-// TestAJobNamesTheActionItRequires checks, for each condition that a person must fix, which action
-// the job requires. A retry succeeds after the fix.
+// TestAJobNamesTheActionItRequires checks which action a job requires for a condition that a person
+// must fix. A retry succeeds after the fix.
 func TestAJobNamesTheActionItRequires(t *testing.T) {
 	foreignMX := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
 	for required, tt := range map[dns.ActionRequired]actionCase{
@@ -99,7 +99,7 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 			id := fx.createJob(t).ID
 			j := fx.run(t, fx.Worker, id)
 			if j.Status != provisioning.ActionRequired || j.RequiredAction != required || j.Stage != tt.stage || j.Message == "" {
-				t.Fatalf("the job is %+v", j)
+				t.Fatalf("the job is %+v, want the action %s at the stage %s", j, required, tt.stage)
 			}
 			if j.RequiredAction == dns.ConflictToResolve && fx.providers.Writes() != 0 {
 				t.Error("a zone with a conflict was written")
@@ -138,7 +138,7 @@ func TestAnUnsupportedProviderRequiresAnAction(t *testing.T) {
 	fx.providers = &fake.DNSProviders{}
 	fx.Worker = fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
 	if j := fx.run(t, fx.Worker, fx.createJob(t).ID); j.RequiredAction != dns.ProviderUnsupported || j.Provider != "" {
-		t.Fatalf("the job is %+v", j)
+		t.Fatalf("the job is %+v, want the action for an unsupported provider", j)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestAJobEndsWhenItsDomainWasRemoved(t *testing.T) {
 	fx.connect(t, fx.provider)
 	fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.DomainNotFound})
 	if j := fx.run(t, fx.Worker, fx.createJob(t).ID); j.Status != provisioning.Failed || j.EndedAt.IsZero() {
-		t.Fatalf("the job is %+v", j)
+		t.Fatalf("the job is %+v, want it failed", j)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
 	fx.wait(j.NextAttemptAt)
 	if j = fx.run(t, fx.Worker, id); j.RequiredAction != dns.ConflictToResolve {
-		t.Fatalf("the job is %+v", j)
+		t.Fatalf("the job is %+v, want the action for a conflict", j)
 	}
 	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
@@ -215,9 +215,9 @@ func TestStepsShareReads(t *testing.T) {
 	// The job writes two plans, without and with DKIM. For each plan it reads the records at the
 	// provider three times: for the plan, before the write, and some time after the write. It reads
 	// the records once more at the end. For each plan it reads the public DNS three times: for the
-	// plan, at once after the write, and some time later. It also reads the public DNS once before it
-	// enables DKIM, and once at the end.
+	// plan, at once after the write, and some time later. It also reads the public DNS once before
+	// it enables DKIM, and once at the end.
 	if public := fx.fake.DNS.Reads() - earlierReads; provider.reads != 2*3+1 || public != 2*3+2 {
-		t.Errorf("the DNS was read %d times, the records at the provider %d times", public, provider.reads)
+		t.Errorf("the public DNS was read %d times, want 8; the records at the provider %d times, want 7", public, provider.reads)
 	}
 }

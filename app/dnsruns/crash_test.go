@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// crashingProviders crashes the simulated worker process at each write to a DNS provider.
+// crashingProviders returns DNS providers whose writes are steps of the simulated process.
 type crashingProviders struct {
 	ports.DNSProviders
 
@@ -37,7 +37,8 @@ func (p crashingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.C
 	return fake.StepWithResult(ctx, p.process, func() ([]dns.RRSet, error) { return p.DNSProvider.Apply(ctx, z, changes) })
 }
 
-// crashingJobs crashes the simulated process at the calls that claim, save or release a job.
+// crashingJobs is a store in which each call that claims, saves or releases a job is a step of the
+// simulated process.
 type crashingJobs struct {
 	ports.DNSJobs
 
@@ -67,7 +68,8 @@ func (s crashingJobs) RenewJobLease(ctx context.Context, j provisioning.Job, lea
 	return s.DNSJobs.RenewJobLease(ctx, j, lease)
 }
 
-// crashingWrites crashes the simulated process when the store records a write to a zone.
+// crashingWrites is a store in which each call that records a write to a zone is a step of the
+// simulated process.
 type crashingWrites struct {
 	ports.DNSWrites
 
@@ -86,9 +88,9 @@ func (s crashingWrites) DropWrite(ctx context.Context, owner access.AccountID, i
 	return s.process.Step(ctx, func() error { return s.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
-// TestEveryCrashConverges crashes a worker once at each step of a job. After the worker's lease
-// has expired, a second worker finishes the job. Nothing is created twice, and the store
-// lists all written records as managed by tenantry.
+// TestEveryCrashConverges crashes a worker once at each step of a job. After the worker's lease has
+// ended, a second worker finishes the job. Nothing is created twice, and the store lists all
+// written records as managed by tenantry.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		crashStep := 0

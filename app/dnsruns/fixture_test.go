@@ -45,7 +45,7 @@ var (
 var fixtureStart = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 
 // fixture is a worker over a database and the fakes. It has a ready tenant, a domain, and a
-// provider whose zone is public. Its clock moves only while jobs wait.
+// provider whose zone is public.
 type fixture struct {
 	*Worker
 	store      *bunstore.Store
@@ -86,7 +86,7 @@ func newFixtureIn(t *testing.T, url string) *fixture {
 	return fx
 }
 
-// dependencies holds the ports through which a worker changes state.
+// dependencies holds the ports of a worker that tests replace.
 type dependencies struct {
 	platform  ports.MailPlatform
 	domains   ports.Domains
@@ -217,8 +217,8 @@ func records(sets []dns.RRSet) (list []dns.Record) {
 }
 
 // requireOneOfEach requires that no record set of the zone has a value twice. The domain must have
-// one MX and two TXT values: the ownership record and SPF. Each step at the platform must have
-// taken effect once.
+// one MX and two TXT values: the ownership record and SPF. VerifyDomain, EnableMail, EnsureSigning
+// and EnableSigning must each have taken effect once.
 func (fx *fixture) requireOneOfEach(t *testing.T) {
 	t.Helper()
 	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
@@ -228,7 +228,7 @@ func (fx *fixture) requireOneOfEach(t *testing.T) {
 			t.Errorf("%s %s has a value twice: %q", s.Name, s.Type, s.Values)
 		}
 		if s.Name == zone && s.Type == dns.TXT && len(s.Values) != 2 || s.Type == dns.MX && len(s.Values) != 1 {
-			t.Errorf("%s %s has %q", s.Name, s.Type, s.Values)
+			t.Errorf("%s %s has %q, want two texts or one MX", s.Name, s.Type, s.Values)
 		}
 	}
 	for _, method := range []string{"VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
@@ -247,7 +247,7 @@ func (fx *fixture) requireHealthy(t *testing.T, j provisioning.Job) {
 		t.Fatalf("the job ended %+v", j)
 	}
 	if !d.Verified || !d.DKIMEnabled || !d.MailReady || d.Status.DKIM != dns.DKIMHealthy || d.Status.SPF == dns.Missing || d.Status.MX == dns.Missing {
-		t.Fatalf("stored %+v", d)
+		t.Fatalf("the domain does not work: %+v", d)
 	}
 	fx.requireOneOfEach(t)
 }

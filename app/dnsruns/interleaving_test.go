@@ -123,7 +123,7 @@ func newZoneRace(t *testing.T) *zoneRace {
 	return race
 }
 
-// work lets a worker execute the job until it waits.
+// work lets a worker execute the job until the job waits or stops.
 func (r *zoneRace) work(ctx context.Context) error {
 	return ignoreLostLease(r.Handle(ctx, ports.Wakeup{Kind: Kind, ID: r.id}))
 }
@@ -206,8 +206,8 @@ func maxInterruptions(actors int) int {
 	return 3
 }
 
-// TestOnlyWrittenRecordsAreManagedInEveryOrder runs a job while the owner changes the zone, and
-// while a different worker takes over the job. After the race, every managed value must be a value
+// TestOnlyWrittenRecordsAreManagedInEveryOrder runs a job while the owner changes the zone. In some
+// races a different worker takes over the job. After the race, every managed value must be a value
 // that a worker wrote, or one in foundAsPlanned.
 func TestOnlyWrittenRecordsAreManagedInEveryOrder(t *testing.T) {
 	for _, tt := range zoneRaces {

@@ -56,7 +56,7 @@ func TestRecordsAfterARefusedWriteAreForeign(t *testing.T) {
 	fx.connect(t, changingZoneProvider{fx.provider})
 	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
 	if j.RequiredAction != provisioning.ZoneChanged {
-		t.Fatalf("the job is %+v", j)
+		t.Fatalf("the job is %+v, want the action for a changed zone", j)
 	}
 	fx.requireManaged(t)
 	survey, err := fx.Domains.Survey(t.Context(), fx.account.ID, fx.domain.ID)
@@ -146,7 +146,7 @@ func TestOverlappingWriteStopsTheJob(t *testing.T) {
 	fx.connect(t, overlappingProvider{fx.provider})
 	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
 	if j.RequiredAction != provisioning.ZoneChanged || j.ZoneChanges != 0 {
-		t.Fatalf("the job is %+v", j)
+		t.Fatalf("the job is %+v, want the action for a changed zone", j)
 	}
 	fx.requireManaged(t, fx.providerRecords(t)...)
 	fx.providers.AddAccount("cloudflare", "token", fx.provider)

@@ -4,8 +4,6 @@ package dnsruns
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/tenantry/tenantry/app/domainsteps"
@@ -102,11 +100,11 @@ func checkAutomation(survey domainsteps.Survey) error {
 func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domain.Domain, survey domainsteps.Survey,
 	encoder ports.AnswerEncoder[StartedRun]) (StartedRun, error) {
 	now := s.now()
-	runID, err := s.newID(now)
+	runID, err := ident.NewFrom(s.Random, now)
 	if err != nil {
 		return StartedRun{}, err
 	}
-	jobID, err := s.newID(now)
+	jobID, err := ident.NewFrom(s.Random, now)
 	if err != nil {
 		return StartedRun{}, err
 	}
@@ -123,14 +121,6 @@ func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domai
 	}
 	s.wake(ctx, j)
 	return result, nil
-}
-
-func (s *Service) newID(now time.Time) (string, error) {
-	var random [ident.Entropy]byte
-	if _, err := io.ReadFull(s.Random, random[:]); err != nil {
-		return "", fmt.Errorf("read random bytes: %w", err)
-	}
-	return ident.New(now, random), nil
 }
 
 // wakeLimit is the timeout for queueing a job.

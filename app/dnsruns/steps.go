@@ -123,7 +123,8 @@ func isNotVisible(err error) bool {
 	return errors.Is(err, fault.VerificationFailed) || errors.Is(err, fault.DKIMNotReady) || outcome.KindOf(err) == outcome.NotReady
 }
 
-// validate checks that all records are published and that the platform signs the domain.
+// validate makes a survey and checks that the platform signs the domain. The observation tells
+// core/provisioning whether a record is missing.
 func (c *claim) validate(ctx context.Context) provisioning.Observation {
 	survey, o := c.survey(ctx)
 	if o.Err == nil {

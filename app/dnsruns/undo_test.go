@@ -85,7 +85,7 @@ func TestUndoRestoresWhatARunChanged(t *testing.T) {
 	events, err := fx.store.AuditEvents(t.Context(), ports.AuditQuery{Limit: 10})
 	must(t, err)
 	if n := len(slices.DeleteFunc(events, func(e audit.Event) bool { return e.Action != audit.UndoDNS })); n != 1 {
-		t.Errorf("%d audit events", n)
+		t.Errorf("%d undos are in the audit, want 1", n)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestUndoKeepsValuesThatWereChangedSince(t *testing.T) {
 	must(t, err)
 	counts := undoActions(undone)
 	if counts[dns.UndoLeave] != 1 || counts[dns.UndoNothing] != 1 {
-		t.Errorf("got %v", counts)
+		t.Errorf("the actions of the undo are %v, want one value left and one for which nothing is to do", counts)
 	}
 	fx.requireRecords(t, []string{
 		zone + " MX 32767 ms99.msv1.invalid", zone + " TXT added later", zone + " TXT " + customersText, zone + " TXT v=spf1 -all",
@@ -125,7 +125,7 @@ func TestUndoEndsTheRun(t *testing.T) {
 	fx.wait(j.NextAttemptAt)
 	must(t, fx.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
 	if j = fx.job(t, id); j.Status != provisioning.Failed || j.Message == "" {
-		t.Errorf("the job is %+v", j)
+		t.Errorf("the job is %+v, want it failed with a message", j)
 	}
 	fx.requireRecords(t, recordsBefore)
 }
@@ -159,7 +159,7 @@ func TestInterruptedUndoIsRepeated(t *testing.T) {
 			j := fx.run(t, fx.Worker, fx.createJob(t).ID)
 			fx.provider.LoseNextAnswer(wasMade)
 			if _, err := fx.undo().Run(t.Context(), j.RunID); err == nil {
-				t.Fatal("the answer was lost without an error")
+				t.Fatal("the undo succeeded although the provider's answer was lost")
 			}
 			fx.requireManaged(t)
 			_, err := fx.undo().Run(t.Context(), j.RunID)

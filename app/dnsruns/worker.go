@@ -152,7 +152,7 @@ func isInternal(err error) bool {
 	return err != nil && outcome.KindOf(err) == 0 && fault.ErrorOf(err).Code.Kind == fault.Internal
 }
 
-// timeoutAsUnknown turns the error of a step that timed out into an unknown outcome.
+// timeoutAsUnknown turns an internal error of a step that timed out into an unknown outcome.
 func timeoutAsUnknown(ctx context.Context, err error) error {
 	if ctx.Err() != nil && isInternal(err) {
 		return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "the step ended before its answer"}

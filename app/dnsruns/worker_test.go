@@ -45,7 +45,7 @@ func TestRecordsByHandAreEnough(t *testing.T) {
 			return
 		}
 		if j.RequiredAction != dns.ConnectionRequired {
-			t.Fatalf("the job is %+v", j)
+			t.Fatalf("the job is %+v, want the action for a missing connection", j)
 		}
 		survey, err := fx.Domains.Survey(t.Context(), fx.account.ID, fx.domain.ID)
 		must(t, err)
@@ -57,7 +57,7 @@ func TestRecordsByHandAreEnough(t *testing.T) {
 		_, err = fx.store.RetryJob(t.Context(), fx.account.ID, id, fx.clock, nil)
 		must(t, err)
 	}
-	t.Fatalf("the job is %+v", fx.job(t, id))
+	t.Fatalf("the job did not finish after three retries: %+v", fx.job(t, id))
 }
 
 // requireHealthyByHand requires that the domain works, and that nothing was written at the
@@ -72,7 +72,7 @@ func (fx *fixture) requireHealthyByHand(t *testing.T) {
 }
 
 // TestStopReleasesTheJob checks that a worker that is stopped during a step releases its job at
-// once. The job keeps the state that it had before the step.
+// once. The job keeps its stage and its next step.
 func TestStopReleasesTheJob(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
@@ -89,10 +89,10 @@ func TestStopReleasesTheJob(t *testing.T) {
 	gate.Release()
 	j = fx.job(t, id)
 	if j.Status != provisioning.Queued || j.Stage != provisioning.StageDomainVerification || j.Next != provisioning.Verify {
-		t.Fatalf("the job is %+v", j)
+		t.Fatalf("the job is %+v, want it queued before the step Verify", j)
 	}
 	if wakeups := fx.wakeups.All(); wakeups[len(wakeups)-1].At.After(time.Now()) {
-		t.Errorf("the job is woken at %s", wakeups[len(wakeups)-1].At)
+		t.Errorf("the job is woken at %s, want at once", wakeups[len(wakeups)-1].At)
 	}
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 }

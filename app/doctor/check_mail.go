@@ -41,23 +41,24 @@ func (e *examination) checkMailPlatform(ctx context.Context) finding {
 	return okFinding("%s answers and accepts the configured credential", title)
 }
 
-// missingSettings returns the required settings of a provider that are not set, and the environment
-// variables that set them. A provider needs only one of its secrets.
+// missingSettings returns the required settings of a mail platform that are not set, and the
+// environment variables that set them. If all secrets are optional, one of them must be set.
 func missingSettings(description wire.Description, configured map[string]string) (missing, variables []string) {
 	var secretVariables, secretNames []string
 	hasSecret := false
 	for _, field := range description.Fields {
 		name := wiring.SettingOf(field)
 		variable := settings.VariableName("providers." + description.Name + "." + name)
+		isSet := configured[name] != ""
 		switch {
+		case field.Required && !isSet && (field.Secret || field.Default == ""):
+			missing, variables = append(missing, name), append(variables, variable)
 		case field.Secret:
 			secretVariables, secretNames = append(secretVariables, variable), append(secretNames, name)
-			hasSecret = hasSecret || configured[name] != ""
-		case field.Required && field.Default == "" && configured[name] == "":
-			missing, variables = append(missing, name), append(variables, variable)
 		}
+		hasSecret = hasSecret || field.Secret && (isSet || field.Required) // a missing required secret is in missing
 	}
-	if len(secretVariables) > 0 && !hasSecret {
+	if len(secretNames) > 0 && !hasSecret {
 		missing = append(missing, strings.Join(secretNames, " or "))
 		variables = append(variables, strings.Join(secretVariables, " or "))
 	}

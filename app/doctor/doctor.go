@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor implements `tenantry doctor`. The command checks everything that `tenantry serve`
-// needs, with the same settings, and reports each problem with a fix. It changes nothing.
+// Package doctor implements `tenantry doctor`. The command checks what `tenantry serve` needs, with
+// the same settings, and reports each problem with a fix. It changes nothing.
 //
 // Command returns the cobra command. The command creates an examination, which runs all checks in
 // parallel and returns a report. A check is a method of examination that returns a finding; the
@@ -64,8 +64,8 @@ type report struct {
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check everything that the service needs, and show what is wrong and how to fix it",
-		Long: "Checks everything that `tenantry serve` needs, with the same settings: database, migrations, keyset, public\n" +
+		Short: "Check what the service needs, and show what is wrong and how to fix it",
+		Long: "Checks what `tenantry serve` needs, with the same settings: database, migrations, keyset, public\n" +
 			"URL, plugins, mail platform, DNS, Redis, clock, certificates and secrets. It changes nothing, and can be run\n" +
 			"at any time, even while the service is running. The exit code is 1 when a check failed.",
 		RunE: func(cmd *cobra.Command, _ []string) error {

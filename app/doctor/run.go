@@ -23,7 +23,8 @@ const (
 	// checkTimeout limits each check. It is long because the first start of all plugins takes more
 	// than 10 s on a small or busy machine.
 	checkTimeout = 60 * time.Second
-	// probeTimeout limits one call to a database, a plugin or a network service within a check.
+	// probeTimeout limits single steps of a check, such as opening the database or starting a
+	// plugin.
 	probeTimeout = 30 * time.Second
 )
 
@@ -70,9 +71,8 @@ func skippedFinding(requiredCheck string) finding {
 	return warningFinding("fix the check "+requiredCheck+" first", "not checked: the check %s must pass first", requiredCheck)
 }
 
-// examination is one run of doctor. Its checks share one database connection and one plugin host.
-// The first call of openDatabase or pluginHost opens the resource, and later calls return the same
-// resource.
+// examination is one run of doctor. The first call of openDatabase or pluginHost opens the
+// resource, and later calls return the same resource.
 type examination struct {
 	config settings.Config
 	// settingProblems maps the name of each invalid setting to its problem. The check that uses the

@@ -35,8 +35,8 @@ type DKIMState struct {
 // Add adds a domain to a tenant and returns it with the DNS records that it needs. Adding a domain
 // again returns the existing domain.
 //
-// It fails with tenant_not_found, invalid_domain, access_denied, domain_limit_reached,
-// tenant_limit_reached, domain_unavailable, or an error of the platform.
+// It fails with tenant_not_found, invalid_domain, builtin_domain_not_allowed, access_denied,
+// domain_limit_reached, tenant_limit_reached, domain_unavailable, or an error of the platform.
 func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, requestedName string, encoder ports.AnswerEncoder[AddResult]) (AddResult, error) {
 	t, err := s.Tenants.Tenant(ctx, acc.ID, id)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestEveryCrashConverges(t *testing.T) {
 				must(t, fx.setUpDomain(t, fx.Service))
 				d := fx.storedDomain(t)
 				if !d.Verified || !d.DKIMEnabled || !d.MailReady || len(d.Service) == 0 {
-					t.Fatalf("stored %+v", d)
+					t.Fatalf("the stored domain is not set up: %+v", d)
 				}
 				for _, method := range []string{"AddDomain", "VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
 					if n := fx.fake.Effects(method); n != 1 {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
@@ -36,7 +35,7 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 	if !d.Verified {
 		return domain.Domain{}, fault.DKIMNotReady.With("the domain is not verified yet")
 	}
-	if err := domainsteps.CheckMailServerReady(t); err != nil {
+	if err := t.CheckMailServer(); err != nil {
 		return domain.Domain{}, err
 	}
 	ctx, cancel := reconcile.Detach(ctx, workTimeout)

@@ -19,7 +19,7 @@ func TestRepeatedEnableDKIMCallsThePlatformOnce(t *testing.T) {
 	d, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	if !d.DKIMEnabled || !fx.storedDomain(t).DKIMEnabled || d.Status.DKIM != dns.DKIMHealthy {
-		t.Fatalf("got %+v", d)
+		t.Fatalf("DKIM is not enabled or not healthy: %+v", d)
 	}
 	_, err = fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
@@ -130,7 +130,7 @@ func TestDKIMStatusFollowsThePublishedRecords(t *testing.T) {
 			must(t, err)
 			if r.Status != tt.status || r.Selector1 != tt.selector1 || r.Selector2 != tt.selector2 ||
 				r.ReadyToEnable != (tt.status == domain.DKIMReady) || r.CheckedAt.IsZero() {
-				t.Fatalf("got %+v", r)
+				t.Fatalf("got %+v, want %s with the selectors %s and %s", r, tt.status, tt.selector1, tt.selector2)
 			}
 			if fx.fake.DNS.Reads() == reads {
 				t.Fatal("the DNS was not read")
@@ -149,7 +149,7 @@ func TestDKIMStatusReadsMissingTargets(t *testing.T) {
 	r, err := fx.DKIMStatus(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	if r.Status != domain.DKIMReady || fx.storedDomain(t).Signing != signing {
-		t.Fatalf("got %+v", r)
+		t.Fatalf("got %+v, want ready with the stored targets", r)
 	}
 	fx.fake.Revoke(guid, "consent")
 	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d.WithSigning(dns.Signing{}, fx.Now()), nil))

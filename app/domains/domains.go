@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package domains adds, verifies and removes custom domains, enables their DKIM signing, and
-// rereads their DNS every day.
+// Package domains adds, verifies and removes custom domains, and enables their DKIM signing. It
+// also rereads the DNS of verified domains about once a day.
 //
 // Start reading at Service in domains.go. The steps that requests and provisioning jobs share, such
 // as the verification, are in app/domainsteps.

@@ -90,7 +90,7 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 // TestRefusalOfAHiddenDomainBecomesFinal checks that Add does not return the platform's refusal
 // until ReplicaLag after the first miss. Before that, a lagging replica may hide a domain of this
 // tenant. After the refusal, the domain is still stored as missing. It does not count towards the
-// limit of the tenant, and only a sync deletes its row.
+// limit of the tenant, and a later sync deletes its row.
 func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 	inFakeTime(t, "a different tenant has the domain", func(t *testing.T) {
 		fx := newFixture(t)

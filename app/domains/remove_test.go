@@ -341,7 +341,7 @@ func TestEveryCrashOfARemovalConverges(t *testing.T) {
 				_, err = fx.remove(t, true)
 				must(t, err)
 				if n := fx.fake.Effects("RemoveDomain"); n != 1 || fx.isStored(t) {
-					t.Errorf("removed %d times", n)
+					t.Errorf("the domain was removed %d times, want 1, or it is still stored", n)
 				}
 			})
 		}

@@ -61,11 +61,11 @@ func TestSurveyWithoutThePlatformUsesStoredRecords(t *testing.T) {
 	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d, nil))
 	fx.fake.Fail(fake.Fault{Kind: outcome.Down})
 	if got := actions(fx.survey(t).Plan); got[dns.Inbound] == "" || got[dns.Selector1] != "" {
-		t.Errorf("got %v", got)
+		t.Errorf("while the platform is down the actions are %v", got)
 	}
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
 	if got := actions(fx.survey(t).Plan); got[dns.Inbound] == "" {
-		t.Errorf("got %v", got)
+		t.Errorf("without consent the actions are %v", got)
 	}
 }
 

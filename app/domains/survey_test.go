@@ -39,10 +39,10 @@ func TestSurveyReportsConflictsWithForeignRecords(t *testing.T) {
 		t.Error(diff)
 	}
 	if survey.Plan.SafeToApply() || len(survey.Plan.Blocking()) != 2 || !survey.Plan.Reliable {
-		t.Errorf("got %+v", survey.Plan)
+		t.Errorf("the plan is %+v, want two conflicts", survey.Plan)
 	}
 	if a := survey.Automation(); a.Required != dns.ConnectionRequired || a.Provider.ID != "cloudflare" || a.Connected || a.Safe {
-		t.Errorf("got %+v", a)
+		t.Errorf("the automation is %+v, want the action for a missing connection", a)
 	}
 	if fx.platformCalls() != calls {
 		t.Error("the mail platform was called, although the records are stored")
@@ -65,10 +65,10 @@ func TestSurveyUsesTheRecordsOfTheProvider(t *testing.T) {
 		dns.RRSet{Name: selector1.Name, Type: dns.CNAME, Values: []string{selector1.Content}}, dns.RRSet{Name: selector2.Name, Type: dns.CNAME, Values: []string{selector2.Content}}))
 	survey := fx.survey(t)
 	if got := actions(survey.Plan); got[dns.Selector1] != "preserve present" || got[dns.Selector2] != "preserve present" || got[dns.Ownership] != "create missing" {
-		t.Errorf("got %v", got)
+		t.Errorf("the actions are %v", got)
 	}
 	if a := survey.Automation(); a.Required != "" || !a.Connected || !a.Safe {
-		t.Errorf("got %+v", a)
+		t.Errorf("the automation is %+v, want it connected and safe", a)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestSurveyNamesTheActionForAFailingProvider(t *testing.T) {
 			}
 			survey := fx.survey(t)
 			if a := survey.Automation(); a.Required != tt.required || a.Message == "" || survey.Plan.Reliable != tt.reliable || a.Safe != tt.reliable {
-				t.Fatalf("got %+v, reliable %v", a, survey.Plan.Reliable)
+				t.Fatalf("the automation is %+v, want the action %q; reliable %v, want %v", a, tt.required, survey.Plan.Reliable, tt.reliable)
 			}
 			if b, ok := tt.accounts["a"].(brokenProvider); ok {
 				explanation := explanations[b.zoneErr] + explanations[b.recordsErr]
@@ -146,7 +146,7 @@ func TestSurveyNamesTheActionForAFailingProvider(t *testing.T) {
 				}
 			}
 			if !tt.reliable && survey.Plan.Reason != "provider_unavailable" {
-				t.Errorf("got %q", survey.Plan.Reason)
+				t.Errorf("the reason is %q, want provider_unavailable", survey.Plan.Reason)
 			}
 			if got := actions(survey.Plan)[dns.Ownership]; got != "create missing" || survey.Domain.ID != d.ID {
 				t.Errorf("the plan is missing or wrong: %v", actions(survey.Plan))
@@ -166,7 +166,7 @@ func TestSurveyAsksNoMoreProvidersThanItMust(t *testing.T) {
 	fx.connect(t, "cloudflare", "one", servingProvider())
 	calls := fx.providers.Calls()
 	if a := fx.survey(t).Automation(); a.Required != "" {
-		t.Errorf("got %+v", a)
+		t.Errorf("the automation requires an action: %+v", a)
 	}
 	if newCalls := fx.providers.Calls() - calls; newCalls != 2 {
 		t.Errorf("%d calls, want Zone and Records", newCalls)
@@ -182,14 +182,14 @@ func TestSurveyOfAnUnreliableReadCallsNoProvider(t *testing.T) {
 	fx.fake.DNS.FailReads("zone_cut_unknown")
 	survey := fx.survey(t)
 	if a := survey.Automation(); a.Required != dns.ReadUnreliable || a.Safe || survey.Plan.Reason != "zone_cut_unknown" || !strings.Contains(a.Message, "zone_cut_unknown") {
-		t.Errorf("got %+v", a)
+		t.Errorf("the automation is %+v, want the action for an unreliable read", a)
 	}
 	if fx.providers.Calls() != calls {
 		t.Error("a provider was called, although the zone is not known")
 	}
 }
 
-func TestSurveyOfAForeignDomainIsRefused(t *testing.T) {
+func TestSurveyOfAnotherAccountsDomainIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)
 	fx.connect(t, "cloudflare", "one", servingProvider())
@@ -239,7 +239,7 @@ func TestSurveyPlansTheOperatorsDMARC(t *testing.T) {
 		}
 		i := slices.IndexFunc(fx.survey(t).Plan.Items, func(i dns.Item) bool { return i.Purpose == dns.Policy && i.Desired == want && i.Action == dns.Create })
 		if i < 0 {
-			t.Errorf("%q: %+v", record, fx.survey(t).Plan.Items)
+			t.Errorf("with the setting %q, the plan does not create the DMARC record: %+v", record, fx.survey(t).Plan.Items)
 		}
 	}
 }

@@ -23,11 +23,11 @@ func TestVerifyReconcilesTheDomain(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)
 	if !d.Verified || !d.MailReady || d.DKIMEnabled || len(d.Service) == 0 || d.Signing.Selector2.Content == "" || !d.Status.VerificationSeen {
-		t.Fatalf("got %+v", d)
+		t.Fatalf("the verified domain is not set up: %+v", d)
 	}
 	stored := fx.storedDomain(t)
 	if !stored.Verified || !stored.MailReady || len(stored.Service) == 0 || stored.Signing != d.Signing {
-		t.Fatalf("stored %+v", stored)
+		t.Fatalf("the stored domain is not set up: %+v", stored)
 	}
 	again, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
@@ -50,7 +50,6 @@ func TestVerifyIgnoresTheStateOfARemovedDomain(t *testing.T) {
 	}
 }
 
-// TestOneLaggingReadDoesNotFailVerify checks that one lagging read does not fail a verification.
 func TestOneLaggingReadDoesNotFailVerify(t *testing.T) {
 	fx := newFixture(t)
 	fx.addAndVerify(t)
@@ -58,7 +57,7 @@ func TestOneLaggingReadDoesNotFailVerify(t *testing.T) {
 	d, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	if !d.Verified || !d.MailReady || fx.fake.Calls("VerifyDomain") != 2 {
-		t.Fatalf("got %+v", d)
+		t.Fatalf("after one lagging read the domain is %+v", d)
 	}
 	must(t, fx.fake.For(guid).RemoveDomain(t.Context(), zone))
 	_, err = fx.Verify(t.Context(), fx.account.ID, guid, zone)
@@ -92,7 +91,7 @@ func TestFailedVerificationOfADomainAddedAgain(t *testing.T) {
 			_, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 			requireRefusal(t, err, tt.code)
 			if d := fx.storedDomain(t); d.Verified != tt.staysVerified || d.MailReady {
-				t.Errorf("stored is %+v", d)
+				t.Errorf("stored is %+v, want Verified %v", d, tt.staysVerified)
 			}
 			d, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)
@@ -122,7 +121,7 @@ func TestLaggingListKeepsAVerifiedDomain(t *testing.T) {
 				found := ports.DiscoveryResult{Began: fx.Now(), At: fx.Now(), Domains: []domain.Platform{{Name: zone}}}
 				must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, found))
 				if d := fx.storedDomain(t); d.Verified != verified || d.MailReady != verified {
-					t.Errorf("stored is %+v", d)
+					t.Errorf("stored is %+v, want Verified %v", d, verified)
 				}
 			}
 			discover(time.Second, true)
@@ -137,7 +136,7 @@ func TestVerifySucceedsBeforeTheMailServerIsReady(t *testing.T) {
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	d := fx.addAndVerify(t)
 	if !d.Verified || d.MailReady || len(d.Service) == 0 || fx.fake.Calls("MailDomains") != 0 {
-		t.Fatalf("got %+v", d)
+		t.Fatalf("without a ready mail server the domain is %+v", d)
 	}
 }
 
@@ -146,7 +145,7 @@ func TestVerifySucceedsWhileTheMailServerLags(t *testing.T) {
 		fx := newFixture(t)
 		fx.lagMailServer()
 		if d := fx.addAndVerify(t); !d.Verified || d.MailReady || len(d.Service) == 0 {
-			t.Fatalf("got %+v", d)
+			t.Fatalf("while the mail server lags the domain is %+v", d)
 		}
 	})
 }
@@ -209,7 +208,6 @@ func TestVerifyNoticesALostConsent(t *testing.T) {
 	}
 }
 
-// TestFailedVerificationNamesTheExpectedRecord checks that the error names the record to publish.
 func TestFailedVerificationNamesTheExpectedRecord(t *testing.T) {
 	fx := newFixture(t)
 	fx.addAndPublish(t)

@@ -147,10 +147,9 @@ type resolverBackoff struct {
 	silentReads int // consecutive reads without an answer
 	// silentAccounts are the accounts of the reads that silentReads counts.
 	silentAccounts map[access.AccountID]bool
-	// answering are the domains that answered most recently, the latest first. If none of these
-	// domains answers a probe, detectOutage concludes that the resolver is down. The domains belong
-	// to different accounts, so that one account with dead name servers cannot stop the reads of
-	// all others.
+	// answering are the domains that answered most recently, the latest first. If one of these
+	// domains answers a probe, the resolver works. The domains belong to different accounts, so
+	// that one account with dead name servers cannot stop the reads of all others.
 	answering   []answeringDomain
 	end         time.Time        // when the reads continue
 	onlyAccount access.AccountID // the account whose reads stop; empty if the reads of all accounts stop
@@ -219,8 +218,7 @@ func (b *resolverBackoff) start(owner access.AccountID, now time.Time) access.Ac
 }
 
 // detectOutage starts the backoff after maxSilentReads reads in a row without an answer. It first
-// probes domains that answered before, because all unanswered reads may belong to one customer with
-// dead name servers.
+// probes domains that answered before. If one of them answers, there is no outage.
 func (w *Watch) detectOutage(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead) {
 	suspect, probes := w.backoff.record(owner, zoneRead)
 	if !suspect {

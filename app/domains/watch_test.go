@@ -98,7 +98,7 @@ func TestWatchNoticesDrift(t *testing.T) {
 	} {
 		w.fake.DNS.Publish(zone, recordsWithout(tt.removed)...)
 		if got := w.nextDay(t); !slices.Equal(got.Health.Drifted, []domain.Drift{tt.drift}) || !tt.checkStatus(got.Status) {
-			t.Fatalf("%s: %+v, %+v", tt.drift, got.Health, got.Status)
+			t.Fatalf("the health is %+v and the status %+v, want the drift %s", got.Health, got.Status, tt.drift)
 		}
 	}
 	w.fake.DNS.Publish(zone, recordsWithout("")...)
@@ -117,7 +117,7 @@ func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 		w.fake.DNS.FailReads(reason)
 		got := w.nextDay(t)
 		if len(got.Health.Drifted) > 0 || got.Status != domainBefore.Status || !got.CheckedAt.After(domainBefore.CheckedAt) {
-			t.Fatalf("%s: %+v, %+v", reason, got.Health, got.Status)
+			t.Fatalf("an unreliable read (%s) changed the health or the status, or is not stored as a check: %+v, %+v", reason, got.Health, got.Status)
 		}
 		if reported := w.results[len(w.results)-1]; reported != want {
 			t.Fatalf("%s is reported as %s", reason, reported)
@@ -144,13 +144,12 @@ func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 	w.tick(t, time.Minute)
 	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.account.ID}))
 	if n := w.fake.DNS.Reads() - reads; n != 0 {
-		t.Fatalf("%d reads", n)
+		t.Fatalf("%d reads of the DNS, want none", n)
 	}
 }
 
-// addMany adds n verified domains that were never checked. hasZone selects the domains whose zone
-// is published.
-func (w *watchFixture) addMany(t *testing.T, n int, hasZone func(i int) bool) {
+// addMany adds n verified domains that were never checked, and publishes their zones.
+func (w *watchFixture) addMany(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("d%03d.test", i)
@@ -158,16 +157,14 @@ func (w *watchFixture) addMany(t *testing.T, n int, hasZone func(i int) bool) {
 		must(t, err)
 		d.Added, d.Verified = true, true
 		must(t, w.store.SaveDomain(t.Context(), w.account.ID, d, nil))
-		if hasZone(i) {
-			w.fake.DNS.Publish(name)
-		}
+		w.fake.DNS.Publish(name)
 	}
 }
 
 func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	w := newWatchFixture(t)
 	const domains, tick = 200, 30 * time.Minute
-	w.addMany(t, domains, func(int) bool { return true })
+	w.addMany(t, domains)
 	w.clock = w.clock.Add(domain.RereadInterval / 2)
 	checkCounts := map[string]int{}
 	for range int(domain.RereadInterval / tick) {
@@ -197,7 +194,7 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 // TestCheckDueWakesAllDueDomainsAtOnce checks that CheckDue does not spread the checks over time.
 func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
 	w := newWatchFixture(t)
-	w.addMany(t, 5, func(int) bool { return true })
+	w.addMany(t, 5)
 	w.clock = w.clock.Add(-domain.RereadInterval)
 	must(t, w.CheckDue(t.Context()))
 	if len(w.woken) != 0 {
@@ -210,7 +207,7 @@ func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
 	}
 	for _, wakeup := range w.woken {
 		if wakeup.At.After(time.Now()) {
-			t.Errorf("%+v waits", wakeup)
+			t.Errorf("the wake-up %+v is not due at once", wakeup)
 		}
 	}
 }
@@ -230,7 +227,7 @@ func (s silentDNS) Read(ctx context.Context, owner access.AccountID, name string
 
 func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	w := newWatchFixture(t)
-	w.addMany(t, 40, func(int) bool { return true })
+	w.addMany(t, 40)
 	down := false
 	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { return down }}
 	w.tick(t, time.Hour) // checks 2 of the 40 domains
@@ -259,7 +256,7 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 // answer. The checks of the other domains must not be delayed.
 func TestDeadDomainsDoNotDelayOtherChecks(t *testing.T) {
 	w := newWatchFixture(t)
-	w.addMany(t, 60, func(i int) bool { return true })
+	w.addMany(t, 60)
 	w.Watch.DNS = silentDNS{w.fake.DNS, func(name string) bool { return name >= "d010" && name < "d050" }}
 	for range 60 {
 		w.tick(t, time.Hour)
@@ -286,11 +283,7 @@ func (failingChecks) DomainHealth(context.Context) (ports.DomainHealth, error) {
 }
 
 // deletingDomains is a store in which the domain is deleted while its DNS is read.
-type deletingDomains struct{ domainStore }
-
-// domainStore is an alias of ports.Domains, so that deletingDomains can embed it. An embedded field
-// named Domains would hide the method Domains.
-type domainStore = ports.Domains
+type deletingDomains struct{ storedDomains }
 
 func (deletingDomains) ChangeDomain(context.Context, access.AccountID, domain.Domain) (domain.Domain, error) {
 	return domain.Domain{}, fault.DomainNotFound.With("gone")
@@ -300,7 +293,7 @@ func TestWatchReportsErrorsOfTheStore(t *testing.T) {
 	w := newWatchFixture(t)
 	w.Checks = failingChecks{}
 	if err := w.Watch.Sweep(time.Minute).Do(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want the error of the store", err)
 	}
 }
 
@@ -313,7 +306,7 @@ func TestStoppedCheckIsNotStored(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { stop(); return true }}
 	if err := w.Handle(stopped, ports.Wakeup{ID: d.ID, Account: w.account.ID}); !errors.Is(err, context.Canceled) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want context.Canceled", err)
 	}
 	if got := w.storedDomain(t); !got.CheckedAt.Equal(d.CheckedAt) {
 		t.Fatalf("a stopped read was stored: %s", got.CheckedAt)

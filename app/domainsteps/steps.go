@@ -66,15 +66,16 @@ func (s *Steps) EnableMail(ctx context.Context, owner access.AccountID, domainID
 	if _, err = s.Reconciler.SetUpMail(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady); err != nil {
 		return s.RecordLostConsent(ctx, owner, t.GUID, err)
 	}
-	return CheckMailServerReady(t)
+	return t.CheckMailServer()
 }
 
 // EnsureSigning makes the platform create the DKIM records of a domain. It fails with
-// exchange_bootstrap_not_ready, or with dkim_not_ready if the records do not exist yet.
+// exchange_bootstrap_not_ready until the tenant's mail server is prepared, and with dkim_not_ready
+// if the records do not exist yet.
 func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadWithConsent(ctx, owner, domainID)
 	if err == nil {
-		err = CheckMailServerReady(t)
+		err = t.CheckMailServer()
 	}
 	if err != nil {
 		return err
@@ -86,13 +87,13 @@ func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domai
 	return s.RecordLostConsent(ctx, owner, t.GUID, err)
 }
 
-// StartSigning enables DKIM signing if the DKIM records are visible in the DNS. It does nothing
-// when the stored state says that signing is enabled. It fails with exchange_bootstrap_not_ready or
-// dkim_not_ready.
+// StartSigning enables DKIM signing unless the stored state says that it is enabled. It fails with
+// exchange_bootstrap_not_ready until the tenant's mail server is prepared, and with dkim_not_ready
+// if the DNS does not show the DKIM records.
 func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadWithConsent(ctx, owner, domainID)
 	if err == nil {
-		err = CheckMailServerReady(t)
+		err = t.CheckMailServer()
 	}
 	if err == nil && !d.DKIMEnabled {
 		_, err = s.StartSigningOf(ctx, owner, d)
@@ -106,7 +107,7 @@ func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domain
 func (s *Steps) CheckSigning(ctx context.Context, owner access.AccountID, survey Survey) (bool, error) {
 	t, err := s.loadTenantWithConsent(ctx, owner, survey.Domain)
 	if err == nil {
-		err = CheckMailServerReady(t)
+		err = t.CheckMailServer()
 	}
 	if err == nil {
 		survey.Domain, err = s.FetchSigning(ctx, owner, t, survey.Domain)
@@ -132,15 +133,6 @@ func (s *Steps) loadTenantWithConsent(ctx context.Context, owner access.AccountI
 		err = t.CheckConsent()
 	}
 	return t, err
-}
-
-// CheckMailServerReady fails with exchange_bootstrap_not_ready if the tenant's mail server is not
-// prepared.
-func CheckMailServerReady(t tenant.Tenant) error {
-	if t.Bootstrap != tenant.BootstrapReady {
-		return fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
-	}
-	return nil
 }
 
 func signingNotCreated() error {

@@ -55,7 +55,7 @@ func newSmallBackup(t *testing.T) (env []string, file string) {
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	if got := runTenantry(t, env, "backup", file); got.code != 0 {
-		t.Fatal(got.stderr)
+		t.Fatalf("backup fails: %s", got.stderr)
 	}
 	return env, file
 }
@@ -148,7 +148,7 @@ func TestRestoreWithPassphraseRefusesPlainBackup(t *testing.T) {
 	}
 }
 
-func TestRestoreKeepsADifferentKeyset(t *testing.T) {
+func TestRestoreRefusesADifferentKeyset(t *testing.T) {
 	t.Parallel()
 	env, file := newSmallBackup(t)
 	otherEnv := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
@@ -191,7 +191,7 @@ func TestBackupIsConsistentDuringWrites(t *testing.T) {
 			for i := range 3 {
 				file := filepath.Join(dataDir, fmt.Sprint("backup", i))
 				if got := runTenantry(t, env, "backup", file); got.code != 0 {
-					t.Fatal(got.stderr)
+					t.Fatalf("backup fails: %s", got.stderr)
 				}
 				accounts, members := countBackupRows(t, file, "accounts"), countBackupRows(t, file, "members")
 				if accounts != members || i > 0 && accounts == 0 {

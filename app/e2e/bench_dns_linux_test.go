@@ -40,7 +40,7 @@ func BenchmarkPlans(b *testing.B) {
 			}
 			p, api := svc.serve()
 			defer func() { svc.must(p.stop()) }()
-			svc.requestPlans(b, api, paths[:benchCallers], connected) // starts the plugins
+			svc.requestPlans(b, api, paths[:benchCallers], connected) // to warm up
 			start := time.Now()
 			svc.requestPlans(b, api, paths, connected)
 			b.ReportMetric(time.Since(start).Seconds(), "s/1000")

@@ -92,7 +92,7 @@ func BenchmarkZones(b *testing.B) {
 	}
 }
 
-// run measures one run, whatever b.N is, because a second run would find nothing to write.
+// run measures one run, whatever b.N is: a second apply would find nothing to write.
 func (bench *zoneBench) run(b *testing.B, program, mode string) {
 	b.Helper()
 	queriesBefore := bench.udpQueries(b)

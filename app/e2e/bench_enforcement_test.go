@@ -33,8 +33,8 @@ import (
 )
 
 // BenchmarkSweep measures the enforcement of the limits of 1,000 tenants with 36 mailboxes each.
-// All tenants are due at once, and the mail platform answers after 20 ms. Store, queue, runner and
-// concurrency are the same as in the service. There are no plugin processes.
+// All tenants are due at once, and the mail platform answers after 20 ms. Store, queue and enforcer
+// are those of the service. There are no plugin processes.
 func BenchmarkSweep(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchSweeps(b, sqliteURL(b), 1000, 20*time.Millisecond, 1) })
 	b.Run("postgres", func(b *testing.B) { benchSweeps(b, testserver.Database(b), 1000, 20*time.Millisecond, 1) })
@@ -104,7 +104,7 @@ func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now f
 	select {
 	case <-done:
 	case <-time.After(deadline):
-		b.Fatalf("%d of %d tenants were evaluated", passes.Load(), tenants)
+		b.Fatalf("after %s only %d of %d tenants were evaluated", deadline, passes.Load(), tenants)
 	}
 	took := time.Since(start)
 	heap = peakHeap()
@@ -151,13 +151,13 @@ const (
 	sweepAccounts  = 10
 )
 
-// slowPlatform is a mail platform with the same messages in every tenant. In one tenant of ten a
-// mailbox exceeds its limit.
+// slowPlatform is a mail platform whose mailboxes have sent sweepMessages messages each. In one
+// tenant of ten, one mailbox has instead exceeded its limit.
 type slowPlatform struct {
 	ports.MailPlatform
 	latency                              time.Duration
 	answers, running, maxRunning, blocks atomic.Int64 // running are calls that have no answer yet
-	blockRules                           sync.Map     // the rules that block mailboxes, by tenant
+	blockRules                           sync.Map     // the rule that Block stored last, by tenant
 }
 
 // For implements ports.MailPlatform.
@@ -224,7 +224,7 @@ func (t slowTenant) Block(ctx context.Context, scope string, list []string) (sen
 func sweepAddress(n int) string { return fmt.Sprintf("box-%d@example.test", n) }
 
 // insertLimitedTenants inserts tenants with a limit and all their mailboxes by SQL, because the
-// store would take a minute for 10,000.
+// store would be slow for 10,000 tenants.
 func insertLimitedTenants(ctx context.Context, store *bunstore.Store, database string, tenants int) (err error) {
 	var owners []access.AccountID
 	for n := range sweepAccounts {

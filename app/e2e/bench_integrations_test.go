@@ -74,8 +74,8 @@ func benchRefresh(b *testing.B, svc *benchService) {
 	svc.must(p.stop())
 }
 
-// fillAccount adds as many tenants to the account as a plan allows, and as many mailboxes to each
-// tenant as it can have. It returns the addresses of the mailboxes.
+// fillAccount adds tenants until the account has benchTenants, and adds benchPerTenant mailboxes to
+// each tenant. It returns the addresses of the mailboxes.
 func (svc *benchService) fillAccount() (addresses []string) {
 	svc.b.Helper()
 	ctx := svc.b.Context()
@@ -142,8 +142,7 @@ func (svc *benchService) mustPost(url, body string) object {
 	return got
 }
 
-// slowInstantly answers like Instantly's API, with a delay. The simulator is not used because it
-// is made for interactive use.
+// slowInstantly answers like Instantly's API. It answers lists of accounts with a delay.
 func slowInstantly(addresses []string, calls *atomic.Int64) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v2/workspaces/current", func(w http.ResponseWriter, _ *http.Request) {

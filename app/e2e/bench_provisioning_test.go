@@ -28,16 +28,16 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// The benchmark provisions 1000 domains of one account, 12 in each tenant. Every call to the mail
-// platform takes platformCallTime. The platform's mail server accepts a domain after acceptDelay;
-// the real mail server takes minutes to an hour.
+// The benchmark provisions 1000 domains of one account, 12 in each tenant. Each call to the mail
+// platform is delayed by platformCallTime. The platform's mail server accepts a domain after
+// acceptDelay. The real mail server takes minutes to an hour.
 const (
 	batchDomains     = 1000
 	referenceDomains = 8 // domains that are provisioned first, as the reference
 	domainsPerTenant = 12
 	platformCallTime = 100 * time.Millisecond
 	acceptDelay      = 80 * time.Second
-	// benchTimeLimit is the time after which the benchmark fails.
+	// benchTimeLimit is the longest wait for the runs of one batch of domains.
 	benchTimeLimit = 4 * time.Minute
 )
 

@@ -118,7 +118,7 @@ func (svc *benchService) serve() (p *process, api string) {
 		}
 		select {
 		case <-p.done:
-			svc.b.Fatal(p.logs.String())
+			svc.b.Fatalf("the server ended before it was ready: %s", p.logs.String())
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -225,7 +225,7 @@ func (svc *benchService) compare(b *testing.B, p *process, api, unit string, req
 	}
 }
 
-// addRound sends requests for the duration, from 16 callers, which keep a small server busy.
+// addRound sends requests from 16 callers for the duration.
 func (s *comparedServer) addRound(b *testing.B, duration time.Duration, request func(c *http.Client, api string)) {
 	b.Helper()
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
@@ -304,7 +304,8 @@ func residentMemory(b *testing.B, pid int) float64 {
 	return float64(kilobytes) / 1000
 }
 
-// childProcesses returns the ids of the processes that a process has started.
+// childProcesses returns the ids of the child processes of a process. It ends the benchmark if
+// there are none.
 func childProcesses(b *testing.B, pid int) (pids []int) {
 	b.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -423,6 +424,5 @@ func BenchmarkSlowPlatform(b *testing.B) {
 	svc.must(p.stop())
 }
 
-// TestBenchmarks runs BenchmarkSweep briefly. The other benchmarks start processes and servers, and
-// take minutes.
+// TestBenchmarks runs BenchmarkSweep briefly.
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Sweep$") }

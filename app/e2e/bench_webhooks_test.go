@@ -89,7 +89,7 @@ func benchWebhooks(b *testing.B, perAccount int) {
 		if time.Now().After(deadline) {
 			b.Fatalf("%d of %d messages arrived", receiver.lagCount(), want)
 		}
-		time.Sleep(50 * time.Millisecond) // no result depends on this interval
+		time.Sleep(50 * time.Millisecond) // the lags do not depend on this interval
 	}
 	cpuAfter := []time.Duration{cpuTime(b, p.cmd.Process.Pid), cpuTimeWithChildren(b, postgres), cpuTime(b, os.Getpid())}
 	lags := receiver.sortedLags()

@@ -31,7 +31,7 @@ func (c caller) runAccountCommand(args ...string) object {
 const accountMembers = "account_id email plan active tenant_slots created_at status tenant_slots_from tenants_held closed_at"
 
 // TestSuspendedAccountIsRefused checks that requests of a suspended account are answered 402, and
-// that the account loses no data.
+// that the account keeps its tenant.
 func TestSuspendedAccountIsRefused(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
@@ -130,7 +130,7 @@ func TestAccountSettingsTakeEffectAndAreAudited(t *testing.T) {
 }
 
 // TestRotatedAndRevokedKeysAreRefused checks that requests with rotated or revoked keys are
-// answered 401 at once, and that a list never contains a key.
+// answered 401 at once, and that key list shows no key.
 func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"key_form": "trial"})
@@ -275,8 +275,8 @@ func (c caller) checkAudit(want ...string) []object {
 	return events
 }
 
-// TestAuditListShowsOperatorActions checks operator, action, time and details of each entry, the
-// order, the filters, and that no key is listed.
+// TestAuditListShowsOperatorActions checks operators, actions, times and details of the entries,
+// the order, the filters, and that no key is listed.
 func TestAuditListShowsOperatorActions(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "SUDO_USER=ann"}

@@ -67,7 +67,7 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 	checkMembers(t, "account", created, "account_id email plan active tenant_slots created_at")
 	checkValues(t, created, object{"plan": "api_starter", "active": true, "tenant_slots": 25})
 	if _, err := time.Parse(time.RFC3339, created.text("created_at")); err != nil {
-		t.Error(err)
+		t.Errorf("created_at is not a time: %v", err)
 	}
 	runTenantry(t, env, "account", "create", "--email", "bob@example.com", "--plan", "legacy_trial", "--tenant-slots", "7", "-o", "json")
 	list := runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t)

@@ -22,9 +22,9 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// TestEmptyFlagValueIsAUsageError checks that commands refuse an empty flag value. A script with an
-// unset variable must not write an unencrypted backup, list the keys of all accounts or change a
-// plan. But `--name` and `--public-url` of `key create` may be empty.
+// TestEmptyFlagValueIsAUsageError checks that flags refuse an empty value if it would be dangerous.
+// A script with an unset variable must not write an unencrypted backup, list the keys of all
+// accounts or change a plan. But `--name` and `--public-url` of `key create` may be empty.
 func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
@@ -46,7 +46,7 @@ func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 	runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--name", "", "--public-url", "", "-o", "json").mustJSON(t)
 }
 
-// TestUsageErrorsNameTheMistakeAndTheHelp checks that usage errors name the mistake and the command
+// TestUsageErrorsNameTheMistakeAndTheHelp checks that usage errors name the mistake or the command
 // that helps. A usage error is JSON if the flag for JSON output is set.
 func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	}
 }
 
-// TestCommandsOfOperatorsCreateNoDatabase checks that a command in the wrong folder fails and
+// TestCommandsOfOperatorsCreateNoDatabase checks that a command without a data folder fails and
 // creates no database. The error names the missing file and the remedies.
 func TestCommandsOfOperatorsCreateNoDatabase(t *testing.T) {
 	t.Parallel()
@@ -130,8 +130,8 @@ func TestCommandsOfOperatorsCreateNoDatabase(t *testing.T) {
 	}
 }
 
-// TestTablesHaveNoTrailingSpaces checks that no line of a table ends in spaces. It also checks what
-// an empty list prints, and that names which a table cannot show are refused.
+// TestTablesHaveNoTrailingSpaces checks that no line of a list of accounts ends in spaces. It also
+// checks what an empty list prints, and that names which a table cannot show are refused.
 func TestTablesHaveNoTrailingSpaces(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
@@ -253,7 +253,7 @@ printf '%s\n' "${COMPREPLY[@]}"`
 	cmd.Env = []string{"PATH=" + requirePrograms(t, releaseBuild).folder + ":" + os.Getenv("PATH"), "HOME=" + scratchDir}
 	out, err := cmd.Output()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
-		t.Fatalf("bash ran the completion with the error %v\n%s", err, failed.Stderr)
+		t.Fatalf("the completion fails in bash: %v\n%s", err, failed.Stderr)
 	}
 	var words []string
 	for word := range strings.Lines(string(out)) {

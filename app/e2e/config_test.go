@@ -140,8 +140,8 @@ func TestServeLogsUnknownVariables(t *testing.T) {
 }
 
 // TestMisspeltProviderSettingsAreRefused checks that serve does not start with a setting that no
-// plugin has. Serve and doctor name the setting that was probably meant, or all settings of the
-// plugin.
+// plugin has. Serve and doctor name the provider or the setting that was probably meant, or all
+// settings of the plugin.
 func TestMisspeltProviderSettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for variable, wantText := range map[string]string{

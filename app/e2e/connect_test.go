@@ -97,7 +97,7 @@ func TestReconnectRenewsTheConsent(t *testing.T) {
 	other := c.newTenant(nil)
 	domain, mailbox := tenant.get(tenant.path("/domains")).objects("domains")[0], tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0]
 
-	// The last slot is taken between the link and the confirmation.
+	// The last slot is taken while the confirmation page is open.
 	browser := newBrowser(t)
 	confirmation := browser.openConfirmation(tenant)
 	other.connect()

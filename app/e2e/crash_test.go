@@ -17,9 +17,8 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 )
 
-// portCalls are the names of the calls before and after which a crash is tested, in the order of
-// allWriteSteps. They are the calls of ports that change something, and the call that redeems a
-// sign-in code.
+// portCalls are the names of the calls before and after which a crash is tested. They are the calls
+// of ports that change something, and the call that redeems a sign-in code.
 var portCalls = []string{
 	"take connect flow", "administrator", "save connect flow", "advance connect session", "attach tenant", "renew connect session",
 	"claim an idempotency key", "bootstrap", "enable_smtp_auth", "save licences", "save discovery", "save tenant", "finish an idempotency key",
@@ -43,8 +42,8 @@ func failpointNames() []string {
 	return names
 }
 
-// TestEveryProviderWriteHasAFailpoint checks that portCalls has each method of the .proto files
-// that is not marked as a read.
+// TestEveryProviderWriteHasAFailpoint checks that portCalls has each method of mail.proto,
+// dns.proto and sending.proto that is not marked as a read.
 func TestEveryProviderWriteHasAFailpoint(t *testing.T) {
 	t.Parallel()
 	writeMethod := regexp.MustCompile(`(?m)^  rpc (\w+)\(.*\);$`) // a read has a block with an option that marks it
@@ -64,7 +63,7 @@ func TestEveryProviderWriteHasAFailpoint(t *testing.T) {
 	}
 }
 
-// allWriteSteps returns the steps that reach every failpoint: the onboarding and all other writes.
+// allWriteSteps returns the steps that reach every failpoint of portCalls.
 func allWriteSteps(o *onboarding) []step {
 	managed := o.ready.Tenants[1].TenantID
 	fixedRequest := func(r request) func(*onboarding) request { return func(*onboarding) request { return r } }
@@ -173,9 +172,9 @@ func enforceStep(events ...string) step {
 	}}
 }
 
-// TestWritesSurviveACrashAtEveryFailpoint executes every write once and kills the service at one
-// failpoint after the other. Each request is repeated until it succeeds, and nothing is created
-// twice. A soak uses all failpoints, other runs use a sample.
+// TestWritesSurviveACrashAtEveryFailpoint runs allWriteSteps and kills the service at one failpoint
+// after the other. Each request is repeated until it succeeds. A soak uses all failpoints, other
+// runs use a sample.
 func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), soak.Sample(t, failpointNames(), 10)))
@@ -200,7 +199,7 @@ func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 	}
 }
 
-// dnsProvisioningSteps returns steps that provision a domain's DNS. The provider is unreachable at
+// dnsProvisioningSteps returns steps that provision a domain's DNS. The provider is unavailable at
 // first. The job is then retried and completes.
 func dnsProvisioningSteps() []step {
 	var run, job string

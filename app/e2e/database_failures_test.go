@@ -73,7 +73,7 @@ func (s *databaseService) exec(statements ...string) {
 	s.t.Helper()
 	for _, statement := range statements {
 		if _, err := s.db.ExecContext(context.Background(), statement); err != nil {
-			s.t.Fatalf("%s: %v", statement, err)
+			s.t.Fatalf("the statement %s fails: %v", statement, err)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 	stop()
 	writers.Wait()
 	if refused.Load() == 0 {
-		t.Error("no write was in progress at the crash")
+		t.Error("no write was refused, want at least one refused because of the crash")
 	}
 	for i, m := range mailboxes {
 		stored := service.storedLimit(m.text("id"))
@@ -195,8 +195,8 @@ func TestSerializationFailuresAreRetried(t *testing.T) {
 	service.expect("PATCH", service.path("/mailboxes/"+mailbox), object{"daily_send_limit": 9}, 200, "")
 }
 
-// TestExhaustedPoolAnswers503 checks that requests are answered 503 while every connection waits
-// for a lock, and succeed once the lock is released.
+// TestExhaustedPoolAnswers503 checks that API requests and /readyz are answered 503 while every
+// connection waits for a lock. API requests succeed once the lock is released.
 func TestExhaustedPoolAnswers503(t *testing.T) {
 	t.Parallel()
 	directURL := testserver.Database(t)
@@ -215,7 +215,7 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 			for !released.Load() { // a write that times out gives its connection back, so the next write takes it
 				got, err := service.tryDo("PATCH", service.ready.APIURL+service.path("/mailboxes/"+mailbox), service.key, object{"daily_send_limit": rand.IntN(25) + 1})
 				if err != nil || got.status != 200 && (got.status != 503 || got.header.Get("Retry-After") == "") {
-					t.Errorf("a write that waits is answered %d %s, %v", got.status, got.raw, err)
+					t.Errorf("a write is answered %d %s, want 200 or 503 with Retry-After (%v)", got.status, got.raw, err)
 					return
 				}
 			}
@@ -384,8 +384,8 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	service.checkCreatedOnce()
 }
 
-// cutEachWrite sends each kind of write for a new domain, and cuts at most one COMMIT of each. It
-// returns the number of writes with a cut.
+// cutEachWrite sends writes for a new domain, and cuts at most one COMMIT of each write. It returns
+// the number of writes with a cut.
 func (s *databaseService) cutEachWrite(cutter *commitCutter, skip int, afterCommit bool) (cuts int) {
 	s.t.Helper()
 	name := fmt.Sprintf("commit-%d.test", uniqueNumber.Add(1))
@@ -409,7 +409,7 @@ func (s *databaseService) cutEachWrite(cutter *commitCutter, skip int, afterComm
 		if strings.HasSuffix(m.text("primary_smtp"), name) {
 			write("PATCH", s.path("/mailboxes/"+m.text("id")), object{"daily_send_limit": 3})
 			if s.storedLimit(m.text("id")) != 3.0 {
-				s.t.Errorf("the mailbox %v has not the limit 3", m)
+				s.t.Errorf("the mailbox %v does not have the limit 3", m)
 			}
 		}
 	}

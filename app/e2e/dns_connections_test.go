@@ -189,7 +189,7 @@ func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account stri
 }
 
 // TestDNSConnectionHasAccountSpecificFields adds a connection with account-specific fields. With
-// PostgreSQL no command creates a keyset implicitly.
+// PostgreSQL, `dns-connection add` does not create a missing keyset.
 func TestDNSConnectionHasAccountSpecificFields(t *testing.T) {
 	t.Parallel()
 	server, err := testserver.StartPowerDNS(t.Context())
@@ -301,7 +301,7 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 	list := runTenantry(t, env, "dns-connection", "list", "-o", "json").mustJSON(t).objects("connections")
 	for _, connection := range list {
 		if strings.HasPrefix(connection.text("name"), "unanswered") {
-			t.Errorf("stored although the provider had not answered: %v", connection)
+			t.Errorf("a connection is stored although the provider had not answered: %v", connection)
 		}
 		runTenantry(t, env, "dns-connection", "test", "--connection", connection.text("connection_id"), "-o", "json").mustJSON(t)
 	}

@@ -199,7 +199,7 @@ func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
 	}
 	for call, n := range providerCalls(c.client) {
 		if n != before[call] {
-			t.Errorf("the call %s was made", call)
+			t.Errorf("the provider call %s was made, want no calls", call)
 		}
 	}
 }
@@ -218,8 +218,8 @@ func (c *cloudflareFake) zoneRecords(t *testing.T, zone string) string {
 }
 
 // TestDNSPlanUsesTheProviderConnection checks that a plan is made from the provider's records if
-// the account has a connection to the zone. It also checks the action that each problem with the
-// connection requires.
+// the account has a connection to the zone. It also checks the actions that problems with the
+// connection or the zone require.
 func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	t.Parallel()
 	zone := fmt.Sprintf("held-%d.test", uniqueNumber.Add(1))

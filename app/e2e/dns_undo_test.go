@@ -84,7 +84,7 @@ func TestOperatorUndoesARun(t *testing.T) {
 		checkValues(t, r, object{"status": "done"})
 	}
 	if diff := cmp.Diff(before, tenant.zoneTexts(zone)); diff != "" {
-		t.Errorf("the zone after the undo (-before +now): %s", diff)
+		t.Errorf("the undo did not restore the zone (-before +now): %s", diff)
 	}
 	if repeated := undo("--yes"); len(repeated.objects("records")) != 0 {
 		t.Errorf("the second undo changed %v, want no records", repeated)

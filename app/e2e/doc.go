@@ -4,7 +4,7 @@
 // plugins and the sandbox. It uses HTTP and the command line, and it kills processes. All its code
 // is for tests.
 //
-// `make test-programs` builds the programs. Tests run against one of these fixtures:
+// `make test-programs` builds the programs. These files have what most tests share:
 //
 //   - fixture_client_test.go: programs, and client for requests to a service. Start here.
 //   - fixture_sandbox_test.go: process, and the sandbox (`tenantry dev`) that tests share.
@@ -18,10 +18,10 @@
 //   - cli_operator_test.go: runTenantry runs a command and returns its commandResult.
 //
 // Each other fixture file belongs to one subject: doctor, integrations, webhooks, DNS zones, the
-// authorization matrix, or the journey of a tenant through all operations at a failing mail
-// platform. Files that begin with bench_ have the benchmarks. All other files have the tests of the
-// subject in their name. The folder testdata has the authorization matrix and the programs that
-// tests run.
+// authorization matrix, or the journey of a tenant at a failing mail platform. Files that begin
+// with bench_ have the benchmarks. The other files are named for the subject of their tests. The
+// folder testdata has the authorization matrix and the programs that tests run.
 //
-// With TENANTRY_SOAK=1 tests use all cases instead of a random sample, and measure times.
+// With TENANTRY_SOAK=1, tests use all their cases instead of a random sample. Some tests then also
+// run longer or check durations.
 package e2e

@@ -37,7 +37,7 @@ func runDoctor(t *testing.T, env []string) (object, map[string]object) {
 	}
 	checkMembers(t, "doctor", report, "status version checks")
 	if failed := report.text("status") == doctor.Failed; failed != (result.code == cli.ExitRefused) || (!failed && result.code != 0) {
-		t.Errorf("doctor reports the status %s and ends with the exit code %d", report.text("status"), result.code)
+		t.Errorf("doctor reports the status %s with the exit code %d, want %d if it failed, and otherwise 0", report.text("status"), result.code, cli.ExitRefused)
 	}
 	checks := map[string]object{}
 	var ids []string

@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// TestDocumentedCommandsExist checks every command line and variable that pages, deployment files
-// and error texts name. The commands, flags and settings must exist.
+// TestDocumentedCommandsExist checks the command lines and variables in documentFiles. The
+// commands, flags and settings must exist.
 func TestDocumentedCommandsExist(t *testing.T) {
 	t.Parallel()
 	known := knownVariables(t)
@@ -39,7 +39,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 		}
 		for _, name := range variableName.FindAllString(text, -1) {
 			if !known(name) {
-				t.Errorf("%s: there is no setting %s", path, name)
+				t.Errorf("%s: %s is not a known variable", path, name)
 			}
 		}
 	}
@@ -74,8 +74,8 @@ func TestWrongDocumentedCommandsAreNoticed(t *testing.T) {
 	}
 }
 
-// documentFiles returns the files with text for people: pages, deployment files, and the sources
-// with error texts.
+// documentFiles returns the text of pages, of deployment files, and of the sources below app, which
+// contain error texts.
 func documentFiles(t *testing.T) map[string]string {
 	t.Helper()
 	out, err := exec.Command("git", "-C", "../..", "ls-files", "-co", "--exclude-standard", "*.md", "deploy", "docs", "app/*.go").Output()
@@ -104,7 +104,7 @@ var (
 	commandWord   = regexp.MustCompile(`^[a-z][a-z-]*(\|[a-z|-]+)?$`)
 )
 
-// commandLines returns the command lines of a file: quoted in text, or in a shell block.
+// commandLines returns the command lines of a file: in backquotes, or in a fenced block of a page.
 func commandLines(path, text string) []string {
 	var lines []string
 	if !strings.HasSuffix(path, ".md") {
@@ -124,8 +124,8 @@ func commandLines(path, text string) []string {
 	return lines
 }
 
-// commandTree is the tree of all commands. cobra changes it while it looks up a command, so the
-// mutex guards it.
+// commandTree is the tree of all commands. A lookup by cobra changes the tree, so the mutex guards
+// it.
 var (
 	commandTreeMutex sync.Mutex
 	commandTree      = sync.OnceValue(func() *cobra.Command {

@@ -217,8 +217,8 @@ func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 }
 
 // TestDomainOfADifferentTenantIsRefused checks that the tenant which verifies a domain first keeps
-// it. The other tenant gets domain_unavailable from the operation in which the platform refuses the
-// domain.
+// it. A different tenant gets domain_unavailable from the operation in which the platform refuses
+// the domain.
 func TestDomainOfADifferentTenantIsRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
@@ -329,7 +329,7 @@ func TestDomainHealthIsMonitored(t *testing.T) {
 			t.Errorf("%d reliable reads are counted, want at least 5: %v", count, err)
 		}
 		if metrics := d.do("GET", d.ready.AdminURL+"/metrics", "", nil).raw; strings.Contains(string(metrics), zone) {
-			t.Error("a domain is in the metrics")
+			t.Errorf("the metrics contain the domain %s", zone)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// enforcementHistory applies random events to a tenant with limits while the service is killed
+// enforcementHistory runs random actions on a tenant with limits while the service is killed
 // repeatedly. It records the state that must result.
 type enforcementHistory struct {
 	*onboarding
@@ -25,8 +25,8 @@ type enforcementHistory struct {
 	domains       []string
 	limits        sendlimit.Policies
 	mailboxLimits map[string]int
-	// sent is the number of messages of each address on the current day. now is the clock of the
-	// sandbox, and latestNow the latest time that it had on the current day.
+	// sent counts the messages of each address on the current day, except blocked ones. now is the
+	// clock of the sandbox, and latestNow the latest time that the clock had on the current day.
 	sent           map[string]int
 	now, latestNow time.Time
 }
@@ -129,7 +129,7 @@ var enforcementCmdlets = []string{
 	"Get-MessageTraceV2", "Get-TransportRule", "New-TransportRule", "Set-TransportRule", "Enable-TransportRule", "Disable-TransportRule",
 }
 
-// injectRandomFault makes calls of a random cmdlet fail at the platform.
+// injectRandomFault makes calls of a random cmdlet fail at the platform, or delays them.
 func (history *enforcementHistory) injectRandomFault() {
 	history.t.Helper()
 	fault := []object{
@@ -336,7 +336,7 @@ func TestEnforcementStaysConsistentOverKills(t *testing.T) {
 	}
 }
 
-// runRandomly applies 8 random events before each kill, and checks the result after the last kill.
+// runRandomly runs 8 random actions before each kill, and checks the result after the last kill.
 func (history *enforcementHistory) runRandomly(kills int) {
 	history.t.Helper()
 	killsDuringPass := 0

@@ -77,8 +77,8 @@ func (r *enforcingReplicas) setClocks(to object) {
 	}
 }
 
-// enforceConcurrently runs two passes at once in each service. Each tenant's rule must change, and
-// no cmdlet that changes rules may run twice for a tenant.
+// enforceConcurrently runs two passes at once in each service. There must be at least one rule
+// change per tenant, and no cmdlet that changes rules may run twice for a tenant.
 func (r *enforcingReplicas) enforceConcurrently() {
 	r.t.Helper()
 	before := len(r.recordedRequests())
@@ -99,7 +99,7 @@ func (r *enforcingReplicas) enforceConcurrently() {
 		}
 	}
 	if len(writes) < len(r.tenants) {
-		r.t.Errorf("the rule changes are %v, want one for each of %d tenants", writes, len(r.tenants))
+		r.t.Errorf("the rule changes are %v, want at least %d", writes, len(r.tenants))
 	}
 }
 

@@ -32,7 +32,7 @@ func (l limitedTenant) send(index, count int) {
 	l.control("POST", "/messages", object{"mailbox": l.mailboxes[index].text("primary_smtp"), "count": count})
 }
 
-// enforce runs enforcement now and returns the rule changes that were requested from the platform.
+// enforce runs enforcement now and returns the rule changes that were requested for this tenant.
 func (l limitedTenant) enforce() (writes []string) {
 	l.t.Helper()
 	l.control("DELETE", "/calls", nil)
@@ -182,8 +182,8 @@ func (l limitedTenant) checkMetrics() {
 			}
 		}
 	}
-	if actions := exported["tenantry_enforcement_changes_total"]["action"]; len(actions) != 2 {
-		l.t.Errorf("the changes are counted for the actions %v, want 2 actions", actions)
+	if changes := l.counterValues("tenantry_enforcement_changes_total", "action"); changes["blocked"] != 2 || changes["unblocked"] != 2 {
+		l.t.Errorf("the counted changes are %v, want 2 of each action", changes)
 	}
 }
 

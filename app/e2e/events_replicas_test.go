@@ -44,8 +44,8 @@ const (
 )
 
 // TestReplicasShareOneLog kills each of two servers with SIGKILL while clients write and read
-// events. Every reader gets each event once, in the same order. Each write that was answered has
-// its events. A write without an answer has all its events or none.
+// events. Every reader gets each event once, in the same order. The log has each key whose creation
+// was answered, and no key that nobody requested.
 func TestReplicasShareOneLog(t *testing.T) {
 	t.Parallel()
 	f := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -205,6 +205,6 @@ func (r *logReplicas) checkSeen(eventsByReader [][]object) {
 		delete(created, name)
 	}
 	if len(created) > 0 {
-		r.t.Errorf("the log has keys that nobody created: %v", created)
+		r.t.Errorf("the log has keys that nobody requested: %v", created)
 	}
 }

@@ -104,7 +104,7 @@ func checkValues(t *testing.T, o object, want object) {
 	}
 }
 
-// checkMembers checks that an object has exactly the members in names, which spaces separate.
+// checkMembers checks that an object has exactly the members in names, separated by spaces.
 func checkMembers(t *testing.T, subject string, o any, names string) {
 	t.Helper()
 	m, ok := o.(map[string]any)

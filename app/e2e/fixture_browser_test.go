@@ -119,7 +119,7 @@ func (b *browser) answerConsent(link, username, decision string) string {
 	return p.location
 }
 
-// signIn answers the sign-in page of the platform.
+// signIn opens the sign-in page of the platform and sends the form with this user name.
 func (b *browser) signIn(address, username string) page {
 	b.t.Helper()
 	return b.submit(b.open(address), url.Values{"username": {username}})

@@ -26,7 +26,7 @@ import (
 // must ends the test if err is not nil.
 var must = apptest.Must
 
-// waitTimeout is how long a test waits for an event. Only a process that hangs takes this long.
+// waitTimeout is how long a test waits for an event.
 const waitTimeout = 5 * time.Minute
 
 // programs is a folder of $TENANTRY_TEST_BIN. It has the binary of the service, and the plugins in
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	if scratchDir, err = os.MkdirTemp("", "tenantry-e2e-"); err != nil {
 		panic(err)
 	}
-	// Most tests wait for other processes, so more tests run at once than there are cores.
+	// Most tests wait for other processes, so 8 tests run at once even on a machine with 2 cores.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
@@ -159,11 +159,11 @@ func (c client) tryDo(method, url, key string, body any) (reply, error) {
 	return c.tryWithKey(rand.Text(), method, url, key, body)
 }
 
-// retryWhileUnavailable is like tryWithKey, but repeats the request while an earlier try is in
-// progress or the answer is 503. A busy service answers 503 if a request waits too long for a
-// database connection.
+// retryWhileUnavailable is like tryWithKey, but repeats the request while the answer is
+// idempotency_request_in_progress or service_unavailable. A busy service answers the latter if a
+// request waits too long for a database connection.
 func (c client) retryWhileUnavailable(idempotencyKey, method, path, key string, body any) (got reply, err error) {
-	c.eventually(method+" "+path+" is not answered 503", func() bool {
+	c.eventually(method+" "+path+" is answered, and not in progress or unavailable", func() bool {
 		got, err = c.tryWithKey(idempotencyKey, method, c.ready.APIURL+path, key, body)
 		return err != nil || got.code() != "service_unavailable" && got.code() != "idempotency_request_in_progress"
 	})

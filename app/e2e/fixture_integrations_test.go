@@ -35,8 +35,8 @@ func (c caller) newMailboxTenant(localParts ...string) mailboxTenant {
 	return mailboxTenant{tenant, mailboxes}
 }
 
-// expect is like caller.expect, but repeats a request while the answer is 503. A platform can
-// refuse requests, because all tests share the request limits of one customer.
+// expect is like caller.expect, but repeats a request while the answer is 503, unless 503 is
+// expected. Tests at the same sandbox share the request limits of one customer.
 func (c mailboxTenant) expect(method, path string, body any, status int, code string) reply {
 	c.t.Helper()
 	for deadline := time.Now().Add(waitTimeout); status != http.StatusServiceUnavailable && time.Now().Before(deadline); {
@@ -162,7 +162,7 @@ func (i testIntegration) connectMailbox(index int) {
 }
 
 // checkConnection checks the status of a mailbox's connection in the list of mailboxes, and returns
-// the connection. An empty status means that the mailbox never had a connection.
+// the connection.
 func (i testIntegration) checkConnection(index int, status string) object {
 	i.t.Helper()
 	for _, m := range i.get(i.path("/mailboxes")).objects("mailboxes") {
@@ -195,7 +195,7 @@ func (i testIntegration) editPlatformAccount(method string, index int, body any)
 }
 
 // countCalls counts the platform calls whose path contains a mailbox's address, and all DELETE
-// calls. It ignores other calls, because other tests use the platform at the same time.
+// calls. It ignores other calls, which tests that run at the same time can cause.
 func (i testIntegration) countCalls(index int) (times int) {
 	i.t.Helper()
 	for _, call := range i.journal(i.provider) {

@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// journey takes a tenant through all operations at the mail platform, from the connection to the
-// removal, while the platform fails or shows old data. Each request is repeated until it succeeds.
+// journey takes a tenant from the connection to the removal, while the mail platform fails or shows
+// old data.
 type journey struct {
 	accountTenant
-	zones []string
-	// prepare, if set, runs before each step.
-	prepare func()
+	zones   []string
+	prepare func() // runs before each step
 }
 
 // newJourney creates a simulated tenant of a new account, and two zones.
@@ -216,15 +215,15 @@ func (j *journey) remove(ids map[string]string) {
 	j.checkPlatformMailboxes(j.zones[0], "max", "lise")
 	remaining := j.control("GET", "/tenants/"+j.guid, nil).objects("domains")
 	if len(remaining) != 1 || remaining[0].text("name") != j.zones[0] {
-		j.t.Errorf("the platform has the domains %v", remaining)
+		j.t.Errorf("the platform has the domains %v, want only %s", remaining, j.zones[0])
 	}
 	var deleted reply
 	j.step(func() { deleted = j.do("DELETE", j.path(""), nil) })
 	for _, rule := range j.control("GET", "/tenants/"+j.guid, nil).objects("rules") {
-		// The tenant is deleted even if the platform cannot remove its rules. The response then
-		// names the rules.
+		// The tenant is deleted even if its rules cannot be removed at the platform. The response
+		// then names the rules.
 		if !strings.Contains(deleted.text("message"), rule.text("name")) {
-			j.t.Errorf("the platform has the rule %v, and the answer is %s", rule, deleted.raw)
+			j.t.Errorf("the platform still has the rule %v, which the answer does not name: %s", rule, deleted.raw)
 		}
 	}
 }

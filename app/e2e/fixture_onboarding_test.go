@@ -15,15 +15,15 @@ import (
 )
 
 // onboarding takes one tenant from the connection to working mailboxes. Each step is one request,
-// which the caller repeats until it succeeds.
+// which the caller of run repeats until it succeeds.
 type onboarding struct {
 	*restartingSandbox
 	tenant, domain, mailbox string
-	writes                  int // the number of writes with an Idempotency-Key that succeeded
+	writes                  int // the number of writes below /v1 that succeeded
 }
 
 // step is one request of the onboarding. handleReply, if set, is called with the successful
-// response. It checks the response, or prepares the next step.
+// response. It checks the response or prepares the next step, or does both.
 type step struct {
 	name        string
 	makeRequest func(o *onboarding) request
@@ -52,7 +52,7 @@ func (o *onboarding) accountTenant() accountTenant {
 	return accountTenant{caller: seededAccount(o.t, o.ready), guid: o.tenant}
 }
 
-// onboardingSteps returns the steps that connect a tenant, add a domain and create mailboxes. Each
+// onboardingSteps returns the steps from connecting a tenant to renaming one of its mailboxes. Each
 // request can be repeated, whatever the outcome of the previous attempt.
 func onboardingSteps() []step {
 	fixedRequest := func(method, rest string, body any) func(*onboarding) request {
@@ -232,7 +232,7 @@ type request struct {
 	doneStatus int
 	// retryCode is the error code of a refusal that is temporary.
 	retryCode string
-	// idempotencyKey is sent with each attempt. If it is empty, each attempt has a new key.
+	// idempotencyKey is sent with each attempt. If it is empty, the sending method chooses a key.
 	idempotencyKey string
 }
 
@@ -244,8 +244,8 @@ func (s *restartingSandbox) send(r request) (reply, error) {
 	return s.tryWithKey(cmp.Or(r.idempotencyKey, rand.Text()), r.method, s.ready.APIURL+r.path, s.ready.APIKey, r.body)
 }
 
-// withAPIKey returns the body of a request. If the body has the member api_key, the value is
-// replaced with the key, because some restarts change the key.
+// withAPIKey returns the body of a request. A body with the member api_key is replaced with a body
+// that has only the current key, because some restarts change the key.
 func withAPIKey(body any, key string) any {
 	if o, ok := body.(object); ok && o["api_key"] != nil {
 		return object{"api_key": key}

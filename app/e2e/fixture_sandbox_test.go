@@ -157,7 +157,7 @@ var linkPlugins = sync.OnceValues(func() (string, error) {
 })
 
 // shareSigningKey writes a signing key that all tests share into the data folder of a mail platform
-// simulator, unless the folder has a key. Generating a key takes longer than starting the service.
+// simulator, unless the folder has a key. Generating a key is slow.
 func shareSigningKey(dir string) error {
 	file := filepath.Join(dir, "app.json")
 	if _, err := os.Stat(file); err == nil {
@@ -192,8 +192,8 @@ var signingKey = sync.OnceValues(func() ([]byte, error) {
 	return json.Marshal(registered)
 })
 
-// startDev starts a sandbox with one plugin of each kind, unless env has allPlugins, and waits for
-// its ready line.
+// startDev starts a sandbox and waits for its ready line. The sandbox has one plugin of each kind,
+// unless env selects other plugins.
 func startDev(t *testing.T, build programs, dataDir string, env []string, args ...string) (*process, sandbox.Ready) {
 	t.Helper()
 	p, ready, err := launchDev(build, dataDir, env, args...)
@@ -229,7 +229,7 @@ func launchDev(build programs, dataDir string, env []string, args ...string) (*p
 	select {
 	case line := <-lines:
 		if err := json.Unmarshal([]byte(line), &ready); err != nil {
-			return p, ready, fmt.Errorf("ready line %q: %w", line, err)
+			return p, ready, fmt.Errorf("the ready line %q is not JSON: %w", line, err)
 		}
 		return p, ready, nil
 	case <-time.After(waitTimeout):
@@ -237,7 +237,7 @@ func launchDev(build programs, dataDir string, env []string, args ...string) (*p
 	}
 }
 
-// sharedState is the sandbox of all tests that use only their own accounts and tenants. Tests that
+// sharedState is the sandbox of tests that use only their own accounts and tenants. Tests that
 // inject faults, check all calls in a simulator's journal, or move the clock start their own
 // sandbox.
 var sharedState struct {

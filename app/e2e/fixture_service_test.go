@@ -29,7 +29,7 @@ import (
 const mailPlatform = "microsoft365"
 
 // serviceFixture runs the simulated mail platform and DNS inside the test, and has the settings
-// with which a server finds them. It records every request to the mail platform.
+// with which a server finds them. It records the requests to the mail platform.
 type serviceFixture struct {
 	t           *testing.T
 	build       programs
@@ -87,9 +87,9 @@ func newServiceFixture(t *testing.T, build programs) *serviceFixture {
 	return fixture
 }
 
-// serveAndRecord passes a request to the simulator and records the request and its response. It
-// answers requests for zones itself and does not record them, because the simulator does not know
-// them. In the sandbox they belong to the control interface.
+// serveAndRecord passes a request to the simulator and records the request and its response.
+// Requests for zones are neither passed on nor recorded, because the simulator has no zones. In the
+// sandbox, the control interface answers such requests.
 func (f *serviceFixture) serveAndRecord(simulatorHandler http.Handler, w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -140,8 +140,8 @@ func (w *recordingWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// recordedRequests returns the requests that plugins and browsers have sent to the simulator so
-// far.
+// recordedRequests returns the requests that the simulator has answered so far. Among them are the
+// requests of tests to its control interface.
 func (f *serviceFixture) recordedRequests() []platformRequest {
 	f.mu.Lock()
 	defer f.mu.Unlock()

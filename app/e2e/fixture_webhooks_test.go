@@ -131,7 +131,7 @@ func (m webhookMessage) data() object {
 }
 
 // checkSigned verifies a message as the specification of Standard Webhooks describes it. Exactly
-// the given secrets must have signed it. It uses no code of the service.
+// the given secrets must have signed the message.
 func (m webhookMessage) checkSigned(t *testing.T, secrets ...string) {
 	t.Helper()
 	sentAt, err := strconv.ParseInt(m.timestamp, 10, 64)
@@ -220,7 +220,7 @@ func (c caller) deliveries(path, status string) (deliveries []object) {
 // waitDelivery waits until the delivery of an event has this status and number of attempts.
 func (c caller) waitDelivery(path, eventID, status string, attempts int) (found object) {
 	c.t.Helper()
-	c.eventually(fmt.Sprintf("the delivery of %s is %s after %d tries", eventID, status, attempts), func() bool {
+	c.eventually(fmt.Sprintf("the delivery of %s is %s after %d attempts", eventID, status, attempts), func() bool {
 		deliveries := c.deliveries(path, "")
 		i := slices.IndexFunc(deliveries, func(d object) bool { return d.text("event_id") == eventID })
 		if i >= 0 {

@@ -35,8 +35,8 @@ import (
 type zoneHost interface {
 	// replaceRecords replaces the records of a zone directly at the provider.
 	replaceRecords(t testing.TB, zone string, records []zoneLine)
-	// storedRecords returns the records of a zone as the provider's API shows them, without the SOA
-	// and the NS records of the apex.
+	// storedRecords returns the records that the provider has for a zone, without the SOA and the
+	// NS records of the apex.
 	storedRecords(t testing.TB, zone string) []storedRecord
 	// readDNS asks the authoritative servers for the records that the DNS plan of the case
 	// compares.
@@ -319,7 +319,7 @@ func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudRecord) {
 }
 
 // publish makes the DNS server answer like Cloudflare's servers. For a proxied record it answers
-// with an address of Cloudflare. For a CNAME that is flattened or at the apex it answers with the
+// with a fixed address. For any other CNAME that is flattened or at the apex it answers with the
 // TXT and A records of the target.
 func (h *cloudflareHost) publish(t testing.TB, zone string) {
 	t.Helper()

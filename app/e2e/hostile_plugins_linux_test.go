@@ -28,7 +28,7 @@ type hostilePlugin struct {
 	code   string
 	// cause is the cause of the failed call that the log names.
 	cause string
-	// logTexts are the texts that one further log line about the plugin contains.
+	// logTexts are texts that one log line about the plugin contains.
 	logTexts []string
 }
 
@@ -43,10 +43,10 @@ var hostilePlugins = []hostilePlugin{
 }
 
 // TestServiceSurvivesHostilePlugins starts a service with plugins that misbehave: they send wrong
-// answers, hang, exit or print secrets. It calls each of them. Each request gets the documented
-// error. The service stays ready, the mail platform answers, and the log names each plugin and no
-// secret. The plugin that hangs is called first, so that all other calls are made while its call
-// waits.
+// answers, hang, exit, use many resources or print secrets. It calls each of them. Each request
+// gets the expected error. The service stays ready, the mail platform answers, and the log names
+// each plugin and no secret. The plugin that hangs is called first, so that all other calls are
+// made while its call waits.
 func TestServiceSurvivesHostilePlugins(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -41,8 +41,7 @@ type raceFixture struct {
 }
 
 // sendIdentical sends identical requests to all servers at once and returns their common response.
-// Some requests may instead be answered idempotency_request_in_progress. Exactly one of the other
-// responses must not be a replay.
+// Exactly one of the responses must not be a replay.
 func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body any, status int) reply {
 	f.t.Helper()
 	answers, errs, gate := make([]reply, identicalRequests()), make([]error, identicalRequests()), make(chan struct{})
@@ -89,7 +88,7 @@ func (f *raceFixture) countWrites(pathSuffix, cmdlet string) (n int) {
 }
 
 // raceWrite sends a write with sendIdentical and checks that the platform executed effect once.
-// effect is a cmdlet or the end of a path, or "" for a write without an effect at the platform.
+// effect is a cmdlet or the end of a path. If it is "", no effect is checked.
 func (f *raceFixture) raceWrite(method, path string, body any, effect string) reply {
 	f.t.Helper()
 	pathSuffix, cmdlet := "/InvokeCommand", effect
@@ -161,7 +160,7 @@ func TestIdenticalRequestsWriteOnce(t *testing.T) {
 
 // TestReplicaTakesOverAfterACrash kills a server on PostgreSQL that has claimed an Idempotency-Key,
 // before and after the write. A different server answers idempotency_request_in_progress until the
-// lease expires. Then it completes the request, and nothing is done twice.
+// lease expires. Then it completes the request, and each domain is created once.
 func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, failpointBuild))
@@ -222,8 +221,7 @@ func checkDeletionTakeover(t *testing.T, fixture *serviceFixture, other client, 
 	}
 }
 
-// checkTakeover sends the request that the killed server had claimed to a different server until it
-// succeeds.
+// checkTakeover repeats the request of the killed server at a different server until it succeeds.
 func checkTakeover(t *testing.T, other client, guid, failpoint, zone string) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; {

@@ -37,8 +37,8 @@ func (i testIntegration) providerCallRequests() []providerCall {
 	return calls
 }
 
-// TestSendingPlatformFailuresAreAnswered checks the response to each kind of platform failure. The
-// service does not replay this response: the repeated request succeeds.
+// TestSendingPlatformFailuresAreAnswered checks the responses to failures of a platform. The
+// service does not replay such a response: the repeated request succeeds.
 func TestSendingPlatformFailuresAreAnswered(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins, "TENANTRY_CIRCUIT_OPEN=100ms"})
@@ -86,8 +86,9 @@ func (i testIntegration) checkFaults(call providerCall) {
 			<-time.After(time.Second)
 			got, err = i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
 		}
-		if err != nil || got.status != status && got.status != failure.status || got.code() != code && got.code() != failure.code {
-			i.t.Errorf("%s %s with the fault %v: got %d %s (%v), want %d %s", call.method, call.path, failure.fault, got.status, got.raw, err, status, code)
+		answeredAs := func(status int, code string) bool { return got.status == status && got.code() == code }
+		if err != nil || !answeredAs(status, code) && !answeredAs(failure.status, failure.code) {
+			i.t.Errorf("%s %s with the fault %v: got %d %s (%v), want %d %s or %d %s", call.method, call.path, failure.fault, got.status, got.raw, err, status, code, failure.status, failure.code)
 			continue
 		}
 		wait, _ := strconv.Atoi(got.header.Get("Retry-After"))
@@ -181,8 +182,8 @@ func TestIncompleteListDisconnectsNothing(t *testing.T) {
 }
 
 // TestSlowSendingPlatformAnswers504 checks that a request is answered 504 if the platform does not
-// answer. If the plugin is killed during a call, the request fails or succeeds, and a repeated
-// request succeeds.
+// answer. If the plugin is killed during a call, the request succeeds or is answered 5xx, and the
+// repeated request succeeds.
 func TestSlowSendingPlatformAnswers504(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil)
@@ -246,9 +247,9 @@ func TestMailboxGetsOneSignInLink(t *testing.T) {
 	}
 }
 
-// TestSignInSessionsExpire checks that the session of an unused link expires, and that the session
-// of a link that was used in time does not. Neither depends on requests for the status of the
-// session. After an expired session a new session can begin.
+// TestSignInSessionsExpire checks that the session of an unused link expires, even if nobody
+// requests its status. The session of a link that was used in time does not expire. After an
+// expired session a new session can begin.
 func TestSignInSessionsExpire(t *testing.T) {
 	t.Parallel()
 	c := newSendingSandbox(t)
@@ -265,7 +266,7 @@ func TestSignInSessionsExpire(t *testing.T) {
 		t.Fatalf("%d platforms have OAuth, want at least 3", len(unused))
 	}
 	for _, s := range used {
-		s.signIn(s.address(1), "accept") // nobody requests the status afterwards
+		s.signIn(s.address(1), "accept") // nobody requests the status before the clock moves
 	}
 	unused[0].signIn("stranger@elsewhere.test", "deny")
 	c.control("POST", "/clock", object{"advance": "12m"})

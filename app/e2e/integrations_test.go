@@ -66,8 +66,8 @@ func TestIntegrationGoesFromAdditionToDeletion(t *testing.T) {
 	})
 }
 
-// TestCredentialsAreTestedBeforeStoring checks that credentials which the platform refuses are not
-// stored, and that the error lists the workspaces if there is a choice.
+// TestCredentialsAreTestedBeforeStoring checks that a request to add an integration is refused if
+// the platform rejects the credential. The error lists the workspaces if there is a choice.
 func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 	t.Parallel()
 	c := mailboxTenant{accountTenant: accountTenant{caller: sharedSandbox(t).newAccount(nil)}}
@@ -79,11 +79,12 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 		}
 		c.expect("POST", "/v1/integrations", body, 400, "provider_credential_rejected")
 	}
+	stored := 0
 	for provider, code := range map[string]string{"plusvibe": "plusvibe_workspace_required", "salesblink": "salesblink_workspace_required"} {
 		body := c.integrationBody(provider)
 		chosen := body["workspace_id"]
 		if chosen == nil {
-			continue // the customer has one workspace
+			continue // the sandbox lists no workspaces of the customer
 		}
 		for _, wrong := range []any{nil, "no-such-workspace"} {
 			delete(body, "workspace_id")
@@ -99,6 +100,7 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 		}
 		body["workspace_id"] = chosen
 		created := c.post("/v1/integrations", body)
+		stored++
 		checkValues(t, created.object, object{"provider_workspace_id": chosen})
 	}
 	for _, body := range []object{{"provider": "nobody", "name": "n", "api_key": "k"}, {"provider": "cloudflare", "name": "n", "api_key": "k"},
@@ -109,6 +111,7 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 		}
 	}
 	c.expect("POST", "/v1/integrations", object{"provider": "instantly", "name": "n", "api_key": `{"api_key":"a","no_field":"b"}`}, 400, "invalid_request")
+	checkValues(t, c.get("/v1/integrations").object, object{"count": stored})
 }
 
 // TestDifferentSendingPlatformOffersItsWorkspaces checks a platform that the operator added. The
@@ -139,9 +142,9 @@ func sendingSandboxes(t *testing.T) map[string]func(t *testing.T) caller {
 	}
 }
 
-// TestMailboxConnectionsPassThroughAllStates checks that sessions and connections pass through all
-// their states, at each platform with OAuth.
-func TestMailboxConnectionsPassThroughAllStates(t *testing.T) {
+// TestMailboxConnectionsChangeTheirStatus checks the status of sessions and connections while
+// mailboxes are connected and disconnected, at each platform with OAuth.
+func TestMailboxConnectionsChangeTheirStatus(t *testing.T) {
 	t.Parallel()
 	for name, start := range sendingSandboxes(t) {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +154,7 @@ func TestMailboxConnectionsPassThroughAllStates(t *testing.T) {
 				t.Parallel()
 				integration := c.withT(t).newMailboxTenant("ada", "max", "lise").addIntegration(name)
 				integration.checkConnect()
-				if integration.provider == "instantly" { // only Instantly reports the outcome of a session
+				if integration.provider == "instantly" { // only Instantly reports that a sign-in failed
 					integration.checkFailedSignIns()
 				}
 				integration.checkMissedChanges()

@@ -51,8 +51,8 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestADifferentMailPlatformServes takes a tenant from the consent to mailboxes, and removes it,
 // with the mail plugins that `tenantry plugin new` creates. Halfway, the plugin is built again, and
-// the running sandbox uses the new program with the same tenant. The caller and the administrator
-// see no name of the bundled mail platform.
+// the running sandbox uses the new program with the same tenant. The answers that pass vendorCheck
+// must not name Microsoft.
 func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
 	for _, language := range template.Languages {
@@ -172,7 +172,7 @@ func (tenant accountTenant) expectExplained(method, path string, body any, statu
 }
 
 // limitMailboxes provisions two mailboxes. It sets a limit, which the mail platform enforces for
-// the mailbox that sends too much, and ends the limit.
+// the mailbox that sends too much, and removes the limit.
 func (tenant accountTenant) limitMailboxes(zone string) {
 	tenant.t.Helper()
 	tenant.expectExplained("POST", tenant.path("/mailboxes"), object{"domain": zone, "account_password": "short", "mailboxes": []object{{"name": "Ada", "email": "ada@" + zone}}},
@@ -200,7 +200,7 @@ func (tenant accountTenant) limitMailboxes(zone string) {
 	}
 	tenant.expect("DELETE", tenant.path("/mailbox-limits?domain_scope="+zone), nil, http.StatusOK, "")
 	if got := enforceAndListBlocked(); got != "" {
-		tenant.t.Errorf("without a limit the platform blocks %q, want nobody", got)
+		tenant.t.Errorf("without a limit the platform blocks %q, want no mailbox", got)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestMailboxesGoFromCreationToALimit(t *testing.T) {
 }
 
 // checkPlatformMailboxes checks that the platform has as many mailboxes as localParts, that all are
-// in this zone, and that they are ready for sending.
+// in this zone, are enabled and have a password.
 func (tenant accountTenant) checkPlatformMailboxes(zone string, localParts ...string) {
 	tenant.t.Helper()
 	atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("mailboxes")
@@ -105,7 +105,7 @@ func TestDomainHasAtMostThreeMailboxes(t *testing.T) {
 		case got.status == http.StatusOK && got.text("created_count") == "2" && created == "":
 			created = got.objects("results")[0].text("email")
 		case got.status != 400 || got.code() != "mailbox_limit_reached":
-			t.Errorf("a request is answered %d %s, want mailbox_limit_reached after the first success", got.status, got.raw)
+			t.Errorf("a request is answered %d %s, want one success, and mailbox_limit_reached for all other requests", got.status, got.raw)
 		}
 	}
 	localPart, _, _ := strings.Cut(created, "@")

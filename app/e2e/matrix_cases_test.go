@@ -75,7 +75,7 @@ func (a attempt) withTenantQuery(guid string) attempt {
 	return a
 }
 
-// validBody returns a body that only an ownership check can refuse.
+// validBody returns a valid body for the operation, or "" if the operation has none.
 func validBody(resources accountResources, op operation) string {
 	switch op.method + " " + op.path {
 	case "POST /v1/tenants/{tenant_id}/domains":
@@ -240,7 +240,7 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	return f.idempotencyAttempts(op, condition)
 }
 
-// onExpendable directs an attempt that would delete its resource to a new resource.
+// onExpendable directs an attempt that would delete or change its resource to a new resource.
 func (f *matrixFixture) onExpendable(a attempt, op operation) attempt {
 	switch {
 	case strings.HasPrefix(op.path, "/v1/integrations/{"):
@@ -252,7 +252,7 @@ func (f *matrixFixture) onExpendable(a attempt, op operation) attempt {
 	return a
 }
 
-// idempotencyAttempts returns the requests for conditions about a repeated Idempotency-Key.
+// idempotencyAttempts returns the requests for conditions about Idempotency-Keys.
 func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []attempt {
 	a := f.onExpendable(f.ownRequest(f.a, op), op)
 	sendFirst := func(t *testing.T, a attempt) {
@@ -309,9 +309,9 @@ func (a attempt) withIdempotencyKeys(keys ...string) attempt {
 // matrixPlatform is the sending platform of all integrations in the matrix.
 const matrixPlatform = "instantly"
 
-// addIntegrations adds an integration to each account. All accounts but downgraded also get an open
-// OAuth session for a mailbox. It adds the resources for other conditions about integrations to
-// account a.
+// addIntegrations adds an integration to each matrixAccount. All of them but downgraded also get an
+// open OAuth session for a mailbox. addIntegrations also creates the resources for the other
+// conditions about integrations.
 func (f *matrixFixture) addIntegrations(t *testing.T) {
 	t.Helper()
 	for _, account := range []*accountResources{&f.a.accountResources, &f.b.accountResources, &f.trial.accountResources, &f.spare.accountResources, &f.downgraded.accountResources, &f.lapsed.accountResources} {

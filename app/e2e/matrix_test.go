@@ -45,7 +45,7 @@ var additions = map[string]string{
 }
 
 // matrixRow is one line of the authorization matrix: a condition of an operation, and the expected
-// response. If twinCondition is set, the response must equal the response under that condition.
+// response. If twinCondition is set, a 404 must equal the response under that condition.
 type matrixRow struct {
 	id, condition, status, code, twinCondition, maxCalls, allowedWrites string
 	op                                                                  operation
@@ -74,8 +74,8 @@ func readMatrix(t *testing.T) (rows []matrixRow) {
 	return rows
 }
 
-// TestEveryOperationIsInTheMatrix checks that each operation has rows, and that each row belongs to
-// an operation. The tests that cover rows in place of the matrix test must exist.
+// TestEveryOperationIsInTheMatrix checks that each operation has rows or is in additions, and that
+// each row has a known route. The tests that cover rows in place of the matrix test must exist.
 func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	t.Parallel()
 	d, err := publishedDocument()
@@ -107,9 +107,9 @@ func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	}
 }
 
-// TestRowsOfTheMatrixAreAnswered sends the requests of every row that applies, and checks the
-// response, the mail platform, the database and the statements that the service ran. Outside a soak
-// it uses the rows of a sample of the operations.
+// TestRowsOfTheMatrixAreAnswered sends the requests of the rows that no other test covers. It
+// checks the response, the provider calls, the database and the statements that the service ran.
+// Outside a soak it uses the rows of a sample of the operations.
 func TestRowsOfTheMatrixAreAnswered(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -254,8 +254,7 @@ func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 // route for it.
 const consentCallback = "GET /connect/callback"
 
-// conditionTests names the test of each condition that a single request and its response cannot
-// check.
+// conditionTests names the tests of conditions that a single request and its response cannot check.
 var conditionTests = map[string]string{
 	"response_not_stored_in_idempotency_table": "TestNoSecretLeaks",
 	"same_key_in_flight":                       "TestConcurrentRequestsWithOneKeyRunOnce",
@@ -310,7 +309,7 @@ func declaredTests(t *testing.T) map[string]bool {
 var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
 // compareStatements checks that foreign and malformed ids lead to the same SQL statements as
-// unknown ids. Different statements would take a different time.
+// unknown ids. A different time could otherwise reveal that an id exists.
 func (r *matrixRun) compareStatements(t *testing.T) {
 	t.Helper()
 	if err := r.process.stop(); err != nil { // flushes the last spans
@@ -347,7 +346,7 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 	}
 	for baseKey, sequences := range byRow {
 		if len(sequences) != 1 {
-			t.Errorf("%s: %d different sequences of SQL statements:", baseKey, len(sequences))
+			t.Errorf("%s: %d different sequences of SQL statements, want 1:", baseKey, len(sequences))
 			for statements := range sequences {
 				t.Logf("\n%s\n", statements)
 			}

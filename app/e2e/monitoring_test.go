@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -268,6 +269,19 @@ func parseMetrics(metrics []byte) exposedMetrics {
 	return found
 }
 
+// counterValues returns the values of a counter at /metrics, by the value of a label.
+func (c client) counterValues(metric, label string) map[string]int {
+	c.t.Helper()
+	values := map[string]int{}
+	sample := regexp.MustCompile(`(?m)^` + metric + `\{(?:.*,)?` + label + `="([^"]*)".*\} (\d+)$`)
+	for _, found := range sample.FindAllSubmatch(c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw, -1) {
+		n, err := strconv.Atoi(string(found[2]))
+		must(c.t, err)
+		values[string(found[1])] += n
+	}
+	return values
+}
+
 // knownValues returns all values that a label of a metric can have, or nil if the test does not
 // know them. It knows the values of outcome. It also knows the values of state and domain, because
 // /metrics always shows all of them.
@@ -372,7 +386,7 @@ func (metrics exposedMetrics) addRecordingRule(name, expression string) {
 	}
 }
 
-// TestWrongQueryNamesAreNoticed checks that a wrong name is found in every part of an expression.
+// TestWrongQueryNamesAreNoticed checks that wrong names in different parts of a query are found.
 func TestWrongQueryNamesAreNoticed(t *testing.T) {
 	t.Parallel()
 	exported := parseMetrics([]byte("# HELP calls_total x\n" + `calls_total{outcome="done",provider="p"} 1` + "\n" +

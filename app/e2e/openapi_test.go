@@ -40,9 +40,9 @@ type operation struct{ method, path string }
 // message.
 const messagePath = "/messages/"
 
-// publishedDocument runs `tenantry openapi` once and returns the document. In its validator, a
-// member that the document does not describe is an error. The validator checks only requests to
-// paths, so publishedDocument adds the webhook messages as paths.
+// publishedDocument runs `tenantry openapi` once and returns the document. In its validator,
+// webhook messages and the component schemas with properties allow no additional members. The
+// validator checks only paths, so publishedDocument adds the webhook messages as paths.
 var publishedDocument = sync.OnceValues(func() (document, error) {
 	build, err := releaseBuild()
 	if err != nil {
@@ -95,8 +95,8 @@ var publishedDocument = sync.OnceValues(func() (document, error) {
 // validatorMutex serializes validation, because the validator compiles schemas while it validates.
 var validatorMutex sync.Mutex
 
-// checkDocumented checks a response against the rules for all responses and against its operation
-// in the document.
+// checkDocumented checks a response against the rules for all responses and, if the document has
+// its operation, against the operation.
 func checkDocumented(t *testing.T, method, path string, got reply) error {
 	t.Helper()
 	document, err := publishedDocument()
@@ -145,28 +145,28 @@ func checkDocumentedMessage(header http.Header, kind string, body []byte) error 
 	return nil
 }
 
-// checkProblem checks the members of an error response.
+// checkProblem checks an error response.
 func checkProblem(got reply) error {
 	switch {
 	case got.header.Get("Content-Type") != "application/problem+json":
-		return fmt.Errorf("an error has the content type %q", got.header.Get("Content-Type"))
+		return fmt.Errorf("an error has the content type %q, want application/problem+json", got.header.Get("Content-Type"))
 	case got.valueAt("type") != "/docs/errors/"+got.code() || got.code() == "":
 		return errors.New("no code, or the type of a different code")
 	case got.text("title") == "" || got.text("detail") == "":
 		return errors.New("no title or detail")
 	case got.valueAt("status") != float64(got.status) || got.valueAt("request_id") != got.header.Get("X-Request-ID"):
-		return errors.New("status or request_id differs from the header of the response")
+		return errors.New("the member status or request_id differs from the status line or the header of the response")
 	case got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") == "":
 		return errors.New("503 without Retry-After")
 	}
 	if (got.code() == "dns_conflict") != (got.object["conflicts"] != nil) {
-		return errors.New("dns_conflict without conflicts, or the other way round")
+		return errors.New("an error must have the member conflicts exactly if its code is dns_conflict")
 	}
 	if err := checkWorkspaces(got); err != nil {
 		return err
 	}
 	if (got.code() == "insufficient_scope") != (got.object["required_scope"] != nil) {
-		return errors.New("insufficient_scope without required_scope, or the other way round")
+		return errors.New("an error must have the member required_scope exactly if its code is insufficient_scope")
 	}
 	members := slices.Collect(maps.Keys(got.object))
 	if i := slices.IndexFunc(members, func(name string) bool {
@@ -177,8 +177,8 @@ func checkProblem(got reply) error {
 	return nil
 }
 
-// checkWorkspaces checks that a refusal lists workspaces if the caller must choose one. For a
-// platform without an error code of its own, the code is invalid_request, at body.workspace_id.
+// checkWorkspaces checks that a refusal whose code ends in _workspace_required lists workspaces. Of
+// the other refusals, only invalid_request at body.workspace_id may list workspaces.
 func checkWorkspaces(got reply) error {
 	_, listsWorkspaces := got.object["workspaces"]
 	hasOwnCode := strings.HasSuffix(got.code(), "_workspace_required")
@@ -213,7 +213,7 @@ func pathMatches(template, path []string) bool {
 	return true
 }
 
-// TestServedOpenAPIMatchesTheCommand compares the served document with the output of `tenantry
+// TestServedOpenAPIMatchesTheCommand compares the served JSON document with the output of `tenantry
 // openapi`.
 func TestServedOpenAPIMatchesTheCommand(t *testing.T) {
 	t.Parallel()
@@ -260,9 +260,9 @@ func TestGeneratedClientsOnboardATenant(t *testing.T) {
 	}
 }
 
-// TestAPITakesNoDNSCredential checks that no request body has a member that a DNS plugin requires
-// of an account, that DNS operations take no body members, and that there is no route for DNS
-// connections.
+// TestAPITakesNoDNSCredential checks that request bodies have no member with the name of an
+// account's field in a DNS plugin. The exception is api_key of a sending platform. It also checks
+// that DNS operations take no body members, and that some paths for DNS connections have no route.
 func TestAPITakesNoDNSCredential(t *testing.T) {
 	t.Parallel()
 	document, err := publishedDocument()
@@ -301,7 +301,7 @@ func TestAPITakesNoDNSCredential(t *testing.T) {
 	}
 }
 
-// accountFields returns the names of all fields that DNS plugins require of accounts.
+// accountFields returns the names of the DNS plugins' fields that accounts set.
 func accountFields(t *testing.T) (names []string) {
 	t.Helper()
 	plugins, err := filepath.Glob(filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "dns-*"))

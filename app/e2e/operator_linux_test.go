@@ -35,8 +35,8 @@ func newTerminal(t *testing.T) (userSide, commandSide *os.File) {
 	return userSide, commandSide
 }
 
-// TestAccountCloseAsksForConfirmation checks that the answer "Y" closes the account, and that other
-// answers, the end of the input and Ctrl-C do not.
+// TestAccountCloseAsksForConfirmation checks that the answer "Y" closes the account. An empty
+// answer, "n", "yes, but", the end of the input and Ctrl-C do not.
 func TestAccountCloseAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
@@ -108,8 +108,8 @@ func (watcher *promptWatcher) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCommandRunByTheWrongUserIsExplained checks that a command explains that it runs as a
-// different user than the service. It must report neither a broken database nor a broken keyset.
+// TestCommandRunByTheWrongUserIsExplained checks that commands without access to the database and
+// the keyset tell the operator to run them as the user of the service.
 func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	t.Parallel()
 	dataDir := filepath.Join(t.TempDir(), "data")
@@ -118,26 +118,31 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 	for _, args := range [][]string{{"account", "list"}, {"keyset", "list"}, {"backup", filepath.Join(t.TempDir(), "b")}} {
-		result := runAsOtherUser(t, dataDir, args...)
+		result := runWithoutAccess(t, dataDir, args...)
 		if result.code != cli.ExitRefused || !strings.Contains(result.stderr, "as the user of the service") {
 			t.Errorf("%v: exit code %d, want a refusal that names the user of the service: %s", args, result.code, result.stderr)
 		}
 	}
 	var report object
-	must(t, json.Unmarshal([]byte(runAsOtherUser(t, dataDir, "doctor", "-o", "json").stdout), &report))
+	must(t, json.Unmarshal([]byte(runWithoutAccess(t, dataDir, "doctor", "-o", "json").stdout), &report))
+	explained := 0
 	for _, check := range report.objects("checks") {
 		if id := check.text("id"); id == "database" || id == "keyset" {
+			explained++
 			checkValues(t, check, object{"status": doctor.Failed})
 			if !strings.Contains(check.text("fix"), "as the user of the service") {
 				t.Errorf("the fix of %s is %q, want one that names the user of the service", id, check.text("fix"))
 			}
 		}
 	}
+	if explained != 2 {
+		t.Errorf("the report is %v, want the checks database and keyset", report)
+	}
 }
 
-// runAsOtherUser runs a command that cannot read its database and keyset, because their mode is 0.
-// If the test runs as root, which ignores the mode, the command runs as a different user.
-func runAsOtherUser(t *testing.T, dataDir string, args ...string) commandResult {
+// runWithoutAccess runs a command that cannot read its database and keyset, because their mode is
+// 0. If the test runs as root, which ignores the mode, the command runs as a different user.
+func runWithoutAccess(t *testing.T, dataDir string, args ...string) commandResult {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, args...)
@@ -156,7 +161,8 @@ func runAsOtherUser(t *testing.T, dataDir string, args ...string) commandResult 
 	return commandResult{args, cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// makeEnterable lets every user enter a folder of the tests.
+// makeEnterable lets every user enter a folder of the tests and its parents below the temporary
+// folder.
 func makeEnterable(t *testing.T, folder string) {
 	t.Helper()
 	for ; folder != filepath.Clean(os.TempDir()) && folder != "/"; folder = filepath.Dir(folder) {

@@ -16,13 +16,13 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// unownedOperations are the operations without a path parameter. The values name the tests of these
-// operations.
+// unownedOperations are the operations without a path parameter. Each value names the test, or the
+// authorization matrix, that covers the operation.
 var unownedOperations = map[string]string{
 	"GET /v1/tenants":               "TestTenantGoesFromConnectLinkToDeletion: lists what the account holds",
 	"GET /v1/integrations":          "TestIntegrationGoesFromAdditionToDeletion: lists what the account holds",
 	"POST /v1/integrations":         "TestIntegrationGoesFromAdditionToDeletion: adds to the account of the key",
-	"GET /v1/dns/provisioning-runs": "TestProvisioningRunsAreListedNewestFirst: lists what the account holds",
+	"GET /v1/dns/provisioning-runs": "TestProvisioningRunIsShown: lists what the account holds",
 	"GET /v1/events":                "TestEventsTellWhatHappened: lists what happened in the account",
 	"GET /v1/enforcement/events":    "the matrix: lists what happened to the account's mailboxes",
 	"GET /v1/audit":                 "the matrix: lists what was done in the account",
@@ -36,7 +36,7 @@ var unownedOperations = map[string]string{
 	"POST /api-key/rotate":          "TestKeyRotationReplacesTheKey: rotates the key that the request carries",
 }
 
-// validBodies are request bodies that only an ownership check can refuse.
+// validBodies are valid request bodies, keyed by operation.
 var validBodies = map[string]any{
 	"POST /v1/tenants/{tenant_id}/domains":                 object{"domain": "new.example"},
 	"POST /v1/tenants/{tenant_id}/mailboxes":               mailboxesBody("new.example", "ada"),
@@ -46,7 +46,8 @@ var validBodies = map[string]any{
 	"POST /v1/webhooks/{webhook_id}/replay":                object{"after": "2026-01-31T09:30:00Z"},
 }
 
-// notFoundCodes are the error codes for ids of no resource of the caller, keyed by path parameter.
+// notFoundCodes are the error codes for ids that belong to no resource of the caller, keyed by path
+// parameter.
 var notFoundCodes = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
 	"key_id": "key_not_found", "connect_session_id": "connect_session_not_found", "webhook_id": "webhook_not_found", "delivery_id": "webhook_delivery_not_found",
@@ -59,7 +60,8 @@ type accountResources struct {
 	ids map[string]string // keyed by path parameter
 }
 
-// newResources creates an account with a tenant, a domain, a mailbox and a tested webhook.
+// newResources creates an account with a tenant, a domain, a mailbox, a connect session and a
+// tested webhook.
 func (c caller) newResources() accountResources {
 	tenant := c.newAccount(nil).newConnectedTenant(nil)
 	zone := tenant.newVerifiedDomain()
@@ -83,8 +85,8 @@ func (tenant accountTenant) newTestedWebhook() string {
 	return id
 }
 
-// foreignValues returns values of a parameter that must all get the same response: the values of
-// the other account, unknown values and malformed values.
+// foreignValues returns values of a parameter that must all get the same response, for example the
+// values of the other account, unknown values and malformed values.
 func (r accountResources) foreignValues(other accountResources, param string) []string {
 	foreignID := other.ids[param]
 	const unknownID = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
@@ -101,8 +103,8 @@ func (r accountResources) foreignValues(other accountResources, param string) []
 	return values
 }
 
-// TestForeignIDsLookUnknown checks that every operation answers foreign, unknown and malformed ids
-// with the same bytes and headers, and calls no provider.
+// TestForeignIDsLookUnknown checks that operations with path parameters answer foreign, unknown and
+// malformed ids alike. Three providers must get no call.
 func TestForeignIDsLookUnknown(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -135,7 +137,7 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	}
 	for _, provider := range []string{"microsoft365", "cloudflare", "instantly"} {
 		if calls := c.operationsAt(provider); len(calls) != 0 {
-			t.Errorf("the provider %s was called: %v", provider, calls)
+			t.Errorf("the provider %s was called: %v, want no call", provider, calls)
 		}
 	}
 	for _, resources := range []accountResources{first, second} {
@@ -144,9 +146,9 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	}
 }
 
-// TestBoundedKeysSeeOnlyTheirTenants calls every operation with keys that only read, lack its
-// scope, are used from a forbidden address or have expired. With a key that is limited to other
-// tenants, a resource of the account gets the same response as a resource of a different account.
+// TestBoundedKeysSeeOnlyTheirTenants calls operations with keys that only read, lack the scope of
+// the operation, are used from a forbidden address or have expired. With a key for a different
+// tenant, it compares the responses for own resources and for resources of a different account.
 func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -260,7 +262,7 @@ func (r accountResources) checkIndistinguishable(t *testing.T, other accountReso
 	}
 }
 
-// comparable returns the response without the parts that differ between any two requests.
+// comparable returns the headers and the body without the parts that differ between equal requests.
 func (r reply) comparable() string {
 	var lines []string
 	for name, values := range r.header {
@@ -273,8 +275,8 @@ func (r reply) comparable() string {
 	return strings.ReplaceAll(fullText, r.header.Get("X-Request-ID"), "ID")
 }
 
-// TestForeignDomainInABodyLooksUnknown checks that a foreign domain in a request body gets the same
-// response as an unknown domain and an invalid domain.
+// TestForeignDomainInABodyLooksUnknown checks that the creation of a mailbox gets the same response
+// for a foreign, an unknown and an invalid domain.
 func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
@@ -290,7 +292,7 @@ func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 		t.Errorf("the answers differ: %v", slices.Collect(maps.Keys(answers)))
 	}
 	if calls := c.control("GET", "/calls?provider=microsoft365", nil); strings.TrimSpace(string(calls.raw)) != "[]" {
-		t.Errorf("the platform was called: %s", calls.raw)
+		t.Errorf("the platform was called: %s, want no call", calls.raw)
 	}
 }
 

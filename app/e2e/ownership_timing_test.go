@@ -36,7 +36,8 @@ var timedOperations = []timedOperation{
 	{operation{"POST", "/v1/tenants/{tenant_id}/domains"}, "tenant_id"},
 }
 
-// timedRounds is the number of times that a soak sends each kind of value to an operation.
+// timedRounds is the number of durations that one measurement of a soak collects for each kind of
+// value.
 const timedRounds = 20_000
 
 // timedValues returns values of a parameter, keyed by their kind. Requests with them must take the
@@ -141,9 +142,9 @@ func (timed timedOperation) distinguishablePairs(s *stopwatch, own, other accoun
 }
 
 // TestForeignIDsTakeTheSameTime checks that the durations of refusals do not distinguish foreign,
-// unknown and malformed ids. Only a soak measures enough requests, while no other test runs. Other
-// runs only check the responses. A difference counts only if two measurements show it, because a
-// single measurement can show noise of the machine.
+// unknown and malformed ids. Only a soak judges the durations: it sends enough requests, and no
+// other test runs meanwhile. Other runs check only the status. A difference counts only if two
+// measurements show it, because a single measurement can show noise of the machine.
 func TestForeignIDsTakeTheSameTime(t *testing.T) {
 	databases, rounds := map[string][]string{"sqlite": nil}, timedRounds
 	if soak.Enabled() {
@@ -173,7 +174,7 @@ func TestForeignIDsTakeTheSameTime(t *testing.T) {
 	}
 }
 
-// The bounds above which a caller could distinguish two kinds of requests by their duration.
+// These bounds decide whether a caller could distinguish two kinds of requests by their duration.
 const (
 	noticeableT   = 4.5
 	noticeableGap = 0.05 // relative to the smaller median
@@ -183,8 +184,8 @@ const (
 // medians.
 type difference struct{ t, gap float64 }
 
-// compareSamples compares the values between the 10th and the 90th percentile. The rest is noise of
-// the machine.
+// compareSamples compares the values between the 10th and the 90th percentile. The rest counts as
+// noise of the machine.
 func compareSamples(a, b []float64) difference {
 	a, b = trimSample(a), trimSample(b)
 	meanA, errorA := moments(a)

@@ -21,8 +21,8 @@ func (c caller) setPlan(plan object) {
 	c.control("POST", "/accounts/"+c.id+"/plan", plan)
 }
 
-// TestLapsedPlanAnswers402 checks that every operation answers 402 before all other checks of the
-// account, and that no data is lost.
+// TestLapsedPlanAnswers402 checks that all operations and an unknown route answer 402 while the
+// plan is inactive. Afterwards the account still has its tenant.
 func TestLapsedPlanAnswers402(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(object{"tenant_slots": 1}).newTenant(nil).connect()
@@ -40,7 +40,7 @@ func TestLapsedPlanAnswers402(t *testing.T) {
 }
 
 // TestTenantSlotsAreEnforced checks that a connect link and a confirmation each need a free slot.
-// After a downgrade, operations that make the account larger are refused.
+// After a downgrade, new domains, mailboxes and connect links are refused.
 func TestTenantSlotsAreEnforced(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 2})
@@ -51,7 +51,7 @@ func TestTenantSlotsAreEnforced(t *testing.T) {
 	refused := c.do("POST", c.ready.ControlURL+"/tenants/"+c.newTenant(nil).guid+"/consent", "", object{"api_key": c.key})
 	checkValues(t, refused.object, object{"page_status": 402})
 
-	// All slots of the account are in use. Operations that add no tenant succeed.
+	// All slots of the account are in use. A new domain needs no free slot.
 	tenant.post(tenant.path("/domains"), object{"domain": tenant.newZone()})
 
 	c.setPlan(object{"plan": "complete", "active": true, "tenant_slots": 1})
@@ -190,8 +190,8 @@ func (pair *replicaPair) countPlatformWrites(method, path, cmdlet string) (n int
 	return n
 }
 
-// TestResourceLimitsHoldAcrossTwoServers sends 50 requests at once to two processes, for more
-// domains, mailboxes and tenants than are allowed. Database and mail platform end with exactly the
+// TestResourceLimitsHoldAcrossTwoServers sends 50 requests at once to two processes. It does so for
+// mailboxes, domains and tenants, of which fewer are allowed. The database ends with exactly the
 // allowed number.
 func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
 	t.Parallel()

@@ -24,19 +24,19 @@ var platformWrites = map[string][]string{
 	"rename":      {"Set-Mailbox"},
 }
 
-// runDisturbed runs an onboarding. For each step it calls disturb, which sends the request of the
-// step and interferes with it. Then it repeats the request until it succeeds.
+// runDisturbed runs an onboarding. For each step it calls disturb, which can send the request of
+// the step and interfere with it. Then it repeats the request until it succeeds.
 func runDisturbed(t *testing.T, disturb func(o *onboarding, r request, operations []string)) {
 	t.Helper()
 	o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil))
-	disturbedWrites := 0
+	knownWrites := 0
 	o.run(onboardingSteps(), func(s step, r request) reply {
 		disturb(o, r, platformWrites[s.name])
-		disturbedWrites += len(platformWrites[s.name])
+		knownWrites += len(platformWrites[s.name])
 		o.control("DELETE", "/faults", nil)
 		return o.retryUntilSuccess(r)
 	})
-	o.checkEqual("disturbed writes", disturbedWrites, 12)
+	o.checkEqual("platform writes of the steps", knownWrites, 12)
 	o.checkOutcome()
 	o.fillDomainSlots()
 }
@@ -96,7 +96,9 @@ func (o *onboarding) holdAnswer(operation string) (before int) {
 // write and before its response arrives. A soak tests each write, other runs test a sample.
 func TestServiceKilledBeforeThePlatformAnswers(t *testing.T) {
 	t.Parallel()
-	chosen := soak.Sample(t, slices.Concat(slices.Collect(maps.Values(platformWrites))...), 4)
+	writes := slices.Concat(slices.Collect(maps.Values(platformWrites))...)
+	slices.Sort(writes) // otherwise a seed does not repeat its sample
+	chosen := soak.Sample(t, writes, 4)
 	runDisturbed(t, func(o *onboarding, r request, operations []string) {
 		for _, operation := range operations {
 			if !slices.Contains(chosen, operation) {
@@ -139,8 +141,8 @@ func TestPluginKilledBeforeThePlatformAnswers(t *testing.T) {
 	})
 }
 
-// TestLostPlatformAnswersAreResolved lets the mail platform execute every write and drops its
-// responses.
+// TestLostPlatformAnswersAreResolved drops responses of the mail platform to writes that it has
+// executed. The onboarding still completes.
 func TestLostPlatformAnswersAreResolved(t *testing.T) {
 	t.Parallel()
 	runDisturbed(t, func(o *onboarding, r request, operations []string) {
@@ -170,8 +172,8 @@ func (o *onboarding) checkInterrupted(operation string, p *pendingRequest) bool 
 	return status == http.StatusOK
 }
 
-// injectFault makes one call to the mail platform fail, or details["times"] calls. The fault ends
-// with the test.
+// injectFault adds a fault of the mail platform for one call, or for details["times"] calls. The
+// fault ends with the test.
 func (c caller) injectFault(kind string, details object) {
 	c.t.Helper()
 	fault := object{"provider": "microsoft365", "kind": kind, "times": 1}
@@ -181,7 +183,7 @@ func (c caller) injectFault(kind string, details object) {
 }
 
 // TestPlatformFailuresAreAnswered shares one sandbox between tests that run one after the other,
-// because a fault affects all requests to the platform.
+// because a fault applies to all tenants of the sandbox.
 func TestPlatformFailuresAreAnswered(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
@@ -190,9 +192,9 @@ func TestPlatformFailuresAreAnswered(t *testing.T) {
 	t.Run("sync", func(t *testing.T) { checkFailingSync(t, c.withT(t)) })
 }
 
-// checkPlatformErrorCodes checks the response to each kind of platform failure, and that the same
-// request succeeds afterwards. Each case has its own tenant, because failures open the tenant's
-// circuit breaker.
+// checkPlatformErrorCodes checks the responses to five platform failures, and that the same request
+// succeeds afterwards. Each case has its own tenant, because failures open the tenant's circuit
+// breaker.
 func checkPlatformErrorCodes(t *testing.T, c caller) {
 	t.Helper()
 	const allCalls = 1000
@@ -231,8 +233,8 @@ func checkPlatformErrorCodes(t *testing.T, c caller) {
 	}
 }
 
-// checkLostWriteAnswers checks that the service reads the result of a write that got no response.
-// The request succeeds, at the latest when it is repeated, and nothing exists twice.
+// checkLostWriteAnswers checks requests whose write at the platform got no response. They succeed
+// at once or when they are repeated, and nothing exists twice.
 func checkLostWriteAnswers(t *testing.T, c caller) {
 	t.Helper()
 	tenant := c.newConnectedTenant(nil)
@@ -280,8 +282,8 @@ func TestSlowPlatformAnswers504(t *testing.T) {
 	tenant.expect("POST", tenant.path("/domains"), object{"domain": zone}, 504, "provider_timeout")
 }
 
-// checkFailingSync checks that sync is partial if the mail server fails, and fails like other
-// operations if the whole platform fails.
+// checkFailingSync checks that sync is partial if the mail server fails, and is answered 503 if the
+// whole platform fails.
 func checkFailingSync(t *testing.T, c caller) {
 	t.Helper()
 	t.Run("the mail server", func(t *testing.T) {

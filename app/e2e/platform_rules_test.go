@@ -59,10 +59,10 @@ func drawTenant(random *rand.Rand, bootstrap string) (setup, behaviour object) {
 	}
 }
 
-// TestFaultsBreakNoRuleOfThePlatform takes tenants through all operations while the mail platform
-// throttles, fails, loses answers and shows old data. All operations succeed. The platform's
-// journal has no violation of a rule for clients, such as a call before a Retry-After has passed.
-// Two tenants, one of them dehydrated, share the faults. A soak tests 12 pairs of tenants.
+// TestFaultsBreakNoRuleOfThePlatform takes tenants from onboarding to removal while random faults
+// occur at the mail platform. The platform's journal must have no violation, such as a call before
+// a Retry-After has passed. Two tenants, one of them dehydrated, share the faults. A soak tests 12
+// pairs of tenants.
 func TestFaultsBreakNoRuleOfThePlatform(t *testing.T) {
 	t.Parallel()
 	c, random, pairs := privateSandbox(t), soak.Rand(t), 1
@@ -74,8 +74,8 @@ func TestFaultsBreakNoRuleOfThePlatform(t *testing.T) {
 	}
 }
 
-// checkPlatformRules takes two tenants through all operations while faults occur, and checks the
-// platform's journal.
+// checkPlatformRules takes two tenants from onboarding to removal while faults occur, and checks
+// the platform's journal.
 func checkPlatformRules(t *testing.T, c caller, random *rand.Rand) {
 	t.Helper()
 	var lock sync.Mutex // random is not safe for concurrent use
@@ -112,7 +112,7 @@ func checkPlatformRules(t *testing.T, c caller, random *rand.Rand) {
 		}
 	}
 	if throttled == 0 {
-		t.Error("no call was throttled")
+		t.Error("no call was answered 429 or 503, want at least one")
 	}
 	c.control("DELETE", "/calls", nil)
 }

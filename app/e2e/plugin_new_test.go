@@ -31,10 +31,10 @@ func newPlugin(t *testing.T, kind, name string) (outsideModule, string) {
 	return module, program
 }
 
-// TestNewPluginsWork writes a plugin of each kind. The unedited plugin is formatted. It passes its
-// own tests, which run the conformance suite over its program, and can be added, upgraded and
-// removed. Without TENANTRY_SOAK one kind is tested, because the tests of plugins/template test all
-// templates.
+// TestNewPluginsWork writes a plugin. The unedited plugin is formatted. It passes its own tests,
+// which run the conformance suite over its program, and can be added, upgraded and removed. A soak
+// tests each kind of plugin. Other runs test one kind, because the tests of plugins/template test
+// all templates.
 func TestNewPluginsWork(t *testing.T) {
 	t.Parallel()
 	for _, kind := range soak.Sample(t, template.Kinds, 1) {
@@ -159,13 +159,7 @@ func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 func (tenant accountTenant) provisionAt(provider, zone string) {
 	tenant.t.Helper()
 	tenant.post(tenant.path("/domains"), object{"domain": zone})
-	id := ""
-	for _, d := range tenant.get(tenant.path("/domains")).objects("domains") {
-		if d.text("domain_name") == zone {
-			id = d.text("id")
-		}
-	}
-	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+	started := tenant.expect("POST", "/v1/domains/"+tenant.domainNamed(zone).text("id")+"/dns/provision", nil, http.StatusAccepted, "")
 	ended := tenant.waitForRun(fmt.Sprint(started.valueAt("run.id")))
 	if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("provider") != provider {
 		tenant.t.Fatalf("the run ended as %s, want its job completed by the plugin", ended.raw)
@@ -199,7 +193,7 @@ func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	}
 }
 
-// TestDevRefusesAPluginWithoutAProgram checks the error for a plugin that was not built.
+// TestDevRefusesAPluginWithoutAProgram checks the error for a plugin folder without a program.
 func TestDevRefusesAPluginWithoutAProgram(t *testing.T) {
 	t.Parallel()
 	got := runTenantry(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--plugin", t.TempDir())

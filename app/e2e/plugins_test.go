@@ -67,7 +67,7 @@ func TestOperatorManagesPlugins(t *testing.T) {
 		t.Errorf("plugin add shows %v, want the status replaced", got)
 	}
 	if got := runTenantry(t, env, "plugin", "verify"); got.code != 0 {
-		t.Errorf("plugin verify fails after the file was put back: %s", got.stdout)
+		t.Errorf("plugin verify fails after the plugin was added again: %s", got.stdout)
 	}
 }
 
@@ -131,9 +131,9 @@ const repository = "github.com/tenantry/tenantry"
 // for tests.
 var authorPackages = []string{repository + "/plugins/sdk", repository + "/plugins/sdk/simulate", repository + "/plugins/conformance"}
 
-// TestPluginBuildsOutsideTheRepository copies sending-emailbison to a folder that has only the
-// packages of the SDK, builds it there without a network, runs its conformance suite over the
-// binary, and adds the binary to a catalog. `make test` runs the other tests of the plugin in the
+// TestPluginBuildsOutsideTheRepository copies sending-emailbison and the packages of the SDK out of
+// the repository. It builds the copy without a network, runs its conformance suite over the binary,
+// and adds the binary to a catalog. `make test` runs the other tests of the plugin in the
 // repository.
 func TestPluginBuildsOutsideTheRepository(t *testing.T) {
 	t.Parallel()
@@ -197,7 +197,7 @@ func copyFiles(t *testing.T, from, to string, names ...string) {
 	}
 }
 
-// run runs a program in the plugin's folder. Go commands cannot download other modules.
+// run runs a program in the plugin's folder. Go commands cannot download modules.
 func (o outsideModule) run(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...)

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestProductionPageWorks runs the shell blocks of docs/production.md, except for the build and the
-// proxy.
+// TestProductionPageWorks runs the sh blocks of docs/production.md. It does not run the console
+// blocks.
 func TestProductionPageWorks(t *testing.T) {
 	t.Parallel()
 	steps := productionSteps(t)

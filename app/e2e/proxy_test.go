@@ -183,8 +183,8 @@ func (f *proxyFixture) write(name, text string) {
 	must(f.t, os.WriteFile(filepath.Join(f.folder, name), []byte(text), 0o600))
 }
 
-// installSnippet copies a file of deploy/proxy and replaces its addresses and paths with the
-// addresses and paths of the test. Each replaced text must occur.
+// installSnippet copies a file of deploy/proxy into the folder of the proxy. replacements are pairs
+// of an old and a new text. Each old text must occur.
 func (f *proxyFixture) installSnippet(name string, replacements ...string) {
 	f.t.Helper()
 	raw, err := os.ReadFile(proxyFolder + name)

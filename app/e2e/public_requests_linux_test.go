@@ -17,12 +17,12 @@ import (
 
 // publicRequest is a request that a client can send without an accepted API key.
 type publicRequest struct {
-	// route is the folder and the pattern with which the code adds the route, as publicRoutes
-	// returns it. It is empty for a path that has no route of its own.
+	// route is the folder and the pattern of the route, as publicRoutes returns it. It is empty for
+	// a path that publicRoutes does not return.
 	route           string
 	method, path    string
 	header          string // further lines of the head
-	body            string // the body that clients send which read no answer
+	body            string // the body from clients that read no answer
 	status          int
 	onAdminListener bool // the admin listener serves the request, not the API listener
 }
@@ -32,11 +32,11 @@ const (
 	jsonHeader = "Content-Type: application/json\r\nIdempotency-Key: slow\r\n"
 )
 
-// unknownKey has the form of an API key, so the service looks for it in the database.
-var unknownKey = "Authorization: Bearer tny_live_" + strings.Repeat("0", 48) + "\r\n"
+// unknownKeyHeader has a text in the form of an API key, so the service searches for it in the
+// database.
+var unknownKeyHeader = "Authorization: Bearer tny_live_" + strings.Repeat("0", 48) + "\r\n"
 
-// publicRequests has a request for every route that needs no key, and requests for other paths. If
-// a route has several paths, the request is for the path with the largest answer.
+// publicRequests has a request for every route that needs no key, and requests for other paths.
 var publicRequests = []publicRequest{
 	{route: "adapters/httpapi /{$}", method: "GET", path: "/", header: "Accept: text/html\r\n", status: 200},
 	{route: "adapters/httpapi GET /openapi.json", method: "GET", path: "/openapi.json", status: 200},
@@ -56,14 +56,14 @@ var publicRequests = []publicRequest{
 	{route: "app/server GET /readyz", method: "GET", path: "/readyz?verbose", status: 200, onAdminListener: true},
 	{method: "GET", path: "/nothing", status: 404},
 	{method: "GET", path: "/v1/tenants", status: 401},
-	{method: "GET", path: "/v1/tenants", header: unknownKey, status: 401},
+	{method: "GET", path: "/v1/tenants", header: unknownKeyHeader, status: 401},
 	{method: "POST", path: "/v1/tenants/00000000-0000-0000-0000-000000000001/domains", header: jsonHeader, body: `{"domain":"a.example"}`, status: 401},
-	{method: "POST", path: "/v1/tenants/00000000-0000-0000-0000-000000000001/domains", header: jsonHeader + unknownKey, body: `{"domain":"a.example"}`, status: 401},
+	{method: "POST", path: "/v1/tenants/00000000-0000-0000-0000-000000000001/domains", header: jsonHeader + unknownKeyHeader, body: `{"domain":"a.example"}`, status: 401},
 }
 
 func (q publicRequest) String() string {
 	name := q.method + " " + q.path
-	if strings.Contains(q.header, unknownKey) {
+	if strings.Contains(q.header, unknownKeyHeader) {
 		name += " with an unknown key"
 	}
 	return name
@@ -107,8 +107,8 @@ func TestPublicRequestsAreComplete(t *testing.T) {
 }
 
 // publicRoutes returns the routes that the source code of the service adds to a mux. The operations
-// of the API are added by huma and need a key. The sandbox and the simulators are not part of the
-// service.
+// of the API, which huma adds, are not among them. The sandbox and the simulators are not part of
+// the service.
 func publicRoutes(t *testing.T) (routes []string) {
 	t.Helper()
 	const root = "../.."
@@ -144,7 +144,7 @@ func publicRoutes(t *testing.T) (routes []string) {
 }
 
 // addedPattern returns the pattern of a call of Handle or HandleFunc. If the pattern is a sum of
-// strings, it returns the last operand.
+// strings, it returns the last operand. ok is false if this is not a string literal.
 func addedPattern(node ast.Node) (pattern string, ok bool) {
 	call, isCall := node.(*ast.CallExpr)
 	if !isCall || len(call.Args) != 2 {

@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// matrixBuckets returns the rate-limit bucket that the matrix names for each operation.
+// matrixBuckets returns the rate-limit bucket of each operation with a rate-limit row in the
+// matrix.
 func matrixBuckets(t *testing.T) map[string]string {
 	t.Helper()
 	f, err := os.Open("testdata/authz-matrix.csv")
@@ -38,11 +39,11 @@ func matrixBuckets(t *testing.T) map[string]string {
 	return buckets
 }
 
-// limitsOn turns on the rate limits, which are off in other tests.
+// limitsOn turns on the rate limits, which are off by default in these tests.
 const limitsOn = "TENANTRY_LIMITS=on"
 
 // TestEveryRateLimitIsEnforced checks the rate-limit rows of the matrix. If the bucket of an
-// operation is empty, the operation answers 429 and does not call the mail platform.
+// operation is empty, the operation answers 429 and calls no provider.
 func TestEveryRateLimitIsEnforced(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{limitsOn}, "--no-seed")
@@ -105,7 +106,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		}
 	}
 	if now := fmt.Sprint(providerCalls(tenant.client)); now != before {
-		t.Errorf("the mail platform was called: %s, before %s", now, before)
+		t.Errorf("a provider was called: the counters are %s, want %s as before", now, before)
 	}
 	counts := parseMetrics(tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw)
 	if refusingBuckets := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(refusingBuckets, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read", "write"}) {

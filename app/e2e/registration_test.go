@@ -17,8 +17,8 @@ import (
 )
 
 // TestRegistrationHasExactlyTheNeededPermissions checks that the onboarding succeeds with the
-// permissions of the manifest. If one permission is missing, it stops at the step that
-// deploy/microsoft365/README.md names for this permission.
+// application permissions of the manifest. If one of them is missing, the onboarding stops at the
+// step that deploy/microsoft365/README.md names for this permission.
 func TestRegistrationHasExactlyTheNeededPermissions(t *testing.T) {
 	t.Parallel()
 	m := readManifest(t, "manifest.json")
@@ -40,8 +40,9 @@ func TestRegistrationHasExactlyTheNeededPermissions(t *testing.T) {
 	onboardings.Wait()
 }
 
-// TestBootstrapWaitsForAnAssignedRole checks that the bootstrap waits until an administrator has
-// assigned the role. Afterwards all steps succeed.
+// TestBootstrapWaitsForAnAssignedRole checks that a sync is partial while the service lacks its
+// role and the permission to assign it. Once the role is assigned, all steps succeed without this
+// permission.
 func TestBootstrapWaitsForAnAssignedRole(t *testing.T) {
 	t.Parallel()
 	withoutAssignment, _ := readManifest(t, "manifest-without-role-assignment.json").permissions(t)
@@ -73,7 +74,7 @@ func TestBootstrapWaitsForAnAssignedRole(t *testing.T) {
 }
 
 // TestRegistrationMatchesURLsAndScopes checks that the redirect URIs of the manifests are routes of
-// the service, and that their scopes are the scopes that the sign-in requests.
+// the service, and that the manifests have the scopes that the sign-in requests.
 func TestRegistrationMatchesURLsAndScopes(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)

@@ -16,6 +16,7 @@ func (c caller) sendRaw(method, path, body string, headers map[string]string) re
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.ready.APIURL+path, strings.NewReader(body))
 	must(c.t, err)
+	r.Host = headers["Host"]
 	r.Header = http.Header{"Authorization": {"Bearer " + c.key}, "Idempotency-Key": {"raw"}, "Content-Type": {"application/json"}}
 	for name, value := range headers {
 		r.Header.Del(name)
@@ -35,8 +36,9 @@ func (c caller) sendRaw(method, path, body string, headers map[string]string) re
 	return got
 }
 
-// TestEachInvalidRequestHasItsErrorCode checks status and code of each kind of invalid request.
-func TestEachInvalidRequestHasItsErrorCode(t *testing.T) {
+// TestInvalidRequestsHaveErrorCodes checks the status and error code of invalid requests. The last
+// three requests of its table are valid.
+func TestInvalidRequestsHaveErrorCodes(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
 	domains := "/v1/tenants/" + strings.Repeat("0", 8) + "/domains"
@@ -97,7 +99,7 @@ func TestEachInvalidRequestHasItsErrorCode(t *testing.T) {
 	}
 }
 
-func TestRequestIDsAreEchoed(t *testing.T) {
+func TestValidRequestIDsAreEchoed(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
 	for sent, kept := range map[string]bool{"a.B-9_": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, "ü": false} {
@@ -108,8 +110,9 @@ func TestRequestIDsAreEchoed(t *testing.T) {
 	}
 }
 
-// TestHeadAnswersLikeGet checks that HEAD has the status of GET and no body.
-func TestHeadAnswersLikeGet(t *testing.T) {
+// TestHeadIsAnsweredWithoutABody checks the status of HEAD requests, and that their answers have no
+// body.
+func TestHeadIsAnsweredWithoutABody(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
 	for path, status := range map[string]int{"/v1/tenants": 200, "/openapi.json": 200, "/v1/tenants/x": 404} {

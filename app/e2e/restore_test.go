@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// TestRestoreWorksOnADifferentDatabase backs up an installation while it is in use, deletes it, and
-// restores it on the other kind of database.
+// TestRestoreWorksOnADifferentDatabase backs up a running installation, deletes its data folder,
+// and restores the backup on the other kind of database.
 func TestRestoreWorksOnADifferentDatabase(t *testing.T) {
 	t.Parallel()
 	sqliteURL := func(testing.TB) string { return "" } // SQLite, in the data folder
@@ -45,8 +45,8 @@ func TestRestoreWorksOnADifferentDatabase(t *testing.T) {
 	}
 }
 
-// restoreFixture is an installation that is deleted and restored. A reverse proxy keeps its public
-// address the same.
+// restoreFixture is an installation that is restored from a backup. A reverse proxy keeps its
+// public address the same.
 type restoreFixture struct {
 	*serviceFixture
 	t         *testing.T
@@ -100,8 +100,8 @@ func (f *restoreFixture) startServer(dataDir, database string) client {
 	return server
 }
 
-// setUp creates everything that a backup must contain: an account with a key, a connected tenant
-// with a domain and a mailbox, and a connect flow in progress, which has an encrypted secret.
+// setUp creates an account with a key, a connected tenant with a domain and a mailbox, and a
+// connect flow in progress, which has an encrypted secret.
 func (f *restoreFixture) setUp(database string) {
 	f.t.Helper()
 	dataDir := f.t.TempDir()
@@ -144,8 +144,10 @@ func (f *restoreFixture) backUp() (file string) {
 		f.t.Errorf("a backup without a passphrase ends with %d %s, want 0 and a warning about the keyset", plainBackup.code, plainBackup.stderr)
 	}
 	for _, name := range []string{file, file + ".plain"} {
-		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
-			f.t.Errorf("%s has the mode %v, want 0600 (%v)", name, info.Mode(), err)
+		info, err := os.Stat(name)
+		must(f.t, err)
+		if info.Mode().Perm() != 0o600 {
+			f.t.Errorf("%s has the mode %v, want 0600", name, info.Mode())
 		}
 	}
 	secrets := map[string]string{"API key": f.tenant.key, "password": "Correct-Horse-7", "client secret": f.clientSecret()}
@@ -243,8 +245,8 @@ func (f *restoreFixture) checkRestored() {
 	}
 }
 
-// TestKilledRestoreLeavesNothing kills restore when it has read half of the backup, checks that
-// nothing was stored, and restores again.
+// TestKilledRestoreLeavesNothing kills restore in the middle of its work and checks that no keyset
+// and no account is left. Then it restores again.
 func TestKilledRestoreLeavesNothing(t *testing.T) {
 	t.Parallel()
 	file := newLargeBackup(t)

@@ -58,7 +58,7 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 		actions = append(actions, e.text("action"))
 	}
 	if got := strings.Join(actions, " "); got != "keyset.rotate keyset.rotate keyset.create migrate" {
-		t.Errorf("the audited actions are %s", got)
+		t.Errorf("the audited actions are %s, want two rotations, the creation and the migration, newest first", got)
 	}
 }
 
@@ -158,7 +158,7 @@ func thumbprint(public []byte) string {
 }
 
 // TestReplacedCertificateIsReloaded checks that the next token is requested with the new
-// certificate. An incomplete or missing file changes nothing.
+// certificate. If the file is incomplete or missing, the earlier certificate stays in use.
 func TestReplacedCertificateIsReloaded(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -55,7 +55,7 @@ func (s *leakSearch) sendUnknownSecrets() {
 }
 
 // runConnectFlows runs four connect flows: one is declined, one fails, one is completed, and one
-// uses the code of the completed flow again.
+// uses the code of the completed flow.
 func (s *leakSearch) runConnectFlows() {
 	s.client.t.Helper()
 	guid, name := s.serviceFixture.newTenant(s.client)
@@ -290,7 +290,7 @@ func (s *leakSearch) addDNSConnections(account string, env []string) {
 		code, printed := s.runWithDebugLog(env, "dns-connection", "add", "--account", account, "--provider", "cloudflare",
 			"--credential-file", credentialFile(s.serviceFixture.t, s.secrets[name]))
 		if (code == 0) != (name == "DNS credential") {
-			s.serviceFixture.t.Fatalf("dns-connection add with the %s ends with the exit code %d\n%s", name, code, printed)
+			s.serviceFixture.t.Fatalf("dns-connection add with the %s ends with the exit code %d, want 0 only for the valid credential\n%s", name, code, printed)
 		}
 	}
 	s.runWithDebugLog(env, "dns-connection", "list", "-o", "json")
@@ -326,7 +326,8 @@ func (s *leakSearch) readDNSPlans(domainsPath, key string) {
 }
 
 // startSendingPlatforms starts a server that answers like two sending platforms, one of which
-// accepts a partner's password. Its error responses repeat the credentials of the request.
+// accepts a partner's password. Its 401 answers repeat the credentials of the request. It returns
+// the settings that the service needs.
 func (s *leakSearch) startSendingPlatforms() (env []string) {
 	s.secrets["sending key"], s.secrets["PlusVibe key"] = "sk"+rand.Text(), "pv"+rand.Text()
 	s.secrets["partner's password"], s.secrets["sign-in link"] = "pw"+rand.Text(), "state"+rand.Text()

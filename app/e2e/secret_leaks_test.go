@@ -25,8 +25,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// leakSearch sends generated secrets through a service. Afterwards it searches for them in
-// everything that the service wrote or answered.
+// leakSearch sends generated secrets through a service. Afterwards it searches for them in the
+// outputs of the service.
 type leakSearch struct {
 	*serviceFixture
 	client
@@ -47,8 +47,8 @@ type searchedOutput struct {
 	data []byte
 }
 
-// TestNoSecretLeaks sends secrets through all operations and searches for them in all outputs. It
-// uses SQLite with a client secret, and PostgreSQL with a client certificate.
+// TestNoSecretLeaks sends secrets through a service and searches for them in its outputs. It uses
+// SQLite with a client secret, and PostgreSQL with a client certificate.
 func TestNoSecretLeaks(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -148,7 +148,7 @@ func (s *leakSearch) addSecretLines(name string, text []byte) {
 	}
 }
 
-// run starts a server, sends the secrets through all operations, stops the server and searches.
+// run starts a server, sends it the secrets, stops it and searches.
 func (s *leakSearch) run(env []string) {
 	s.serviceFixture.t.Helper()
 	env = append(append(env, s.cloudflare.env()), s.startSendingPlatforms()...)
@@ -188,7 +188,7 @@ func (s *leakSearch) search() {
 	}
 }
 
-// keepStoredData keeps every file of the data folder and every table.
+// keepStoredData keeps every file of the data folder and, on PostgreSQL, every table.
 func (s *leakSearch) keepStoredData(when string) {
 	s.serviceFixture.t.Helper()
 	err := filepath.WalkDir(s.dataDir, func(path string, entry fs.DirEntry, err error) error {
@@ -230,8 +230,8 @@ func firstColumn(t *testing.T, db *sql.DB, query string) (values []string) {
 	return values
 }
 
-// findLeaks searches data for secrets, in every encoding in which text can get into a log, a
-// database or a trace. It returns the names of the secrets and encodings found.
+// findLeaks searches data, and the gzip streams in it, for each encoding of the secrets. It returns
+// the names of the secrets and encodings found.
 func findLeaks(data []byte, secrets map[string]string) (found []string) {
 	for name, secret := range secrets {
 		for encoding, needle := range encodings(secret) {
@@ -307,8 +307,8 @@ func jsonText(secret string, escapeHTML bool) []byte {
 	return bytes.Trim(bytes.TrimSpace(b.Bytes()), `"`)
 }
 
-// TestPlantedLeaksAreFound checks that findLeaks finds a secret in each encoding, with and without
-// gzip, and finds nothing in random data.
+// TestPlantedLeaksAreFound checks that findLeaks finds planted secrets, with and without gzip, and
+// finds nothing in random data.
 func TestPlantedLeaksAreFound(t *testing.T) {
 	secret := `Aa7&"<%/+ ` + rand.Text()
 	secrets := map[string]string{"password": secret}

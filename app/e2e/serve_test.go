@@ -24,9 +24,9 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// TestServeStartsWithoutSettings checks that a server starts without settings. An operation that
-// needs the mail platform answers service_unavailable. Other operations work. There is no control
-// interface.
+// TestServeStartsWithoutSettings checks that a server starts without settings of the mail platform.
+// An operation that needs the platform answers service_unavailable. Stored data can be read. There
+// is no control interface.
 func TestServeStartsWithoutSettings(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -60,7 +60,7 @@ func TestServeStartsWithoutSettings(t *testing.T) {
 }
 
 // TestPublicURLIsUsedInLinksAndCookies checks that with an https TENANTRY_PUBLIC_URL the cookie has
-// the __Host- prefix, and that links use this URL and not the Host header.
+// the __Host- prefix, and that links use this URL.
 func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 	t.Parallel()
 	const public = "https://tenantry.example"

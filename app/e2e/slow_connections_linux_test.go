@@ -204,8 +204,7 @@ func resetPeakMemory(t testing.TB, pid int) {
 
 // TestSlowConnectionsDoNotBlockOthers opens connections of three kinds. They send one byte at a
 // time: the head of a request, the body of an authenticated request, or the form of a connect page
-// without a key. Other requests are answered, and the server ends each slow connection at its
-// limit.
+// without a key. Other requests are answered, and the server ends the slow connections.
 func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -56,12 +56,12 @@ type publicFlood struct {
 	refused atomic.Int64   // the answers 503 to slow clients
 
 	mu  sync.Mutex
-	err error // the first wrong answer
+	err error // the first error of a client
 }
 
-// startFlood starts the clients. It returns when each has opened a connection. stop ends the
-// clients and returns the first error of a client, for example a wrong answer. Clients of the admin
-// listener record no errors.
+// startFlood starts the clients. It returns when each has opened a connection or failed to do so.
+// stop ends the clients and returns the first error of a client, for example a wrong answer.
+// Clients of the admin listener record no errors.
 func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop func() error) {
 	t.Helper()
 	running, cancel := context.WithCancel(t.Context())
@@ -105,7 +105,7 @@ func (f *publicFlood) fail(err error) {
 }
 
 // sendSlowly sends requests that begin with start, one after the other. Each must get a complete
-// answer with the status or with 503. If status is 0, the connection must end without an answer.
+// answer with the status or with 503. If status is 0, each must get 503 or no answer.
 func (f *publicFlood) sendSlowly(start string, status int) {
 	pace := time.NewTicker(reopenAfter)
 	defer pace.Stop()
@@ -170,7 +170,8 @@ func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 	return nil
 }
 
-// holdUnread sends all requests at once and reads no answer until the flood is stopped.
+// holdUnread sends all requests at once and reads no answer. It keeps the connection until the
+// flood is stopped.
 func (f *publicFlood) holdUnread(requests string) {
 	conn, err := f.dialer.DialContext(f.running, "tcp", f.address)
 	if err == nil {
@@ -185,11 +186,10 @@ func (f *publicFlood) holdUnread(requests string) {
 	<-f.running.Done()
 }
 
-// TestPublicPathsDoNotBlockOthers sends requests that need no key from many slow clients and many
-// clients that do not read. Each slow client gets its answer, and requests with a key are answered
-// meanwhile. A soak tests all publicRequests with many clients. Other runs test two of them with
-// few clients. A soak also measures the requests with a key and the memory, while no other test of
-// the package runs.
+// TestPublicPathsDoNotBlockOthers sends requests that need no key from slow clients and from
+// clients that do not read. Requests with a key are answered meanwhile. A soak tests all
+// publicRequests with many clients. Other runs test two of them with few clients. A soak also
+// measures the requests with a key and the memory, while no other test of the package runs.
 func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 	if !soak.Enabled() {
 		t.Parallel()

@@ -95,7 +95,7 @@ func TestStopLetsRequestsFinish(t *testing.T) {
 	})
 	select {
 	case <-p.answered:
-		t.Error("the request in progress ended with the listener")
+		t.Error("the request in progress ended with the listener, want it to continue")
 	default:
 	}
 	<-p.answered

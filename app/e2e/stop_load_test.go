@@ -148,7 +148,7 @@ func stopUnderLoad(t *testing.T, database string) {
 			t.Errorf("files of the write-ahead log are left: %v", walFiles)
 		}
 	}
-	// The next server has the same address and accepts every rotated key.
+	// The next server has the same address and accepts the last key of each client.
 	_, restarted := fixture.serve(append(env, "TENANTRY_LISTEN="+strings.TrimPrefix(c.ready.APIURL, "http://")))
 	for _, key := range append(keys, reader) {
 		if got := restarted.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
@@ -180,7 +180,7 @@ func (load *clientLoad) compareWithLog(logs string) (after int) {
 		}
 	}
 	if loggedRequests < len(load.completed) {
-		load.t.Errorf("%d requests are in the log, %d were answered", loggedRequests, len(load.completed))
+		load.t.Errorf("%d requests are in the log, want at least the %d that were answered", loggedRequests, len(load.completed))
 	}
 	for id, err := range load.failed {
 		var network *net.OpError

@@ -49,10 +49,9 @@ func (r waitingRun) expectCompleted() {
 }
 
 // TestJobsOfASuspendedAccountWait suspends an account whose provisioning job waits for the mail
-// platform, and restarts the service, which then runs all that is due. When the platform is ready,
-// the job of a different account completes. The job of the suspended account changes neither its
-// zone nor its tenant, and no sending platform is read for it. After the account is resumed, its
-// work continues.
+// platform, and restarts the service. When the platform is ready, the job of a different account
+// completes. The job of the suspended account changes neither its zone nor its tenant, and the
+// account's integration is not refreshed. After the account is resumed, its work continues.
 func TestJobsOfASuspendedAccountWait(t *testing.T) {
 	t.Parallel()
 	server := newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)

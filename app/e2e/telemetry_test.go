@@ -60,8 +60,9 @@ func collectTelemetry(t *testing.T, env ...string) (customer map[string]string, 
 	return map[string]string{"domain": "told.test", "address": "ada@told.test", "tenant": guid}, bytes.Join(raw, nil), metrics, []byte(p.logs.String())
 }
 
-// TestSpansCarryCustomerDataWhenEnabled checks that only spans carry customer data, and only if the
-// operator enables it. TestTraceReachesTheMailPlatform checks the default.
+// TestSpansCarryCustomerDataWhenEnabled checks that spans carry customer data if the operator
+// enables this, and that metrics and logs do not. TestTraceReachesTheMailPlatform checks the
+// default.
 func TestSpansCarryCustomerDataWhenEnabled(t *testing.T) {
 	t.Parallel()
 	customer, spans, metrics, logs := collectTelemetry(t, "TENANTRY_TRACE_CUSTOMER_DATA=true")
@@ -77,9 +78,9 @@ func TestSpansCarryCustomerDataWhenEnabled(t *testing.T) {
 	}
 }
 
-// TestFailedCallsAreLoggedTracedAndCounted checks that a failed call has a log line with the fields
-// that an SRE needs, an error span and a metric by outcome, and that none of them names a customer.
-func TestFailedCallsAreLoggedTracedAndCounted(t *testing.T) {
+// TestFailedCallsAreLoggedAndCounted checks that a failed call has a log line with the fields that
+// an SRE needs, and a metric by outcome. Spans, metrics and log lines contain no customer data.
+func TestFailedCallsAreLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	customer, spans, metrics, logs := collectTelemetry(t)
 	for signal, data := range map[string][]byte{"spans": spans, "metrics": metrics, "logs": logs} {
@@ -160,8 +161,8 @@ func TestReadyzListsItsChecks(t *testing.T) {
 }
 
 // TestOutageLeadsFromAlertToTrace follows an outage of the mail platform as an SRE would. An alert
-// fires. Its labels lead to the panel, the log line, the trace and the runbook. doctor names the
-// platform.
+// fires for the provider and the operation of the failed call's log line. The line leads to the
+// trace and is in the runbook. doctor names the platform.
 func TestOutageLeadsFromAlertToTrace(t *testing.T) {
 	t.Parallel()
 	receiver, fixture := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -301,7 +302,7 @@ func checkFailedSpan(t *testing.T, spans []receivedSpan, line object) {
 	}
 	for _, name := range strings.Fields("provider operation outcome cause") {
 		if attributes["tenantry."+name] != line.text(name) {
-			t.Errorf("the span's %s is %q, the line's %q", name, attributes["tenantry."+name], line.text(name))
+			t.Errorf("the span's %s is %q, want %q as in the log line", name, attributes["tenantry."+name], line.text(name))
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (tenant accountTenant) checkSync() {
 		tenant.t.Errorf("after the sync last_sync_at is missing: %s", after.raw)
 	}
 	if again := tenant.mustSync(); again.text("run_id") == got.text("run_id") {
-		tenant.t.Error("two syncs have one run_id")
+		tenant.t.Error("two syncs have the same run_id")
 	}
 }
 
@@ -174,10 +174,10 @@ func TestDehydratedTenantBecomesReady(t *testing.T) {
 	checkValues(t, tenant.get(tenant.path("")).object, object{"exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
 }
 
-// TestAssignedTenantWorksLikeAConnectedOne checks that an assigned tenant works like a connected
-// tenant. When the operator withdraws the assignment, a sync returns access_denied, and other
-// operations return tenant_not_found or domain_not_found. When the tenant is deleted, a sync
-// returns tenant_not_found.
+// TestAssignedTenantWorksLikeAConnectedOne checks that an assigned tenant can be synced and get a
+// domain and a mailbox. When the operator withdraws the assignment, a sync returns access_denied,
+// and other operations return tenant_not_found or domain_not_found. When the tenant is deleted, a
+// sync returns tenant_not_found.
 func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
@@ -222,7 +222,8 @@ func (tenant accountTenant) revoke(subject string) {
 }
 
 // TestWithdrawnConsentDeniesPlatformCalls checks that operations which need the platform are denied
-// at once, without a sync. Stored data stays readable, and a new consent restores all.
+// at once, without a sync. Stored data stays readable. After a new consent and a sync the
+// operations work again.
 func TestWithdrawnConsentDeniesPlatformCalls(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
@@ -267,8 +268,8 @@ func TestSyncRestoresAWithdrawnExchangeRole(t *testing.T) {
 	checkValues(t, tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada")).object, object{"created_count": 1})
 }
 
-// TestWithdrawnExchangeGrantNeedsANewConsent checks that only a new consent restores the
-// application's own grant.
+// TestWithdrawnExchangeGrantNeedsANewConsent checks that a sync does not restore the application's
+// own grant, and that a new consent does.
 func TestWithdrawnExchangeGrantNeedsANewConsent(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
@@ -293,6 +294,6 @@ func TestExchangeRoleWithoutPermissionNeedsAnAdministrator(t *testing.T) {
 	tenant.revoke("exchange_role")
 	checkValues(t, tenant.post(tenant.path("/sync"), nil).object, object{"status": "partial", "bootstrap.status": "failed", "result.status": "completed"})
 	checkValues(t, tenant.get(tenant.path("")).object, object{"readiness.consent": "granted", "readiness.next_step": "grant_role"})
-	tenant.connect() // restores everything that was revoked
+	tenant.connect()
 	tenant.mustSync()
 }

@@ -219,12 +219,12 @@ func TestJobsAreLinkedToTheirRequest(t *testing.T) {
 	})
 	for _, span := range spansNamed(spans, "job dns_job") {
 		if !span.linkedToCaller() || span.trace() == traceID || span.parent() != "" {
-			t.Errorf("a wake-up's span is in trace %s below %q, linked: %v", span.trace(), span.parent(), span.linkedToCaller())
+			t.Errorf("the span of a job is in trace %s below %q, linked: %v; want a root span of a different trace with a link to the request", span.trace(), span.parent(), span.linkedToCaller())
 		}
 	}
 	for _, span := range spans {
 		if strings.HasPrefix(span.GetName(), "dns job ") && (!span.linkedToCaller() || span.trace() == traceID) {
-			t.Errorf("%q is in trace %s, linked: %v", span.GetName(), span.trace(), span.linkedToCaller())
+			t.Errorf("%q is in trace %s, linked: %v; want a trace of its own with a link to the request", span.GetName(), span.trace(), span.linkedToCaller())
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (k *killedSender) waitUntilDelivered() (events []object, times map[string]i
 		}
 	}
 	if len(times) != len(events) {
-		k.t.Errorf("%d events arrived, the log has %d", len(times), len(events))
+		k.t.Errorf("%d events arrived, want the %d of the log", len(times), len(events))
 	}
 	for _, message := range k.receiver.received() {
 		message.checkSigned(k.t, k.secret)
@@ -126,7 +126,7 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 
 // withKilledSenders runs a test with a killedSender on SQLite and then with a killedSender on
 // PostgreSQL. The two runs are not parallel, because they take long, and parallel subtests would
-// begin only after all other tests.
+// wait behind the other parallel tests.
 func withKilledSenders(t *testing.T, test func(*testing.T, *killedSender)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(t, newKilledSender(t)) })

@@ -19,9 +19,9 @@ import (
 // waitTimeout and fails.
 const replicaEvents = 30
 
-// TestReplicasTellEachOther writes events at two servers on one PostgreSQL database, with Redis
-// and without. A request that waits at the other server gets each event, and each of two webhooks
-// gets each event once.
+// TestReplicasTellEachOther writes events at two servers on one PostgreSQL database, with Redis and
+// without. A request that waits at the other server gets each event, and each of two webhooks gets
+// each event.
 func TestReplicasTellEachOther(t *testing.T) {
 	t.Parallel()
 	for _, withRedis := range []bool{true, false} {
@@ -107,14 +107,14 @@ func checkDeliveredOnce(t *testing.T, c caller, receiver *webhookReceiver, webho
 	c.eventually("every delivery is stored", func() bool { return len(c.deliveries(webhookPath, "pending")) == 0 })
 	delivered := c.deliveries(webhookPath, "delivered")
 	if len(delivered) != len(written) {
-		t.Errorf("%d of %d events are delivered", len(delivered), len(written))
+		t.Errorf("%d of %d events are delivered, want all", len(delivered), len(written))
 	}
 	arrived := countMessages(receiver.received())
 	for _, d := range delivered {
 		id, attempts := d.text("event_id"), d.objects("attempts")
 		answeredTryRepeated := slices.ContainsFunc(attempts[:max(0, len(attempts)-1)], func(a object) bool { return a["status_code"] != nil })
 		if answeredTryRepeated || arrived[id] > len(attempts) {
-			t.Errorf("%s arrived %d times, with the tries %v", id, arrived[id], attempts)
+			t.Errorf("the event %s arrived %d times with the tries %v, want at most one arrival for each try and no try after an answer", id, arrived[id], attempts)
 		}
 		tries += len(attempts)
 	}

@@ -39,7 +39,7 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 			message.checkSigned(t, secret)
 			e := byID[message.id]
 			if !reflect.DeepEqual(message.data(), e) {
-				t.Errorf("the message has %v, the log %v", message.data(), e)
+				t.Errorf("the message has the event %v, want %v from the log", message.data(), e)
 			}
 			checkMembers(t, "a message", message.object, "type timestamp data")
 			checkValues(t, message.object, object{"type": e["type"], "timestamp": e["at"]})
@@ -140,7 +140,7 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 				tries++
 				message.checkSigned(t, secret)
 				if string(message.body) != string(first.body) {
-					t.Errorf("try %d has the body %s, the first %s", tries, message.body, first.body)
+					t.Errorf("try %d has the body %s, want %s as in the first try", tries, message.body, first.body)
 				}
 			}
 		}
@@ -208,7 +208,6 @@ func TestWebhooksAreDisabled(t *testing.T) {
 		checkDisabled(failingPath, "failing")
 		c.waitDelivery(failingPath, firstTry.id, "failed", 3)
 
-		// A webhook that is enabled again gets later events.
 		gone.answerStatus(http.StatusNoContent)
 		c.expect("PATCH", gonePath, object{"status": "enabled"}, 200, "")
 		again := gone.waitFor("an event after the webhook was enabled", 1, isAboutKey(c.logKeyEvent()))
@@ -349,12 +348,12 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 		for _, message := range receiver.received() {
 			message.checkSigned(t, secret)
 			if message.object.valueAt("data.tenant_id") != first.guid {
-				t.Errorf("the webhook of one tenant got %s", message.body)
+				t.Errorf("the webhook of one tenant got %s, want only events of this tenant", message.body)
 			}
 		}
 		keyOne.checkListedDeliveries(path, ofTenant)
 		if visibleEvents := keyOne.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(visibleEvents, ofTenant) {
-			t.Errorf("the key sees the events %v, the webhook got %v", visibleEvents, ofTenant)
+			t.Errorf("the key sees the events %v, want those of the webhook: %v", visibleEvents, ofTenant)
 		}
 
 		delivery := keyOne.deliveries(path, "")[0].text("id")
@@ -367,7 +366,7 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 			return ids
 		}
 		if got := [][]string{ids(keyOne), ids(keyTwo), ids(c)}; !reflect.DeepEqual(got, [][]string{{path}, nil, {accountWebhook, path}}) {
-			t.Errorf("the keys for the tenants and the account list the webhooks %v", got)
+			t.Errorf("the keys for the first tenant, the second tenant and the account list the webhooks %v, want one, none and both", got)
 		}
 		checkValues(t, c.expect("DELETE", path, nil, 200, "").object, object{"status": "deleted"})
 		keyOne.expect("GET", path, nil, 404, "webhook_not_found")

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestChangedZoneIsNotWrittenAtPowerDNS checks that a plan is not applied if its zone has changed.
+// TestChangedZoneIsNotWrittenAtPowerDNS checks that a plan is not applied after one of zoneChanges.
 func TestChangedZoneIsNotWrittenAtPowerDNS(t *testing.T) {
 	t.Parallel()
 	runZoneChanges(t, newPowerDNSHost(t))
@@ -78,8 +78,8 @@ func runZoneChanges(t *testing.T, h zoneHost) {
 	})
 }
 
-// run plans a zone, changes the zone, and checks that the plan is then refused and nothing is
-// written.
+// run plans a zone, changes the zone, and checks that applying the plan fails and writes nothing.
+// If the change is unrelated, it checks this only with a second plan.
 func (change zoneChange) run(t *testing.T, h zoneHost) {
 	c := zoneCase{name: "moved-" + change.name, records: unprovisionedZone}
 	zoneRead, plan := c.storeAndPlan(t, h)
@@ -107,7 +107,7 @@ func (c zoneCase) storeAndPlan(t *testing.T, h zoneHost) (dns.ZoneRead, dns.Plan
 	zoneRead := h.readDNS(t, c)
 	p := dns.NewPlan(c.offer(), zoneRead, nil)
 	if !p.SafeToApply() || len(p.Changes) != 6 {
-		t.Fatalf("the plan is not safe or has not 6 changes: %s: %+v", p.Reason, p.Items)
+		t.Fatalf("the plan is unsafe or has a wrong number of changes, want a safe plan with 6 changes: %s: %+v", p.Reason, p.Items)
 	}
 	return zoneRead, p
 }

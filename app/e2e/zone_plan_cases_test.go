@@ -22,7 +22,7 @@ func verificationTexts() string {
 	return all.String()
 }
 
-// website has the records that nearly every zone has in addition to its records for mail.
+// website has records that are not for mail.
 const website = `
 @ 600 A 192.0.2.80
 @ 600 AAAA 2001:db8::80
@@ -139,7 +139,8 @@ var otherCases = []zoneCase{
 		"mx": "conflict mx_other_provider blocking", "verification": overWildcard, "spf": overWildcard}},
 }
 
-// allZoneCases returns the cases of all providers. Cases with onlyAt run only at that provider.
+// allZoneCases returns all cases except cloudflareCases. A case with onlyAt runs only at that
+// provider.
 func allZoneCases() []zoneCase {
 	var all []zoneCase
 	for _, cases := range [][]zoneCase{spfCases, mxCases, dkimCases, dmarcCases, otherCases} {
@@ -148,7 +149,7 @@ func allZoneCases() []zoneCase {
 	return all
 }
 
-// outsideZones are the zones to which the records of the cases refer.
+// outsideZones are foreign zones to which the records of the cases refer.
 var outsideZones = map[string]string{
 	"elsewhere.test": `
 _spf 300 TXT v=spf1 ip4:198.51.100.0/24 -all
@@ -183,7 +184,7 @@ func mergedSPF(name, before, after string, notes ...string) zoneCase {
 		want: wantItems{"spf": strings.Join(append([]string{"update spf_merged"}, notes...), " ")}}
 }
 
-// unmergedSPF returns a case in which the SPF record stays unchanged.
+// unmergedSPF returns a case in which the SPF records stay unchanged.
 func unmergedSPF(name, text, want string) zoneCase {
 	return zoneCase{name: name, records: "@ 300 TXT " + text, want: wantItems{"spf": want}}
 }

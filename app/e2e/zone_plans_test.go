@@ -273,7 +273,7 @@ func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvid
 func (c zoneCase) checkPlan(t *testing.T, totals *caseTotals, p dns.Plan) {
 	t.Helper()
 	if !p.Reliable || p.Zone != c.zone() {
-		t.Fatalf("the read of %s in %s is not reliable: %s", c.domain(), p.Zone, p.Reason)
+		t.Fatalf("the read of %s in the zone %s is not reliable, or the zone is not %s: %s", c.domain(), p.Zone, c.zone(), p.Reason)
 	}
 	if len(p.Items) != len(dns.DesiredRecords(c.domain(), c.offer())) {
 		t.Errorf("the plan has %d items, want one for each wanted record", len(p.Items))

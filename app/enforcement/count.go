@@ -19,11 +19,9 @@ import (
 // count as a trace call.
 const maxRead = 25 * time.Second
 
-// count reads the message trace and stores the counts of each day. It reads from the stored mark,
-// or from the start of the current day if that is earlier, until now. The mark is a time. Earlier
-// passes have counted all messages that were sent before the mark, and no more of them can appear
-// in the trace. A long trace is read in several readings. Each reading is stored before the next
-// reading begins, so a later pass can continue where this pass stopped.
+// count reads the message trace and stores the counts of each day. sendlimit.Readings decides which
+// periods it reads. A long trace is read in several readings. Each reading is stored before the
+// next reading begins, so a later pass can continue where this pass stopped.
 func (p *pass) count(ctx context.Context) error {
 	readCtx, cancel := p.readContext(ctx)
 	defer cancel()
@@ -78,9 +76,9 @@ func rotateRandomly(mailboxes []ports.CountedMailbox) []ports.CountedMailbox {
 	return slices.Concat(mailboxes[first:], mailboxes[:first])
 }
 
-// readSent returns the messages that managed mailboxes sent. If a call fails, it returns the
-// messages read so far and the error. It drops the messages of other senders after each page, to
-// bound memory.
+// readSent returns the messages that managed mailboxes sent and that were not refused. If a call
+// fails, it returns the messages read so far and the error. It drops all other messages after each
+// page, to bound memory.
 func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, mailboxes []ports.CountedMailbox) (sent []sendlimit.Sent, err error) {
 	query := sendlimit.TraceQuery{From: r.From, To: r.To}
 	managed := make(map[string]bool, len(mailboxes))

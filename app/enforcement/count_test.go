@@ -190,7 +190,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 	}
 	for _, m := range fx.storedMailboxes(t) {
 		if m.BlockedAt.IsZero() || !m.SendsTodayAt.Equal(countedAt) {
-			t.Fatalf("%+v", m)
+			t.Fatalf("the mailbox is not blocked, or a partial count is shown: %+v", m)
 		}
 	}
 	_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Europe/Berlin") // deletes the counts
@@ -274,7 +274,7 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	})()
 	must(t, fx.run(t))
 	if n := fx.shownSends(t, fx.mailboxes[0].Address); n != 1 {
-		t.Errorf("%d are counted", n)
+		t.Errorf("%d messages are counted, want 1", n)
 	}
 	if heapAfter > heapBefore+8<<20 {
 		t.Errorf("%d bytes are kept of %d rows", heapAfter-heapBefore, pages*len(rows))

@@ -20,7 +20,7 @@ import (
 var errCrashed = errors.New("the process is dead")
 
 // crashPlan crashes a process at one of its steps, before or after the effect of the step. Later
-// calls of the process reach neither the store nor the platform.
+// steps of the process reach neither the store nor the platform.
 type crashPlan struct {
 	stepsLeft   int    // steps before the crash; negative if no step crashes
 	stepName    string // only steps with this name count; empty counts all steps
@@ -80,7 +80,7 @@ func (p *crashPlan) pauseAt(callsPlatform bool, do func() error) error {
 	return do()
 }
 
-// crashingClaims is a store that crashes or pauses the process at the writes of a pass.
+// crashingClaims is a store in which the writes of a pass are steps of the plan.
 type crashingClaims struct {
 	ports.TenantClaims
 	*crashPlan
@@ -117,7 +117,7 @@ func (c crashingClaims) ReleaseTenant(ctx context.Context, claim ports.TenantCla
 	return held, err
 }
 
-// crashingPlatform is a platform that crashes or pauses the process when a pass calls it.
+// crashingPlatform is a platform whose calls are steps of the plan.
 type crashingPlatform struct {
 	ports.MailPlatform
 	*crashPlan
@@ -180,7 +180,6 @@ func (fx *fixture) runCrashingAt(t *testing.T, plan *crashPlan) {
 	}
 }
 
-// expireLease expires the lease of a pass.
 func (fx *fixture) expireLease(t *testing.T, claim ports.TenantClaim) {
 	t.Helper()
 	_, err := fx.store.RenewTenantLease(t.Context(), claim, -time.Second)

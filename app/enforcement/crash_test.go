@@ -118,13 +118,12 @@ func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	fx.checkConsistent(t)
 	events := fx.events(t)[ada]
 	if len(events) != 2 || events[0].Limit != 5 || events[1].Limit != 9 || !events[0].At.Before(events[1].At) {
-		t.Fatalf("events %+v", events)
+		t.Fatalf("the events are %+v, want a block with the limit 5 and an unblock with the limit 9", events)
 	}
 }
 
-// TestBlockMovesBetweenRules checks a blocked mailbox that moves from one rule to another. One of
-// the two rules always blocks the mailbox. If the new rule cannot be set, the old rule keeps
-// blocking the mailbox.
+// TestBlockMovesBetweenRules checks a blocked mailbox that moves from one rule to another. If the
+// new rule cannot be set, the old rule keeps blocking the mailbox.
 func TestBlockMovesBetweenRules(t *testing.T) {
 	for name, move := range map[string]func(fx *fixture){
 		"to the rule of its domain": func(fx *fixture) { fx.limit(t, domainOne, 5) },
@@ -146,7 +145,7 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 			for range 2 {
 				fx.fake.Fail(fake.Fault{Method: "Block", Object: to, Kind: outcome.Down, Times: 1})
 				if err := fx.run(t); err == nil || !slices.Contains(fx.ruleList(t, from), ada) {
-					t.Fatalf("%v: %q lists %q", err, from, fx.ruleList(t, from))
+					t.Fatalf("%v: the old rule of %q does not block ada: %q", err, from, fx.ruleList(t, from))
 				}
 			}
 			must(t, fx.run(t))
@@ -156,7 +155,7 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
 			if events := fx.events(t); len(events[ada]) != 1 || len(events[bob]) != 1 {
-				t.Fatalf("events %+v", events)
+				t.Fatalf("the events are %+v, want one block each", events)
 			}
 		})
 	}

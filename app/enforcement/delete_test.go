@@ -72,14 +72,15 @@ func TestDeleteDuringCallLeavesNoRule(t *testing.T) {
 			close(claims.ended)
 			<-done
 			if eventChanges := fx.eventTransitions(t)[fx.mailboxes[0].Address]; len(eventChanges) != 2 || !eventChanges[0] || eventChanges[1] {
-				t.Fatalf("events %+v", fx.events(t))
+				t.Fatalf("the events are %+v, want a block and an unblock", fx.events(t))
 			}
 			fx.checkEvents(t)
 		})
 	}
 }
 
-// checkEvents fails the test unless each address has as many events as changes of the rules.
+// checkEvents fails the test unless each address that the rules blocked has as many events as
+// changes of the rules.
 func (fx *fixture) checkEvents(t *testing.T) {
 	t.Helper()
 	ruleChanges, eventChanges := fx.ruleTransitions(), fx.eventTransitions(t)
@@ -101,7 +102,7 @@ func TestDeleteUnblocksMailboxes(t *testing.T) {
 	fx.deleteTenant(t, fx.deletionService())
 	events := fx.events(t)
 	if len(events) != 1 || len(events[ada]) != 2 || events[ada][1].Message() != "Mailbox unblocked: sent 6, limit 5" || events[ada][1].Tenant != fx.id {
-		t.Fatalf("events %+v", events)
+		t.Fatalf("the events are %+v, want a block and an unblock of ada", events)
 	}
 	fx.checkEvents(t)
 }

@@ -87,9 +87,9 @@ func TestEndTenantWideKeepsDomains(t *testing.T) {
 	fx.checkEvents(t)
 }
 
-// TestEndConvergesAfterAFailure lets each platform call of End fail, before and after the effect of
-// the call. After a failed End, a pass restores the block. A repeated End ends the policy, with or
-// without a pass in between.
+// TestEndConvergesAfterAFailure lets each call of End that changes a rule fail, before and after
+// the effect of the call. After a failed End, a pass restores the block. A repeated End ends the
+// policy, with or without a pass in between.
 func TestEndConvergesAfterAFailure(t *testing.T) {
 	for _, method := range []string{"Block", "RemoveRule"} {
 		for _, afterEffect := range []bool{false, true} {
@@ -100,20 +100,20 @@ func TestEndConvergesAfterAFailure(t *testing.T) {
 				_, err := fx.endPolicy(t, domainOne)
 				endFault()
 				if outcome.KindOf(err) != outcome.Unknown {
-					t.Fatalf("%s: got %v", method, err)
+					t.Fatalf("%s: got %v, want an unknown outcome", method, err)
 				}
 				if withPass {
 					must(t, fx.run(t))
 					both := []string{fx.mailboxes[0].Address, fx.mailboxes[1].Address}
 					if !slices.Equal(fx.blockedByRules(t), both) || !slices.Equal(fx.storedBlocked(t), both) {
-						t.Fatalf("%s, after %v: a pass leaves %v blocked, and stored %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
+						t.Fatalf("%s, after its effect %v: a pass leaves %v blocked, and stored %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
 					}
 				}
 				_, err = fx.endPolicy(t, domainOne)
 				must(t, err)
 				wantBlocked := []string{fx.mailboxes[1].Address}
 				if !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
-					t.Errorf("%s, after %v: the rules block %v, the store %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
+					t.Errorf("%s, after its effect %v: the rules block %v, the store %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
 				}
 			}
 		}

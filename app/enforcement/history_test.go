@@ -77,7 +77,6 @@ func newHistory(t *testing.T, store *bunstore.Store, seed int) *history {
 	return h
 }
 
-// note adds a line to the log.
 func (h *history) note(format string, args ...any) {
 	h.log = append(h.log, fmt.Sprintf("%s, %s: ", h.fake.Now().Format("02 15:04"), h.now.Format("02 15:04"))+fmt.Sprintf(format, args...))
 }
@@ -217,7 +216,6 @@ func (h *history) runWithFastClock(t *testing.T) {
 	h.checkCountsGrow(t)
 }
 
-// changeTimeZone changes the time zone of the tenant.
 func (h *history) changeTimeZone(t *testing.T) {
 	t.Helper()
 	zone := []string{"UTC", "Europe/Berlin", "America/St_Johns", "Asia/Tokyo", "Pacific/Kiritimati"}[h.IntN(5)]
@@ -335,7 +333,6 @@ func (h *history) checkDeleted(t *testing.T) {
 	}
 }
 
-// laterOf returns the later of two times.
 func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

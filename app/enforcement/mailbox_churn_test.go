@@ -48,7 +48,7 @@ func TestMailboxThatASyncDropsIsUnblocked(t *testing.T) {
 	present = present[1:]
 	fx.syncMailboxes(t, present)
 	if events := fx.events(t)[ada]; len(events) != 2 || events[1].Message() != "Mailbox unblocked: sent 6, limit 5" {
-		t.Fatalf("events %+v", events)
+		t.Fatalf("the events are %+v, want a block and an unblock", events)
 	}
 	must(t, fx.Run(t.Context(), fx.owner, fx.id)) // the tenant is due at once
 	fx.checkConsistent(t)
@@ -69,11 +69,10 @@ func TestUnblockWithoutLimitNamesTheExceededLimit(t *testing.T) {
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if events := fx.events(t)[ada]; len(events) != 2 || events[1].Message() != "Mailbox unblocked: sent 6, limit 5" {
-		t.Fatalf("events %+v", events)
+		t.Fatalf("the events are %+v, want an unblock that names the limit 5", events)
 	}
 }
 
-// addresses returns the addresses of the mailboxes.
 func addresses(mailboxes []mailbox.Mailbox) (list []string) {
 	for _, m := range mailboxes {
 		list = append(list, m.Address)
@@ -175,7 +174,7 @@ func (c *mailboxChurn) checkAlternation(t *testing.T, known []string) {
 	for address, events := range c.events(t) {
 		for n, e := range events {
 			if (e.Action == sendlimit.Blocked) != (n%2 == 0) || n > 0 && !e.At.After(events[n-1].At) {
-				t.Fatalf("events of %s: %+v", address, events)
+				t.Fatalf("blocks and unblocks of %s do not alternate: %+v", address, events)
 			}
 		}
 		if slices.Contains(known, address) && slices.Contains(blocked, address) != (len(events)%2 == 1) {

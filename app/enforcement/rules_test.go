@@ -82,7 +82,8 @@ func TestOldRuleListDoesNotHideAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestManualRuleChangeIsCorrected checks that a pass corrects every manual change of a rule.
+// TestManualRuleChangeIsCorrected changes or removes a rule at the platform. The next pass must
+// correct the rule.
 func TestManualRuleChangeIsCorrected(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)
@@ -101,13 +102,13 @@ func TestManualRuleChangeIsCorrected(t *testing.T) {
 		fx.fake.SetRule(fx.id, changedRule)
 		must(t, fx.run(t))
 		if r := fx.fake.SnapshotOf(fx.id).Rules[0]; !r.Matches([]string{ada}) {
-			t.Fatalf("%s: %+v", situation, r)
+			t.Fatalf("%s: a pass did not correct the rule %+v", situation, r)
 		}
 	}
 	fx.fake.DropRule(fx.id, name)
 	must(t, fx.run(t))
 	if got := fx.ruleList(t, domainOne); len(got) != 1 || len(fx.events(t)) != 1 {
-		t.Fatalf("removed: %q, events %+v", got, fx.events(t))
+		t.Fatalf("after the removal of the rule it blocks %q, the events are %+v", got, fx.events(t))
 	}
 }
 
@@ -129,12 +130,12 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 			}
 			fx.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down, Times: 1})
 			if err := fx.run(t); err == nil || len(fx.ruleList(t, domainOne)) == 0 {
-				t.Fatalf("%v: %q", err, fx.ruleList(t, domainOne))
+				t.Fatalf("a pass that could not list the rules: %v, the rule blocks %q", err, fx.ruleList(t, domainOne))
 			}
 			must(t, fx.run(t))
 			for _, scope := range []string{domainOne, long, sendlimit.TenantWide} {
 				if got := fx.ruleList(t, scope); len(got) != 0 {
-					t.Errorf("%q blocks %q", scope, got)
+					t.Errorf("the orphan rule of %q still blocks %q", scope, got)
 				}
 			}
 			reads, writes := fx.fake.Calls("Rules"), fx.fake.Effects("Block")

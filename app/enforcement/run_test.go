@@ -328,7 +328,7 @@ func TestRuleOfDeletedDomain(t *testing.T) {
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, fx.id); err != nil || len(scopes) != 0 || len(fx.blockedByRules(t)) != 0 {
-		t.Fatalf("%q, %v", scopes, err)
+		t.Fatalf("after the deletion of the domain, the scopes with rules are %q, %v", scopes, err)
 	}
 }
 
@@ -404,7 +404,7 @@ func TestEventTimesIncreaseWhenTheClockStepsBack(t *testing.T) {
 			fx.checkConsistent(t)
 			events := fx.events(t)[ada]
 			if len(events) != tt.wantEvents || tt.wantEvents == 2 && !events[1].At.After(events[0].At) {
-				t.Fatalf("events %+v", events)
+				t.Fatalf("the events are %+v, want %d at increasing times", events, tt.wantEvents)
 			}
 			fx.now = rightTime
 			must(t, fx.run(t))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/panics"
@@ -25,11 +26,12 @@ const sweepKind = "enforcement_sweep"
 const (
 	// maxTenantsPerSweep is the maximum number of tenants that one sweep wakes.
 	maxTenantsPerSweep = 500
-	// ParallelPasses is the number of passes that a process makes in parallel. It is less than the
-	// default number of connections to a database server, so that requests find a free connection.
+	// ParallelPasses is the maximum number of passes that a process makes in parallel. It is less
+	// than the default number of connections to a database server, so that requests find a free
+	// connection.
 	ParallelPasses = 18
-	// ParallelCalls is the number of platform calls that passes make in parallel. It is less than
-	// ParallelPasses, so that other passes can use the database meanwhile.
+	// ParallelCalls is the maximum number of platform calls that passes make in parallel. It is
+	// less than ParallelPasses, so that other passes can use the database meanwhile.
 	ParallelCalls = 12
 	// slotWait is how long a wake-up waits for one of the ParallelPasses slots. It is short, so
 	// that most of the handler's time remains for the pass itself.
@@ -37,8 +39,6 @@ const (
 	// nextSweepDelay is the pause after a sweep that found maxTenantsPerSweep due tenants, because
 	// more tenants may be due.
 	nextSweepDelay = time.Second
-	// longestDelay is longer than the time until any tenant is due.
-	longestDelay = 365 * 24 * time.Hour
 )
 
 // Handlers returns the wake-up handler for passes. If no slot becomes free, the tenant stays due.
@@ -64,8 +64,8 @@ func (r *Runner) Handlers() map[string]ports.Handler {
 }
 
 // Periodic returns the sweep, which wakes the tenants that are due. If a sweep finds
-// maxTenantsPerSweep due tenants, it runs again after one second. A tenant that two sweeps list
-// still gets only one wake-up.
+// maxTenantsPerSweep due tenants, it runs again after one second. If two sweeps list a tenant
+// before its pass starts, only one wake-up counts.
 func (r *Runner) Periodic(interval time.Duration, q ports.Queue) []ports.Periodic {
 	return []ports.Periodic{{Kind: sweepKind, Every: interval, Do: func(ctx context.Context) error {
 		due, more, err := r.dueWakeups(ctx)
@@ -104,7 +104,7 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 func (r *Runner) RunAll(ctx context.Context) error {
 	r.runAllLock.Lock()
 	defer r.runAllLock.Unlock()
-	until := r.Now().Add(longestDelay)
+	until := r.Now().Add(reconcile.FarFuture)
 	dueTenants, err := r.Claims.DueTenants(ctx, until, 1<<30)
 	if err != nil {
 		return err

@@ -58,8 +58,8 @@ func TestASweepWakesDueTenants(t *testing.T) {
 	}
 }
 
-// TestRunAllPassesOverEveryTenant checks that RunAll makes a pass over each tenant with consent,
-// due or not, and returns the errors.
+// TestRunAllPassesOverEveryTenant checks that RunAll makes a pass over a tenant with consent, due
+// or not, and returns the error of the pass.
 func TestRunAllPassesOverEveryTenant(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -147,8 +147,8 @@ func (r endlessDueTenants) ClaimTenant(context.Context, access.AccountID, tenant
 	return claim, false, nil
 }
 
-// TestSweepRepeatsWhileMoreAreDue checks that a sweep runs again at once if it could not wake all
-// due tenants.
+// TestSweepRepeatsWhileMoreAreDue checks that a sweep schedules the next sweep early if it could
+// not wake all due tenants.
 func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 	for due, wantRepeat := range map[int]bool{1: false, 1 << 20: true} {
 		queue := &fake.Wakeups{}

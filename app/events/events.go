@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events reads the logs of events. A caller can wait for the next event.
+// Package events reads the logs of events and deletes old events. A caller can wait for the next
+// event.
 //
 // Start reading at Service.List. watch.go wakes the callers that wait.
 package events
@@ -28,7 +29,8 @@ type Service struct {
 // List returns a page of the account's log. If the page is empty, List waits for an event, but at
 // most for the duration wait. List passes each wait to idle as a function, which idle must call.
 // Before the call, idle can release resources that other requests need. After the call, idle can
-// acquire the resources again. List fails if idle fails.
+// acquire the resources again. List fails with cursor_expired, invalid_request or the error of
+// idle.
 func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQuery, wait time.Duration, idle func(wait func()) error) (ports.LogPage, error) {
 	page, err := s.Events.LoggedEvents(ctx, owner, q)
 	if err != nil || wait == 0 {

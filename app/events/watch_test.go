@@ -141,7 +141,7 @@ func TestWaitContinuesWhileTheLogFails(t *testing.T) {
 		})
 		page, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, waitWithoutSlot)
 		if err != nil || len(page.Events) != 1 {
-			t.Errorf("%d events, %v", len(page.Events), err)
+			t.Errorf("%d events, %v, want one event", len(page.Events), err)
 		}
 		time.Sleep(watchEvery) // the goroutine ends
 	})

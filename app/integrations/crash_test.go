@@ -62,7 +62,7 @@ func (fx *fixture) signIn(t *testing.T, s *integrations.Service, id string) erro
 	fx.advance(4 * time.Second)
 	got, err := s.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID)
 	if err == nil && got.Status != integration.SessionConnected {
-		t.Fatalf("%+v", got)
+		t.Fatalf("the session is %+v, want a connected session", got)
 	}
 	return err
 }
@@ -102,7 +102,7 @@ func (fx *fixture) requireConvergence(t *testing.T, provider string) {
 	must(t, fx.connectAndDisconnect(t, fx.Service, provider))
 	views, err := fx.List(t.Context(), fx.ann.ID)
 	if err != nil || len(views) != 1 {
-		t.Fatalf("%+v, %v", views, err)
+		t.Fatalf("the integrations are %+v, %v, want one", views, err)
 	}
 	fx.requireStatus(t, views[0].ID, fx.anna, integration.ConnectionDisconnected)
 	if fx.hasAccount(fx.anna.Address) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
@@ -29,7 +30,7 @@ func (s *Service) Create(ctx context.Context, input NewIntegration, encoder port
 		return View{}, err
 	}
 	now := s.now()
-	id, err := s.newID(now)
+	id, err := ident.NewFrom(s.Random, now)
 	if err != nil {
 		return View{}, err
 	}

@@ -46,11 +46,11 @@ func TestCreateTestsAndStores(t *testing.T) {
 	must(t, err)
 	for _, part := range []string{"s3cret", "partner", "api_key"} {
 		if strings.Contains(string(sealedCredential), part) {
-			t.Errorf("%q can be read", part)
+			t.Errorf("the sealed credential contains %q as plain text", part)
 		}
 	}
 	if n := fx.instantly.Calls("Check"); n != 1 {
-		t.Errorf("tested %d times", n)
+		t.Errorf("the credential was tested %d times, want 1", n)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestWorkspaceIsChosen(t *testing.T) {
 	v, err := create("b")
 	must(t, err)
 	if v.Workspace.Name != "B" || slices.Contains(v.CredentialFields, "workspace_id") {
-		t.Errorf("stored %+v", v.Integration)
+		t.Errorf("the workspace or the credential fields are wrong: %+v", v.Integration)
 	}
 	fx.refresh(t, v.ID)
 	if platforms["b"].Calls("Accounts") != 1 || platforms[""].Calls("Accounts") != 0 {
@@ -135,7 +135,7 @@ func TestTestStoresItsResult(t *testing.T) {
 	must(t, err)
 	stored := fx.storedIntegration(t, id)
 	if got.Status != integration.Failed || got.Message == "" || stored.Status != integration.Failed || !stored.HasError || stored.LastTestedAt != fx.clock {
-		t.Errorf("%+v, stored %+v", got, stored)
+		t.Errorf("the test returned %+v, stored is %+v, want it failed", got, stored)
 	}
 	endFault()
 	fx.instantly.Reach.Workspaces[0].Name = "Renamed"
@@ -143,7 +143,7 @@ func TestTestStoresItsResult(t *testing.T) {
 	must(t, err)
 	stored = fx.storedIntegration(t, id)
 	if got.Status != integration.Connected || stored.HasError || stored.Status != integration.Connected || stored.Workspace.Name != "Renamed" {
-		t.Errorf("%+v, stored %+v", got, stored)
+		t.Errorf("the test returned %+v, stored is %+v, want it connected", got, stored)
 	}
 	fx.instantly.Reach.Workspaces[0].ID = "another"
 	if got, err = fx.Test(t.Context(), fx.ann.ID, id, nil); err != nil || got.Status != integration.Failed {
@@ -166,8 +166,8 @@ func TestTestStoresItsResult(t *testing.T) {
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 
-// TestCredentialOpensOnlyForItsIntegration checks that a sealed credential can be
-// decrypted only in the row for which it was encrypted.
+// TestCredentialOpensOnlyForItsIntegration checks that a sealed credential can be decrypted only in
+// the row for which it was encrypted.
 func TestCredentialOpensOnlyForItsIntegration(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
@@ -184,7 +184,7 @@ func TestCredentialOpensOnlyForItsIntegration(t *testing.T) {
 		must(t, fx.store.AddIntegration(t.Context(), i, sealedCredential, nil))
 		var unreadable integrations.UnreadableError
 		if _, err := fx.Test(t.Context(), i.AccountID, i.ID, nil); !errors.As(err, &unreadable) || fault.ErrorOf(err).Code != fault.InternalError {
-			t.Errorf("%+v: %v", i, err)
+			t.Errorf("a test of %+v: %v, want an UnreadableError", i, err)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestDeleteLetsOtherIntegrationsConnect(t *testing.T) {
 	requireRefusal(t, err, fault.IntegrationNotFound)
 	deleted, err := fx.Delete(t.Context(), fx.ann.ID, id, nil)
 	if err != nil || deleted.ID != id {
-		t.Fatalf("%+v, %v", deleted, err)
+		t.Fatalf("deleted %+v, %v", deleted, err)
 	}
 	if n := fx.instantly.Calls("Remove") + fx.instantly.Calls("Account"); n != calls || len(fx.instantly.AllAccounts()) != 1 {
 		t.Error("the platform was called")
@@ -219,13 +219,13 @@ func TestGetCountsStoredConnections(t *testing.T) {
 	v, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
 	must(t, err)
 	if want := (integration.Counts{Total: 2, Connected: 1, Pending: 1}); counts != want || v.ID != id || !v.Capabilities.MailboxRefresh {
-		t.Errorf("%+v of %+v", counts, v)
+		t.Errorf("got the counts %+v of %+v", counts, v)
 	}
 	if n := fx.instantly.Calls("Account") + fx.instantly.Calls("Accounts") + fx.instantly.Calls("Check"); n != calls {
 		t.Error("the platform was called")
 	}
 	mailboxes, err := fx.Mailboxes(t.Context(), fx.ann.ID, id)
 	if err != nil || len(mailboxes) != 2 || mailboxes[0].Connection.Status != integration.ConnectionConnected {
-		t.Errorf("%+v, %v", mailboxes, err)
+		t.Errorf("the mailboxes are %+v, %v, want 2 with the first one connected", mailboxes, err)
 	}
 }

@@ -16,9 +16,9 @@ import (
 )
 
 // Disconnect removes a mailbox's account from the platform. It succeeds if the account no longer
-// exists. If the outcome of the removal is unknown, the connection stays `disconnecting` until a
-// retry or a refresh resolves the outcome. Until then, the mailbox cannot connect through a
-// different integration.
+// exists. If the outcome of the removal is unknown, and the mailbox is not connected through a
+// different integration, the connection stays `disconnecting`. A retry or a refresh resolves the
+// outcome. Until then, the mailbox cannot connect through a different integration.
 //
 // Disconnect fails with integration_not_found, mailbox_not_found, provider_timeout,
 // provider_credential_rejected, or another error of the platform. If the account exists and the

@@ -23,10 +23,10 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 	}
 	fx.connect(t, id, fx.anna)
 	if d, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil); err != nil || !d.Removed || len(fx.instantly.AllAccounts()) != 0 {
-		t.Fatalf("%+v, %v", d, err)
+		t.Fatalf("with a connection: %+v, %v", d, err)
 	}
 	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.PlatformAccountID != "" {
-		t.Errorf("%+v", c)
+		t.Errorf("the connection still has an account: %+v", c)
 	}
 	calls := fx.instantly.Calls("Account")
 	if d, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil); err != nil || d.Removed || fx.instantly.Calls("Account") != calls {
@@ -61,7 +61,7 @@ func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	for range 2 {
 		must(t, fx.DisconnectAll(t.Context(), fx.ann.ID, fx.anna.ID))
 		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.PlatformAccountID != "" || len(fx.instantly.AllAccounts()) != 0 {
-			t.Errorf("%+v, held %v", c, fx.instantly.AllAccounts())
+			t.Errorf("the connection is %+v, the platform still has %v", c, fx.instantly.AllAccounts())
 		}
 	}
 	fx.connect(t, secondID, fx.anna)
@@ -91,7 +91,7 @@ func TestDisconnectRemovesAnAccountThatDoesNotShowYet(t *testing.T) {
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", withoutAccounts{fx.instantly})
 	d, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 	if err != nil || !d.Removed || len(fx.instantly.AllAccounts()) != 0 {
-		t.Errorf("%+v, %v, held %v", d, err, fx.instantly.AllAccounts())
+		t.Errorf("got %+v, %v, the platform still has %v", d, err, fx.instantly.AllAccounts())
 	}
 }
 
@@ -183,7 +183,7 @@ func TestFailedDisconnectStoresWhatIsKnown(t *testing.T) {
 			requireRefusal(t, err, fault.ConnectedElsewhere)
 			_, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
 			if err != nil || counts.Other != 1 {
-				t.Errorf("%+v, %v", counts, err)
+				t.Errorf("the counts are %+v, %v, want 1 other", counts, err)
 			}
 			for _, endFault := range endFaults {
 				endFault()

@@ -42,8 +42,8 @@ const (
 )
 
 // fixture is the service over SQLite and the fakes. Its platforms are `instantly`, which has
-// sessions, and `plusvibe`, which has none. Its tenant has the mailboxes anna and ben. Its clock
-// changes only when the test changes it.
+// sign-in sessions, and `plusvibe`, which has none. Its tenant has the mailboxes anna and ben. Its
+// clock changes only when the test changes it.
 type fixture struct {
 	*integrations.Service
 	store           *bunstore.Store

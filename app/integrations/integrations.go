@@ -18,13 +18,11 @@ package integrations
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
@@ -46,8 +44,7 @@ type Service struct {
 	// OnDrift, if set, is called for each change that a refresh detects and that no request caused.
 	// It is for metrics: the arguments contain no customer data.
 	OnDrift func(provider string, kind integration.Drift)
-	// Timeout is the maximum duration of one Refresh, BeginSignIn or Disconnect. It defaults to 55
-	// s.
+	// Timeout is the maximum duration of one Refresh, BeginSignIn or Disconnect, by default 55 s.
 	Timeout time.Duration
 
 	partialReads partialReads // lists of accounts that scheduled refreshes have read in part
@@ -114,14 +111,6 @@ type DisconnectResult struct {
 
 // now returns the time in the precision of the store.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
-
-func (s *Service) newID(now time.Time) (string, error) {
-	var random [ident.Entropy]byte
-	if _, err := io.ReadFull(s.Random, random[:]); err != nil {
-		return "", fmt.Errorf("read random bytes: %w", err)
-	}
-	return ident.New(now, random), nil
-}
 
 func (s *Service) newView(ctx context.Context, i integration.Integration) View {
 	return View{i, s.Platforms.Capabilities(ctx, i.Provider, i.CredentialFields)}

@@ -112,13 +112,11 @@ func (r *signInRace) poll(ctx context.Context) error {
 	return err
 }
 
-// disconnect disconnects the mailbox.
 func (r *signInRace) disconnect(ctx context.Context) error {
 	_, err := r.Disconnect(ctx, r.ann.ID, r.id, r.anna.ID, nil)
 	return err
 }
 
-// refreshIntegration refreshes the integration.
 func (r *signInRace) refreshIntegration(ctx context.Context) error {
 	_, err := r.Refresh(ctx, r.ann.ID, r.id, nil)
 	return err
@@ -130,7 +128,6 @@ func beginAndExpire(r *signInRace) {
 	r.advance(10*time.Minute + time.Second)
 }
 
-// connectMailbox connects the mailbox.
 func connectMailbox(r *signInRace) {
 	r.connect(r.t, r.id, r.anna)
 	r.advance(time.Second)
@@ -294,7 +291,6 @@ func (r *credentialRace) recordAnswer(calledAt time.Time, err error) {
 	}
 }
 
-// refreshIntegration refreshes the integration.
 func (r *credentialRace) refreshIntegration(ctx context.Context) error {
 	interleaving.Step(ctx)
 	_, err := r.Refresh(ctx, r.ann.ID, r.id, nil)
@@ -305,7 +301,6 @@ func (r *credentialRace) refreshIntegration(ctx context.Context) error {
 	return err
 }
 
-// test tests the credential.
 func (r *credentialRace) test(ctx context.Context) error {
 	interleaving.Step(ctx)
 	_, err := r.Test(ctx, r.ann.ID, r.id, nil)

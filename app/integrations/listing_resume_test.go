@@ -35,7 +35,7 @@ func (fx *fixture) takeWakeup(t *testing.T) ports.Wakeup {
 	t.Helper()
 	wakeups := fx.wakeups.Take()
 	if len(wakeups) != 1 {
-		t.Fatalf("%d wake-ups: %+v", len(wakeups), wakeups)
+		t.Fatalf("%d wake-ups, want 1: %+v", len(wakeups), wakeups)
 	}
 	return wakeups[0]
 }
@@ -90,7 +90,7 @@ func TestScheduledRefreshesContinueAThrottledList(t *testing.T) {
 		fx.requireStatus(t, id, fx.ben, integration.ConnectionDisconnected)
 		fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 		if n := fx.instantly.Calls("Accounts"); n != 7 {
-			t.Errorf("%d pages were read", n)
+			t.Errorf("%d pages were read, want 7", n)
 		}
 		if wakeups := fx.wakeups.Take(); len(wakeups) != 0 || fx.storedIntegration(t, id).RefreshedAt.IsZero() {
 			t.Errorf("the refresh has not ended: %+v", wakeups)
@@ -106,7 +106,7 @@ func TestRequestedRefreshEndsAtAThrottledPage(t *testing.T) {
 		fx.wakeups.Take()
 		r.pagesLeft = 2
 		if got := fx.refresh(t, id); got.Status != integrations.RefreshPartial || !fx.storedIntegration(t, id).HasError || len(fx.wakeups.Take()) != 0 {
-			t.Errorf("%+v", got)
+			t.Errorf("the refresh returned %+v, want a partial result, an error of the integration and no wake-up", got)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestConnectedAccountOfTwoIsUsed(t *testing.T) {
 		fx.platforms.AddWorkspace("instantly", "key", "ws-1", onePage{fx.instantly, accounts})
 		fx.refresh(t, id)
 		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c.PlatformAccountID != "1" {
-			t.Errorf("%+v", c)
+			t.Errorf("the connection is %+v, want the connected account 1", c)
 		}
 	}
 }
@@ -52,12 +52,12 @@ func TestListingPausesAtAThrottledPage(t *testing.T) {
 		fx.instantly.PageSize = 1
 		fx.platforms.AddWorkspace("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
-			t.Errorf("%+v", r)
+			t.Errorf("with time for the pause: %+v, want a complete listing", r)
 		}
 		fx.Timeout = 5 * time.Second // too short for the pause
 		fx.platforms.AddWorkspace("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshPartial {
-			t.Errorf("%+v", r)
+			t.Errorf("without time for the pause: %+v, want a partial result", r)
 		}
 	})
 }

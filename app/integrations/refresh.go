@@ -10,6 +10,7 @@ import (
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
@@ -89,9 +90,9 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 }
 
 // reconcile updates the stored connections to match a complete listing. It rereads the stored
-// connections, because another refresh can have stored an older listing in the meantime. Each
-// changed connection is stored with the time at which the listing began, so that an older listing
-// does not replace it.
+// connections, because other requests can have changed them in the meantime. Each changed
+// connection is stored with the time at which the listing began, so that an older listing does not
+// replace it.
 func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, encoder ports.AnswerEncoder[RefreshResult]) (RefreshResult, error) {
 	result := RefreshResult{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
 	stored, err := s.Connections.Eligible(ctx, i.AccountID, i.ID)
@@ -115,7 +116,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 			continue
 		}
 		if c.ID == "" {
-			id, err := s.newID(read.began)
+			id, err := ident.NewFrom(s.Random, read.began)
 			if err != nil {
 				return RefreshResult{}, err
 			}

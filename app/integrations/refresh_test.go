@@ -54,14 +54,14 @@ func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 		fx.requireStatus(t, id, mailboxes[name], status)
 	}
 	if c := fx.storedConnection(t, id, mailboxes["revoked"]); !c.HasError || c.Reason != "connection_error" {
-		t.Errorf("%+v", c)
+		t.Errorf("the connection is %+v, want the error of the platform", c)
 	}
 	fx.requireStatus(t, secondID, mailboxes["elsewhere"], integration.ConnectionConnected)
 	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftGrantLost: 1, integration.DriftAppeared: 1}, countDrifts(fx.drifts)); diff != "" {
 		t.Error(diff)
 	}
 	if i := fx.storedIntegration(t, id); i.RefreshedAt != fx.clock || i.HasError {
-		t.Errorf("%+v", i)
+		t.Errorf("the integration is %+v, want a refresh at %s without an error", i, fx.clock)
 	}
 	fx.requireSession(t, b, integration.SessionConnected)
 	if again := fx.refresh(t, id); again.Unchanged != 10 || again.NewlyConnected != 0 || again.Connected != 4 {
@@ -121,11 +121,11 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 				must(t, err)
 				want := integration.Tally{Checked: 3, Connected: 2, Unchanged: 1, ErrorCount: 2}
 				if r.Tally != want || r.Status != integrations.RefreshPartial {
-					t.Errorf("%+v", r)
+					t.Errorf("got %+v, want a partial result with %+v", r, want)
 				}
 			}
 			if n := fx.instantly.Calls("Accounts"); n > 5 || n > 1 && tt.fault.Skip == 0 && !tt.cycle {
-				t.Errorf("%d pages were read", n)
+				t.Errorf("%d pages were read, want at most 5, or 1 if the first page fails", n)
 			}
 			fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 			fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
@@ -137,8 +137,6 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestCancelledRefreshIsNotAFailure checks that a canceled refresh does not mark the integration as
-// failing.
 func TestCancelledRefreshIsNotAFailure(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
@@ -154,7 +152,7 @@ func TestCancelledRefreshIsNotAFailure(t *testing.T) {
 	cancel()
 	requireRefusal(t, <-ended, fault.ProviderTimeout)
 	if i := fx.storedIntegration(t, id); i.HasError {
-		t.Errorf("%+v", i)
+		t.Errorf("a cancelled refresh marked the integration as failing: %+v", i)
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 }

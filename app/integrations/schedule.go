@@ -32,8 +32,8 @@ const (
 	// sessionGrace is how long after a session's expiry the sweep waits before it ends the session.
 	// It is longer than any request that opens a session.
 	sessionGrace = time.Minute
-	// maxCheckDelay is the longest time that an expired session stays pending while the platform
-	// cannot be reached for the final check.
+	// maxCheckDelay is the time after a session's expiry from which the session ends even if the
+	// final check fails.
 	maxCheckDelay = time.Hour
 	// maxSessions is the maximum number of sessions for which one sweep queues jobs.
 	maxSessions = 1000
@@ -45,7 +45,8 @@ func (s *Service) Handlers() map[string]ports.Handler {
 }
 
 // Periodic returns the background jobs: the sweep of expired sessions, and the scheduling of
-// refreshes. Each integration is refreshed about once in each refresh interval.
+// refreshes. Each integration of an active account is refreshed about once in each refresh
+// interval.
 func (s *Service) Periodic(sweep, refresh time.Duration) []ports.Periodic {
 	return []ports.Periodic{
 		s.SessionSweep(sweep),

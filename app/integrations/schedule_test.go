@@ -45,7 +45,7 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	if i := fx.storedIntegration(t, secondID); !i.HasError || i.Status != integration.Failed {
-		t.Errorf("%+v", i)
+		t.Errorf("after a rejected credential the integration is %+v, want it failed", i)
 	}
 	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftRefused: 1}, countDrifts(fx.drifts)); diff != "" {
 		t.Error(diff)
@@ -59,6 +59,6 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	fx.advance(6 * time.Hour)
 	fx.sweep(t, refreshSweep)
 	if i := fx.storedIntegration(t, secondID); i.HasError || i.Status != integration.Connected {
-		t.Errorf("%+v", i)
+		t.Errorf("after the next refresh the integration is %+v, want it connected", i)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
@@ -114,11 +115,11 @@ func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform po
 		return nil, err
 	}
 	now := s.now()
-	id, err := s.newID(now)
+	id, err := ident.NewFrom(s.Random, now)
 	if err != nil {
 		return nil, err
 	}
-	connectionID, err := s.newID(now)
+	connectionID, err := ident.NewFrom(s.Random, now)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func TestOneOfManyConcurrentRequestsBegins(t *testing.T) {
 	}
 	requests.Wait()
 	if results["begun"] != 1 || results["begun"]+results[fault.SessionActive.Name]+results[fault.ConnectedElsewhere.Name] != 50 {
-		t.Errorf("%v", results)
+		t.Errorf("the results are %v, want one begun session and 49 refusals", results)
 	}
 	if n := fx.instantly.Calls("StartSignIn") + fx.plusvibe.Calls("StartSignIn"); n != 1 {
 		t.Errorf("the platforms created %d links", n)
@@ -243,7 +243,7 @@ func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 	b, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ProviderError)
 	if b.AuthURL.Reveal() != "" || strings.Contains(err.Error(), "microsoftonline") {
-		t.Errorf("%v, %v", b.AuthURL.Reveal(), err)
+		t.Errorf("the link %q or the error reveals the host: %v", b.AuthURL.Reveal(), err)
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
 }

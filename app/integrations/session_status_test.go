@@ -21,7 +21,7 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 			id := fx.createIntegration(t, provider)
 			b := fx.beginSession(t, id, fx.anna)
 			if b.Mailbox != fx.anna.Address || b.Integration.ID != id || !strings.HasPrefix(b.AuthURL.Reveal(), "https://login.") {
-				t.Errorf("%+v", b)
+				t.Errorf("the session began as %+v", b)
 			}
 			if remaining := b.Session.ExpiresAt.Sub(fx.clock); remaining != 10*time.Minute {
 				t.Errorf("the session expires in %s", remaining)
@@ -34,7 +34,7 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 			account := fx.platformOf(t, id).AllAccounts()[0].ID
 			if s.PlatformAccountID != account || s.PlatformAccountName != "Anna K" || s.ConnectedAt != fx.clock ||
 				c.PlatformAccountID != account || c.PlatformAccountAddress != "Anna@Example.test" || c.ConnectedAt != fx.clock {
-				t.Errorf("%+v\n%+v", s, c)
+				t.Errorf("the session or the connection has the wrong account or time: %+v, %+v", s, c)
 			}
 			calls := fx.platformOf(t, id).Calls("Account") + fx.platformOf(t, id).Calls("SignIn")
 			fx.requireSession(t, b, integration.SessionConnected)
@@ -55,12 +55,12 @@ func TestSignInConnectsBeforeTheAccountShows(t *testing.T) {
 	fx.instantly.DropAccount(fx.anna.PrincipalName)
 	s := fx.requireSession(t, b, integration.SessionConnected)
 	if s.PlatformAccountID != fx.anna.PrincipalName || s.PlatformAccountName != "Anna" {
-		t.Errorf("%+v", s)
+		t.Errorf("the session has the wrong account: %+v", s)
 	}
 	fx.instantly.Put(integration.Account{ID: "7", Address: fx.anna.PrincipalName, Name: "Anna", State: integration.AccountConnected})
 	r := fx.refresh(t, id)
 	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c.PlatformAccountID != "7" || r.Connected != 1 || r.NewlyConnected != 0 {
-		t.Errorf("%+v, %+v", c, r)
+		t.Errorf("the connection is %+v, want the account 7; the refresh returned %+v", c, r)
 	}
 }
 
@@ -119,10 +119,10 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 				s := fx.requireSession(t, b, tt.want)
 				c := fx.requireStatus(t, id, fx.anna, tt.connection)
 				if s.Reason != tt.reason || tt.want == integration.SessionConnected != !s.ConnectedAt.IsZero() {
-					t.Errorf("%+v, %+v", s, c)
+					t.Errorf("the session is %+v, want the reason %q; the connection is %+v", s, tt.reason, c)
 				}
 				if tt.name == "a different person signed in" && (s.PlatformAccountAddress != "boss@"+zone || c.PlatformAccountID != "") {
-					t.Errorf("%+v, %+v", s, c)
+					t.Errorf("the account of the other person is missing or connected: %+v, %+v", s, c)
 				}
 				if tt.want != integration.SessionConnected && tt.connection == integration.ConnectionFailed {
 					fx.connect(t, id, fx.anna) // a new session can still connect the mailbox
@@ -146,11 +146,11 @@ func TestMailboxStaysConnectedDuringARepeatedSignIn(t *testing.T) {
 			fx.advance(12 * time.Minute)
 			fx.requireSession(t, b, integration.SessionExpired)
 			if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c != connectionBefore {
-				t.Errorf("%+v, before %+v", c, connectionBefore)
+				t.Errorf("an expired session changed the connection to %+v, before %+v", c, connectionBefore)
 			}
 			fx.connect(t, id, fx.anna)
 			if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); !c.ConnectedAt.After(connectionBefore.ConnectedAt) {
-				t.Errorf("%+v, before %+v", c, connectionBefore)
+				t.Errorf("a repeated sign-in did not update ConnectedAt: %+v, before %+v", c, connectionBefore)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestStatusFindsItsOwnSessionsOnly(t *testing.T) {
 			account = fx.bob
 		}
 		if _, err := fx.SessionStatus(t.Context(), account.ID, tt.id, tt.mailbox, tt.session); fault.ErrorOf(err).Code != tt.want {
-			t.Errorf("%+v: %v", tt, err)
+			t.Errorf("%+v: got %v", tt, err)
 		}
 	}
 	if n := fx.instantly.Calls("SignIn"); n != 0 {
@@ -195,7 +195,7 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 	for range 20 {
 		readers.Go(func() {
 			if s, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID); err != nil || s.Status != integration.SessionPending {
-				t.Errorf("%+v, %v", s, err)
+				t.Errorf("got %+v, %v, want a pending session", s, err)
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func TestSignInFailsAfterADisconnectAndAnotherConnection(t *testing.T) {
 	fx.connect(t, secondID, fx.anna)
 	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	if s := fx.requireSession(t, b, integration.SessionFailed); s.Reason != integration.ReasonDisconnected {
-		t.Errorf("%+v", s)
+		t.Errorf("the session is %+v, want the reason %q", s, integration.ReasonDisconnected)
 	}
 	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
@@ -240,7 +240,7 @@ func TestSignInFailsAfterAnotherIntegrationConnected(t *testing.T) {
 	fx.connect(t, secondID, fx.anna)
 	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	if s := fx.requireSession(t, b, integration.SessionFailed); s.Reason != integration.ReasonElsewhere || !s.ConnectedAt.IsZero() {
-		t.Errorf("%+v", s)
+		t.Errorf("the session is %+v, want the reason %q", s, integration.ReasonElsewhere)
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
 	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)

@@ -39,7 +39,7 @@ func TestSweepEndsExpiredSessions(t *testing.T) {
 	fx.requireStatus(t, secondID, fx.ben, integration.ConnectionConnected)
 	_, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
 	if err != nil || counts.Pending != 0 || counts.Failed != 2 {
-		t.Errorf("%+v, %v", counts, err)
+		t.Errorf("the counts are %+v, %v, want 2 failed and none pending", counts, err)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
 	s, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID)
 	if err != nil || s.Status != integration.SessionExpired {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("the session is %+v, %v, want it expired", s, err)
 	}
 }
 

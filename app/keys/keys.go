@@ -44,9 +44,9 @@ type RotatedKey struct {
 
 // Authenticate returns the caller that the Authorization headers of a request identify. from is the
 // address of the request. Authenticate fails with invalid_auth_header, missing_api_key or
-// invalid_api_key. A key that exists can still be rejected: it is revoked, it has expired, or its
-// bounds exclude the address. Then Authenticate returns the error together with the caller, so that
-// the audit can name the account.
+// invalid_api_key. A key that exists can still be rejected, for example because it is revoked or
+// has expired. Then Authenticate returns the error together with the caller, so that the audit can
+// name the account.
 func (s *Service) Authenticate(ctx context.Context, headers []string, from netip.Addr) (access.Caller, error) {
 	token, err := access.BearerToken(headers)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestAuthenticateFindsTheCallerOfTheKey(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			caller, err := service.Authenticate(t.Context(), tt.headers, anyAddress)
 			if !errors.Is(err, tt.want) || tt.want == nil && caller.Account.ID != account.ID {
-				t.Fatalf("got %v, %v", caller, err)
+				t.Fatalf("got %v, %v, want the error %v", caller, err, tt.want)
 			}
 		})
 	}
@@ -77,7 +77,7 @@ func TestMalformedAndUnknownKeysGetOneAnswer(t *testing.T) {
 	unknownKey := secret.New(key.Reveal()[:len(key.Reveal())-1] + string(otherDigit))
 	_, unknownErr := service.Authenticate(t.Context(), bearer(unknownKey), anyAddress)
 	if malformedErr == nil || unknownErr == nil || malformedErr.Error() != unknownErr.Error() {
-		t.Fatalf("%v and %v", malformedErr, unknownErr)
+		t.Fatalf("the errors of a malformed and of an unknown key differ: %v and %v", malformedErr, unknownErr)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestRotateReplacesTheKey(t *testing.T) {
 		t.Fatalf("the new key parses as %q, %v", form, err)
 	}
 	if rotated.Hint != access.KeyHint(rotated.Secret) || !rotated.RotatedAt.Equal(now()) {
-		t.Fatalf("got %+v", rotated)
+		t.Fatalf("the hint or the time of the rotation is wrong: %+v", rotated)
 	}
 	if callerOfNewKey, err := service.Authenticate(t.Context(), bearer(rotated.Secret), anyAddress); err != nil || callerOfNewKey.Account.ID != account.ID {
 		t.Fatalf("the new key: %v, %v", callerOfNewKey, err)
@@ -111,7 +111,7 @@ func TestRotateRefusesAnAddressOfAnotherAccount(t *testing.T) {
 	apptest.Must(t, err)
 	for _, address := range []string{"bob@example.com", "nobody@example.com", ""} {
 		if _, err := service.Rotate(t.Context(), caller, address); !errors.Is(err, fault.AccessDenied) {
-			t.Errorf("%q: %v", address, err)
+			t.Errorf("a rotation for %q: got %v, want access_denied", address, err)
 		}
 	}
 	if _, err := service.Authenticate(t.Context(), bearer(key), anyAddress); err != nil {
@@ -139,7 +139,7 @@ func TestOneOfManyConcurrentRotationsSucceeds(t *testing.T) {
 		}
 	}
 	if succeeded != 1 {
-		t.Fatalf("%d rotations succeeded", succeeded)
+		t.Fatalf("%d rotations succeeded, want 1", succeeded)
 	}
 }
 

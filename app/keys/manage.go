@@ -47,8 +47,9 @@ func (s *Service) List(ctx context.Context, caller access.Caller, q page.Query) 
 	return keys, nil
 }
 
-// Create adds a key to the caller's account. It fails with invalid_request for invalid bounds, and
-// with insufficient_scope if the new key would allow more than the caller's key.
+// Create adds a key to the caller's account. It fails with invalid_request for invalid bounds, with
+// insufficient_scope if the new key would allow more than the caller's key, and with
+// account_closed.
 func (s *Service) Create(ctx context.Context, caller access.Caller, wanted KeyRequest, encoder ports.AnswerEncoder[IssuedKey]) (IssuedKey, error) {
 	now := s.now()
 	bounds, err := access.NewBounds(wanted.Scopes, wanted.Tenants, wanted.Networks, wanted.ExpiresAt, now)

@@ -15,8 +15,8 @@ import (
 const saveUsesEvery = time.Minute
 
 // Uses collects in memory when each key was last used, and stores the times once a minute in one
-// statement. A request therefore causes no write. A process that is killed loses the uses of its
-// last minute.
+// statement. A use therefore causes no write of its own. A process that is killed loses the uses of
+// its last minute.
 type Uses struct {
 	Store ports.KeyUses
 	Log   *slog.Logger

@@ -40,7 +40,7 @@ func (s *useStore) SaveKeyUses(_ context.Context, lastUsed map[string]time.Time)
 	return s.err
 }
 
-// oneCaller is a store of keys in which each key belongs to one caller.
+// oneCaller is a store of keys in which all keys belong to the same caller.
 type oneCaller struct{ ports.Keys }
 
 func (oneCaller) Caller(context.Context, [32]byte) (access.Caller, error) {

@@ -5,8 +5,8 @@
 //
 // RenewInBackground renews a lease in the background. GuardWrite renews it before each write whose
 // second execution would do harm. RunHeld renews it before other calls, if it is stale. A process
-// that has lost a lease may not write to a provider any more. The store also checks each change
-// itself: every claim gets a new number, and the store accepts changes only with the newest number.
+// that has lost a lease may not write to a provider any more. The store also protects the row that
+// is leased: every claim gets a new number, and only the newest number may change the row.
 package lease
 
 import (
@@ -117,8 +117,8 @@ func (l *Lease) UntilExpiry(ctx context.Context, call func(context.Context) erro
 
 // RenewInBackground renews the lease in the background until stop is called. RenewInBackground
 // gives up when the lease is lost, or when it could not be renewed for two thirds of its duration.
-// It then cancels the returned context with ErrLost as its cause, and calls onLost with the last
-// error. If the renewal panics, RenewInBackground cancels the context, and stop panics.
+// It then calls onLost with the last error, and cancels the returned context with ErrLost as its
+// cause. If the renewal panics, RenewInBackground cancels the context, and stop panics.
 func (l *Lease) RenewInBackground(ctx context.Context, onLost func(error)) (kept context.Context, stop func()) {
 	kept, cancel := context.WithCancelCause(ctx)
 	var renewal panics.Group

@@ -70,7 +70,7 @@ func TestGuardRefusesWrites(t *testing.T) {
 				l := New(time.Now(), duration, tt.store.hold)
 				err := l.GuardWrite(t.Context(), func(context.Context) error { t.Error("the guard allowed the write"); return nil })
 				if !errors.Is(err, tt.want) || l.IsTaken() != tt.taken {
-					t.Errorf("got %v, taken %v", err, l.IsTaken())
+					t.Errorf("got %v, taken %v, want %v, taken %v", err, l.IsTaken(), tt.want, tt.taken)
 				}
 			})
 		})
@@ -103,7 +103,7 @@ func TestExpiredLeaseStartsNoCall(t *testing.T) {
 		}
 		time.Sleep(duration)
 		if err := l.UntilExpiry(t.Context(), doNothing); !errors.Is(err, ErrLost) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
+			t.Errorf("got %v, want ErrLost with context.DeadlineExceeded", err)
 		}
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -18,65 +19,40 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-var errCrashed = errors.New("the process is dead")
-
-// crashPlan crashes a process at one of its steps, before or after the effect of the step. Later
-// calls of the process fail.
-type crashPlan struct {
-	stepsLeft   int
-	afterEffect bool
-	crashed     bool
-}
-
-// step executes do, unless the process has crashed. If this is the step of the crash, the process
-// crashes before or after do.
-func (p *crashPlan) step(do func() error) error {
-	isCrashStep := p.stepsLeft == 0
-	p.stepsLeft--
-	if p.crashed || isCrashStep && !p.afterEffect {
-		p.crashed = true
-		return errCrashed
-	}
-	err := do()
-	if p.crashed = isCrashStep; isCrashStep {
-		return errCrashed
-	}
-	return err
-}
-
-// crashingPolicies is a store that crashes the process at ReservePolicy and SavePolicy.
+// crashingPolicies is a store in which ReservePolicy and SavePolicy are steps of the process.
 type crashingPolicies struct {
 	ports.SendPolicies
-	*crashPlan
+
+	process *fake.CrashingProcess
 }
 
-func (m crashingPolicies) ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (p sendlimit.Policy, err error) {
-	err = m.step(func() error { p, err = m.SendPolicies.ReservePolicy(ctx, owner, id, scope, now); return err })
-	return p, err
+func (m crashingPolicies) ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error) {
+	return fake.StepWithResult(ctx, m.process, func() (sendlimit.Policy, error) { return m.SendPolicies.ReservePolicy(ctx, owner, id, scope, now) })
 }
 
 func (m crashingPolicies) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, storedAnswer *ports.StoredAnswer) error {
-	return m.step(func() error { return m.SendPolicies.SavePolicy(ctx, owner, p, nil) })
+	return m.process.Step(ctx, func() error { return m.SendPolicies.SavePolicy(ctx, owner, p, nil) })
 }
 
-// crashingPlatform is a platform that crashes the process at EnsureRule.
+// crashingPlatform is a platform in which EnsureRule is a step of the process.
 type crashingPlatform struct {
 	ports.MailPlatform
-	*crashPlan
+
+	process *fake.CrashingProcess
 }
 
 type crashingTenant struct {
 	ports.MailTenant
-	*crashPlan
+
+	process *fake.CrashingProcess
 }
 
 func (m crashingPlatform) For(id tenant.GUID) ports.MailTenant {
-	return crashingTenant{m.MailPlatform.For(id), m.crashPlan}
+	return crashingTenant{m.MailPlatform.For(id), m.process}
 }
 
-func (m crashingTenant) EnsureRule(ctx context.Context, scope string, mailboxes []string) (r sendlimit.Rule, err error) {
-	err = m.step(func() error { r, err = m.MailTenant.EnsureRule(ctx, scope, mailboxes); return err })
-	return r, err
+func (m crashingTenant) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	return fake.StepWithResult(ctx, m.process, func() (sendlimit.Rule, error) { return m.MailTenant.EnsureRule(ctx, scope, mailboxes) })
 }
 
 // TestSetConvergesAfterACrash crashes the process once at each step of a request. After the crash,
@@ -87,9 +63,9 @@ func TestSetConvergesAfterACrash(t *testing.T) {
 		for step := range 3 {
 			t.Run(fmt.Sprintf("step %d, after its effect %v", step, afterEffect), func(t *testing.T) {
 				fx := newFixture(t)
-				plan := &crashPlan{stepsLeft: step, afterEffect: afterEffect}
-				fx.Policies, fx.Platform = crashingPolicies{fx.store, plan}, crashingPlatform{fx.fake, plan}
-				if _, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{PerDay: 5}, nil); !errors.Is(err, errCrashed) {
+				process := fake.NewCrashingProcess(step, afterEffect)
+				fx.Policies, fx.Platform = crashingPolicies{fx.store, process}, crashingPlatform{fx.fake, process}
+				if _, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{PerDay: 5}, nil); !errors.Is(err, fake.ErrCrashed) {
 					t.Fatalf("the process did not end: %v", err)
 				}
 				fx.Policies, fx.Platform = fx.store, fx.fake

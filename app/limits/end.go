@@ -45,7 +45,8 @@ type EndResult struct {
 // exceed their new limit.
 //
 // End fails with tenant_not_found, policy_not_found, access_denied or exchange_bootstrap_not_ready,
-// and with the errors of the platform and the store.
+// and with the errors of the platform and the store. If enforcement cannot be paused for long
+// enough, End fails with service_unavailable.
 func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUID, domainScope *string, encoder ports.AnswerEncoder[EndResult]) (EndResult, error) {
 	limit, err := s.Get(ctx, owner, id, domainScope)
 	if err != nil {
@@ -53,7 +54,7 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	}
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err == nil {
-		err = checkConsentAndMailServer(t)
+		err = t.CheckConsentAndMailServer()
 	}
 	if err != nil {
 		return EndResult{}, err
@@ -209,13 +210,3 @@ func (e *policyEnding) setRules(ctx context.Context, tenantWideList []string) er
 
 // endTries is the maximum number of tries of each call that sets or removes a rule.
 const endTries = 3
-
-func checkConsentAndMailServer(t tenant.Tenant) error {
-	if err := t.CheckConsent(); err != nil {
-		return err
-	}
-	if t.Bootstrap != tenant.BootstrapReady {
-		return fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
-	}
-	return nil
-}

@@ -65,7 +65,7 @@ func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 			fx.Platform = partialPlatform{fx.fake, tt.accepted, tt.onlyListed}
 			result := fx.set(t, nil, 5)
 			if hasRule := result.Policy.RuleID != ""; hasRule != tt.wantRule || result.PolicyResult != sendlimit.Created || result.Mailboxes != 2 || result.Policy.PerDay != 5 {
-				t.Fatalf("got %+v", result)
+				t.Fatalf("got %+v, want a new limit of 5, with a rule: %v", result, tt.wantRule)
 			}
 			if rules := fx.fake.SnapshotOf(guid).Rules; tt.wantRule && (rules[0].Enabled || len(rules[0].Lists) != 1) || !tt.wantRule && len(rules) != 0 {
 				t.Fatalf("the platform has %+v", rules)

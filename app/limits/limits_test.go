@@ -70,12 +70,9 @@ func (fx *fixture) attach(t *testing.T, id tenant.GUID) {
 }
 
 // changeTenant changes the stored tenant.
-func (fx *fixture) changeTenant(t *testing.T, apply func(*tenant.Tenant)) {
+func (fx *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
-	stored, err := fx.store.Tenant(t.Context(), fx.owner, guid)
-	must(t, err)
-	apply(&stored)
-	must(t, fx.store.SaveTenant(t.Context(), fx.owner, stored))
+	apptest.ChangeTenant(t, fx.store, fx.owner, guid, change)
 }
 
 // addDomain stores a domain with these mailboxes.
@@ -105,7 +102,7 @@ func (fx *fixture) set(t *testing.T, scope *string, perDay int) limits.SetResult
 func (fx *fixture) requireRefusal(t *testing.T, situation string, request limits.SetRequest, want fault.Code) {
 	t.Helper()
 	if _, err := fx.Set(t.Context(), fx.owner, guid, request, nil); !errors.Is(err, want) {
-		t.Fatalf("%s: %v", situation, err)
+		t.Fatalf("%s: got %v, want %s", situation, err, want.Name)
 	}
 }
 
@@ -133,7 +130,7 @@ func TestARepeatedSetChangesNothing(t *testing.T) {
 		}
 	}
 	if n := fx.fake.Calls("EnsureRule"); n != 6 {
-		t.Fatalf("%d calls", n)
+		t.Fatalf("EnsureRule was called %d times, want 6", n)
 	}
 }
 
@@ -158,7 +155,7 @@ func TestScopeWithoutMailboxesHasNoRule(t *testing.T) {
 	fx := newFixture(t)
 	result := fx.set(t, pointerTo("empty.test"), 20)
 	if result.PolicyResult != sendlimit.Created || result.Mailboxes != 0 || result.Policy.RuleID != "" || result.Policy.RuleName != sendlimit.RuleName("empty.test") {
-		t.Fatalf("got %+v", result)
+		t.Fatalf("got %+v, want a new policy without a rule", result)
 	}
 }
 
@@ -172,7 +169,7 @@ func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 	for _, scope := range []string{"", ".", "unknown.test", "far.test", "nodots", "\x00"} {
 		fx.requireRefusal(t, scope, limits.SetRequest{DomainScope: pointerTo(scope), PerDay: 99}, fault.DomainNotFound)
 		if _, err := fx.Get(t.Context(), fx.owner, guid, pointerTo(scope)); !errors.Is(err, fault.PolicyNotFound) {
-			t.Fatalf("%q: %v", scope, err)
+			t.Fatalf("Get with the scope %q: got %v, want policy_not_found", scope, err)
 		}
 	}
 	if _, err := fx.Set(t.Context(), "bob", guid, limits.SetRequest{PerDay: 99}, nil); !errors.Is(err, fault.TenantNotFound) {
@@ -186,10 +183,10 @@ func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
 	fx.requireRefusal(t, "no mail server", limits.SetRequest{PerDay: 5}, fault.ExchangeNotReady)
 	if n := fx.fake.Calls("EnsureRule"); n != 0 {
-		t.Fatalf("%d calls", n)
+		t.Fatalf("EnsureRule was called %d times, want none", n)
 	}
 	if scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid); err != nil || len(scopes) != 0 {
-		t.Fatalf("%v, %v", scopes, err)
+		t.Fatalf("refused requests reserved policies for the scopes %q, %v", scopes, err)
 	}
 }
 
@@ -205,7 +202,7 @@ func TestPolicyNeedsItsRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	if scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid); err != nil || !slices.Equal(scopes, []string{""}) {
-		t.Fatalf("%v, %v", scopes, err)
+		t.Fatalf("the scopes with a reserved policy are %q, %v, want the whole tenant", scopes, err)
 	}
 	fx.set(t, nil, 5)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
@@ -213,7 +210,7 @@ func TestPolicyNeedsItsRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := fx.Get(t.Context(), fx.owner, guid, nil); err != nil || got.Policy.PerDay != 5 {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("after a failed Set the limit is %+v, %v, want 5 a day", got, err)
 	}
 }
 
@@ -224,7 +221,7 @@ func TestSetFindsTheRuleAfterALostAnswer(t *testing.T) {
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	result := fx.set(t, nil, 5)
 	if result.Policy.RuleID == "" || fx.fake.Calls("EnsureRule") != 2 {
-		t.Fatalf("%+v after %d calls", result, fx.fake.Calls("EnsureRule"))
+		t.Fatalf("got %+v after %d calls, want a rule after 2 calls", result, fx.fake.Calls("EnsureRule"))
 	}
 }
 

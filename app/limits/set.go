@@ -43,7 +43,8 @@ type SetResult struct {
 // force stays as it was. A failed Set can be repeated.
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
-// exchange_bootstrap_not_ready, and with the errors of the platform and the store.
+// exchange_bootstrap_not_ready, and with the errors of the platform and the store. If End deletes
+// the policy meanwhile, Set fails with service_unavailable.
 func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUID, request SetRequest, encoder ports.AnswerEncoder[SetResult]) (SetResult, error) {
 	scope, err := s.checkRequest(ctx, owner, id, request)
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 	if err := sendlimit.CheckLimit(request.PerDay); err != nil {
 		return "", err
 	}
-	return scope, checkConsentAndMailServer(t)
+	return scope, t.CheckConsentAndMailServer()
 }
 
 // save stores the policy together with the answer. If the policy was deleted during Set, save fails

@@ -46,7 +46,7 @@ func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
 		case err == nil:
 			admitted++
 		case !errors.Is(err, fault.MailboxLimitReached):
-			t.Fatalf("got %v", err)
+			t.Fatalf("got %v, want mailbox_limit_reached", err)
 		}
 	}
 	if admitted != 3 {
@@ -70,7 +70,7 @@ func TestConcurrentRequestsCreateEachMailboxOnce(t *testing.T) {
 	}
 	fx.requireComplete(t, 3)
 	if creations := fx.fake.Effects("CreateMailbox"); creations != 3 {
-		t.Fatalf("%d creations", creations)
+		t.Fatalf("%d mailboxes were created, want 3", creations)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestFailedProvisionLeavesALaterReservation(t *testing.T) {
 	fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Throttled, Times: 1})
 	_, err := fx.provision(t.Context(), "anna@example.test")
 	if !errors.Is(err, fault.ProviderUnavailable) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want provider_unavailable", err)
 	}
 	if fx.reserveAddressUsesSlot(t) {
 		t.Error("the row of the later request was released")
@@ -122,7 +122,7 @@ func TestProvisionSurvivesTheReleaseOfALaterRequest(t *testing.T) {
 	results, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
 	if results[0].Status != mailbox.ResultCreated {
-		t.Errorf("got %+v", results[0])
+		t.Errorf("got %+v, want a created mailbox", results[0])
 	}
 	fx.requireComplete(t, 1)
 	if got, stored := results[0].Mailbox, fx.storedMailboxes(t)[0]; got.ID != stored.ID || !got.CreatedAt.Equal(stored.CreatedAt) {

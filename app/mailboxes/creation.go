@@ -21,8 +21,8 @@ import (
 // the platform may not show it yet.
 const maxHiddenLookups = 5
 
-// creation creates one mailbox for its reserved row and makes the mailbox usable. Each step is
-// stored, so that another request can continue.
+// creation creates one mailbox for its reserved row and makes the mailbox usable. It stores the
+// stage of the creation, so that another request can continue.
 type creation struct {
 	*Service
 	owner    access.AccountID

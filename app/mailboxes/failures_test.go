@@ -85,7 +85,7 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 			}
 			endFault()
 			if kept := !fx.reserveAddressUsesSlot(t); kept != tt.keepsRow {
-				t.Fatalf("the slot was kept: %v, want %v", kept, tt.keepsRow)
+				t.Fatalf("the row was kept: %v, want %v", kept, tt.keepsRow)
 			}
 			fx.Timeout = apptest.HangTimeout
 			got, err := fx.provision(t.Context(), "anna@example.test")
@@ -143,7 +143,7 @@ func TestProvisionReadsAgainWhenTheAddressIsTaken(t *testing.T) {
 		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "created" {
-			t.Fatalf("got %+v", got[0])
+			t.Fatalf("got %+v, want a created mailbox", got[0])
 		}
 		fx.requireComplete(t, 1)
 	})
@@ -159,13 +159,13 @@ func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "failed" || got[0].Failure.Code != fault.InvalidMailboxEmail {
-			t.Fatalf("got %+v", got[0])
+			t.Fatalf("got %+v, want the failure invalid_mailbox_email", got[0])
 		}
 		if tries := fx.fake.Calls("CreateMailbox"); tries != 1+maxHiddenLookups {
-			t.Fatalf("%d tries", tries)
+			t.Fatalf("%d tries, want %d", tries, 1+maxHiddenLookups)
 		}
 		if freeSlots := fx.reserveFreeSlots(t); freeSlots != mailbox.MaxPerDomain {
-			t.Fatalf("%d slots are free", freeSlots)
+			t.Fatalf("%d slots are free, want %d", freeSlots, mailbox.MaxPerDomain)
 		}
 	})
 }
@@ -216,7 +216,7 @@ func TestOvertakenProvisionFindsTheMailbox(t *testing.T) {
 	got, err := overtakenService.Provision(t.Context(), fx.account, guid, newRequest("anna@example.test"), nil)
 	must(t, err)
 	if got[0].Status != "exists" {
-		t.Fatalf("got %v", statuses(got))
+		t.Fatalf("got %v, want an existing mailbox", statuses(got))
 	}
 	fx.requireComplete(t, 1)
 }
@@ -227,7 +227,7 @@ func TestAFailedItemDoesNotFailTheOthers(t *testing.T) {
 	got, err := fx.provision(t.Context(), "taken@example.test", "anna@example.test")
 	must(t, err)
 	if got[0].Status != "failed" || got[0].Failure.Code != fault.InvalidMailboxEmail || got[1].Status != "created" {
-		t.Fatalf("got %+v", got)
+		t.Fatalf("got %+v, want a failed and a created mailbox", got)
 	}
 	fx.requireComplete(t, 1)
 	if freeSlots := fx.reserveFreeSlots(t); freeSlots != 2 {
@@ -250,14 +250,14 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 			got, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			must(t, err)
 			if got[0].Status != "failed" || got[0].Failure.Code != fault.ProviderError || got[0].Failure.Detail == "" || got[1].Status != "created" {
-				t.Fatalf("got %+v", got)
+				t.Fatalf("got %+v, want a failed and a created mailbox", got)
 			}
 			if n := fx.fake.Calls(tt.method); n > 3 {
-				t.Fatalf("%d calls of %s", n, tt.method)
+				t.Fatalf("%d calls of %s, want at most 3", n, tt.method)
 			}
 			endFault()
 			if kept := !fx.reserveAddressUsesSlot(t); kept != tt.keepsRow {
-				t.Fatalf("the slot was kept: %v", kept)
+				t.Fatalf("the row was kept: %v, want %v", kept, tt.keepsRow)
 			}
 			got, err = fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			must(t, err)
@@ -290,7 +290,7 @@ func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 			_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			requireRefusal(t, err, tt.want)
 			if s := fx.storedMailboxes(t); s[0].Address != "anna@example.test" || s[0].PrincipalName != s[0].Address || !s[0].AccountEnabled {
-				t.Fatalf("stored %+v", s)
+				t.Fatalf("anna is not stored as created: %+v", s)
 			}
 			endFault()
 			fx.Timeout = apptest.HangTimeout
@@ -316,13 +316,13 @@ func TestProvisionKeepsTheRowOfAnUnknownOutcome(t *testing.T) {
 		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "failed" {
-			t.Fatalf("got %+v", got[0])
+			t.Fatalf("got %+v, want a failed mailbox", got[0])
 		}
 		endFault()
 		got, err = fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
-			t.Fatalf("got %+v", got[0])
+			t.Fatalf("got %+v, want a mailbox that was created once", got[0])
 		}
 	})
 }
@@ -335,7 +335,7 @@ func TestProvisionNeedsNoDKIM(t *testing.T) {
 	got, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
 	if got[0].Status != "created" {
-		t.Fatalf("got %+v", got[0])
+		t.Fatalf("got %+v, want a created mailbox", got[0])
 	}
 }
 
@@ -345,12 +345,12 @@ func TestProvisionCanBeRepeatedAfterARefusedPassword(t *testing.T) {
 	got, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
 	if got[0].Status != "failed" || got[0].Failure.Code != fault.WeakPassword {
-		t.Fatalf("got %+v", got[0])
+		t.Fatalf("got %+v, want the failure weak_password", got[0])
 	}
 	got, err = fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
 	if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
-		t.Fatalf("got %+v", got[0])
+		t.Fatalf("got %+v, want a mailbox that was created once", got[0])
 	}
 	fx.requireComplete(t, 1)
 }
@@ -370,7 +370,7 @@ func TestProvisionWithAccessWithdrawnReleasesTheRows(t *testing.T) {
 				t.Fatalf("the consent is stored as %s, want %s", stored.Consent, want)
 			}
 			if freeSlots := fx.reserveFreeSlots(t); freeSlots != mailbox.MaxPerDomain {
-				t.Fatalf("%d slots are free", freeSlots)
+				t.Fatalf("%d slots are free, want %d", freeSlots, mailbox.MaxPerDomain)
 			}
 		})
 	}

@@ -40,7 +40,7 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 				}
 				discover(ports.DiscoveryResult{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true}})
 				if listed := fx.storedMailboxes(t); len(listed) != 0 {
-					t.Fatalf("listed are %+v", listed)
+					t.Fatalf("the missed mailbox is still listed: %+v", listed)
 				}
 				endMisses := fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: tt.misses})
 				got, err := fx.provision(t.Context(), anna)
@@ -53,7 +53,7 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 				} else {
 					must(t, err)
 					if got[0].Status != mailbox.ResultExists {
-						t.Errorf("got %+v", got[0])
+						t.Errorf("got %+v, want an existing mailbox", got[0])
 					}
 				}
 				fx.requireComplete(t, 1)
@@ -61,7 +61,7 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 					t.Errorf("stored is %+v, before %+v", mailboxAfter, mailboxBefore)
 				}
 				if n := fx.fake.Calls("OpenSignIn"); n != 1 {
-					t.Errorf("the password was set %d times", n)
+					t.Errorf("the password was set %d times, want 1", n)
 				}
 			})
 		})
@@ -86,7 +86,7 @@ func TestProvisionCompletesAMailboxThatReplicasDoNotShow(t *testing.T) {
 			Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
 		}))
 		if listed := fx.storedMailboxes(t); len(listed) != 0 {
-			t.Fatalf("listed are %+v", listed)
+			t.Fatalf("the missed mailbox is still listed: %+v", listed)
 		}
 		got, err := fx.provision(t.Context(), anna)
 		must(t, err)
@@ -136,11 +136,11 @@ func TestProvisionSetsNoPasswordForAnEarlierObject(t *testing.T) {
 		got, err := fx.provision(t.Context(), anna)
 		must(t, err)
 		if got[0].Status != mailbox.ResultExists {
-			t.Errorf("got %+v", got[0])
+			t.Errorf("got %+v, want an existing mailbox", got[0])
 		}
 		fx.requireComplete(t, 1)
 		if n := fx.fake.Calls("OpenSignIn"); n != 1 {
-			t.Errorf("the password was set %d times", n)
+			t.Errorf("the password was set %d times, want 1", n)
 		}
 	})
 }

@@ -114,8 +114,8 @@ func (s *Service) checkState(ctx context.Context, acc access.Account, t tenant.T
 	if err := acc.CheckMayGrow(tenantCount); err != nil {
 		return err
 	}
-	if t.Bootstrap != tenant.BootstrapReady {
-		return fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
+	if err := t.CheckMailServer(); err != nil {
+		return err
 	}
 	if s.RequireSMTPAuth && t.SMTPAuth != tenant.SMTPAuthEnabled {
 		return fault.SMTPAuthNotEnabled.With("authenticated SMTP is switched off for the tenant")

@@ -19,7 +19,7 @@ func TestProvisionCreatesAndFindsMailboxes(t *testing.T) {
 	got, err := fx.provision(t.Context(), "Anna@Example.TEST", "ben@example.test")
 	must(t, err)
 	if !slices.Equal(statuses(got), []string{"created", "created"}) {
-		t.Fatalf("got %v", statuses(got))
+		t.Fatalf("got %v, want two created mailboxes", statuses(got))
 	}
 	if m := got[0].Mailbox; m.Address != "anna@example.test" || m.PrincipalName != m.Address || m.Alias == "" || m.DisplayName != "Anna Keller" {
 		t.Fatalf("the result is %+v", m)
@@ -28,7 +28,7 @@ func TestProvisionCreatesAndFindsMailboxes(t *testing.T) {
 	got, err = fx.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
 	must(t, err)
 	if !slices.Equal(statuses(got), []string{"created", "exists", "exists"}) {
-		t.Fatalf("got %v", statuses(got))
+		t.Fatalf("got %v, want one created and two existing mailboxes", statuses(got))
 	}
 	fx.requireComplete(t, 3)
 	signIns := fx.fake.Calls("OpenSignIn")
@@ -46,13 +46,13 @@ func TestProvisionRecordsExistingMailboxes(t *testing.T) {
 	got, err := fx.provision(t.Context(), "old@example.test")
 	must(t, err)
 	if got[0].Status != "exists" || got[0].Mailbox.DisplayName != "Old" {
-		t.Fatalf("got %+v", got[0])
+		t.Fatalf("got %+v, want the existing mailbox", got[0])
 	}
 	if stored := fx.fake.SnapshotOf(guid).Mailboxes[0]; stored.PasswordSet || stored.AccountEnabled {
 		t.Fatalf("a mailbox that tenantry did not create was changed: %+v", stored)
 	}
 	if s := fx.storedMailboxes(t); len(s) != 1 || s[0].Provisioned || s[0].Stage != mailbox.Ready {
-		t.Fatalf("stored %+v", s)
+		t.Fatalf("the existing mailbox is stored as %+v", s)
 	}
 }
 

@@ -50,11 +50,8 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return RemoveResult{}, err
 	}
-	if err := t.CheckConsent(); err != nil {
+	if err := t.CheckConsentAndMailServer(); err != nil {
 		return RemoveResult{}, err
-	}
-	if t.Bootstrap != tenant.BootstrapReady {
-		return RemoveResult{}, fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()

@@ -96,7 +96,7 @@ func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 	fx.requireComplete(t, 1)
 	fx.discover(t, time.Now().Add(16*time.Minute), mailboxesBefore...)
 	if stored := fx.storedMailboxes(t); len(stored) != 2 || stored[0].Provisioned {
-		t.Errorf("stored %+v", stored)
+		t.Errorf("the restored mailbox is stored as %+v", stored)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestRepeatedRemovalKeepsANewMailbox(t *testing.T) {
 	}
 	fx.discover(t, time.Now(), fx.platformMailboxes()...)
 	if stored := fx.storedMailboxes(t); len(stored) != 2 || stored[0].ObjectID != newMailbox.ObjectID {
-		t.Errorf("stored %+v", stored)
+		t.Errorf("the new mailbox is missing in %+v", stored)
 	}
 }
 

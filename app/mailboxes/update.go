@@ -90,11 +90,8 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	if err != nil {
 		return m, err
 	}
-	if err := t.CheckConsent(); err != nil {
+	if err := t.CheckConsentAndMailServer(); err != nil {
 		return m, err
-	}
-	if t.Bootstrap != tenant.BootstrapReady {
-		return m, fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()

@@ -178,7 +178,7 @@ func TestFailedRenameLeavesTheStoredName(t *testing.T) {
 			if tt.want == (fault.Code{}) {
 				must(t, err)
 				if stored.DisplayName != name || stored.DailySendLimit != limit {
-					t.Fatalf("stored %+v", stored)
+					t.Fatalf("the change is not stored: %+v", stored)
 				}
 				return
 			}
@@ -198,7 +198,7 @@ func TestListIsSortedByAddress(t *testing.T) {
 	list, err := fx.List(t.Context(), fx.account.ID, guid)
 	must(t, err)
 	if len(list) != 2 || list[0].Address != "anna@example.test" || list[0].DomainName != zone || list[0].TenantName != "Fabrikam" {
-		t.Fatalf("listed %+v", list)
+		t.Fatalf("listed %+v, want anna before ben", list)
 	}
 	if at := list[0].CreatedAt; at.Before(requestedAt) || at.After(time.Now()) {
 		t.Fatalf("created at %s, before or after the request of %s", at, requestedAt)

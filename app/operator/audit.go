@@ -51,7 +51,7 @@ func (r eventRow) Columns() [][2]string {
 
 // auditCommand returns the group of commands on the audit log. When a command changes an account, a
 // key, a tenant or a DNS connection, the store records the action in the transaction of the change.
-// The commands that change plugins or the keyset call wiring.RecordAction afterwards.
+// Commands that change plugins or the keyset, for example, call wiring.RecordAction afterwards.
 func auditCommand() *cobra.Command {
 	group := &cobra.Command{Use: "audit", Short: "The audit log: actions of operators, and the proof of a customer's export"}
 	var account, since string

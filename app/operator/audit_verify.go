@@ -40,9 +40,10 @@ func auditVerifyCommand() *cobra.Command {
 		Short: "Prove that an export of GET /v1/audit/export is an unbroken chain",
 		Long: "Checks an export of GET /v1/audit/export offline: the hash of each entry, the order, and that no entry is missing\n" +
 			"between the first and the last. The command needs no database and no settings.\n\n" +
-			"The command exits with 0 if the file is one unbroken chain, with 1 if it is not, and with 4 if the file cannot be\n" +
-			"read. The error names the first line that does not continue the chain. A chain that does not begin with entry 1 is unbroken only if a\n" +
-			"later entry records that the entries before it were deleted. ANCHOR is the hash of the entry before the first one.\n\n" +
+			"The command exits with 0 if the file is one unbroken chain, with 1 if it is not or does not end with --last-hash,\n" +
+			"and with 4 if the file cannot be read. The error names the first line that does not continue the chain.\n" +
+			"A chain that does not begin with entry 1 is unbroken only if a later entry records that the entries before it\n" +
+			"were deleted. ANCHOR is the hash of the entry before the first one.\n\n" +
 			"The file alone cannot show whether entries are missing at its end. Compare LAST HASH with the newest entry of\n" +
 			"GET /v1/audit, or pass that hash as --last-hash.",
 		Args: cli.OneFile,

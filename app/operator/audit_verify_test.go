@@ -67,6 +67,6 @@ func TestAuditVerifyProvesAFile(t *testing.T) {
 		}
 	}
 	if _, err := verifyOutput(t, filepath.Join(t.TempDir(), "missing")); cli.ExitCode(err) != cli.ExitExternal {
-		t.Errorf("a missing file: %v", err)
+		t.Errorf("a missing file: %v, want an error with the exit code 4", err)
 	}
 }

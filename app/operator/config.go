@@ -108,8 +108,8 @@ func displayValue(field reflect.StructField, value reflect.Value) string {
 	return text
 }
 
-// redactURL replaces the password of a URL and each query parameter with the name of a secret. A
-// URL or a query that cannot be parsed is replaced as a whole.
+// redactURL redacts the password of a URL, and the value of each query parameter for which
+// isSecretName is true. A URL or a query that cannot be parsed is redacted as a whole.
 func redactURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -170,9 +170,9 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 	return rows
 }
 
-// describePlugins returns the descriptions of all plugins of the catalog, by name. It omits plugins
-// that do not start, and returns nil when the catalog cannot be read. `tenantry doctor` reports
-// these problems.
+// describePlugins returns the descriptions of the catalog's plugins, by name. It omits plugins that
+// do not start, and returns nil when the catalog cannot be read. `tenantry doctor` reports these
+// problems.
 func describePlugins(ctx context.Context, c settings.Config) map[string]wire.Description {
 	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(c)})
 	if err != nil {

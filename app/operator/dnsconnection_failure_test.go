@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestFailedConnectionTestsHaveAFix checks the message, exit code and fix for each kind of provider
-// error.
+// TestFailedConnectionTestsHaveAFix checks the message, the exit code and the fix of errors of
+// `dns-connection add` and `dns-connection test`.
 func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 	t.Parallel()
 	refusal := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Detail: "not this one"}
@@ -38,19 +38,20 @@ func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 		{"a plugin that does not run", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, cli.ExitExternal, "does not run", "provider_unavailable",
 			fixPlugin, fixPlugin},
 		{"a server at a private address", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address", Detail: "no public address"}, cli.ExitExternal,
-			"no public address", "invalid_request", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true"},
+			"no public address", "invalid_request", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true, for the service too", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true, for the service too"},
 		{"an invalid answer", &outcome.Error{Kind: outcome.Broken, Detail: "nonsense"}, cli.ExitExternal, "nonsense", "provider_error", fixUnreachable, fixUnreachable},
 		{"an answer that is too large", &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the answer is too large"}, cli.ExitExternal, "too large", "provider_error",
 			fixTooLarge, fixTooLarge},
 		{"no answer in time", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, cli.ExitExternal, "too late", "provider_timeout", fixUnreachable, fixUnreachable},
 		{"a refusal before the test", fault.AccountClosed.With("closed"), cli.ExitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
 		{"a secret sealed by a different keyset", dnsconnections.UnreadableError{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
-			"", "restore the backup of the keyset"},
+			"", "restore the backup of the keyset that encrypted the credential, or add a new connection and remove this one"},
 	} {
-		for fix, err := range map[string]error{tt.addFix: explainAddError("x", tt.err), tt.testFix: explainTestError("x", tt.err)} {
+		for i, err := range []error{explainAddError("x", tt.err), explainTestError("x", tt.err)} {
+			fix := []string{tt.addFix, tt.testFix}[i]
 			var printed strings.Builder
 			cli.PrintError(&printed, &cobra.Command{}, true, err)
-			if got := printed.String(); cli.ExitCode(err) != tt.wantExit || !strings.Contains(got, tt.wantText) || !strings.Contains(got, `"`+tt.wantCode+`"`) || !strings.Contains(got, fix) {
+			if got := printed.String(); cli.ExitCode(err) != tt.wantExit || !strings.Contains(got, tt.wantText) || !strings.Contains(got, `"`+tt.wantCode+`"`) || !strings.Contains(got, fix+`"`) {
 				t.Errorf("%s: exit code %d\n%s", tt.name, cli.ExitCode(err), got)
 			}
 		}

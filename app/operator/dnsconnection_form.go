@@ -68,7 +68,7 @@ func (f credentialForm) field(name string) (wire.Field, bool) {
 	return f.Fields[i], true
 }
 
-// checkRequired returns an error that names all required settings without a value.
+// checkRequired returns an error that names all required settings without a value or a default.
 func (f credentialForm) checkRequired(values map[string]string) error {
 	var names []string
 	for _, field := range f.FieldsOf(wire.OfAccount) {

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// formWithTwoSecrets is the form of a provider with two secrets. No bundled provider has more than
-// one secret.
+// formWithTwoSecrets is the form of a provider with two secrets. No bundled DNS provider has more
+// than one secret.
 var formWithTwoSecrets = credentialForm{wire.Description{Name: "twofold", Fields: []wire.Field{
 	{Name: "user", Account: true, Required: true, Help: "who"},
 	{Name: "region", Account: true, Required: true, Default: "eu", Help: "where"},
@@ -68,7 +68,7 @@ func TestFormReadsOneSecretAsItIs(t *testing.T) {
 	cmd := &cobra.Command{}
 	cmd.SetIn(strings.NewReader("{\"key\": 1} and more\r\n"))
 	if got, err := form.secrets(cmd, "-"); err != nil || len(got) != 1 || got["key"].Reveal() != `{"key": 1} and more` {
-		t.Errorf("%v, %q", err, got["key"].Reveal())
+		t.Errorf("%v, %q, want the whole text as the secret", err, got["key"].Reveal())
 	}
 	withoutSecrets := credentialForm{wire.Description{Name: "open"}}
 	if got, err := withoutSecrets.secrets(cmd, ""); err != nil || len(got) != 0 {

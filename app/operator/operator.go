@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package operator implements the commands with which an operator manages an installation: its
-// accounts, API keys, tenants, DNS connections, plugins, keyset, audit log and settings.
+// Package operator implements the commands with which an operator manages an installation.
 //
 // Commands returns a command or a group of commands for each subject. The commands use the database
-// and files directly, so the service does not have to run. A command has three parts: a function
-// that builds the cobra.Command with its flags, a body that calls the store or a service, and a row
-// type. The row type implements cli.Row. It defines the columns of the table and the members of the
-// JSON output.
+// and files directly, so the service does not have to run. Most commands have three parts: a
+// function that builds the cobra.Command with its flags, a body that calls the store or a service,
+// and a row type. The row type implements cli.Row. It defines the columns of the table and the
+// members of the JSON output.
 //
 //   - operator.go: Commands, and the helpers that open the database (withStore) or all services
 //     (withService) for the body of a command.

@@ -36,7 +36,7 @@ func pluginManifestCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := verified.WriteManifest(args[0], args[1:])
 			if err != nil {
-				return cli.WithFix(err, "name files and folders beside ENTRY that exist")
+				return cli.WithFix(err, "name existing files and folders in the folder of ENTRY")
 			}
 			_, sum, err := verified.Source(args[0])
 			if err != nil {

@@ -116,7 +116,7 @@ func TestPluginTestShowsTheFailedExchange(t *testing.T) {
 	}
 	out, _, err := runPluginTest(t, "quotes-the-token", "", "--only", check, "--output", "json")
 	if !errors.Is(err, cli.ErrReported) || cli.ExitCode(err) != cli.ExitRefused {
-		t.Errorf("got %v", err)
+		t.Errorf("with --output json: %v, want ErrReported with the exit code 1", err)
 	}
 	var report pluginReport
 	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Failed != 1 || report.Against != "simulator" || len(report.Checks) != 1 {
@@ -125,7 +125,7 @@ func TestPluginTestShowsTheFailedExchange(t *testing.T) {
 	calls := strings.Join(report.Checks[0].Calls, "\n")
 	if !strings.Contains(calls, "host calls check") || !strings.Contains(calls, "plugin calls GET /zones") || !strings.Contains(calls, "401") ||
 		!strings.Contains(strings.Join(report.Checks[0].Messages, "\n"), "the secret api_token") || strings.Contains(out, "guessed-api_token") {
-		t.Errorf("%s", out)
+		t.Errorf("the report lacks a call or the message, or has the secret:\n%s", out)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestPluginTestAgainstRealOfEachKind(t *testing.T) {
 			}
 			for _, call := range calls {
 				if call.Method != http.MethodGet {
-					t.Errorf("the provider got %+v", call)
+					t.Errorf("the provider got %+v, want only GET", call)
 				}
 			}
 		})

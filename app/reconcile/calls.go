@@ -31,10 +31,15 @@ const (
 	defaultPause = time.Second
 )
 
-// Call makes one provider call with a timeout and returns its error. If the context ends before the
-// answer, Call returns an error of kind outcome.Unknown.
+// Call makes one provider call as CallWithin does, with the usual timeout.
 func Call(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	return CallWithin(ctx, callLimit, call)
+}
+
+// CallWithin makes one provider call with a timeout and returns its error. If the context ends
+// before the answer, CallWithin returns an error of kind outcome.Unknown.
+func CallWithin(ctx context.Context, timeout time.Duration, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := call(ctx)
 	if outcome.KindOf(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {

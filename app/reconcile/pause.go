@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// farFuture is longer than the time until any tenant is due.
-const farFuture = 365 * 24 * time.Hour
+// FarFuture is longer than the time until any tenant is due.
+const FarFuture = 365 * 24 * time.Hour
 
 // EnforcementPause stops enforcement passes over a tenant while a use case changes the tenant's
 // rules. The use case ends the pause with Claims.ReleaseTenant, or the lease expires.
@@ -47,7 +47,7 @@ func (p EnforcementPause) claim(ctx context.Context, owner access.AccountID, id 
 	waitCtx, cancel := context.WithTimeout(ctx, p.PassWait)
 	defer cancel()
 	for {
-		claim, won, err = p.Claims.ClaimTenant(ctx, owner, id, lease, p.Now().Add(farFuture))
+		claim, won, err = p.Claims.ClaimTenant(ctx, owner, id, lease, p.Now().Add(FarFuture))
 		if err != nil {
 			return claim, false, fmt.Errorf("pause enforcement: %w", err)
 		}

@@ -113,7 +113,7 @@ func TestReconcileDomainRunsAllStepsWithinItsLimit(t *testing.T) {
 				t.Fatalf("records or DNS are not read: %+v", d)
 			}
 			if store.stored.MailReady != d.MailReady || store.stored.CheckedAt.IsZero() {
-				t.Fatalf("stored %+v", store.stored)
+				t.Fatalf("the result is not stored: %+v", store.stored)
 			}
 		})
 	}
@@ -134,7 +134,7 @@ func TestReconcileDomainReadsBeforeItWrites(t *testing.T) {
 		}
 	}
 	if n := platform.Calls("MailDomains"); n != 3 { // before and after the write, and in the second ReconcileDomain
-		t.Errorf("%d reads of the accepted domains", n)
+		t.Errorf("the accepted domains were read %d times, want 3", n)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestReconcileDomainKeepsConcurrentChanges(t *testing.T) {
 	d, err := reconciler.ReconcileDomain(t.Context(), "owner", loaded, true)
 	must(t, err)
 	if !d.Default || !store.stored.Default || !store.stored.MailReady {
-		t.Fatalf("stored %+v", store.stored)
+		t.Fatalf("a concurrent change is lost: %+v", store.stored)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestReconcileDomainFailsForADeletedDomain(t *testing.T) {
 	reconciler, _, store := newReconciler(t, fake.Setup{})
 	store.err = fault.DomainNotFound.With("gone")
 	if _, err := reconciler.ReconcileDomain(t.Context(), "owner", store.stored, true); !errors.Is(err, fault.DomainNotFound) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want domain_not_found", err)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
 	platform.DNS.FailReads("no_authoritative_answer")
 	got := reconciler.WithCurrentDNS(t.Context(), "", d)
 	if got.Status.MX != d.Status.MX || !got.Status.VerificationSeen || got.CheckedAt.IsZero() {
-		t.Fatalf("got %+v", got)
+		t.Fatalf("an incomplete read changed the status: %+v", got)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestRunRepeatsByOutcome(t *testing.T) {
 					t.Fatalf("%+v: %d tries, want %d", policy, tries, want)
 				}
 				if (err == nil) != (tt.err == nil) || errors.Is(err, context.DeadlineExceeded) {
-					t.Fatalf("got %v", err)
+					t.Fatalf("Run returned %v for a call that returns %v", err, tt.err)
 				}
 				ctx = t.Context() // the other policies end by their number of tries
 			}
@@ -303,7 +303,7 @@ func TestRunKeepsTheUnknownOutcomeAtItsEnd(t *testing.T) {
 			return false, &outcome.Error{Kind: outcome.NotReady}
 		})
 		if !errors.Is(err, lostAnswer) {
-			t.Fatalf("got %v", err)
+			t.Fatalf("got %v, want the unknown outcome of the call", err)
 		}
 	})
 }
@@ -334,7 +334,7 @@ func TestRunWaitsOutAThrottle(t *testing.T) {
 				t.Fatalf("%d tries end with %v", tries, err)
 			}
 			if elapsed := time.Since(start); tries == 2 && elapsed != tt.demanded {
-				t.Fatalf("Run waited %s", elapsed)
+				t.Fatalf("Run waited %s, want %s", elapsed, tt.demanded)
 			}
 		})
 	}

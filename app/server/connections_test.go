@@ -53,8 +53,8 @@ func TestServersLimitConnections(t *testing.T) {
 	}
 }
 
-// TestConnectionsLeaveFiles checks that connections never take more than half of the files that the
-// process may open.
+// TestConnectionsLeaveFiles checks that at most half of the files that the process may open are
+// used for connections.
 func TestConnectionsLeaveFiles(t *testing.T) {
 	s := &wiring.Service{Log: slog.New(slog.DiscardHandler), APIConnections: &httpapi.ConnectionLimit{}}
 	for setting, want := range map[int]int{2: 2, maxOpenFiles(): maxOpenFiles() / 2} {

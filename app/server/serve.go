@@ -11,7 +11,7 @@
 //   - stop.go: runningServer, and how it finishes its requests before the process exits.
 //   - admin.go: the admin endpoints.
 //   - tls.go: the TLS configuration, and the certificate that is reloaded when its files change.
-//   - lock_unix.go, lock_other.go: Lock, which prevents two processes from using one SQLite
+//   - lock_unix.go, lock_other.go: Lock, which on Unix prevents two processes from using one SQLite
 //     database.
 //   - openfiles_unix.go, openfiles_other.go: how many files the process may open.
 package server

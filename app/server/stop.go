@@ -97,9 +97,9 @@ func (r *runningServer) shutdownUntil(ctx context.Context, deadline time.Time) b
 	return r.server.Shutdown(ctx) == nil
 }
 
-// stop shuts the service down. It makes /readyz report 503, keeps serving for drain_delay, drains
-// the API server, stops the jobs and closes the service. The admin server closes last, so that
-// monitoring can observe the stop. stop returns the errors of all steps, joined.
+// stop shuts the service down. It makes /readyz report 503 and keeps serving for drain_delay. Then
+// it drains the API server and stops the jobs, and then closes the service. The admin server closes
+// last, so that monitoring can observe the stop. stop returns the joined errors of these steps.
 func stop(ctx context.Context, s *wiring.Service, api, admin *runningServer) error {
 	began := time.Now()
 	deadline, reserve := began.Add(s.DrainTime), min(cutOffReserve, s.DrainTime/2)
@@ -125,7 +125,8 @@ func stop(ctx context.Context, s *wiring.Service, api, admin *runningServer) err
 }
 
 // closeConnsWhileDraining returns a handler that adds "Connection: close" to each response while
-// the service drains. Clients then do not reuse the connection.
+// the service drains. Clients then do not reuse the connection. next must call WriteHeader for each
+// response, as package guard does.
 func closeConnsWhileDraining(s *wiring.Service, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(drainingWriter{w, s}, r)

@@ -26,8 +26,8 @@ func newFlags(t *testing.T, content string) *pflag.FlagSet {
 	return flags
 }
 
-// TestValueOfWrongTypeNamesSettingAndWhatIsAccepted checks that the error names the setting,
-// the value, the source of the value and what is accepted.
+// TestValueOfWrongTypeNamesSettingAndWhatIsAccepted checks the error about a value of the wrong
+// type, and that values of the right type are accepted.
 func TestValueOfWrongTypeNamesSettingAndWhatIsAccepted(t *testing.T) {
 	for content, want := range map[string]string{
 		"drain_time: 5 minutes": `drain_time: "5 minutes" is not a time; write a number with a unit, such as 30s or 5m (set in the settings file)`,
@@ -51,7 +51,7 @@ func TestValueOfWrongTypeNamesSettingAndWhatIsAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Read(flags, nil); err == nil || !strings.HasSuffix(err.Error(), "(set by --drain-time)") {
-		t.Errorf("an invalid flag: %v", err)
+		t.Errorf("an invalid flag: %v, want an error that names the flag", err)
 	}
 	t.Setenv("TENANTRY_WORKER", "maybe")
 	if _, err := Read(newFlags(t, ""), nil); err == nil || !strings.HasSuffix(err.Error(), "is neither true nor false (set by TENANTRY_WORKER)") {
@@ -78,11 +78,11 @@ func TestMisspeltVariablesAreRefused(t *testing.T) {
 	}
 }
 
-// TestDatabaseURLIsChecked checks that the URL of an unsupported database is refused,
-// and that the error does not show its password.
+// TestDatabaseURLIsChecked checks that the URL of an unsupported database is refused, and that the
+// error does not show the password.
 func TestDatabaseURLIsChecked(t *testing.T) {
 	_, err := Load(newFlags(t, "database_url: mysql://ann:s3cret@h/x"), nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "database_url: ") || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error about database_url without the password", err)
 	}
 }

@@ -29,8 +29,8 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// Config holds the value of every setting. It is read once, at start. Later sources override
-// earlier ones: defaults, tenantry.yaml, TENANTRY_… variables, flags.
+// Config holds the value of every setting. Later sources override earlier ones: defaults,
+// tenantry.yaml, TENANTRY_… variables, flags.
 type Config struct {
 	Listen      string `koanf:"listen" group:"Addresses" default:"127.0.0.1:8080" help:"address of the API and the HTML pages"`
 	AdminListen string `koanf:"admin_listen" default:"127.0.0.1:9090" help:"address of /metrics, /livez and /readyz"`

@@ -17,7 +17,7 @@ func TestOperatorIsNamedByUserAndHost(t *testing.T) {
 	}
 	t.Setenv("SUDO_USER", "ann")
 	if got := currentOperator(); got != "ann@"+host {
-		t.Errorf("under sudo: %q", got)
+		t.Errorf("under sudo: %q, want the user who called sudo", got)
 	}
 	t.Setenv("SUDO_USER", "")
 	if got := currentOperator(); !strings.HasSuffix(got, "@"+host) || strings.HasPrefix(got, "@") || strings.HasPrefix(got, "ann@") {

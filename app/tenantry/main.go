@@ -24,8 +24,9 @@ var version, commit = "0.1.0-dev", "unknown"
 // releasePattern matches the version of a release.
 var releasePattern = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// versionOf returns the version of this program. linked is the version that the linker set. module
-// is the version of the main module, which is a release if `go install` built this program.
+// versionOf returns the version of this program. linked is the value of the variable version.
+// module is the version of the main module. It is a release if `go install MODULE@RELEASE` built
+// this program.
 func versionOf(linked, module string) string {
 	if strings.HasSuffix(linked, "-dev") && releasePattern.MatchString(module) {
 		return strings.TrimPrefix(module, "v")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -76,7 +77,7 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account, request Li
 			return Link{}, err
 		}
 	}
-	id, err := s.newID()
+	id, err := ident.NewFrom(s.Random, s.Now())
 	if err != nil {
 		return Link{}, err
 	}
@@ -110,7 +111,7 @@ func (s *Service) newLink(ctx context.Context, acc access.Account, session tenan
 			connectedCount++
 		}
 	}
-	if err := acc.CheckMayConnect(connectedCount); err != nil {
+	if err := acc.CheckFreeSlot(connectedCount); err != nil {
 		return Link{}, ports.ConnectFlow{}, err
 	}
 	expires := s.Now().Add(session.Lifetime).Truncate(time.Second)

@@ -165,7 +165,8 @@ func TestExpiredLinkLeadsBack(t *testing.T) {
 	}
 }
 
-// TestRenewedLinkReplacesTheEarlierOne checks that only the latest link of a session works.
+// TestRenewedLinkReplacesTheEarlierOne checks that a renewal ends the flow of the earlier link, and
+// that the new link connects the tenant.
 func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 	fx := newFixture(t)
 	first := fx.newSession(t, time.Hour)

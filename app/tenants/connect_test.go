@@ -51,7 +51,7 @@ func TestConnectAttachesTheConfirmedTenant(t *testing.T) {
 		t.Error("the confirmation called Bootstrap")
 	}
 	if next := fx.readiness(t).NextStep; next != tenant.NextSync {
-		t.Errorf("next step %q", next)
+		t.Errorf("the next step is %q, want %q", next, tenant.NextSync)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestLinkIsBoundAndUnguessable(t *testing.T) {
 		u, _ := url.Parse(link.URL)
 		state := u.Query().Get("state")
 		if states[state] || strings.Contains(state, string(fx.ann.ID)) || len(state) < 100 {
-			t.Fatalf("state %q", state)
+			t.Fatalf("the state %q is repeated, is shorter than 100 characters or contains the account id", state)
 		}
 		states[state] = true
 		if redirect := u.Query().Get("redirect"); redirect != "https://tenantry.test/connect/microsoft365/callback" {
@@ -112,7 +112,7 @@ func TestCallbackRefusesAChangedRequest(t *testing.T) {
 			_, err := fx.Callback(t.Context(), tt.change(t, fx, fx.grantConsent(t, fx.ann, admin)))
 			requireRefusal(t, err, tt.want)
 			if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
-				t.Fatalf("attached %v", guids)
+				t.Fatalf("a refused callback attached %v", guids)
 			}
 		})
 	}
@@ -150,7 +150,7 @@ func TestForgedGUIDAttachesNothing(t *testing.T) {
 		requireRefusal(t, err, fault.ConnectLinkInvalid)
 	})
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
-		t.Fatalf("attached %v", guids)
+		t.Fatalf("a forged callback attached %v", guids)
 	}
 }
 
@@ -231,7 +231,7 @@ func TestSignInRefused(t *testing.T) {
 			fx := newFixture(t)
 			requireRefusal(t, tt.signIn(t, fx, fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))), tt.want)
 			if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
-				t.Fatalf("attached %v", guids)
+				t.Fatalf("a refused sign-in attached %v", guids)
 			}
 		})
 	}
@@ -268,7 +268,7 @@ func TestAForgedCookieIsRefused(t *testing.T) {
 	_, err := fx.Confirm(t.Context(), forged, csrfOf(forged), true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
-		t.Fatalf("attached %v", guids)
+		t.Fatalf("a forged cookie attached %v", guids)
 	}
 	if _, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true); err != nil {
 		t.Fatalf("the forged cookie ended the flow: %v", err)
@@ -341,7 +341,7 @@ func TestACancelledConfirmationAttachesNothing(t *testing.T) {
 	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	attached, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, false)
 	if err != nil || attached != (tenant.Tenant{}) || len(fx.listedTenants(t, fx.ann)) != 0 {
-		t.Fatalf("got %+v, %v", attached, err)
+		t.Fatalf("a cancelled confirmation returned %+v, %v", attached, err)
 	}
 	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
@@ -363,7 +363,7 @@ func TestOneOfConcurrentConfirmationsWins(t *testing.T) {
 		}
 	}
 	if refused != len(errs)-1 || len(fx.listedTenants(t, fx.ann)) != 1 {
-		t.Fatalf("%v", errs)
+		t.Fatalf("the confirmations ended with %v, want one success", errs)
 	}
 }
 
@@ -374,7 +374,7 @@ func TestConfirmRefusesATenantOfAnotherAccount(t *testing.T) {
 	_, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.TenantHeld)
 	if strings.Contains(fault.ErrorOf(err).Detail, "bob") || !slices.Equal(fx.listedTenants(t, fx.bob), []tenant.GUID{guid}) {
-		t.Fatalf("%v", err)
+		t.Fatalf("the error names the other account, or its tenant changed: %v", err)
 	}
 }
 
@@ -434,7 +434,7 @@ func TestReconnectByTheHolder(t *testing.T) {
 		t.Fatalf("the sync of a revoked tenant: %v", err)
 	}
 	if next := fx.readiness(t).NextStep; next != tenant.NextReconnect {
-		t.Fatalf("next step %q", next)
+		t.Fatalf("the next step is %q, want %q", next, tenant.NextReconnect)
 	}
 	fx.now = fx.now.Add(time.Hour)
 	again := fx.connect(t, fx.ann, admin)
@@ -468,6 +468,6 @@ func TestConnectWaitsForASlowConsent(t *testing.T) {
 	fx := newFixture(t)
 	fx.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Refused, Code: fault.AccessDenied, Times: 3})
 	if connected := fx.connect(t, fx.ann, admin); connected.GUID != guid {
-		t.Fatalf("attached %+v", connected)
+		t.Fatalf("attached %+v, want the tenant %s", connected, guid)
 	}
 }

@@ -86,7 +86,7 @@ func (fx *fixture) deleteTenant(t *testing.T) tenants.DeleteResult {
 func TestDeleteRemovesManagedRules(t *testing.T) {
 	fx := newFixtureWithRule(t)
 	if deleted := fx.deleteTenant(t); !deleted.RulesRemoved || len(deleted.RemainingRules) != 0 {
-		t.Fatalf("got %+v", deleted)
+		t.Fatalf("got %+v, want all managed rules removed", deleted)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {
 		t.Fatalf("the remaining rules are %q", names)
@@ -102,7 +102,7 @@ func TestDeleteRemovesRulesThatTheListLacks(t *testing.T) {
 	fx.platform.FreezeRuleList(guid)
 	fx.platform.SetRule(guid, sendlimit.Rule{Name: sendlimit.RuleName(sendlimit.TenantWide), Enabled: true, Lists: []string{"ada@a.test"}})
 	if deleted := fx.deleteTenant(t); !deleted.RulesRemoved || len(deleted.RemainingRules) != 0 {
-		t.Fatalf("got %+v", deleted)
+		t.Fatalf("got %+v, want all managed rules removed", deleted)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {
 		t.Fatalf("the remaining rules are %q", names)
@@ -116,7 +116,7 @@ func TestDeleteNamesRuleThatTheListLacks(t *testing.T) {
 	fx.platform.Fail(fake.Fault{Method: "RemoveRule", Kind: outcome.Down})
 	remaining := []string{sendlimit.RuleName(sendlimit.TenantWide)}
 	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, remaining) {
-		t.Fatalf("got %+v", deleted)
+		t.Fatalf("got %+v, want the remaining rules %q", deleted, remaining)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestDeleteWithoutRulesMakesNoCall(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.ann, admin)
 	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || len(deleted.RemainingRules) != 0 || fx.platform.Calls("RemoveRules") != 0 {
-		t.Fatalf("got %+v after %d calls", deleted, fx.platform.Calls("RemoveRules"))
+		t.Fatalf("got %+v after %d calls, want no rules and no call", deleted, fx.platform.Calls("RemoveRules"))
 	}
 }
 
@@ -141,7 +141,7 @@ func TestDeleteNamesRemainingRules(t *testing.T) {
 			fx := newFixtureWithRule(t)
 			breakRemoval(fx)
 			if deleted := fx.deleteTenant(t); deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, remaining) {
-				t.Fatalf("got %+v", deleted)
+				t.Fatalf("got %+v, want the remaining rules %q", deleted, remaining)
 			}
 		})
 	}
@@ -153,7 +153,7 @@ func TestRuleRemovalIsRetried(t *testing.T) {
 	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.NotReady, Times: 1})
 	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown, Times: 1})
 	if deleted := fx.deleteTenant(t); !deleted.RulesRemoved || fx.platform.Calls("RemoveRules") != 3 {
-		t.Fatalf("got %+v after %d calls", deleted, fx.platform.Calls("RemoveRules"))
+		t.Fatalf("got %+v after %d calls, want all managed rules removed after 3", deleted, fx.platform.Calls("RemoveRules"))
 	}
 }
 
@@ -164,7 +164,7 @@ func TestEnforcementCannotBePaused(t *testing.T) {
 	fx.Claims = refusedClaims{fx.store}
 	fx.PassWait = time.Millisecond
 	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || len(deleted.RemainingRules) != 1 || deleted.Err == nil {
-		t.Fatalf("got %+v", deleted)
+		t.Fatalf("got %+v, want one remaining rule and an error", deleted)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestWithdrawRemovesManagedRules(t *testing.T) {
 	fx := newManagedFixtureWithRule(t)
 	deleted, err := fx.Withdraw(t.Context(), guid)
 	if err != nil || !deleted.RulesRemoved || deleted.Account != fx.ann.ID || len(deleted.RemainingRules) != 0 {
-		t.Fatalf("got %+v, %v", deleted, err)
+		t.Fatalf("got %+v, %v, want all managed rules removed", deleted, err)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {
 		t.Fatalf("the remaining rules are %q", names)
@@ -260,7 +260,7 @@ func TestWithdrawWithoutPlatformNamesTheRemainingRules(t *testing.T) {
 	fx.Platform = nil
 	deleted, err := fx.Withdraw(t.Context(), guid)
 	if err != nil || deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, []string{sendlimit.RuleName(sendlimit.TenantWide)}) || deleted.Err == nil {
-		t.Fatalf("got %+v, %v", deleted, err)
+		t.Fatalf("got %+v, %v, want a remaining rule and no error of Withdraw", deleted, err)
 	}
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
 		t.Fatalf("ann still has %v", guids)
@@ -279,11 +279,11 @@ func TestRemoveAllRules(t *testing.T) {
 	fx.platform.Revoke(otherGUID, "consent")
 	removals, err := fx.RemoveAllRules(t.Context(), fx.ann.ID)
 	if err != nil || len(removals) != 2 {
-		t.Fatalf("got %+v, %v", removals, err)
+		t.Fatalf("got %+v, %v, want the results of two tenants", removals, err)
 	}
 	for _, removal := range removals {
 		if removal.RulesRemoved != (removal.Tenant == guid) || (len(removal.RemainingRules) == 0) != removal.RulesRemoved || (removal.Err == nil) != removal.RulesRemoved {
-			t.Errorf("got %+v", removal)
+			t.Errorf("the result of a tenant is wrong: %+v", removal)
 		}
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {

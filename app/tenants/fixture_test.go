@@ -37,6 +37,7 @@ type fixture struct {
 }
 
 var (
+	must           = apptest.Must
 	requireRefusal = apptest.RequireRefusal
 	inFakeTime     = apptest.InFakeTime
 )

@@ -40,7 +40,6 @@ func (r *attachRace) connectTenant(username string) useCase {
 	}
 }
 
-// deactivate deactivates the account.
 func (r *attachRace) deactivate(ctx context.Context) error {
 	interleaving.Step(ctx)
 	_, err := r.store.SetActive(ctx, r.ann.ID, false)
@@ -48,7 +47,6 @@ func (r *attachRace) deactivate(ctx context.Context) error {
 	return err
 }
 
-// delete deletes the tenant.
 func (r *attachRace) delete(ctx context.Context) error {
 	interleaving.Step(ctx)
 	_, err := r.Delete(ctx, r.ann.ID, guid, nil)
@@ -82,8 +80,8 @@ var attachRaces = []struct {
 	},
 }
 
-// TestSlotsLimitTheTenantsInEveryOrder checks that an account never has more tenants than slots. No
-// tenant is attached while the account is inactive.
+// TestSlotsLimitTheTenantsInEveryOrder checks that an account has no more tenants than slots after
+// a race. No tenant is attached while the account is inactive.
 func TestSlotsLimitTheTenantsInEveryOrder(t *testing.T) {
 	for _, tt := range attachRaces {
 		t.Run(tt.name, func(t *testing.T) {

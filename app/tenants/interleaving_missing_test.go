@@ -49,7 +49,7 @@ func missObjectsOnce(r *race) {
 	storeObjectsWithRows(r)
 	must(r.t, onReplica(r.sync)(r.t.Context()))
 	if domains, mailboxes := r.storedObjects(r.t); len(domains)+len(mailboxes) != 0 {
-		r.t.Fatalf("listed are %+v and %+v", domains, mailboxes)
+		r.t.Fatalf("the missed objects are still listed: %+v and %+v", domains, mailboxes)
 	}
 }
 

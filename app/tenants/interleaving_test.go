@@ -26,7 +26,7 @@ import (
 // The races of this package run two or three use cases in different orders of their calls to the
 // platform and to the store.
 
-// race is a fixture whose calls to the platform and to the store are steps.
+// race is a fixture over steppedPlatform and steppedStore.
 type race struct {
 	*fixture
 	t         *testing.T
@@ -78,7 +78,6 @@ func (r *race) recordAnswer(property string, start time.Time, answer any) {
 	}
 }
 
-// sync syncs the tenant.
 func (r *race) sync(ctx context.Context) error {
 	_, err := r.Sync(ctx, r.ann.ID, guid)
 	return err
@@ -282,13 +281,6 @@ func TestNewerObservationsSurviveEveryOrder(t *testing.T) {
 				})
 			})
 		})
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -50,9 +50,9 @@ var (
 )
 
 // removeManagedRules removes the managed rules from a tenant that may have some, and records the
-// unblocks. Until the lease expires, no enforcement pass can create the rules again. If rules may
-// remain, the result names them and the reason. removeManagedRules fails when the store fails or
-// the context ends.
+// unblocks. While enforcement is paused, no pass can create the rules again. If rules may remain,
+// the result names them and the reason. removeManagedRules fails when the store fails or the
+// context ends.
 func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (result RuleRemoval, err error) {
 	scopes, err := s.Policies.ScopesWithRules(ctx, owner, t.GUID)
 	if err != nil || len(scopes) == 0 {
@@ -211,8 +211,8 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 	return removals, nil
 }
 
-// ResumeEnforcement resumes enforcement in the tenants of an account whose closing failed.
-// Enforcement creates the rules of these tenants again.
+// ResumeEnforcement resumes enforcement in the tenants of an account whose closing failed. The next
+// passes create the rules again that must block mailboxes.
 func (s *Service) ResumeEnforcement(ctx context.Context, removals []TenantRuleRemoval) {
 	for _, removal := range removals {
 		s.resumeEnforcement(ctx, removal.RuleRemoval)

@@ -174,7 +174,7 @@ func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) 
 	if err != nil {
 		return access.Account{}, err
 	}
-	return acc, acc.CheckMayAttach(tenantCount)
+	return acc, acc.CheckFreeSlot(tenantCount)
 }
 
 // saveProof stores the flow without its one-time secrets, and moves the flow to the confirmation
@@ -190,7 +190,7 @@ func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 
 // Confirm attaches the tenant to the account and returns the tenant. If connect is false, Confirm
 // only ends the flow as declined and returns the zero value. It fails with connect_link_invalid,
-// no_api_plan, tenant_limit_reached or tenant_held_elsewhere.
+// no_api_plan, account_closed, tenant_limit_reached or tenant_held_elsewhere.
 //
 // The flow ends before the tenant is attached. If the process crashes between these two steps, the
 // user needs a new link. If the store is unavailable, Confirm moves the flow back, and the user can

@@ -138,7 +138,7 @@ func (m steppedTenant) Rename(ctx context.Context, address, name string) error {
 	return m.MailTenant.Rename(ctx, address, name)
 }
 
-// steppedStore is the store of a race. Each of its writes is a step.
+// steppedStore is the store of a race. Each write that a race can reorder is a step.
 type steppedStore struct{ *bunstore.Store }
 
 func (s steppedStore) SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error {

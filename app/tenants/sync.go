@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -71,7 +72,7 @@ func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GU
 		return SyncResult{}, err
 	}
 	r := &syncRun{Service: s, owner: owner, platform: s.Platform.For(t.GUID), tenant: t}
-	if r.result.RunID, err = s.newID(); err != nil {
+	if r.result.RunID, err = ident.NewFrom(s.Random, s.Now()); err != nil {
 		return SyncResult{}, err
 	}
 	ctx, cancel := reconcile.Detach(ctx, cmp.Or(s.Timeout, syncTimeout))

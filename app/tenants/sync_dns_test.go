@@ -63,7 +63,7 @@ func TestSyncRefreshesTheStatuses(t *testing.T) {
 	fx.sync(t)
 	for _, d := range domainsOf(fx.storedObjects(t)) {
 		if diff := cmp.Diff(dns.Status{MX: dns.Missing, SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}, d.Status); diff != "" {
-			t.Errorf("%s: %s", d.Name, diff)
+			t.Errorf("the status of %s without records (-want +got): %s", d.Name, diff)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestASyncSucceedsWithoutLicenses(t *testing.T) {
 			fx.platform.Fail(licenseFault)
 			fx.now = fx.now.Add(time.Hour)
 			if synced := fx.sync(t); synced.Partial || !synced.Tenant.LastSyncAt.Equal(fx.now) {
-				t.Fatalf("got %+v", synced)
+				t.Fatalf("a sync that could not read the licenses: %+v", synced)
 			}
 			if got := fx.headroom(t); got == nil || *got != headroomBefore {
 				t.Fatalf("got %+v, want %+v", got, headroomBefore)

@@ -61,7 +61,7 @@ func TestListThatLacksAnObjectDoesNotRemoveIt(t *testing.T) {
 		fx.now = fx.now.Add(observation.ReplicaLag)
 	}
 	if domains, mailboxes := fx.storedObjects(t); len(domains) != 2 || len(mailboxes) != 1 || !domains[0].Verified {
-		t.Fatalf("stored are %+v and %+v", domains, mailboxes)
+		t.Fatalf("stored are %+v and %+v, want two domains and one mailbox", domains, mailboxes)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
 				fx.sync(t)
 			}
 			if domains, mailboxes := fx.storedObjects(t); len(domains)+len(mailboxes) != 0 {
-				t.Fatalf("listed are %+v and %+v", domains, mailboxes)
+				t.Fatalf("the missed objects are still listed: %+v and %+v", domains, mailboxes)
 			}
 			names, addresses, err := fx.store.KnownNames(t.Context(), fx.ann.ID, guid)
 			must(t, err)
@@ -96,7 +96,7 @@ func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
 			fx.sync(t)
 			domains, mailboxesAfter := fx.storedObjects(t)
 			if returns && (len(domains) != 2 || len(mailboxesAfter) != 1 || mailboxesAfter[0].ID != mailboxes[0].ID || mailboxesAfter[0].DailySendLimit != 9) {
-				t.Fatalf("listed are %+v and %+v", domains, mailboxesAfter)
+				t.Fatalf("listed are %+v and %+v, want the earlier rows", domains, mailboxesAfter)
 			}
 			names, addresses, err = fx.store.KnownNames(t.Context(), fx.ann.ID, guid)
 			must(t, err)

@@ -76,7 +76,7 @@ func TestPanicInASyncEndsTheRequest(t *testing.T) {
 				t.Errorf("the next sync: %+v", synced)
 			}
 			if domains, mailboxes := fx.storedObjects(t); len(domains) != 2 || len(mailboxes) != 1 {
-				t.Errorf("stored are %+v and %+v", domains, mailboxes)
+				t.Errorf("stored are %+v and %+v, want two domains and one mailbox", domains, mailboxes)
 			}
 		})
 	}

@@ -20,10 +20,10 @@ func TestSyncStoresThatSMTPAuthIsRefused(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{SMTPAuthRefused: true})
 	synced := fx.sync(t)
 	if !synced.Partial || synced.SMTPAuth.Status != "failed" || synced.SMTPAuth.Skipped || synced.Bootstrap.Status != "ready" {
-		t.Fatalf("got %+v", synced)
+		t.Fatalf("got %+v, want a partial sync with failed SMTP AUTH", synced)
 	}
 	if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthRefused || r.NextStep != tenant.NextAddDomain {
-		t.Fatalf("readiness %+v", r)
+		t.Fatalf("the readiness is %+v, want refused SMTP AUTH", r)
 	}
 }
 
@@ -34,10 +34,10 @@ func TestSMTPAuthThatTakesEffectLaterIsStoredAsDisabled(t *testing.T) {
 	endFault := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
 	synced := fx.sync(t)
 	if !synced.Partial || synced.SMTPAuth.Status != "disabled" || synced.SMTPAuth.Skipped || !strings.Contains(synced.SMTPAuth.Message, "soon") {
-		t.Fatalf("got %+v", synced)
+		t.Fatalf("got %+v, want a partial sync with disabled SMTP AUTH", synced)
 	}
 	if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync || r.ReadyToProvision {
-		t.Fatalf("readiness %+v", r)
+		t.Fatalf("the readiness is %+v, want disabled SMTP AUTH", r)
 	}
 	endFault()
 	if synced := fx.sync(t); synced.Partial || synced.SMTPAuth.Status != "enabled" {
@@ -87,7 +87,7 @@ func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
 			fx := newConnectedFixture(t, fake.Setup{})
 			tt.enable(t, fx)
 			if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthEnabled {
-				t.Fatalf("readiness %+v", r)
+				t.Fatalf("the readiness is %+v, want enabled SMTP AUTH", r)
 			}
 			fx.now = fx.now.Add(tt.after)
 			if tt.refuses {
@@ -96,7 +96,7 @@ func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
 			fx.Platform = laggingSMTPAuth{fx.Platform}
 			fx.sync(t)
 			if r := fx.readiness(t); r.SMTPAuth != tt.want {
-				t.Errorf("readiness %+v, want %s", r, tt.want)
+				t.Errorf("the readiness is %+v, want the SMTP AUTH state %s", r, tt.want)
 			}
 		})
 	}
@@ -145,7 +145,7 @@ func TestFailedCallToEnableSMTPAuthKeepsTheReadState(t *testing.T) {
 			fx.platform.Fail(f)
 			synced := fx.sync(t)
 			if r := fx.readiness(t); synced.SMTPAuth.Status != "failed" || r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync {
-				t.Fatalf("got %+v, %+v", synced.SMTPAuth, r)
+				t.Fatalf("got %+v and the readiness %+v, want failed and disabled SMTP AUTH", synced.SMTPAuth, r)
 			}
 		})
 	}
@@ -155,7 +155,7 @@ func TestSyncReadsSMTPAuthAfterALostAnswer(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Unknown, AfterEffect: true})
 	if synced := fx.sync(t); synced.Partial || synced.SMTPAuth.Status != "enabled" {
-		t.Fatalf("got %+v", synced)
+		t.Fatalf("got %+v, want enabled SMTP AUTH", synced)
 	}
 	if n := fx.platform.Effects("EnableSMTPAuth"); n != 1 {
 		t.Fatalf("EnableSMTPAuth took effect %d times", n)

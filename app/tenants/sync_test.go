@@ -83,14 +83,14 @@ func TestSyncStoresWhatThePlatformReports(t *testing.T) {
 	synced := fx.sync(t)
 	if synced.Partial || synced.Bootstrap.Status != "ready" || synced.SMTPAuth.Status != "enabled" || synced.SMTPAuth.Skipped ||
 		synced.Discovery.Status != "completed" || synced.MailboxError != "" || len(synced.RunID) != 36 {
-		t.Fatalf("got %+v", synced)
+		t.Fatalf("got %+v, want a complete sync", synced)
 	}
 	if got := synced.Tenant; got.DomainCount != 2 || got.DomainsVerified != 1 || got.MailboxCount != 1 || got.UserMailboxes != 1 ||
 		!got.LastSyncAt.Equal(fx.now) || got.Name != "One" || got.SMTPAuth != tenant.SMTPAuthEnabled {
 		t.Fatalf("the tenant is %+v", got)
 	}
 	if r := fx.readiness(t); !r.ReadyToProvision || r.NextStep != tenant.NextPublishDNS || r.Discovery != tenant.DiscoveryCompleted {
-		t.Fatalf("readiness %+v", r)
+		t.Fatalf("the readiness is %+v", r)
 	}
 	domains, mailboxes := fx.storedObjects(t)
 	verifiedDomain, unverifiedDomain := domains[0], domains[1]
@@ -114,7 +114,7 @@ func TestSyncReadsThePublishedRecord(t *testing.T) {
 	fx.platform.DNS.Publish("two.test", domains[1].Verification...)
 	fx.sync(t)
 	if next := fx.readiness(t).NextStep; next != tenant.NextVerifyDomain {
-		t.Fatalf("next step %q", next)
+		t.Fatalf("the next step is %q, want %q", next, tenant.NextVerifyDomain)
 	}
 }
 
@@ -153,19 +153,19 @@ func TestSyncBeforeTheRoleWorksSkipsSMTPAuth(t *testing.T) {
 			synced := fx.sync(t)
 			if !synced.Partial || synced.Bootstrap.Status != tt.bootstrap || synced.Bootstrap.Message == "" ||
 				synced.SMTPAuth.Status != "skipped" || !synced.SMTPAuth.Skipped || synced.SMTPAuth.Message == "" {
-				t.Fatalf("got %+v", synced)
+				t.Fatalf("got %+v, want a partial sync with the bootstrap %q and skipped SMTP AUTH", synced, tt.bootstrap)
 			}
 			if synced.Discovery.Status != "completed" || synced.Tenant.DomainCount != 1 {
 				t.Fatalf("discovery did not run: %+v", synced)
 			}
 			if synced.Tenant.UserMailboxes != 1 {
-				t.Errorf("%d user mailboxes", synced.Tenant.UserMailboxes)
+				t.Errorf("%d user mailboxes, want 1", synced.Tenant.UserMailboxes)
 			}
 			if fx.platform.Calls("SMTPAuth")+fx.platform.Calls("EnableSMTPAuth") != 0 {
 				t.Error("SMTP AUTH was attempted")
 			}
 			if next := fx.readiness(t).NextStep; next != tt.next {
-				t.Errorf("next step %q", next)
+				t.Errorf("the next step is %q, want %q", next, tt.next)
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func TestSyncWaitsForABootstrapThatIsAlmostReady(t *testing.T) {
 	fx.platform.Advance(time.Hour)
 	gate.Release()
 	if synced := <-done; synced.Bootstrap.Status != "ready" || synced.Partial {
-		t.Fatalf("got %+v", synced)
+		t.Fatalf("got %+v, want a complete sync with a ready mail server", synced)
 	}
 }
 
@@ -198,20 +198,20 @@ func TestSyncOfAPartlyBrokenPlatformReportsEachPart(t *testing.T) {
 	}{
 		{"domains are not listed", fake.Fault{Method: "Domains", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, synced tenants.SyncResult) {
 			if synced.Discovery.Status != "failed" || synced.Discovery.Message == "" || synced.Bootstrap.Status != "ready" || !synced.Tenant.LastSyncAt.Equal(fx.now.Add(-time.Hour)) {
-				t.Errorf("got %+v", synced)
+				t.Errorf("got %+v, want a failed discovery", synced)
 			}
 			if r := fx.readiness(t); r.Discovery != tenant.DiscoveryFailed || r.NextStep != tenant.NextSync {
-				t.Errorf("readiness %+v", r)
+				t.Errorf("the readiness is %+v, want a failed discovery", r)
 			}
 		}},
 		{"mailboxes are not listed", fake.Fault{Method: "Mailboxes", Kind: outcome.Throttled}, func(t *testing.T, _ *fixture, synced tenants.SyncResult) {
 			if synced.Discovery.Status != "completed" || synced.MailboxError == "" {
-				t.Errorf("got %+v", synced)
+				t.Errorf("got %+v, want a complete discovery with a MailboxError", synced)
 			}
 		}},
 		{"users cannot be counted", fake.Fault{Method: "UserMailboxes", Kind: outcome.Unknown}, func(t *testing.T, _ *fixture, synced tenants.SyncResult) {
 			if synced.MailboxError == "" || synced.Tenant.UserMailboxes != 1 {
-				t.Errorf("got %+v", synced)
+				t.Errorf("got %+v, want a MailboxError and the earlier number of users", synced)
 			}
 		}},
 		{"the mail server does not answer", fake.Fault{Method: "Bootstrap", Kind: outcome.Down}, func(t *testing.T, fx *fixture, synced tenants.SyncResult) {
@@ -221,12 +221,12 @@ func TestSyncOfAPartlyBrokenPlatformReportsEachPart(t *testing.T) {
 		}},
 		{"SMTP AUTH cannot be read", fake.Fault{Method: "SMTPAuth", Kind: outcome.Broken}, func(t *testing.T, _ *fixture, synced tenants.SyncResult) {
 			if synced.SMTPAuth.Status != "failed" || synced.Tenant.SMTPAuth != tenant.SMTPAuthEnabled {
-				t.Errorf("got %+v", synced)
+				t.Errorf("got %+v, want failed SMTP AUTH and the earlier state", synced)
 			}
 		}},
 		{"the records of a domain cannot be read", fake.Fault{Method: "Records", Object: "two.test", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, synced tenants.SyncResult) {
 			if domains, _ := fx.storedObjects(t); synced.Partial || len(domains[1].Verification) != 1 {
-				t.Errorf("got %+v", synced)
+				t.Errorf("got %+v, want a complete sync with the stored records", synced)
 			}
 		}},
 	} {
@@ -275,7 +275,7 @@ func TestSyncStoresAWithdrawnConsent(t *testing.T) {
 			_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 			requireRefusal(t, err, fault.AccessDenied)
 			if r := fx.readiness(t); r.Consent != tenant.ConsentRevoked || r.NextStep != tenant.NextReconnect || r.ReadyToProvision {
-				t.Fatalf("readiness %+v", r)
+				t.Fatalf("the readiness is %+v, want a revoked consent", r)
 			}
 		})
 	}
@@ -289,7 +289,7 @@ func TestSyncNoticesAConsentThatWorksAgain(t *testing.T) {
 	endFault()
 	fx.sync(t)
 	if r := fx.readiness(t); r.Consent != tenant.ConsentGranted {
-		t.Fatalf("readiness %+v", r)
+		t.Fatalf("the readiness is %+v, want a granted consent", r)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestSyncTriesToRestoreALostRole(t *testing.T) {
 		fx.sync(t)
 		fx.platform.Revoke(guid, "exchange_role")
 		if synced := fx.sync(t); synced.Bootstrap.Status != "ready" || synced.Partial {
-			t.Fatalf("got %+v", synced)
+			t.Fatalf("got %+v, want a complete sync with a ready mail server", synced)
 		}
 	})
 	t.Run("the service cannot get the role again", func(t *testing.T) {
@@ -308,12 +308,12 @@ func TestSyncTriesToRestoreALostRole(t *testing.T) {
 		fx.platform.Fail(fake.Fault{Method: "Bootstrap", Kind: outcome.Refused, Code: fault.AccessDenied})
 		synced := fx.sync(t)
 		if r := fx.readiness(t); synced.Bootstrap.Status != "failed" || !synced.Partial || r.NextStep != tenant.NextGrantRole || r.Consent != tenant.ConsentGranted {
-			t.Fatalf("got %+v, %+v", synced, r)
+			t.Fatalf("got %+v and the readiness %+v, want a failed bootstrap", synced, r)
 		}
 	})
 }
 
-func TestSyncDoesNotRevealForeignTenants(t *testing.T) {
+func TestSyncDoesNotRevealTenantsOfOtherAccounts(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
 	var answers []string
@@ -343,7 +343,7 @@ func TestSyncIsStoredForACancelledRequest(t *testing.T) {
 	gate.Release()
 	apptest.Must(t, <-done)
 	if r := fx.readiness(t); r.Discovery != tenant.DiscoveryCompleted {
-		t.Fatalf("readiness %+v", r)
+		t.Fatalf("the readiness is %+v, want a complete discovery", r)
 	}
 }
 
@@ -355,7 +355,7 @@ func TestSyncEndsWhenItsTimeIsUp(t *testing.T) {
 		defer gate.Release()
 		synced := fx.sync(t)
 		if !synced.Partial || synced.Discovery.Status != "failed" || synced.Bootstrap.Status != "ready" {
-			t.Fatalf("got %+v", synced)
+			t.Fatalf("got %+v, want a partial sync with a failed discovery", synced)
 		}
 	})
 }
@@ -374,6 +374,6 @@ func TestSyncOfTenantDeletedMeanwhileFails(t *testing.T) {
 	}
 	gate.Release()
 	if err := <-done; !errors.Is(err, fault.TenantNotFound) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want tenant_not_found", err)
 	}
 }

@@ -125,20 +125,12 @@ func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID
 // newTenant returns a tenant in its state before the first sync. It fails when it cannot read
 // random bytes for the id.
 func (s *Service) newTenant(id tenant.GUID, p tenant.Profile) (tenant.Tenant, error) {
-	rowID, err := s.newID()
+	rowID, err := ident.NewFrom(s.Random, s.Now())
 	return tenant.Tenant{
 		ID: rowID, GUID: id, Name: p.Name, BuiltinDomain: p.BuiltinDomain, DefaultDomain: p.DefaultDomain,
 		Consent: tenant.ConsentGranted, ConsentedAt: s.Now(), Bootstrap: tenant.BootstrapPending,
 		SMTPAuth: tenant.SMTPAuthUnknown, Discovery: tenant.DiscoveryPending,
 	}, err
-}
-
-func (s *Service) newID() (string, error) {
-	var random [ident.Entropy]byte
-	if _, err := io.ReadFull(s.Random, random[:]); err != nil {
-		return "", fmt.Errorf("read randomness: %w", err)
-	}
-	return ident.New(s.Now(), random), nil
 }
 
 // isAccessDenied reports whether the platform denied access.

@@ -19,21 +19,21 @@ func TestListShowsTheLatestFirst(t *testing.T) {
 	fx.now = fx.now.Add(time.Minute)
 	fx.connect(t, fx.ann, otherAdmin)
 	if got := fx.listedTenants(t, fx.ann); !slices.Equal(got, []tenant.GUID{otherGUID, guid}) {
-		t.Fatalf("listed %v", got)
+		t.Fatalf("listed %v, want the latest tenant first", got)
 	}
 	if got := fx.listedTenants(t, fx.bob); len(got) != 0 {
 		t.Fatalf("a different account sees %v", got)
 	}
 }
 
-func TestForeignAndUnknownTenantsGetOneAnswer(t *testing.T) {
+func TestTenantsOfOtherAccountsAndUnknownTenantsGetOneAnswer(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
-	_, _, foreign := fx.Get(t.Context(), fx.ann, guid)
-	_, _, unknown := fx.Get(t.Context(), fx.ann, otherGUID)
-	requireRefusal(t, foreign, fault.TenantNotFound)
-	if unknown == nil || foreign.Error() != unknown.Error() {
-		t.Fatalf("%v and %v", foreign, unknown)
+	_, _, errOther := fx.Get(t.Context(), fx.ann, guid)
+	_, _, errUnknown := fx.Get(t.Context(), fx.ann, otherGUID)
+	requireRefusal(t, errOther, fault.TenantNotFound)
+	if errUnknown == nil || errOther.Error() != errUnknown.Error() {
+		t.Fatalf("the errors differ: %v and %v", errOther, errUnknown)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestDeleteReleasesTheTenantForADifferentAccount(t *testing.T) {
 	}
 	deleted, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	if err != nil || deleted.Name != "One" || len(fx.listedTenants(t, fx.ann)) != 0 {
-		t.Fatalf("got %+v, %v", deleted, err)
+		t.Fatalf("Delete returned %+v, %v, or the account still has the tenant", deleted, err)
 	}
 	if got := fx.platform.SnapshotOf(guid).Consent; got != "granted" {
 		t.Errorf("the platform was changed: consent %s", got)
@@ -123,7 +123,7 @@ func TestWithdrawEndsTheAccessOfTheAccount(t *testing.T) {
 	fx, _ := newManagedFixture(t)
 	withdrawn, err := fx.Withdraw(t.Context(), tenant.GUID(strings.ToUpper(string(guid))))
 	if err != nil || withdrawn.Account != fx.ann.ID {
-		t.Fatalf("got %+v, %v", withdrawn, err)
+		t.Fatalf("Withdraw returned %+v, %v, want the account of ann", withdrawn, err)
 	}
 	_, err = fx.Sync(t.Context(), fx.ann.ID, guid)
 	requireRefusal(t, err, fault.AccessDenied)

@@ -9,6 +9,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/core/webhook"
@@ -38,7 +39,7 @@ func (s *Service) Create(ctx context.Context, input NewWebhook, encoder ports.An
 		return WebhookWithSecret{}, err
 	}
 	now := s.now()
-	id, err := s.newID(now)
+	id, err := ident.NewFrom(s.Random, now)
 	if err != nil {
 		return WebhookWithSecret{}, err
 	}

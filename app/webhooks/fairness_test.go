@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tenantry/tenantry/app/webhooks"
 	"github.com/tenantry/tenantry/core/webhook"
@@ -104,7 +106,7 @@ func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	sameAccount.wait(t, 10)
 	for _, h := range hanging {
 		if n := h.maxConcurrent(); n != webhook.MaxConcurrent {
-			t.Errorf("the endpoint had %d messages at the same time", n)
+			t.Errorf("the endpoint had %d messages at the same time, want %d", n, webhook.MaxConcurrent)
 		}
 	}
 }
@@ -141,13 +143,13 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	fx.fanOut(t, p)
 	working.wait(t, 10)
 	if n := hanging.maxConcurrent(); n != 4 {
-		t.Errorf("failing endpoints had %d of 8 slots", n)
+		t.Errorf("failing endpoints had %d of 8 slots, want 4", n)
 	}
 }
 
 // TestNewEndpointsThatHangDelayNoOther lets 1,008 endpoints hang at their first messages. Each gets
-// one slot, and together they get at most three quarters of all slots. A proven endpoint therefore
-// gets all its messages meanwhile.
+// at most one slot, and together they get at most three quarters of all slots. A proven endpoint
+// therefore gets all its messages meanwhile.
 func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
@@ -171,7 +173,7 @@ func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 	fx.fanOut(t, p)
 	working.wait(t, 10)
 	if n := hanging.maxConcurrent(); n != maxUnproven {
-		t.Errorf("endpoints that are not proven had %d slots", n)
+		t.Errorf("endpoints that are not proven had %d slots, want %d", n, maxUnproven)
 	}
 }
 
@@ -208,21 +210,29 @@ func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	firstProcess.worker.WaitIdle()
 	secondProcess.worker.WaitIdle()
 	if n := hanging.maxConcurrent(); n != webhook.MaxConcurrent {
-		t.Errorf("the endpoint had %d messages at the same time", n)
+		t.Errorf("the endpoint had %d messages at the same time, want %d", n, webhook.MaxConcurrent)
 	}
 }
 
-// TestEventsAreFannedOutWithoutAPoll checks that a logged event starts the fan-out at once, before
-// the next poll.
-func TestEventsAreFannedOutWithoutAPoll(t *testing.T) {
-	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
-	owner := fx.createAccount(t, "a")
-	r := newRecorder(200)
-	fx.addWebhook(t, p, owner, r.handle)
-	p.worker.Start()
-	for range 5 {
-		fx.emit(t, owner, 1)
-		r.wait(t, 1)
-	}
+// TestStartedWorkerFansOutEvents checks that a started worker fans out the events of its own
+// process at once, and not only when it polls.
+func TestStartedWorkerFansOutEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		p := fx.startProcess(t, nil)
+		owner := fx.createAccount(t, "a")
+		r := newRecorder(200)
+		fx.addWebhook(t, p, owner, r.handle)
+		p.worker.Start()
+		for range 5 {
+			start := time.Now()
+			fx.emit(t, owner, 1)
+			r.wait(t, 1)
+			if elapsed := time.Since(start); elapsed > time.Second {
+				t.Errorf("the event arrived after %s", elapsed)
+			}
+		}
+		p.worker.WaitIdle()
+		time.Sleep(time.Minute) // in fake time, until the pause after the last batch of results has ended
+	})
 }

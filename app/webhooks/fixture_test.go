@@ -61,8 +61,8 @@ func (fx *fixture) advance(d time.Duration) {
 	fx.clock = fx.clock.Add(d)
 }
 
-// startProcess starts a process that is stopped at the end of the test. change may replace its
-// ports.
+// startProcess starts a process that is stopped at the end of the test. change may change the
+// options of its worker.
 func (fx *fixture) startProcess(t testing.TB, change func(*webhooks.Options)) process {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -84,7 +84,6 @@ func (fx *fixture) startProcess(t testing.TB, change func(*webhooks.Options)) pr
 	return p
 }
 
-// createAccount creates an account with this name.
 func (fx *fixture) createAccount(t testing.TB, name string) access.AccountID {
 	t.Helper()
 	a, err := fx.store.CreateAccount(t.Context(), name+"@example.test", "complete", 0, fx.now())
@@ -134,7 +133,6 @@ func (fx *fixture) fanOut(t testing.TB, p process) {
 	}
 }
 
-// newID returns a new id.
 func (fx *fixture) newID() string {
 	return ident.New(fx.now(), [ident.Entropy]byte([]byte(rand.Text())[:ident.Entropy]))
 }
@@ -206,7 +204,7 @@ func (r *recorder) answer(status int) {
 	r.status = status
 }
 
-// wait waits for n messages and returns all messages so far.
+// wait waits for n more messages and returns all messages so far.
 func (r *recorder) wait(t testing.TB, n int) []webhook.Message {
 	t.Helper()
 	for range n {

@@ -18,12 +18,10 @@ package webhooks
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/webhook"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -64,14 +62,6 @@ func (s *Service) ListDeliveries(ctx context.Context, owner access.AccountID, id
 	q.Limit++
 	list, err = s.Deliveries.ListDeliveries(ctx, owner, id, q)
 	return list[:min(limit, len(list))], len(list) > limit, err
-}
-
-func (s *Service) newID(now time.Time) (string, error) {
-	var random [ident.Entropy]byte
-	if _, err := io.ReadFull(s.Random, random[:]); err != nil {
-		return "", fmt.Errorf("read random bytes: %w", err)
-	}
-	return ident.New(now, random), nil
 }
 
 // associatedData returns the associated data of a sealed secret, which binds the secret to its

@@ -54,13 +54,13 @@ func TestEventsAreDelivered(t *testing.T) {
 	}
 	for _, d := range list {
 		if d.Status != webhook.Delivered || len(d.Attempts) != 1 || !receivedIDs[d.EventID] {
-			t.Errorf("%+v", d)
+			t.Errorf("the delivery is %+v, want it delivered at the first try", d)
 		}
 	}
 }
 
 // TestFailedDeliveriesAreRepeated checks that a failed delivery is tried again when it is due by
-// the clock of the service. Each attempt has the same id and body.
+// the clock of the service. Each try has the same id and body.
 func TestFailedDeliveriesAreRepeated(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
@@ -71,12 +71,12 @@ func TestFailedDeliveriesAreRepeated(t *testing.T) {
 	fx.fanOut(t, p)
 	first := down.wait(t, 1)[0]
 	if d := fx.deliveries(t, p, w.Webhook); d[0].Status != webhook.Pending || !d[0].NextAttemptAt.After(fx.now()) {
-		t.Fatalf("%+v", d)
+		t.Fatalf("after a failed try the deliveries are %+v, want one pending", d)
 	}
 	if n := p.worker.Due(); n != 1 {
 		t.Fatalf("%d webhooks have a next try", n)
 	}
-	for n := 2; n <= 4; n++ { // one attempt a day; the fifth day would disable the webhook
+	for n := 2; n <= 4; n++ { // one try a day; the fifth day would disable the webhook
 		fx.advance(24 * time.Hour)
 		apptest.Must(t, p.worker.Sweep(t.Context()))
 		fx.wakeDue(t, p)
@@ -105,7 +105,7 @@ func TestAWebhookThatFailsForFiveDaysIsDisabled(t *testing.T) {
 	down.wait(t, 1)
 	p.worker.WaitIdle()
 	if got, err := p.Get(t.Context(), owner, w.ID); err != nil || got.Status != webhook.Disabled {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("the failing webhook is %+v, %v, want it disabled", got, err)
 	}
 	fx.fanOut(t, p)
 	messages := other.wait(t, 1)
@@ -113,7 +113,7 @@ func TestAWebhookThatFailsForFiveDaysIsDisabled(t *testing.T) {
 		t.Errorf("the other webhook got %s", last.Body)
 	}
 	if got, err := p.Get(t.Context(), owner, otherWebhook.ID); err != nil || got.Status != webhook.Enabled {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("the other webhook is %+v, %v, want it enabled", got, err)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestAGoneEndpointIsDisabled(t *testing.T) {
 	gone.wait(t, 1)
 	p.worker.WaitIdle()
 	if got, err := p.Get(t.Context(), owner, w.ID); err != nil || got.Status != webhook.Disabled {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("the webhook is %+v, %v, want it disabled", got, err)
 	}
 }
 
@@ -167,12 +167,12 @@ func TestATestSendsOneMessageAndReportsTheAnswer(t *testing.T) {
 		r.answer(c.status)
 		tested, err := p.Test(t.Context(), owner, w.ID)
 		if err != nil || tested.Status != c.want || tested.Attempt.StatusCode != c.status {
-			t.Errorf("%+v, %v", tested, err)
+			t.Errorf("the test returned %+v, %v, want %v with the status code %d", tested, err, c.want, c.status)
 		}
 		messages := r.wait(t, 1)
 		list := fx.deliveries(t, p, w.Webhook)
 		if last := messages[len(messages)-1]; !bytes.Contains(last.Body, []byte(`{"type":"webhook.test",`)) || list[0].EventID != last.ID || list[0].Status != c.want {
-			t.Errorf("%s, %+v", last.Body, list[0])
+			t.Errorf("the test sent %s, its delivery is %+v", last.Body, list[0])
 		}
 	}
 	_, err := p.Test(t.Context(), owner, fx.newID())
@@ -191,7 +191,7 @@ func TestRedeliverAndReplaySendEventsAgain(t *testing.T) {
 	list := fx.deliveries(t, p, w.Webhook)
 	d, err := p.Redeliver(t.Context(), owner, w.ID, list[0].ID)
 	if err != nil || d.Status != webhook.Pending {
-		t.Fatalf("%+v, %v", d, err)
+		t.Fatalf("Redeliver returned %+v, %v, want a pending delivery", d, err)
 	}
 	fx.wakeDue(t, p)
 	messages := r.wait(t, 1)
@@ -199,17 +199,17 @@ func TestRedeliverAndReplaySendEventsAgain(t *testing.T) {
 		t.Errorf("redelivered %s, want %s", messages[2].ID, list[0].EventID)
 	}
 	if again := fx.deliveries(t, p, w.Webhook); len(again) != 2 || again[0].Status != webhook.Delivered || len(again[0].Attempts) != 2 {
-		t.Errorf("%+v", again)
+		t.Errorf("after Redeliver the deliveries are %+v, want 2 attempts of the first", again)
 	}
 	apptest.Must(t, p.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{At: fx.now().Add(-time.Hour)}))
 	fx.fanOut(t, p)
 	if messages := r.wait(t, 2); len(messages) != 5 {
-		t.Errorf("%d messages", len(messages))
+		t.Errorf("%d messages, want 5", len(messages))
 	}
 }
 
-// TestStopInterruptsTries checks that an interrupted attempt does not count, and that the next
-// process repeats it with the same id.
+// TestStopInterruptsTries checks that an interrupted try does not count, and that the next process
+// repeats it with the same id.
 func TestStopInterruptsTries(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
@@ -230,7 +230,7 @@ func TestStopInterruptsTries(t *testing.T) {
 	interrupted := <-interruptedMessages
 	apptest.Must(t, p.worker.Stop(t.Context()))
 	if d := fx.deliveries(t, p, w.Webhook); d[0].Status != webhook.Pending || len(d[0].Attempts) != 0 {
-		t.Fatalf("%+v", d)
+		t.Fatalf("an interrupted try counts: %+v", d)
 	}
 	next := fx.startProcess(t, nil)
 	apptest.Must(t, next.worker.Sweep(t.Context()))
@@ -258,15 +258,15 @@ func TestURLsAreChecked(t *testing.T) {
 	_, err = p.Update(t.Context(), owner, w.ID, webhooks.Change{})
 	apptest.RequireRefusal(t, err, fault.NoUpdates)
 	if got, err := p.Get(t.Context(), owner, w.ID); err != nil || got.URL != w.URL {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("a refused change changed the webhook: %+v, %v", got, err)
 	}
 }
 
 // errCrashed is the error of a process that has crashed.
 var errCrashed = errors.New("the process is dead")
 
-// crashingStore is a store whose process crashes after an attempt, before the result of the attempt
-// is stored.
+// crashingStore is a store whose process crashes after a try, before the result of the try is
+// stored.
 type crashingStore struct{ ports.Deliveries }
 
 func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time.Time) ([]ports.SavedDelivery, error) {
@@ -300,7 +300,7 @@ func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 		t.Errorf("repeated %+v, want %+v", repeated, sent)
 	}
 	if d := fx.deliveries(t, next, w.Webhook); len(d) != 1 || d[0].Status != webhook.Delivered || len(d[0].Attempts) != 1 {
-		t.Errorf("%+v", d)
+		t.Errorf("the deliveries are %+v, want one that is delivered with one attempt", d)
 	}
 }
 
@@ -331,12 +331,12 @@ func TestATestWakesTheDeliveryThatWaitedForIt(t *testing.T) {
 	_, err := p.Test(t.Context(), owner, w.ID)
 	apptest.Must(t, err)
 	if messages := down.wait(t, 1); len(messages) != 2 {
-		t.Fatalf("%d messages", len(messages))
+		t.Fatalf("%d messages, want 2", len(messages))
 	}
 	fx.wakeDue(t, p)
 	down.wait(t, 1)
 	if d := fx.deliveries(t, p, w.Webhook); len(d) != 2 || len(d[1].Attempts) != 2 {
-		t.Errorf("%+v", d)
+		t.Errorf("the deliveries are %+v, want 2 attempts of the older one", d)
 	}
 }
 
@@ -364,8 +364,7 @@ func (s resultStore) SaveDeliveries(_ context.Context, tried []ports.TriedDelive
 }
 
 // TestResultsAreStoredInBatches checks that results which arrive during a call of the store share
-// the next call. Each attempt gets its own result. If a call fails, only the attempts of that call
-// fail.
+// the next call. Each try gets its own result. If a call fails, only the tries of that call fail.
 func TestResultsAreStoredInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resultStore{calls: make(chan int, 10), answer: make(chan error)}

@@ -20,9 +20,9 @@ type budgets struct {
 	counters ports.Limiter
 }
 
-// spend takes the cost of one call from each budget that covers the call's fault domain. If one
-// budget has too little left, spend takes nothing, and returns false with the time until a retry
-// can succeed. giveBack returns the cost to the budgets. spend is used as breaker.Options.Budget.
+// spend takes the cost of one call from each budget that covers the call. If one budget has too
+// little left, spend takes nothing, and returns false with the time until a retry can succeed.
+// giveBack returns the cost to the budgets. spend is used as breaker.Options.Budget.
 func (b budgets) spend(ctx context.Context, faultDomain, operation string) (giveBack func(), retryIn time.Duration, ok bool) {
 	var undos []func()
 	giveBack = func() {

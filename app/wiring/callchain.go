@@ -31,8 +31,8 @@ func newCallChain(c settings.Config, provider string, describe describeFunc, cou
 	})}, err
 }
 
-// accountCallTimeout limits each call that uses the credential of an account. The account chooses
-// the server, which may accept a connection and never answer.
+// accountCallTimeout limits each call that uses the credential of an account. The account may
+// choose the server, which may accept a connection and never answer.
 const accountCallTimeout = 20 * time.Second
 
 // interceptors returns the interceptors of calls that use the operator's credential. A call passes

@@ -19,8 +19,8 @@ import (
 )
 
 // TestReplicasShareProviderBudgets checks that two replicas share the budgets that a plugin
-// describes. A throttled call does not reach the platform, opens no circuit and does not affect
-// other tenants.
+// describes. A throttled call opens no circuit and uses up no budget. A call that makes no request
+// is not throttled.
 func TestReplicasShareProviderBudgets(t *testing.T) {
 	t.Parallel()
 	counters, err := limiter.Open(t.Context(), limiter.Options{})
@@ -48,7 +48,7 @@ func TestReplicasShareProviderBudgets(t *testing.T) {
 			case err == nil:
 				allowed++
 			case !errors.As(err, &callErr) || callErr.Kind != outcome.Throttled || callErr.RetryAfter <= 0 || callErr.RetryAfter > time.Minute:
-				t.Fatalf("%v", err)
+				t.Fatalf("%v, want a throttled call with a time to retry of at most a minute", err)
 			}
 		}
 		return allowed

@@ -75,7 +75,7 @@ func (c Connections) OperatorConnection(ctx context.Context, provider string) (w
 			return wire.Connection{}, missing
 		}
 	}
-	// Each secret of the mail platform is optional, but one of them must be set.
+	// A mail platform can have several optional secrets, of which one must be set.
 	if description.Kind == wire.KindMail && hasSecrets(fields) && len(connection.Secrets) == 0 {
 		return wire.Connection{}, missing
 	}

@@ -48,7 +48,7 @@ func TestInvalidCredentialFileKeepsTheLastContent(t *testing.T) {
 				t.Errorf("got %.60q, want %.60q", got, tt.want)
 			}
 			if kept := tt.want == strings.TrimSpace(tt.before); kept != strings.Contains(logs.String(), "stays in use") {
-				t.Errorf("logged %s", logs.String())
+				t.Errorf("the log must say `stays in use` exactly if the earlier content is kept: %s", logs.String())
 			}
 		})
 	}

@@ -8,14 +8,12 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 
 	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -29,9 +27,7 @@ type DNSProviders struct {
 	operator      Connections
 	chains        map[string]callChain           // by provider
 	nameServers   func(provider string) []string // the name servers in a sandbox; nil otherwise
-
-	mu    sync.Mutex
-	cache map[string]dns.Provider // the described providers, by name
+	descriptions  *descriptionCache
 }
 
 var _ ports.DNSProviders = (*DNSProviders)(nil)
@@ -41,15 +37,9 @@ func newDNSProviders(c settings.Config, o providerOptions) (*DNSProviders, error
 	if err != nil {
 		return nil, err
 	}
-	p := &DNSProviders{
-		Host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, cache: map[string]dns.Provider{}, operator: o.operatorConnections(c), nameServers: o.nameServers,
-	}
-	o.host.OnChange(func(name string) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.cache, name)
-	})
-	return p, nil
+	return &DNSProviders{
+		Host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, descriptions: newDescriptionCache(o), operator: o.operatorConnections(c), nameServers: o.nameServers,
+	}, nil
 }
 
 // OpenDNSProviders returns the DNS providers for a command that does not assemble a Service. It
@@ -74,49 +64,19 @@ func OpenDNSProviders(ctx context.Context, c settings.Config, fingerprinter port
 	return p, closeAll, nil
 }
 
-// Providers returns the providers whose plugins described themselves, in the order of the
-// catalog. It starts each DNS plugin that has not described itself yet. A plugin that fails to
-// start is logged and left out. Providers fails only when ctx ends.
+// Providers returns the providers whose plugins described themselves, sorted by id. It starts each
+// DNS plugin that has not described itself yet. A plugin that fails to start is logged and left
+// out. Providers fails only when ctx ends.
 func (p *DNSProviders) Providers(ctx context.Context) ([]dns.Provider, error) {
-	names := p.Host.Names(wire.KindDNS)
-	var plugins panics.Group
-	for _, name := range names {
-		if _, ok := p.cachedProvider(name); !ok {
-			plugins.Go(func() { p.cacheDescription(ctx, name) })
-		}
-	}
-	plugins.Wait()
 	var described []dns.Provider
-	for _, name := range names {
-		if provider, ok := p.cachedProvider(name); ok {
-			described = append(described, provider)
+	for _, description := range p.descriptions.describeAll(ctx, p.Host.Names(wire.KindDNS)) {
+		servers := description.NameServers
+		if len(servers) > 0 && p.nameServers != nil { // a provider without name servers in its description is not detected by name servers
+			servers = slices.Concat(servers, p.nameServers(description.Name))
 		}
+		described = append(described, dns.Provider{ID: description.Name, Title: description.Title, NameServers: servers})
 	}
 	return described, ctx.Err()
-}
-
-func (p *DNSProviders) cachedProvider(name string) (dns.Provider, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	provider, ok := p.cache[name]
-	return provider, ok
-}
-
-// cacheDescription caches the description of a plugin. The description changes only when the plugin
-// is upgraded.
-func (p *DNSProviders) cacheDescription(ctx context.Context, name string) {
-	description, err := p.Host.Describe(ctx, name)
-	if err != nil {
-		p.log.WarnContext(ctx, "the plugin of a DNS provider returned no description", "provider", name, "error", err)
-		return
-	}
-	servers := description.NameServers
-	if len(servers) > 0 && p.nameServers != nil { // a provider without name servers in its description is not detected by name servers
-		servers = slices.Concat(servers, p.nameServers(name))
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cache[name] = dns.Provider{ID: description.Name, Title: description.Title, NameServers: servers}
 }
 
 // For returns the port of a provider for one credential. Each call passes the interceptors of
@@ -133,7 +93,7 @@ func (p *DNSProviders) For(provider string, credential secret.Credential) ports.
 
 // fingerprint returns the name of a credential in the keys of circuits and budgets. Redis stores
 // these keys, so the fingerprint is a keyed hash, which reveals nothing about the credential. Equal
-// credentials have the same fingerprint, in all accounts and all replicas.
+// credentials of all accounts have the same fingerprint, until the keyset is rotated.
 func (p *DNSProviders) fingerprint(account wire.Connection) string {
 	sum, err := p.fingerprinter.Fingerprint([]byte(account.Fingerprint()))
 	if err != nil {

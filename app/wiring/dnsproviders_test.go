@@ -65,7 +65,7 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	p := openTestProviders(t, newDNSProviders, testserver.PluginsWithout(t, "dns-powerdns"), fingerprinter, counters, nil)
 	listed, err := p.Providers(t.Context())
 	if err != nil || len(listed) != 2 || listed[0].ID != "cloudflare" || listed[0].Title != "Cloudflare" || len(listed[0].NameServers) == 0 || listed[1].ID != "rfc2136" {
-		t.Errorf("got %v, %v", listed, err)
+		t.Errorf("got %v, %v, want cloudflare and rfc2136", listed, err)
 	}
 	for _, plugin := range p.Host.Status() {
 		if started := plugin.Starts > 0; started != (plugin.Name == "cloudflare" || plugin.Name == "rfc2136") {
@@ -89,7 +89,7 @@ func TestSandboxServersDetectAProvider(t *testing.T) {
 	p.nameServers = func(provider string) []string { return []string{"ns1." + provider + ".sandbox.test"} }
 	listed, err := p.Providers(t.Context())
 	if err != nil || len(listed) != 2 || listed[1].ID != "powerdns" || len(listed[1].NameServers) != 0 {
-		t.Fatalf("got %v, %v", listed, err)
+		t.Fatalf("got %v, %v, want two providers, and no name servers of powerdns", listed, err)
 	}
 	for _, server := range []string{"ns1.cloudflare.sandbox.test", "ada.ns.cloudflare.com"} {
 		if found := dns.Detect(dns.ZoneRead{Delegation: []string{server}}, listed); found.Provider.ID != "cloudflare" {
@@ -99,8 +99,8 @@ func TestSandboxServersDetectAProvider(t *testing.T) {
 }
 
 // TestDNSPluginGetsEachFieldFromItsOwner checks that a plugin receives operator fields only from
-// the operator and account fields only from the account. The name of a circuit contains the
-// fingerprint of the credential.
+// the operator and account fields only from the account. The name of a circuit does not contain the
+// credential.
 func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
@@ -113,13 +113,13 @@ func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {
 		t.Errorf("%d zones, %v", n, err)
 	}
 	if zone, err := provider.Zone(t.Context(), "a.test"); zone.Name != "a.test" || err != nil {
-		t.Errorf("%v, %v", zone, err)
+		t.Errorf("%v, %v, want the zone a.test", zone, err)
 	}
 	if _, err := provider.Zone(t.Context(), "b.test"); !dns.IsNoZone(err) {
 		t.Errorf("a zone of another account: %v", err)
 	}
 	if _, err := p.For("cloudflare", secret.Credential{}).Check(t.Context()); outcome.KindOf(err) != outcome.Refused {
-		t.Errorf("without a token: %v", err)
+		t.Errorf("without a token: %v, want a refusal", err)
 	}
 	circuits := p.chains["cloudflare"].circuits.Circuits()
 	if len(circuits) != 2 {
@@ -127,7 +127,7 @@ func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	}
 	for _, c := range circuits {
 		if strings.Contains(c.Domain, "account-key") || !strings.HasPrefix(c.Domain, "credential/") {
-			t.Errorf("a circuit is named %s", c.Domain)
+			t.Errorf("a circuit is named %s, want credential/ and no credential", c.Domain)
 		}
 	}
 }
@@ -159,11 +159,11 @@ func TestReplicasShareCredentialBudget(t *testing.T) {
 		}
 	}
 	if len(counters.takes) != 1 {
-		t.Fatalf("counted as %v", counters.takes)
+		t.Fatalf("the calls are counted in the buckets %v, want one bucket", counters.takes)
 	}
 	for key, takes := range counters.takes {
 		if takes != 6 || strings.Contains(key, "shared") || !strings.HasPrefix(key, "budget:cloudflare:credential:") {
-			t.Errorf("%d counted as %s", takes, key)
+			t.Errorf("%d requests in the bucket %s, want 6 in a bucket of the credential without its token", takes, key)
 		}
 		for range 1200 - 6 - 2 { // calls of other replicas
 			shared.Take(t.Context(), ratelimit.Bucket{Key: key, Limit: 1200, Window: 5 * time.Minute})

@@ -59,9 +59,9 @@ func (h *databaseHealth) Check(ctx context.Context) error {
 	return h.err
 }
 
-// processMetrics has the gauges and counters that are read from the state of this process at each
-// scrape. Other counters and all histograms are recorded where the events happen. storedGauges has
-// the gauges of stored data.
+// processMetrics has the gauges and counters that each scrape reads from this process, its database
+// connection and its credential files. storedGauges has the gauges of stored data. Other metrics
+// are recorded where the events happen.
 type processMetrics struct {
 	service *Service
 	config  settings.Config

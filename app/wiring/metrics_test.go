@@ -17,7 +17,7 @@ func TestConcurrentHealthChecksShareOnePing(t *testing.T) {
 	health := &databaseHealth{ping: func(ctx context.Context) error {
 		pings++
 		if deadline, ok := ctx.Deadline(); ctx.Err() != nil || !ok || time.Until(deadline) > DatabaseTimeout {
-			t.Errorf("the ping is bounded by %s, %v", deadline, ctx.Err())
+			t.Errorf("the deadline of the ping is %s (%v), want at most %s from now", deadline, ctx.Err(), DatabaseTimeout)
 		}
 		return <-pingResult
 	}}
@@ -30,7 +30,7 @@ func TestConcurrentHealthChecksShareOnePing(t *testing.T) {
 	pingResult <- errUnreachable
 	for range 5 {
 		if err := <-results; !errors.Is(err, errUnreachable) {
-			t.Errorf("got %v", err)
+			t.Errorf("got %v, want the error of the ping", err)
 		}
 	}
 	if pings != 1 {

@@ -41,7 +41,7 @@ func TestRecordActionDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	recordAction()
 	events, err := store.AuditEvents(t.Context(), ports.AuditQuery{Limit: 9})
 	if err != nil || len(events) != 1 || events[0].Operator != "ann@host" || events[0].Action != audit.AddPlugin || events[0].Details["name"] != "microsoft365" {
-		t.Fatalf("got %+v, %v", events, err)
+		t.Fatalf("got %+v, %v, want one event of the addition by ann@host", events, err)
 	}
 	config.DatabaseURL = "postgres://127.0.0.1:1/nothing?connect_timeout=1"
 	if err := RecordAction(t.Context(), config, audit.Backup, nil); err == nil || !strings.Contains(err.Error(), "backup is done") {
@@ -55,7 +55,7 @@ func TestMissingEmbeddedDatabaseIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tenantry.db")
 	embedded := settings.Config{DatabaseURL: "sqlite://" + path}
 	if err := RequireDatabase(embedded); err == nil || !cli.HasFix(err) || cli.ExitCode(err) != cli.ExitRefused {
-		t.Errorf("without a file: %v", err)
+		t.Errorf("without a file: %v, want an error with a fix", err)
 	}
 	must(t, os.WriteFile(path, nil, 0o600))
 	for _, config := range []settings.Config{embedded, {DatabaseURL: "postgres://h/x"}} {

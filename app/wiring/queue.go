@@ -166,7 +166,7 @@ func (s *Service) WakeDueJobs(ctx context.Context) error {
 }
 
 // runsForInactiveAccounts says for each kind of job whether it runs for suspended and closed
-// accounts. The other jobs wait until the account is active again. See
+// accounts. The other jobs of a suspended account wait until the account is active again. See
 // docs/decisions/0023-inactive-accounts.md.
 var runsForInactiveAccounts = map[string]bool{
 	dnsruns.Kind:             false,
@@ -274,9 +274,8 @@ func (s *Service) InitEnforcer(o Overrides) error {
 	return nil
 }
 
-// EnforceNow runs one enforcement pass over each tenant. If an error contains a failure of the mail
-// platform, EnforceNow only logs the error, because the next pass tries again. It returns all other
-// errors.
+// EnforceNow calls Enforcer.RunAll. If an error contains a failure of the mail platform, EnforceNow
+// only logs the error, because the next pass tries again. It returns all other errors.
 func (s *Service) EnforceNow(ctx context.Context) error {
 	err := s.Enforcer.RunAll(ctx)
 	if outcome.KindOf(err) != 0 {

@@ -46,7 +46,7 @@ func (a accountStates) Account(_ context.Context, id access.AccountID) (access.A
 }
 
 // TestJobsOfInactiveAccountsWait checks that a wake-up runs its handler only if its account is
-// active, and that it is retried if the account cannot be read.
+// active, and that it fails if the account cannot be read.
 func TestJobsOfInactiveAccountsWait(t *testing.T) {
 	errDatabase, errHandler := errors.New("the database is unreachable"), errors.New("the handler fails")
 	for name, tt := range map[string]struct {

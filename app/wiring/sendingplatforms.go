@@ -12,7 +12,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"github.com/tenantry/tenantry/adapters/breaker"
@@ -20,7 +19,6 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
-	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -40,9 +38,7 @@ type sendingPlatforms struct {
 	fingerprinter ports.Fingerprinter
 	operator      Connections
 	chains        map[string]callChain // by provider
-
-	mu    sync.Mutex
-	cache map[string]wire.Description // the descriptions of plugins, by name
+	descriptions  *descriptionCache
 }
 
 var _ ports.SendingPlatforms = (*sendingPlatforms)(nil)
@@ -52,35 +48,18 @@ func newSendingPlatforms(c settings.Config, o providerOptions) (*sendingPlatform
 	if err != nil {
 		return nil, err
 	}
-	p := &sendingPlatforms{
-		host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, cache: map[string]wire.Description{}, operator: o.operatorConnections(c),
-	}
-	o.host.OnChange(func(name string) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.cache, name)
-	})
-	return p, nil
+	return &sendingPlatforms{
+		host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, descriptions: newDescriptionCache(o), operator: o.operatorConnections(c),
+	}, nil
 }
 
 // Platforms returns the platforms whose plugins described themselves, sorted by id. It starts
 // each sending plugin that has not described itself yet. A plugin that fails to start is logged
 // and left out. Platforms fails only when ctx ends.
 func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provider, error) {
-	var plugins panics.Group
-	for name := range p.chains {
-		plugins.Go(func() {
-			if _, err := p.describe(ctx, name); err != nil {
-				p.log.WarnContext(ctx, "the plugin of a sending platform returned no description", "provider", name, "error", err)
-			}
-		})
-	}
-	plugins.Wait()
 	var described []integration.Provider
-	for _, name := range slices.Sorted(maps.Keys(p.chains)) {
-		if description, ok := p.cachedDescription(name); ok {
-			described = append(described, p.describedProvider(ctx, description))
-		}
+	for _, description := range p.descriptions.describeAll(ctx, slices.Sorted(maps.Keys(p.chains))) {
+		described = append(described, p.describedProvider(ctx, description))
 	}
 	return described, ctx.Err()
 }
@@ -96,29 +75,6 @@ func (p *sendingPlatforms) describedProvider(ctx context.Context, description wi
 	}
 	provider.Capabilities = p.Capabilities(ctx, description.Name, fieldNames)
 	return provider
-}
-
-func (p *sendingPlatforms) cachedDescription(name string) (wire.Description, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	description, ok := p.cache[name]
-	return description, ok
-}
-
-// describe returns the description of a plugin. It caches the description, which changes only when
-// the plugin is upgraded.
-func (p *sendingPlatforms) describe(ctx context.Context, name string) (wire.Description, error) {
-	if description, ok := p.cachedDescription(name); ok {
-		return description, nil
-	}
-	description, err := p.host.Describe(ctx, name)
-	if err != nil {
-		return wire.Description{}, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cache[name] = description
-	return description, nil
 }
 
 // authHosts returns the hosts to which a platform's sign-in links may point.
@@ -149,7 +105,7 @@ func (p *sendingPlatforms) Capabilities(ctx context.Context, provider string, ac
 	if _, ok := p.chains[provider]; !ok {
 		return integration.Capabilities{}
 	}
-	description, err := p.describe(ctx, provider)
+	description, err := p.descriptions.describe(ctx, provider)
 	if err != nil {
 		return integration.Capabilities{}
 	}
@@ -189,7 +145,7 @@ func (p *sendingPlatforms) For(provider string, credential secret.Credential) po
 		return p.pluginPort(provider, account) // the host has no such plugin, so each call returns an error
 	}
 	circuitPerCredential := func(ctx context.Context) bool {
-		description, err := p.describe(ctx, provider)
+		description, err := p.descriptions.describe(ctx, provider)
 		return err == nil && description.FaultDomain == wire.FaultCredential
 	}
 	interceptors := chain.accountInterceptors(breaker.ByProvider(p.fingerprint(credential), circuitPerCredential))
@@ -199,7 +155,7 @@ func (p *sendingPlatforms) For(provider string, credential secret.Credential) po
 // faultDomain returns what one circuit of a platform covers: "credential" or "provider". It returns
 // "provider" until the plugin has described itself.
 func (p *sendingPlatforms) faultDomain(provider string) string {
-	if description, ok := p.cachedDescription(provider); ok && description.FaultDomain == wire.FaultCredential {
+	if description, ok := p.descriptions.cached(provider); ok && description.FaultDomain == wire.FaultCredential {
 		return "credential"
 	}
 	return "provider"
@@ -219,7 +175,7 @@ func (p *sendingPlatforms) fingerprint(credential secret.Credential) string {
 }
 
 func (p *sendingPlatforms) pluginPort(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.SendingPlatform {
-	return p.host.Sending(provider, p.operator.connectionBuilder(provider, account, p.describe), interceptors...)
+	return p.host.Sending(provider, p.operator.connectionBuilder(provider, account, p.descriptions.describe), interceptors...)
 }
 
 // ParseCredential parses the credential text of an integration. The text is the API key alone, or a
@@ -232,7 +188,7 @@ func (p *sendingPlatforms) ParseCredential(ctx context.Context, provider string,
 		return secret.Credential{}, fault.UnknownProvider.At("There is no sending platform with this name. The sending platforms are "+known+".",
 			fault.Field{Name: "provider", Message: "must be one of " + known})
 	}
-	description, err := p.describe(ctx, provider)
+	description, err := p.descriptions.describe(ctx, provider)
 	if err != nil {
 		return secret.Credential{}, fault.ServiceUnavailable.RetryIn(unusableProviderRetry, "%s does not run", kindTitles[wire.KindSending])
 	}

@@ -65,11 +65,11 @@ func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 	for _, platform := range listed {
 		ids = append(ids, platform.ID)
 		if platform.ID == "instantly" && (platform.Title != "Instantly" || !slices.Equal(platform.AuthHosts, []string{"login.microsoftonline.us", "proxy.example:8443"})) {
-			t.Errorf("got %+v", platform)
+			t.Errorf("got %+v, want the title and the auth hosts of Instantly", platform)
 		}
 	}
 	if !slices.IsSorted(ids) || !slices.Contains(ids, "instantly") || !slices.Contains(ids, "smartlead") || slices.Contains(ids, "plusvibe") {
-		t.Errorf("listed are %v", ids)
+		t.Errorf("the platforms are %v, want them sorted, with instantly and smartlead, without plusvibe", ids)
 	}
 	for _, plugin := range p.host.Status() {
 		if started := plugin.Starts > 0; started != slices.Contains(ids, plugin.Name) {
@@ -84,7 +84,7 @@ func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 			t.Errorf("%s can %+v", missing, capabilities)
 		}
 		if _, err := p.ParseCredential(t.Context(), missing, secret.New("x")); err == nil {
-			t.Errorf("%s: a credential is read", missing)
+			t.Errorf("ParseCredential accepts a credential of the missing provider %s", missing)
 		}
 	}
 }
@@ -102,12 +102,12 @@ func TestSendingPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	account.Settings = map[string]string{"base_url": "http://" + testserver.FreeAddress(t), "workspace_id": "01890000-0000-7000-8000-000000000001"}
 	reach, err := p.For("instantly", account).Check(t.Context())
 	if err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].Name != "One" {
-		t.Errorf("%+v, %v", reach, err)
+		t.Errorf("%+v, %v, want the workspace One", reach, err)
 	}
 	for _, invalid := range []secret.Credential{keyCredential("guessed"), {}} {
 		for range 6 {
 			if _, err := p.For("instantly", invalid).Check(t.Context()); outcome.KindOf(err) != outcome.Refused || strings.Contains(err.Error(), "guessed") {
-				t.Errorf("an invalid key: %v", err)
+				t.Errorf("an invalid key: %v, want a refusal without the key", err)
 			}
 		}
 	}
@@ -115,13 +115,13 @@ func TestSendingPluginGetsEachFieldFromItsOwner(t *testing.T) {
 		t.Errorf("after calls with invalid keys: %v", err)
 	}
 	if circuits := p.chains["instantly"].circuits.Circuits(); len(circuits) != 1 || circuits[0].Domain != "provider" {
-		t.Errorf("circuits: %v", circuits)
+		t.Errorf("the circuits are %v, want one for the provider", circuits)
 	}
 }
 
 // TestReplicasShareSendingBudget checks that two replicas and two workspaces of one key share the
-// budgets of each operation. Bucket keys do not reveal the API key. A call that exceeds a budget
-// is throttled with a retry time and does not reach the platform.
+// budgets of sign-in starts. Bucket keys do not reveal the API key. A call that exceeds a budget is
+// throttled with a retry time and does not reach the platform.
 func TestReplicasShareSendingBudget(t *testing.T) {
 	t.Parallel()
 	fingerprinter, shared := newFingerprinterAndLimiter(t)
@@ -145,17 +145,17 @@ func TestReplicasShareSendingBudget(t *testing.T) {
 	startBuckets := map[string]string{} // the buckets of sign-in starts, by the kind of their owner
 	for key, takes := range counters.takes {
 		if strings.Contains(key, "key-one") || !strings.HasPrefix(key, "budget:instantly:") {
-			t.Errorf("counted as %s", key)
+			t.Errorf("the bucket %s has the API key, or a wrong prefix", key)
 		}
 		if strings.HasSuffix(key, ":start_sign_in") {
 			startBuckets[strings.Split(key, ":")[2]] = key
 			if takes != 2 {
-				t.Errorf("%d starts counted as %s", takes, key)
+				t.Errorf("%d starts in the bucket %s, want 2", takes, key)
 			}
 		}
 	}
 	if len(startBuckets) != 2 {
-		t.Fatalf("starts are counted as %v, all as %v", startBuckets, slices.Sorted(maps.Keys(counters.takes)))
+		t.Fatalf("starts are counted in the buckets %v, want 2; all buckets are %v", startBuckets, slices.Sorted(maps.Keys(counters.takes)))
 	}
 	expectThrottled := func(p *sendingPlatforms, key, situation string) {
 		t.Helper()
@@ -184,9 +184,10 @@ func TestReplicasShareSendingBudget(t *testing.T) {
 
 // describedPlatforms returns platforms without plugin processes, from their descriptions.
 func describedPlatforms(providerSettings map[string]map[string]string, descriptions ...wire.Description) *sendingPlatforms {
-	p := &sendingPlatforms{chains: map[string]callChain{}, cache: map[string]wire.Description{}, operator: Connections{Settings: providerSettings}}
+	cache := &descriptionCache{byName: map[string]wire.Description{}}
+	p := &sendingPlatforms{chains: map[string]callChain{}, descriptions: cache, operator: Connections{Settings: providerSettings}}
 	for _, description := range descriptions {
-		p.chains[description.Name], p.cache[description.Name] = callChain{}, description
+		p.chains[description.Name], cache.byName[description.Name] = callChain{}, description
 	}
 	return p
 }

@@ -9,25 +9,24 @@
 //   - Service holds the assembled parts. The server, the sandbox and some operator commands use
 //     it.
 //   - Overrides replaces parts of the service for the sandbox, such as the clock.
-//   - Connections builds the operator's part of a provider connection from the settings and the
-//     credential files.
+//   - Connections builds provider connections from the settings and the credential files.
 //   - DNSProviders and sendingPlatforms return, for a provider's name, the port that calls the
-//     provider's plugin. Every call passes a callChain: the measurement, and the circuit breaker
-//     with the budgets.
+//     provider's plugin. The calls pass a callChain: the measurement, and the circuit breaker with
+//     the budgets.
 //
 // The files:
 //
 //   - service.go: Assemble, the HTTP handler, Close.
 //   - open.go: opens and migrates the database, and opens the plugin folder and the keyset.
-//     RecordAction records an audit event for a command that acts outside the database.
+//     RecordAction writes an audit event for an action that the store did not record.
 //   - queue.go: the queue and the list of background jobs.
 //   - webhooks.go: webhooks and their failpoints.
 //   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.
 //   - callchain.go: the call chain. budgets.go: how many calls a provider allows.
 //   - dnsproviders.go: the ports of the DNS providers. sendingplatforms.go: the ports of the
-//     sending platforms.
+//     sending platforms. descriptions.go: the cached descriptions of their plugins.
 //   - metrics.go: the gauges and counters of this process. metrics_stored.go and
-//     metrics_webhooks.go: gauges that are counted in the database.
+//     metrics_webhooks.go: the gauges of stored data and of waiting jobs.
 //
 // Start with Assemble.
 package wiring
@@ -262,9 +261,8 @@ const memoryTarget = 128 << 20
 
 // tuneGC lets the heap grow to five times the live heap before a collection, not to twice the live
 // heap as by default. The live heap is about ten megabytes. With Go's default, collections took an
-// eighth of the CPU time of a list request. memoryTarget bounds this growth, because many
-// connections can make the live heap five times as large. If GOGC or GOMEMLIMIT is set, it takes
-// precedence.
+// eighth of the CPU time of a list request. Many connections enlarge the live heap, so memoryTarget
+// bounds the growth. If GOGC or GOMEMLIMIT is set, it takes precedence.
 func tuneGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)

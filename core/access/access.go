@@ -117,22 +117,12 @@ func (a Account) CheckActive() error {
 	return nil
 }
 
-// CheckMayConnect fails with tenant_limit_reached if no tenant slot is free. It is called before a
-// connect link is created. With this link, an administrator connects a tenant. connected is the
-// number of tenants with a valid consent. Tenants with a revoked consent are not counted, because
-// connecting one of them again needs no new slot. CheckMayAttach checks the slots again when the
-// administrator confirms.
-func (a Account) CheckMayConnect(connected int) error {
-	if connected >= a.Plan.TenantSlots {
-		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
-	}
-	return nil
-}
-
-// CheckMayAttach fails with tenant_limit_reached if the account already has as many tenants as it
-// has slots. tenantCount is the number of tenants that it has.
-func (a Account) CheckMayAttach(tenantCount int) error {
-	if tenantCount >= a.Plan.TenantSlots {
+// CheckFreeSlot fails with tenant_limit_reached if the counted tenants take all slots of the plan.
+// Before a connect link is created, only the tenants with a valid consent are counted, because
+// connecting a tenant with a revoked consent again needs no new slot. When the administrator
+// confirms, all tenants of the account are counted.
+func (a Account) CheckFreeSlot(tenants int) error {
+	if tenants >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
 	}
 	return nil
@@ -148,7 +138,7 @@ func (a Account) CheckMayAutomateDNS() error {
 
 // CheckMayGrow fails with tenant_limit_reached if the account has more tenants than its plan
 // allows, for example after a downgrade. Such an account may not add domains, mailboxes or DNS
-// records to its tenants. tenantCount is the number of tenants that it has.
+// records to its tenants, or begin sign-in sessions. tenantCount is the number of its tenants.
 func (a Account) CheckMayGrow(tenantCount int) error {
 	if tenantCount > a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("the account has %d tenants, but its plan allows only %d", tenantCount, a.Plan.TenantSlots)

@@ -37,12 +37,10 @@ func TestAPlanLimitsWhatItsAccountMayDo(t *testing.T) {
 		got  error
 		want error
 	}{
-		{"an active plan is entitled", account.CheckActive(), nil},
-		{"a lapsed plan is not entitled", access.Account{}.CheckActive(), fault.NoAPIPlan},
-		{"a tenant may connect while a slot is free", account.CheckMayConnect(1), nil},
-		{"no tenant may connect when every slot is used", account.CheckMayConnect(2), fault.TenantLimitReached},
-		{"a tenant may take the last slot", account.CheckMayAttach(1), nil},
-		{"no tenant may be attached beyond the slots", account.CheckMayAttach(2), fault.TenantLimitReached},
+		{"an active account passes", account.CheckActive(), nil},
+		{"an inactive account is refused", access.Account{}.CheckActive(), fault.NoAPIPlan},
+		{"a tenant may take the last slot", account.CheckFreeSlot(1), nil},
+		{"no tenant may be attached beyond the slots", account.CheckFreeSlot(2), fault.TenantLimitReached},
 		{"an account at its limit may add to its tenants", account.CheckMayGrow(2), nil},
 		{"an account above its limit may not add to its tenants", account.CheckMayGrow(3), fault.TenantLimitReached},
 	} {
@@ -54,7 +52,7 @@ func TestAPlanLimitsWhatItsAccountMayDo(t *testing.T) {
 	}
 }
 
-func TestClosedAccountsStayClosed(t *testing.T) {
+func TestOnlyClosedAccountsFailCheckOpen(t *testing.T) {
 	closedAt := time.Unix(1, 0)
 	for _, tt := range []struct {
 		name        string
@@ -69,7 +67,7 @@ func TestClosedAccountsStayClosed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got, err := tt.account.Status(), tt.account.CheckOpen(); got != tt.wantStatus || !errors.Is(err, tt.wantOpenErr) {
-				t.Fatalf("got %s, %v", got, err)
+				t.Fatalf("got %s, %v; want %s, %v", got, err, tt.wantStatus, tt.wantOpenErr)
 			}
 		})
 	}
@@ -79,7 +77,7 @@ func TestUnknownPlanListsPlans(t *testing.T) {
 	err := access.UnknownPlan()
 	for _, plan := range access.Plans() {
 		if !errors.Is(err, fault.InvalidRequest) || !strings.Contains(err.Error(), plan.Name) {
-			t.Errorf("%v does not name %s", err, plan.Name)
+			t.Errorf("got %v, want invalid_request with the plan %s", err, plan.Name)
 		}
 	}
 }
@@ -91,7 +89,7 @@ func TestCheckEmailRefusesMalformedAddresses(t *testing.T) {
 		"ann@exam\nple.com": false, "ann@exam\x00ple.com": false, strings.Repeat("a", 250) + "@b.example": false,
 	} {
 		if err := access.CheckEmail(email); (err == nil) != valid {
-			t.Errorf("%q: %v", email, err)
+			t.Errorf("CheckEmail(%q): got %v, want valid %t", email, err, valid)
 		}
 	}
 }

@@ -47,10 +47,10 @@ func TestAScopeAllowsOnlyWhatItNames(t *testing.T) {
 	} {
 		b := access.Bounds{Scopes: []access.Scope{tt.granted}}
 		if got := b.Allows(tt.required); got != tt.want {
-			t.Errorf("%s has %s: %v", tt.granted, tt.required, got)
+			t.Errorf("%s includes %s: got %t, want %t", tt.granted, tt.required, got, tt.want)
 		}
 		if err := b.CheckScope(tt.required); (err == nil) != tt.want {
-			t.Errorf("%s permits %s: %v", tt.granted, tt.required, err)
+			t.Errorf("CheckScope(%s) with the scope %s: got %v, want success %t", tt.required, tt.granted, err, tt.want)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestCheckScopeNamesTheMissingScope(t *testing.T) {
 	err := access.Bounds{Scopes: []access.Scope{"tenants:read"}}.CheckScope(access.DNSWrite)
 	var f *fault.Error
 	if !errors.Is(err, fault.InsufficientScope) || !errors.As(err, &f) || f.Values != access.DNSWrite {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want insufficient_scope with the scope %s", err, access.DNSWrite)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 		expiresAt                 *time.Time
 		wantField                 string // the field that the error names, empty if the bounds are valid
 	}{
-		{"only the scope of everything", everyScope, nil, nil, nil, ""},
+		{"only the scope *", everyScope, nil, nil, nil, ""},
 		{"bounds of each kind", []string{"domains:write", "tenants:*"}, []string{tenantOne}, []string{"192.0.2.0/24", "2001:db8::/32"}, new(now.Add(time.Hour)), ""},
 		{"no scope", nil, nil, nil, nil, "scopes"},
 		{"an unknown scope", []string{"tenants:delete"}, nil, nil, nil, "scopes"},
@@ -98,13 +98,13 @@ func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 			}
 			var f *fault.Error
 			if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &f) || len(f.Fields) != 1 || f.Fields[0].Name != tt.wantField {
-				t.Fatalf("got %+v", err)
+				t.Fatalf("got %+v, want an error in the field %q", err, tt.wantField)
 			}
 		})
 	}
 }
 
-func TestBoundsAreNormalized(t *testing.T) {
+func TestEquivalentBoundsHaveEqualTexts(t *testing.T) {
 	unsorted, err := access.NewBounds([]string{"tenants:read", "dns:*", "dns:*"}, []string{tenantTwo, "AAAAAAAA-0000-4000-8000-000000000001"},
 		[]string{"192.0.2.77/24", "10.0.0.0/8"}, new(now.Add(time.Hour)), now)
 	if err != nil {
@@ -112,7 +112,7 @@ func TestBoundsAreNormalized(t *testing.T) {
 	}
 	normalized, err := access.NewBounds([]string{"dns:*", "tenants:read"}, []string{tenantOne, tenantTwo}, []string{"10.0.0.0/8", "192.0.2.0/24"}, new(now.Add(time.Hour)), now)
 	if err != nil || unsorted.Text() != normalized.Text() {
-		t.Fatalf("%s and %s, %v", unsorted.Text(), normalized.Text(), err)
+		t.Fatalf("the texts %s and %s differ (error %v)", unsorted.Text(), normalized.Text(), err)
 	}
 }
 
@@ -133,12 +133,12 @@ func TestCheckUseRefusesOtherAddressesAndExpiredKeys(t *testing.T) {
 		{"expired", bounded, netip.MustParseAddr("192.0.2.9"), now, fault.InvalidAPIKey},
 	} {
 		if err := tt.bounds.CheckUse(tt.from, tt.at); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
 		}
 	}
 }
 
-func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
+func TestBoundsCoverOnlyEqualOrNarrowerBounds(t *testing.T) {
 	limited, err := access.NewBounds([]string{"keys:write", "tenants:*", "dns:read"}, []string{tenantOne}, []string{"10.0.0.0/8"}, new(now.Add(time.Hour)), now)
 	if err != nil {
 		t.Fatal(err)
@@ -149,15 +149,15 @@ func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
 		return b
 	}
 	for _, tt := range []struct {
-		name    string
-		other   access.Bounds
-		missing access.Scope // the scope in the error, empty if the bounds are covered
+		name      string
+		other     access.Bounds
+		wantScope access.Scope // the scope in the error, empty if the bounds are covered
 	}{
 		{"the same", limited, ""},
 		{"a narrower scope", limitedWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"tenants:read"} }), ""},
-		{"a further scope", limitedWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"dns:write"} }), "dns:write"},
+		{"a scope that is not covered", limitedWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"dns:write"} }), "dns:write"},
 		{"every scope", limitedWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"*"} }), "*"},
-		{"a different tenant", limitedWith(func(b *access.Bounds) { b.Tenants = append(slices.Clone(b.Tenants), tenantTwo) }), "keys:write"},
+		{"an additional tenant", limitedWith(func(b *access.Bounds) { b.Tenants = append(slices.Clone(b.Tenants), tenantTwo) }), "keys:write"},
 		{"all tenants", limitedWith(func(b *access.Bounds) { b.Tenants = nil }), "keys:write"},
 		{"a smaller network", limitedWith(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")} }), ""},
 		{"a larger network", limitedWith(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/7")} }), "keys:write"},
@@ -169,8 +169,8 @@ func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			err := limited.CheckCovers(tt.other, access.KeysWrite)
 			var f *fault.Error
-			if errors.As(err, &f) != (tt.missing != "") || tt.missing != "" && (f.Values != tt.missing || f.Code != fault.InsufficientScope) {
-				t.Fatalf("got %+v", err)
+			if errors.As(err, &f) != (tt.wantScope != "") || tt.wantScope != "" && (f.Values != tt.wantScope || f.Code != fault.InsufficientScope) {
+				t.Fatalf("got %+v, want an error with the scope %q", err, tt.wantScope)
 			}
 			if err := access.Unbounded().CheckCovers(tt.other, access.KeysWrite); err != nil {
 				t.Errorf("a key without bounds: %v", err)
@@ -201,7 +201,7 @@ func TestNetworksCoverTogether(t *testing.T) {
 		own := access.Bounds{Scopes: access.Unbounded().Scopes, Networks: networksOf(t, tt.own)}
 		other := access.Bounds{Scopes: own.Scopes, Networks: networksOf(t, tt.other)}
 		if err := own.CheckCovers(other, access.KeysWrite); (err == nil) != tt.want {
-			t.Errorf("%s and %s: %v", tt.own, tt.other, err)
+			t.Errorf("%s covers %s: got %v, want %t", tt.own, tt.other, err, tt.want)
 		}
 	}
 }
@@ -269,15 +269,14 @@ func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 	})
 }
 
-// TestCheckCoversIsAnOrder checks that bounds cover themselves, and that CheckCovers is transitive.
-func TestCheckCoversIsAnOrder(t *testing.T) {
+func TestCheckCoversIsReflexiveAndTransitive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := drawBounds(t, "a"), drawBounds(t, "b"), drawBounds(t, "c")
 		if err := a.CheckCovers(a, access.KeysWrite); err != nil {
 			t.Fatalf("%+v does not cover itself: %v", a, err)
 		}
 		if a.CheckCovers(b, access.KeysWrite) == nil && b.CheckCovers(c, access.KeysWrite) == nil && a.CheckCovers(c, access.KeysWrite) != nil {
-			t.Fatalf("%+v, %+v, %+v", a, b, c)
+			t.Fatalf("a covers b and b covers c, but a does not cover c: a = %+v, b = %+v, c = %+v", a, b, c)
 		}
 	})
 }
@@ -289,10 +288,10 @@ func TestEveryScopeIsCoveredByItsResource(t *testing.T) {
 		resource, _, _ := strings.Cut(string(scope), ":")
 		wholeResource := access.Bounds{Scopes: []access.Scope{access.Scope(resource + ":*")}}
 		if !wholeResource.Allows(scope) || !slices.Contains(access.KeyScopes(), scope) || !slices.Contains(access.KeyScopes(), wholeResource.Scopes[0]) {
-			t.Errorf("%s", scope)
+			t.Errorf("%s is not covered by %s, or one of them is not in KeyScopes", scope, wholeResource.Scopes[0])
 		}
 	}
 	if n := len(access.KeyScopes()); n != 29 {
-		t.Errorf("a key can have %d scopes", n)
+		t.Errorf("KeyScopes has %d scopes, want 29", n)
 	}
 }

@@ -21,7 +21,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		form, err := access.ParseKey("tny", secret.New(raw))
 		if wellFormed := keyForm.MatchString(raw); wellFormed != (err == nil) {
-			t.Errorf("%q: %v, %v", raw, form, err)
+			t.Errorf("ParseKey(%q): got %q, %v; want success %t", raw, form, err, wellFormed)
 		}
 		if err != nil && len(raw) > 30 && strings.Contains(err.Error(), raw) {
 			t.Errorf("the error repeats %q", raw)
@@ -29,8 +29,8 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// FuzzBearerToken checks that a token is the end of its header, without blanks around it, and that
-// two headers are refused.
+// FuzzBearerToken checks that a token is the end of its header, apart from blanks, and that two
+// headers are refused.
 func FuzzBearerToken(f *testing.F) {
 	for _, seed := range []string{"", "Bearer", "Bearer x", "bearer  x ", "Basic x", "Bearer\tx", "Bearer x y", "BEARER \x00"} {
 		f.Add(seed)
@@ -38,7 +38,7 @@ func FuzzBearerToken(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		token, err := access.BearerToken([]string{header})
 		if err == nil && (token == "" || strings.Trim(token, " \t") != token || !strings.HasSuffix(strings.TrimRight(header, " \t"), token)) {
-			t.Errorf("%q becomes %q", header, token)
+			t.Errorf("the token of %q is %q, want the end of the header without blanks", header, token)
 		}
 		if _, err := access.BearerToken([]string{header, header}); err == nil {
 			t.Errorf("%q twice is accepted", header)

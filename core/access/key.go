@@ -40,7 +40,7 @@ type Key struct {
 	// empty for keys of earlier releases.
 	CreatedBy string
 	// LastUsedAt is the minute of the last request with the key, zero if there was none. Each
-	// process stores new values once a minute. LastUsedAt is set only in lists of keys.
+	// process stores new values once a minute.
 	LastUsedAt time.Time
 }
 

@@ -97,11 +97,11 @@ func TestNewKeysParse(t *testing.T) {
 			t.Fatalf("a new key does not parse: %q, %v", got, err)
 		}
 		if hint := access.KeyHint(first); len(hint) != 4 || !strings.HasSuffix(first.Reveal(), hint) {
-			t.Fatalf("hint %q", hint)
+			t.Fatalf("the hint is %q, want the last 4 characters of the key", hint)
 		}
 		random[0]++
 		if access.HashKey(first) == access.HashKey(newKey()) {
-			t.Fatal("two keys have one hash")
+			t.Fatal("two different keys have the same hash")
 		}
 	})
 }
@@ -113,23 +113,23 @@ func TestNewKeyReturnsAParsableSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	if form, err := access.ParseKey("tny", text); err != nil || form != access.Trial {
-		t.Fatalf("the secret parses as %q, %v", form, err)
+		t.Fatalf("the secret parses as %q, %v; want %q", form, err, access.Trial)
 	}
 	if _, ok := ident.Parse(key.ID); !ok || key.Hash != access.HashKey(text) || !strings.HasSuffix(text.Reveal(), key.Hint) ||
 		key.Account != "acc" || key.Form != access.Trial || key.Name != "ci" || !key.CreatedAt.Equal(now) {
-		t.Fatalf("the row is %+v", key)
+		t.Fatalf("the key to store is wrong: %+v", key)
 	}
 	if _, _, err := access.NewKey(strings.NewReader("short"), "tny", access.Live, "acc", "", now); err == nil {
-		t.Error("a key was made without randomness")
+		t.Error("a key was made from too few random bytes")
 	}
 	if _, _, err := access.NewKey(rand.Reader, "tny", "gold", "acc", "", now); !errors.Is(err, fault.InvalidRequest) {
-		t.Errorf("an unknown form: %v", err)
+		t.Errorf("an unknown form: got %v, want invalid_request", err)
 	}
 }
 
 func TestARevokedKeyIsNotActive(t *testing.T) {
 	if got := (access.Key{}).Status(); got != access.StatusActive {
-		t.Errorf("a key is %s", got)
+		t.Errorf("a key that was not revoked is %s", got)
 	}
 	if got := (access.Key{RevokedAt: time.Unix(1, 0)}).Status(); got != access.StatusRevoked {
 		t.Errorf("a revoked key is %s", got)

@@ -51,8 +51,8 @@ func OperationScopes() []Scope {
 	}
 }
 
-// KeyScopes returns the scopes that a key can have: `*`, those of OperationScopes, and a resource
-// with a star.
+// KeyScopes returns the scopes that a key can have: `*`, those of OperationScopes, and each of
+// their resources with a star, such as tenants:*.
 func KeyScopes() []Scope {
 	scopes := []Scope{AnyScope}
 	for _, s := range OperationScopes() {
@@ -69,7 +69,6 @@ func (s Scope) resource() string {
 	return resource
 }
 
-// onlyReads reports whether s is a scope that only reads.
 func (s Scope) onlyReads() bool { return strings.HasSuffix(string(s), ":read") }
 
 // includes reports whether a key that has s also has other.

@@ -65,8 +65,8 @@ func isSupportURL(text string) bool {
 	return u.Scheme == "https" && u.Hostname() != "" || u.Scheme == "mailto" && CheckEmail(u.Opaque) == nil
 }
 
-// CheckReturnURL fails with invalid_return_url unless the text is an https URL of a return host. It
-// allows neither user information nor a fragment.
+// CheckReturnURL fails with invalid_return_url unless the text is a well-formed https URL of a
+// return host. It allows neither user information nor a fragment, and at most maxURL bytes.
 func (s Settings) CheckReturnURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Contains(text, "#") {

@@ -17,7 +17,7 @@ func TestSettingsAreNormalized(t *testing.T) {
 		DisplayName: "  Acme Mail ", SupportURL: "mailto:help@acme.example", ReturnHosts: []string{"App.Acme.example", "acme.example:8443", "app.acme.example"},
 	}.Normalized()
 	if err != nil || got.DisplayName != "Acme Mail" || !slices.Equal(got.ReturnHosts, []string{"acme.example:8443", "app.acme.example"}) {
-		t.Errorf("got %+v, %v", got, err)
+		t.Errorf("got %+v, %v; want the trimmed name, and sorted hosts in lower case", got, err)
 	}
 	if _, err := (access.Settings{}).Normalized(); err != nil {
 		t.Errorf("empty settings: %v", err)
@@ -40,7 +40,7 @@ func TestSettingsAreNormalized(t *testing.T) {
 		"more hosts than twenty":               {ReturnHosts: slices.Repeat([]string{"a.example"}, 21)},
 	} {
 		if _, err := settings.Normalized(); !errors.Is(err, fault.InvalidRequest) {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, want invalid_request", name, err)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestReturnURLNeedsARegisteredHost(t *testing.T) {
 		"https://[2001:db8::1]:444/x",
 	} {
 		if err := settings.CheckReturnURL(allowed); err != nil {
-			t.Errorf("%s: %v", allowed, err)
+			t.Errorf("%s is refused: %v", allowed, err)
 		}
 	}
 	for _, refused := range []string{
@@ -62,10 +62,10 @@ func TestReturnURLNeedsARegisteredHost(t *testing.T) {
 		"https://app.acme.example/?a=%zz", "https://app.acme.example/" + strings.Repeat("x", 2048), "javascript:alert(1)", "https://app.acme.example/\n",
 	} {
 		if err := settings.CheckReturnURL(refused); !errors.Is(err, fault.InvalidReturnURL) {
-			t.Errorf("%q: got %v", refused, err)
+			t.Errorf("%q: got %v, want invalid_return_url", refused, err)
 		}
 	}
 	if err := (access.Settings{}).CheckReturnURL("https://app.acme.example/"); !errors.Is(err, fault.InvalidReturnURL) {
-		t.Errorf("no host registered: %v", err)
+		t.Errorf("no host registered: got %v, want invalid_return_url", err)
 	}
 }

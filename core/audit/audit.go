@@ -18,7 +18,7 @@ import (
 // Action is what someone did, as a stable word.
 type Action string
 
-// The recorded actions of operators. Reads and refused actions are not recorded.
+// The recorded actions of operators.
 const (
 	CreateAccount       Action = "account.create"
 	ChangePlan          Action = "account.plan"

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestCanonicalJSONFollowsRFC8785 uses the examples of sections 3.2.2 and 3.2.3 and of appendix B
-// of RFC 8785.
+// TestCanonicalJSONFollowsRFC8785 uses an example of RFC 8785 in each case that names a section.
 func TestCanonicalJSONFollowsRFC8785(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{
@@ -22,7 +21,7 @@ func TestCanonicalJSONFollowsRFC8785(t *testing.T) {
 			`{"\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh", "1": "One", "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control", "\u00f6": "Latin Small Letter O With Diaeresis"}`,
 			`{"\r":"Carriage Return","1":"One","` + "\u0080" + `":"Control","ö":"Latin Small Letter O With Diaeresis","€":"Euro Sign","😀":"Emoji: Grinning Face","` + "\ufb33" + `":"Hebrew Letter Dalet With Dagesh"}`,
 		},
-		{"integers (appendix B)", `[0, -0, 9007199254740991, -9007199254740991, 1e3, 56.0]`, `[0,0,9007199254740991,-9007199254740991,1000,56]`},
+		{"integers", `[0, -0, 9007199254740991, -9007199254740991, 1e3, 56.0]`, `[0,0,9007199254740991,-9007199254740991,1000,56]`},
 		{"escapes", `"\b\t\n\f\r\u0000\u001F\u007f</script>\u2028"`, `"\b\t\n\f\r\u0000\u001f` + "\u007f</script>\u2028" + `"`},
 		{"nesting", ` [ { "b" : { } , "a" : [ ] } ] `, `[{"a":[],"b":{}}]`},
 	} {
@@ -33,7 +32,7 @@ func TestCanonicalJSONFollowsRFC8785(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := appendCanonical(nil, value); err != nil || string(got) != tt.want {
-			t.Errorf("%s: %s, %v\nwant %s", tt.name, got, err, tt.want)
+			t.Errorf("%s: got %s, %v\nwant %s", tt.name, got, err, tt.want)
 		}
 	}
 }
@@ -41,15 +40,15 @@ func TestCanonicalJSONFollowsRFC8785(t *testing.T) {
 func TestValuesWithoutCanonicalFormAreRefused(t *testing.T) {
 	for _, value := range []any{json.Number("1.5"), json.Number("9007199254740993"), json.Number("1e400"), int64(1 << 53), "\xff", []any{1}, map[string]any{"\xff": nil}} {
 		if got, err := appendCanonical(nil, value); err == nil {
-			t.Errorf("%v became %s", value, got)
+			t.Errorf("%v became %s, want an error", value, got)
 		}
 	}
 }
 
-func TestLinesThatParsersReadDifferentlyAreRefused(t *testing.T) {
+func TestParseObjectRefusesMalformedAndAmbiguousLines(t *testing.T) {
 	for _, line := range []string{``, `1`, `[]`, `{"a":1,"a":1}`, `{"a":{"b":1,"b":2}}`, `{} {}`, `{}x`, `{"a":"` + "\xff" + `"}`, `{"a":1`, `{"a" 1}`} {
 		if got, err := parseObject([]byte(line)); err == nil {
-			t.Errorf("%q became %v", line, got)
+			t.Errorf("%q became %v, want an error", line, got)
 		}
 	}
 }

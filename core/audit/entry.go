@@ -72,8 +72,8 @@ type Outcome struct {
 // Succeeded is the outcome of an action that is not an API request.
 var Succeeded = Outcome{Status: 200}
 
-// Unknown is the outcome of a request that changed something and then ended without an answer,
-// because the process was killed.
+// Unknown is the outcome of a request that changed something and then ended without a recorded
+// answer, for example because the process was killed.
 var Unknown = Outcome{Code: "outcome_unknown"}
 
 // The actions of administrators on the connect pages and of the service.

@@ -38,8 +38,7 @@ const maxLine = 64 << 10
 
 // Verify reads an export and checks each hash, the order, and that no entry is missing between the
 // first and the last. The order of JSON members and the white space do not matter. Verify fails
-// with a BrokenError if the export was changed, and with another error if the export cannot be
-// read.
+// with a BrokenError if a check fails, and with another error if the export cannot be read.
 func Verify(export io.Reader) (Proof, error) {
 	var p Proof
 	deleted := map[string]bool{} // the subjects of the entries with the action DropEntries

@@ -82,10 +82,10 @@ func TestVerifyProvesAnExport(t *testing.T) {
 	proof, err := verify(lines)
 	want := audit.Proof{Entries: 7, First: 1, Last: 7, Anchor: audit.Anchor, LastHash: hashOf(t, lines[6])}
 	if err != nil || proof != want {
-		t.Fatalf("got %+v, %v", proof, err)
+		t.Fatalf("got %+v, %v; want %+v", proof, err, want)
 	}
 	if proof, err := audit.Verify(strings.NewReader("")); err != nil || proof != (audit.Proof{}) {
-		t.Errorf("an empty export: %+v, %v", proof, err)
+		t.Errorf("an empty export: got %+v, %v; want the zero Proof", proof, err)
 	}
 	var reformatted bytes.Buffer
 	for _, line := range lines { // white space and escapes do not matter
@@ -100,7 +100,7 @@ func TestVerifyProvesAnExport(t *testing.T) {
 		fmt.Fprintf(&reformatted, " %s\t\r\n", text)
 	}
 	if proof, err := audit.Verify(&reformatted); err != nil || proof != want {
-		t.Errorf("in another form: %+v, %v", proof, err)
+		t.Errorf("with other white space and escapes: got %+v, %v; want %+v", proof, err, want)
 	}
 }
 
@@ -134,14 +134,14 @@ func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
 	} {
 		proof, err := verify(append(slices.Clone(lines[2:]), tt.lastEntry))
 		if (err == nil) != tt.valid {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: got %v, want valid %t", tt.name, err, tt.valid)
 		}
 		if tt.valid && (proof.First != 3 || proof.Anchor != droppedHash) {
-			t.Errorf("%s: %+v", tt.name, proof)
+			t.Errorf("%s: got %+v, want First 3 and Anchor %s", tt.name, proof, droppedHash)
 		}
 	}
 	if _, err := verify(lines[2:]); brokenLine(err) != 1 {
-		t.Errorf("without an entry of the retention: %v", err)
+		t.Errorf("without an entry of the retention: got %v, want an error in line 1", err)
 	}
 }
 
@@ -156,8 +156,8 @@ func brokenLine(err error) int {
 }
 
 // TestVerifyFindsEveryChange changes exports at random: it drops, swaps, repeats, inserts or
-// changes a line. Verify must name the first line that does not continue the chain. Entries are not
-// dropped from the end, because the shorter chain is valid too.
+// changes a line. Verify must name the first line that does not continue the chain. The last line
+// is not dropped, because the shorter chain is valid too.
 func TestVerifyFindsEveryChange(t *testing.T) {
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -190,10 +190,10 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 			}
 			continue
 		}
-		// A chain may begin with any entry. If the first line was changed, Verify may therefore
-		// name the second line, which does not continue the first.
+		// The first line may have any sequence until Verify has read the whole export. If the first
+		// line was changed, Verify may therefore name the second line.
 		if line := brokenLine(err); line != position+1 && (position > 0 || line != 2) {
-			t.Fatalf("seed %d, %s in line %d: %v\n%s", seed, change, position+1, err, strings.Join(changed, "\n"))
+			t.Fatalf("seed %d, %s: got %v, want an error in line %d\n%s", seed, change, err, position+1, strings.Join(changed, "\n"))
 		}
 	}
 }
@@ -248,9 +248,9 @@ func changeMember(t *testing.T, random *rand.Rand, line string) string {
 
 func TestVerifyDistinguishesUnreadableFromBrokenExports(t *testing.T) {
 	if _, err := audit.Verify(iotest.ErrReader(errors.New("disk"))); err == nil || brokenLine(err) != 0 {
-		t.Errorf("an export that cannot be read: %v", err)
+		t.Errorf("an export that cannot be read: got %v, want an error that is not a BrokenError", err)
 	}
 	if _, err := verify([]string{chain(t, 1, 0, audit.Anchor)[0], strings.Repeat("x", 1<<20)}); brokenLine(err) != 2 {
-		t.Errorf("a line that is too long: %v", err)
+		t.Errorf("a line that is too long: got %v, want an error in line 2", err)
 	}
 }

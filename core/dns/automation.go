@@ -22,7 +22,7 @@ const (
 
 // Automation says whether the service can write a domain's records.
 type Automation struct {
-	Provider  Provider // its ID is empty if no plugin serves the provider
+	Provider  Provider // its ID is empty if no provider with a plugin was found
 	Connected bool     // whether the account has a connection to Provider
 	Safe      bool     // whether the plan may be written
 	Required  ActionRequired
@@ -63,10 +63,9 @@ func (h Holder) requiredAction(read ZoneRead, p Plan) (ActionRequired, string) {
 	}
 }
 
-// publishByHand is the sentence that ends messages about records that tenantry cannot write.
 const publishByHand = "Publish the records of the plan by hand."
 
-// actionWithoutPlugin returns the required action if no plugin serves the zone's provider.
+// actionWithoutPlugin returns the required action if no provider with a plugin was found.
 func (h Holder) actionWithoutPlugin(read ZoneRead, p Plan) (ActionRequired, string) {
 	const holderUnknown = ", so it is not known whether it holds the zone. Replace or remove the connection."
 	switch {

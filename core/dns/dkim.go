@@ -35,10 +35,10 @@ func (z zoneView) decideSelector(want Desired) verdict {
 	}
 }
 
-// replaceSelector decides on a selector whose CNAME does not have the desired target. It replaces a
-// target that tenantry wrote, even for an earlier tenant: that tenant no longer uses the target,
-// because a domain belongs to one tenant at a time. It also replaces any earlier target of the same
-// tenant. Any other target is a conflict.
+// replaceSelector decides on a selector whose CNAME does not have the desired target. Several
+// targets are a conflict. It replaces a single target that tenantry wrote, even for an earlier
+// tenant: that tenant no longer uses the target, because a domain belongs to one tenant at a time.
+// It also replaces an earlier target of the same tenant. Any other target is a conflict.
 func (z zoneView) replaceSelector(want Desired, targets []string) verdict {
 	if len(targets) > 1 {
 		return blockingConflict(ReasonDKIMTaken)

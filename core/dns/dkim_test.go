@@ -54,7 +54,7 @@ func TestSelectorsAreDecidedIndependently(t *testing.T) {
 	p := dns.NewPlan(offer(), reliableRead(rrset("selector1._domainkey.a.test", dns.CNAME, "s1.esp.test")), nil)
 	item1, item2 := itemFor(t, p, dns.Selector1), itemFor(t, p, dns.Selector2)
 	if item1.Action != dns.Conflict || item2.Action != dns.Create || item2.Desired != target2 {
-		t.Fatalf("got %+v and %+v", item1, item2)
+		t.Fatalf("got %+v and %+v, want a conflict for selector 1 and create for selector 2", item1, item2)
 	}
 }
 

@@ -96,7 +96,7 @@ func TestValidDMARC(t *testing.T) {
 		"v=DMARC1; p=none; rua=\x00": false, "v=DMARC1; p=none; rua=" + strings.Repeat("x", 255): false,
 	} {
 		if got := dns.ValidDMARC(text); got != want {
-			t.Errorf("%q: got %v", text, got)
+			t.Errorf("%q: got %t, want %t", text, got, want)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (c planCase) run(t *testing.T, o dns.Offer, domain string, purpose dns.Purp
 		t.Error(diff)
 	}
 	if p.SafeToApply() == c.blocking && !otherItemsBlock(p, purpose) {
-		t.Errorf("safe to apply is %v", p.SafeToApply())
+		t.Errorf("SafeToApply returns %t, want %t", p.SafeToApply(), !c.blocking)
 	}
 	values := valuesAfter(p, read, got.Name, got.Type)
 	if diff := cmp.Diff(c.after, values); diff != "" {
@@ -106,11 +106,11 @@ func (c planCase) run(t *testing.T, o dns.Offer, domain string, purpose dns.Purp
 	}
 	if c.action == dns.Create || c.action == dns.Update {
 		if !slices.Contains(values, got.Desired) {
-			t.Errorf("%q is desired and not among %q", got.Desired, values)
+			t.Errorf("after the plan, %q is missing from %q", got.Desired, values)
 		}
 	}
 	if len(got.Reason.Explain()) < 20 {
-		t.Errorf("%s is explained by %q", got.Reason, got.Reason.Explain())
+		t.Errorf("the explanation of %s is missing or too short: %q", got.Reason, got.Reason.Explain())
 	}
 }
 

@@ -26,10 +26,10 @@ func FuzzReadStatus(f *testing.F) {
 		desired := dns.Record{Type: dns.CNAME, Name: "selector1._domainkey.example.com", Content: "target.example"}
 		status := dns.ReadStatus(read, []dns.Record{{Type: dns.TXT, Name: "example.com", Content: "MS=ms1"}}, dns.Signing{Selector1: desired})
 		if status.VerificationSeen && first != "MS=ms1" && second != "MS=ms1" {
-			t.Errorf("%q, %q: seen as the verification", first, second)
+			t.Errorf("%q and %q count as the ownership record", first, second)
 		}
 		if status.DKIM != "missing" {
-			t.Errorf("%q, %q: DKIM is %q", first, second, status.DKIM)
+			t.Errorf("%q and %q: DKIM is %q, want missing", first, second, status.DKIM)
 		}
 	})
 }
@@ -55,7 +55,7 @@ func FuzzPlan(f *testing.F) {
 					continue
 				}
 				if got := itemFor(t, plan, dns.Sending).Desired; value != text || !strings.HasPrefix(strings.ToLower(text), "v=spf1") || !addsOnly(text, got) {
-					t.Errorf("%q is replaced by %q", value, got)
+					t.Errorf("%q is replaced, although it is not the SPF record or %q changes more than the include", value, got)
 				}
 			}
 		}

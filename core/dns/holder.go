@@ -59,7 +59,7 @@ func Detect(read ZoneRead, providers []Provider) Detection {
 		}
 	}
 	if found {
-		return Detection{Provider: first, Title: cmp.Or(first.Title, first.ID)}
+		return Detection{Provider: first, Title: first.titleOrID()}
 	}
 	return Detection{Title: registeredDomain(slices.Min(read.Delegation)), Reason: DetectionUnsupported}
 }
@@ -213,9 +213,4 @@ func detectionOf(id string, providers []Provider) Detection {
 	return Detection{Provider: Provider{ID: id}, Title: id}
 }
 
-func (p Provider) titleOrID() string {
-	if p.Title != "" {
-		return p.Title
-	}
-	return p.ID
-}
+func (p Provider) titleOrID() string { return cmp.Or(p.Title, p.ID) }

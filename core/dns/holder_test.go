@@ -52,10 +52,10 @@ func TestDetectNamesTheProviderOfTheNameServers(t *testing.T) {
 
 // TestDetectIgnoresInvalidPatterns checks that an invalid pattern matches no name server.
 func TestDetectIgnoresInvalidPatterns(t *testing.T) {
-	for _, pattern := range []string{"", "*", ".", "*.", "*com", "ns*.small.test"} {
+	for _, pattern := range []string{"", "*", ".", "*.", "*com", "ns*.small.com"} {
 		p := dns.Provider{ID: "greedy", NameServers: []string{pattern}}
 		if got := dns.Detect(dns.ZoneRead{Delegation: []string{"ns1.small.com"}}, []dns.Provider{p}); got.Provider.ID != "" {
-			t.Errorf("%q: got %+v", pattern, got)
+			t.Errorf("the pattern %q matches a name server: got %+v", pattern, got)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
 		{"a connection to a zone with vanity name servers", vanityServers, []dns.Access{access("powerdns", accessible, vanityServers...)}, "powerdns", accessible},
 		{"a connection takes precedence over the names", cloudServers, []dns.Access{access("powerdns", accessible, cloudServers...)}, "powerdns", accessible},
 		{"a detectable provider with vanity name servers", vanityServers, []dns.Access{access("cloudflare", accessible, vanityServers...)}, "cloudflare", accessible},
-		{"several providers, and a connection with access to all", append(cloudServers, vanityServers...), []dns.Access{access("powerdns", accessible, append(cloudServers, vanityServers...)...)}, "powerdns", accessible},
+		{"a delegation to several providers, equal to the zone of a connection", append(cloudServers, vanityServers...), []dns.Access{access("powerdns", accessible, append(cloudServers, vanityServers...)...)}, "powerdns", accessible},
 		{"a zone without servers", vanityServers, []dns.Access{access("powerdns", accessible)}, "", dns.ZoneDelegatedElsewhere},
 		{"a zone that moved away from the connection's provider", foreignServers, []dns.Access{idle(access("cloudflare", accessible, cloudServers...), "moved")}, "", dns.ZoneIdle},
 		{"a silent provider comes before a rejected credential", cloudServers, []dns.Access{access("cloudflare", inaccessible), access("cloudflare", rejected), access("cloudflare", silent)}, "cloudflare", silent},
@@ -129,7 +129,7 @@ func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
 				t.Fatalf("got %q, %q, want %q, %q", holder.Provider.ID, holder.Access.Standing, tt.provider, tt.standing)
 			}
 			if (tt.standing == dns.ZoneAccessible) != (holder.Access.Zone.Name != "" && holder.Access.Standing == dns.ZoneAccessible) {
-				t.Fatalf("got %+v", holder)
+				t.Fatalf("the holder has no zone: %+v", holder)
 			}
 		})
 	}
@@ -180,10 +180,10 @@ func TestAutomationNamesTheRequiredAction(t *testing.T) {
 			plan := dns.NewPlan(offer(), read, nil)
 			got := holder.Automate(read, plan)
 			if got.Required != tt.wantRequired || got.Connected != tt.wantConnected || got.Safe != plan.SafeToApply() || got.Provider.ID != holder.Provider.ID {
-				t.Fatalf("got %+v", got)
+				t.Fatalf("got %+v, want the action %q, connected %t and safe %t", got, tt.wantRequired, tt.wantConnected, plan.SafeToApply())
 			}
 			if !strings.Contains(got.Message, tt.message) {
-				t.Fatalf("the message is %q", got.Message)
+				t.Fatalf("the message is %q, want it to contain %q", got.Message, tt.message)
 			}
 		})
 	}
@@ -199,6 +199,6 @@ func TestAutomationWithoutChangesNeedsNoAction(t *testing.T) {
 	complete.Delegation = cloudServers
 	holder := dns.FindHolder(complete, []dns.Provider{cloudflare}, []dns.Access{access("cloudflare", dns.ZoneAccessible, cloudServers...)})
 	if got := holder.Automate(complete, dns.NewPlan(offer(), complete, nil)); got.Required != "" || !got.Safe || !strings.Contains(got.Message, "No records") {
-		t.Fatalf("got %+v", got)
+		t.Fatalf("got %+v, want no required action", got)
 	}
 }

@@ -17,7 +17,7 @@ func TestPlanMX(t *testing.T) {
 		}
 	}
 	for _, tt := range []planCase{
-		{name: "none", action: dns.Create, reason: "missing", after: []string{"0 " + platformMX}},
+		{name: "no MX record", action: dns.Create, reason: "missing", after: []string{"0 " + platformMX}},
 		{name: "the desired host alone", sets: mx("0 " + platformMX), action: dns.Preserve, reason: "present", after: []string{"0 " + platformMX}},
 		{name: "the desired host in capitals with a dot", sets: mx("0 A-TEST.r4nd.MX.microsoft."), action: dns.Preserve, reason: "present",
 			after: []string{"0 A-TEST.r4nd.MX.microsoft."}, notes: []dns.Note{"mx_preference"}},
@@ -92,7 +92,7 @@ func TestForeignMXBlocksAPlanBeforeVerification(t *testing.T) {
 		{"an MX of the platform", "0 " + previousMX, ""},
 		{"the ownership record", "32767 ms1.msv1.invalid", ""},
 		{"the ownership record of an earlier tenant", "32767 ms999.msv1.invalid", ""},
-		{"none", "", ""},
+		{"no MX record", "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			read := reliableRead()
@@ -102,12 +102,12 @@ func TestForeignMXBlocksAPlanBeforeVerification(t *testing.T) {
 			plan := dns.NewPlan(dns.Offer{Verification: ownershipRecords, Hosts: platformHosts}, read, nil)
 			if tt.want == "" {
 				if !plan.SafeToApply() || len(plan.Items) != 2 {
-					t.Fatalf("got %+v", plan.Items)
+					t.Fatalf("got %+v, want no item for the MX", plan.Items)
 				}
 				return
 			}
 			if got := itemFor(t, plan, dns.Inbound); got.Reason != tt.want || !got.Blocking || got.Desired != "" || plan.SafeToApply() {
-				t.Fatalf("got %+v", got)
+				t.Fatalf("got %+v, want a blocking item with the reason %s", got, tt.want)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestForeignMXBlocksAPlanBeforeVerification(t *testing.T) {
 
 // TestPlatformHostsOfAHyphenatedDomainAreRecognized checks which hosts count as an earlier MX of
 // my-shop.com. For a domain with hyphens, the platform removes the hyphens from the host and adds a
-// suffix. People write the host with the hyphens.
+// suffix. Some people write the host with the hyphens.
 func TestPlatformHostsOfAHyphenatedDomainAreRecognized(t *testing.T) {
 	for label, isPlatformHost := range map[string]bool{
 		"myshop-com01b": true, "myshop-com03i": true, "MyShop-com01be2e": true,
@@ -126,7 +126,7 @@ func TestPlatformHostsOfAHyphenatedDomainAreRecognized(t *testing.T) {
 		specified := dns.Record{Type: dns.MX, Name: "my-shop.com", Content: "new.k-v1.mx.microsoft"}
 		plan := dns.NewPlan(dns.Offer{Service: []dns.Record{specified}, Hosts: platformHosts}, read, nil)
 		if got := itemFor(t, plan, dns.Inbound); (got.Reason == dns.ReasonMXMigration) != isPlatformHost {
-			t.Errorf("%s: %s", label, got.Reason)
+			t.Errorf("%s: the reason is %s, want a host of the platform: %t", label, got.Reason, isPlatformHost)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestALeftoverOfVerificationDoesNotDelayADomain(t *testing.T) {
 		}
 	}
 	if plan = dns.NewPlan(offer(), read, nil); !plan.Complete() || !plan.SafeToApply() || len(plan.Changes) != 1 {
-		t.Errorf("got %+v", plan)
+		t.Errorf("a plan that only removes the leftover is not complete and safe to apply: %+v", plan)
 	}
 	read.Sets[0].Values = []string{"32767 ms999.msv1.invalid"}
 	if plan = dns.NewPlan(offer(), read, nil); plan.Complete() {

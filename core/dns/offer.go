@@ -89,8 +89,9 @@ func VerificationRecord(offered []Record) (Record, bool) {
 }
 
 // DesiredRecords returns the records that a domain must have, ordered by purpose. It omits records
-// that the platform has not specified yet, and records outside the domain. The ownership record
-// must be a TXT record.
+// that the platform has not specified yet, and records outside the domain, which a plan must never
+// change. It also omits an ownership record that is not a TXT record, and a DKIM record that is not
+// a CNAME.
 func DesiredRecords(domain string, o Offer) []Desired {
 	var desired []Desired
 	addDesired := func(p Purpose, r Record, found bool) {
@@ -145,8 +146,7 @@ func (o Offer) serviceRecord(recordType Type, name string, matches func(string) 
 
 func anyContent(string) bool { return true }
 
-// isInDomain reports whether a name is the domain or below the domain. DesiredRecords omits all
-// other names, so that a plan never changes names outside the domain.
+// isInDomain reports whether a name is the domain or below the domain.
 func isInDomain(name, domain string) bool {
 	return sameName(name, domain) || strings.HasSuffix(normalName(name), "."+normalName(domain))
 }

@@ -21,8 +21,8 @@ func TestDesiredRecordsAreRecordsOfTheDomain(t *testing.T) {
 	}, platformOffer.Service...)
 	platformOffer.Signing.Selector2.Name = "Selector2._domainkey.A.test."
 	platformOffer.Signing.Selector2.TTL = 60
-	record := func(purpose dns.Purpose, recordType dns.Type, name, content string, withTTL int) dns.Desired {
-		return dns.Desired{Purpose: purpose, Record: dns.Record{Type: recordType, Name: name, Content: content, TTL: withTTL}}
+	record := func(purpose dns.Purpose, recordType dns.Type, name, content string, ttl int) dns.Desired {
+		return dns.Desired{Purpose: purpose, Record: dns.Record{Type: recordType, Name: name, Content: content, TTL: ttl}}
 	}
 	want := []dns.Desired{
 		record(dns.Ownership, dns.TXT, "a.test", ownershipText, 3600),
@@ -39,16 +39,16 @@ func TestDesiredRecordsAreRecordsOfTheDomain(t *testing.T) {
 	t.Run("leaves out records that the platform has not specified", func(t *testing.T) {
 		got := dns.DesiredRecords("a.test", dns.Offer{Verification: ownershipRecords[:1], Policy: "v=DMARC1; p=none; rua=mailto:x@reports.test"})
 		if len(got) != 1 || got[0].Purpose != dns.Policy || got[0].Content != "v=DMARC1; p=none; rua=mailto:x@reports.test" {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("got %+v, want only the DMARC record", got)
 		}
 	})
-	t.Run("leaves out names outside the domain", func(t *testing.T) {
+	t.Run("leaves out names outside the domain and a selector that is not a CNAME", func(t *testing.T) {
 		platformOffer := dns.Offer{Verification: []dns.Record{{Type: dns.TXT, Name: "b.test", Content: ownershipText}}, Signing: dns.Signing{
 			Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey.ba.test", Content: target1},
 			Selector2: dns.Record{Type: dns.TXT, Name: "selector2._domainkey.a.test", Content: target2},
 		}}
 		if got := dns.DesiredRecords("a.test", platformOffer); len(got) != 1 {
-			t.Fatalf("got %+v", got)
+			t.Fatalf("got %+v, want only the DMARC record", got)
 		}
 	})
 }
@@ -65,7 +65,7 @@ func TestVerificationRecordPrefersTXT(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got, ok := dns.VerificationRecord(tt.ownershipRecords); got.Type != tt.want || ok != (tt.want != "") {
-				t.Fatalf("got %+v, %v", got, ok)
+				t.Fatalf("got %+v, %t; want the type %q", got, ok, tt.want)
 			}
 		})
 	}

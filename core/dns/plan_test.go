@@ -17,12 +17,12 @@ func TestPlanForEmptyZoneCreatesEachRecord(t *testing.T) {
 	web := rrset("www.a.test", dns.CNAME, "web.test")
 	p := dns.NewPlan(offer(), reliableRead(rrset("a.test", dns.NS, "ns1.test"), rrset("a.test", dns.SOA, "x"), web), nil)
 	if !p.SafeToApply() || len(p.Blocking()) != 0 || p.Zone != "a.test" || len(p.Observed) != 0 {
-		t.Fatalf("got %+v", p)
+		t.Fatalf("got %+v, want a plan of a.test that is safe to apply", p)
 	}
 	var order []string
 	for _, c := range p.Changes {
 		if len(c.Before.Values) != 0 || c.After.TTL != 3600 {
-			t.Errorf("got %+v", c)
+			t.Errorf("got %+v, want a new set with the TTL 3600", c)
 		}
 		order = append(order, c.After.Name+" "+string(c.After.Type))
 	}
@@ -36,7 +36,7 @@ func TestPlanForEmptyZoneCreatesEachRecord(t *testing.T) {
 		t.Error(err)
 	}
 	if got := p.Changes[0].After.Values; !slices.Equal(got, []string{ownershipText, "v=spf1 " + includePlatform + " -all"}) {
-		t.Errorf("the texts are %q", got)
+		t.Errorf("the texts are %q, want the ownership record and the SPF record", got)
 	}
 }
 
@@ -46,10 +46,10 @@ func TestPlanKeepsTheTTL(t *testing.T) {
 	read := reliableRead(withTTL(60, rrset("a.test", dns.TXT, "x")), withTTL(77, rrset("a.test", dns.MX, "0 "+platformMX)))
 	p := dns.NewPlan(offer(), read, nil)
 	if c := p.Changes[0]; c.Before.TTL != 60 || c.After.TTL != 60 {
-		t.Errorf("got %+v", c)
+		t.Errorf("got %+v, want the TTL 60", c)
 	}
 	if got := itemFor(t, p, dns.Inbound); got.Action != dns.Preserve {
-		t.Errorf("got %+v", got)
+		t.Errorf("an MX with a different TTL is not preserved: %+v", got)
 	}
 }
 
@@ -57,17 +57,17 @@ func TestUnreliableReadIsNotSafeToApply(t *testing.T) {
 	read := reliableRead()
 	read.Complete, read.Reason = false, "servers_disagree"
 	if p := dns.NewPlan(offer(), read, nil); p.SafeToApply() || p.Reliable || p.Reason != "servers_disagree" || len(p.Items) != 7 {
-		t.Fatalf("got %+v", p)
+		t.Fatalf("got %+v, want 7 items and a plan that is not safe to apply", p)
 	}
 }
 
-func TestPlanHashDependsOnlyOnTheInspectedRecords(t *testing.T) {
+func TestPlanHashCoversOnlyInspectedRecordsAndDecisions(t *testing.T) {
 	zoneSets := []dns.RRSet{rrset("a.test", dns.TXT, "x", "v=spf1 a -all"), rrset("a.test", dns.MX, "0 "+previousMX)}
 	hash := func(sets ...dns.RRSet) string { return dns.NewPlan(offer(), reliableRead(sets...), nil).Hash() }
 	equalHashes := map[string]string{
-		"another order":                      hash(zoneSets[1], rrset("A.test.", dns.TXT, "v=spf1 a -all", "x")),
-		"another TTL":                        hash(withTTL(60, zoneSets[0]), zoneSets[1]),
-		"names that a plan does not inspect": hash(zoneSets[0], zoneSets[1], rrset("www.a.test", dns.CNAME, "x.test"), rrset("a.test", "A", "192.0.2.1")),
+		"another order":                        hash(zoneSets[1], rrset("A.test.", dns.TXT, "v=spf1 a -all", "x")),
+		"another TTL":                          hash(withTTL(60, zoneSets[0]), zoneSets[1]),
+		"records that a plan does not inspect": hash(zoneSets[0], zoneSets[1], rrset("www.a.test", dns.CNAME, "x.test"), rrset("a.test", "A", "192.0.2.1")),
 	}
 	for name, got := range equalHashes {
 		if got != hash(zoneSets...) {
@@ -79,7 +79,7 @@ func TestPlanHashDependsOnlyOnTheInspectedRecords(t *testing.T) {
 		"bytes that JSON alters":              hash(rrset("a.test", dns.TXT, "\xff", "v=spf1 a -all"), zoneSets[1]),
 		"other bytes that JSON alters":        hash(rrset("a.test", dns.TXT, "\xfe", "v=spf1 a -all"), zoneSets[1]),
 		"another qualifier":                   hash(rrset("a.test", dns.TXT, "x", "v=spf1 a ~all"), zoneSets[1]),
-		"one record set less":                 hash(zoneSets[0]),
+		"no MX record set":                    hash(zoneSets[0]),
 		"a conflict":                          hash(zoneSets[0], zoneSets[1], rrset("selector1._domainkey.a.test", dns.CNAME, "x.test")),
 		"one record already exists":           hash(zoneSets[0], zoneSets[1], rrset("autodiscover.a.test", dns.CNAME, autodiscoverTarget)),
 		"unchanged":                           hash(zoneSets...),
@@ -114,7 +114,7 @@ func TestPlanSurvivesJSON(t *testing.T) {
 		t.Error(diff)
 	}
 	if decoded.Hash() != p.Hash() || decoded.SafeToApply() {
-		t.Error("the plan changed")
+		t.Error("the decoded plan has a different hash or is safe to apply")
 	}
 }
 
@@ -126,10 +126,10 @@ func TestPlanNotesThatItOverridesAWildcard(t *testing.T) {
 	read.Zone = "test"
 	plan := dns.NewPlan(offerWithoutOwnership(), read, nil)
 	if got := itemFor(t, plan, dns.Inbound); got.Reason != "mx_other_provider" || !got.Blocking {
-		t.Errorf("MX from a wildcard: %+v", got)
+		t.Errorf("an MX from a wildcard: got %+v, want a blocking conflict", got)
 	}
 	if got := itemFor(t, plan, dns.Sending); !slices.Equal(got.Notes, []dns.Note{"wildcard_overridden"}) {
-		t.Errorf("got %+v", got)
+		t.Errorf("got %+v, want the note wildcard_overridden", got)
 	}
 	want := dns.Change{Before: rrset("a.test", dns.TXT), After: withTTL(60, rrset("a.test", dns.TXT, "x", "v=spf1 mx "+includePlatform+" ~all"))}
 	if diff := cmp.Diff(want, plan.Changes[0]); diff != "" {
@@ -137,11 +137,11 @@ func TestPlanNotesThatItOverridesAWildcard(t *testing.T) {
 	}
 	providerRecords := []dns.RRSet{rrset("*.test", dns.TXT, "x", "v=spf1 mx ~all"), rrset("*.test", dns.MX, "5 mx.else.test")}
 	if planOfRecords := dns.NewPlan(offerWithoutOwnership(), read.WithProviderRecords(providerRecords), nil); planOfRecords.Hash() != plan.Hash() {
-		t.Errorf("the provider's list results in %+v", planOfRecords.Items)
+		t.Errorf("the provider's list results in a different plan: %+v", planOfRecords.Items)
 	}
 	readWithOwnRecord := read.WithProviderRecords([]dns.RRSet{rrset("a.test", dns.TXT, "mine")})
 	if got := dns.NewPlan(offerWithoutOwnership(), readWithOwnRecord, nil); !got.SafeToApply() {
-		t.Errorf("own records override the wildcard: %+v", got.Items)
+		t.Errorf("the wildcard still blocks a domain with its own records: %+v", got.Items)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestAnswersAndListWithWildcardDMARCGiveOnePlan(t *testing.T) {
 	wildcard := rrset("*.a.test", dns.TXT, "v=DMARC1; p=reject")
 	p := dns.NewPlan(offer(), answers.WithProviderRecords([]dns.RRSet{wildcard}), nil)
 	if got := itemFor(t, p, dns.Policy); got.Action != dns.Preserve || p.Hash() != dns.NewPlan(offer(), answers, nil).Hash() {
-		t.Errorf("the provider's list results in %+v", got)
+		t.Errorf("the provider's list results in a different plan: %+v", got)
 	}
 	ownRecord := rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=none")
 	if got := itemFor(t, dns.NewPlan(offer(), answers.WithProviderRecords([]dns.RRSet{wildcard, ownRecord}), nil), dns.Policy); !slices.Equal(got.Observed, ownRecord.Values) {
@@ -187,10 +187,10 @@ func TestPlanListsWrittenValues(t *testing.T) {
 		writes[w.Purpose] = w
 	}
 	if w := writes[dns.Ownership]; w.Value != "MS=ms1" || w.Replaced != "" || w.Name != "a.test" || w.Type != dns.TXT {
-		t.Errorf("ownership: %+v", w)
+		t.Errorf("ownership: got %+v, want the added record", w)
 	}
 	if w := writes[dns.Sending]; w.Value != "v=spf1 a include:spf.protection.outlook.com ~all" || w.Replaced != "v=spf1 a ~all" {
-		t.Errorf("sending: %+v", w)
+		t.Errorf("sending: got %+v, want the merged record and the replaced one", w)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestPlanUsesProviderRecords(t *testing.T) {
 	}
 	planOfAnswers, planOfRecords := dns.NewPlan(offer(), public, nil), dns.NewPlan(offer(), public.WithProviderRecords(providerRecords), nil)
 	if itemFor(t, planOfAnswers, dns.Selector1).Reason != "dkim_flattened" || itemFor(t, planOfRecords, dns.Selector1).Reason != "present" {
-		t.Errorf("got %+v", planOfRecords.Items)
+		t.Errorf("selector 1 is not flattened in the answers or not present in the provider's list: %+v, %+v", planOfAnswers.Items, planOfRecords.Items)
 	}
 	if planOfAnswers.Hash() != planOfRecords.Hash() {
 		t.Error("flattening and wildcards look like a change of the zone")
@@ -255,7 +255,7 @@ func TestPlanUsesProviderRecords(t *testing.T) {
 	}
 	readWithCNAME := reliableRead(rrset("a.test", dns.CNAME, "web.else.test")).WithProviderRecords(providerRecords)
 	if got := itemFor(t, dns.NewPlan(offer(), readWithCNAME, nil), dns.Inbound); got.Reason != "cname_at_domain" {
-		t.Errorf("a published CNAME: %+v", got)
+		t.Errorf("a published CNAME: got %+v, want the reason cname_at_domain", got)
 	}
 	if len(providerRecords) != 3 || providerRecords[0].Type != dns.CNAME {
 		t.Error("WithProviderRecords changed the provider's list")
@@ -277,11 +277,11 @@ func TestWithProviderRecordsKeepsDelegatedRecords(t *testing.T) {
 		dns.Selector1: dns.ReasonPresent, dns.Selector2: dns.ReasonPresent, dns.Policy: dns.ReasonDMARCPresent,
 	} {
 		if got := itemFor(t, p, purpose); got.Action != dns.Preserve || got.Reason != want {
-			t.Errorf("%s: %+v", purpose, got)
+			t.Errorf("%s: got %+v, want preserve with the reason %s", purpose, got, want)
 		}
 	}
 	if p = dns.NewPlan(offer(), reliableRead(providerRecords[0]).WithProviderRecords(providerRecords), nil); itemFor(t, p, dns.Selector1).Reason != dns.ReasonDKIMDelegated {
-		t.Errorf("nothing is published yet: %+v", p.Items)
+		t.Errorf("nothing is published yet: got %+v, want the reason dkim_delegated", p.Items)
 	}
 }
 
@@ -293,10 +293,10 @@ func TestPlanWritesNothingBelowDNAME(t *testing.T) {
 		rrset("selector2._domainkey.a.test", dns.CNAME, "selector2.keys.esp.test"))
 	p := dns.NewPlan(offer(), public.WithProviderRecords(providerRecords), nil)
 	if got := itemFor(t, p, dns.Selector1); got.Reason != dns.ReasonDKIMTaken || !got.Blocking {
-		t.Errorf("got %+v", got)
+		t.Errorf("got %+v, want a blocking item with the reason %s", got, dns.ReasonDKIMTaken)
 	}
 	if slices.ContainsFunc(p.Changes, func(c dns.Change) bool { return c.After.Type == dns.CNAME && c.After.Name != "autodiscover.a.test" }) {
-		t.Errorf("writes %+v", p.Changes)
+		t.Errorf("the plan writes a selector: %+v", p.Changes)
 	}
 }
 
@@ -308,7 +308,7 @@ func TestWithProviderRecordsKeepsWildcardNote(t *testing.T) {
 	for _, read := range []dns.ZoneRead{answers, answers.WithProviderRecords(providerRecords)} {
 		got := itemFor(t, dns.NewPlan(offer(), read, nil), dns.Selector1)
 		if got.Action != dns.Create || !slices.Equal(got.Notes, []dns.Note{dns.NoteWildcard}) {
-			t.Errorf("got %+v", got)
+			t.Errorf("got %+v, want create with the note %s", got, dns.NoteWildcard)
 		}
 	}
 }
@@ -340,11 +340,11 @@ func TestIncompletePlanReportsForeignSelectors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := dns.NewPlan(earlyOffer, tt.read, tt.managed)
 			if p.SafeToApply() != (tt.reason == "") {
-				t.Fatalf("got %+v", p)
+				t.Fatalf("got %+v, want a blocking item with the reason %q, if any", p, tt.reason)
 			}
 			if tt.reason != "" {
 				if got := itemFor(t, p, dns.Selector1); got.Reason != tt.reason || !got.Blocking || len(got.Observed) == 0 || got.Desired != "" {
-					t.Errorf("got %+v", got)
+					t.Errorf("got %+v, want a blocking item with the reason %s", got, tt.reason)
 				}
 			}
 		})
@@ -376,21 +376,21 @@ func TestIncompletePlanReportsKnownConflicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := dns.NewPlan(earlyOffer, reliableRead(rrset("a.test", dns.TXT, tt.texts...)), tt.managed)
 			if !p.Incomplete() || p.SafeToApply() != (tt.reason == "") {
-				t.Fatalf("got %+v", p)
+				t.Fatalf("got %+v, want a blocking item with the reason %q, if any", p, tt.reason)
 			}
 			if tt.reason != "" {
 				if got := itemFor(t, p, dns.Sending); got.Reason != tt.reason || !got.Blocking || !slices.Equal(got.Observed, tt.texts) {
-					t.Errorf("got %+v", got)
+					t.Errorf("got %+v, want a blocking item with the reason %s", got, tt.reason)
 				}
 			}
 		})
 	}
 	if p := dns.NewPlan(offer(), reliableRead(), nil); p.Incomplete() {
-		t.Error("a plan with an SPF record is not complete")
+		t.Error("Incomplete returns true for a plan with an SPF record")
 	}
 	holder := dns.Detection{Provider: dns.Provider{ID: "x"}, Title: "X"}
 	automation := dns.Holder{Detection: holder, Access: dns.Access{Standing: dns.ZoneAccessible}}.Automate(reliableRead(), dns.NewPlan(earlyOffer, reliableRead(), nil))
 	if automation.Required != "" || !strings.Contains(automation.Message, "not complete yet") {
-		t.Errorf("Automation is %+v", automation)
+		t.Errorf("got %+v, want no required action and a message about the incomplete plan", automation)
 	}
 }

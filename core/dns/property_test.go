@@ -110,12 +110,12 @@ func TestPlanIsIdempotent(t *testing.T) {
 		}
 		secondPlan := dns.NewPlan(offer(), readAfter(t, read, plan), managed)
 		if len(secondPlan.Changes) != 0 || !secondPlan.SafeToApply() {
-			t.Fatalf("the plan is not done: %+v", secondPlan)
+			t.Fatalf("the second plan has changes or is not safe to apply: %+v", secondPlan)
 		}
 		for i, itemAfter := range secondPlan.Items {
 			itemBefore := plan.Items[i]
 			if itemAfter.Action != dns.Preserve && (itemBefore.Action != dns.Conflict || itemAfter.Reason != itemBefore.Reason) {
-				t.Fatalf("%+v becomes %+v", itemBefore, itemAfter)
+				t.Fatalf("the item %+v is %+v in the second plan, want preserve or the same conflict", itemBefore, itemAfter)
 			}
 		}
 	})
@@ -132,16 +132,16 @@ func TestPlanKeepsForeignValues(t *testing.T) {
 		for _, setBefore := range recordsAtProvider(read) {
 			setAfter := dns.Find(readAfterPlan.Sets, setBefore.Name, setBefore.Type)
 			if setAfter.TTL != setBefore.TTL {
-				t.Fatalf("the TTL of %+v becomes %d", setBefore, setAfter.TTL)
+				t.Fatalf("the TTL of %+v changes to %d", setBefore, setAfter.TTL)
 			}
 			mustStay := slices.DeleteFunc(slices.Clone(setBefore.Values), func(v string) bool { return mayBeReplaced(plan, setBefore, managed, v) })
 			stayed := slices.DeleteFunc(slices.Clone(setAfter.Values), func(v string) bool { return !slices.Contains(mustStay, v) })
 			if diff := cmp.Diff(mustStay, stayed); diff != "" {
-				t.Fatalf("of %+v: %s", setBefore, diff)
+				t.Fatalf("the plan changes foreign values of %+v (-want +got):\n%s", setBefore, diff)
 			}
 		}
 		if len(readAfterPlan.Sets) > len(read.Sets)+6 || len(plan.Changes) > 6 {
-			t.Fatalf("%d record sets are written", len(plan.Changes))
+			t.Fatalf("%d record sets are written, want at most 6", len(plan.Changes))
 		}
 	})
 }
@@ -183,7 +183,7 @@ func TestPlanIgnoresAnswerOrder(t *testing.T) {
 			shuffled.Sets[i].Values = rapid.Permutation(shuffled.Sets[i].Values).Draw(t, "values")
 		}
 		if dns.NewPlan(offer(), read, nil).Hash() != dns.NewPlan(offer(), shuffled, nil).Hash() {
-			t.Fatal("the plan changed")
+			t.Fatal("the hash changes with the order of the answers")
 		}
 	})
 }
@@ -206,7 +206,7 @@ func TestPlanExplainsEveryWrite(t *testing.T) {
 		}
 		for _, i := range p.Items {
 			if i.Blocking && (i.Action != dns.Conflict || p.SafeToApply()) || i.Reason.Explain() == "" {
-				t.Fatalf("got %+v", i)
+				t.Fatalf("an item without a conflict blocks, a plan with a blocking item is safe to apply, or the reason has no sentence: %+v", i)
 			}
 		}
 	})

@@ -36,12 +36,12 @@ func TestReasonsAndNotesHaveSentences(t *testing.T) {
 		sentences["note "+string(n)] = n.Explain()
 	}
 	if len(dns.Reasons()) != declared["Reason"] || len(dns.Notes()) != declared["Note"] {
-		t.Errorf("%d reasons and %d notes are listed, %v declared", len(dns.Reasons()), len(dns.Notes()), declared)
+		t.Errorf("%d reasons and %d notes are listed, want the declared %v", len(dns.Reasons()), len(dns.Notes()), declared)
 	}
 	seen := map[string]string{}
 	for name, text := range sentences {
 		if !strings.HasSuffix(text, ".") || seen[text] != "" {
-			t.Errorf("%s has the text %q, which is also the text of %q", name, text, seen[text])
+			t.Errorf("%s has the text %q, want a sentence that differs from the text of %q", name, text, seen[text])
 		}
 		seen[text] = name
 	}
@@ -50,6 +50,6 @@ func TestReasonsAndNotesHaveSentences(t *testing.T) {
 func TestItemExplainIncludesNotes(t *testing.T) {
 	i := dns.Item{Reason: dns.ReasonPresent, Notes: []dns.Note{dns.NoteSPFPtr, dns.NoteSPFLong}}
 	if want := dns.ReasonPresent.Explain() + " " + dns.NoteSPFPtr.Explain() + " " + dns.NoteSPFLong.Explain(); i.Explain() != want {
-		t.Errorf("got %q", i.Explain())
+		t.Errorf("got %q, want %q", i.Explain(), want)
 	}
 }

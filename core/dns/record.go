@@ -95,8 +95,7 @@ func (s RRSet) Same(other RRSet) bool {
 // apex or below the apex. The type must have the form of a record type, such as TXT or TYPE65534. A
 // type in lower case is not allowed, because types are compared exactly.
 func (s RRSet) InZone(apex string) bool {
-	inside := sameName(s.Name, apex) || strings.HasSuffix(normalName(s.Name), "."+normalName(apex))
-	return inside && s.Type != "" && strings.Trim(string(s.Type), "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
+	return isInDomain(s.Name, apex) && s.Type != "" && strings.Trim(string(s.Type), "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
 }
 
 // Find returns the set of a name and type. If sets has no such set, the result has no values.

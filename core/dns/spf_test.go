@@ -137,7 +137,7 @@ func TestPlanSPFAddsPlatformsInclude(t *testing.T) {
 	o := dns.Offer{Service: []dns.Record{{Type: dns.TXT, Name: "a.test", Content: "v=spf1 include:spf.protection.office365.us -all"}}}
 	got := itemFor(t, dns.NewPlan(o, reliableRead(spfRecords("v=spf1 "+includePlatform+" ~all")...), nil), dns.Sending)
 	if got.Action != dns.Update || got.Desired != "v=spf1 "+includePlatform+" include:spf.protection.office365.us ~all" {
-		t.Fatalf("got %+v", got)
+		t.Fatalf("got %+v, want the record with both includes", got)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestSPFGrammar(t *testing.T) {
 		read := reliableRead(spfRecords(text)...)
 		got := itemFor(t, dns.NewPlan(offerWithoutOwnership(), read, nil), dns.Sending)
 		if (got.Reason != "spf_syntax") != wantValid {
-			t.Errorf("%q: %s", text, got.Reason)
+			t.Errorf("%q: the reason is %s, want a valid record: %t", text, got.Reason, wantValid)
 		}
 	}
 	for _, terms := range valid {

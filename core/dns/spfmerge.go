@@ -62,7 +62,7 @@ func (z zoneView) decideEarlySPF() verdict {
 	return verdict{}
 }
 
-// decideExistingSPF decides on the only existing SPF record.
+// decideExistingSPF decides on the text of the existing SPF record.
 func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	existing, ok := parseSPF(text)
 	if !ok {

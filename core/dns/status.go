@@ -135,8 +135,8 @@ func soundnessOf(right bool) Soundness {
 }
 
 // ReadSoundness returns whether the published records are correct. SPF must let the mail platform
-// send, DKIM must publish the platform's keys, and the MX must deliver mail to the platform. The
-// read must include the names that an SPF record references; see ZoneRead.Needs.
+// send, DKIM must publish the platform's keys, and an MX record must name a host of the platform.
+// The read must include the names that an SPF record references; see ZoneRead.Needs.
 func ReadSoundness(read ZoneRead, o Offer) (spf, dkim, mx Soundness) {
 	z := zoneView{ZoneRead: read, offered: o.Verification, hosts: o.Hosts}
 	if want, specified := o.mxRecord(read.Domain); specified {

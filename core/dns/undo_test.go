@@ -62,7 +62,7 @@ func TestAnUndoRestoresOnlyUnchangedValues(t *testing.T) {
 	}{
 		{"nothing changed since", afterRun(), "restore", "remove", "restore", "restore", "remove",
 			[]string{oldSPF, "of the owner"}, []string{"0 " + previousMX, "32767 ms9.msv1.invalid"}},
-		{"a text was added since, which stays", afterRun(texts(mergedSPF, "MS=ms1", "new")), "restore", "remove", "restore", "restore", "remove",
+		{"a text was replaced since, and the new one stays", afterRun(texts(mergedSPF, "MS=ms1", "new")), "restore", "remove", "restore", "restore", "remove",
 			[]string{oldSPF, "new"}, []string{"0 " + previousMX, "32767 ms9.msv1.invalid"}},
 		{"the SPF record was edited since", afterRun(texts("v=spf1 mx -all", "MS=ms1")), "changed_since", "remove", "restore", "restore", "remove",
 			[]string{"v=spf1 mx -all"}, []string{"0 " + previousMX, "32767 ms9.msv1.invalid"}},
@@ -115,11 +115,11 @@ func TestUndoRestoresWhatAPlanChanged(t *testing.T) {
 		readAfterUndo := readAfter(t, readAfterPlan, dns.Plan{Changes: undo.Changes})
 		for _, c := range plan.Changes {
 			if restoredSet := dns.Find(readAfterUndo.Sets, c.After.Name, c.After.Type); !sameDistinct(restoredSet.Values, c.Before.Values) {
-				t.Fatalf("%+v, not %+v, after %+v", restoredSet, c.Before, undo.Items)
+				t.Fatalf("the undo leaves %+v, want %+v: %+v", restoredSet, c.Before, undo.Items)
 			}
 		}
 		if secondUndo := dns.NewUndo(readAfterUndo.Sets, writes); len(secondUndo.Changes) != 0 {
-			t.Fatalf("again: %+v", secondUndo)
+			t.Fatalf("a second undo has changes: %+v", secondUndo)
 		}
 	})
 }

@@ -47,11 +47,15 @@ func TestResolveWritesNeedsTheExactSetsOfAWrite(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			resolved := dns.ResolveWrites([]dns.Write{write}, tt.current, tt.now)
 			if made := len(resolved.Made) == 1; made != tt.made || len(resolved.Made)+len(resolved.Unmade) != 1 || (len(resolved.Written()) == 2) != tt.made {
-				t.Errorf("got %+v", resolved)
+				t.Errorf("got %+v, want made: %t", resolved, tt.made)
 			}
 		})
 	}
 	if resolved := dns.ResolveWrites([]dns.Write{{At: at}}, nil, at); len(resolved.Unmade) != 1 {
-		t.Errorf("a write of nothing: %+v", resolved)
+		t.Errorf("a write without changes counts as made: %+v", resolved)
+	}
+	write.Confirmed = true
+	if resolved := dns.ResolveWrites([]dns.Write{write}, nil, at.Add(2*time.Hour)); len(resolved.Made) != 1 {
+		t.Errorf("a confirmed write does not count as made: %+v", resolved)
 	}
 }

@@ -40,8 +40,8 @@ func TestOutstandingDropsChangesThatAreMade(t *testing.T) {
 			[]dns.Change{{Before: withTTL(300, spf), After: withTTL(300, withOwnership)}}, []dns.Change{{Before: withTTL(60, spf), After: withTTL(60, withOwnership)}}, false},
 		{"a TTL that was planned", []dns.RRSet{withTTL(60, spf)},
 			[]dns.Change{{Before: withTTL(60, spf), After: withTTL(300, withOwnership)}}, []dns.Change{{Before: withTTL(60, spf), After: withTTL(300, withOwnership)}}, false},
-		{"a CNAME next to a new record", []dns.RRSet{text}, []dns.Change{{Before: noAlias, After: alias}}, nil, true},
-		{"a record next to a new CNAME", []dns.RRSet{alias}, []dns.Change{{Before: rrset("_dmarc.a.test", dns.TXT), After: text}}, nil, true},
+		{"a new CNAME next to a record", []dns.RRSet{text}, []dns.Change{{Before: noAlias, After: alias}}, nil, true},
+		{"a new record next to a CNAME", []dns.RRSet{alias}, []dns.Change{{Before: rrset("_dmarc.a.test", dns.TXT), After: text}}, nil, true},
 		{"a CNAME replaces a record", []dns.RRSet{text},
 			[]dns.Change{{Before: text, After: rrset("_dmarc.a.test", dns.TXT)}, {Before: noAlias, After: alias}},
 			[]dns.Change{{Before: text, After: rrset("_dmarc.a.test", dns.TXT)}, {Before: noAlias, After: alias}}, false},
@@ -49,7 +49,7 @@ func TestOutstandingDropsChangesThatAreMade(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := dns.Outstanding(tt.current, tt.changes)
 			if dns.IsChanged(err) != tt.wantChanged || (err != nil) != tt.wantChanged {
-				t.Fatalf("got %v", err)
+				t.Fatalf("got %v, want zone_changed: %t", err, tt.wantChanged)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Fatal(diff)
@@ -58,7 +58,7 @@ func TestOutstandingDropsChangesThatAreMade(t *testing.T) {
 	}
 }
 
-func TestCheckChangesRefusesChangesOutsideTheZone(t *testing.T) {
+func TestCheckChangesRefusesInvalidChanges(t *testing.T) {
 	validChange := dns.Change{Before: rrset("x.a.test", dns.TXT), After: rrset("x.a.test", dns.TXT, "1")}
 	for _, tt := range []struct {
 		name    string
@@ -78,21 +78,22 @@ func TestCheckChangesRefusesChangesOutsideTheZone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := dns.CheckChanges("a.test", tt.changes); (err == nil) != tt.ok {
-				t.Fatalf("got %v", err)
+				t.Fatalf("got %v, want valid %t", err, tt.ok)
 			}
 		})
 	}
 }
 
 func TestZoneErrorsAreRecognizedWhenWrapped(t *testing.T) {
-	for name, err := range map[string]error{"changed": dns.ChangedError(), "no zone": dns.NoZoneError()} {
+	for name, err := range map[string]error{"changed": dns.ChangedError(), "no zone": dns.NoZoneError(), "overlapped": dns.OverlappedError()} {
 		wrapped := fmt.Errorf("call: %w", err)
-		if dns.IsChanged(wrapped) != (name == "changed") || dns.IsNoZone(wrapped) != (name == "no zone") || !outcome.ChangedNothing(wrapped) {
+		if dns.IsChanged(wrapped) != (name == "changed") || dns.IsNoZone(wrapped) != (name == "no zone") ||
+			dns.IsOverlapped(wrapped) != (name == "overlapped") || outcome.ChangedNothing(wrapped) != (name != "overlapped") {
 			t.Errorf("%s is not recognized", name)
 		}
 	}
 	other := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}
-	if dns.IsChanged(other) || dns.IsNoZone(other) || dns.IsChanged(nil) || dns.IsChanged(errors.New("x")) {
+	if dns.IsChanged(other) || dns.IsNoZone(other) || dns.IsOverlapped(other) || dns.IsChanged(nil) || dns.IsChanged(errors.New("x")) {
 		t.Error("a different error is recognized as one of these")
 	}
 }
@@ -114,7 +115,7 @@ func TestADelegationMustNameExactlyTheServersOfAZone(t *testing.T) {
 		{"an unknown delegation", dns.Zone{}, nil, false},
 	} {
 		if got := tt.zone.ServesDelegation(tt.delegation); got != tt.want {
-			t.Errorf("%s: got %v", tt.name, got)
+			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
 		}
 	}
 }

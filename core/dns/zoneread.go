@@ -20,7 +20,8 @@ type ZoneRead struct {
 	// Delegation lists the servers to which the zone is delegated, sorted.
 	Delegation []string
 	// Servers holds the result of each authoritative server. These are the servers of Delegation
-	// and of the zone's own NS records.
+	// and of the zone's own NS records. If only recursive resolvers are queried, Servers lists them
+	// as one server.
 	Servers []Server
 	// Complete is true when the read is reliable. Reason is "" then.
 	Complete bool
@@ -130,7 +131,7 @@ type Referenced struct {
 	// ParentDMARC holds the TXT values at the names that ParentDMARCNames returns. It is read only
 	// for a domain without a DMARC record of its own.
 	ParentDMARC map[string][]string
-	// Exchanges maps each MX host of the domain that cannot receive mail to its problem.
+	// Exchanges maps MX hosts of the domain that cannot receive mail to their problems.
 	Exchanges map[string]MXProblem
 	// Keys holds the TXT values of the targets of wanted DKIM CNAMEs. It has an entry only if the
 	// selector has a TXT record in place of the CNAME: some providers return the target's records.

@@ -33,7 +33,7 @@ func TestNegativeTTLIsTheLowerOfTTLAndMinimum(t *testing.T) {
 		})
 	}
 	if got := (dns.ZoneRead{Zone: "a.test"}).NegativeTTL(); got != 0 {
-		t.Errorf("without an SOA: %s", got)
+		t.Errorf("without an SOA: got %s, want 0", got)
 	}
 }
 
@@ -43,10 +43,10 @@ func TestZoneReadCountsServers(t *testing.T) {
 		{Name: "ns3.test", State: dns.ServerBlocked}, {Name: "ns4.test", State: dns.ServerUnreachable},
 	}}
 	if got := read.ServersAsked(); got != 3 {
-		t.Errorf("asked %d", got)
+		t.Errorf("ServersAsked returns %d, want 3", got)
 	}
 	if got := read.ServersAgreeing(); got != 1 {
-		t.Errorf("agreeing %d", got)
+		t.Errorf("ServersAgreeing returns %d, want 1", got)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestAReadIsSilentWhenNoServerAnswered(t *testing.T) {
 		"the zero ZoneRead":                 {dns.ZoneRead{}, true},
 	} {
 		if got := tt.read.AllServersSilent(); got != tt.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %t, want %t", name, got, tt.want)
 		}
 	}
 }
@@ -114,11 +114,11 @@ func TestWantedListsBothSelectors(t *testing.T) {
 		t.Fatal(diff)
 	}
 	if got := (dns.Signing{}).Wanted(); got != nil {
-		t.Fatalf("got %v", got)
+		t.Fatalf("without a configuration: got %v, want nil", got)
 	}
 }
 
-func TestEscapeTextEscapesUnprintableBytes(t *testing.T) {
+func TestEscapeTextEscapesControlCharactersAndInvalidUTF8(t *testing.T) {
 	for content, want := range map[string]string{
 		"v=spf1 -all": "v=spf1 -all", "": "", "grüße \\ \"x\"": "grüße \\ \"x\"", "a\xff\x00b": `a\255\000b`, "\n\u0085": `\010\194\133`,
 		"\u2028\ufffd": "\u2028\ufffd",
@@ -131,7 +131,7 @@ func TestEscapeTextEscapesUnprintableBytes(t *testing.T) {
 		content := string(rapid.SliceOf(rapid.Byte()).Draw(t, "content"))
 		got := dns.EscapeText(content)
 		if !utf8.ValidString(got) || strings.ContainsRune(got, 0) || dns.EscapeText(got) != got {
-			t.Fatalf("%q is shown as %q", content, got)
+			t.Fatalf("%q is shown as %q, which is not safe or is escaped again", content, got)
 		}
 	})
 }
@@ -141,11 +141,11 @@ func TestChunksJoinToTheSameText(t *testing.T) {
 		text := strings.Join(rapid.SliceOf(rapid.StringN(0, -1, 600)).Draw(t, "words"), " ")
 		chunks := dns.Chunks(text)
 		if strings.Join(chunks, "") != text {
-			t.Fatalf("%q becomes %q", text, chunks)
+			t.Fatalf("the chunks %q do not join to %q", chunks, text)
 		}
 		for i, c := range chunks {
 			if len(c) > 255 || c == "" && text != "" {
-				t.Fatalf("chunk %d has %d octets", i, len(c))
+				t.Fatalf("chunk %d has %d octets, want 1 to 255", i, len(c))
 			}
 			if i < len(chunks)-1 && strings.Contains(c, " ") && !strings.HasSuffix(c, " ") {
 				t.Fatalf("%q is not split at its last space", c)
@@ -153,6 +153,6 @@ func TestChunksJoinToTheSameText(t *testing.T) {
 		}
 	})
 	if got := dns.Chunks(""); len(got) != 1 {
-		t.Errorf("the empty text is %q", got)
+		t.Errorf("the chunks of the empty text are %q, want one", got)
 	}
 }

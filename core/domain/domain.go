@@ -42,7 +42,7 @@ type Domain struct {
 	Default     bool
 	Verified    bool
 	DKIMEnabled bool // signing is enabled
-	// MailReady is true once the mail server accepts the domain.
+	// MailReady is true if the mail server accepts the domain.
 	MailReady bool
 	// Verification and Service are the records that the platform specifies. Signing holds the two
 	// DKIM CNAMEs once the platform has created them.

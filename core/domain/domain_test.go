@@ -15,10 +15,10 @@ import (
 
 func TestCheckDomainLimitAllowsTwelveDomains(t *testing.T) {
 	if err := domain.CheckDomainLimit(11, domain.MaxPerTenant); err != nil {
-		t.Errorf("the twelfth request is refused: %v", err)
+		t.Errorf("the twelfth domain is refused: %v", err)
 	}
 	if err := domain.CheckDomainLimit(12, domain.MaxPerTenant); !errors.Is(err, fault.DomainLimitReached) {
-		t.Errorf("the thirteenth request: %v", err)
+		t.Errorf("the thirteenth domain: got %v, want domain_limit_reached", err)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestDKIMStatusFollowsTheSelectors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			status := tt.domain.DKIMStatus(tt.selector1, tt.selector2)
 			if message := tt.domain.DKIMMessage(status); status != tt.wantStatus || message != tt.wantMessage {
-				t.Fatalf("got %q, %q", status, message)
+				t.Fatalf("got %q, %q; want %q, %q", status, message, tt.wantStatus, tt.wantMessage)
 			}
 		})
 	}

@@ -18,7 +18,8 @@ const (
 	platformMX  = "a-test.mail.protection.outlook.com"
 )
 
-// verifiedDomain returns a verified domain for which the platform has specified all records.
+// verifiedDomain returns a verified domain for which the platform has specified the SPF, MX and
+// DKIM records.
 func verifiedDomain() domain.Domain {
 	selectorRecord := func(name string) dns.Record {
 		return dns.Record{Type: dns.CNAME, Name: name + "._domainkey.a.test", Content: name + ".keys.test"}
@@ -87,7 +88,7 @@ func TestDriftNeedsAnEarlierCorrectRecord(t *testing.T) {
 				t.Fatal(diff)
 			}
 			if !d.CheckedAt.Equal(time.Unix(int64(len(tt.reads)), 0)) {
-				t.Fatalf("checked at %s", d.CheckedAt)
+				t.Fatalf("CheckedAt is %s, want the time of the last read", d.CheckedAt)
 			}
 		})
 	}
@@ -97,7 +98,7 @@ func TestUnreliableReadKeepsStatus(t *testing.T) {
 	d := verifiedDomain().WithRead(readWith(true, true, true), time.Unix(1, 0), &dns.PlatformHosts{})
 	after := d.WithRead(unreliable(readWith(false, false, false)), time.Unix(2, 0), &dns.PlatformHosts{})
 	if after.Status != d.Status || after.Status.SPF != platformSPF || after.Status.DKIM != dns.DKIMHealthy || after.Status.MX != platformMX+"." {
-		t.Fatalf("%+v, then %+v", d.Status, after.Status)
+		t.Fatalf("an unreliable read changes the status, or the status was wrong before: %+v, then %+v", d.Status, after.Status)
 	}
 }
 
@@ -148,7 +149,7 @@ func TestADomainIsDueHalfADayAfterItsRead(t *testing.T) {
 		"not verified":                        {domain.Domain{}, false},
 	} {
 		if got := tt.d.IsDue(now); got != tt.due {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: due is %t, want %t", name, got, tt.due)
 		}
 	}
 }
@@ -160,7 +161,7 @@ func TestReadsPerTickCoverAllDomains(t *testing.T) {
 	for _, n := range []int{0, 1, 287, 288, 289, 10_000, 1_000_000} {
 		reads, ticks := domain.ReadsPerTick(n, tick), int(domain.RereadInterval/tick)
 		if reads*ticks < n || (reads-1)*ticks >= n && n > 0 || n == 0 && reads != 0 {
-			t.Errorf("%d of %d domains in each of %d ticks", reads, n, ticks)
+			t.Errorf("%d of %d domains in each of %d ticks is not the smallest sufficient number", reads, n, ticks)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func CheckDomainLimit(count, limit int) error {
 }
 
 // Observed holds the times at which the parts of a domain were observed at the platform, zero for
-// never. Each time below is followed by the fields of Domain that it covers. Package observation
+// never. The comments of the first six times name the fields that they cover. Package observation
 // defines the time of an observation. The time of the DNS read is in Domain.CheckedAt.
 type Observed struct {
 	State     time.Time // Added, MissingSince and PreviousMissingSince
@@ -85,9 +85,9 @@ func WithCanonicalNames(list []Platform) []Platform {
 	return canonical
 }
 
-// WithoutMail returns the domain with MailReady and DKIMEnabled set to false. Call it for a domain
-// that was observed as not verified. at is the time of that observation. Only a verified domain can
-// accept mail or be signed.
+// WithoutMail returns the domain with MailReady and DKIMEnabled set to false, except a value that
+// was observed after the time at. Call it for a domain that was observed as not verified at that
+// time. Only a verified domain can accept mail or be signed.
 func (d Domain) WithoutMail(at time.Time) Domain {
 	if observation.Advance(&d.Observed.Mail, at) {
 		d.MailReady = false

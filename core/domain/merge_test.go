@@ -107,7 +107,7 @@ func TestReplicaKeepsAVerifiedDomain(t *testing.T) {
 	}
 	afterLag := verifiedAt.Add(observation.ReplicaLag)
 	if got := d.Merge(d.WithPlatformState(domain.Platform{}, afterLag)); got.Verified || got.MailReady {
-		t.Fatalf("after the lag of replicas: %+v", got)
+		t.Fatalf("after the lag of replicas the domain is still verified or ready for mail: %+v", got)
 	}
 }
 
@@ -115,12 +115,12 @@ func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
 	verifiedAt := time.Unix(1000, 0)
 	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)
 	if missed, gone := d.AfterMiss(verifiedAt.Add(-1)); gone || !missed.MissingSince.IsZero() {
-		t.Fatalf("a miss before the verification: %+v", missed)
+		t.Fatalf("a miss before the verification counts: %+v", missed)
 	}
 	firstMiss := verifiedAt.Add(time.Minute)
 	d, gone := d.AfterMiss(firstMiss)
 	if gone || !d.MissingSince.Equal(firstMiss) {
-		t.Fatalf("the first miss: gone %v, %+v", gone, d)
+		t.Fatalf("the first miss: gone is %t in %+v, want a missing domain that is not gone", gone, d)
 	}
 	if _, gone := d.AfterMiss(firstMiss.Add(time.Minute)); gone {
 		t.Fatal("gone a minute later")
@@ -175,14 +175,14 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 				want = time.Unix(tt.change, 0)
 			}
 			if !d.Observed.Change.Equal(want) {
-				t.Fatalf("the change is of %v", d.Observed.Change)
+				t.Fatalf("the change is at %v, want %v", d.Observed.Change, want)
 			}
 		})
 	}
 }
 
 // TestReservationsKeepTheTimeOfTheFirstMiss checks that reservations of a missing domain do not
-// change the time of its first miss. The domain is missing until it is found.
+// change the time of its first miss.
 func TestReservationsKeepTheTimeOfTheFirstMiss(t *testing.T) {
 	firstMiss := time.Unix(10000, 0)
 	missed, _ := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, firstMiss.Add(-1)).AfterMiss(firstMiss)
@@ -190,21 +190,21 @@ func TestReservationsKeepTheTimeOfTheFirstMiss(t *testing.T) {
 	again := reserved.MissingAgain().ReservedAgain(firstMiss.Add(2 * time.Minute))
 	for _, d := range []domain.Domain{reserved, again} {
 		if !d.MayBeHidden(firstMiss.Add(observation.ReplicaLag-1)) || d.MayBeHidden(firstMiss.Add(observation.ReplicaLag)) {
-			t.Errorf("hidden for a different time: %+v", d)
+			t.Errorf("the domain may not be hidden until ReplicaLag after the first miss: %+v", d)
 		}
 		if afterMiss, gone := d.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone || !afterMiss.MissingSince.Equal(firstMiss) || !afterMiss.Observed.PreviousMissingSince.IsZero() {
-			t.Errorf("gone %v, %+v", gone, afterMiss)
+			t.Errorf("after a second miss: gone is %t in %+v, want a domain that is gone since the first miss", gone, afterMiss)
 		}
 	}
 	if d := reserved.MissingAgain(); d.Added || !d.MissingSince.Equal(firstMiss) || !d.Observed.PreviousMissingSince.IsZero() {
-		t.Errorf("missing again: %+v", d)
+		t.Errorf("MissingAgain does not restore the missing domain: %+v", d)
 	}
 	seen := domain.Domain{}.WithPlatformState(domain.Platform{}, firstMiss.Add(time.Hour))
 	if found := reserved.Merge(seen); !found.Added || found.MayBeHidden(firstMiss) {
-		t.Errorf("found: %+v", found)
+		t.Errorf("a found domain is not added, or may be hidden: %+v", found)
 	}
 	renewed := domain.Domain{PreviousReservedAt: firstMiss}
 	if !renewed.MayBeHidden(firstMiss.Add(observation.ReplicaLag-1)) || renewed.MayBeHidden(firstMiss.Add(observation.ReplicaLag)) {
-		t.Error("an earlier reservation counts for a different time")
+		t.Error("an earlier reservation does not count for exactly ReplicaLag")
 	}
 }

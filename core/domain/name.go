@@ -17,7 +17,7 @@ import (
 const NoName = "invalid"
 
 // maxInput limits the length, in octets, of the text that a caller sends. A valid name has at most
-// 253 octets after its mapping, and every spelling of a valid name is shorter than maxInput.
+// 253 octets after its mapping. Its spelling can be longer.
 const maxInput = 1024
 
 // hostNameProfile maps and checks names as browsers do: UTS #46 without transitional mappings. It
@@ -70,8 +70,8 @@ func canonicalName(raw string) (string, bool) {
 	return name, true
 }
 
-// endsInNumber reports whether the last label is a number. No top-level domain is a number, so such
-// a name is an IPv4 address in one of the forms that resolvers accept.
+// endsInNumber reports whether the last label is a number. No top-level domain is a number, and
+// resolvers read some of these names as IPv4 addresses.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if hex, ok := strings.CutPrefix(last, "0x"); ok {

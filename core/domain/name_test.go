@@ -111,7 +111,7 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 				t.Fatalf("got %q, %v; want %v", got, err, tt.code)
 			}
 			if fields := fault.ErrorOf(err).Fields; len(fields) != 1 || fields[0].Name != "domain" {
-				t.Fatalf("fields %v", fields)
+				t.Fatalf("the error has the fields %v, want only domain", fields)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestAcceptedNamesAreCanonical(t *testing.T) {
 			return
 		}
 		if again, err := domain.ParseName(name, builtin); err != nil || again != name {
-			t.Fatalf("%q becomes %q, which becomes %q, %v", raw, name, again, err)
+			t.Fatalf("the name %q of %q is not canonical: ParseName returns %q, %v for it", name, raw, again, err)
 		}
 		if name != strings.ToLower(name) || strings.HasSuffix(name, ".") || len(name) > 253 || domain.ParseNameOrNone(raw) != name {
 			t.Fatalf("%q is not canonical", name)

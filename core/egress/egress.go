@@ -25,8 +25,8 @@ func parsePrefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// IsPublic reports whether a is a public unicast address. Customers choose the name servers of
-// their domains and the hosts of their providers. Connections to other addresses would let them
+// IsPublic reports whether a is a public unicast address. Customers choose some hosts, such as the
+// name servers of their domains. Connections to addresses that are not public would let customers
 // reach the internal network of the service.
 func IsPublic(a netip.Addr) bool {
 	a = a.Unmap()

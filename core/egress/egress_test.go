@@ -20,7 +20,7 @@ func TestSpecialAddressesAreNotPublic(t *testing.T) {
 		"224.0.0.1": false, "fe80::1": false, "fd00::1": false, "64:ff9b::7f00:1": false, "2002:7f00:1::": false, "fe80::1%eth0": false,
 	} {
 		if got := egress.IsPublic(netip.MustParseAddr(address)); got != want {
-			t.Errorf("%s: %v", address, got)
+			t.Errorf("%s: public is %t, want %t", address, got, want)
 		}
 	}
 	if egress.IsPublic(netip.Addr{}) {

@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// The functions below return the events of the change from the old state of an object to its new
-// state. The argument before is the zero value for a new object. The argument after is the zero
-// value for a deleted object.
+// The functions below with the arguments before and after return the events of the change from the
+// first state of an object to the second. before is the zero value for a new object. after is the
+// zero value for a deleted object.
 
 // OfTenant returns the events of a change of a tenant, except the event of a changed readiness.
 // OfReadiness returns that event, because the readiness also depends on other objects.

@@ -42,8 +42,8 @@ const (
 	operatorSetting = "the operator changes it; the audit log of the account records it"
 )
 
-// TestEveryFieldHasEventOrReason changes each field of each type of object that is the subject of
-// events. A new field must be listed with the event of its change, or with the reason why its
+// TestEveryFieldHasEventOrReason changes each field of the objects that are the subjects of events,
+// except runs. A new field must be listed with the event of its change, or with the reason why its
 // change has no event.
 func TestEveryFieldHasEventOrReason(t *testing.T) {
 	checkFields(t, tenant.Tenant{GUID: "t", Consent: tenant.ConsentGranted}, tenantEvents, map[string]field{
@@ -158,8 +158,8 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 	})
 }
 
-// TestFieldsOfObjectsWithoutEventsHaveReasons lists the objects of an account that are the subject
-// of no event. A new field must be listed with the reason why its change has no event.
+// TestFieldsOfObjectsWithoutEventsHaveReasons lists objects of an account that are the subject of
+// no event. A new field must be listed with the reason why its change has no event.
 func TestFieldsOfObjectsWithoutEventsHaveReasons(t *testing.T) {
 	checkFields(t, tenant.ConnectSession{ID: "s"}, noEvents, map[string]field{
 		"ID": noEvent(identity), "Lifetime": noEvent("set at creation"), "ReturnURL": noEvent("set at creation"), "State": noEvent("set at creation"),
@@ -266,14 +266,14 @@ func TestNextStepIsPartOfReadiness(t *testing.T) {
 	signed.DomainsSigned = 1
 	events := tenantEvents(verified, signed)
 	if len(events) != 1 || *events[0].Data.(ReadinessData).NextStep != tenant.NextCreateMailboxes {
-		t.Errorf("a signed domain leads to %+v", events)
+		t.Errorf("a signed domain leads to %+v, want one event with the next step %s", events, tenant.NextCreateMailboxes)
 	}
 	unpublished := verified
 	unpublished.DomainsVerified = 0
 	published := unpublished
 	published.DomainsAwaitingVerification = 1
 	if events := tenantEvents(unpublished, published); len(events) != 1 || *events[0].Data.(ReadinessData).NextStep != tenant.NextVerifyDomain {
-		t.Errorf("a published record leads to %+v", events)
+		t.Errorf("a published record leads to %+v, want one event with the next step %s", events, tenant.NextVerifyDomain)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestChangedActionOfJobIsEvent(t *testing.T) {
 		{job, provisioning.Job{ID: "j", Status: provisioning.Queued}, nil},
 	} {
 		if got := typesOf(OfJob(c.before, c.after)); !slices.Equal(got, c.want) {
-			t.Errorf("from %s %s to %s %s: %q", c.before.Status, c.before.RequiredAction, c.after.Status, c.after.RequiredAction, got)
+			t.Errorf("from %s %s to %s %s: got %q, want %q", c.before.Status, c.before.RequiredAction, c.after.Status, c.after.RequiredAction, got, c.want)
 		}
 	}
 }
@@ -326,7 +326,7 @@ func TestRunIsCompletedWithItsLastJob(t *testing.T) {
 			got = events[0].Data.(RunData).Status
 		}
 		if got != c.want {
-			t.Errorf("%v, then %v: %+v", c.before, c.after, events)
+			t.Errorf("from %v to %v: got %+v, want the status %q", c.before, c.after, events, c.want)
 		}
 	}
 }
@@ -353,7 +353,7 @@ func TestConnectionsConnectExpireAndDisconnect(t *testing.T) {
 			return integration.Connection{ID: "c", Status: status}
 		}
 		if got := typesOf(OfConnection("t", connectionWith(c.before), connectionWith(c.after))); !slices.Equal(got, c.want) {
-			t.Errorf("from %q to %q: %q", c.before, c.after, got)
+			t.Errorf("from %q to %q: got %q, want %q", c.before, c.after, got, c.want)
 		}
 	}
 }

@@ -3,9 +3,9 @@
 package event
 
 // The API shows the data of an event as a value of one of the Data types below. The value has ids
-// and the new state of the object. It never contains a secret or the body of a message. Callers
-// depend on the names of the members, so a member is never renamed. The doc tags are texts of the
-// OpenAPI document.
+// and the state of the object after the change, or before its removal. It never contains a secret
+// or the body of a message. Callers depend on the names of the members, so a member is never
+// renamed. The doc tags are texts of the OpenAPI document.
 
 // TenantData is the data of events of a tenant.
 type TenantData struct {

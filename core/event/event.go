@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package event defines the events of an account's log. An event says what changed in which object,
-// and has the object's new state.
+// and has the object's state after the change, or before its removal.
 //
 // Event in event.go is the main type; start reading there. types.go lists the types of events.
 // data.go defines the data of each type. changes.go derives the events from the old and the new
@@ -31,9 +31,8 @@ type Event struct {
 	// Version is 1 for the first event of a subject, and one more for each further event of the
 	// same subject.
 	Version int64
-	// Data is the new state of the subject: one of the Data types of this package, or
-	// webhook.TestData. It contains no secret. In an event that was read from the store, it is a
-	// json.RawMessage.
+	// Data is one of the Data types of this package, or webhook.TestData. It contains no secret. In
+	// an event that was read from the store, it is a json.RawMessage.
 	Data any
 }
 

@@ -89,7 +89,7 @@ var kinds = []Kind{
 	{IntegrationCredentialRejected, Integration, IntegrationData{}, "The sending platform no longer accepts the credential."},
 	{IntegrationRemoved, Integration, IntegrationData{}, "The integration was deleted. Its connections end with it."},
 	{ConnectionConnected, Connection, ConnectionData{}, "The sending platform can send with the mailbox."},
-	{ConnectionExpired, Connection, ConnectionData{}, "The connected mailbox cannot send any longer, until a person signs in again."},
+	{ConnectionExpired, Connection, ConnectionData{}, "The status changed from `connected` to `failed`, `pending` or `other`. `failed` means that the sending platform can no longer sign in to the mailbox."},
 	{ConnectionDisconnected, Connection, ConnectionData{}, "The mailbox is no longer at the sending platform, or the integration or the mailbox was removed."},
 	{KeyCreated, Key, KeyData{}, "The API key was created."},
 	{KeyRotated, Key, KeyData{}, "The API key has a new secret. The subject is the key that works now. `POST /api-key/rotate` makes a key with a new id, and revokes the old one just before."},

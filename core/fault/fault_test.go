@@ -100,10 +100,10 @@ func TestErrorOfHidesUnpublishedErrors(t *testing.T) {
 func TestErrorMatchesItsCode(t *testing.T) {
 	err := fmt.Errorf("load: %w", fault.DomainNotFound.With("none"))
 	if !errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.TenantNotFound) {
-		t.Fatalf("%v matches a different code", err)
+		t.Fatalf("%v does not match its code, or matches a different one", err)
 	}
 	if got := fault.DomainNotFound.With("none").Error(); got != "domain_not_found: none" {
-		t.Fatal(got)
+		t.Fatalf("got %q, want the code and the detail", got)
 	}
 }
 

@@ -5,6 +5,8 @@ package ident
 
 import (
 	"encoding/hex"
+	"fmt"
+	"io"
 	"strconv"
 	"time"
 )
@@ -56,7 +58,8 @@ func digit(char byte, position int) (byte, bool) {
 // Entropy is the number of random bytes in an id.
 const Entropy = 10
 
-// New returns a UUIDv7. Later ids sort after earlier ones, so new rows go to the end of an index.
+// New returns a UUIDv7. An id sorts after the ids of earlier milliseconds, so new rows go to the
+// end of an index.
 func New(now time.Time, random [Entropy]byte) string {
 	var id [16]byte
 	for i, ms := 5, now.UnixMilli(); i >= 0; i, ms = i-1, ms>>8 {
@@ -67,6 +70,15 @@ func New(now time.Time, random [Entropy]byte) string {
 	id[8] = id[8]&0x3f | 0x80 // variant
 	text := hex.EncodeToString(id[:])
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
+
+// NewFrom is New with random bytes that it reads from random. It fails if the read fails.
+func NewFrom(random io.Reader, now time.Time) (string, error) {
+	var entropy [Entropy]byte
+	if _, err := io.ReadFull(random, entropy[:]); err != nil {
+		return "", fmt.Errorf("read random bytes: %w", err)
+	}
+	return New(now, entropy), nil
 }
 
 // Time returns the time that was passed to New for an id, to the millisecond. id must be a

@@ -42,7 +42,7 @@ func TestParseIgnoresCase(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.StringMatching(`[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`).Draw(t, "uuid")
 		if got, ok := ident.Parse(raw); !ok || got != strings.ToLower(raw) {
-			t.Fatalf("got %q, %v", got, ok)
+			t.Fatalf("Parse(%q): got %q, %t; want lower case, true", raw, got, ok)
 		}
 	})
 }
@@ -82,10 +82,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		id, ok := ident.Parse(raw)
 		if ok != uuidForm.MatchString(raw) || ok && id != strings.ToLower(raw) {
-			t.Errorf("%q becomes %q, %v", raw, id, ok)
+			t.Errorf("Parse(%q): got %q, %t; want lower case if it is a UUID", raw, id, ok)
 		}
 		if found := ident.ParseOrZero(raw); !uuidForm.MatchString(found) || ok && found != id {
-			t.Errorf("%q becomes %q", raw, found)
+			t.Errorf("ParseOrZero(%q): got %q, want the result of Parse or Zero", raw, found)
 		}
 	})
 }

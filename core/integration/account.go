@@ -20,7 +20,8 @@ type Account struct {
 	// Reason is the class of the problem, such as connection_error. It never quotes a text of the
 	// platform.
 	Reason string
-	// Stamp changes with each new sign-in. It may also change at other times.
+	// Stamp changes with each new sign-in. It may also change at other times. It is empty if the
+	// platform has no stamps.
 	Stamp string
 }
 

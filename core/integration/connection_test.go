@@ -36,12 +36,12 @@ func TestEndedSessionDecidesTheConnection(t *testing.T) {
 	} {
 		got := integration.Connection{ID: "c", Status: tt.before, ConnectedAt: now.Add(-time.Hour)}.AfterSession(tt.session, tt.account, now.Add(time.Second))
 		if got.Status != tt.want || got.Reason != tt.wantReason || tt.session.Status == integration.SessionConnected && !got.ConnectedAt.Equal(tt.session.ConnectedAt) {
-			t.Errorf("%s: %+v", tt.name, got)
+			t.Errorf("%s: got %+v, want %s with the reason %q", tt.name, got, tt.want, tt.wantReason)
 		}
 	}
 }
 
-func TestAFailedStartKeepsEarlierConnections(t *testing.T) {
+func TestAFailedStartFailsOnlyNewAndPendingConnections(t *testing.T) {
 	for before, want := range map[integration.ConnectionStatus]integration.ConnectionStatus{
 		"":                                  integration.ConnectionFailed,
 		integration.ConnectionPending:       integration.ConnectionFailed,
@@ -57,7 +57,7 @@ func TestAFailedStartKeepsEarlierConnections(t *testing.T) {
 		}
 		got := eligible.AfterFailedStart("c", "i", "start_down", now)
 		if got.Status != want || got.ID != "c" || got.IntegrationID != "i" || got.MailboxID != "m" || got.UpdatedAt != now {
-			t.Errorf("%q: %+v", before, got)
+			t.Errorf("from %q: got %+v, want %s", before, got, want)
 		}
 	}
 }

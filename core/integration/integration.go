@@ -105,7 +105,7 @@ type Reach struct {
 // Choose returns the workspace in which a credential is used. requestedID is the workspace id that
 // the caller requests, empty if the caller requests none. Choose fails with
 // provider_credential_rejected if the credential has access to no workspace. It fails with the
-// provider's workspace_required error, which lists the workspaces, in these cases:
+// error of workspaceRequired, which lists the workspaces, in these cases:
 //
 //   - There are several workspaces, and the caller requests none.
 //   - There are several workspaces, and SelectedWorkspaceOnly is true.

@@ -40,10 +40,10 @@ func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := tt.reach.Choose(tt.provider, tt.requested)
 			if got != tt.want || !errors.Is(err, tt.wantErr) {
-				t.Fatalf("%+v, %v", got, err)
+				t.Fatalf("got %+v, %v; want %+v, %v", got, err, tt.want, tt.wantErr)
 			}
 			if err != nil && len(tt.reach.Workspaces) > 0 && !cmp.Equal(fault.ErrorOf(err).Values, any(tt.reach.Workspaces)) {
-				t.Errorf("values %v", fault.ErrorOf(err).Values)
+				t.Errorf("the error lists %v, want %v", fault.ErrorOf(err).Values, tt.reach.Workspaces)
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func TestChooseStaysWithinReach(t *testing.T) {
 			return
 		}
 		if len(ids) > 1 && (requested == "" || reach.SelectedWorkspaceOnly) || requested != "" && got.ID != requested {
-			t.Fatalf("%q of %v is %q", requested, ids, got.ID)
+			t.Fatalf("Choose returns %q for the request %q and the workspaces %v", got.ID, requested, ids)
 		}
 		found := false
 		for _, id := range ids {
@@ -100,7 +100,7 @@ func TestIsAllowedAuthURL(t *testing.T) {
 		"https://login.microsoftonline.com%2eevil/x":                             false,
 	} {
 		if got := integration.IsAllowedAuthURL(raw, hosts); got != want {
-			t.Errorf("%q: %v", raw, got)
+			t.Errorf("%q: got %t, want %t", raw, got, want)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestSameAddressIgnoresOnlyTheCase(t *testing.T) {
 		{"", "", true},
 	} {
 		if got := integration.SameAddress(tt.a, tt.b); got != tt.same {
-			t.Errorf("%q and %q: %v", tt.a, tt.b, got)
+			t.Errorf("%q and %q: got %t, want %t", tt.a, tt.b, got, tt.same)
 		}
 	}
 }

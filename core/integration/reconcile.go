@@ -40,7 +40,7 @@ func Reconcile(eligible EligibleMailbox, account Account, now time.Time) (c Conn
 }
 
 // hasOpenSession reports whether a session may be open. A connection that has been pending for
-// longer than any session lasts has no open session: its account is pending at the platform.
+// longer than any session lasts has no open session.
 func (c Connection) hasOpenSession(now time.Time) bool {
 	return c.Status == ConnectionPending && now.Sub(c.UpdatedAt) < maxSessionTime+2*expiryGrace
 }
@@ -80,7 +80,7 @@ type Drift string
 const (
 	DriftGrantLost Drift = "grant_lost"         // an account cannot sign in any more
 	DriftGone      Drift = "account_gone"       // a connected account no longer exists
-	DriftAppeared  Drift = "account_appeared"   // an account was connected without tenantry
+	DriftAppeared  Drift = "account_appeared"   // an account became connected without a session
 	DriftStays     Drift = "account_stays"      // an account still exists after a disconnect with unknown outcome
 	DriftRefused   Drift = "credential_refused" // the platform refuses the integration's credential during a refresh
 )

@@ -50,10 +50,10 @@ func TestReconcileFollowsTheAccountAtThePlatform(t *testing.T) {
 		}
 		got, changed := integration.Reconcile(eligible, account, now)
 		if got.Status != tt.want || changed != (tt.want != tt.before) {
-			t.Errorf("%q and %q: %+v, changed %v", tt.before, tt.listed, got, changed)
+			t.Errorf("%q and %q: got %+v, changed %t; want %s", tt.before, tt.listed, got, changed, tt.want)
 		}
 		if changed != got.UpdatedAt.Equal(now) {
-			t.Errorf("%q and %q: changed at %s", tt.before, tt.listed, got.UpdatedAt)
+			t.Errorf("%q and %q: changed is %t, but UpdatedAt is %s", tt.before, tt.listed, changed, got.UpdatedAt)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestReconcileUsesStoredState(t *testing.T) {
 		want     integration.ConnectionStatus
 		changed  bool
 	}{
-		{"another integration holds the connection of the mailbox", integration.EligibleMailbox{HeldElsewhere: true}, unchanged, none, false},
+		{"a different integration holds the mailbox", integration.EligibleMailbox{HeldElsewhere: true}, unchanged, none, false},
 		{"a failed session, without an account at the platform", integration.EligibleMailbox{Connection: integration.Connection{ID: "c", Status: failed, Reason: "access_denied"}}, integration.Account{}, failed, false},
 		{"pending for longer than a session", integration.EligibleMailbox{Connection: integration.Connection{ID: "c", Status: pending, UpdatedAt: now.Add(-2 * time.Hour)}}, integration.Account{}, disconnected, true},
 		{"an account with a different id", integration.EligibleMailbox{Connection: stored}, integration.Account{ID: "2", Address: anna.Address, State: integration.AccountConnected}, connected, true},
@@ -79,13 +79,13 @@ func TestReconcileUsesStoredState(t *testing.T) {
 	} {
 		got, changed := integration.Reconcile(tt.eligible, tt.account, now)
 		if got.Status != tt.want || changed != tt.changed {
-			t.Errorf("%s: %+v, %v", tt.name, got, changed)
+			t.Errorf("%s: got %+v, changed %t; want %s, changed %t", tt.name, got, changed, tt.want, tt.changed)
 		}
 		if tt.want == connected && !got.ConnectedAt.Equal(stored.ConnectedAt) {
-			t.Errorf("%s: connected at %s", tt.name, got.ConnectedAt)
+			t.Errorf("%s: ConnectedAt is %s, want %s as stored", tt.name, got.ConnectedAt, stored.ConnectedAt)
 		}
 		if tt.name == "an account with an error that is still connected" && (!got.HasError || got.Reason != "sending_error") {
-			t.Errorf("%s: %+v", tt.name, got)
+			t.Errorf("%s: got %+v, want the error of the account", tt.name, got)
 		}
 	}
 }
@@ -102,13 +102,13 @@ func TestDriftBetweenNamesUnexpectedChanges(t *testing.T) {
 	} {
 		got, drifted := integration.DriftBetween(integration.Connection{Status: tt.before}, integration.Connection{Status: tt.after})
 		if got != tt.want || drifted != (tt.want != "") {
-			t.Errorf("%q to %q: %q", tt.before, tt.after, got)
+			t.Errorf("from %q to %q: got %q, want %q", tt.before, tt.after, got, tt.want)
 		}
 	}
 }
 
-// TestASecondReconcileChangesNothing checks that a connection gets the state of its account in a
-// listing. The same listing must change nothing the second time. The counters must be consistent.
+// TestASecondReconcileChangesNothing reconciles random connections with a listing. The same listing
+// must change nothing the second time. The counters must be consistent.
 func TestASecondReconcileChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tally integration.Tally
@@ -129,24 +129,24 @@ func TestASecondReconcileChangesNothing(t *testing.T) {
 			got, changed := integration.Reconcile(eligible, account, now)
 			tally.Count(eligible.Connection, got, changed)
 			if !changed && got != eligible.Connection {
-				t.Fatal("not changed, but different")
+				t.Fatal("changed is false, but the connection differs")
 			}
 			if eligible.HeldElsewhere && changed {
 				t.Fatal("the mailbox of a different integration is connected")
 			}
 			if !eligible.HeldElsewhere && account.State == integration.AccountConnected && got.Status != connected || got.Status == disconnected && changed && account.Exists() {
-				t.Fatalf("%+v is %+v", account, got)
+				t.Fatalf("the connection does not follow the account: %+v, %+v", account, got)
 			}
 			if got.ID == "" {
 				continue
 			}
 			again := integration.EligibleMailbox{Mailbox: anna, Connection: got, HeldElsewhere: eligible.HeldElsewhere}
 			if after, changed := integration.Reconcile(again, account, now); changed {
-				t.Fatalf("again %+v is %+v", got, after)
+				t.Fatalf("the second reconcile changes %+v to %+v", got, after)
 			}
 		}
 		if tally.NewlyConnected > tally.Connected || tally.Connected > tally.Checked || tally.Unchanged > tally.Checked || tally.ErrorCount != 0 {
-			t.Fatalf("%+v", tally)
+			t.Fatalf("the counters are not consistent: %+v", tally)
 		}
 	})
 }
@@ -158,6 +158,6 @@ func TestUnreadConnectionsCountAsErrors(t *testing.T) {
 	tally.CountUnread(unchanged)
 	tally.CountUnread(integration.Connection{})
 	if want := (integration.Tally{Checked: 3, Connected: 2, Unchanged: 1, ErrorCount: 2}); tally != want {
-		t.Errorf("%+v", tally)
+		t.Errorf("got %+v, want %+v", tally, want)
 	}
 }

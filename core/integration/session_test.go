@@ -36,7 +36,7 @@ func TestWithSignInSetsExpiry(t *testing.T) {
 	} {
 		got := integration.Session{}.WithSignIn(integration.SignIn{ID: "p", ExpiresAt: tt.expiry}, now)
 		if got.ExpiresAt.Sub(now) != tt.want || !got.Opened || got.PlatformID != "p" {
-			t.Errorf("%s: %+v", tt.name, got)
+			t.Errorf("%s: got %+v, want a session of %s", tt.name, got, tt.want)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestASessionEndsAtItsDeadline(t *testing.T) {
 		{"a platform without sessions, at the deadline", "", integration.Progress{}, 10 * time.Minute, true},
 	} {
 		if got := openSession(tt.platformID).HasEnded(tt.progress, now.Add(tt.elapsed)); got != tt.wantEnded {
-			t.Errorf("%s: %v", tt.name, got)
+			t.Errorf("%s: ended is %t, want %t", tt.name, got, tt.wantEnded)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestWithProgressStoresTheStateOfTheSignIn(t *testing.T) {
 		got := openSession("p").WithProgress(tt.progress, anna, now)
 		if got.Status != tt.want || got.Reason != tt.wantReason || got.PlatformAccountAddress != tt.wantAddress ||
 			got.ConnectedAt.IsZero() != (tt.want != integration.SessionConnected) || (got.PlatformAccountID != "") != (tt.want == integration.SessionConnected) {
-			t.Errorf("%s: %+v", tt.name, got)
+			t.Errorf("%s: got %+v, want %s, %q, %q", tt.name, got, tt.want, tt.wantReason, tt.wantAddress)
 		}
 	}
 }
@@ -121,11 +121,11 @@ func TestChecksDetectNewSignIns(t *testing.T) {
 		s := openSession("")
 		s.PreviousMark = tt.before.Mark()
 		if got := s.AfterCheck(tt.after, now); got.Status != tt.wantAtCheck {
-			t.Errorf("%s, in between: %+v", tt.name, got)
+			t.Errorf("%s, AfterCheck: got %+v, want %s", tt.name, got, tt.wantAtCheck)
 		}
 		got := s.AfterLastCheck(tt.after, now)
 		if got.Status != tt.wantAtLastCheck || got.ConnectedAt.IsZero() == (tt.wantAtLastCheck == integration.SessionConnected) {
-			t.Errorf("%s, at the end: %+v", tt.name, got)
+			t.Errorf("%s, AfterLastCheck: got %+v, want %s", tt.name, got, tt.wantAtLastCheck)
 		}
 	}
 }
@@ -150,10 +150,10 @@ func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
 		}
 		connected := ended.Status == integration.SessionConnected
 		if connected && (after.State != integration.AccountConnected || !after.Exists() || after == before || ended.PlatformAccountID != after.ID) {
-			t.Fatalf("%+v connects, after %+v", after, before)
+			t.Fatalf("the account %+v connects the session, although it was %+v before", after, before)
 		}
 		if checked := s.AfterCheck(after, now); (checked.Status == integration.SessionConnected) != connected {
-			t.Fatalf("AfterCheck returns %s, AfterLastCheck %s", checked.Status, ended.Status)
+			t.Fatalf("AfterCheck returns %s, but AfterLastCheck returns %s", checked.Status, ended.Status)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func FuzzAddress(f *testing.F) {
 		}
 		address := got[0].Address
 		if local, ok := strings.CutSuffix(address, "@example.com"); !ok || local == "" || len(local) > 64 || strings.ContainsFunc(local, func(c rune) bool { return c > unicode.MaxASCII || c <= ' ' || strings.ContainsRune(`"<>@,;:\()[]`, c) }) {
-			t.Errorf("%q becomes %q", raw, address)
+			t.Errorf("%q becomes %q, which is not a plain address of the domain", raw, address)
 		}
 		if again, err := mailbox.CheckAddresses("example.com", got); err != nil || again[0].Address != address {
 			t.Errorf("%q: %q becomes %v, %v", raw, address, again, err)
@@ -47,7 +47,7 @@ func FuzzDisplayName(f *testing.F) {
 			t.Errorf("%q: %q becomes %q, %v", raw, name, again, err)
 		}
 		if name == "" || strings.ContainsAny(name, "\r\n\x00\u202e") {
-			t.Errorf("%q becomes %q", raw, name)
+			t.Errorf("%q becomes %q, which is empty or has a forbidden character", raw, name)
 		}
 	})
 }

@@ -26,8 +26,8 @@ type Stage string
 
 const (
 	// Reserved means that the row counts towards the domain's limit, and that the platform has not
-	// been called. A mailbox that already has the address at the platform is foreign: tenantry did
-	// not create it.
+	// been called. If the platform already has a mailbox with the address, this mailbox is foreign,
+	// unless Provisioned is true.
 	Reserved Stage = "reserved"
 	// Creating means that tenantry has asked the platform to create the mailbox, or is about to
 	// ask. If the platform now has a mailbox with the address, that mailbox is managed by tenantry,

@@ -16,7 +16,7 @@ func TestOnlyCreatedMailboxesAreListed(t *testing.T) {
 		mailbox.Reserved: false, mailbox.Creating: false, mailbox.Created: true, mailbox.Ready: true,
 	} {
 		if stage.IsListed() != want {
-			t.Errorf("%s listed: %v", stage, !want)
+			t.Errorf("%s: listed is %t, want %t", stage, !want, want)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestUsageIsConsistent(t *testing.T) {
 		u := mailbox.UsageUnder(mailbox.Mailbox{SendsToday: sent}, limit)
 		exact := float64(sent) / float64(limit) * 100
 		if u.Remaining < 0 || u.Remaining+min(sent, limit) != limit || u.Percent-exact > 0.051 || exact-u.Percent > 0.051 {
-			t.Fatalf("%d of %d: %+v", sent, limit, u)
+			t.Fatalf("%d of %d: Remaining or Percent is wrong: %+v", sent, limit, u)
 		}
 	})
 }

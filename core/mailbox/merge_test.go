@@ -23,10 +23,10 @@ func TestRenameKeepsStageOfNewerCreation(t *testing.T) {
 	want := completed
 	want.DisplayName, want.Observed.Name = "New", time.Unix(2, 0)
 	if got := loaded.Merge(completed).Merge(renamed); got != want {
-		t.Errorf("with the rename last: %+v", got)
+		t.Errorf("with the rename last: got %+v, want %+v", got, want)
 	}
 	if got := loaded.Merge(renamed).Merge(completed); got != want {
-		t.Errorf("with the creation last: %+v", got)
+		t.Errorf("with the creation last: got %+v, want %+v", got, want)
 	}
 }
 
@@ -37,11 +37,11 @@ func TestCompletedCreationIsFinal(t *testing.T) {
 	incomplete := completed
 	incomplete.Stage, incomplete.Observed.Stage = mailbox.Created, time.Unix(2, 0)
 	if got := completed.Merge(incomplete); got.Stage != mailbox.Ready {
-		t.Fatalf("the stage is %s", got.Stage)
+		t.Fatalf("the stage is %s, want %s", got.Stage, mailbox.Ready)
 	}
 	reserved := completed.ReservedAgain(time.Unix(3, 0))
 	if got := reserved.Merge(completed); got.Stage != mailbox.Reserved || !got.Provisioned {
-		t.Fatalf("a missing mailbox that a request reserved is %+v", got)
+		t.Fatalf("a missing mailbox that a request reserved is %+v, want the stage %s", got, mailbox.Reserved)
 	}
 }
 
@@ -49,15 +49,15 @@ func TestMailboxIsGoneAfterTwoMisses(t *testing.T) {
 	createdAt := time.Unix(1000, 0)
 	m := mailbox.Mailbox{Stage: mailbox.Ready, Provisioned: true, Observed: mailbox.Observed{Account: createdAt}}
 	if missed, gone := m.AfterMiss(createdAt.Add(-1)); gone || missed != m {
-		t.Fatalf("a miss before the creation: %+v", missed)
+		t.Fatalf("a miss before the creation counts: %+v", missed)
 	}
 	firstMiss := createdAt.Add(time.Minute)
 	m, gone := m.AfterMiss(firstMiss)
 	if gone || !m.MissingSince.Equal(firstMiss) {
-		t.Fatalf("the first miss: gone %v, %+v", gone, m)
+		t.Fatalf("the first miss: gone is %t in %+v, want a missing mailbox that is not gone", gone, m)
 	}
 	if m, gone = m.AfterMiss(firstMiss.Add(time.Minute)); gone || !m.MissingSince.Equal(firstMiss) {
-		t.Fatalf("the second miss a minute later: gone %v, %+v", gone, m)
+		t.Fatalf("the second miss a minute later: gone is %t in %+v, want a mailbox that is missing since the first", gone, m)
 	}
 	if found := m.Merge(m.WithPlatformState(mailbox.Platform{}, firstMiss.Add(2*time.Minute))); !found.MissingSince.IsZero() {
 		t.Fatal("a newer list does not end the miss")

@@ -48,8 +48,8 @@ const (
 )
 
 // NextStep returns the next action for a mailbox. stage is the stage of the stored row, and found
-// says whether the platform has a mailbox with the address. tenantry has not called the platform
-// for a row in stage Reserved, so a mailbox with the address is foreign.
+// says whether the platform has a mailbox with the address. For a row in stage Reserved, such a
+// mailbox existed before the request.
 func NextStep(stage Stage, found bool) Step {
 	switch {
 	case stage == Ready:
@@ -70,7 +70,7 @@ const (
 
 // Alias returns the directory alias of a managed mailbox. The platform derives an address on the
 // tenant's built-in domain from the alias. Therefore anna@one.example and anna@two.example need
-// different aliases. A hash of the whole address makes the aliases unique and reproducible.
+// different aliases. A hash of the whole address makes them different, and reproducible.
 func Alias(address string) string {
 	sum := sha256.Sum256([]byte(address))
 	tail := "-" + hex.EncodeToString(sum[:aliasBytes])

@@ -21,10 +21,10 @@ func TestAliasesDifferByDomain(t *testing.T) {
 		local := rapid.StringMatching(`[a-z0-9_-]{1,20}(\.[a-z0-9_-]{1,20}){0,2}`).Draw(t, "local")
 		first, second := mailbox.Alias(local+"@one.test"), mailbox.Alias(local+"@two.test")
 		if first == second {
-			t.Fatalf("%s on two domains has one alias", local)
+			t.Fatalf("%s has the same alias on two domains", local)
 		}
 		if len(first) > 64 || !form.MatchString(first) || first != mailbox.Alias(local+"@one.test") {
-			t.Fatalf("alias %q", first)
+			t.Fatalf("the alias %q is too long, malformed or not reproducible", first)
 		}
 	})
 }
@@ -33,7 +33,7 @@ func TestAliasesOfLongAddressesAreShortAndUnique(t *testing.T) {
 	first := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 13) + "@a.test")
 	second := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 12) + "c@a.test")
 	if first == second || len(first) > 64 || strings.Contains(first, ".-") {
-		t.Fatalf("%q and %q", first, second)
+		t.Fatalf("the aliases %q and %q are equal, too long or malformed", first, second)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestSelectNewAllowsThreeMailboxes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			newSpecs, err := mailbox.SelectNew(tt.existing, specs(tt.wanted...), mailbox.MaxPerDomain)
 			if len(newSpecs) != tt.wantNew || errors.Is(err, fault.MailboxLimitReached) != tt.wantRefused {
-				t.Fatalf("got %v, %v", newSpecs, err)
+				t.Fatalf("got %v, %v; want %d new, refused %t", newSpecs, err, tt.wantNew, tt.wantRefused)
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func TestSelectNewNeverExceedsTheLimit(t *testing.T) {
 			}
 		}
 		if fits := len(existing)+missing <= 3 || missing == 0; fits != (err == nil) || err == nil && len(newSpecs) != missing {
-			t.Fatalf("%v and %v: %v, %v", existing, wanted, newSpecs, err)
+			t.Fatalf("%v of %v: got %v, %v; want %d new, or an error above the limit", wanted, existing, newSpecs, err, missing)
 		}
 	})
 }

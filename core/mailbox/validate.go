@@ -144,7 +144,8 @@ const (
 	passwordClasses = 3
 )
 
-// CheckPassword fails with weak_password for a password that the mail platform would reject.
+// CheckPassword fails with weak_password for a password that breaks the mail platform's rules for
+// the length and the character classes.
 func CheckPassword(password secret.Text) error {
 	text := password.Reveal()
 	if n := utf8.RuneCountInString(text); n < minPassword || n > maxPassword || countClasses(text) < passwordClasses {

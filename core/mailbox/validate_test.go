@@ -53,10 +53,10 @@ func TestUnsafeAddressesAreRefused(t *testing.T) {
 		t.Run(raw, func(t *testing.T) {
 			_, err := mailbox.CheckAddresses("a.test", specs("ok@a.test", raw))
 			if !errors.Is(err, fault.InvalidMailboxEmail) {
-				t.Fatalf("got %v", err)
+				t.Fatalf("got %v, want invalid_mailbox_email", err)
 			}
 			if f := fault.ErrorOf(err).Fields; len(f) != 1 || f[0].Name != "mailboxes[1].email" {
-				t.Fatalf("fields %v", f)
+				t.Fatalf("the error has the fields %v, want only mailboxes[1].email", f)
 			}
 		})
 	}
@@ -65,24 +65,24 @@ func TestUnsafeAddressesAreRefused(t *testing.T) {
 func TestDuplicateAddressesAreRefused(t *testing.T) {
 	_, err := mailbox.CheckAddresses("a.test", specs("anna@a.test", "ben@a.test", "ANNA@a.test"))
 	if !errors.Is(err, fault.DuplicateMailboxEmail) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want duplicate_mailbox_email", err)
 	}
 	if f := fault.ErrorOf(err).Fields; len(f) != 1 || f[0].Name != "mailboxes[2].email" {
-		t.Fatalf("fields %v", f)
+		t.Fatalf("the error has the fields %v, want only mailboxes[2].email", f)
 	}
 	if _, err := mailbox.CheckAddresses("a.test", specs("x", "x")); !errors.Is(err, fault.InvalidMailboxEmail) {
-		t.Fatalf("two invalid addresses: %v", err)
+		t.Fatalf("two equal invalid addresses: got %v, want invalid_mailbox_email", err)
 	}
 }
 
 func TestErrorsListAtMostTenFields(t *testing.T) {
 	_, err := mailbox.CheckAddresses("a.test", specs(make([]string, 4000)...))
 	if n := len(fault.ErrorOf(err).Fields); n != 10 {
-		t.Fatalf("%d fields", n)
+		t.Fatalf("CheckAddresses lists %d fields, want 10", n)
 	}
 	_, err = mailbox.CheckNames(make([]mailbox.Spec, 4000))
 	if n := len(fault.ErrorOf(err).Fields); n != 10 {
-		t.Fatalf("%d fields", n)
+		t.Fatalf("CheckNames lists %d fields, want 10", n)
 	}
 }
 
@@ -137,11 +137,11 @@ func TestUnsafeDisplayNamesAreRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := mailbox.DisplayName(tt.raw, "display_name")
 			if !errors.Is(err, fault.InvalidRequest) || fault.ErrorOf(err).Fields[0].Name != "display_name" {
-				t.Fatalf("got %v", err)
+				t.Fatalf("DisplayName: got %v, want invalid_request", err)
 			}
 			_, err = mailbox.CheckNames([]mailbox.Spec{{DisplayName: "Anna"}, {DisplayName: tt.raw}})
 			if !errors.Is(err, fault.InvalidRequest) || fault.ErrorOf(err).Fields[0].Name != "mailboxes[1].name" {
-				t.Fatalf("got %v", err)
+				t.Fatalf("CheckNames: got %v, want invalid_request", err)
 			}
 		})
 	}
@@ -150,7 +150,7 @@ func TestUnsafeDisplayNamesAreRefused(t *testing.T) {
 func TestCheckNamesTrimsDisplayNames(t *testing.T) {
 	got, err := mailbox.CheckNames([]mailbox.Spec{{DisplayName: " Zoë ", Address: "X@a.test"}})
 	if err != nil || got[0] != (mailbox.Spec{DisplayName: "Zoë", Address: "X@a.test"}) {
-		t.Fatalf("got %q, %v", got, err)
+		t.Fatalf("got %q, %v; want the name without spaces around it", got, err)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestAcceptedNamesAreCanonical(t *testing.T) {
 			return
 		}
 		if again, err := mailbox.DisplayName(name, ""); err != nil || again != name {
-			t.Fatalf("%q became %q, %v", name, again, err)
+			t.Fatalf("%q is not canonical: a second check returns %q, %v", name, again, err)
 		}
 	})
 }
@@ -190,7 +190,7 @@ func TestPasswordsNeedThreeClassesOfCharacters(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			err := mailbox.CheckPassword(secret.New(tt.password))
 			if (err == nil) != tt.valid || err != nil && !errors.Is(err, fault.WeakPassword) {
-				t.Fatalf("got %v", err)
+				t.Fatalf("got %v, want valid %t", err, tt.valid)
 			}
 			if err != nil && tt.password != "" && strings.Contains(err.Error()+fault.ErrorOf(err).Fields[0].Message, tt.password) {
 				t.Fatal("the refusal repeats the password")

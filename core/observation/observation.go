@@ -40,8 +40,9 @@ func Advance(stored *time.Time, seen time.Time) bool {
 }
 
 // IsGone reports whether a missing object no longer exists. missedAt is the time of a read that did
-// not find the object. missingSince is the time of the first such read, zero if a later read found
-// the object. Two such reads less than ReplicaLag apart may come from the same lagging replica.
+// not find the object. missingSince is the time of the first such read, zero if there was none
+// since the object was last found. Two such reads less than ReplicaLag apart may come from the same
+// lagging replica.
 func IsGone(missingSince, missedAt time.Time) bool {
 	return !missingSince.IsZero() && missedAt.Sub(missingSince) >= ReplicaLag
 }

@@ -25,7 +25,7 @@ func TestAdvanceKeepsNewerObservation(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			at := tt.stored
 			if replaced := observation.Advance(&at, tt.seen); replaced != tt.replaced || !at.Equal(tt.want) {
-				t.Fatalf("replaced: %v, now from %s", replaced, at)
+				t.Fatalf("got %t and the time %s, want %t and %s", replaced, at, tt.replaced, tt.want)
 			}
 		})
 	}
@@ -46,7 +46,7 @@ func TestIsGoneNeedsTwoMissesFarEnoughApart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if gone := observation.IsGone(tt.missingSince, tt.at); gone != tt.gone {
-				t.Fatalf("gone: %v", gone)
+				t.Fatalf("gone is %t, want %t", gone, tt.gone)
 			}
 		})
 	}

@@ -33,10 +33,10 @@ func TestUnwrapReturnsPublishedError(t *testing.T) {
 			err := fmt.Errorf("add domain: %w", &tt.err)
 			seen := fault.ErrorOf(err)
 			if seen.Code != tt.wantCode || seen.RetryAfter != tt.wantRetryAfter || seen.Detail == "" && tt.err.Kind > outcome.NotReady {
-				t.Fatalf("the caller sees %+v", seen)
+				t.Fatalf("the caller sees %+v, want %s with RetryAfter %s", seen, tt.wantCode.Name, tt.wantRetryAfter)
 			}
 			if outcome.KindOf(err) != tt.err.Kind || outcome.ChangedNothing(err) != tt.wantUnchanged {
-				t.Fatalf("kind %s, changed nothing %v", outcome.KindOf(err), outcome.ChangedNothing(err))
+				t.Fatalf("the kind is %s and ChangedNothing %t, want %s and %t", outcome.KindOf(err), outcome.ChangedNothing(err), tt.err.Kind, tt.wantUnchanged)
 			}
 		})
 	}
@@ -49,7 +49,7 @@ func TestOtherErrorsHaveNoKnownOutcome(t *testing.T) {
 		}
 	}
 	if outcome.KindOf(nil) != 0 {
-		t.Error("no error has a kind")
+		t.Error("KindOf(nil) is not 0")
 	}
 }
 
@@ -67,10 +67,10 @@ func TestEveryKindHasItsName(t *testing.T) {
 func TestErrorTextHasCause(t *testing.T) {
 	err := &outcome.Error{Kind: outcome.Broken, Cause: "InternalServerError", Detail: "add domain"}
 	if got := err.Error(); got != "provider broken (InternalServerError): add domain" {
-		t.Error(got)
+		t.Errorf("got %q, want a text with the cause", got)
 	}
 	err.Cause = ""
 	if got := err.Error(); got != "provider broken: add domain" {
-		t.Error(got)
+		t.Errorf("got %q, want a text without a cause", got)
 	}
 }

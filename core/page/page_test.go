@@ -17,7 +17,7 @@ func TestCursorsAreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := page.Cursor(rapid.String().Draw(t, "position"))
 		if got, err := page.Decode("keys", c.Encode("keys")); err != nil || got != c {
-			t.Fatalf("got %q, %v", got, err)
+			t.Fatalf("got %q, %v; want %q", got, err, c)
 		}
 	})
 }
@@ -28,7 +28,7 @@ func TestOtherTextsAreNoCursors(t *testing.T) {
 	flipped[4] ^= 1
 	for _, text := range []string{"x", "====", cursor[:len(cursor)-1], cursor + "A", string(flipped), "019a52d0", page.Cursor("019a52d0").Encode("events"), " " + cursor, cursor + "\n"} {
 		if c, err := page.Decode("keys", text); !errors.Is(err, fault.InvalidRequest) || c != "" {
-			t.Errorf("%q: %q, %v", text, c, err)
+			t.Errorf("%q: got %q, %v; want invalid_request", text, c, err)
 		}
 	}
 }
@@ -39,12 +39,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
 		if c, err := page.Decode("keys", text); err == nil && c.Encode("keys") != text {
-			t.Errorf("%q is read as %q", text, c)
+			t.Errorf("Decode accepts %q as %q, which Encode encodes differently", text, c)
 		}
 	})
 }
 
-// TestPagesAreCompleteAndInOrder reads a list page by page.
 func TestPagesAreCompleteAndInOrder(t *testing.T) {
 	list := []string{"a", "b", "c", "d", "e"}
 	for limit := 1; limit <= len(list)+1; limit++ {
@@ -57,7 +56,7 @@ func TestPagesAreCompleteAndInOrder(t *testing.T) {
 			}
 			result := page.New(query, list[start:min(len(list), start+limit+1)], func(s string) page.Cursor { return page.Cursor(s) })
 			if len(result.Entries) > limit {
-				t.Fatalf("%d entries with limit %d", len(result.Entries), limit)
+				t.Fatalf("a page has %d entries, want at most %d", len(result.Entries), limit)
 			}
 			read = append(read, result.Entries...)
 			if result.Next == "" {
@@ -66,7 +65,7 @@ func TestPagesAreCompleteAndInOrder(t *testing.T) {
 			query.After = result.Next
 		}
 		if !slices.Equal(read, list) {
-			t.Errorf("limit %d: %v", limit, read)
+			t.Errorf("limit %d: the pages contain %v, want %v", limit, read, list)
 		}
 	}
 }

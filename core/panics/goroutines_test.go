@@ -37,7 +37,7 @@ var unguarded = map[string]string{
 	"plugins/wire/runner.go":                      "the goroutine waits for the end of a process and then closes its files",
 }
 
-// startingNames are the functions and types of the standard library that start goroutines.
+// startingNames are functions and types of the standard library that start goroutines.
 var startingNames = map[string]string{"context": "AfterFunc", "sync": "WaitGroup", "time": "AfterFunc"}
 
 // goroutineStarts returns the positions in a file that start a goroutine without this package.
@@ -100,8 +100,6 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 	}
 }
 
-// TestGoroutineStartsFindsGoroutines checks that goroutineStarts finds each way to start a
-// goroutine.
 func TestGoroutineStartsFindsGoroutines(t *testing.T) {
 	for _, source := range []string{
 		"func f() { go f() }", "func f() { defer func() { go f() }() }", "func f() { var wg sync.WaitGroup; wg.Go(f) }",
@@ -109,7 +107,7 @@ func TestGoroutineStartsFindsGoroutines(t *testing.T) {
 		`import "golang.org/x/sync/errgroup"`,
 	} {
 		if len(goroutineStarts(t, "x.go", "package x\n"+source)) != 1 {
-			t.Errorf("%q starts a goroutine", source)
+			t.Errorf("goroutineStarts does not find exactly one start in %q", source)
 		}
 	}
 	if found := goroutineStarts(t, "x.go", "package x\nfunc f() { var g panics.Group; g.Go(f); panics.AfterFunc(0, f, nil) }"); found != nil {

@@ -40,7 +40,7 @@ func TestCatchReturnsThePanic(t *testing.T) {
 	requirePanic(t, panics.Catch(func() error { dereferenceNil(); return nil }), "dereferenceNil")
 	want := errors.New("an error")
 	if err := panics.Catch(func() error { return want }); !errors.Is(err, want) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want the error of the function", err)
 	}
 }
 

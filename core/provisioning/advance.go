@@ -211,7 +211,7 @@ func (d *decision) waitFor(pause time.Duration) {
 // waitForPlatform waits until the mail platform can complete the step. The steps Verify and
 // EnableDKIM depend on published records. For them, waitForPlatform first checks that the records
 // are still in the zone. The pause then lasts at least until resolvers no longer cache the absence
-// of the records.
+// of the records, as far as MaxWait allows this.
 func (d *decision) waitForPlatform(z Zone, minWait time.Duration) {
 	if d.Next == Verify || d.Next == EnableDKIM {
 		if d.handleZoneChange(z) {

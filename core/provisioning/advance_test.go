@@ -35,7 +35,7 @@ func (c advanceCase) run(t *testing.T) {
 	}
 	got, step := DefaultRetryPolicy.Advance(j, observationNamed(t, c.observation), at(now))
 	if got.Stage != c.stage || got.Status != c.status || got.Next != c.next || got.RequiredAction != c.action {
-		t.Fatalf("got %s, %s, next %q, action %q", got.Stage, got.Status, got.Next, got.RequiredAction)
+		t.Fatalf("got %s, %s, next %q, action %q; want %s, %s, %q, %q", got.Stage, got.Status, got.Next, got.RequiredAction, c.stage, c.status, c.next, c.action)
 	}
 	want := map[Status]Step{Running: c.next, Waiting: Wait}[c.status]
 	if step != want {
@@ -45,16 +45,16 @@ func (c advanceCase) run(t *testing.T) {
 		t.Errorf("the job waits %s, want %s", got.NextAttemptAt.Sub(now), c.pause)
 	}
 	if c.status == Running && (got.Message != "" || !got.NextAttemptAt.Equal(now)) {
-		t.Errorf("the job runs with the message %q at %s", got.Message, got.NextAttemptAt)
+		t.Errorf("the job runs with the message %q at %s, want no message at %s", got.Message, got.NextAttemptAt, now)
 	}
 	if c.status != Running && c.status != Completed && got.Message == "" {
 		t.Error("the job has no message")
 	}
 	if ended := c.status == Completed || c.status == Failed; ended != got.EndedAt.Equal(now) {
-		t.Errorf("the job ended at %s", got.EndedAt)
+		t.Errorf("EndedAt is %s, want ended at %s: %t", got.EndedAt, now, ended)
 	}
 	if !got.UpdatedAt.Equal(now) {
-		t.Errorf("the job was updated at %s", got.UpdatedAt)
+		t.Errorf("UpdatedAt is %s, want %s", got.UpdatedAt, now)
 	}
 }
 
@@ -216,11 +216,11 @@ func TestPausesGrowUpToALimit(t *testing.T) {
 	}
 	for i, want := range []time.Duration{15, 30, 60, 120, 240, 480, 900, 900, 900} {
 		if pauses[i] != want {
-			t.Fatalf("the pauses are %d", pauses)
+			t.Fatalf("the pauses are %d, want %d at the index %d", pauses, want, i)
 		}
 	}
 	if d := DefaultRetryPolicy.pause(3, 0.5); d != 108*time.Second {
-		t.Errorf("with the chance 0.5 it is %s", d)
+		t.Errorf("the fourth pause with the chance 0.5 is %s, want 108 s", d)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestUnavailableTimeDoesNotCount(t *testing.T) {
 			j.Status = Running
 			j, _ = DefaultRetryPolicy.Advance(j, Observation{Err: providerError(outcome.Throttled, time.Hour)}, at(since.Add(time.Duration(h)*time.Hour)))
 			if j.Status != Waiting {
-				t.Fatalf("after %d h: %s", h, j.Status)
+				t.Fatalf("after %d h: the job is %s, want %s", h, j.Status, Waiting)
 			}
 		}
 		j.Status = Running
@@ -247,13 +247,13 @@ func TestUnavailableTimeDoesNotCount(t *testing.T) {
 		answered.Status = Running
 		got, _ := DefaultRetryPolicy.Advance(answered, observationNamed(t, "not shown"), at(j.StageSince.Add(time.Duration(hours)*time.Hour)))
 		if got.Status != want {
-			t.Errorf("at %d h: %s", hours, got.Status)
+			t.Errorf("at %d h: the job is %s, want %s", hours, got.Status, want)
 		}
 	}
 	j = jobWithOutage(95)
 	got, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, "down"), at(j.StageSince.Add(96*time.Hour)))
 	if got.RequiredAction != PropagationTimeout || !strings.Contains(got.Message, suffixUnavailableAtEnd) {
-		t.Errorf("after 96 h: %s, %q", got.RequiredAction, got.Message)
+		t.Errorf("after 96 h: got %q, %q; want %s and a message about the provider", got.RequiredAction, got.Message, PropagationTimeout)
 	}
 }
 
@@ -263,7 +263,7 @@ func TestAnswerResetsFaults(t *testing.T) {
 	j, _ = DefaultRetryPolicy.Advance(j, observationNamed(t, "unreliable"), at(start))
 	j.Status = Running
 	if j, _ = DefaultRetryPolicy.Advance(j, observationNamed(t, "internal fault"), at(start)); j.Status != Waiting || j.Faults != 1 {
-		t.Fatalf("got %s with %d faults", j.Status, j.Faults)
+		t.Fatalf("the job is %s with %d faults, want %s with 1", j.Status, j.Faults, Waiting)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestJobThatKillsItsWorkersFails(t *testing.T) {
 	j := afterObservations(t, newJob(), toApply...)
 	for range 20 {
 		if j, _ = DefaultRetryPolicy.BeginAttempt(j, start); j.Status != Running {
-			t.Fatalf("the job is %s: %s", j.Status, j.Message)
+			t.Fatalf("the job is %s, want %s: %s", j.Status, Running, j.Message)
 		}
 	}
 	if advanced, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, "unchanged"), at(start)); advanced.Faults != 0 {
@@ -280,7 +280,7 @@ func TestJobThatKillsItsWorkersFails(t *testing.T) {
 	}
 	ended, step := DefaultRetryPolicy.BeginAttempt(j, start)
 	if ended.Status != Failed || step != None || ended.Message != messageFaults || !ended.EndedAt.Equal(start) {
-		t.Errorf("after 20 attempts that ended with their worker: %q, %+v", step, ended)
+		t.Errorf("after 20 attempts that ended with their worker: got %q, %+v; want a failed job", step, ended)
 	}
 }
 
@@ -321,12 +321,12 @@ func TestStageResetsProgress(t *testing.T) {
 	}
 	got, _ := DefaultRetryPolicy.Advance(jobWithProgress(toMail), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
 	if got.Attempt != 0 || got.OutageTime != 0 || !got.OutageSince.IsZero() || !got.VisibleSince.IsZero() || !got.UnreliableSince.IsZero() || !got.StageSince.Equal(start.Add(time.Minute)) {
-		t.Errorf("a new stage begins with %+v", got.Progress)
+		t.Errorf("a new stage keeps progress of the earlier stage: %+v", got.Progress)
 	}
 	// An outage that began in the future, by clock skew, counts as no time.
 	got, _ = DefaultRetryPolicy.Advance(jobWithProgress(toVerify), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
 	if got.Attempt != 0 || got.OutageTime != time.Hour || !got.OutageSince.IsZero() || !got.VisibleSince.IsZero() || !got.UnreliableSince.IsZero() {
-		t.Errorf("a new step begins with %+v", got.Progress)
+		t.Errorf("a new step keeps progress of the earlier step, or loses OutageTime: %+v", got.Progress)
 	}
 	got, _ = DefaultRetryPolicy.Advance(jobWithProgress(toValidate), observationNamed(t, "unchanged"), at(start.Add(time.Minute)))
 	if !got.UnreliableSince.IsZero() {
@@ -337,7 +337,7 @@ func TestStageResetsProgress(t *testing.T) {
 		t.Error("UnreliableSince stays in the future")
 	}
 	if again, _ := DefaultRetryPolicy.BeginAttempt(got, start.Add(time.Hour)); !again.StartedAt.Equal(start) {
-		t.Errorf("the start of the job changed to %s", again.StartedAt)
+		t.Errorf("StartedAt changes to %s, want %s", again.StartedAt, start)
 	}
 }
 
@@ -368,17 +368,17 @@ func TestAPlansMessageTakesPrecedence(t *testing.T) {
 		"throttled":              waitMessages[StagePlan] + suffixUnavailable, "unreliable": waitMessages[StagePlan],
 	} {
 		if got := afterObservations(t, newJob(), name).Message; got != want {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: the message is %q, want %q", name, got, want)
 		}
 	}
 	if got := afterObservations(t, newJob(), append(toRead[:2:2], "changes")...).Message; got != messageZoneChanged {
-		t.Errorf("moved: %q", got)
+		t.Errorf("the message after a change of the zone is %q, want %q", got, messageZoneChanged)
 	}
 	unconnected := Zone{Reliable: true, Conflict: true, Changes: true, Required: dns.ConnectionRequired, Message: "no connection"}
 	j := afterObservations(t, newJob(), toRead...)
 	j, _ = DefaultRetryPolicy.BeginAttempt(j, start)
 	if j, _ = DefaultRetryPolicy.Advance(j, Observation{Zone: unconnected}, at(start)); j.Message != actionMessages[dns.ConflictToResolve] {
-		t.Errorf("the message of a conflict is %q", j.Message)
+		t.Errorf("the message of a conflict is %q, want %q", j.Message, actionMessages[dns.ConflictToResolve])
 	}
 }
 
@@ -407,7 +407,7 @@ func TestClassifyReturnsTheClassOfEachError(t *testing.T) {
 		{errInternal, internalFault, 0},
 	} {
 		if got, wait := classify(tt.err); got != tt.want || wait != tt.wait {
-			t.Errorf("%v: %d after %s", tt.err, got, wait)
+			t.Errorf("%v: got the class %d and the wait %s, want %d and %s", tt.err, got, wait, tt.want, tt.wait)
 		}
 	}
 }
@@ -418,11 +418,11 @@ func TestAdvanceIgnoresJobThatIsNotRunning(t *testing.T) {
 		j.Status = s
 		got, step := DefaultRetryPolicy.Advance(j, observationNamed(t, "changes"), at(start))
 		if want := map[bool]Step{true: Wait, false: None}[s == Queued || s == Waiting]; got != j || step != want {
-			t.Errorf("%s: step %q, %+v", s, step, got)
+			t.Errorf("%s: got the step %q, want %q and an unchanged job: %+v", s, step, want, got)
 		}
 		begun, step := DefaultRetryPolicy.BeginAttempt(j, start.Add(time.Hour))
 		if hasAttempt := s == Queued || s == Waiting; (begun.Status == Running) != hasAttempt || (step == Plan) != hasAttempt || hasAttempt == begun.StartedAt.IsZero() {
-			t.Errorf("%s: begins with %q as %s", s, step, begun.Status)
+			t.Errorf("%s: the job begins with %q as %s, want an attempt: %t", s, step, begun.Status, hasAttempt)
 		}
 	}
 }
@@ -441,7 +441,7 @@ func TestIdleTimeCountsIfThePolicySaysSo(t *testing.T) {
 		later := j.NextAttemptAt.Add(jump)
 		j, _ = policy.BeginAttempt(j, later)
 		if next, _ := policy.Advance(j, observationNamed(t, observation), at(later)); next.Status != ActionRequired {
-			t.Errorf("%s: the job is %s after a jump of %s", observation, next.Status, jump)
+			t.Errorf("%s: the job is %s after a jump of %s, want %s", observation, next.Status, jump, ActionRequired)
 		}
 	}
 }
@@ -457,15 +457,15 @@ func TestIdleTimeDoesNotCount(t *testing.T) {
 			path = nil
 		}
 		j := afterObservations(t, newJob(), append(path[:len(path):len(path)], observation)...)
-		due, resumed := j.NextAttemptAt, j.NextAttemptAt.Add(1000*time.Hour)
+		resumed := j.NextAttemptAt.Add(1000 * time.Hour)
 		j, _ = DefaultRetryPolicy.BeginAttempt(j, resumed)
 		j, _ = DefaultRetryPolicy.BeginAttempt(j, resumed) // the first worker crashed
 		if next, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, observation), at(resumed)); next.Status != Waiting {
-			t.Errorf("%s: the job is %s after 1000 idle hours", observation, next.Status)
+			t.Errorf("%s: the job is %s after 1000 idle hours, want %s", observation, next.Status, Waiting)
 		}
 		afterLimit := resumed.Add(limit)
 		if next, _ := DefaultRetryPolicy.Advance(j, observationNamed(t, observation), at(afterLimit)); next.Status != ActionRequired && next.Status != Failed {
-			t.Errorf("%s: the job is %s %s after it was due at %s", observation, next.Status, limit, due)
+			t.Errorf("%s: %s after it was resumed the job is %s, want it to stop", observation, limit, next.Status)
 		}
 	}
 }

@@ -52,8 +52,7 @@ func codesIn(cell string) []string {
 	return slices.Compact(codes)
 }
 
-// jobHistories are functions that change a running job as if the job had been at its step for some
-// time.
+// jobHistories are functions that change a running job as if it had a longer history.
 var jobHistories = map[string]func(*Job){
 	"new":     func(*Job) {},
 	"overdue": func(j *Job) { j.StageSince = j.StageSince.Add(-DefaultRetryPolicy.StageLimit) },

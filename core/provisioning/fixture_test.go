@@ -47,7 +47,7 @@ func refusedWith(code fault.Code) error {
 
 var errInternal = errors.New("a bug")
 
-// observations holds one observation of each kind, by name.
+// observations holds observations by name.
 var observations = map[string]Observation{
 	"no read":                       {},
 	"changes":                       {Zone: zoneWithChanges},

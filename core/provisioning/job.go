@@ -69,7 +69,7 @@ const (
 	// Apply makes a new plan from the records that the provider stores. It writes that plan if
 	// Job.MayWrite allows it.
 	Apply Step = "apply"
-	// ReadDNS checks whether every name server shows the written records.
+	// ReadDNS checks whether every name server that answers shows the records of the plan.
 	ReadDNS Step = "read_dns"
 	// Verify asks the mail platform to verify the domain.
 	Verify Step = "verify"
@@ -103,7 +103,7 @@ type Job struct {
 	// Provider is the id of the DNS provider, "" until it is known.
 	Provider string
 	// RequiredAction is the action that a person has to take, "" if none. Message describes the
-	// action, or says what the job waits for.
+	// action, or says what the job waits for or why it failed.
 	RequiredAction dns.ActionRequired
 	Message        string
 	NextAttemptAt  time.Time

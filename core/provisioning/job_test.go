@@ -69,7 +69,7 @@ func TestRunTimesSpanTheJobs(t *testing.T) {
 func TestOnlyEndedJobsAreInactive(t *testing.T) {
 	for s, want := range map[Status]bool{Queued: true, Running: true, Waiting: true, ActionRequired: true, Completed: false, Failed: false} {
 		if s.IsActive() != want {
-			t.Errorf("%s is active: %v", s, !want)
+			t.Errorf("%s: active is %t, want %t", s, !want, want)
 		}
 	}
 }
@@ -90,13 +90,13 @@ func TestZoneOfSummarizesAPlan(t *testing.T) {
 	read.Sets = []dns.RRSet{{Name: "contoso.test", Type: dns.MX, Values: []string{"10 mx.else.test"}}}
 	p = dns.NewPlan(offer, read, nil)
 	if z = ZoneOf(holder, holder.Automate(read, p), p); !z.Conflict || z.requiredAction() != dns.ConflictToResolve || z.Message == "" {
-		t.Errorf("a plan with a conflict: %+v", z)
+		t.Errorf("a plan with a conflict: got %+v, want the action %s with a message", z, dns.ConflictToResolve)
 	}
 	holder.Access.Standing = dns.NoConnection
 	if z = ZoneOf(holder, holder.Automate(read, p), p); z.FromProvider || z.requiredAction() != dns.ConnectionRequired {
 		t.Errorf("a plan without a connection: %+v", z)
 	}
 	if got := (Zone{}).requiredAction(); got != dns.ReadUnreliable {
-		t.Errorf("no plan: %s", got)
+		t.Errorf("no plan requires %q, want %s", got, dns.ReadUnreliable)
 	}
 }

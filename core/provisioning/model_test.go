@@ -58,7 +58,7 @@ func (s *simulation) retry(t *rapid.T) {
 	got, err := Retry(s.job, s.now)
 	mayRetry := s.job.Status == Waiting || s.job.Status == ActionRequired
 	if mayRetry != (err == nil) || err != nil && !errors.Is(err, fault.JobNotRetryable) {
-		t.Fatalf("retry of %s: %v", s.job.Status, err)
+		t.Fatalf("retry of a job that is %s: got %v, want success %t", s.job.Status, err, mayRetry)
 	}
 	s.job = got
 }
@@ -104,40 +104,40 @@ func (s *simulation) work(t *rapid.T) {
 func (s *simulation) checkDecision(t *rapid.T, step Step) {
 	j := s.job
 	if step != j.currentStep() || (j.Status == Running) != (step != Wait && step != None) {
-		t.Fatalf("%s with step %q", j.Status, step)
+		t.Fatalf("Advance returns the step %q, which does not fit a job that is %s", step, j.Status)
 	}
 	switch j.Status {
 	case Waiting:
 		if pause := j.NextAttemptAt.Sub(s.now); pause <= 0 || pause > time.Hour || j.Message == "" {
-			t.Fatalf("the job waits %s with the message %q", pause, j.Message)
+			t.Fatalf("the job waits %s with the message %q, want at most an hour and a message", pause, j.Message)
 		}
 	case Running:
 		if j.NextAttemptAt.After(s.now) || j.Next == None {
-			t.Fatalf("runs %q at %s", j.Next, j.NextAttemptAt)
+			t.Fatalf("a running job has the step %q at %s, want a step at %s", j.Next, j.NextAttemptAt, s.now)
 		}
 	case ActionRequired:
 		if !slices.Contains(s.table[j.Stage].stops, string(j.RequiredAction)) || j.Message == "" || j.Next == None {
-			t.Fatalf("stops in %s with %q: %q", j.Stage, j.RequiredAction, j.Message)
+			t.Fatalf("the job stops in %s with %q, which is not documented, or without a message or a step: %q, %q", j.Stage, j.RequiredAction, j.Message, j.Next)
 		}
 	case Completed, Failed:
 		if j.EndedAt.IsZero() || j.Next != None || (j.Status == Completed) != (j.Stage == StageDone) {
-			t.Fatalf("ends as %+v", j)
+			t.Fatalf("the job ends in a wrong state: %+v", j)
 		}
 	default:
-		t.Fatalf("a step results in status %s", j.Status)
+		t.Fatalf("a step results in the status %s, which no step can have", j.Status)
 	}
 	if j.Status != ActionRequired && j.RequiredAction != "" {
-		t.Fatalf("%s requires %s", j.Status, j.RequiredAction)
+		t.Fatalf("a job that is %s requires the action %s", j.Status, j.RequiredAction)
 	}
 }
 
 // checkTransition checks the invariants between two states of the job.
 func (s *simulation) checkTransition(t *rapid.T, before Job) {
 	if s.job.Epoch < before.Epoch {
-		t.Fatalf("epoch %d after %d", s.job.Epoch, before.Epoch)
+		t.Fatalf("the epoch falls from %d to %d", before.Epoch, s.job.Epoch)
 	}
 	if !before.Status.IsActive() && s.job != before {
-		t.Fatalf("an ended job became %+v", s.job)
+		t.Fatalf("an ended job changed to %+v", s.job)
 	}
 	allowed := s.table[before.Stage].next
 	if before.Stage == StageQueued { // BeginAttempt and Advance happened in one action
@@ -145,10 +145,10 @@ func (s *simulation) checkTransition(t *rapid.T, before Job) {
 	}
 	wasReset := before.Status == ActionRequired && s.job.Status == Queued
 	if s.job.Stage != before.Stage && !wasReset && !slices.Contains(allowed, string(s.job.Stage)) {
-		t.Fatalf("from %s to %s", before.Stage, s.job.Stage)
+		t.Fatalf("the docs do not list the change from %s to %s", before.Stage, s.job.Stage)
 	}
 	if s.job.ZoneChanges >= maxZoneChanges && s.job.Status != ActionRequired {
-		t.Fatalf("%s after %d changes of the zone", s.job.Status, s.job.ZoneChanges)
+		t.Fatalf("the job is %s after %d changes of the zone, want %s", s.job.Status, s.job.ZoneChanges, ActionRequired)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestJobsCompleteAfterTemporaryErrors(t *testing.T) {
 			j, now = attempt(j, now, observations[success])
 		}
 		if j.Status != Completed {
-			t.Fatalf("got %+v", j)
+			t.Fatalf("the job did not complete: %+v", j)
 		}
 	})
 }

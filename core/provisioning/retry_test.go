@@ -19,7 +19,7 @@ func stoppedJob(t *testing.T, action dns.ActionRequired, path []string) Job {
 	return j
 }
 
-func TestRetryResumesWhereItStopped(t *testing.T) {
+func TestRetryResumesOrPlansAgain(t *testing.T) {
 	retriedAt := start.Add(1000 * time.Hour)
 	for _, tt := range []struct {
 		action dns.ActionRequired
@@ -59,11 +59,11 @@ func TestRetryResumesWhereItStopped(t *testing.T) {
 		before := stoppedJob(t, tt.action, tt.path)
 		got, err := Retry(before, retriedAt)
 		if err != nil || got.Stage != tt.stage || got.Next != tt.next {
-			t.Errorf("%s at %s: %s, %q, %v", tt.action, before.Next, got.Stage, got.Next, err)
+			t.Errorf("%s at %s: got %s, %q, %v; want %s, %q", tt.action, before.Next, got.Stage, got.Next, err, tt.stage, tt.next)
 		}
 		if got.Status != Queued || got.RequiredAction != "" || got.Message != "" || got.Epoch != 8 || !got.NextAttemptAt.Equal(retriedAt) ||
 			got.Progress != (Progress{StageSince: retriedAt, PublishedAt: start, NegativeTTL: time.Minute}) {
-			t.Errorf("%s at %s leaves %+v", tt.action, before.Next, got)
+			t.Errorf("%s at %s: the retried job keeps earlier state: %+v", tt.action, before.Next, got)
 		}
 	}
 }
@@ -75,10 +75,10 @@ func TestRetriedWaitingJobKeepsItsTimeLimit(t *testing.T) {
 	before := afterObservations(t, newJob(), append(toRead[:2:2], "not shown", "not shown")...)
 	got, err := Retry(before, retriedAt)
 	if err != nil || got.Stage != StagePropagation || got.Next != ReadDNS || got.Status != Queued || got.Epoch != before.Epoch+1 {
-		t.Fatalf("got %+v, %v", got, err)
+		t.Fatalf("got %+v, %v; want a queued job at the same step", got, err)
 	}
 	if !got.StageSince.Equal(before.StageSince) || got.Attempt != 0 || !got.NextAttemptAt.Equal(retriedAt) || got.Message != "" || !got.UpdatedAt.Equal(retriedAt) {
-		t.Fatalf("got %+v", got)
+		t.Fatalf("the time limit starts again, or the job is not due at once: %+v", got)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestRetryRefusesOtherStatuses(t *testing.T) {
 		j := newJob()
 		j.Status = s
 		if got, err := Retry(j, start); !errors.Is(err, fault.JobNotRetryable) || got != j {
-			t.Errorf("%s: %v, %+v", s, err, got)
+			t.Errorf("%s: got %v, %+v; want provisioning_job_not_retryable and an unchanged job", s, err, got)
 		}
 	}
 }

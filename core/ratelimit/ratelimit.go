@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ratelimit decides whether a request is within a rate limit. The window slides: no period
-// of the window's length has more accepted requests than the limit.
+// Package ratelimit decides whether a request is within a rate limit. The window slides: while the
+// limit stays the same, no period of the window's length has more accepted requests than the limit.
 //
 // Log.Take decides on a request and returns a Verdict. Log.Remaining returns how many requests are
 // left. Bucket describes the limit.
@@ -39,9 +39,10 @@ type Log struct {
 	expiredCount int // number of entries at the front of accepted that have left the window
 }
 
-// Take decides on a request at the time now. An allowed request counts as accepted at the time
-// acceptedAt. This time is earlier than now if a different counter has already accepted the
-// request. The caller passes token to GiveBack to undo the request.
+// Take decides on a request at the time now. An allowed request counts as accepted at acceptedAt,
+// or at the time of the newest counted request if that is later. acceptedAt is earlier than now if
+// a different counter has already accepted the request. The caller passes token to GiveBack to undo
+// the request.
 func (l *Log) Take(b Bucket, now, acceptedAt time.Duration) (v Verdict, token time.Duration) {
 	l.dropUntil(now - b.Window)
 	inWindow := l.accepted[l.expiredCount:]

@@ -86,14 +86,14 @@ func TestLogMatchesReference(t *testing.T) {
 			want := reference.verdict(bucket, now)
 			got, token := log.Take(bucket, now, now)
 			if got != want {
-				t.Fatalf("at %d after %v: %+v, want %+v", now, reference.accepted, got, want)
+				t.Fatalf("at %d after %v: got %+v, want %+v", now, reference.accepted, got, want)
 			}
 			if got.Allowed {
 				reference.accepted, tokens = append(reference.accepted, token), append(tokens, token)
 			}
 		}
 		if most := reference.maxInWindow(bucket); most > bucket.Limit {
-			t.Fatalf("a window has %d of %d: %v", most, bucket.Limit, reference.accepted)
+			t.Fatalf("a window has %d accepted requests, want at most %d: %v", most, bucket.Limit, reference.accepted)
 		}
 	})
 }
@@ -107,7 +107,7 @@ func TestLogDoesNotGrow(t *testing.T) {
 		l.Take(b, time.Duration(now)*time.Second/2, time.Duration(now)*time.Second/2)
 	}
 	if cap(l.accepted) > 4*b.Limit {
-		t.Errorf("room for %d of a limit of %d", cap(l.accepted), b.Limit)
+		t.Errorf("the log has room for %d entries, want at most %d", cap(l.accepted), 4*b.Limit)
 	}
 }
 
@@ -117,13 +117,13 @@ func TestTakeCountsFromTheEarlierAcceptance(t *testing.T) {
 	b := Bucket{Limit: 1, Window: 10}
 	var l Log
 	if v, token := l.Take(b, 5, 2); !v.Allowed || token != 2 || v.ResetIn != 7 {
-		t.Fatalf("%+v, counted from %d", v, token)
+		t.Fatalf("got %+v, counted from %d; want an allowed request that counts from 2", v, token)
 	}
 	if v, _ := l.Take(b, 11, 11); v.Allowed || v.RetryIn != 1 {
-		t.Errorf("within the window: %+v", v)
+		t.Errorf("within the window: got %+v, want a refusal for 1", v)
 	}
 	if v, _ := l.Take(b, 12, 12); !v.Allowed {
-		t.Errorf("after it: %+v", v)
+		t.Errorf("after the window: the request is refused: %+v", v)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestTakeKeepsOrder(t *testing.T) {
 	var l Log
 	l.Take(b, 8, 8)
 	if _, token := l.Take(b, 9, 4); token != 8 {
-		t.Errorf("the token is at %d, before the earlier token", token)
+		t.Errorf("the token is %d, want 8 as of the request before", token)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestALoweredLimitCountsEarlierRequests(t *testing.T) {
 	}
 	v, _ := l.Take(Bucket{Limit: 2, Window: 10}, 5, 5)
 	if want := (Verdict{Limit: 2, ResetIn: 5, RetryIn: 7}); v != want {
-		t.Errorf("%+v, want %+v", v, want)
+		t.Errorf("got %+v, want %+v", v, want)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestOnlyRevealReturnsTheSecret(t *testing.T) {
 		value := rapid.String().Draw(t, "value")
 		s := secret.New(value)
 		if s.Reveal() != value || s.Empty() != (value == "") {
-			t.Fatalf("%q came back as %q", value, s.Reveal())
+			t.Fatalf("for the value %q, Reveal returns %q and Empty %t", value, s.Reveal(), s.Empty())
 		}
 		if s.String() != "[redacted]" || s.GoString() != "[redacted]" {
 			t.Fatal("the secret is not shown as [redacted]")
@@ -117,7 +117,7 @@ func requireNoLeak(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if leaks(text) {
-			t.Fatalf("leaked in %q", text)
+			t.Fatalf("%q shows the secret", text)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestInEffectFollowsTheEnabledRules(t *testing.T) {
 	} {
 		c := sendlimit.Change{Action: tt.action, Event: sendlimit.Event{Address: tt.address}}
 		if got := c.InEffect(tt.rules); got != tt.want {
-			t.Errorf("%s: %v", tt.name, got)
+			t.Errorf("%s: in effect is %t, want %t", tt.name, got, tt.want)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestRuleWriteOrder(t *testing.T) {
 	decision := sendlimit.Decision{BlockLists: map[string][]string{sendlimit.TenantWide: {}, "b.test": {"bob@b.test"}, "z.test": {}}}
 	got := decision.WriteOrder([]string{sendlimit.TenantWide, "a.test", "b.test", "z.test"})
 	if want := []string{"b.test", "z.test", sendlimit.TenantWide, "a.test"}; !slices.Equal(got, want) {
-		t.Fatalf("%q, want %q", got, want)
+		t.Fatalf("got the order %q, want %q", got, want)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestBlockedMailboxesStayBlocked(t *testing.T) {
 		}
 		for _, scope := range scopes {
 			if len(failedScopes) == 0 && !slices.Equal(blockedByScope[scope], decision.BlockLists[scope]) {
-				t.Fatalf("%q blocks %q, not %q", scope, blockedByScope[scope], decision.BlockLists[scope])
+				t.Fatalf("the rule of %q blocks %q, want %q", scope, blockedByScope[scope], decision.BlockLists[scope])
 			}
 		}
 	})

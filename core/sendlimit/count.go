@@ -60,8 +60,8 @@ const (
 // Reading describes one reading of a tenant's trace and holds its rows.
 type Reading struct {
 	From, To time.Time
-	// Mark is the time up to which the trace is final after this reading. The next reading starts
-	// at Mark or earlier. The zero value leaves the stored mark unchanged.
+	// Mark is the time up to which the trace is final after this reading. The zero value leaves the
+	// stored mark unchanged.
 	Mark time.Time
 	// Days are the days that the reading covers, oldest first. The first day may start before From.
 	Days []Day

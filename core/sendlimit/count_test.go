@@ -40,7 +40,7 @@ func TestTallyCountsEachMessageOnce(t *testing.T) {
 		{"a mailbox without new messages", sendlimit.Count{Day: today.Start, Final: 5, Recent: 3}, "cyd@a.test", sendlimit.Count{Day: today.Start, Recent: 8}},
 	} {
 		if got := tally.CountAfter(tt.before, tt.address); got != tt.want {
-			t.Errorf("%s: %+v", tt.name, got)
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
 }
@@ -78,16 +78,16 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 		for _, r := range sendlimit.Readings(tt.mark, tt.now, time.UTC) {
 			got = append(got, reading{r.From, r.To, r.Mark, len(r.Days)})
 			if !r.Days[0].Contains(r.From) {
-				t.Errorf("%s: %+v", tt.name, r)
+				t.Errorf("%s: the first day does not contain From: %+v", tt.name, r)
 			}
 		}
 		if !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %+v", tt.name, got)
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
 	afterLongGap := sendlimit.Readings(hour(-1000), hour(12), time.UTC)
 	if len(afterLongGap) != 10 || !afterLongGap[1].From.Equal(hour(12-9*24)) || !afterLongGap[1].To.Equal(hour(-8*24)) {
-		t.Errorf("after a long gap: %+v", afterLongGap)
+		t.Errorf("after a long gap: got %+v, want 10 readings that go back 9 days", afterLongGap)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestCountsMatchLateTrace(t *testing.T) {
 						before.Day = day.Start
 						after := tally.CountAfter(before, sender)
 						if after.Total() < before.Total() || after.Total() > wantCounts[sender][day.Start] {
-							t.Fatalf("%s on %s: %d after %d, of %d", sender, day, after.Total(), before.Total(), wantCounts[sender][day.Start])
+							t.Fatalf("%s on %s: the count changes from %d to %d, although %d messages were sent", sender, day, before.Total(), after.Total(), wantCounts[sender][day.Start])
 						}
 						counts[sender][day.Start] = after
 					}
@@ -151,7 +151,7 @@ func TestCountsMatchLateTrace(t *testing.T) {
 		for sender, days := range counts {
 			for day, c := range days {
 				if c.Total() != wantCounts[sender][day] {
-					t.Fatalf("%s on %s: %d of %d", sender, day, c.Total(), wantCounts[sender][day])
+					t.Fatalf("%s on %s: counted %d messages, want %d", sender, day, c.Total(), wantCounts[sender][day])
 				}
 			}
 		}
@@ -181,7 +181,7 @@ func TestExceededAtIsTheTimeOfTheFirstExcessMessage(t *testing.T) {
 	} {
 		got, exceeded := r.ExceededAt("ada@a.test", tt.limit, today)
 		if !got.Equal(tt.want) || exceeded == tt.want.IsZero() {
-			t.Errorf("%s: %s, %v", tt.name, got, exceeded)
+			t.Errorf("%s: got %s, %t; want %s", tt.name, got, exceeded, tt.want)
 		}
 	}
 }

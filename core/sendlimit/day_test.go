@@ -26,7 +26,7 @@ func TestDayLengthsFollowClockChanges(t *testing.T) {
 	} {
 		day := sendlimit.DayOf(tt.at, tt.location)
 		if !day.Contains(tt.at) || day.Contains(day.End) || !day.Contains(day.Start) || day.End.Sub(day.Start).Hours() != tt.hours {
-			t.Errorf("%s: %+v", tt.at, day)
+			t.Errorf("%s: got %+v, want a day of %v hours", tt.at, day, tt.hours)
 		}
 	}
 }
@@ -57,13 +57,13 @@ func TestDaysAreContiguous(t *testing.T) {
 				previous := day
 				day = sendlimit.DayOf(at, location)
 				if !day.Contains(at) || day.Contains(day.End) || !day.Contains(day.Start) {
-					t.Fatalf("%s: the day of %s is %+v", zone, at, day)
+					t.Fatalf("%s: the day of %s is %+v, which is not a day that contains it", zone, at, day)
 				}
 				if next := sendlimit.DayOf(day.End, location); !next.Start.Equal(day.End) || !next.End.After(next.Start) {
-					t.Fatalf("%s: %+v is followed by %+v", zone, day, next)
+					t.Fatalf("%s: %+v is followed by %+v, which does not start at its end", zone, day, next)
 				}
 				if !previous.Start.IsZero() && previous != day && previous.End != day.Start {
-					t.Fatalf("%s: %+v comes after %+v", zone, day, previous)
+					t.Fatalf("%s: %+v does not start at the end of the previous day %+v", zone, day, previous)
 				}
 			}
 		}
@@ -85,7 +85,7 @@ func TestDayBoundariesFollowTheTimeZone(t *testing.T) {
 		}
 		day := sendlimit.DayOf(moment, loadZone(t, tt.zone))
 		if start, end := day.Start.Format(time.RFC3339), day.End.Format(time.RFC3339); start != tt.start || end != tt.end {
-			t.Errorf("%s: from %s to %s", name, start, end)
+			t.Errorf("%s: the day is from %s to %s, want %s to %s", name, start, end, tt.start, tt.end)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestDayBoundariesFollowTheTimeZone(t *testing.T) {
 func TestTimeZoneAcceptsOnlyIANANames(t *testing.T) {
 	for _, name := range []string{"UTC", "Europe/Berlin", "America/St_Johns"} {
 		if location, err := sendlimit.TimeZone(name); err != nil || location.String() != name {
-			t.Errorf("%s: %v, %v", name, location, err)
+			t.Errorf("%s: got %v, %v; want this time zone", name, location, err)
 		}
 	}
 	for _, name := range []string{"", "Local", "Mars/Olympus", "../etc/passwd"} {

@@ -155,7 +155,7 @@ func mustBlock(m MailboxState, limit int, day Day) bool {
 
 // MinInterval and MaxInterval bound the interval between two evaluations of a tenant, before
 // NextEvaluation subtracts the tenant's offset. The platform's trace lags by minutes, so more
-// frequent evaluations would find nothing new.
+// frequent evaluations would find little that is new.
 const (
 	MinInterval = 5 * time.Minute
 	MaxInterval = 30 * time.Minute

@@ -40,9 +40,9 @@ func TestDecideBlocksOnlyAboveTheLimit(t *testing.T) {
 		{"blocked and not counted", tenantPolicy, sendlimit.MailboxState{BlockedAt: blockedToday}, "", true},
 		{"limit raised to the count", tenantPolicy, sendlimit.MailboxState{OwnLimit: 25, Sent: 25, Counted: true, BlockedAt: blockedToday}, sendlimit.Unblocked, false},
 		{"a partial count above the limit", tenantPolicy, sendlimit.MailboxState{Sent: 26}, sendlimit.Blocked, true},
-		{"a partial count below the limit", tenantPolicy, sendlimit.MailboxState{Sent: 25}, "", false},
-		{"a partial count below the limit, blocked today", tenantPolicy, sendlimit.MailboxState{Sent: 25, BlockedAt: blockedToday}, "", true},
-		{"a partial count below the limit, blocked yesterday", tenantPolicy, sendlimit.MailboxState{Sent: 25, BlockedAt: yesterday}, sendlimit.Unblocked, false},
+		{"a partial count at the limit", tenantPolicy, sendlimit.MailboxState{Sent: 25}, "", false},
+		{"a partial count at the limit, blocked today", tenantPolicy, sendlimit.MailboxState{Sent: 25, BlockedAt: blockedToday}, "", true},
+		{"a partial count at the limit, blocked yesterday", tenantPolicy, sendlimit.MailboxState{Sent: 25, BlockedAt: yesterday}, sendlimit.Unblocked, false},
 		{"blocked on the previous day", tenantPolicy, sendlimit.MailboxState{Counted: true, BlockedAt: yesterday}, sendlimit.Unblocked, false},
 		{"blocked on the previous day, not counted yet", tenantPolicy, sendlimit.MailboxState{BlockedAt: yesterday}, sendlimit.Unblocked, false},
 		{"blocked on the previous day, and above the limit again", tenantPolicy, sendlimit.MailboxState{Sent: 26, Counted: true, BlockedAt: yesterday}, "", true},
@@ -61,7 +61,7 @@ func TestDecideBlocksOnlyAboveTheLimit(t *testing.T) {
 		}
 		scope, _ := tt.policies.Covering(mailbox.Domain)
 		if got != tt.want || slices.Contains(decision.BlockLists[scope], mailbox.Address) != tt.wantListed {
-			t.Errorf("%s: %+v", tt.name, decision)
+			t.Errorf("%s: got %+v, want the change %q and the address listed: %t", tt.name, decision, tt.want, tt.wantListed)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestUnblockEventWithoutPolicyKeepsTheLimitOfTheBlock(t *testing.T) {
 	} {
 		changes := sendlimit.Decide("guid", tt.policies, []sendlimit.MailboxState{tt.mailbox}, today, noon).Changes
 		if len(changes) != 1 || changes[0].Action != sendlimit.Unblocked || changes[0].Event.Limit != tt.want {
-			t.Errorf("%s: %+v", tt.name, changes)
+			t.Errorf("%s: got %+v, want one unblocked mailbox with the limit %d", tt.name, changes, tt.want)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestDecideIsConsistent(t *testing.T) {
 		}
 		decision := sendlimit.Decide("guid", policies, mailboxes, today, noon)
 		if len(decision.BlockLists) != len(policies) {
-			t.Fatalf("%d rules for %d policies", len(decision.BlockLists), len(policies))
+			t.Fatalf("the decision has %d rules for %d policies", len(decision.BlockLists), len(policies))
 		}
 		mailboxesAfter := applyChanges(t, mailboxes, decision)
 		for _, mailbox := range mailboxesAfter {
@@ -138,21 +138,21 @@ func TestDecideIsConsistent(t *testing.T) {
 				if slices.Contains(list, mailbox.Address) {
 					blockingRules++
 					if covering, _ := policies.Covering(mailbox.Domain); covering != scope {
-						t.Fatalf("%s is blocked by the rule of %q", mailbox.Address, scope)
+						t.Fatalf("%s is blocked by the rule of %q, want the rule of %q", mailbox.Address, scope, covering)
 					}
 				}
 			}
 			if blocked := !mailbox.BlockedAt.IsZero(); blocked != (blockingRules == 1) || blockingRules > 1 {
-				t.Fatalf("%+v is in %d rules", mailbox, blockingRules)
+				t.Fatalf("%d rules block %+v, want one if it is blocked", blockingRules, mailbox)
 			}
 			if limit := policies.Effective(mailbox.OwnLimit, mailbox.Domain); limit > 0 && mailbox.Sent > limit {
 				if _, covered := policies.Covering(mailbox.Domain); covered == mailbox.BlockedAt.IsZero() {
-					t.Fatalf("%+v with the limit %d", mailbox, limit)
+					t.Fatalf("a mailbox above the limit %d must be blocked exactly if a policy covers it: %+v", limit, mailbox)
 				}
 			}
 		}
 		if again := sendlimit.Decide("guid", policies, mailboxesAfter, today, noon); len(again.Changes) > 0 || cmp.Diff(decision.BlockLists, again.BlockLists) != "" {
-			t.Fatalf("decided again: %+v after %+v", again, decision)
+			t.Fatalf("the next decision differs: %+v after %+v", again, decision)
 		}
 	})
 }
@@ -163,7 +163,7 @@ func applyChanges(t *rapid.T, mailboxes []sendlimit.MailboxState, decision sendl
 	for _, c := range decision.Changes {
 		index := slices.IndexFunc(mailboxesAfter, func(m sendlimit.MailboxState) bool { return m.ID == c.MailboxID })
 		if blocked := !mailboxesAfter[index].BlockedAt.IsZero(); blocked == (c.Action == sendlimit.Blocked) {
-			t.Fatalf("%s: %s, but it already is", c.MailboxID, c.Action)
+			t.Fatalf("the mailbox %s is already %s", c.MailboxID, c.Action)
 		}
 		mailboxesAfter[index].BlockedAt = time.Time{}
 		if c.Action == sendlimit.Blocked {
@@ -194,7 +194,7 @@ func TestNextEvaluationComesSoonerNearALimit(t *testing.T) {
 	} {
 		next := sendlimit.NextEvaluation("guid", tt.policies, []sendlimit.MailboxState{tt.mailbox}, today, tt.at)
 		if wait := next.Sub(tt.at); wait > tt.wait || wait <= tt.wait*9/10 {
-			t.Errorf("%s: after %s", tt.name, wait)
+			t.Errorf("%s: the next evaluation is after %s, want up to a tenth less than %s", tt.name, wait, tt.wait)
 		}
 	}
 	anyBlocked := []sendlimit.MailboxState{{Counted: true, Sent: 21, BlockedAt: noon}}
@@ -210,7 +210,7 @@ func TestNextEvaluationSpreadsTenants(t *testing.T) {
 		waits[next.Sub(noon).Truncate(18*time.Second)]++
 	}
 	if len(waits) < 9 {
-		t.Fatalf("the waits of 1000 tenants are in %d intervals of 18 s", len(waits))
+		t.Fatalf("the waits of 1000 tenants are in %d intervals of 18 s, want at least 9", len(waits))
 	}
 }
 
@@ -223,7 +223,7 @@ func TestNextEvaluationIsNotLaterAfterAMessage(t *testing.T) {
 			return sendlimit.NextEvaluation("guid", sendlimit.Policies{sendlimit.TenantWide: limit}, []sendlimit.MailboxState{{Counted: true, Sent: sent}}, today, noon)
 		}
 		if at(sent + 1).After(at(sent)) {
-			t.Fatalf("%d of %d: later than %d", sent+1, limit, sent)
+			t.Fatalf("with %d messages of %d the next evaluation is later than with %d", sent+1, limit, sent)
 		}
 	})
 }
@@ -234,7 +234,7 @@ func TestEventMessagesNameCountAndLimit(t *testing.T) {
 		"Mailbox unblocked: sent 0, limit 25": {Action: sendlimit.Unblocked, Limit: 25},
 	} {
 		if got := e.Message(); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -98,7 +98,7 @@ const (
 )
 
 // With returns the policy with a new limit and the platform's rule r. The result says whether the
-// call created the policy, updated it or left it unchanged.
+// call created the policy or its rule, updated one of them, or left both unchanged.
 func (p Policy) With(perDay int, r Rule, now time.Time) (Policy, PolicyResult) {
 	before := p
 	p.PerDay = perDay

@@ -15,7 +15,7 @@ func TestLimitsAreValidFrom1To25(t *testing.T) {
 	for perDay, ok := range map[int]bool{-1: false, 0: false, 1: true, 25: true, 26: false, 1e9: false} {
 		err := sendlimit.CheckLimit(perDay)
 		if (err == nil) != ok || err != nil && (!errors.Is(err, fault.InvalidSendLimit) || len(fault.ErrorOf(err).Fields) != 1) {
-			t.Errorf("%d: %v", perDay, err)
+			t.Errorf("the limit %d: got %v, want valid %t", perDay, err, ok)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestTheMostSpecificLimitApplies(t *testing.T) {
 	} {
 		scope, covered := tt.policies.Covering(tt.domain)
 		if got := tt.policies.Effective(tt.own, tt.domain); got != tt.want || scope != tt.scope || covered != tt.covered {
-			t.Errorf("%s: %d, %q %v", tt.name, got, scope, covered)
+			t.Errorf("%s: got %d, %q, %t; want %d, %q, %t", tt.name, got, scope, covered, tt.want, tt.scope, tt.covered)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestPolicyWithTellsNewFromChanged(t *testing.T) {
 	} {
 		p, got := tt.before.With(tt.perDay, tt.rule, later)
 		if got != tt.want || p.PerDay != tt.perDay || p.RuleID != tt.rule.ID || (got == sendlimit.Unchanged) == p.UpdatedAt.Equal(later) {
-			t.Errorf("%s: %s, %+v", tt.name, got, p)
+			t.Errorf("%s: got %s, %+v; want %s", tt.name, got, p, tt.want)
 		}
 	}
 	if kept, _ := existingPolicy.With(6, sendlimit.Rule{}, later); kept.RuleID != "r" {

@@ -87,8 +87,9 @@ func ScopeOfRule(name string) string {
 	return strings.TrimPrefix(name, RulePrefix)
 }
 
-// IsRuleName reports whether RuleName can return this name. The prefix alone is not enough, because
-// a rule that tenantry did not create may have the same prefix.
+// IsRuleName reports whether a name has the form of the names that RuleName returns, in any letter
+// case. The prefix alone is not enough, because a rule that tenantry did not create may have the
+// same prefix.
 func IsRuleName(name string) bool {
 	name = strings.ToLower(name)
 	scope, prefixed := strings.CutPrefix(name, RulePrefix)

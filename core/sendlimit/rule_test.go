@@ -19,11 +19,11 @@ func TestRuleNamesShowTheirScope(t *testing.T) {
 		long:                 "tenantry-block-" + strings.Repeat("a", 36) + "-93fc63bf2a2f",
 	} {
 		if got := sendlimit.RuleName(scope); got != want {
-			t.Errorf("%q: %s, want %s", scope, got, want)
+			t.Errorf("the rule of %q is %s, want %s", scope, got, want)
 		}
 	}
 	if scope := sendlimit.ScopeOfRule(sendlimit.RuleName(sendlimit.TenantWide)); scope != sendlimit.TenantWide {
-		t.Errorf("the scope of the tenant-wide rule is %q", scope)
+		t.Errorf("the scope of the tenant-wide rule is %q, want TenantWide", scope)
 	}
 	for _, foreign := range []string{"", "Disclaimer", "tenantry-block-", "tenantry-block-mine", "my tenantry-block-a.test", "tenantry-block-a b.test", "tenantry-block-."} {
 		if sendlimit.IsRuleName(foreign) {
@@ -40,16 +40,16 @@ func TestRuleNamesAreUnique(t *testing.T) {
 		domain, otherDomain := domains.Draw(t, "one"), domains.Draw(t, "other")
 		name := sendlimit.RuleName(domain)
 		if len(name) > 64 || !sendlimit.IsRuleName(name) || !sendlimit.IsRuleName(strings.ToUpper(name)) {
-			t.Fatalf("%s has the rule %q", domain, name)
+			t.Fatalf("the rule %q of %s is too long, or IsRuleName refuses it", name, domain)
 		}
 		if domain != otherDomain && name == sendlimit.RuleName(otherDomain) {
-			t.Fatalf("%s and %s share %s", domain, otherDomain, name)
+			t.Fatalf("%s and %s have the same rule %s", domain, otherDomain, name)
 		}
 		if name == sendlimit.RuleName(sendlimit.TenantWide) || name != sendlimit.RuleName(strings.ToUpper(domain)) {
-			t.Fatalf("%s has the rule %s", domain, name)
+			t.Fatalf("the rule %s of %s is the tenant-wide rule, or depends on the letter case", name, domain)
 		}
 		if again := sendlimit.RuleName(sendlimit.ScopeOfRule(strings.ToUpper(name))); again != name {
-			t.Fatalf("the scope of %s has the rule %s", name, again)
+			t.Fatalf("the scope of the rule %s has a different rule %s", name, again)
 		}
 	})
 }

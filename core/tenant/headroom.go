@@ -35,7 +35,7 @@ type Sending struct {
 type Headroom struct {
 	Limit      int       // external recipients in 24 hours
 	Sent       int       // messages on the current day
-	CountedAt  time.Time // when Sent was counted, zero if not yet on this day
+	CountedAt  time.Time // as Sending.CountedAt
 	Remaining  int       // 0 if Sent exceeds Limit
 	Percent    float64   // one decimal
 	Licenses   int       // paid licences

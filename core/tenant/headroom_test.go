@@ -44,7 +44,7 @@ func TestHeadroomIsConsistent(t *testing.T) {
 		headroom := tenant.Sending{Licenses: tenant.Licenses{RecipientLimit: limit}, LicensesAt: time.Unix(1, 0), SentToday: sent}.Headroom()
 		exact := float64(sent) / float64(headroom.Limit) * 100
 		if headroom.Remaining < 0 || headroom.Remaining+min(sent, headroom.Limit) != headroom.Limit || headroom.Percent-exact > 0.051 || exact-headroom.Percent > 0.051 {
-			t.Fatalf("%d sent of %d: %+v", sent, limit, headroom)
+			t.Fatalf("%d sent of %d: Remaining or Percent is wrong: %+v", sent, limit, headroom)
 		}
 	})
 }

@@ -151,3 +151,20 @@ func (t Tenant) CheckConsent() error {
 	}
 	return nil
 }
+
+// CheckMailServer fails with exchange_bootstrap_not_ready if the tenant's mail server is not
+// prepared.
+func (t Tenant) CheckMailServer() error {
+	if t.Bootstrap != BootstrapReady {
+		return fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
+	}
+	return nil
+}
+
+// CheckConsentAndMailServer fails with the error of CheckConsent or of CheckMailServer.
+func (t Tenant) CheckConsentAndMailServer() error {
+	if err := t.CheckConsent(); err != nil {
+		return err
+	}
+	return t.CheckMailServer()
+}

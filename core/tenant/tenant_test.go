@@ -74,7 +74,7 @@ func TestNextStepNamesTheMostUrgentProblem(t *testing.T) {
 	}
 }
 
-func TestReadyToProvisionNeedsACompleteSetup(t *testing.T) {
+func TestReadyToProvisionDependsOnTheSetup(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		change      func(*tenant.Tenant)
@@ -116,11 +116,11 @@ func TestReadinessCopiesTheState(t *testing.T) {
 		if readiness.Consent != drawn.Consent || readiness.Bootstrap != drawn.Bootstrap || readiness.SMTPAuth != drawn.SMTPAuth ||
 			readiness.Discovery != drawn.Discovery || readiness.DomainsTotal != total ||
 			readiness.DomainsVerified != drawn.DomainsVerified || readiness.MailboxesTotal != drawn.MailboxCount {
-			t.Fatalf("%+v of %+v", readiness, drawn)
+			t.Fatalf("the readiness %+v differs from the tenant %+v", readiness, drawn)
 		}
 		blocked := readiness.NextStep == "reconnect" || readiness.NextStep == "grant_role" || readiness.NextStep == "add_domain"
 		if readiness.ReadyToProvision && blocked {
-			t.Fatalf("ready to provision, but %s", readiness.NextStep)
+			t.Fatalf("the tenant is ready to provision, but the next step is %s", readiness.NextStep)
 		}
 	})
 }
@@ -128,23 +128,23 @@ func TestReadinessCopiesTheState(t *testing.T) {
 func TestPrimaryDomainFallsBackToTheBuiltinDomain(t *testing.T) {
 	exampleTenant := tenant.Tenant{BuiltinDomain: "t.onmicrosoft.com"}
 	if got := exampleTenant.PrimaryDomain(); got != "t.onmicrosoft.com" {
-		t.Errorf("without a primary domain: %s", got)
+		t.Errorf("without a default domain: got %s, want the built-in domain", got)
 	}
 	exampleTenant.DefaultDomain = "a.test"
 	if got := exampleTenant.PrimaryDomain(); got != "a.test" {
-		t.Errorf("with a primary domain: %s", got)
+		t.Errorf("with a default domain: got %s, want a.test", got)
 	}
 }
 
 func TestParseGUIDOrNone(t *testing.T) {
 	if got := tenant.ParseGUIDOrNone("7B1D9C52-6A0E-4A55-8F0E-0C2F5B6A9D11"); got != "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11" {
-		t.Errorf("upper case: %s", got)
+		t.Errorf("upper case: got %s, want lower case", got)
 	}
 	if got := tenant.ParseGUIDOrNone("x"); got != tenant.NoGUID {
-		t.Errorf("malformed: %s", got)
+		t.Errorf("malformed: got %s, want NoGUID", got)
 	}
 	if _, ok := tenant.ParseGUID("x"); ok {
-		t.Error("malformed GUID parses")
+		t.Error("ParseGUID accepts a malformed GUID")
 	}
 }
 
@@ -163,7 +163,7 @@ func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 		{"SMTP AUTH refused", ready, tenant.SMTPAuthPart(tenant.SMTPAuthRefused), done, "", true},
 		{"SMTP AUTH off", ready, tenant.SMTPAuthPart(tenant.SMTPAuthDisabled), done, "", true},
 		{"SMTP AUTH unknown", ready, tenant.SMTPAuthPart(tenant.SMTPAuthUnknown), done, "", true},
-		{"directory failed", ready, enabled, failed, "", true},
+		{"discovery failed", ready, enabled, failed, "", true},
 		{"mailboxes failed", ready, enabled, done, "not listed", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -180,11 +180,11 @@ func TestSMTPAuthPartDescribesEachState(t *testing.T) {
 		tenant.SMTPAuthRefused: "failed", tenant.SMTPAuthUnknown: "failed",
 	} {
 		if got := tenant.SMTPAuthPart(state); got.Status != want || got.Message == "" || got.Skipped {
-			t.Errorf("%s becomes %+v", state, got)
+			t.Errorf("%s becomes %+v, want the status %s with a message", state, got, want)
 		}
 	}
 	if got := tenant.SMTPAuthSkippedPart(); got.Status != "skipped" || !got.Skipped || got.Message == "" {
-		t.Errorf("skipped becomes %+v", got)
+		t.Errorf("the skipped part is %+v", got)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestCorrectProgressDetectsAWithdrawnRole(t *testing.T) {
 func TestBootstrapPartHasMessage(t *testing.T) {
 	for _, status := range []tenant.Bootstrap{tenant.BootstrapReady, tenant.BootstrapPending, tenant.BootstrapFailed} {
 		if got := tenant.BootstrapPart(tenant.Progress{Status: status}); got.Status != string(status) || got.Message == "" {
-			t.Errorf("%s becomes %+v", status, got)
+			t.Errorf("%s becomes %+v, want the same status with a message", status, got)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestCheckConsentRequiresAConsent(t *testing.T) {
 	}
 	exampleTenant.Consent = tenant.ConsentRevoked
 	if err := exampleTenant.CheckConsent(); !errors.Is(err, fault.AccessDenied) || fault.ErrorOf(err).Detail == "" {
-		t.Fatalf("without: %v", err)
+		t.Fatalf("with a revoked consent: got %v, want access_denied", err)
 	}
 }
 

@@ -36,7 +36,7 @@ const TestType event.Type = "webhook.test"
 // DeliveryStatus is the status of a delivery.
 type DeliveryStatus string
 
-// The statuses. A pending delivery is tried again. A failed delivery is tried again only if it is
+// The statuses. A pending delivery has a next try. A failed delivery is tried again only if it is
 // redelivered.
 const (
 	Pending   DeliveryStatus = "pending"
@@ -55,10 +55,10 @@ type Attempt struct {
 	Duration   time.Duration `json:"duration"`
 }
 
-// Response is the answer of an endpoint, or the reason why there is no answer.
+// Response is the answer of an endpoint, or the reason why there is no complete answer.
 type Response struct {
 	StatusCode int
-	// Error describes why there is no answer. It is safe to show to the account.
+	// Error describes why there is no complete answer. It is safe to show to the account.
 	Error      string
 	Duration   time.Duration
 	RetryAfter time.Duration // 0 unless the endpoint asked for a pause

@@ -31,11 +31,11 @@ func TestTriesFollowTheSchedule(t *testing.T) {
 			}
 		}
 		if d.Status != webhook.Failed || d.Tries != 10 || webhook.MaxTries != 10 || len(d.Attempts) != 10 || len(pauses) != len(want) {
-			t.Fatalf("%+v", d)
+			t.Fatalf("got %+v, want a failed delivery after 10 tries", d)
 		}
 		for n, pause := range pauses {
 			if pause < want[n] || pause > want[n]*6/5 || jitter == 0 && pause != want[n] {
-				t.Errorf("pause %d with jitter %v: %s", n, jitter, pause)
+				t.Errorf("pause %d with jitter %v: got %s, want %s or up to a fifth more", n, jitter, pause, want[n])
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func TestResultsOfTries(t *testing.T) {
 		after := d.AfterTry(c.response, now, 0)
 		if after.Status != c.wantStatus || after.NextAttemptAt.Sub(now) != c.wantPause || after.Attempts[0].Error != c.wantError ||
 			after.Attempts[0].StatusCode != c.response.StatusCode || c.response.IsGone() != (c.name == "gone") {
-			t.Errorf("%s: %+v", c.name, after)
+			t.Errorf("%s: got %+v, want %s, the pause %s and the error %q", c.name, after, c.wantStatus, c.wantPause, c.wantError)
 		}
 	}
 	if d := (webhook.Delivery{EventType: webhook.TestType, Status: webhook.Pending}).AfterTry(webhook.Response{StatusCode: 500}, now, 0); d.Status != webhook.Failed {
@@ -84,6 +84,6 @@ func TestAttemptsAreLimited(t *testing.T) {
 		d = next
 	}
 	if len(d.Attempts) != 50 || d.Attempts[49].StatusCode != 619 || d.Attempts[0].StatusCode != 570 {
-		t.Errorf("%d attempts, from %d", len(d.Attempts), d.Attempts[0].StatusCode)
+		t.Errorf("%d attempts are stored, want the last 50: %+v", len(d.Attempts), d.Attempts)
 	}
 }

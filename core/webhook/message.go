@@ -44,7 +44,8 @@ func NewSecret(random io.Reader) (secret.Text, error) {
 	return secret.New(secretPrefix + base64.StdEncoding.EncodeToString(key)), nil
 }
 
-// Sign returns the message with its signatures, one for each secret.
+// Sign returns the message with its signatures, one for each secret. It fails for a text that is
+// not a secret of a webhook.
 func (m Message) Sign(secrets ...secret.Text) (Message, error) {
 	signatures := make([]string, 0, len(secrets))
 	for _, text := range secrets {

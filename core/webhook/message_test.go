@@ -22,7 +22,7 @@ func TestSignaturesMatchStandardWebhooks(t *testing.T) {
 	exampleSecret := secret.New("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	signed, err := m.Sign(exampleSecret)
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; err != nil || signed.Signature != want {
-		t.Errorf("%q, %v", signed.Signature, err)
+		t.Errorf("got the signature %q, %v; want %q", signed.Signature, err, want)
 	}
 	newSecret, err := webhook.NewSecret(bytes.NewReader(bytes.Repeat([]byte{7}, 32)))
 	if err != nil {
@@ -30,17 +30,17 @@ func TestSignaturesMatchStandardWebhooks(t *testing.T) {
 	}
 	encoded, hasPrefix := strings.CutPrefix(newSecret.Reveal(), "whsec_")
 	if key, err := base64.StdEncoding.DecodeString(encoded); !hasPrefix || err != nil || len(key) != 32 {
-		t.Errorf("the secret has %d bytes, %v", len(key), err)
+		t.Errorf("the new secret has %d bytes, %v; want whsec_ and 32 bytes in base64", len(key), err)
 	}
 	both, err := m.Sign(newSecret, exampleSecret)
 	if parts := strings.Fields(both.Signature); err != nil || len(parts) != 2 || parts[1] != signed.Signature || parts[0] == parts[1] {
-		t.Errorf("both: %q, %v", both.Signature, err)
+		t.Errorf("with two secrets: got %q, %v; want two different signatures", both.Signature, err)
 	}
 	if _, err := m.Sign(secret.New("secret")); err == nil || strings.Contains(err.Error(), "secret\"") {
-		t.Errorf("a secret of the wrong form: %v", err)
+		t.Errorf("a secret of the wrong form: got %v, want an error without the secret", err)
 	}
 	if _, err := webhook.NewSecret(strings.NewReader("short")); err == nil {
-		t.Error("a secret of too few random bytes")
+		t.Error("a secret was made from too few random bytes")
 	}
 }
 
@@ -51,12 +51,12 @@ func TestBodiesHaveThePublishedMembers(t *testing.T) {
 	want := `{"type":"domain.added","timestamp":"2026-01-02T03:04:05Z","data":{"id":"id","type":"domain.added","at":"2026-01-02T03:04:05Z",` +
 		`"tenant_id":"tenant","subject":{"type":"domain","id":"d"},"version":3,"data":{"domain":"example.com"}}}`
 	if err != nil || string(body) != want {
-		t.Errorf("%s, %v", body, err)
+		t.Errorf("got %s, %v\nwant %s", body, err, want)
 	}
 	test, err := webhook.Body(webhook.TestEvent(webhook.Delivery{EventID: "e", WebhookID: "w", CreatedAt: now}))
 	want = `{"type":"webhook.test","timestamp":"2026-01-02T03:04:05Z","data":{"id":"e","type":"webhook.test","at":"2026-01-02T03:04:05Z",` +
 		`"tenant_id":null,"subject":{"type":"webhook","id":"w"},"version":1,"data":{"webhook_id":"w"}}}`
 	if err != nil || string(test) != want {
-		t.Errorf("%s, %v", test, err)
+		t.Errorf("got %s, %v\nwant %s", test, err, want)
 	}
 }

@@ -35,7 +35,7 @@ func TestStandingOfEndpoints(t *testing.T) {
 func TestShareOfSlots(t *testing.T) {
 	for _, c := range []struct{ slots, failing, unproven, proven int }{{1024, 512, 768, 1024}, {8, 4, 6, 8}, {0, 0, 0, 0}} {
 		if failing, unproven, proven := webhook.Failing.MaxSlots(c.slots), webhook.Unproven.MaxSlots(c.slots), webhook.Proven.MaxSlots(c.slots); failing != c.failing || unproven != c.unproven || proven != c.proven {
-			t.Errorf("of %d slots: %d, %d, %d", c.slots, failing, unproven, proven)
+			t.Errorf("of %d slots: got %d, %d, %d; want %d, %d, %d", c.slots, failing, unproven, proven, c.failing, c.unproven, c.proven)
 		}
 	}
 }

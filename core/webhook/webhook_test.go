@@ -20,12 +20,12 @@ func TestParseTypesAcceptsOnlyKnownTypes(t *testing.T) {
 	for _, names := range [][]string{{"*"}, {"domain.added"}, {"domain.added", "webhook.disabled"}} {
 		types, err := webhook.ParseTypes(names)
 		if back := (webhook.Webhook{Types: types}).TypeNames(); err != nil || !slices.Equal(back, names) {
-			t.Errorf("%q: %q, %v", names, back, err)
+			t.Errorf("%q: got %q, %v; want the same names", names, back, err)
 		}
 	}
 	for _, names := range [][]string{nil, {}, {""}, {"domain.*"}, {"*", "domain.added"}, {"domain.added", "domain.added"}, {"webhook.test"}, {"Domain.added"}} {
 		if _, err := webhook.ParseTypes(names); !errors.Is(err, fault.InvalidRequest) {
-			t.Errorf("%q: %v", names, err)
+			t.Errorf("%q: got %v, want invalid_request", names, err)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestWantsSelectsByTypeAndTenant(t *testing.T) {
 	} {
 		got := []bool{c.w.Wants(event.DomainAdded, tenantOne), c.w.Wants(event.DomainAdded, tenantTwo), c.w.Wants(event.KeyCreated, "")}
 		if !slices.Equal(got, c.wanted) {
-			t.Errorf("%+v: %v", c.w, got)
+			t.Errorf("%+v: got %v, want %v", c.w, got, c.wanted)
 		}
 	}
 }
@@ -52,11 +52,11 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 	secrets := webhook.Secrets{Current: []byte("a")}.Rotate([]byte("b"), time.Hour, now)
 	for at, want := range map[time.Duration]string{0: "ba", time.Hour - 1: "ba", time.Hour: "b"} {
 		if got := string(slices.Concat(secrets.ValidAt(now.Add(at))...)); got != want {
-			t.Errorf("after %s: %q", at, got)
+			t.Errorf("after %s: the secrets are %q, want %q", at, got, want)
 		}
 	}
 	if secrets := secrets.Rotate([]byte("c"), 0, now); string(slices.Concat(secrets.ValidAt(now)...)) != "c" || secrets.Previous != nil {
-		t.Errorf("without an overlap: %+v", secrets)
+		t.Errorf("without an overlap: got %+v, want only the new secret", secrets)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestResultsChangeTheWebhook(t *testing.T) {
 		"first failure":                              {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 500, start, start, ""},
 		"second failure":                             {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 500, start.Add(time.Hour), start, ""},
 		"five days of failures":                      {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 500, start.Add(webhook.DisableAfter), start, webhook.ReasonFailing},
-		"a success after that":                       {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 200, start.Add(webhook.DisableAfter), time.Time{}, ""},
+		"a success after five days of failures":      {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 200, start.Add(webhook.DisableAfter), time.Time{}, ""},
 		"a failed test":                              {webhook.Webhook{Status: webhook.Enabled}, webhook.TestType, 500, start, time.Time{}, ""},
 		"a failed test later":                        {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, webhook.TestType, 500, start.Add(webhook.DisableAfter), start, ""},
 		"a test that succeeds":                       {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, webhook.TestType, 200, start, time.Time{}, ""},
@@ -87,7 +87,7 @@ func TestResultsChangeTheWebhook(t *testing.T) {
 			status = webhook.Disabled
 		}
 		if !after.FailingSince.Equal(c.failingSince) || reason != c.wantReason || after.Status != status {
-			t.Errorf("%s: %s, failing since %v, reason %q", name, after.Status, after.FailingSince, reason)
+			t.Errorf("%s: got %s, failing since %v, reason %q; want %s, %v, %q", name, after.Status, after.FailingSince, reason, status, c.failingSince, c.wantReason)
 		}
 	}
 }

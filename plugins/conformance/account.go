@@ -57,7 +57,7 @@ func (e *environment) checkCredential(t T, ctx context.Context) error {
 	return e.readCalls(t, e.process, e.connection())["Check"](ctx)
 }
 
-// maxPages is larger than the number of pages of any real account.
+// maxPages is assumed to be larger than the number of pages of a real account.
 const maxPages = 1000
 
 func checkNoSuchMailbox(t T, platform sdk.SendingPlatform) {

@@ -2,13 +2,14 @@
 
 // Package conformance is the test suite that the author of a plugin runs against the built binary.
 // It checks how the plugin describes itself, when its process exits, and which outcome it returns
-// for each failure of its provider. It also runs the contract suite (package ports/contract) of the
-// port that the plugin implements.
+// when its provider fails. It also runs the contract suite (package ports/contract) of the port
+// that the plugin implements.
 //
-// There are two ways to run the suite. `tenantry plugin test` calls Test, which runs all checks.
-// Test uses only the protocol and the plugin's own simulator, so the plugin can be written in any
-// language. A Go test calls Plugin, Mail, DNS or Sending with a Binary and its own environment.
-// SendingInProcess and DNSInProcess run the contract suite without a binary.
+// There are two ways to run the suite. `tenantry plugin test` calls Test, which runs the checks of
+// the plugin's kind. Test uses only the protocol, the commands and the simulator of the plugin, so
+// the plugin can be written in any language. A Go test calls Plugin, Mail, DNS or Sending with a
+// Binary and its own environment. SendingInProcess and DNSInProcess run the contract suite without
+// a binary.
 //
 //   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
 //   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
@@ -102,9 +103,9 @@ func (b Binary) requireHTTP(t T) {
 	}
 }
 
-// Start starts the plugin as the host does and stops it when the test ends. In a Go test, the
-// output of the plugin is copied to stderr. In Test, it is recorded. The test fails if the plugin
-// does not start.
+// Start starts the plugin through the plugin protocol and stops it when the test ends. In a Go
+// test, the output of the plugin is copied to stderr. In Test, it is recorded. The test fails if
+// the plugin does not start.
 func (b Binary) Start(t T) *wire.Process {
 	t.Helper()
 	path, err := filepath.Abs(b.Path)

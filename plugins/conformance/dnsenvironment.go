@@ -46,11 +46,13 @@ func (d *dnsEnvironment) NewZone(T) string { return d.zones.add() }
 
 // Put implements contract.DNSProviderEnv.
 func (d *dnsEnvironment) Put(_ T, zone string, s dns.RRSet) {
-	d.zones.replace(zone, func(r recordDoc) bool { return r.Name == s.Name && r.Type == string(s.Type) }, recordsOfSet(s))
+	d.zones.replace(zone, func(r simulate.Record) bool { return r.Name == s.Name && r.Type == string(s.Type) }, simulate.RecordsOf([]dns.RRSet{s}))
 }
 
 // Held implements contract.DNSProviderEnv.
-func (d *dnsEnvironment) Held(_ T, zone string) []dns.RRSet { return setsOf(d.zones.records(zone)) }
+func (d *dnsEnvironment) Held(_ T, zone string) []dns.RRSet {
+	return simulate.SetsOf(d.zones.records(zone))
+}
 
 // Lose implements contract.DNSProviderEnv.
 func (d *dnsEnvironment) Lose(t T, failure contract.Failure) {
@@ -105,11 +107,11 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 func (d *dnsEnvironment) readManySets(t T, setCount int) (requests int) {
 	t.Helper()
 	zone := d.NewZone(t)
-	var records []recordDoc
+	var records []simulate.Record
 	for i := range setCount {
-		records = append(records, recordDoc{Type: "TXT", Name: fmt.Sprintf("r%04d.%s", i, zone), Content: fmt.Sprint("value ", i), TTL: 300})
+		records = append(records, simulate.Record{Type: "TXT", Name: fmt.Sprintf("r%04d.%s", i, zone), Content: fmt.Sprint("value ", i), TTL: 300})
 	}
-	d.zones.replace(zone, func(recordDoc) bool { return false }, records)
+	d.zones.replace(zone, func(simulate.Record) bool { return false }, records)
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
 	found, err := d.Provider().Zone(ctx, zone)

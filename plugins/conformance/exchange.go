@@ -27,8 +27,8 @@ const (
 
 // exchange records the calls of one check between the host and the plugin, and between the plugin
 // and its provider. It also records the lines that the plugin prints. It removes the secrets of the
-// check from all texts. It also records which errors and printed lines of the plugin contained a
-// secret. interceptors and recordProviderCall of a nil *exchange record nothing.
+// check from the recorded texts. It also records which errors and printed lines of the plugin
+// contained a secret. interceptors and recordProviderCall of a nil *exchange record nothing.
 type exchange struct {
 	mu             sync.Mutex
 	secrets        map[string]string // maps the value of a secret to its name

@@ -20,7 +20,8 @@ import (
 )
 
 // failureChecks returns the checks that run a mail or DNS plugin against servers whose failures do
-// not depend on the provider's API. The contract suite of a sending platform has the same checks.
+// not depend on the provider's API. The contract suite of a sending platform has such checks
+// itself.
 func failureChecks(kind string) []check {
 	idPrefix := kind + "/failures/"
 	checks := []check{

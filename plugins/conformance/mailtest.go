@@ -36,8 +36,8 @@ type MailTest struct {
 }
 
 // SimulateMail starts a simulator as Simulate does, and a DNS server that the simulator queries.
-// newPlatform creates the platform with the plugin's code. The test fails if a call breaks a rule
-// of the provider.
+// newPlatform creates the platform under test. The test fails if a call breaks a rule of the
+// provider.
 func SimulateMail(t T, open opener, newPlatform func(sdk.Connection) sdk.MailPlatform) *MailTest {
 	t.Helper()
 	zones := newZoneServer(t, "")
@@ -151,15 +151,15 @@ func (m *MailTest) NewZone(T) string { return m.zones.add() }
 
 // Publish implements contract.MailPlatformEnv.
 func (m *MailTest) Publish(_ T, zone string, records ...dns.Record) {
-	var documents []recordDoc
+	var documents []simulate.Record
 	for _, r := range records {
-		document := recordDoc{Type: string(r.Type), Name: r.Name, Content: r.Content, TTL: r.TTL}
+		document := simulate.Record{Type: string(r.Type), Name: r.Name, Content: r.Content, TTL: r.TTL}
 		if r.Type == dns.MX {
 			document.Priority = &r.Preference
 		}
 		documents = append(documents, document)
 	}
-	m.zones.replace(zone, func(recordDoc) bool { return true }, documents)
+	m.zones.replace(zone, func(simulate.Record) bool { return true }, documents)
 }
 
 // Advance implements contract.MailPlatformEnv.

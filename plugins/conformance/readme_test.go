@@ -28,7 +28,7 @@ const readmeHeading = "## What `tenantry plugin test` prints\n"
 func TestBundledPluginsPass(t *testing.T) {
 	folders, err := filepath.Glob("../*/main.go")
 	if err != nil || len(folders) < 9 {
-		t.Fatalf("plugins: %v, %v", folders, err)
+		t.Fatalf("the plugins are %v, %v, want at least nine", folders, err)
 	}
 	if !*update {
 		folders = soak.Sample(t, folders, 4)
@@ -43,7 +43,7 @@ func TestBundledPluginsPass(t *testing.T) {
 				Path: testserver.Program(t, "release/plugins/"+name), Done: func(r Result) { _ = r.WriteText(&out) },
 			})
 			if err != nil || report.Count(Failed) > 0 || report.Count(Passed) < len(pluginChecks) {
-				t.Fatalf("%v\n%s", err, out.String())
+				t.Fatalf("the suite: %v, want no failed check\n%s", err, out.String())
 			}
 			want := readmeHeading + "\n```\n" + out.String() + report.Summary() + "\n```\n"
 			readme := filepath.Join(folder, "README.md")
@@ -69,11 +69,11 @@ func TestBundledPluginsPass(t *testing.T) {
 func TestReadmesListTheChecks(t *testing.T) {
 	bundled, err := filepath.Glob("../*/main.go")
 	if err != nil || len(bundled) < 9 {
-		t.Fatalf("plugins: %v, %v", bundled, err)
+		t.Fatalf("the plugins are %v, %v, want at least nine", bundled, err)
 	}
 	templates, err := filepath.Glob("../template/[np]*-*/*-example")
 	if err != nil || len(templates) != 6 {
-		t.Fatalf("templates: %v, %v", templates, err)
+		t.Fatalf("the templates are %v, %v, want six", templates, err)
 	}
 	for _, main := range bundled {
 		kind, name, _ := strings.Cut(filepath.Base(filepath.Dir(main)), "-")

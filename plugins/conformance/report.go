@@ -21,14 +21,14 @@ const (
 	Skipped Status = "skipped"
 )
 
-// Result is the result of one check. It contains no secret of the check.
+// Result is the result of one check. Its messages and calls are redacted (see exchange).
 type Result struct {
 	ID     string
 	Proves string
 	Status Status
 	// Reason is why the check was skipped.
 	Reason string
-	// Messages describe the failures of the check.
+	// Messages are the texts that the check reported.
 	Messages []string
 	// Calls are the calls of a failed check, oldest first. They are the calls from the host to the
 	// plugin and from the plugin to its provider, and the lines that the plugin printed.

@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// RetryAfter checks that a plugin sends nothing with a credential while a Retry-After applies to
-// this credential. It runs the plugin's code against the plugin's simulator.
+// RetryAfter checks that the plugin of a sending platform sends nothing with a credential while a
+// Retry-After applies to this credential. It runs the plugin's code against the plugin's simulator.
 func RetryAfter(t T, open opener, p sdk.Plugin) {
 	t.Helper()
 	env := SimulateSending(t, open, p.Sending)

@@ -53,7 +53,7 @@ func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun
 	}
 	cancel()
 	t.cleanUp()
-	// The cleanups have ended all processes and servers, so no call of the check can hang any more.
+	// The cleanups have ended the processes and servers of the check, so its calls should return.
 	// If the check still does not return, its goroutine is abandoned.
 	select {
 	case <-ended:

@@ -52,8 +52,8 @@ func SendingInProcess[R contract.Runner[R]](t R, p sdk.Plugin, newFixture NewSen
 // sendingCapabilities are the capabilities that the description of a sending platform may list.
 var sendingCapabilities = []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect}
 
-// checkSendingDescription checks that the description of a sending platform has everything that the
-// host needs.
+// checkSendingDescription checks the kind, the fields, the capabilities and the fault domain in the
+// description of a sending platform.
 func checkSendingDescription(t T, description sdk.Description) {
 	t.Helper()
 	if description.Kind != wire.KindSending {

@@ -31,8 +31,7 @@ type SendingTest struct {
 	accountsCreated int
 }
 
-// SimulateSending starts a simulator as Simulate does. newPlatform creates a platform with the
-// plugin's code.
+// SimulateSending starts a simulator as Simulate does. newPlatform creates a platform under test.
 func SimulateSending(t T, open opener, newPlatform func(sdk.Connection) (sdk.SendingPlatform, error)) *SendingTest {
 	t.Helper()
 	return &SendingTest{Simulator: Simulate(t, open), t: t, newPlatform: newPlatform}

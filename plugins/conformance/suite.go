@@ -109,8 +109,8 @@ func checksOf(kind string) []suiteCheck {
 	return checks
 }
 
-// withSimulator returns checks of failing providers as suiteChecks. They use the simulator only to
-// find out which settings contain the base URL of the provider (simulate.Ready).
+// withSimulator returns checks of failing providers as suiteChecks. They use the simulator to find
+// out the settings and secrets of a connection.
 func withSimulator(checks []check) (suiteChecks []suiteCheck) {
 	for _, c := range checks {
 		suiteChecks = append(suiteChecks, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {

@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -31,24 +32,13 @@ type zoneServer struct {
 	zones []*zoneDoc
 }
 
-// The JSON documents of the HTTP interface. docs/plugins.md describes them.
-type (
-	zoneDoc struct {
-		Name        string          `json:"name"`
-		Provider    string          `json:"provider"`
-		NameServers []string        `json:"name_servers"`
-		Version     uint32          `json:"version"`
-		Records     []recordDoc     `json:"records"`
-		Veiled      json.RawMessage `json:"veiled"`
-	}
-	recordDoc struct {
-		Type     string `json:"type"`
-		Name     string `json:"name"`
-		Content  string `json:"content"`
-		TTL      int    `json:"ttl"`
-		Priority *int   `json:"priority,omitempty"`
-	}
-)
+// zoneDoc is the JSON document of a zone. docs/plugins.md describes it.
+type zoneDoc struct {
+	simulate.Zone
+
+	Provider string          `json:"provider"`
+	Veiled   json.RawMessage `json:"veiled"`
+}
 
 func newZoneServer(t T, provider string) *zoneServer {
 	t.Helper()
@@ -110,16 +100,16 @@ func (s *zoneServer) add() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := fmt.Sprintf("zone-%d.test", len(s.zones)+1)
-	s.zones = append(s.zones, &zoneDoc{
-		Name: name, Provider: s.provider, NameServers: []string{"ns1.provider.example", "ns2.provider.example"},
-		Version: 1, Records: []recordDoc{}, Veiled: json.RawMessage("[]"),
-	})
+	zone := simulate.Zone{
+		Name: name, NameServers: []string{"ns1.provider.example", "ns2.provider.example"}, Version: 1, Records: []simulate.Record{},
+	}
+	s.zones = append(s.zones, &zoneDoc{Zone: zone, Provider: s.provider, Veiled: json.RawMessage("[]")})
 	return name
 }
 
 // replace removes the records of a zone for which remove returns true, and adds the records in
 // added. A check calls it to edit a zone as the zone's owner would.
-func (s *zoneServer) replace(zone string, remove func(recordDoc) bool, added []recordDoc) {
+func (s *zoneServer) replace(zone string, remove func(simulate.Record) bool, added []simulate.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	z := s.find(zone)
@@ -128,42 +118,10 @@ func (s *zoneServer) replace(zone string, remove func(recordDoc) bool, added []r
 }
 
 // records returns the records of a zone.
-func (s *zoneServer) records(zone string) []recordDoc {
+func (s *zoneServer) records(zone string) []simulate.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.find(zone).Records)
-}
-
-// recordsOfSet returns the records of a record set.
-func recordsOfSet(s dns.RRSet) []recordDoc {
-	var documents []recordDoc
-	for _, value := range s.Values {
-		r := recordDoc{Type: string(s.Type), Name: s.Name, Content: value, TTL: s.TTL}
-		if s.Type == dns.MX {
-			r.Priority = new(int)
-			_, _ = fmt.Sscan(value, r.Priority, &r.Content)
-		}
-		documents = append(documents, r)
-	}
-	return documents
-}
-
-// setsOf returns the record sets of records.
-func setsOf(records []recordDoc) []dns.RRSet {
-	var sets []dns.RRSet
-	for _, r := range records {
-		value := r.Content
-		if r.Priority != nil {
-			value = fmt.Sprint(*r.Priority, " ", value)
-		}
-		i := slices.IndexFunc(sets, func(s dns.RRSet) bool { return s.Name == r.Name && string(s.Type) == r.Type })
-		if i < 0 {
-			sets = append(sets, dns.RRSet{Name: r.Name, Type: dns.Type(r.Type), TTL: r.TTL})
-			i = len(sets) - 1
-		}
-		sets[i].Values = append(sets[i].Values, value)
-	}
-	return sets
 }
 
 // serveDNS starts a DNS server on UDP that answers with the records of the zones.
@@ -198,8 +156,8 @@ func (s *zoneServer) serveDNS(t T) {
 // answer returns the answer to a DNS question.
 func (s *zoneServer) answer(packet []byte) ([]byte, error) {
 	var m dnsmessage.Message
-	if err := m.Unpack(packet); err != nil || len(m.Questions) != 1 {
-		return nil, fmt.Errorf("question: %w", err)
+	if m.Unpack(packet) != nil || len(m.Questions) != 1 {
+		return nil, errors.New("the packet is not a message with one question")
 	}
 	m.Response, m.Additionals = true, nil
 	question := m.Questions[0]
@@ -223,7 +181,7 @@ func (s *zoneServer) answer(packet []byte) ([]byte, error) {
 }
 
 // resource returns the body of a record in a DNS message.
-func resource(r recordDoc) (dnsmessage.ResourceBody, error) {
+func resource(r simulate.Record) (dnsmessage.ResourceBody, error) {
 	if r.Type == string(dns.TXT) {
 		body := &dnsmessage.TXTResource{}
 		for text := range slices.Chunk([]byte(r.Content), 255) {

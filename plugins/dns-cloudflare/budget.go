@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// budgets has the budget of each token, keyed by the fingerprint of its connection.
+// budgets has the budgets of tokens, keyed by the fingerprint of the connection.
 type budgets struct {
 	now     func() time.Time
 	limit   int // maximum number of calls of one token in each window
@@ -65,7 +65,7 @@ func (b *budget) acquire() error {
 		b.pausedUntil = freeAt
 	}
 	if wait := b.pausedUntil.Sub(now); wait > 0 {
-		return &sdk.Outcome{Kind: sdk.Throttled, Cause: "budget", RetryAfter: wait, Detail: "the provider wants us to wait"}
+		return &sdk.Outcome{Kind: sdk.Throttled, Cause: "budget", RetryAfter: wait, Detail: "the call budget of the provider is used up"}
 	}
 	b.inFlight++
 	return nil

@@ -57,8 +57,8 @@ func TestANewDomainNeedsAtMostFiveCalls(t *testing.T) {
 }
 
 // TestApplyKeepsTheOwnersRecordSettings checks that a record keeps its comment and its automatic
-// TTL when Apply changes its content, and that other records stay proxied. New records are neither
-// proxied nor flattened.
+// TTL when Apply changes its content, and that a proxied CNAME stays proxied. The new CNAME is
+// neither proxied nor flattened.
 func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -104,8 +104,8 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	}
 }
 
-// TestApexCNAMEDoesNotConflictWithOtherRecords checks that records can be added beside a CNAME at
-// the apex, but not beside other CNAMEs. Cloudflare flattens a CNAME at the apex.
+// TestApexCNAMEDoesNotConflictWithOtherRecords checks that a TXT record can be added beside a CNAME
+// at the apex, but not beside a different CNAME. Cloudflare flattens a CNAME at the apex.
 func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -118,7 +118,7 @@ func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "x")}}); err != nil {
-		t.Errorf("a TXT beside the CNAME at the apex: %v", err)
+		t.Errorf("a TXT beside the CNAME at the apex: %v, want no error", err)
 	}
 	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet("k." + zone), After: txtSet("k."+zone, "x")}}); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
 		t.Errorf("a TXT beside a different CNAME: %v, want a changed zone", err)
@@ -170,9 +170,10 @@ func TestStatusesAreClassified(t *testing.T) {
 	}
 }
 
-// TestBudgetNeverExceedsTheLimit checks that no call is permitted after 1,200 calls in five
-// minutes, and that calls of one token do not count for a different token.
-func TestBudgetNeverExceedsTheLimit(t *testing.T) {
+// TestBudgetRefusesCallsBeyondTheLimit checks that a call is refused after 1,200 calls in five
+// minutes, and that calls of one token do not count for a different token. Idle budgets of other
+// tokens are deleted.
+func TestBudgetRefusesCallsBeyondTheLimit(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	budgets := newBudgets(func() time.Time { return now })
 	budget := budgets.forToken("a")

@@ -54,7 +54,7 @@ type processState struct {
 	http    *http.Client
 	locks   *sdk.ZoneLocks
 	budgets *budgets
-	waits   *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection
+	waits   *sdk.Waits // pauses after a Retry-After, keyed by the fingerprint of the connection
 }
 
 func newProcessState() *processState {

@@ -50,8 +50,9 @@ func (f *faultyFixture) advanceTo(until time.Time) {
 }
 
 // retry repeats a call until it succeeds, like the callers of the port. It repeats a throttled call
-// after the wait, and any other failed call at once. It stops after a refusal, and after more than
-// 20 failures. A throttled call does not count as a failure. tries is the number of calls.
+// after the wait, and an Unknown, Broken or Down call at once. It stops at other errors, and after
+// more than 20 failures. A throttled call does not count as a failure. tries is the number of
+// calls.
 func (f *faultyFixture) retry(call func() error) (tries int, err error) {
 	failures := 0
 	for tries = 1; ; tries++ {
@@ -231,7 +232,7 @@ func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, want42
 		t.Errorf("%d answers of 429, want %d; %d answers of 500, want at least %d", got429s, want429s, got500s, f.limit/20)
 	}
 	if len(calls) < f.limit {
-		t.Errorf("only %d calls, fewer than the limit", len(calls))
+		t.Errorf("%d calls, want at least the limit of %d", len(calls), f.limit)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestInactiveTokensAreRefused(t *testing.T) {
 	}
 }
 
-// customerToken returns the token of a sandbox's customer.
+// customerToken returns the token that the simulator creates for a customer.
 func (f *fixture) customerToken(t *testing.T, customer string) string {
 	t.Helper()
 	var out struct {

@@ -14,7 +14,7 @@ import (
 const (
 	perPage  = 1000
 	maxPages = 20
-	// maxPageOctets is larger than the JSON of perPage records with the longest texts.
+	// maxPageOctets is enough for perPage records with texts of 2,048 octets and few escapes.
 	maxPageOctets = 4 << 20
 	// automatic is the API's TTL value for an automatic TTL. Cloudflare serves a record with this
 	// value with a TTL of automaticTTL seconds.
@@ -72,7 +72,7 @@ func (z zoneDoc) toZone() sdk.Zone {
 	}
 	switch {
 	case z.Status != "active":
-		zone.Idle = z.Status // the domain is not delegated to the zone's name servers
+		zone.Idle = z.Status
 	case z.Type != "full" && z.Type != "":
 		zone.Idle = z.Type
 	}

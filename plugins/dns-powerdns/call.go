@@ -63,7 +63,7 @@ func (p *provider) call(ctx context.Context, method, path string, body io.Reader
 		return nil, sdk.TransportError(err)
 	}
 	defer func() {
-		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // reads the rest, so that the connection can be reused
+		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // reads a short rest, so that the connection can be reused
 		_ = resp.Body.Close()
 	}()
 	if err := statusError(resp); err != nil || read == nil {

@@ -40,7 +40,7 @@ func description() sdk.Description {
 type processState struct {
 	guarded, unguarded *http.Client
 	locks              *sdk.ZoneLocks
-	waits              *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection
+	waits              *sdk.Waits // pauses after a Retry-After, keyed by the fingerprint of the connection
 }
 
 func newProcessState() *processState {
@@ -68,7 +68,7 @@ func (s *processState) provider(conn sdk.Connection) (sdk.DNSProvider, error) {
 	}
 	key := conn.Secrets["api_key"]
 	if key.Empty() || strings.ContainsAny(key.Reveal(), "\r\n\x00") {
-		return nil, sdk.Misconfigured("api_key", "it is missing or contains a line break")
+		return nil, sdk.Misconfigured("api_key", "it is missing or contains a control character")
 	}
 	allowPrivate, err := strconv.ParseBool(cmp.Or(conn.Settings["allow_private"], "false"))
 	if err != nil {

@@ -97,7 +97,7 @@ func (o *owner) lostAChange(current sdk.RRSet) bool {
 // TestChangesOfTheOwnerInEveryOrder lets the owner change the zone up to two times, before any of
 // the three requests of Apply. Apply must report an overlap if the owner has changed the zone
 // between its read and its PATCH, and only then. It may report that nothing or everything was
-// written only if that is true.
+// written only if that is true. Without TENANTRY_SOAK, the test tries some random orders only.
 func TestChangesOfTheOwnerInEveryOrder(t *testing.T) {
 	fixture := newFixture(t)
 	interleaving.Explore(t, 0, func(t *testing.T, order *interleaving.Order) {
@@ -120,13 +120,13 @@ func TestChangesOfTheOwnerInEveryOrder(t *testing.T) {
 		case o.lostAChange(held) && !overlapped:
 			t.Errorf("a change of the owner is lost, and Apply returned %v; the zone has %+v", err, held)
 		case overlapped && (!o.hasOverlapped || changedNothing):
-			t.Errorf("nobody changed the zone before the PATCH, and Apply returned %v", err)
+			t.Errorf("nobody changed the zone between the read and the PATCH, and Apply returned %v", err)
 		case o.hasOverlapped && !overlapped:
-			t.Errorf("the zone changed before the PATCH, and Apply returned %v", err)
+			t.Errorf("the zone changed between the read and the PATCH, and Apply returned %v, want overlapped", err)
 		case err == nil && !held.Same(after):
-			t.Errorf("Apply succeeded, and the zone has %+v", held)
+			t.Errorf("Apply succeeded, and the zone has %+v, want %+v", held, after)
 		case changedNothing && fixture.patches.Load() > patchesBefore:
-			t.Errorf("Apply wrote and returned %v", err)
+			t.Errorf("Apply sent a PATCH and returned %v, which says that nothing changed", err)
 		}
 	})
 }

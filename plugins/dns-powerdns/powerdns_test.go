@@ -100,7 +100,7 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 				return err
 			}
 			if err := write("MS=ms1"); err != nil {
-				t.Fatalf("a write alone: %v", err)
+				t.Fatalf("a write alone: %v, want no error", err)
 			}
 			ownersWrite := func() {
 				fixture.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner", "MS=ms1", "added now"}})
@@ -110,15 +110,15 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 				t.Errorf("Apply during the owner's write: %v, want overlapped", err)
 			}
 			if err := write("after that"); err != nil {
-				t.Errorf("the next write: %v", err)
+				t.Errorf("the next write: %v, want no error", err)
 			}
 		})
 	}
 }
 
-// TestZoneWithoutChangeCounterIsNotWritten checks a zone whose serial does not show the changes of
-// others. The plugin refuses to write it, because it could not detect that its write removed a
-// value that somebody else added meanwhile.
+// TestZoneWithoutChangeCounterIsNotWritten checks zones whose serials do not show every change. The
+// plugin refuses to write them, because it could not detect that its PATCH removed a value that
+// somebody else has added meanwhile.
 func TestZoneWithoutChangeCounterIsNotWritten(t *testing.T) {
 	fixture := newFixture(t)
 	for _, mode := range []string{"", "EPOCH", "SOA-EDIT"} {
@@ -132,7 +132,7 @@ func TestZoneWithoutChangeCounterIsNotWritten(t *testing.T) {
 		}
 		fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "default"})
 		if _, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{change}); err != nil {
-			t.Errorf("Apply with soa_edit_api default: %v", err)
+			t.Errorf("Apply with soa_edit_api default: %v, want no error", err)
 		}
 	}
 }

@@ -113,8 +113,8 @@ func (p *provider) readZone(ctx context.Context, apex, path string) (z zoneDoc, 
 func zonePath(id string) string { return "/zones/" + url.PathEscape(id) }
 
 // recordSets returns the record sets that the server serves. It omits disabled records, and sets
-// that are not in the zone. A database can contain rows with names outside the zone and rows
-// without a type.
+// that a zone cannot hold. A database can contain rows with names outside the zone and rows without
+// a type.
 func (z zoneDoc) recordSets() ([]sdk.RRSet, error) {
 	var sets []sdk.RRSet
 	for _, r := range z.RRSets {

@@ -74,8 +74,8 @@ func TestForeignRecordsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestUnsignedAnswerHasUnknownOutcome checks that the code of an answer without a signature counts
-// only if the server may be unable to sign, because it does not know the key.
+// TestUnsignedAnswerHasUnknownOutcome checks that the code of an unsigned answer counts only if it
+// is NOTAUTH. A server that does not know the key cannot sign its answer.
 func TestUnsignedAnswerHasUnknownOutcome(t *testing.T) {
 	for rcode, want := range map[int]sdk.OutcomeKind{
 		wire.RcodeSuccess: sdk.Unknown, wire.RcodeNXRrset: sdk.Unknown, wire.RcodeRefused: sdk.Unknown, wire.RcodeNotAuth: sdk.Refused,
@@ -88,8 +88,8 @@ func TestUnsignedAnswerHasUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestNotAuthNamesItsReason checks what NOTAUTH to a transfer means: a server that answers a query
-// with this key does not have the zone.
+// TestNotAuthNamesItsReason checks what NOTAUTH to a transfer means. If the server signs its answer
+// to a query, it accepts the key and does not have the zone. Otherwise it does not accept the key.
 func TestNotAuthNamesItsReason(t *testing.T) {
 	for _, tt := range []struct {
 		queryRcode int
@@ -108,7 +108,7 @@ func TestNotAuthNamesItsReason(t *testing.T) {
 		})
 		_, err := p.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
 		if sdk.IsNoZone(err) != tt.wantNoZone || !tt.wantNoZone && sdk.OutcomeOf(err).Kind != sdk.Refused {
-			t.Errorf("%+v: got %v", tt, err)
+			t.Errorf("%+v: got %v, want no zone if wantNoZone is true, otherwise a refusal", tt, err)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 const defaultTTL = 3600
 
 // Apply implements sdk.DNSProvider. Apply sends all changes in one message, which is one
-// transaction. The prerequisites of the message require that the sets to change are still as Apply
-// has read them. The server refuses the message if somebody has changed one of these sets.
+// transaction. The prerequisites of the message require that the sets to change still have the
+// values that Apply has read. Otherwise the server refuses the message.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err

@@ -158,7 +158,8 @@ func (f *fixture) Lose(_ conformance.T, failure conformance.Failure) {
 	f.nextFailure.Store(int64(failure))
 }
 
-// addTSIG signs a message with the server's key and returns the secrets for the client.
+// addTSIG adds a TSIG record with the server's key to a message. It returns the secrets with which
+// the client signs the message.
 func (f *fixture) addTSIG(msg *wire.Msg) map[string]string {
 	name := wire.Fqdn(f.server.Key)
 	msg.SetTsig(name, wire.HmacSHA256, 300, time.Now().Unix())

@@ -108,7 +108,7 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 	msg := new(wire.Msg).SetUpdate(zone + ".")
 	msg.Insert([]wire.RR{ownersRecord})
 	fixture.update(t, msg)
-	for _, ttl := range []int{700, 900} { // the second TTL applies to the whole set
+	for _, ttl := range []int{700, 900} { // 700 keeps the TTL of the set, 900 changes it
 		provider := fixture.Provider()
 		zoneInfo, err := provider.Zone(t.Context(), zone)
 		if err != nil {
@@ -170,8 +170,8 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheServerIsTheOnlyNamedHost checks that each form of the field server names the host that the
-// plugin connects to.
+// TestTheServerIsTheOnlyNamedHost checks several forms of the setting `server`. The allowed hosts
+// of the description must be exactly the host in the setting.
 func TestTheServerIsTheOnlyNamedHost(t *testing.T) {
 	for _, server := range []string{"ns1.example.com", " NS1.example.com.:53 ", "192.0.2.1:5353", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:53"} {
 		connection := validConnection()

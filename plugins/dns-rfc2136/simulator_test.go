@@ -129,7 +129,7 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 	simulated, bind := newSimulated(t), newFixture(t)
 	zone := bind.NewZone(t)
 	if other := simulated.NewZone(t); other != zone {
-		t.Fatalf("the zones are %s and %s", zone, other)
+		t.Fatalf("the zones are %s and %s, want equal names", zone, other)
 	}
 	servers := []client{
 		{bind.server.Addr, bind.server.Key, bind.server.Secret},

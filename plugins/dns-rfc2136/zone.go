@@ -18,7 +18,7 @@ var signingTypes = []uint16{
 	65534, // the state of the signing in BIND
 }
 
-// Check implements sdk.DNSProvider. It reads every zone of the connection with the key.
+// Check implements sdk.DNSProvider. It transfers every zone in the connection's setting `zones`.
 func (p *provider) Check(ctx context.Context) (int, error) {
 	for _, zone := range p.zones {
 		if _, err := p.Zone(ctx, zone); sdk.IsNoZone(err) {

@@ -103,9 +103,9 @@ func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status
 // attempt to read them.
 const retryInterval = time.Hour
 
-// requestCustomization requests the organization's customization at most once in retryInterval.
-// Exchange answers a second request with an error that has no specific type. requestCustomization
-// ignores such an error and NotReady, and reads the state again.
+// requestCustomization requests the organization's customization and reads the state again. It
+// ignores NotReady, and an error without a specific type, because Exchange answers a second request
+// with such an error. It then sends no request for retryInterval.
 func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
 	pending := pendingProgress("the mail server is being prepared; this takes from a minute to hours")
 	state := c.platform.state

@@ -18,7 +18,7 @@ func expectBootstrap(t *testing.T, client sdk.MailTenant, wantStatus tenant.Boot
 	t.Helper()
 	p, err := client.Bootstrap(t.Context())
 	if err != nil || p.Status != wantStatus || p.Step != wantStep || p.Message == "" {
-		t.Fatalf("got %+v, %v, want %s %s with a message", p, err, wantStatus, wantStep)
+		t.Fatalf("Bootstrap returns %+v, %v, want %s %s with a message", p, err, wantStatus, wantStep)
 	}
 }
 
@@ -136,6 +136,6 @@ func TestEnableSMTPAuthIsRefusedWhenTheSettingStaysOff(t *testing.T) {
 func expectSMTPAuth(t *testing.T, client sdk.MailTenant, want tenant.SMTPAuth) {
 	t.Helper()
 	if got, err := client.SMTPAuth(t.Context()); err != nil || got != want {
-		t.Fatalf("got %s, %v, want %s", got, err, want)
+		t.Fatalf("SMTPAuth returns %s, %v, want %s", got, err, want)
 	}
 }

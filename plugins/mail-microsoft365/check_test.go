@@ -48,7 +48,7 @@ func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
 			case tt.cause == "" && err != nil:
 				t.Fatalf("Check fails: %v", err)
 			case tt.cause != "" && (!errors.As(err, &result) || result.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || result.Cause != tt.cause):
-				t.Fatalf("got %v, want a refusal by %s", err, tt.cause)
+				t.Fatalf("got %v, want a refusal with the cause %s", err, tt.cause)
 			}
 		})
 	}

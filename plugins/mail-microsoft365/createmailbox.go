@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// maxAliases is how many aliases are tried. An alias contains a hash of the address, so a collision
-// is rare.
+// maxAliases is the maximum number of aliases that are tried. An alias contains a hash of the
+// address, so a collision is rare.
 const maxAliases = 4
 
 // CreateMailbox implements sdk.MailTenant. It repeats the creation only if Exchange throttled it or
@@ -47,7 +47,7 @@ func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailb
 // searches for the address. It does not search if Exchange throttled or denied the request, was not
 // ready or was not reached, or if ctx has ended. If a shared mailbox has the address, the mailbox
 // counts as created. If a different mailbox has the address, createOrFind refuses. If only the
-// alias is in use, createOrFind tries the next alias.
+// alias or the object name is in use, createOrFind tries the next ones.
 func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	for alias := 0; ; alias++ {
 		created, err := c.newMailbox(ctx, m, alias)
@@ -104,8 +104,8 @@ func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int
 	return created, nil
 }
 
-// newMailboxError converts Exchange's refusal to create a mailbox to a refusal with an error code
-// of tenantry.
+// newMailboxError converts a refusal because of the address, a value or a limit to
+// InvalidMailboxEmail. It returns other errors unchanged.
 func newMailboxError(err error) error {
 	switch {
 	case isTaken(err):

@@ -40,8 +40,8 @@ func (c *tenantClient) organization(ctx context.Context) (organization, error) {
 	return records[0], nil
 }
 
-// Profile implements sdk.MailTenant. Each sync first calls Profile. Profile replaces an old token,
-// so that a sync notices a revoked consent before the token expires.
+// Profile implements sdk.MailTenant. It replaces an old token, so that a sync notices a revoked
+// consent before the token expires.
 func (c *tenantClient) Profile(ctx context.Context) (tenant.Profile, error) {
 	c.graph.Tokens.RenewOld()
 	org, err := c.organization(ctx)

@@ -142,8 +142,7 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	case err != nil && graph.Status(err) == 0 && outcome.ChangedNothing(err):
 		return domain.Platform{}, err
 	}
-	// The request was refused, got no answer, or returned an unverified domain. VerifyDomain
-	// therefore reads whether the domain is verified.
+	// The request failed, or returned an unverified domain. The domain may still be verified.
 	current, readErr := c.domain(ctx, name)
 	switch {
 	case readErr == nil && current.Verified:
@@ -157,8 +156,7 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	}
 }
 
-// verificationError converts Graph's refusal to verify a domain. VerifyDomain calls it only if no
-// read shows that the domain is verified.
+// verificationError converts Graph's refusal to verify a domain that no read shows as verified.
 func verificationError(err error) error {
 	switch {
 	case graph.ObjectExists(err), namesOtherTenant(err):
@@ -178,8 +176,8 @@ func verificationError(err error) error {
 	}
 }
 
-// RemoveDomain implements sdk.MailTenant. Graph has one code for all refusals, so RemoveDomain
-// finds the reason of a refusal in the state of the domain.
+// RemoveDomain implements sdk.MailTenant. Graph uses the same code for most refusals, so
+// RemoveDomain finds the reason of a refusal in the state of the domain.
 func (c *tenantClient) RemoveDomain(ctx context.Context, name string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

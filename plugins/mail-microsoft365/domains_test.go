@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// The contract suite covers the other failures of domains.
 func TestADomainOfAnotherTenantIsUnavailable(t *testing.T) {
 	env := newTestEnv(t)
 	for _, call := range []string{"add", "verify"} {

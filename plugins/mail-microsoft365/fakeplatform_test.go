@@ -29,8 +29,8 @@ import (
 
 const fakeTenant tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
 
-// minimalAnswers are the shortest answers that the plugin must accept. Tokens are opaque, members
-// are missing, null or spelled differently, and some bodies are not documented.
+// minimalAnswers are short answers that the plugin must accept. Tokens are opaque, members are
+// missing, null or spelled differently, and some bodies are not documented.
 var minimalAnswers = map[string]string{
 	"POST /oauth2/v2.0/token": `{"access_token":"opaque"}`,
 	"GET /organization": `{"value":[{"displayName":"Fabrikam","verifiedDomains":[
@@ -195,7 +195,7 @@ func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 	}
 	expectEqual(t, nil, fake.bodies[exchange.GetTransportRule], `{"CmdletInput":{"CmdletName":"Get-TransportRule","Parameters":`+
 		`{"Identity":"tenantry-block-a.example","ResultSize":"Unlimited"}}}`)
-	// The rule is already correct. Block writes it again with the same values.
+	// The rule is already correct, but Block enables it again.
 	expectEqual(t, nil, fake.bodies[exchange.EnableTransportRule], `{"CmdletInput":{"CmdletName":"Enable-TransportRule","Parameters":`+
 		`{"Confirm":false,"Identity":"tenantry-block-a.example"}}}`)
 	fake.answers[exchange.GetTransportRule] = `{"value":[` + strings.Replace(managed, "enabled", "Resting", 1) + `]}`
@@ -217,7 +217,7 @@ func TestMinimalMailboxAnswersAreUnderstood(t *testing.T) {
 	fake := newFakePlatform(t)
 	created, err := fake.client.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna Keller", Address: "Anna@a.example"})
 	if err != nil || created.ObjectID != "o-1" || created.Address != "anna@a.example" {
-		t.Fatalf("created %+v, %v", created, err)
+		t.Fatalf("created %+v, %v, want the mailbox o-1 with the address anna@a.example", created, err)
 	}
 	expectEqual(t, nil, fake.bodies["New-Mailbox"], `{"CmdletInput":{"CmdletName":"New-Mailbox","Parameters":{"Alias":"`+
 		mailbox.Alias("anna@a.example")+`","DisplayName":"Anna Keller","Name":"anna@a.example",`+
@@ -234,7 +234,7 @@ func TestMinimalMailboxAnswersAreUnderstood(t *testing.T) {
 		`{"CmdletInput":{"CmdletName":"Set-Mailbox","Parameters":{"DisplayName":"Anna \u003cb\u003e","Identity":"anna@a.example"}}}`)
 	list, err := fake.client.Mailboxes(t.Context())
 	if err != nil || len(list) != 1 {
-		t.Fatalf("listed %+v, %v", list, err)
+		t.Fatalf("listed %+v, %v, want one mailbox", list, err)
 	}
 	expectEqual(t, nil, fake.bodies["Get-Mailbox"], `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":`+
 		`{"RecipientTypeDetails":["SharedMailbox"],"ResultSize":"Unlimited"}}}`)

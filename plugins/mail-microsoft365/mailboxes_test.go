@@ -200,7 +200,7 @@ func TestEnsureSigningCreatesMissingKeys(t *testing.T) {
 	}
 	s, err := client.EnsureSigning(t.Context(), name)
 	if err != nil || s.Enabled || s.Selector1.Content == "" || s.Selector1.Content == s.Selector2.Content {
-		t.Fatalf("EnsureSigning: %+v, %v, want two different keys, not enabled", s, err)
+		t.Fatalf("EnsureSigning: %+v, %v, want two different targets, not enabled", s, err)
 	}
 	if n := env.calls(t)["New-DkimSigningConfig"]; n != 0 {
 		t.Fatalf("an existing configuration was created again %d times", n)

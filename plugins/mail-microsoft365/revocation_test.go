@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
-// Issued tokens stay valid for an hour, so the plugin notices a revoked consent only when it
-// requests a new token.
+// In the fake platform, issued tokens stay valid when the consent is revoked. The plugin notices
+// the revocation when it requests a new token.
 func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 	for name, tt := range map[string]struct {
 		tokenAge  time.Duration // time since the tokens were issued

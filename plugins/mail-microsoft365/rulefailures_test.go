@@ -50,8 +50,8 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 				runWithFault("change", block(s.mailboxes[1:]...))
 				runWithFault("switch off", block())
 				runWithFault("switch on", block(s.mailboxes...))
-				if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes) || len(s.rules()) != 1 {
-					t.Fatalf("stopped are %v, want %v; the rules are %v, want one", got, s.mailboxes, s.rules())
+				if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes) || len(s.rules()) != 1 {
+					t.Fatalf("blocked are %v, want %v; the rules are %v, want one", got, s.mailboxes, s.rules())
 				}
 				runWithFault("remove", func() error { return s.client.RemoveRules(t.Context()) })
 				if len(s.rules()) != 0 {
@@ -72,8 +72,8 @@ func TestARuleWriteThatDoesNotShowIsNotReady(t *testing.T) {
 		env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{cmdlet: options{"errors": []string{}, "times": 1}}})
 		_, err := s.client.Block(t.Context(), s.domain, list)
 		expectOutcome(t, err, outcome.NotReady, fault.Code{})
-		if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-			t.Fatalf("%s: stopped are %v, want %v", cmdlet, got, s.mailboxes[:1])
+		if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
+			t.Fatalf("%s: blocked are %v, want %v", cmdlet, got, s.mailboxes[:1])
 		}
 	}
 }
@@ -89,8 +89,8 @@ func TestAPartlyDoneRuleChangeIsUnknown(t *testing.T) {
 	_, err := s.client.Block(t.Context(), s.domain, s.mailboxes[1:])
 	expectOutcome(t, err, outcome.Unknown, fault.Code{})
 	env.control(t, http.MethodDelete, "/faults", nil)
-	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[1:]) {
-		t.Fatalf("stopped are %v, want %v", got, s.mailboxes[1:])
+	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[1:]) {
+		t.Fatalf("blocked are %v, want %v", got, s.mailboxes[1:])
 	}
 
 	s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(s.domain), "ExceptIfFrom": s.mailboxes[:1]})
@@ -125,7 +125,7 @@ func TestEnabledRulesAreRemovedFirst(t *testing.T) {
 			}
 		}
 		env.injectFault(t, options{"operation": exchange.RemoveTransportRule, "kind": "status", "status": 503, "skip": 1, "times": 1000})
-		if err := s.client.RemoveRules(t.Context()); err == nil || len(s.stoppedSenders()) != 0 || len(s.rules()) != 2 {
+		if err := s.client.RemoveRules(t.Context()); err == nil || len(s.blockedSenders()) != 0 || len(s.rules()) != 2 {
 			t.Fatalf("enabled in %q: RemoveRules returns %v, want an error; left are %v, want two disabled rules", enabledScope, err, s.rules())
 		}
 		env.control(t, http.MethodDelete, "/faults", nil)
@@ -176,8 +176,8 @@ func TestBlockReportsRefusals(t *testing.T) {
 	if expectOutcome(t, err, outcome.Refused, fault.MailboxNotFound); strings.Contains(err.Error(), s.domain) {
 		t.Errorf("the error names the customer: %v", err)
 	}
-	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-		t.Fatalf("stopped are %v, want %v", got, s.mailboxes[:1])
+	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
+		t.Fatalf("blocked are %v, want %v", got, s.mailboxes[:1])
 	}
 	limitError := options{"times": 1, "exception": options{"type": "Microsoft.RulesValidationException", "text": "You've reached the maximum number of rules."}}
 	env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: limitError}})

@@ -50,8 +50,8 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 			}
 			lists[scope] = want
 		}
-		if got, want := s.stoppedSenders(), normalizedAddresses(slices.Concat(lists[scopes[0]], lists[scopes[1]])); !slices.Equal(got, want) {
-			rt.Fatalf("stopped are %v, want %v; the rules are %v", got, want, s.rules())
+		if got, want := s.blockedSenders(), normalizedAddresses(slices.Concat(lists[scopes[0]], lists[scopes[1]])); !slices.Equal(got, want) {
+			rt.Fatalf("blocked are %v, want %v; the rules are %v", got, want, s.rules())
 		}
 	})
 }

@@ -49,10 +49,10 @@ func TestRemovalDoesNotDependOnReads(t *testing.T) {
 				t.Fatal("no rule was created")
 			}
 			if err := tt.remove(s); err != nil || len(s.rules()) != 0 {
-				t.Errorf("the removal returns %v, left are %v", err, s.rules())
+				t.Errorf("the removal returns %v, left are %v, want no error and no rules", err, s.rules())
 			}
 			if err := tt.remove(s); err != nil {
-				t.Errorf("the repeated removal returns %v", err)
+				t.Errorf("the repeated removal returns %v, want no error", err)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestBlockDoesNotTrustAnOldState(t *testing.T) {
 			s.makeReadsLag()
 			tt.change(s)
 			s.blockWhileReadsLag(s.domain, tt.shown(s)...)
-			if got := s.stoppedSenders(); len(got) != len(tt.want) || len(got) > 0 && got[0] != s.mailboxes[0] {
+			if got := s.blockedSenders(); len(got) != len(tt.want) || len(got) > 0 && got[0] != s.mailboxes[0] {
 				t.Errorf("blocked are %v, want %v: %v", got, tt.want, s.rules())
 			}
 			if rule := sendlimit.RuleName(s.domain); len(s.rules()) > 1 {

@@ -35,6 +35,12 @@ var ruleProperties = []string{
 	"RejectMessageEnhancedStatusCode", "Conditions", "Actions", "Exceptions", "ActivationDate", "ExpiryDate",
 }
 
+// ruleKey identifies a rule. Rules of the same name that exist one after the other have different
+// ids.
+type ruleKey struct{ id, name exchange.Text }
+
+func (r ruleRow) key() ruleKey { return ruleKey{r.ID, r.Name} }
+
 // isEnabled reports whether the rule is enabled. In a mode other than Enforce, an enabled rule only
 // reports messages.
 func (r ruleRow) isEnabled() bool { return equalFold(string(r.State), exchange.Enabled) }
@@ -55,8 +61,8 @@ func (r ruleRow) checkState() error {
 	return nil
 }
 
-// hasNoSenders reports whether the rule has no condition on senders. Such a rule applies to the
-// mail of all senders.
+// hasNoSenders reports whether the rule has no condition on senders. Such a rule can block the mail
+// of all senders.
 func (r ruleRow) hasNoSenders() bool { return len(r.From) == 0 }
 
 // hasForeignParts reports whether a person added a condition, an action, an exception or a date to

@@ -63,12 +63,13 @@ func (c *tenantClient) RemoveRule(ctx context.Context, scope string) error {
 }
 
 // RemoveRules implements sdk.MailTenant. It lists the rules again after each round of removals, so
-// that it notices rules with new names that were created meanwhile. It removes enabled rules first,
+// that it notices rules that were created meanwhile. It removes enabled rules first,
 // because only they block mail and the deadline may come before all rules are removed.
 func (c *tenantClient) RemoveRules(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	removed := map[string]bool{} // a lagging replica may still list these rules
+	// A lagging replica may still list removed rules. A new rule with an old name has its own id.
+	removed := map[ruleKey]bool{}
 	for n := 0; ; n++ {
 		rows, err := c.rules(ctx, nil)
 		if err != nil && n > 0 {
@@ -77,7 +78,7 @@ func (c *tenantClient) RemoveRules(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rows = slices.DeleteFunc(rows, func(r ruleRow) bool { return !sendlimit.IsRuleName(string(r.Name)) || removed[string(r.Name)] })
+		rows = slices.DeleteFunc(rows, func(r ruleRow) bool { return !sendlimit.IsRuleName(string(r.Name)) || removed[r.key()] })
 		if len(rows) == 0 {
 			return nil
 		}
@@ -87,7 +88,7 @@ func (c *tenantClient) RemoveRules(ctx context.Context) error {
 		slices.SortStableFunc(rows, func(a, b ruleRow) int { return cmp.Compare(a.removalOrder(), b.removalOrder()) })
 		var names []string
 		for _, r := range rows {
-			names, removed[string(r.Name)] = append(names, string(r.Name)), true
+			names, removed[r.key()] = append(names, string(r.Name)), true
 		}
 		if err := c.removeRulesNamed(ctx, names); err != nil {
 			return err

@@ -3,7 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
@@ -31,7 +35,7 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 	}
 	created := ensure(s.mailboxes...)
 	want := sendlimit.Rule{ID: created.ID, Name: sendlimit.RuleName(s.domain), Lists: s.mailboxes, Created: true, Written: true}
-	if created.ID == "" || !cmp.Equal(created, want) || len(s.stoppedSenders()) != 0 {
+	if created.ID == "" || !cmp.Equal(created, want) || len(s.blockedSenders()) != 0 {
 		t.Fatalf("created %+v, want %+v", created, want)
 	}
 	want.Created, want.Written = false, false
@@ -46,11 +50,11 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 	if r := s.block(s.domain, s.mailboxes[0], s.mailboxes[0]); !cmp.Equal(r, want) {
 		t.Fatalf("Block of the same mailbox, named twice: %+v, want %+v", r, want)
 	}
-	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-		t.Fatalf("stopped %v", got)
+	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
+		t.Fatalf("blocked %v", got)
 	}
 	want.Written, want.Enabled = true, false
-	if r := s.block(s.domain); !cmp.Equal(r, want) || len(s.stoppedSenders()) != 0 {
+	if r := s.block(s.domain); !cmp.Equal(r, want) || len(s.blockedSenders()) != 0 {
 		t.Fatalf("Block of no mailbox: %+v, want %+v", r, want)
 	}
 	if err := s.client.RemoveRules(t.Context()); err != nil || len(s.rules()) != 0 {
@@ -59,6 +63,56 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 	if err := s.client.RemoveRules(t.Context()); err != nil {
 		t.Fatalf("RemoveRules again: %v", err)
 	}
+}
+
+// TestRemoveRulesRemovesARecreatedRule lets a different client create a rule again, directly after
+// RemoveRules has removed it.
+func TestRemoveRulesRemovesARecreatedRule(t *testing.T) {
+	afterRemoval := func() {}
+	env := newTestEnvWith(t, func(connection sdk.Connection) sdk.MailPlatform {
+		state := newProcessState()
+		state.httpClient.Transport = removalHook{next: state.httpClient.Transport, afterRemoval: func() { afterRemoval() }}
+		platform, err := state.newPlatform(connection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return platform
+	})
+	s := newSendingTenant(t, env)
+	s.block(s.domain, s.mailboxes[0])
+	removals := 0
+	afterRemoval = func() {
+		if removals++; removals == 1 {
+			s.block(s.domain, s.mailboxes[0])
+		}
+	}
+	if err := s.client.RemoveRules(t.Context()); err != nil || len(s.rules()) != 0 || removals != 2 {
+		t.Errorf("RemoveRules: %v after %d removals, want 2; left are %v, want no rule", err, removals, s.rules())
+	}
+}
+
+// removalHook calls afterRemoval after each request that removes a rule.
+type removalHook struct {
+	next         http.RoundTripper
+	afterRemoval func()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h removalHook) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := h.next.RoundTrip(r)
+	if bytes.Contains(body, []byte(exchange.RemoveTransportRule)) {
+		h.afterRemoval()
+	}
+	return resp, err
 }
 
 // TestForeignRulesAreNotTouched checks that a rule stays unchanged if its name only resembles the
@@ -154,8 +208,8 @@ func TestAnExistingRuleIsAdopted(t *testing.T) {
 	if r := s.block(sendlimit.TenantWide, s.mailboxes[0]); !slices.Equal(r.Blocks(), s.mailboxes[:1]) || len(s.rules()) != 1 {
 		t.Fatalf("Block: %+v, want it to block %v; the rules are %v, want one", r, s.mailboxes[:1], s.rules())
 	}
-	if got := s.stoppedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-		t.Fatalf("stopped %v", got)
+	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
+		t.Fatalf("blocked %v", got)
 	}
 }
 
@@ -165,11 +219,11 @@ func TestEnsureRuleDisablesARuleWithoutSenders(t *testing.T) {
 	s := newSendingTenant(t, newTestEnv(t))
 	s.block(sendlimit.TenantWide, s.mailboxes[0])
 	s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(sendlimit.TenantWide), "From": []string{}})
-	if got := s.stoppedSenders(); len(got) != len(s.allSenders()) {
+	if got := s.blockedSenders(); len(got) != len(s.allSenders()) {
 		t.Fatalf("a rule without senders stops only %v, want all mailboxes", got)
 	}
 	r, err := s.client.EnsureRule(t.Context(), sendlimit.TenantWide, s.mailboxes)
-	if err != nil || r.Enabled || !r.Written || len(s.stoppedSenders()) != 0 {
+	if err != nil || r.Enabled || !r.Written || len(s.blockedSenders()) != 0 {
 		t.Fatalf("EnsureRule: %+v, %v, want a disabled rule that stops nobody", r, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 type ruleStep int
 
 const (
-	stepDone           ruleStep = iota // the rule has the requested state
+	stepDone           ruleStep = iota // nothing is left to do
 	stepCreateDisabled                 // create the rule, disabled
 	stepCreateEnabled
 	stepDisable
@@ -42,8 +42,8 @@ func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 }
 
 // blockStep returns the next step to make a rule block exactly these senders. No step makes the
-// rule block other senders. An existing rule is enabled only after its senders were read. A rule
-// without senders is disabled first.
+// rule block other senders. An existing rule is enabled only after its senders were read. An
+// enabled rule without senders is disabled first.
 func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case !found && len(senders) == 0:
@@ -95,8 +95,8 @@ func (u *ruleUpdate) write(ctx context.Context, step ruleStep) error {
 	}
 }
 
-// writeSenders is the only function that sends a list of senders. It refuses an empty list: a rule
-// without senders has no condition, so it would block all mail of the tenant.
+// writeSenders is the only function that writes the senders of a rule. It refuses an empty list: a
+// rule without senders has no condition, so it would block all mail of the tenant.
 func (u *ruleUpdate) writeSenders(ctx context.Context, effect call.Effect, cmdlet string, parameters map[string]any) error {
 	if len(u.senders) == 0 {
 		return call.Broken("exchange", "rule_without_senders")
@@ -114,8 +114,7 @@ func (c *tenantClient) removeRule(ctx context.Context, name string) error {
 	return c.writeRule(ctx, call.Repeatable, exchange.RemoveTransportRule, map[string]any{"Identity": name, "Confirm": false})
 }
 
-// writeRule sends a write once and never repeats it. The caller decides whether to send the write
-// again.
+// writeRule sends a write without retries. The caller decides whether to send the write again.
 func (c *tenantClient) writeRule(ctx context.Context, effect call.Effect, cmdlet string, parameters map[string]any) error {
 	withoutRetries := c.exchange
 	withoutRetries.Retry.MaxAttempts = 1

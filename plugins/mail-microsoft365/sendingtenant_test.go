@@ -62,9 +62,9 @@ func (s *sendingTenant) managedRule(scope string) string {
 	return ""
 }
 
-// stoppedSenders sends a message from every mailbox and returns the senders whose message the trace
+// blockedSenders sends a message from every mailbox and returns the senders whose message the trace
 // reports as refused.
-func (s *sendingTenant) stoppedSenders() []string {
+func (s *sendingTenant) blockedSenders() []string {
 	s.t.Helper()
 	from := time.Now().UTC()
 	for _, box := range s.allSenders() {
@@ -74,17 +74,17 @@ func (s *sendingTenant) stoppedSenders() []string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	seenSenders, stopped := map[string]bool{}, []string{}
+	seenSenders, blocked := map[string]bool{}, []string{}
 	for _, m := range trace.Sent {
 		if seenSenders[m.Sender] = true; m.Refused {
-			stopped = append(stopped, m.Sender)
+			blocked = append(blocked, m.Sender)
 		}
 	}
 	if len(seenSenders) != len(s.allSenders()) {
 		s.t.Fatalf("the trace has messages of %v, want of %v", seenSenders, s.allSenders())
 	}
-	slices.Sort(stopped)
-	return slices.Compact(stopped)
+	slices.Sort(blocked)
+	return slices.Compact(blocked)
 }
 
 // runAsAdministrator runs a cmdlet like the tenant's own administrator.

@@ -63,8 +63,8 @@ func description() sdk.Description {
 		// exchange.Limiter).
 		Budgets: []sdk.Budget{
 			{Key: "tenant", Limit: 3000, Window: 150 * time.Second},
-			// The message trace has a separate quota in each tenant. One call of Sent is one
-			// request.
+			// The message trace has a separate quota in each tenant. One call of Sent reads one
+			// page.
 			{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}},
 		},
 	}

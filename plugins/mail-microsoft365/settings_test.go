@@ -60,7 +60,7 @@ func TestSettingsHaveDefaults(t *testing.T) {
 	before := maps.Clone(settings)
 	s, err := readSettings(sdk.Connection{Settings: settings, Secrets: map[string]secret.Text{"client_secret": secret.New("s")}})
 	if err != nil || !maps.Equal(settings, before) {
-		t.Fatal(err)
+		t.Fatalf("readSettings: %v with the settings %v, want no error and the unchanged settings %v", err, settings, before)
 	}
 	if s.loginURL != "https://login.microsoftonline.com" || s.graphURL != "https://graph.microsoft.com/v1.0" ||
 		s.exchangeURL != "https://outlook.office365.us" || s.graphScope != "https://graph.microsoft.com/.default" ||

@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// hangTimeout is a timeout that is exceeded only if a call never ends, however slow the machine is.
+// hangTimeout is the timeout of calls that end much earlier, even on a slow machine.
 const hangTimeout = 4 * time.Minute
 
 // sharedApplication is the app registration that all simulators of this package share, because
@@ -62,7 +62,7 @@ func newTestEnv(t *testing.T) *testEnv {
 	return newTestEnvWith(t, func(connection sdk.Connection) sdk.MailPlatform {
 		state := newProcessState()
 		state.retry = call.RetryPolicy{MaxAttempts: 3, BaseDelay: 20 * time.Millisecond}
-		state.httpClient.Transport = graphValidator{next: state.httpClient.Transport, base: connection.Settings["graph_url"], t: t, description: graphDescription(t)}
+		state.httpClient.Transport = graphValidator{next: state.httpClient.Transport, base: connection.Settings["graph_url"], t: t}
 		platform, err := state.newPlatform(connection)
 		if err != nil {
 			t.Fatal(err)
@@ -92,8 +92,8 @@ func TestContract(t *testing.T) {
 	contract.MailPlatform(t, func(conformance.T) contract.MailPlatformEnv { return env })
 }
 
-// TestBinary runs every suite of a mail platform over the built plugin. It mostly waits, because
-// the built plugin pauses for seconds before it repeats a call.
+// TestBinary runs the suites of a mail platform with the built plugin. It mostly waits, because the
+// built plugin pauses for seconds before it repeats a call.
 func TestBinary(t *testing.T) {
 	t.Parallel()
 	path := testserver.Program(t, "release/plugins/mail-microsoft365")

@@ -193,8 +193,8 @@ func (m *memoryWaits) Wait(_ context.Context, scope string, atLeast time.Duratio
 	return max(0, time.Until(m.until[scope]))
 }
 
-// Microsoft's Retry-After applies to all calls of the application in a tenant. A Retry-After for
-// one mailbox therefore also delays the calls for other mailboxes.
+// A Retry-After of a host delays all calls of the application to that host for the tenant, so it
+// also delays the calls for other mailboxes.
 func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, path string // of the calls that are throttled
@@ -216,8 +216,8 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 				}
 				env.planThrottling(tt.method, tt.path)
 				var wg sync.WaitGroup
-				// The processes begin one after the other, so the last process receives all of its
-				// waits from the other processes.
+				// The processes begin one after the other, so a later process receives waits from
+				// earlier processes.
 				waitForStart := func(process int) { time.Sleep(time.Duration(process) * time.Second / 2) }
 				for n := range 3 * tt.processes {
 					wg.Go(func() {

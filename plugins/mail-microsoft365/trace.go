@@ -28,10 +28,10 @@ type traceRow struct {
 
 var traceProperties = []string{"MessageTraceId", "Received", "SenderAddress", "RecipientAddress", "Status", "ToIP"}
 
-// sent returns the row in the port's type. Refused is true for a message that a rule blocked,
-// because such a message must not count. A row does not name a rule, but a blocked message never
-// reached a different server, so its row has no ToIP. A message that the recipient's server refused
-// counts as sent.
+// sent returns the row in the port's type. Refused marks a message that a rule blocked, because
+// such a message must not count. A row does not name a rule. A failed row without ToIP counts as
+// blocked, because the message never reached a different server. A message that the recipient's
+// server refused counts as sent.
 func (r traceRow) sent() sendlimit.Sent {
 	return sendlimit.Sent{
 		Message: string(r.ID), Sender: string(r.Sender), At: r.Received.Time,
@@ -60,7 +60,7 @@ type tracePosition struct {
 }
 
 // Sent implements sdk.MailTenant. Sent reads one page in each call, because each request counts in
-// a quota of the tenant. It reads the trace backwards, the newest message first.
+// a quota of the tenant. It reads each time span backwards, the newest message first.
 func (c *tenantClient) Sent(ctx context.Context, query sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	position, ok := parseCursor(query.Cursor)
 	batches := slices.Collect(slices.Chunk(query.Senders, maxTraceSenders))

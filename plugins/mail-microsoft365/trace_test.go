@@ -48,7 +48,7 @@ func readTracePages(t conformance.T, c sdk.MailTenant, query sendlimit.TraceQuer
 			return sent, pages
 		}
 		if pages > 500 {
-			t.Fatal("the pages never end")
+			t.Fatal("the trace has more than 500 pages")
 		}
 	}
 }
@@ -72,8 +72,8 @@ func messagesPerSender(sent []sendlimit.Sent) map[string]int {
 }
 
 // TestSentReadsEveryMessageOfTheTimeRange checks that every message of the time range is read, and
-// no other message. Pages have any size and may repeat rows. Many messages may have the same time
-// and several recipients.
+// no other message. Pages have different sizes and may repeat rows. Many messages may have the same
+// time and several recipients.
 func TestSentReadsEveryMessageOfTheTimeRange(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)
@@ -176,8 +176,8 @@ func TestSentReportsRefusedAndLateMessages(t *testing.T) {
 	}
 }
 
-// TestSentIsOneRequest checks that a call counts once in the tenant's quota, whatever the platform
-// answers. A used-up quota is a Throttled outcome.
+// TestSentIsOneRequest checks that a call sends one request, even if the request fails. A used-up
+// quota is a Throttled outcome.
 func TestSentIsOneRequest(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)

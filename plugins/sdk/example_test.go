@@ -20,7 +20,7 @@ type acmeDNS struct {
 	token sdk.Secret
 }
 
-// Check counts the zones. The deadline of ctx ends the request.
+// Check tests the token with a request for the zones. The deadline of ctx ends the request.
 func (d acmeDNS) Check(ctx context.Context) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.base+"/zones", nil)
 	if err != nil {
@@ -38,8 +38,8 @@ func (d acmeDNS) Check(ctx context.Context) (int, error) {
 	return 1, nil
 }
 
-// The main function of a plugin calls Serve. The host starts the program and calls DNS for each
-// call, with the settings and secrets of this call.
+// The main function of a plugin calls Serve. The host starts the program. Serve calls DNS for each
+// call of the host, with the settings and secrets of this call.
 func ExampleServe() {
 	client, waits := sdk.NewHTTPClient(15*time.Second), sdk.NewWaits(nil) // shared by all calls
 	plugin := sdk.Plugin{

@@ -44,7 +44,7 @@ func OutcomeOf(err error) Outcome {
 	return Outcome{}
 }
 
-// NewSecret returns a Secret with the given text. It is for tests.
+// NewSecret returns a Secret with the given text.
 func NewSecret(value string) Secret { return secret.New(value) }
 
 // Misconfigured returns a refusal for a connection with an invalid setting. The plugin returns it

@@ -14,7 +14,7 @@
 //   - http.go: HTTP clients and dialers for the calls to a provider.
 //   - mail.go: for mail platforms: types and errors. RefusedAs and WaitsFor are for all plugins.
 //   - zone.go: for DNS providers: zones, record sets and changes.
-//   - dns.go: for DNS providers: record contents, and a lock for each zone.
+//   - dns.go: for DNS providers: record contents, and locks for zones.
 //   - telemetry.go: traces and log lines.
 package sdk
 

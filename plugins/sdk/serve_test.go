@@ -159,7 +159,7 @@ func TestSimulatorServesUntilStopped(t *testing.T) {
 			}
 			defer func() { _ = answer.Body.Close() }()
 			if body, _ := io.ReadAll(answer.Body); string(body) != "folder http://world" {
-				t.Fatalf("the simulator answered %q", body)
+				t.Fatalf("the simulator answered %q, want its folder and the world's URL", body)
 			}
 			if err := tt.stop(c, stdin); err != nil {
 				t.Fatal(err)

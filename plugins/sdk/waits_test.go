@@ -39,7 +39,7 @@ func TestWaitsHoldBackTheCallsOfAScope(t *testing.T) {
 	}
 	now = now.Add(10 * time.Second)
 	if err := w.Check(t.Context(), "a", "b"); err != nil || len(w.until) != 0 {
-		t.Fatalf("after the waits: %v, still stored are %v", err, w.until)
+		t.Fatalf("after the waits: %v, still stored are %v, want no error and no waits", err, w.until)
 	}
 }
 

@@ -24,8 +24,8 @@ var (
 )
 
 // call makes one request below /api of the instance and decodes the JSON object of a 2xx answer
-// into out. If EmailBison itself answers 404 or 403, it returns errNotFound or errForbidden. Any
-// other error is an sdk.Outcome.
+// other than 204 into out. If EmailBison itself answers 404 or 403, call returns errNotFound or
+// errForbidden. Any other error is an sdk.Outcome.
 func (p *platform) call(ctx context.Context, method, path string, out any) error {
 	r, err := http.NewRequestWithContext(ctx, method, p.instance+"/api"+path, nil)
 	if err != nil {
@@ -67,7 +67,7 @@ func noAnswer(err error) error {
 }
 
 // failure returns the error of an answer, nil for a 2xx status. isObject is true if the body is a
-// JSON object. All errors of EmailBison are JSON objects. An HTML page comes from a proxy in front
+// JSON object. The errors of EmailBison are JSON objects. An HTML page comes from a proxy in front
 // of the instance. Its status 403 or 404 says nothing about the token or the account.
 func failure(resp *http.Response, isObject bool) error {
 	cause := "emailbison " + strconv.Itoa(resp.StatusCode)

@@ -27,9 +27,9 @@ func TestErrorsAndPlatformHideTheToken(t *testing.T) {
 	}
 }
 
-// TestOutcomeOfEachErrorStatus covers errors in Laravel's format, and answers of a proxy and of a
+// TestErrorStatusesAreClassified covers errors in Laravel's format, and answers of a proxy and of a
 // different service.
-func TestOutcomeOfEachErrorStatus(t *testing.T) {
+func TestErrorStatusesAreClassified(t *testing.T) {
 	for status, want := range map[int]sdk.Outcome{
 		401: {Kind: sdk.Refused, Cause: "emailbison 401"}, 402: {Kind: sdk.Refused, Cause: "plan_inactive"}, 403: {Kind: sdk.Refused, Cause: "emailbison 403"},
 		404: {Kind: sdk.Broken}, 422: {Kind: sdk.Refused, Cause: "emailbison 422"}, 429: {Kind: sdk.Throttled, RetryAfter: 7 * time.Second},

@@ -63,8 +63,8 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	}
 }
 
-// workspaces returns the workspaces to which the token has access. listed is false if the instance
-// refuses the list. Some instances refuse it for a token of one workspace.
+// workspaces returns the workspaces on the first maxPages pages of the token's list. listed is
+// false if the instance refuses the list. Some instances refuse it for a token of one workspace.
 func (p *platform) workspaces(ctx context.Context) (found []sdk.Workspace, listed bool, err error) {
 	for number := 1; number <= maxPages; number++ {
 		page, hasMore, _, err := readPage[workspace](ctx, p, "/workspaces/v1.1", number, "")

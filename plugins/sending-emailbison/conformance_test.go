@@ -25,7 +25,7 @@ const superAdminToken = "2|simulatedSuperAdmin"
 // simulator.
 func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newFixture) }
 
-// TestBinary builds the plugin and runs every suite of a sending platform with the binary.
+// TestBinary builds the plugin and runs the conformance suites with the binary.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sending-emailbison")
 	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {

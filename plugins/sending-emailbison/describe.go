@@ -41,7 +41,7 @@ func description() sdk.Description {
 // connects only to public addresses. The client private connects to all addresses.
 type processState struct {
 	public, private *http.Client
-	waits           *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection
+	waits           *sdk.Waits // pauses after a Retry-After, keyed by the fingerprint of the connection
 }
 
 func newProcessState() *processState {

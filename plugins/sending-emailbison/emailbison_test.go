@@ -47,9 +47,9 @@ func (env instance) createSuperAdmin(workspaces int) {
 	env.Send(http.MethodPut, "/tokens", map[string]string{"token": superAdminToken, "type": "super-admin"})
 }
 
-// TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides covers instances that hide the list of
-// workspaces, the workspace of the user, or both.
-func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
+// TestCheckWhenTheInstanceHidesWorkspaces covers instances that hide the list of workspaces, the
+// workspace of the user, or both.
+func TestCheckWhenTheInstanceHidesWorkspaces(t *testing.T) {
 	env := newInstance(t)
 	for _, tt := range []struct {
 		quirks  map[string]bool
@@ -74,7 +74,7 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 }
 
 // TestSuperAdminTokenUsesTheSelectedWorkspace checks that Check sets SelectedWorkspaceOnly for a
-// super-admin token, and that the plugin never selects a workspace itself.
+// super-admin token with several workspaces, and that Check and Account do not select a workspace.
 func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 	env := newInstance(t)
 	env.createSuperAdmin(20)
@@ -121,8 +121,8 @@ func (env instance) rawStatus(method, path, token, body string) int {
 	return resp.StatusCode
 }
 
-// TestPluginCallsOnlyReadsAndDelete checks that the plugin never selects a workspace and never
-// requests the token of a mailbox.
+// TestPluginCallsOnlyReadsAndDelete checks that the plugin neither selects a workspace nor requests
+// the token of a mailbox.
 func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 	env := newInstance(t)
 	env.putAccounts("anna@a.example")
@@ -152,8 +152,8 @@ func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 	}
 }
 
-// TestListingAndSearchWorkForEveryPageSize covers instances that ignore per_page or search.
-func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
+// TestListingAndSearchWithIgnoredParameters covers instances that ignore per_page or search.
+func TestListingAndSearchWithIgnoredParameters(t *testing.T) {
 	env := newInstance(t)
 	var addresses []string
 	for n := range 130 {
@@ -180,7 +180,7 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 	}
 	env.setQuirks(map[string]bool{"ignore_search": true})
 	if a, err := platform.Account(t.Context(), "USER129@a.example"); err != nil || a.Address != "user129@a.example" {
-		t.Errorf("an account on the last page of an ignored search: %+v, %v", a, err)
+		t.Errorf("an account on the last page of an ignored search: %+v, %v, want user129", a, err)
 	}
 	for n := range 30 {
 		env.putAccounts(fmt.Sprintf("more%03d@a.example", n))
@@ -190,7 +190,7 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 	}
 }
 
-// TestListingFailsWhenAccountsWereRemoved removes an account during a listing, so that a different
+// TestListingFailsWhenAccountsWereRemoved removes accounts during a listing, so that a different
 // account moves to a page that was already read. The listing must fail instead of leaving that
 // account out.
 func TestListingFailsWhenAccountsWereRemoved(t *testing.T) {
@@ -205,7 +205,7 @@ func TestListingFailsWhenAccountsWereRemoved(t *testing.T) {
 	}
 	env.putAccounts("new@a.example")
 	if _, err := platform.Accounts(t.Context(), first.Next); err != nil {
-		t.Errorf("after an account was added: %v", err)
+		t.Errorf("after an account was added: %v, want no error", err)
 	}
 	for n := range 2 {
 		env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", n), nil)

@@ -27,8 +27,8 @@ type countingServer struct {
 	connections atomic.Int64
 }
 
-// startCountingServer starts a server that listens on the same port of 127.0.0.1 and, where the
-// machine has IPv6, of ::1.
+// startCountingServer starts a server that listens on the same port of 127.0.0.1 and, if possible,
+// of ::1.
 func startCountingServer(t *testing.T) *countingServer {
 	t.Helper()
 	server := &countingServer{}
@@ -78,7 +78,7 @@ func expectRefused(t *testing.T, instance string) {
 	}
 }
 
-// TestPrivateAddressesAreNotDialed covers the notations in which a customer can write an address.
+// TestPrivateAddressesAreNotDialed covers addresses that are not public, in several notations.
 func TestPrivateAddressesAreNotDialed(t *testing.T) {
 	server := startCountingServer(t)
 	for _, host := range []string{
@@ -92,7 +92,7 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 		expectRefused(t, "https://"+host+":"+server.port)
 	}
 	if n := server.connections.Load(); n > 0 {
-		t.Fatalf("%d connections to private addresses", n)
+		t.Fatalf("%d connections to private addresses, want none", n)
 	}
 	// If the operator sets allow_private, the plugin connects to the same server.
 	if result := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+server.port, true)); result.Kind == 0 || result.Cause == "private_address" || server.connections.Load() != 1 {
@@ -121,7 +121,7 @@ func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 	dnsServer.setAddresses("rebound.example.", "127.0.0.1")
 	expectRefused(t, "https://rebound.example:"+server.port)
 	if n := server.connections.Load(); n > 0 {
-		t.Fatalf("%d connections to private addresses", n)
+		t.Fatalf("%d connections to private addresses, want none", n)
 	}
 	if dnsServer.lookupsOf("rebound.example.") < 2 || dnsServer.lookupsOf("inside.example.") == 0 {
 		t.Error("the names were not looked up")

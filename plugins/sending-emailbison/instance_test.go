@@ -43,11 +43,11 @@ func TestCredentialFormsAreAccepted(t *testing.T) {
 			t.Errorf("%v: the instance is %s, the token has %d characters, want https://send.customer.example and 5", conn.Settings, p.instance, len(p.token.Reveal()))
 		}
 		if hosts := slices.Compact(description().HostsOf(conn)); !slices.Equal(hosts, []string{"send.customer.example"}) {
-			t.Errorf("%v: the plugin may connect to %q", conn.Settings, hosts)
+			t.Errorf("%v: the plugin may connect to %q, want only send.customer.example", conn.Settings, hosts)
 		}
 	}
 	if created, err := newProcessState().newPlatform(connection("http://127.0.0.1:8025#9|tok", "", true)); err != nil || created.(*platform).instance != "http://127.0.0.1:8025" {
-		t.Errorf("http on loopback with allow_private: %v", err)
+		t.Errorf("http on loopback with allow_private: %v, want the instance http://127.0.0.1:8025", err)
 	}
 }
 

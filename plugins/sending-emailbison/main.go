@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sending-emailbison is the plugin for EmailBison. It is a separate Go module that imports
-// only the SDK of tenantry, like the plugin of an outside author. The README lists its API calls.
+// Command sending-emailbison is the plugin for EmailBison. It is a separate Go module, like the
+// plugin of an outside author. Its code, except the tests, imports only the SDK of tenantry. The
+// README lists its API calls.
 //
 //   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description of the plugin, and platform, which implements

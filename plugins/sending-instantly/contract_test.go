@@ -15,7 +15,7 @@ import (
 // simulator.
 func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newFixture) }
 
-// TestBinary runs every suite of a sending platform with the built plugin.
+// TestBinary runs the conformance suites with the plugin's release binary.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-instantly")
 	connect := func(base string) sdk.Connection {

@@ -50,7 +50,7 @@ func requestCosts() map[string]int { return map[string]int{"check": 2, "account"
 // processState has the state that all connections of the process share.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection
+	waits *sdk.Waits // pauses after a Retry-After, keyed by the fingerprint of the connection
 	now   func() time.Time
 }
 

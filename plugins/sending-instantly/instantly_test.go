@@ -75,7 +75,7 @@ func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 	}
 }
 
-// TestAccountStateOfEachStatus covers the table of the README's section "States".
+// TestAccountStateOfEachStatus covers the first table of the README's section "States".
 func TestAccountStateOfEachStatus(t *testing.T) {
 	env := newTestEnv(t)
 	for _, tt := range []struct {
@@ -103,10 +103,10 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 	}
 	unknown := 17.0
 	if got := (accountDoc{Email: "a@b.test", Status: &unknown}).account(); got.State != sdk.AccountOther {
-		t.Errorf("an unknown status: %+v", got)
+		t.Errorf("an unknown status: %+v, want the state other", got)
 	}
 	if got := (accountDoc{Email: "a@b.test"}).account(); got.State != sdk.AccountOther {
-		t.Errorf("no status: %+v", got)
+		t.Errorf("no status: %+v, want the state other", got)
 	}
 }
 
@@ -146,17 +146,17 @@ func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 		env.Put(address, jsonObject{})
 		for _, spelling := range []string{address, strings.ToLower(address), strings.ToUpper(address)} {
 			if got, err := env.With().Account(t.Context(), spelling); err != nil || got.Address != address {
-				t.Errorf("%s: got %+v, %v", spelling, got, err)
+				t.Errorf("%s: got %+v, %v, want the account %s", spelling, got, err, address)
 			}
 		}
 		if err := env.With().Remove(t.Context(), address); err != nil {
 			t.Error(err)
 		}
 		if got, err := env.With().Account(t.Context(), address); err != nil || got.Exists() {
-			t.Errorf("%s is still there: %+v, %v", address, got, err)
+			t.Errorf("%s after its removal: %+v, %v, want no account", address, got, err)
 		}
 		if err := env.With().Remove(t.Context(), address); err != nil {
-			t.Errorf("removed twice: %v", err)
+			t.Errorf("removing %s again: %v, want no error", address, err)
 		}
 	}
 	for _, odd := range []string{"", "..", "."} {
@@ -164,7 +164,7 @@ func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 			t.Errorf("the address %q finds %+v, %v, want no account", odd, got, err)
 		}
 		if err := env.With().Remove(t.Context(), odd); err != nil {
-			t.Errorf("removing the address %q: %v", odd, err)
+			t.Errorf("removing the address %q: %v, want no error", odd, err)
 		}
 	}
 	// An account whose address only contains the searched address is a different account.
@@ -208,7 +208,7 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 		t.Errorf("the page does not fill in the address: %s", page)
 	}
 	if status, _ := env.Decide(session.URL, "ann.lee@one.test", "accept"); status != http.StatusOK {
-		t.Fatalf("the page answers %d", status)
+		t.Fatalf("the page answers %d, want 200", status)
 	}
 	if progress := env.signInProgress(session); progress != (sdk.Progress{State: sdk.SignInSucceeded, Address: "ann.lee@one.test", Name: "Ann Lee"}) {
 		t.Errorf("the progress after the sign-in is %+v, want succeeded", progress)
@@ -218,7 +218,7 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 		t.Fatalf("the account is %+v, %v, want connected", first, err)
 	}
 	if status, _ := env.Decide(session.URL, "bob@one.test", "accept"); status != http.StatusGone {
-		t.Errorf("a used link answers %d", status)
+		t.Errorf("a used link answers %d, want 410", status)
 	}
 	// A second sign-in changes Account.Stamp, by which the host notices a new sign-in.
 	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "1s"})
@@ -245,26 +245,26 @@ func TestDeniedExpiredAndUnknownSessionsAreNotConnected(t *testing.T) {
 	denied, expired, forgotten := env.startSignIn("a@one.test"), env.startSignIn("b@one.test"), env.startSignIn("c@one.test")
 	env.Decide(denied.URL, "a@one.test", "deny")
 	if progress := env.signInProgress(denied); progress != (sdk.Progress{State: sdk.SignInFailed, Reason: "access_denied"}) {
-		t.Errorf("denied: %+v", progress)
+		t.Errorf("a denied session: %+v, want failed with access_denied", progress)
 	}
 	env.Send(http.MethodPost, "/sessions/"+forgotten.ID+"/forget", jsonObject{})
 	if progress := env.signInProgress(forgotten); progress.State != sdk.SignInExpired {
-		t.Errorf("unknown: %+v", progress)
+		t.Errorf("an unknown session: %+v, want expired", progress)
 	}
 	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "10m"})
 	if progress := env.signInProgress(expired); progress.State != sdk.SignInExpired {
-		t.Errorf("expired: %+v", progress)
+		t.Errorf("an expired session: %+v, want expired", progress)
 	}
 	if status, _ := env.Decide(expired.URL, "b@one.test", "accept"); status != http.StatusGone {
 		t.Errorf("the page of an expired session answers %d, want 410", status)
 	}
 	if progress, err := env.With().SignIn(t.Context(), ".."); err != nil || progress.State != sdk.SignInExpired {
-		t.Errorf("an id that is a path: %+v, %v", progress, err)
+		t.Errorf("an id that is a path: %+v, %v, want expired", progress, err)
 	}
 	// The key of a different workspace does not see the session.
 	env.Send(http.MethodPut, "/keys/other", jsonObject{"workspace": "another"})
 	if progress, err := env.With(texts{"api_key": "other"}).SignIn(t.Context(), denied.ID); err != nil || progress.State != sdk.SignInExpired {
-		t.Errorf("a session of a different workspace: %+v, %v", progress, err)
+		t.Errorf("a session of a different workspace: %+v, %v, want expired", progress, err)
 	}
 }
 
@@ -368,7 +368,7 @@ func TestThrottledStartHasARetryAfter(t *testing.T) {
 	}
 }
 
-func TestProxyPagesAreBrokenWhateverTheirStatus(t *testing.T) {
+func TestProxyPagesAreBroken(t *testing.T) {
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired, http.StatusNotFound, http.StatusFound} {
 		env := newTestEnv(t)
 		env.unchecked = true

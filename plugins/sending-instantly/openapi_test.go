@@ -107,7 +107,7 @@ func checkRequest(operation *openapi3.Operation, r *http.Request, body []byte) e
 	return nil
 }
 
-// undescribedStatuses are the statuses that Instantly sends and the document leaves out.
+// undescribedStatuses are statuses that Instantly sends, although the document may leave them out.
 var undescribedStatuses = map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 429: true, 500: true, 503: true}
 
 func checkAnswer(operation *openapi3.Operation, status int, raw []byte) error {

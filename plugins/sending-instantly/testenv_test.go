@@ -10,11 +10,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-instantly/simulator"
 )
 
-// testEnv is a simulated Instantly. It checks every request and answer against Instantly's OpenAPI
-// document.
+// testEnv is a simulated Instantly. Unless unchecked is true, it checks the requests and answers of
+// the API against Instantly's OpenAPI document.
 type testEnv struct {
 	*conformance.SendingTest
-	unchecked bool // no check, because the answers imitate a proxy
+	unchecked bool // for tests in which the answers imitate a proxy
 	t         conformance.T
 }
 

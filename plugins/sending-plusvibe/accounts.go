@@ -24,7 +24,7 @@ const (
 	perPage = 100
 	// overlap is how many accounts of the next page each request also asks for. If an account is
 	// removed during the listing, the later accounts move forward. Without the overlap, the listing
-	// could then skip an account and report it as removed.
+	// could then skip an account, which the host would take for removed.
 	overlap = 5
 )
 
@@ -157,8 +157,7 @@ func hashOf(d accountDoc) string {
 }
 
 // account converts an account to sdk.Account. The id of an account is its address, because PlusVibe
-// deletes accounts by address. Account.Stamp changes if timestamp_updated or the status changes. It
-// therefore changes with each new sign-in.
+// deletes accounts by address. Account.Stamp changes if timestamp_updated or the status changes.
 func (d accountDoc) account() sdk.Account {
 	s, _ := classify(string(d.Status))
 	a := sdk.Account{
@@ -187,9 +186,9 @@ func (s *processState) logUnknownStatus(ctx context.Context, status string) {
 	}
 }
 
-// Remove implements sdk.SendingPlatform. PlusVibe does not document the call. If PlusVibe does not
-// confirm the deletion, Remove reads the account. If the account does not exist, it counts as
-// removed. If the account exists and PlusVibe does not have the call, Remove returns
+// Remove implements sdk.SendingPlatform. PlusVibe does not document the call. If PlusVibe refuses
+// the call, or answers without "success", Remove reads the account. If the account does not exist,
+// it counts as removed. If the account exists and PlusVibe does not have the call, Remove returns
 // sdk.NotSupported.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	if p.workspace == "" {

@@ -35,8 +35,8 @@ type request struct {
 	usesPartnerLogin bool
 }
 
-// call makes one request. It fails if there is no answer, or if sdk.StatusError or refusal returns
-// an error for the status of the answer. The caller handles all other statuses.
+// call makes one request. It fails if there is no complete answer, or if sdk.StatusError or refusal
+// returns an error for the status of the answer. The caller handles all other statuses.
 func (p *platform) call(ctx context.Context, r request) (answer, error) {
 	req, err := p.newRequest(sdk.WithMaxAnswer(ctx, maxAnswer), r)
 	if err != nil {
@@ -86,9 +86,9 @@ func (p *platform) newRequest(ctx context.Context, r request) (*http.Request, er
 }
 
 // refusal returns the error for the statuses 401, 402 and 403. An HTML page with 403 comes from the
-// proxy in front of PlusVibe. The proxy does not check keys, so the outcome is Throttled. The
-// outcome must not be Broken or Down. The key of one customer can cause this page, and these
-// outcomes would open the circuit breaker for all customers.
+// proxy in front of PlusVibe, which does not check keys. Its outcome is Throttled, because Broken
+// or Down would open the circuit breaker for all customers. The calls of one customer can cause
+// this page.
 func refusal(resp *http.Response, body []byte) error {
 	switch resp.StatusCode {
 	case http.StatusForbidden:

@@ -57,7 +57,7 @@ func description() sdk.Description {
 // processState has the state that all connections of the process share.
 type processState struct {
 	http           *http.Client
-	waits          *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection
+	waits          *sdk.Waits // pauses after a Retry-After, keyed by the fingerprint of the connection
 	loggedStatuses sync.Map   // the unknown account statuses that were logged
 }
 

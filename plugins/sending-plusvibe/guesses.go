@@ -9,8 +9,7 @@ import (
 )
 
 // This file contains guesses about behaviour that PlusVibe does not document and that was not
-// tested with a real key. The README lists the guesses. To correct a wrong guess, only this file
-// must be changed.
+// tested with a real key. The README lists these guesses and the assumptions in other files.
 
 // deletePath is the path of a POST with {"workspace_id", "email"}. PlusVibe documents that accounts
 // can be deleted, but neither the path nor the body.

@@ -7,7 +7,7 @@
 //   - describe.go: the description of the plugin, and platform, which implements
 //     sdk.SendingPlatform for one API key. Start here.
 //   - check.go, accounts.go, signin.go: the operations of the platform.
-//   - guesses.go: the undocumented behaviour that the plugin assumes.
+//   - guesses.go: guesses about deletions, sign-in links and statuses.
 //   - call.go: one request to the API and the errors of its answer.
 //   - simulator: a stand-in for PlusVibe in tests and in `tenantry dev`.
 package main

@@ -40,7 +40,7 @@ func TestStampChangesWithTheUpdateTimeAndTheStatus(t *testing.T) {
 	}
 }
 
-// TestCallsAreLimitedToTheWorkspace checks that calls see only the accounts of the connection's
+// TestCallsAreLimitedToTheWorkspace checks that Account does not find an account of a different
 // workspace. A list, the start of a sign-in and a removal require a workspace.
 func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	env := newTestEnv(t)
@@ -57,7 +57,7 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	}
 	withoutWorkspace := env.With(texts{"workspace_id": ""})
 	if access, err := withoutWorkspace.Check(t.Context()); err != nil || len(access.Workspaces) != 2 {
-		t.Errorf("check without a workspace: %+v, %v", access, err)
+		t.Errorf("Check without a workspace: %+v, %v, want two workspaces", access, err)
 	}
 	_, listErr := withoutWorkspace.Accounts(t.Context(), "")
 	_, signInErr := withoutWorkspace.StartSignIn(t.Context(), "anna@a.example")
@@ -78,7 +78,7 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 		t.Errorf("an account that exists: %v, want capability_not_supported", err)
 	}
 	if err := env.With(nil).Remove(t.Context(), "bob@a.example"); err != nil {
-		t.Errorf("an account that does not exist: %v", err)
+		t.Errorf("an account that does not exist: %v, want no error", err)
 	}
 	env.Behave(jsonObject{"delete_path": deletePath})
 	env.FailOnce(jsonObject{"kind": "status", "status": 400, "operation": "remove"})
@@ -115,14 +115,15 @@ func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	}
 }
 
-// TestSecretsStayOutOfURLs checks that no URL contains a secret or an address. It also checks which
-// calls have the key in their header, and that all have the User-Agent that the operator sets.
+// TestSecretsStayOutOfURLs checks that the URLs of Check, Accounts, StartSignIn and Remove contain
+// no secret and no address. It also checks which of these calls have the key in their header, and
+// that all have the User-Agent that the operator sets.
 func TestSecretsStayOutOfURLs(t *testing.T) {
 	var urls, agents []string
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		urls, agents = append(urls, r.URL.String()), append(agents, r.Header.Get("User-Agent"))
 		if isPartnerCall := strings.Contains(r.URL.Path, "partner"); isPartnerCall == (r.Header.Get("X-Api-Key") != "") {
-			t.Errorf("%s with the key %q", r.URL.Path, r.Header.Get("X-Api-Key"))
+			t.Errorf("%s has the key %q in its header, want a key unless it is a partner call", r.URL.Path, r.Header.Get("X-Api-Key"))
 		}
 		_, _ = answer.Write([]byte(`{"status": "success", "workspaces": [], "accounts": [], "code": "1", "url": "https://login.microsoftonline.com/x"}`))
 	}))

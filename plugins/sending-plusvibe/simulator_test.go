@@ -15,7 +15,7 @@ func TestCheckReturnsTheWorkspacesOfTheKey(t *testing.T) {
 	for _, n := range []int{0, 1, 3} {
 		reach, err := env.With(env.createKey("some", n), texts{"workspace_id": ""}).Check(t.Context())
 		if err != nil || len(reach.Workspaces) != n || reach.SelectedWorkspaceOnly {
-			t.Errorf("a key for %d workspaces: %+v, %v", n, reach, err)
+			t.Errorf("a key for %d workspaces: %+v, %v, want this number of workspaces", n, reach, err)
 		}
 	}
 	env.Send(http.MethodDelete, "/keys/some", nil)

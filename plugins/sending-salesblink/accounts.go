@@ -11,9 +11,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// decodeSenders decodes a list of senders. The list is flat, or grouped by folders, or an object
-// with a list for each folder. For any other form, decodeSenders fails with Broken. It never skips
-// a sender, because the host would then report the sender as removed.
+// decodeSenders decodes a list of senders. The data is a list of senders or of folders, an object
+// with such a list, or an object with a list for each folder. For any other form, decodeSenders
+// fails with Broken. It skips no sender, because the host would then take the sender for removed.
 func decodeSenders(data json.RawMessage) ([]sdk.Account, error) {
 	var list []json.RawMessage
 	var object members

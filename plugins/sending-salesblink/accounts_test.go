@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestAccountStateOfEachSenderForm covers the possible names of members and values of a status.
-func TestAccountStateOfEachSenderForm(t *testing.T) {
+// TestAccountStatesOfSenderForms covers several names of members and values of a status.
+func TestAccountStatesOfSenderForms(t *testing.T) {
 	for doc, want := range map[string]sdk.Account{
 		`{"id": "1", "from_email": "a@a.example"}`:                                              {State: sdk.AccountConnected},
 		`{"_id": 1, "email": "a@a.example", "status": "ACTIVE", "error": null}`:                 {State: sdk.AccountConnected},

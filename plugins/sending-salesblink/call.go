@@ -74,7 +74,7 @@ func (p *platform) newRequest(ctx context.Context, method, path string, query ur
 }
 
 // decode returns the data of an answer or its error. An answer that is not SalesBlink's envelope
-// comes from a proxy, so its status says nothing about the key.
+// can come from a proxy, so its status says nothing about the key.
 func decode(status int, body []byte) (json.RawMessage, error) {
 	var answer envelope
 	if json.Unmarshal(body, &answer) != nil || answer.Success == nil {
@@ -97,18 +97,18 @@ func decode(status int, body []byte) (json.RawMessage, error) {
 	}
 }
 
-// isForbidden reports whether SalesBlink answered 403, because the role of the key's owner does not
-// allow the call.
+// isForbidden reports whether SalesBlink answered 403. It does so if the role of the key's owner
+// does not allow the call.
 func isForbidden(err error) bool {
 	return sdk.OutcomeOf(err).Cause == "salesblink status 403"
 }
 
-// minPause is the minimum time without calls after a 429. SalesBlink's guide requires this pause.
-// The answer has no Retry-After.
+// minPause is the minimum time without calls after a 429. SalesBlink's guide requires this pause,
+// also after an answer without Retry-After.
 const minPause = 60 * time.Second
 
-// pauseKey makes all calls with the key wait for at least minPause if err is Throttled. It returns
-// err, with the wait as RetryAfter.
+// pauseKey returns err unchanged if it is not Throttled. Otherwise it makes all calls with the key
+// wait for at least minPause, and returns err with this wait as RetryAfter.
 func (p *platform) pauseKey(ctx context.Context, err error) error {
 	result := sdk.OutcomeOf(err)
 	if result.Kind != sdk.Throttled {

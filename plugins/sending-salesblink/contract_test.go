@@ -22,7 +22,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestBinary runs every suite of a sending platform with the built plugin.
+// TestBinary runs the conformance suites with the plugin's release binary.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-salesblink")
 	connect := func(base string) sdk.Connection {

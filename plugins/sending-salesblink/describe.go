@@ -40,7 +40,7 @@ func description() sdk.Description {
 // processState has the state that all connections of the process share.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // waits after rate limits, keyed by platform.fingerprint
+	waits *sdk.Waits // pauses after a 429 or a Retry-After, keyed by platform.fingerprint
 }
 
 func newProcessState() *processState {

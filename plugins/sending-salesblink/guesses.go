@@ -13,8 +13,7 @@ import (
 )
 
 // This file contains guesses about behaviour that SalesBlink does not document and that was not
-// tested with a real key. The README lists the guesses. To correct a wrong guess, only this file
-// must be changed.
+// tested with a real key. The README lists these guesses and the assumptions in other files.
 
 // The names that a JSON member of an answer may have.
 var (
@@ -23,7 +22,7 @@ var (
 	addressNames = []string{"from_email", "email", "email_address"}
 	nameNames    = []string{"from_name", "name"}
 	statusNames  = []string{"status", "state"}
-	failureNames = []string{"failed", "is_failed", "error", "last_error"} // true, or a text
+	failureNames = []string{"failed", "is_failed", "error", "last_error"} // see hasValue
 	changeNames  = []string{"updated_at", "updatedAt", "connected_at", "connectedAt"}
 
 	workspaceIDs   = []string{"id", "_id", "workspace_id"}

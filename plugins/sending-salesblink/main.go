@@ -8,7 +8,7 @@
 //     sdk.SendingPlatform for one API key. Start here.
 //   - platform.go: the check, the sign-in and the removal.
 //   - paging.go: the list of senders, page by page. accounts.go: how a list is decoded.
-//   - guesses.go: the undocumented behaviour that the plugin assumes.
+//   - guesses.go: guesses about names of JSON members, statuses, and the workspace of a request.
 //   - call.go: one request to the API, the errors of its answer, and the pause after a 429.
 //   - simulator: a stand-in for SalesBlink in tests and in `tenantry dev`.
 package main

@@ -19,7 +19,8 @@ const (
 	perPage = 100
 	// overlap is how many senders of the previous page a request asks for again, once it is known
 	// that skip is an offset. If a sender is removed during the listing, the later senders move
-	// forward. Without the overlap, the listing could then skip a sender and report it as removed.
+	// forward. Without the overlap, the listing could then skip a sender, which the host would take
+	// for removed.
 	overlap = 5
 )
 
@@ -41,8 +42,8 @@ type cursor struct {
 	Seen        []string `json:"seen"` // hashes of the senders on the previous page
 }
 
-// Accounts implements sdk.SendingPlatform. A listing ends with a page that is empty or contains no
-// new sender. A short page does not end it: a page can end where a folder of senders ends.
+// Accounts implements sdk.SendingPlatform. A listing ends with a page that contains no new sender.
+// A short page does not end it: a page can end where a folder of senders ends.
 func (p *platform) Accounts(ctx context.Context, encoded string) (sdk.Page, error) {
 	return p.list(ctx, "", encoded)
 }
@@ -88,7 +89,8 @@ func (p *platform) list(ctx context.Context, search, encoded string) (sdk.Page, 
 }
 
 // page returns the accounts that were not on the previous page, and the cursor of the next page. It
-// fails with Broken if the listing would skip senders, or if skip has no effect.
+// fails with Broken if an offset was used and the page has no sender of the previous page. It also
+// fails with Broken if skip has no effect and the first page is full.
 func (c cursor) page(accounts []sdk.Account) (sdk.Page, error) {
 	var page sdk.Page
 	next := cursor{SkipMeaning: c.SkipMeaning}

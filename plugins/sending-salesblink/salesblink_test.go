@@ -101,7 +101,7 @@ func TestKeyIsPausedAfterThrottling(t *testing.T) {
 			}
 		}
 		if _, err := env.With(texts{"api_key": "key-other"}).Check(t.Context()); err != nil {
-			t.Errorf("a different key: %v", err)
+			t.Errorf("a different key: %v, want no error", err)
 		}
 		if now = now.Add(want - time.Second); sdk.OutcomeOf(errorOfCheck(t, env)).Kind != sdk.Throttled {
 			t.Errorf("Retry-After %d: the pause ends too early", wait)
@@ -141,8 +141,8 @@ func TestDescriptionHasTheBudgetsAndNoDisconnect(t *testing.T) {
 	}
 }
 
-// TestRequestsCarryTheKeyAndTheWorkspace checks that the key is only in the header Authorization,
-// and that only a POST with a workspace has a body.
+// TestRequestsCarryTheKeyAndTheWorkspace checks that the key is in the header Authorization and not
+// in a URL or body, and that only a POST with a workspace has a body.
 func TestRequestsCarryTheKeyAndTheWorkspace(t *testing.T) {
 	var received []string
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {

@@ -63,8 +63,8 @@ func bestMatch(found []accountDoc, address string) (match sdk.Account, ok bool) 
 
 // Accounts implements sdk.SendingPlatform. A page that is not full is the last page. If an account
 // is removed during the listing, the later accounts move forward. If the pages did not overlap, the
-// listing could then skip an account and report it as removed. If the first half of a page does not
-// contain the last account of the previous page, Accounts fails with Broken.
+// listing could then skip an account, which the host would take for removed. If the first half of a
+// page does not contain the last account of the previous page, Accounts fails with Broken.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	offset, previousLast, ok := parseCursor(cursor)
 	if !ok {

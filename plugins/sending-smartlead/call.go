@@ -46,7 +46,8 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 	}
 	err = p.failure(resp, body)
 	if result := sdk.OutcomeOf(err); result.Kind == sdk.Throttled {
-		// p.http reads only the header Retry-After, but the wait can also be in the body.
+		// p.http reads only the header Retry-After, but result can have a wait from other parts of
+		// the answer.
 		p.waits.Extend(ctx, p.scope, result.RetryAfter)
 	}
 	return body, err

@@ -35,8 +35,8 @@ func platformThatAnswers(t *testing.T, header http.Header, status int, body stri
 	return sendingPlatform.(*platform)
 }
 
-// TestOutcomeOfEachErrorAnswer covers the three error formats, and errors with status 200.
-func TestOutcomeOfEachErrorAnswer(t *testing.T) {
+// TestErrorAnswersAreClassified covers the three error formats, and errors with status 200.
+func TestErrorAnswersAreClassified(t *testing.T) {
 	reset := http.Header{"X-Ratelimit-Reset": {strconv.FormatInt(platformNow.Add(20*time.Second).Unix(), 10)}}
 	for _, tt := range []struct {
 		name   string

@@ -86,5 +86,5 @@ func (p *platform) client(ctx context.Context) (sdk.Workspace, error) {
 			return sdk.Workspace{ID: string(c.ID), Name: string(c.Name)}, nil
 		}
 	}
-	return sdk.Workspace{}, sdk.Misconfigured("workspace_id", "no client of this key has this number")
+	return sdk.Workspace{}, sdk.NotServed("workspace_id", "no client of this key has this number")
 }

@@ -49,7 +49,7 @@ func description() sdk.Description {
 // processState has the state that all connections of the process share.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // rate-limit pauses, keyed by the fingerprint of the connection
+	waits *sdk.Waits // pauses that Smartlead requires, keyed by the fingerprint of the connection
 	now   func() time.Time
 }
 
@@ -99,15 +99,15 @@ func isValidKey(text string) bool {
 }
 
 // workspace is the setting workspace_id. Smartlead has no workspaces, so workspace_id is a client
-// or a user. client is the number of an agency's client. If client is set, calls see only the
+// or a user. client is the number of an agency's client. If client is set, lists contain only the
 // accounts of this client. user is the number of the key's user. It is written "user:4001" and has
-// no effect on calls. At most one of the two is set.
+// no effect on requests. At most one of the two is set.
 type workspace struct{ client, user string }
 
 var workspaceID = regexp.MustCompile(`^(user:)?([0-9]{1,19})$`)
 
-// parseWorkspace parses a workspace_id. ok is false if the text is neither a number nor "user:" and
-// a number.
+// parseWorkspace parses a workspace_id: an empty text, a number, or "user:" and a number. For any
+// other text, ok is false.
 func parseWorkspace(id string) (w workspace, ok bool) {
 	switch parts := workspaceID.FindStringSubmatch(id); {
 	case id == "":

@@ -24,7 +24,7 @@ func TestContractWithStringsAndEnvelopes(t *testing.T) {
 	conformance.SendingInProcess(t, plugin(), fixtureWith(jsonObject{"numbers_as_strings": true, "envelope": true}))
 }
 
-// TestBinary runs every suite of a sending platform with the built plugin.
+// TestBinary runs the conformance suites with the plugin's release binary.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-smartlead")
 	conformance.Sending(t, conformance.Binary{Path: path}, fixtureWith(jsonObject{}))
@@ -78,7 +78,7 @@ func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 	}
 	env.createConnected("anna@a.example")
 	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || a.State != sdk.AccountConnected {
-		t.Errorf("the Microsoft account is not preferred: %+v, %v", a, err)
+		t.Errorf("anna@a.example: %+v, %v, want the account that is connected through Microsoft", a, err)
 	}
 }
 

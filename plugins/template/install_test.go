@@ -345,7 +345,7 @@ func TestSandboxRunsTheChosenMailPlatform(t *testing.T) {
 	}
 }
 
-// askControl makes a call of the control interface and returns its body.
+// askControl makes a call of the control interface and returns the body of the answer.
 func askControl(t *testing.T, method, url, body string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -77,14 +77,14 @@ func TestPluginRequiresAReleaseOrASourceFolder(t *testing.T) {
 	p := write(t, Options{Kind: "dns", Name: "acme", Module: "git.acme.example/plugins/dns", Version: "1.2.3"})
 	mod, main := read(t, p, "go.mod"), read(t, p, "main.go")
 	if !strings.HasPrefix(mod, "module git.acme.example/plugins/dns\n") || !strings.Contains(mod, SDKModule+" v1.2.3\n") || strings.Contains(mod, "replace") {
-		t.Errorf("go.mod for a release:\n%s", mod)
+		t.Errorf("go.mod lacks the module path or the release 1.2.3, or has a replacement:\n%s", mod)
 	}
 	if !strings.Contains(main, `"git.acme.example/plugins/dns/simulator"`) {
 		t.Errorf("main.go does not import the simulator of its module:\n%s", main)
 	}
 	mod = read(t, write(t, Options{Kind: "dns", Name: "acme", Source: "/src/tenantry"}), "go.mod")
 	if !strings.HasPrefix(mod, "module dns-acme\n") || !strings.HasSuffix(mod, "\nreplace "+SDKModule+" => /src/tenantry\n") {
-		t.Errorf("go.mod for a source folder:\n%s", mod)
+		t.Errorf("go.mod lacks the default module path or the source folder:\n%s", mod)
 	}
 }
 
@@ -173,8 +173,8 @@ func TestModuleVersionsMatchTheRepository(t *testing.T) {
 	}
 }
 
-// TestPluginsPageShowsTheTemplate checks that the code of docs/plugins.md is code of the plugins
-// that `tenantry plugin new dns acme` and `tenantry plugin new mail acme` write.
+// TestPluginsPageShowsTheTemplate checks that the Go functions in docs/plugins.md are code of the
+// plugins that `tenantry plugin new dns acme` and `tenantry plugin new mail acme` write.
 func TestPluginsPageShowsTheTemplate(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "plugins.md"))
 	if err != nil {

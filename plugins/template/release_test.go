@@ -33,7 +33,7 @@ func TestNewPluginBuildsWithARelease(t *testing.T) {
 		}
 		output(t, p.Folder, env, "go", "vet", "./...")
 		if described := output(t, p.Folder, nil, "./"+kind+"-acme", "describe"); !strings.Contains(described, `"acme"`) {
-			t.Errorf("%s: the program describes %s", kind, described)
+			t.Errorf("%s: the program describes %s, want the name acme", kind, described)
 		}
 	}
 }

@@ -5,9 +5,9 @@
 // language share. A plugin in Go has the SDK instead. The plugins work as they are: they build,
 // their tests pass, and they run in the sandbox. Their providers have the id "example".
 //
-// New copies these folders and replaces the word "example" by the name of the new plugin. A
-// template therefore uses this word for nothing else. The reserved domains example.com,
-// example.net, example.org and .example, and "for example" in a text, stay as they are.
+// New copies these folders and replaces the word "example" by the name of the new plugin. The
+// reserved domains example.com, example.net, example.org and .example, and "for example" in a text,
+// stay as they are. A template must not use the word for anything else.
 //
 //   - template.go: New and its Options.
 //   - rename.go: how the word "example" in a template becomes the name of the new plugin.

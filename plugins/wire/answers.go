@@ -14,10 +14,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// checkAnswer fails with Broken if an answer has a state that docs/plugin-protocol.md does not
-// list. It also fails if the answer is about a different object than its request. Without this
-// check, the host could store the id of a wrong object and later remove that object, or it could
-// write to a wrong zone.
+// checkAnswer fails with Broken if an answer about a bootstrap, SMTP AUTH or a sign-in has a state
+// or step that docs/plugin-protocol.md does not list. It also fails if the zone, domain, mailbox or
+// account in the answer is not the requested one, or if a record set is not in the requested zone.
+// Without this check, the host could store the id of a wrong object and later remove that object,
+// or it could write to a wrong zone.
 //
 // Lists other than record sets are not checked. From a list of accounts, the host uses only the
 // accounts of known mailboxes. It stores the objects of a mail platform for the tenant of the

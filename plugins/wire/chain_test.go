@@ -165,7 +165,7 @@ func TestCallsHaveATimeout(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			if err := MailInProcess(&hangingPlatform{}, interceptors...).Check(t.Context()); err == nil || time.Since(began) != want {
-				t.Errorf("%v after %s, want %s", err, time.Since(began), want)
+				t.Errorf("the call returned %v after %s, want an error after %s", err, time.Since(began), want)
 			}
 		})
 	}
@@ -185,10 +185,10 @@ func TestFenceGuardsWrites(t *testing.T) {
 		guarded = 0
 		fenced := Fence{}.Mail(platform, guard).For(tenant.GUID("t-1"))
 		if _, err := fenced.Profile(t.Context()); err != nil || guarded != 0 {
-			t.Errorf("%s: a read: %v, %d guarded", name, err, guarded)
+			t.Errorf("%s: a read: %v, %d guarded, want no error and 0 guarded", name, err, guarded)
 		}
 		if err := fenced.EnableMail(t.Context(), "a.test"); err != nil || guarded != 1 {
-			t.Errorf("%s: a write: %v, %d guarded", name, err, guarded)
+			t.Errorf("%s: a write: %v, %d guarded, want no error and 1 guarded", name, err, guarded)
 		}
 		if err := fenced.EnableMail(t.Context(), "a.test"); !errors.Is(err, refused) {
 			t.Errorf("%s: a write that the guard refuses: %v, want %v", name, err, refused)
@@ -198,10 +198,10 @@ func TestFenceGuardsWrites(t *testing.T) {
 		guarded = 0
 		fenced := Fence{}.DNS(provider, guard)
 		if _, err := fenced.Check(t.Context()); err != nil || guarded != 0 {
-			t.Errorf("%s: a read: %v, %d guarded", name, err, guarded)
+			t.Errorf("%s: a read: %v, %d guarded, want no error and 0 guarded", name, err, guarded)
 		}
 		if _, err := fenced.Apply(t.Context(), sampleZone, nil); err != nil || guarded != 1 {
-			t.Errorf("%s: a write: %v, %d guarded", name, err, guarded)
+			t.Errorf("%s: a write: %v, %d guarded, want no error and 1 guarded", name, err, guarded)
 		}
 	}
 }

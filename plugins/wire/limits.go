@@ -34,8 +34,8 @@ func (u Usage) isAlmostReached() bool { return u.Limit > 0 && u.Used >= u.Limit-
 // ErrOutputTooLong is the error of Output for a command that prints too many bytes.
 var ErrOutputTooLong = errors.New("the output is too long")
 
-// start starts a command, and returns the limits in force. The command inherits only the open files
-// that cmd names (see closeFilesOnExec).
+// start starts a command, and returns the limits in force. On Linux, the command inherits only the
+// open files that cmd names (see closeFilesOnExec).
 func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 	closeFilesOnExec()
 	if err := cmd.Start(); err != nil {
@@ -45,9 +45,9 @@ func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 }
 
 // Output runs a command within the limits and returns its standard output. It fails with
-// ErrOutputTooLong if the output is longer than `most` bytes.
-func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
-	output := &limitedBuffer{remaining: most}
+// ErrOutputTooLong if the output is longer than maxBytes.
+func (l Limits) Output(cmd *exec.Cmd, maxBytes int) ([]byte, error) {
+	output := &limitedBuffer{remaining: maxBytes}
 	cmd.Stdout, cmd.WaitDelay = output, pipeDrainTime
 	if _, err := l.start(cmd); err != nil {
 		return nil, err

@@ -74,8 +74,9 @@ func requireSameAnswer(t *testing.T, method string, args []reflect.Value, remote
 	}
 }
 
-// TestEveryMailMethodCrossesTheWire calls each method of the port once with distinct arguments. It
-// compares the recorded call and the answer with the call and the answer of a direct call.
+// TestEveryMailMethodCrossesTheWire calls each method of MailPlatform and MailTenant, except For,
+// once with distinct arguments. It compares the recorded call and the answer with the call and the
+// answer of a direct call.
 func TestEveryMailMethodCrossesTheWire(t *testing.T) {
 	served := &recordingPlatform{}
 	platform := mailOverWire(t, served, nil, nil)

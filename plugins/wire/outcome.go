@@ -91,10 +91,10 @@ func classify(err error) *outcome.Error {
 // cut off.
 const undecodablePrefix = "grpc: failed to unmarshal the received message"
 
-// fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown if no complete
-// answer arrived, because the plugin may have executed the call. ctx is the context of the call.
-// grpc-go reports codes.Canceled in two cases: the caller cancelled ctx, or the connection was
-// closed because the process had ended.
+// fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown if the call or
+// the connection ended before a complete answer, because the plugin may have executed the call. ctx
+// is the context of the call. grpc-go reports codes.Canceled in two cases: the caller cancelled
+// ctx, or the connection was closed because the process had ended.
 func fromStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -193,8 +193,8 @@ func (p *Process) Kill() {
 }
 
 // SearchPath is the variable PATH of every plugin. Plugins do not get the PATH of the host, because
-// PATH determines which interpreter runs a script. On Linux only root can write to the folders of
-// SearchPath.
+// PATH determines which interpreter runs a script. On Linux, usually only root can write to the
+// folders of SearchPath.
 const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // MaxLine is the maximum length in bytes of a line of a plugin's output. Longer lines are

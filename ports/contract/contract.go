@@ -13,8 +13,8 @@
 // checks of the provider suites. A check gets a T, which *testing.T implements. The suite of the
 // job queue needs package testing and is in queuecontract.
 //
-//   - contract.go: T, Check and Runner, and the assertions that all suites use. Start with
-//     mailplatform.go, the first suite.
+//   - contract.go: T, Check and Runner, and shared assertions. Start with mailplatform.go, the
+//     first suite.
 //   - mailplatform.go: MailPlatformEnv, Setup and Failure.
 //   - mailplatform_directory.go: consent and domains. mailplatform_mailserver.go: the mail server
 //     and mailboxes. mailplatform_sending.go: transport rules. mailplatform_trace.go: the message

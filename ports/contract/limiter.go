@@ -81,7 +81,7 @@ func (h *takeHistory) take(t T) ratelimit.Verdict {
 		t.Fatalf("request %d of %d was refused", len(h.began)+1, h.bucket.Limit)
 	}
 	if remaining := h.bucket.Window - began.Sub(h.ended[oldest]); v.RetryIn > remaining+timeTolerance {
-		t.Fatalf("RetryIn of a refusal is %s, want at most %s", v.RetryIn, remaining)
+		t.Fatalf("RetryIn of a refusal is %s, want at most %s", v.RetryIn, remaining+timeTolerance)
 	}
 	return v
 }

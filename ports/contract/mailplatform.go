@@ -20,8 +20,8 @@ import (
 )
 
 // MailPlatformEnv is a test environment of a mail platform: the platform, its DNS and its clock.
-// The tests of this package implement it for the fake, the tests of the plugin for that plugin, and
-// plugins/conformance for each plugin that has a simulator.
+// The tests of this package implement it for the fake, and plugins/conformance for each plugin that
+// has a simulator.
 type MailPlatformEnv interface {
 	// Platform returns the adapter under test.
 	Platform() ports.MailPlatform
@@ -312,7 +312,7 @@ var outcomeChecks = []mailCheck{
 			must(t, "domains afterwards", err)
 		}
 	}},
-	{"mail/outcomes/refused-write", "a throttled or refused write has no effect", func(t T, env MailPlatformEnv) {
+	{"mail/outcomes/refused-write", "a throttled write and one during an outage have no effect", func(t T, env MailPlatformEnv) {
 		testTenant, client := newConnectedTenant(t, env, Setup{})
 		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down} {
 			name := env.NewZone(t)
@@ -361,7 +361,7 @@ var outcomeChecks = []mailCheck{
 		requireDoneOrUnknown(t, err)
 		must(t, "rename again", client.Rename(callContext(t), m.Address, "Anna Schmidt"))
 	}},
-	{"mail/outcomes/cancelled", "a call with a cancelled context does nothing", func(t T, env MailPlatformEnv) {
+	{"mail/outcomes/cancelled", "a call with a cancelled context fails", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -184,7 +184,7 @@ var ruleChecks = []mailCheck{
 		}
 		s.requireBlocked(t, env, s.mailboxes[2])
 	}},
-	{"mail/rules/refused-write", "a throttled or refused write of a rule has no effect", func(t T, env MailPlatformEnv) {
+	{"mail/rules/refused-write", "a throttled write of a rule and one during an outage have no effect", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		s.block(t, s.domain, true, s.mailboxes[0])
 		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down} {

@@ -71,7 +71,7 @@ var sendingFailureChecks = []sendingCheck{
 			env.requireNoSecrets(t, operation, err)
 		}
 	}},
-	{"sending/failures/cancelled", "a call with a cancelled context does nothing, and a cancelled write ends its request", func(t T, env SendingPlatformEnv) {
+	{"sending/failures/cancelled", "a call with a cancelled context fails, and a cancelled write ends its request", func(t T, env SendingPlatformEnv) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for operation, call := range env.supportedCalls(env.Platform, "some-session") {

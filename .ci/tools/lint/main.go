@@ -7,7 +7,7 @@
 //	go vet -vettool=bin/lint ./...
 //
 // A comment `//lint:ignore NAME reason` on the line of a finding, or on the line above it,
-// suppresses the findings of one analyzer there.
+// suppresses the findings of one of these analyzers there.
 package main
 
 import (

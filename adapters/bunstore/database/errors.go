@@ -22,16 +22,17 @@ import (
 )
 
 // Translate wraps the drivers' errors with these errors, which are the same for both databases.
-// errPoolExhausted is an error of this package.
+// errPoolExhausted and errWriteSlotTaken are errors of this package.
 //
 // ErrDuplicate and ErrMissingParent are retried like errConflict. The second attempt sees what a
 // concurrent transaction has added or deleted.
 var (
-	ErrDuplicate     = errors.New("the row exists")
-	errConflict      = errors.New("conflict with another transaction")
-	ErrMissingParent = errors.New("the row that this one belongs to does not exist")
-	errUnavailable   = errors.New("the database does not answer")
-	errPoolExhausted = fmt.Errorf("%w: all connections are in use", errUnavailable)
+	ErrDuplicate      = errors.New("the row exists")
+	errConflict       = errors.New("conflict with another transaction")
+	ErrMissingParent  = errors.New("the row that this one belongs to does not exist")
+	errUnavailable    = errors.New("the database does not answer")
+	errPoolExhausted  = errors.New("all connections are in use")
+	errWriteSlotTaken = errors.New("another writer is active")
 )
 
 // UnavailableRetry is the time after which a caller may try again if the database does not answer.
@@ -139,16 +140,21 @@ func Unreachable(err error) bool {
 	return false
 }
 
-// unavailableFault returns a fault for the caller if the database is unavailable, or if a conflict
-// remained after the last try. The fault wraps err for the log. Other errors are returned
-// unchanged.
+// unavailableFault returns a fault for the caller if the same request may succeed later. Other
+// errors are returned unchanged.
 func unavailableFault(err error) error {
-	if !errors.Is(err, errUnavailable) && !errors.Is(err, errConflict) {
-		return err
-	}
-	detail := "the database does not answer right now"
-	if errors.Is(err, errPoolExhausted) {
+	var detail string
+	switch {
+	case errors.Is(err, errPoolExhausted):
 		detail = "all connections to the database are in use right now"
+	case errors.Is(err, errWriteSlotTaken):
+		detail = "the database is busy with the changes of other requests right now"
+	case errors.Is(err, errUnavailable):
+		detail = "the database does not answer right now"
+	case errors.Is(err, errConflict):
+		detail = "other changes in the database conflict with this request right now"
+	default:
+		return err
 	}
 	return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(UnavailableRetry, "%s", detail), err)
 }

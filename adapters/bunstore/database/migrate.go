@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// migrationLock is the advisory lock that a replica holds while it migrates, so that only one
-// replica migrates at a time. The number is arbitrary.
+// migrationLock is PostgreSQL's advisory lock that a replica holds while it migrates, so that only
+// one replica migrates at a time. The number is arbitrary.
 const migrationLock = 7_365_001_827_364_501
 
 // Migrate applies the migrations that the database lacks. It fails with ErrTooOld if the schema
@@ -99,8 +99,8 @@ func (d *DB) lockMigrations(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() {
-		// The lock belongs to the connection, which returns to the pool. It must therefore be
-		// released even if ctx has ended.
+		// The connection returns to the pool and would keep the lock. The unlock must therefore run
+		// even if ctx has ended.
 		_, _ = conn.NewRaw("SELECT pg_advisory_unlock(?)", migrationLock).Exec(context.WithoutCancel(ctx))
 		_ = conn.Close()
 	}, nil

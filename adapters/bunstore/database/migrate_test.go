@@ -59,7 +59,7 @@ func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 		}
 		var remaining []string
 		if must(t, "list tables", tables.Scan(t.Context(), &remaining)); len(remaining) != 0 {
-			t.Fatalf("tables that remain: %v", remaining)
+			t.Fatalf("after the rollback the tables %v remain, want none", remaining)
 		}
 		must(t, "migrate", d.Migrate(t.Context()))
 	})
@@ -97,7 +97,7 @@ func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 		setMinRelease := func(release int) { execSQL(t, d, "UPDATE schema_release SET min_release = ?", release) }
 		execSQL(t, d, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
 		if err := d.Migrate(t.Context()); err != nil {
-			t.Fatalf("the database is one release newer: %v", err)
+			t.Fatalf("the database has a migration of the next release: migrate returned %v, want success", err)
 		}
 		setMinRelease(migrations.Release + 1)
 		if err := d.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
@@ -112,7 +112,7 @@ func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 		setMinRelease(migrations.Release)
 		reopened, err := Open(t.Context(), address, Options{})
 		if err != nil {
-			t.Fatalf("open at its own release: %v", err)
+			t.Fatalf("open a database that requires this release: got %v, want success", err)
 		}
 		_ = reopened.Close()
 	})

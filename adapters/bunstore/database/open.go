@@ -60,15 +60,15 @@ type Options struct {
 
 // Timeouts limit how long a DB waits. A zero field stands for its default.
 type Timeouts struct {
-	// Open is the time limit of the first statement, which waits for the first connection. The
-	// default is 45 seconds.
+	// Open is the time limit of the first read, which waits for the first connection. The default
+	// is 45 seconds.
 	Open time.Duration
 	// Query is the time limit of a statement or transaction. Without it, requests would wait
 	// forever for a database that accepts connections and does not answer. The default is 10
 	// seconds.
 	Query time.Duration
-	// Slot is how long a statement waits for a free connection. On SQLite it is also how long a
-	// write waits for other writers. The default is 3 seconds.
+	// Slot is how long a statement on PostgreSQL waits for a free connection, and how long a write
+	// on SQLite waits for other writers. The default is 3 seconds.
 	Slot time.Duration
 }
 
@@ -134,8 +134,8 @@ func (d *DB) telemetryName() string {
 }
 
 // OpenPool returns a pool, which opens its connections when they are first needed. Its statements
-// have no hooks. It uses only the options MaxConns and Synchronous. For SQLite, OpenPool creates
-// the file of the database.
+// have no hooks. It uses only the options MaxConns and Synchronous. OpenPool creates the file of a
+// SQLite database if it does not exist.
 func OpenPool(url string, o Options) (*bun.DB, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	switch scheme {
@@ -186,9 +186,9 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 	return bun.NewDB(db, sqlitedialect.New()), nil
 }
 
-// sqliteDSN returns the address of a SQLite database for the driver. Transactions take the write
-// lock when they begin, because SQLite cannot turn a reading transaction into a writing transaction
-// while a different transaction writes.
+// sqliteDSN returns the address of a SQLite database for the driver. Transactions that are not
+// read-only take the write lock when they begin. SQLite cannot turn a reading transaction into a
+// writing transaction while a different transaction writes.
 func sqliteDSN(path string, inMemory bool, synchronous string) string {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(" + synchronous + ")",
@@ -199,8 +199,8 @@ func sqliteDSN(path string, inMemory bool, synchronous string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
-// createPrivateFile creates the file with mode 0600. SQLite itself would create a file that other
-// users can read. Its WAL files get the same mode.
+// createPrivateFile creates the file if it does not exist, and sets its mode to 0600. SQLite itself
+// would create a file that other users can read. It gives the WAL files the mode of the file.
 func createPrivateFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -219,8 +219,9 @@ const defaultPostgresConns = 20
 var errUnreadableURL = errors.New("open database: the postgres URL cannot be read")
 
 // connectPostgres returns a pool that has no connection yet. It uses PostgreSQL's simple protocol.
-// Bun writes values into the SQL text, so a prepared statement would never be reused. The settings
-// of the connection make PostgreSQL read quoted values as bun writes them.
+// Bun writes values into the SQL text, so a prepared statement would rarely be reused. The settings
+// standard_conforming_strings and client_encoding make PostgreSQL read quoted values as bun writes
+// them.
 func connectPostgres(url string, o Options) (*bun.DB, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {

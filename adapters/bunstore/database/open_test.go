@@ -24,7 +24,7 @@ func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 	execSQL(t, d, "UPDATE plans SET tenant_slots = 7")
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 3 {
-		t.Fatalf("files: %v, %v; want the database and its two companions", files, err)
+		t.Fatalf("files: %v, %v; want the database and its two WAL files", files, err)
 	}
 	for _, file := range files {
 		if info, err := file.Info(); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(file.Name(), filepath.Base(path)) {

@@ -17,9 +17,9 @@ import (
 	"github.com/uptrace/bun/schema"
 )
 
-// PreparedRead is a SELECT with constant text, in which $1 and $2 stand for the values. The
-// database parses and plans the text once per connection. Parsing and planning are most of the work
-// of a short read. Use a PreparedRead for the most frequent reads.
+// PreparedRead is a SELECT with constant text, in which $1 and $2 stand for the values. By default,
+// each connection prepares the text once. That saves most of the work of a short read. Use a
+// PreparedRead for the most frequent reads.
 type PreparedRead struct {
 	text, table string
 
@@ -40,8 +40,8 @@ func NewPreparedRead(q *bun.SelectQuery) *PreparedRead {
 }
 
 // readExecMode reads from the URL how PostgreSQL's driver runs prepared reads. The driver caches
-// the plans if the URL's parameter default_query_exec_mode does not forbid it. Some connection
-// poolers do not support cached plans.
+// prepared statements unless the URL's parameter default_query_exec_mode forbids it. Some
+// connection poolers do not support prepared statements.
 func (d *DB) readExecMode(url string) error {
 	if !IsPostgres(d) {
 		return nil
@@ -55,7 +55,7 @@ func (d *DB) readExecMode(url string) error {
 }
 
 // ReadPrepared runs the statement with the hooks that all statements have. It passes each row to
-// scanRow. scanRow must scan a nullable column into a pointer to a pointer.
+// scanRow. scanRow must scan a nullable column into a value that can hold NULL.
 func (d *DB) ReadPrepared(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values ...any) (err error) {
 	event := &bun.QueryEvent{DB: d.DB, IQuery: p, Query: p.text, QueryTemplate: p.text, StartTime: time.Now()}
 	for _, hook := range d.hooks {
@@ -74,7 +74,7 @@ func (d *DB) ReadPrepared(ctx context.Context, p *PreparedRead, scanRow func(Row
 	if err != nil {
 		return err
 	}
-	rows, err := stmt.QueryContext(ctx, values...) //lint:ignore rowserrcheck each caller checks rows.Err
+	rows, err := stmt.QueryContext(ctx, values...) //lint:ignore rowserrcheck eachRow checks rows.Err
 	if err != nil {
 		return err
 	}

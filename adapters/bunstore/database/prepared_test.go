@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// prepareRead returns a function that reads the table plans with a prepared read. No column of this
-// table is nullable.
+// prepareRead returns a function that reads the table plans with a prepared read. The columns that
+// it reads are not nullable.
 func prepareRead(d *DB) func(ctx context.Context) error {
 	preparedRead := NewPreparedRead(d.NewSelect().TableExpr("plans").Column("tenant_slots", "name").Where("name = ?", PreparedArg).Where("tenant_slots >= ?", PreparedArg2))
 	return func(ctx context.Context) error {
@@ -63,7 +63,7 @@ func TestPreparedReadSurvivesDeadConnections(t *testing.T) {
 	d, other := migratedDB(t, url), migratedDB(t, url)
 	read := prepareRead(d)
 	d.SetMaxIdleConns(4)
-	for range 2 { // the pool does not check a connection that was used in the last second
+	for range 2 { // the driver does not check a connection that was reused in the last second
 		var conns []*sql.Conn
 		for range 4 {
 			conn, err := d.DB.DB.Conn(t.Context())

@@ -25,18 +25,18 @@ const maxTries = 3
 // results.
 type Func func(ctx context.Context, db bun.IDB) error
 
-// RunRead runs a single statement that writes nothing. operation names the statement in errors.
+// RunRead runs work, which writes nothing, outside a transaction. operation names it in errors.
 func (d *DB) RunRead(ctx context.Context, operation string, work Func) error {
-	return d.retry(ctx, operation, d.singleStatement(ctx, work))
+	return d.retry(ctx, operation, d.outsideTransaction(ctx, work))
 }
 
-// RunWrite runs a single statement that writes. On SQLite it first waits for the other writers of
-// this process.
+// RunWrite runs work, which is a single writing statement. On SQLite it first waits for the other
+// writers of this process.
 func (d *DB) RunWrite(ctx context.Context, operation string, work Func) error {
-	return d.retry(ctx, operation, d.withWriteSlot(ctx, d.singleStatement(ctx, work)))
+	return d.retry(ctx, operation, d.withWriteSlot(ctx, d.outsideTransaction(ctx, work)))
 }
 
-func (d *DB) singleStatement(ctx context.Context, work Func) func() error {
+func (d *DB) outsideTransaction(ctx context.Context, work Func) func() error {
 	return func() error {
 		return withTimeout(ctx, d.timeouts.Query, func(ctx context.Context) error { return work(ctx, d.DB) })
 	}
@@ -102,8 +102,7 @@ func (d *DB) LockFreeRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 
 // LockRowsToDelete makes a select lock the rows of table that the transaction deletes. The lock
 // conflicts with the locks of foreign key checks. The transaction therefore waits for the
-// transactions that are adding children of these rows. It waits before it acquires other locks, so
-// that the transactions cannot deadlock.
+// transactions that are adding children of these rows.
 func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	if IsPostgres(d) {
 		return q.For("UPDATE OF ?", bun.Ident(table))
@@ -133,32 +132,31 @@ func (d *DB) retry(ctx context.Context, operation string, attempt func() error) 
 	return fault.FromStore(fmt.Errorf("%s: %w", operation, unavailableFault(err)))
 }
 
-// withConnSlot runs attempt as soon as a connection is free.
 func (d *DB) withConnSlot(ctx context.Context, attempt func() error) error {
-	return withSlot(ctx, d.connSlots, d.timeouts.Slot, attempt)
+	return d.withSlot(ctx, d.connSlots, errPoolExhausted, attempt)
 }
 
 // withWriteSlot returns a function that runs attempt when no other writer of SQLite in this process
 // is active. SQLite itself would poll, with pauses of up to 100 ms.
 func (d *DB) withWriteSlot(ctx context.Context, attempt func() error) func() error {
-	return func() error { return withSlot(ctx, d.writeSlot, d.timeouts.Slot, attempt) }
+	return func() error { return d.withSlot(ctx, d.writeSlot, errWriteSlotTaken, attempt) }
 }
 
-// withSlot runs attempt as soon as a slot is free. It returns errPoolExhausted if no slot becomes
-// free within limit. It runs attempt at once if slots is nil.
-func withSlot(ctx context.Context, slots chan struct{}, limit time.Duration, attempt func() error) error {
+// withSlot runs attempt as soon as a slot is free. It returns errTaken if no slot becomes free in
+// time. It runs attempt at once if slots is nil.
+func (d *DB) withSlot(ctx context.Context, slots chan struct{}, errTaken error, attempt func() error) error {
 	if slots == nil {
 		return attempt()
 	}
 	select {
 	case slots <- struct{}{}:
 	default:
-		wait := time.NewTimer(limit)
+		wait := time.NewTimer(d.timeouts.Slot)
 		defer wait.Stop()
 		select {
 		case slots <- struct{}{}:
 		case <-wait.C:
-			return errPoolExhausted
+			return errTaken
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -141,7 +141,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 	}
 	var slots int
 	if err := d.NewSelect().TableExpr("plans").Column("tenant_slots").Where("name = 'complete'").Scan(t.Context(), &slots); err != nil || slots != 102 {
-		t.Fatalf("slots are %d, want both additions (%v)", slots, err)
+		t.Fatalf("the plan has %d slots, want 102 after both additions (%v)", slots, err)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 			return err
 		}
 		d.timeouts.Query = 50 * time.Millisecond
-		for name, attempt := range map[string]func(context.Context, string, Func) error{"run": d.RunRead, "atomically": transactionRunner(d)} {
+		for name, attempt := range map[string]func(context.Context, string, Func) error{"read": d.RunRead, "transaction": transactionRunner(d)} {
 			if err := attempt(t.Context(), "hang", hang); fault.ErrorOf(err).Code != fault.ServiceUnavailable || fault.ErrorOf(err).RetryAfter == 0 {
 				t.Errorf("%s: got %v, want service_unavailable with a time to retry", name, err)
 			}
@@ -180,6 +180,26 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 			t.Errorf("ping after the hang: %v", err)
 		}
 	})
+}
+
+// TestUnavailableFaultsNameTheirCause checks the details that the callers get.
+func TestUnavailableFaultsNameTheirCause(t *testing.T) {
+	d := migratedDB(t, databasetest.NewFile(t))
+	d.timeouts.Slot = time.Millisecond
+	failing := func(err error) Func { return func(context.Context, bun.IDB) error { return err } }
+	requireDetail := func(want string, err error) {
+		t.Helper()
+		if got := fault.ErrorOf(err); got.Code != fault.ServiceUnavailable || got.Detail != want {
+			t.Errorf("got %v, want service_unavailable with the detail %q", err, want)
+		}
+	}
+	requireDetail("the database does not answer right now", d.RunRead(t.Context(), "lost", failing(io.EOF)))
+	requireDetail("other changes in the database conflict with this request right now",
+		d.RunRead(t.Context(), "conflict", failing(&pgconn.PgError{Code: "40001"})))
+	d.writeSlot <- struct{}{}
+	requireDetail("the database is busy with the changes of other requests right now", d.RunWrite(t.Context(), "write", failing(nil)))
+	d.connSlots = make(chan struct{}) // no slot becomes free
+	requireDetail("all connections to the database are in use right now", d.RunRead(t.Context(), "read", failing(nil)))
 }
 
 // TestSQLiteWritersWaitForEachOther checks that on SQLite the writers of a process wait for each

@@ -2,8 +2,8 @@
 
 // Package databasetest creates empty databases of each kind for tests. Only tests import it.
 //
-// The tests of a package share one PostgreSQL database, with a schema for each test. Creating and
-// dropping a database for each test would take longer than most tests.
+// NewSchema creates schemas in one PostgreSQL database, which the tests of a package share.
+// Creating and dropping a database for each test would take longer than most tests.
 package databasetest
 
 import (
@@ -52,7 +52,7 @@ func EachShared(t *testing.T, run func(t *testing.T, url func(testing.TB) string
 	}
 }
 
-// shared holds the databases that all tests of a package share.
+// shared is what the tests of a package share.
 var shared struct {
 	dir         string // folder of the SQLite files
 	url         string // URL of the PostgreSQL database

@@ -153,7 +153,7 @@ type Snapshot struct {
 }
 
 // TakeSnapshot calls read with one consistent view of the database. Other transactions can write
-// while read runs, on both databases.
+// while read runs.
 func TakeSnapshot(ctx context.Context, db *database.DB, read func(context.Context, *Snapshot) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if database.IsPostgres(db) {
@@ -226,8 +226,8 @@ func readRow(rows *sql.Rows, t Table) ([]byte, error) {
 	return json.Marshal(values)
 }
 
-// toJSONValue converts a driver's value into a value that JSON represents exactly. Bytes become
-// base64. It returns false if the value is not of that kind.
+// toJSONValue converts a driver's value for json.Marshal, which writes bytes as base64. It returns
+// false if the value is not of that kind.
 func toJSONValue(kind Kind, value any) (any, bool) {
 	switch v := value.(type) {
 	case nil:

@@ -111,8 +111,8 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 	})
 }
 
-// TestMigrationsMissingFromBackupRunAgain loads a backup of an older release, which lacks the last
-// migrations.
+// TestMigrationsMissingFromBackupRunAgain loads a backup that lacks the last migration, like a
+// backup of an older release.
 func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		backup, db := dump(t, migratedDB(t, database.MemoryURL)), migratedDB(t, url(t))
@@ -141,8 +141,13 @@ func TestInvalidRowsAreRefused(t *testing.T) {
 	if _, err := parseRow(table, []byte(`["x",1,true,"2026-01-01T00:00:00Z","AA=="]`)); err != nil {
 		t.Fatal(err)
 	}
+	for row, wantText := range map[string]string{`["x",`: "not a JSON array", `{}`: "not a JSON array", `[]`: "does not have 5 columns"} {
+		if _, err := parseRow(table, []byte(row)); err == nil || !strings.Contains(err.Error(), wantText) {
+			t.Errorf("the row %s: got the error %v, want one with %q", row, err, wantText)
+		}
+	}
 	for _, row := range []string{
-		``, `{}`, `[]`, `["x",1,true,"2026-01-01T00:00:00Z"]`, `["x",1,true,"2026-01-01T00:00:00Z","AA=="] []`,
+		``, `["x",1,true,"2026-01-01T00:00:00Z"]`, `["x",1,true,"2026-01-01T00:00:00Z","AA=="] []`,
 		`[1,1,true,"2026-01-01T00:00:00Z","AA=="]`, `["x",1.5,true,"2026-01-01T00:00:00Z","AA=="]`,
 		`["x","1",true,"2026-01-01T00:00:00Z","AA=="]`, `["x",1,0,"2026-01-01T00:00:00Z","AA=="]`,
 		`["x",1,true,"yesterday","AA=="]`, `["x",1,true,"2026-01-01T00:00:00Z","%"]`, `["x",1,true,[],"AA=="]`,

@@ -13,8 +13,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 
-// hangTimeout is a time limit that is exceeded only if something hangs, however slow the machine
-// is.
+// hangTimeout is a time limit that only a hang should exceed, even on a slow machine.
 const hangTimeout = 5 * time.Minute
 
 // migratedDB opens an empty, migrated database for one test. It closes the database when the test

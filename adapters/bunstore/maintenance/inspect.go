@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,8 +27,8 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// Inspection is a database that is open for checks only. Unlike database.Open, Inspect creates no
-// file and does not change the journal mode. Inspect can run while other processes use the
+// Inspection is a database that is open for checks only. Unlike database.Open, Inspect does not
+// create a database or change the journal mode. Inspect can run while other processes use the
 // database.
 type Inspection struct {
 	Kind    string // SQLite or PostgreSQL
@@ -143,21 +144,19 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	if err := set.Discover(migrations.Files); err != nil {
 		return m, fmt.Errorf("read migrations: %w", err)
 	}
-	applied, err := i.appliedMigrations(ctx)
+	applied, err := appliedMigrations(ctx, i.db)
 	if err != nil {
 		return m, operatorError("", err)
 	}
 	for _, migration := range set.Sorted() {
-		if _, isApplied := applied[migration.Name]; isApplied {
+		if index := slices.Index(applied, migration.Name); index >= 0 {
 			m.Applied++
-			delete(applied, migration.Name)
+			applied = slices.Delete(applied, index, index+1)
 			continue
 		}
 		m.Pending = append(m.Pending, migration.Name+"_"+migration.Comment)
 	}
-	for name := range applied {
-		m.Newer = append(m.Newer, name)
-	}
+	m.Newer = applied
 	if m.Applied == 0 {
 		return m, nil
 	}
@@ -168,21 +167,8 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	if requiredRelease > migrations.Release {
 		m.RequiredRelease = requiredRelease
 	}
-	return m, i.db.NewRaw("SELECT EXISTS (SELECT 1 FROM accounts)").Scan(ctx, &m.InUse)
-}
-
-func (i *Inspection) appliedMigrations(ctx context.Context) (map[string]bool, error) {
-	applied := map[string]bool{}
-	exists, err := database.HasTable(ctx, i.db, "bun_migrations")
-	if err != nil || !exists {
-		return applied, err
-	}
-	var names []string
-	err = i.db.NewRaw("SELECT name FROM bun_migrations").Scan(ctx, &names)
-	for _, name := range names {
-		applied[name] = true
-	}
-	return applied, err
+	err = i.db.NewRaw("SELECT EXISTS (SELECT 1 FROM accounts)").Scan(ctx, &m.InUse)
+	return m, err
 }
 
 // ClockSkew returns how far the server's clock is ahead of this machine's clock. It returns false

@@ -43,7 +43,7 @@ func TestInspectReportsMigrations(t *testing.T) {
 		must(t, "migrate", db.Migrate(t.Context()))
 		addAccount(t, db)
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) != 0 || m.Applied == 0 || !m.InUse || m.RequiredRelease != 0 {
-			t.Fatalf("a migrated database in use: got %+v, %v", m, err)
+			t.Fatalf("a migrated database in use: got %+v, %v, want only applied migrations, and an account", m, err)
 		}
 		execSQL(t, db, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, current_timestamp)")
 		execSQL(t, db, "UPDATE schema_release SET min_release = 99")
@@ -54,7 +54,7 @@ func TestInspectReportsMigrations(t *testing.T) {
 		started := time.Now()
 		skew, known, err := i.ClockSkew(t.Context())
 		if err != nil || known != database.IsPostgres(db) || skew.Abs() > time.Since(started) { // both use the machine's clock
-			t.Fatalf("the server's clock is %s ahead (known: %v), %v", skew, known, err)
+			t.Fatalf("the server's clock is %s ahead (known: %v), %v, want less than the call took, known only for PostgreSQL", skew, known, err)
 		}
 	})
 }
@@ -77,7 +77,7 @@ func TestInspectDoesNotChangeDatabase(t *testing.T) {
 	after, err := os.ReadFile(path)
 	files, _ := os.ReadDir(dir)
 	if err != nil || string(before) != string(after) || len(files) != 1 {
-		t.Fatalf("the database was changed: %v, %v", err, files)
+		t.Fatalf("the inspection changed the database, or left more than one file: %v, %v", err, files)
 	}
 }
 

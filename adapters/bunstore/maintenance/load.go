@@ -25,8 +25,8 @@ import (
 // these rows with the rows of the backup.
 var seededTables = []string{"plans", "schema_release"}
 
-// auditTable is the only table in which Load keeps the rows of the new database, in addition to the
-// rows of the backup.
+// auditTable may have rows before Load. Load keeps these rows, in addition to the rows of the
+// backup.
 const auditTable = "audit_events"
 
 // UnknownMigrations returns the applied migrations that this release does not have.
@@ -96,8 +96,8 @@ func Load(ctx context.Context, db *database.DB, applied []string, fill func(cont
 	return database.Wrap(ctx, "commit restore", tx.Commit())
 }
 
-// prepareTables locks all tables, checks that they are empty and deletes the rows that migrations
-// seeded.
+// prepareTables checks the tables like CheckEmpty, and deletes the rows that migrations seeded. On
+// PostgreSQL it first locks all tables.
 func (l *Loading) prepareTables(ctx context.Context) (err error) {
 	if l.tables, err = Tables(ctx, l.tx); err != nil {
 		return err
@@ -162,7 +162,10 @@ func parseRow(t Table, row []byte) ([]any, error) {
 	var values []any
 	decoder := json.NewDecoder(bytes.NewReader(row))
 	decoder.UseNumber()
-	if err := decoder.Decode(&values); err != nil || len(values) != len(t.Columns) {
+	if err := decoder.Decode(&values); err != nil {
+		return nil, errors.New("it is not a JSON array")
+	}
+	if len(values) != len(t.Columns) {
 		return nil, fmt.Errorf("it does not have %d columns", len(t.Columns))
 	}
 	if _, err := decoder.Token(); err != io.EOF {

@@ -62,7 +62,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // recoverPanics buffers the answer until the handler returns. If the handler panics, it sends a 500
 // answer instead. A stream is not buffered: after a panic, its connection is closed. Before a
-// buffered answer is sent, recoverPanics writes the audit entry of the request.
+// buffered answer is sent, recoverPanics writes the audit entry if the request gets one.
 func (g *guard) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := r.Body // a later step replaces r.Body
@@ -77,14 +77,10 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 			return
 		}
 		if !done {
-			a = newAnswer(w.Header())
-			Refuse(a, r, fault.InternalError)
+			a = refuseInstead(a, w, r, fault.InternalError)
 		}
 		if err := g.endAct(r, a); err != nil {
-			header := a.header
-			a = newAnswer(w.Header())
-			copyRateHeaders(a.header, header)
-			Refuse(a, r, err)
+			a = refuseInstead(a, w, r, err)
 		}
 		exchangeOf(r.Context()).status = a.status
 		setClientWait(r.Context(), true)
@@ -97,6 +93,14 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 			linger(w, body)
 		}
 	})
+}
+
+// refuseInstead returns an error answer that replaces a. It keeps the rate headers of a.
+func refuseInstead(a *answer, w http.ResponseWriter, r *http.Request, err error) *answer {
+	refusal := newAnswer(w.Header())
+	copyRateHeaders(refusal.header, a.header)
+	Refuse(refusal, r, err)
+	return refusal
 }
 
 // runRecovered runs work and reports whether work returned without a panic. It logs the type and

@@ -83,7 +83,7 @@ var subjectTypes = map[string]string{"run": string(event.DNSRun), "job": string(
 const maxSubjectLength = 253
 
 // objectOf returns the tenant and the object that a path names. The object is the last parameter of
-// the path. objectOf returns no object for a malformed id.
+// the path. It returns no object if this parameter is malformed or too long.
 func objectOf(template, path string) (tenantID tenant.GUID, subject audit.Subject) {
 	values := strings.Split(path, "/")
 	for i, segment := range strings.Split(template, "/") {
@@ -160,9 +160,9 @@ func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
 // entry was committed with the answer. A read gets an entry only if a known key was refused with
 // 401 or 403.
 //
-// If the entry cannot be stored, endAct returns an error. In two cases it only logs the error: if
-// the answer has a 5xx status, or if the act is already stored. A sweep later makes the entry from
-// a stored act.
+// endAct returns an error if the key exceeds deniedQuota, or if the entry cannot be stored. It only
+// logs the second error if the answer has a 5xx status or the act is already stored. A sweep later
+// makes the entry from a stored act.
 func (g *guard) endAct(r *http.Request, a *answer) error {
 	e := exchangeOf(r.Context())
 	act := e.act

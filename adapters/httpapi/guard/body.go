@@ -25,9 +25,9 @@ const (
 
 // readBody reads the request body into memory, so that all later steps see the same bytes. A
 // request for an operation is answered with 413 if the body is too large. It is answered with 415
-// if the body has a content encoding or is not JSON, and with 400 if the body is not complete. For
-// a page, readForm reads the body. The request holds no in-flight slot while the body is read. If
-// no slot is free afterwards, the answer is 503.
+// for a content encoding or a wrong Content-Type, and with 400 if the body is not complete. For a
+// page, readForm reads the body. The request holds no in-flight slot while the body is read. If no
+// slot is free afterwards, the answer is 503.
 func (g *guard) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

@@ -32,7 +32,7 @@
 //     (idempotency.go).
 //  16. limitRate counts the request in its bucket, or answers 429. It also limits how many
 //     requests of an account call providers or wait for events at once (ratelimits.go).
-//  17. claimKey lets only one request per Idempotency-Key execute (idempotency.go,
+//  17. claimKey lets only one request per Idempotency-Key execute at a time (idempotency.go,
 //     idempotency_run.go).
 //  18. checkQuery answers 400 for invalid query parameters (validation.go).
 //  19. hideTenants replaces the ids of tenants that the key must not see (hiddentenants.go).
@@ -132,7 +132,7 @@ func newGuard(mux *http.ServeMux, doc *huma.OpenAPI, o Options) *guard {
 }
 
 // steps returns the middleware, outermost first. The package comment says what each step does. The
-// API documentation describes this order.
+// guide about requests describes this order.
 func (g *guard) steps() []step {
 	return []step{
 		g.assignRequestID,
@@ -197,10 +197,10 @@ type exchange struct {
 	// answer is a stored answer.
 	write                *keyedWrite
 	lostKey, wasReplayed bool
-	run                  *run       // set while the operation of a write executes
+	run                  *run       // set when the operation of a write begins
 	act                  *ports.Act // the act of a write or of a page
-	// refusal is the error that was sent to the caller. cause is the underlying error, which is
-	// only logged.
+	// refusal is the last error that was converted to an answer. cause is the underlying error,
+	// which is only logged.
 	refusal *fault.Error
 	cause   error
 }

@@ -5,7 +5,6 @@ package guard
 import (
 	"context"
 	"crypto/sha256"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -28,7 +27,8 @@ type Idempotency struct {
 	Lease time.Duration
 }
 
-// storeTimeout limits each database call that continues after the request is cancelled.
+// storeTimeout limits the store calls of this package that claim or release a key, or store an
+// answer or an audit entry.
 const storeTimeout = 5 * time.Second
 
 // keyedWrite is a request with an Idempotency-Key and the stored record of that key.
@@ -41,8 +41,7 @@ type keyedWrite struct {
 }
 
 // replayStored answers a request whose Idempotency-Key has a record, unless the request may claim
-// the key. It runs before the steps that check the content of the request. Those steps could refuse
-// the repeated request, for example because its object no longer exists.
+// the key.
 func (g *guard) replayStored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -50,11 +49,7 @@ func (g *guard) replayStored(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		keyed, err := keyedWriteOf(r, e)
-		if err != nil {
-			Refuse(w, r, err)
-			return
-		}
+		keyed := keyedWriteOf(r, e)
 		e.write, e.act.Write = keyed, keyed.keyID.Key[:]
 		if g.checkRecord(w, r, keyed) {
 			next.ServeHTTP(w, r)
@@ -63,15 +58,10 @@ func (g *guard) replayStored(next http.Handler) http.Handler {
 }
 
 // keyedWriteOf returns the key and the content of a write. It leaves the body readable.
-func keyedWriteOf(r *http.Request, e *exchange) (*keyedWrite, error) {
-	body, err := io.ReadAll(r.Body) // buffered by readBody
-	if err != nil {
-		return nil, err
-	}
-	r.Body = bufferedBody(body)
-	request := idempotency.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: body}
+func keyedWriteOf(r *http.Request, e *exchange) *keyedWrite {
+	request := idempotency.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: peekBody(r)}
 	key := sha256.Sum256([]byte(r.Header.Get("Idempotency-Key") + boundsSuffix(e)))
-	return &keyedWrite{keyID: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, content: request.Text()}, nil
+	return &keyedWrite{keyID: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, content: request.Text()}
 }
 
 // boundsSuffix returns a suffix for the stored Idempotency-Key. The suffix separates the answers to
@@ -128,8 +118,8 @@ func keyInProgressError() error {
 	return fault.KeyInProgress.RetryIn(time.Second, "the first request with this Idempotency-Key is still running")
 }
 
-// claimKey lets only one of several requests with the same key execute the operation. That request
-// continues even if its caller disconnects.
+// claimKey lets only one of several requests with the same key execute the operation at a time.
+// That request continues even if its caller disconnects.
 func (g *guard) claimKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -150,8 +140,9 @@ func (g *guard) claimKey(next http.Handler) http.Handler {
 // requests claim and release the key at the same time.
 const maxClaimAttempts = 3
 
-// acquireKey claims the key and returns the id of the attempt. If a different request holds the
-// key, acquireKey answers from that request's record and returns false.
+// acquireKey claims the key and returns the id of the attempt. If it cannot claim the key, it
+// answers the request and returns false. If a different request holds the key, the answer comes
+// from that request's record.
 func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) (attempt string, won bool) {
 	for range maxClaimAttempts {
 		attempt, won, err := g.tryClaim(r.Context(), keyed)
@@ -163,7 +154,7 @@ func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedW
 			return attempt, true
 		}
 		if !g.checkRecord(w, r, keyed) {
-			exchangeOf(r.Context()).lostKey = true
+			exchangeOf(r.Context()).lostKey = keyed.hasRecord // false if the store failed
 			return "", false
 		}
 	}

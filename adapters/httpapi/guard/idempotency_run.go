@@ -28,8 +28,8 @@ type run struct {
 	effects ports.Effects
 }
 
-// runOperation runs the operation and records its outcome before it sends the answer. Every replay
-// is therefore the same as the first answer.
+// runOperation runs the operation and records its outcome before it sends the answer. A replay
+// therefore has the same status and body as the first answer.
 func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, next http.Handler) {
 	a := newAnswer(w.Header())
 	hasEnded := false
@@ -61,9 +61,8 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 // idempotency.DecideEnd makes this choice. If the answer was committed with the last change of the
 // operation, recordOutcome does nothing.
 //
-// held is false if a different attempt has claimed the key. If recordOutcome returns an error, it
-// is unknown whether the answer is stored. The caller must then not send the answer, because a
-// replay may be impossible.
+// held is false if a different attempt has claimed the key. If recordOutcome returns an error, the
+// answer may not be stored. The caller must then not send it, because a replay may be impossible.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
 	switch idempotency.DecideEnd(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Recorded()) {
 	case idempotency.AnswerKept:
@@ -93,8 +92,8 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 }
 
 // leaveUnresolved marks the key's outcome as unknown. It returns false if a different attempt has
-// claimed the key. If the store fails, it logs the error and returns true. The answer is then still
-// sent, and the lease of the key expires later.
+// claimed the key. If the store fails, it logs the error and returns true. The lease of the key
+// then expires later.
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -174,7 +173,6 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 
 // keepLease renews the lease of the run in the background until the returned function is called. If
 // the lease is lost, keepLease cancels the returned context, and no further provider call starts.
-// Two attempts with the same key therefore never call the provider concurrently.
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	keyOptions := x.guard.idempotency
 	keyLease := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {

@@ -160,8 +160,8 @@ func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	})
 }
 
-// limitAccount answers 503 if the account has used up its share of the requests in flight. After
-// this step the request counts for its account and not for its address.
+// limitAccount answers 503 if the group "authenticated" has no room for the account. After this
+// step the request counts for its account and not for its address.
 func (g *guard) limitAccount(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -189,8 +189,8 @@ func WaitWithoutSlot(ctx context.Context, wait func()) error {
 	return e.waitWithoutSlot(wait)
 }
 
-// releaseSlotDuring releases the in-flight slot while wait runs, so that a slow caller holds no
-// slot. It fails if no slot is free when wait returns.
+// releaseSlotDuring releases the in-flight slot while wait runs. It fails if no slot is free when
+// wait returns.
 func (g *guard) releaseSlotDuring(ctx context.Context, e *exchange, wait func()) error {
 	s := e.slot
 	g.inFlight.release(s)

@@ -57,8 +57,7 @@ func (g *guard) logRequest(next http.Handler) http.Handler {
 		}
 		if e.wasReplayed {
 			line = append(line, slog.Bool("replayed", true))
-		}
-		if e.refusal != nil {
+		} else if e.refusal != nil {
 			line = append(line, slog.String("code", e.refusal.Code.Name))
 		}
 		if e.status >= http.StatusInternalServerError && !e.gotNoSlot {

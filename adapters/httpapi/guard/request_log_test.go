@@ -28,30 +28,30 @@ func newHandler(options guard.Options) http.Handler {
 // TestClientAddressBehindTrustedProxies checks that the client address is the address that a
 // trusted proxy forwards. Without a trusted proxy it is the peer of the connection.
 func TestClientAddressBehindTrustedProxies(t *testing.T) {
-	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for name, tt := range map[string]struct {
 		trusted   []netip.Prefix
 		forwarded []string
 		want      string
 	}{
 		"no trusted proxy":              {nil, []string{"198.51.100.7"}, "127.0.0.1"},
-		"a different proxy is trusted":  {loopback[1:], []string{"198.51.100.7"}, "127.0.0.1"},
-		"nothing forwarded":             {loopback, nil, "127.0.0.1"},
-		"one proxy":                     {loopback, []string{"198.51.100.7"}, "198.51.100.7"},
-		"forged by the client":          {loopback, []string{"203.0.113.1, 198.51.100.7"}, "198.51.100.7"},
-		"the client names a proxy":      {loopback, []string{"10.1.1.1, 198.51.100.7"}, "198.51.100.7"},
-		"two proxies":                   {loopback, []string{"203.0.113.1, 198.51.100.7, 10.1.2.3"}, "198.51.100.7"},
-		"two headers":                   {loopback, []string{"203.0.113.1, 198.51.100.7", "10.1.2.3"}, "198.51.100.7"},
-		"only proxies":                  {loopback, []string{"10.1.2.4,10.1.2.3"}, "10.1.2.4"},
-		"not an address":                {loopback, []string{"unknown"}, "127.0.0.1"},
-		"not an address before a proxy": {loopback, []string{"198.51.100.7, x\", \"a\":\"b, 10.1.2.3"}, "10.1.2.3"},
-		"empty":                         {loopback, []string{""}, "127.0.0.1"},
-		"IPv6":                          {loopback, []string{"2001:db8::7, fd00::1"}, "2001:db8::7"},
-		"IPv4 in IPv6":                  {loopback, []string{"198.51.100.7, ::ffff:10.1.2.3"}, "198.51.100.7"},
-		"a port":                        {loopback, []string{"203.0.113.1:1, 198.51.100.7:4711, 10.1.2.3:443"}, "198.51.100.7"},
-		"a port in IPv6":                {loopback, []string{"[2001:db8::7]:4711"}, "2001:db8::7"},
-		"not a port":                    {loopback, []string{"198.51.100.7:x"}, "127.0.0.1"},
-		"a zone":                        {loopback, []string{"fe80::1%x y"}, "fe80::1"},
+		"a different proxy is trusted":  {proxies[1:], []string{"198.51.100.7"}, "127.0.0.1"},
+		"nothing forwarded":             {proxies, nil, "127.0.0.1"},
+		"one proxy":                     {proxies, []string{"198.51.100.7"}, "198.51.100.7"},
+		"forged by the client":          {proxies, []string{"203.0.113.1, 198.51.100.7"}, "198.51.100.7"},
+		"the client names a proxy":      {proxies, []string{"10.1.1.1, 198.51.100.7"}, "198.51.100.7"},
+		"two proxies":                   {proxies, []string{"203.0.113.1, 198.51.100.7, 10.1.2.3"}, "198.51.100.7"},
+		"two headers":                   {proxies, []string{"203.0.113.1, 198.51.100.7", "10.1.2.3"}, "198.51.100.7"},
+		"only proxies":                  {proxies, []string{"10.1.2.4,10.1.2.3"}, "10.1.2.4"},
+		"not an address":                {proxies, []string{"unknown"}, "127.0.0.1"},
+		"not an address before a proxy": {proxies, []string{"198.51.100.7, x\", \"a\":\"b, 10.1.2.3"}, "10.1.2.3"},
+		"empty":                         {proxies, []string{""}, "127.0.0.1"},
+		"IPv6":                          {proxies, []string{"2001:db8::7, fd00::1"}, "2001:db8::7"},
+		"IPv4 in IPv6":                  {proxies, []string{"198.51.100.7, ::ffff:10.1.2.3"}, "198.51.100.7"},
+		"a port":                        {proxies, []string{"203.0.113.1:1, 198.51.100.7:4711, 10.1.2.3:443"}, "198.51.100.7"},
+		"a port in IPv6":                {proxies, []string{"[2001:db8::7]:4711"}, "2001:db8::7"},
+		"not a port":                    {proxies, []string{"198.51.100.7:x"}, "127.0.0.1"},
+		"a zone":                        {proxies, []string{"fe80::1%x y"}, "fe80::1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var lines bytes.Buffer
@@ -61,7 +61,7 @@ func TestClientAddressBehindTrustedProxies(t *testing.T) {
 			h.ServeHTTP(httptest.NewRecorder(), r)
 			var line map[string]any
 			if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line["client"] != tt.want {
-				t.Errorf("%v: %s is not from %s", err, lines.String(), tt.want)
+				t.Errorf("the log line %s does not have the client %s: %v", lines.String(), tt.want, err)
 			}
 		})
 	}
@@ -69,8 +69,8 @@ func TestClientAddressBehindTrustedProxies(t *testing.T) {
 
 var validRequestID = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`)
 
-// FuzzRequestHeaders sends arbitrary X-Request-ID, Traceparent, Accept and Authorization headers.
-// The handler must not panic, and must return only a valid request id.
+// FuzzRequestHeaders sends arbitrary headers. The answer must be 401 unless the Authorization
+// header has an API key, and its request id must be valid.
 func FuzzRequestHeaders(f *testing.F) {
 	h := newHandler(guard.Options{Keys: &keys.Service{Prefix: "tny"}, Log: telemetry.NewLogger(io.Discard, slog.LevelDebug)})
 	f.Add("a.B-9_", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "*/*", "Bearer x")
@@ -85,7 +85,7 @@ func FuzzRequestHeaders(f *testing.F) {
 		h.ServeHTTP(recorder, r)
 		got := recorder.Header().Get("X-Request-Id")
 		if valid := validRequestID.MatchString(id); recorder.Code != 401 && !keyFormat.MatchString(authorization) || valid != (got == id) || !validRequestID.MatchString(got) {
-			t.Errorf("%q is answered %d as %q", id, recorder.Code, got)
+			t.Errorf("the request id %q is answered %d with the request id %q", id, recorder.Code, got)
 		}
 	})
 }

@@ -16,7 +16,7 @@ type originalKey struct{}
 // traceStep returns the step that creates the server span and the HTTP metrics. It accepts an
 // incoming traceparent and ignores baggage.
 //
-// Package otelhttp records the path, query, host and addresses of a request, which are customer
+// Package otelhttp records the path, query, host and addresses of a request, which can be customer
 // data. Therefore otelhttp gets a substitute request without them (see routeOnlyRequest).
 func traceStep(o Options) step {
 	options := []otelhttp.Option{otelhttp.WithPropagators(propagation.TraceContext{})}

@@ -131,8 +131,7 @@ func replayedHeader() *huma.Header {
 		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Example: "true"}
 }
 
-// rateHeaders returns the definitions of the rate limit headers. These headers are in the answer to
-// every request that was counted in a bucket.
+// rateHeaders returns the definitions of the rate limit headers.
 func rateHeaders() map[string]*huma.Header {
 	zero := 0.0
 	number := func(about string, example int) *huma.Header {
@@ -144,9 +143,9 @@ func rateHeaders() map[string]*huma.Header {
 			Schema:      &huma.Schema{Type: huma.TypeString, Enum: bucketNames()},
 			Example:     string(guard.Reads),
 		},
-		"X-RateLimit-Limit":     number("The number of requests that the limit allows in its window.", 600),
+		"X-RateLimit-Limit":     number("The number of requests that the limit allows in its window, or at once.", 600),
 		"X-RateLimit-Remaining": number("The number of further requests that are allowed now.", 598),
-		"X-RateLimit-Reset":     number("When the oldest counted request leaves the window, in Unix seconds.", 1_780_000_000),
+		"X-RateLimit-Reset":     number("In Unix seconds, when the oldest counted request leaves the window. If too many requests run at once, when to try again.", 1_780_000_000),
 	}
 }
 

@@ -5,8 +5,8 @@
 // answers.
 //
 // New returns the document without operations: introduction.md, the tags and the components.
-// Describe and DescribeParameters document one operation from its guard.OperationRules. Finish
-// completes the document, and Render returns it as JSON and as YAML.
+// Describe and DescribeParameters document one operation. Finish completes the document, and Render
+// returns it as JSON and as YAML.
 //
 // Start reading with document.go. operation.go documents operations. components.go has the parts
 // that operations share: error answers, examples of errors, and headers. events.go has the schemas
@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -113,7 +114,8 @@ func completeAnswerSchemas(doc *huma.OpenAPI) {
 	}
 }
 
-// markComponents adds to seen the names of all components that s refers to, also indirectly.
+// markComponents adds to seen the names of the components to which s refers by $ref, also through
+// the parts of s.
 func markComponents(schemas map[string]*huma.Schema, s *huma.Schema, seen map[string]bool) {
 	if s == nil {
 		return
@@ -122,8 +124,7 @@ func markComponents(schemas map[string]*huma.Schema, s *huma.Schema, seen map[st
 		seen[name] = true
 		markComponents(schemas, schemas[name], seen)
 	}
-	markComponents(schemas, s.Items, seen)
-	for _, p := range s.Properties {
-		markComponents(schemas, p, seen)
+	for _, part := range slices.Concat([]*huma.Schema{s.Items}, s.AnyOf, s.OneOf, s.AllOf, slices.Collect(maps.Values(s.Properties))) {
+		markComponents(schemas, part, seen)
 	}
 }

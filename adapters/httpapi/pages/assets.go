@@ -20,8 +20,8 @@ import (
 //go:embed assets
 var files embed.FS
 
-// asset is a file of the pages. Its content is a string, because package guard sends a string
-// without copying it. All answers therefore share the memory of one string.
+// asset is a file of the pages. Its content is a string, because package guard does not copy a
+// whole string to send it. All answers therefore share the memory of one string.
 type asset struct {
 	contentType string
 	content     func() string // the uncompressed content

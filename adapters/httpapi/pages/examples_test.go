@@ -26,7 +26,7 @@ func TestTheGuideShowsTheExamples(t *testing.T) {
 	_, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) { pages.Guide(w, "webhooks") })
 	files, err := filepath.Glob("examples/verify/*")
 	if err != nil || len(files) != 4 {
-		t.Fatalf("%v, %v", files, err)
+		t.Fatalf("the examples are %v, want 4 files (%v)", files, err)
 	}
 	for _, file := range files {
 		source, err := os.ReadFile(file)
@@ -38,7 +38,7 @@ func TestTheGuideShowsTheExamples(t *testing.T) {
 		}
 	}
 	if rec := httptest.NewRecorder(); !pages.Guide(rec, "webhooks") || strings.Contains(rec.Body.String(), "ZgotmplZ") {
-		t.Error("the template refuses a value")
+		t.Error("the guide is missing, or its template refuses a value")
 	}
 }
 
@@ -47,7 +47,7 @@ func TestTheGuideShowsTheExamples(t *testing.T) {
 func TestExamplesVerifySignatures(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "verify")
 	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/verify").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
+		t.Fatalf("the example in Go was not built: %v\n%s", err, output)
 	}
 	random, err := os.Open("/dev/urandom")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestExamplesVerifySignatures(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), program[0], args...)
 			cmd.Stdin = strings.NewReader(string(tt.m.Body))
 			if output, err := cmd.CombinedOutput(); (err == nil) != tt.want {
-				t.Errorf("%s, %s: %v\n%s", program, tt.name, err, output)
+				t.Errorf("%s, %s: got %v, want success: %v\n%s", program, tt.name, err, tt.want, output)
 			}
 		}
 	}

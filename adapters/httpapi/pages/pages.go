@@ -5,8 +5,8 @@
 // Errors and Error explain the error codes. Asset serves the scripts and styles. The pages load
 // nothing from other hosts.
 //
-// assets.go has Asset, and pages.go has the other functions. The folder examples has programs that
-// a guide shows.
+// assets.go has Asset and AcceptsExplicitly, and pages.go has the pages. The folder examples has
+// programs that a guide shows.
 package pages
 
 import (

@@ -26,7 +26,7 @@ func renderPage(t *testing.T, handler http.HandlerFunc) (*httptest.ResponseRecor
 	return w, w.Body.String()
 }
 
-// externalLink matches an attribute that makes a browser load a resource of a different host.
+// externalLink matches a src or href attribute with a URL that names a host.
 var externalLink = regexp.MustCompile(`(?i)(src|href)="(https?:)?//`)
 
 func TestEveryErrorCodeHasAPage(t *testing.T) {
@@ -34,13 +34,13 @@ func TestEveryErrorCodeHasAPage(t *testing.T) {
 	for _, code := range fault.All() {
 		w, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, code, 400, pages.Origin{}) })
 		if !strings.Contains(page, "<h1>") || !strings.Contains(page, code.Name) || !strings.Contains(page, `<html lang="en">`) {
-			t.Errorf("%s: %s", code.Name, page)
+			t.Errorf("the page of %s has no heading, no code or no language: %s", code.Name, page)
 		}
 		if strings.Contains(page, "`") || externalLink.MatchString(page) {
-			t.Errorf("%s has backticks or leaves the service", code.Name)
+			t.Errorf("the page of %s has a backtick or a link to a host", code.Name)
 		}
 		if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
-			t.Errorf("%s: policy %q", code.Name, policy)
+			t.Errorf("the page of %s has the policy %q, want default-src 'none' without unsafe", code.Name, policy)
 		}
 		if !strings.Contains(index, `href="/docs/errors/`+code.Name+`"`) {
 			t.Errorf("the index lacks %s", code.Name)
@@ -53,7 +53,7 @@ func TestGuidesAreListedAndLoadNothingFromOtherHosts(t *testing.T) {
 	_, index := renderPage(t, pages.Guides)
 	links := regexp.MustCompile(`href="/docs/guide/([a-z-]+)"`).FindAllStringSubmatch(index, -1)
 	if len(links) < 6 {
-		t.Fatalf("the index lists %d guides", len(links))
+		t.Fatalf("the index lists %d guides, want at least 6", len(links))
 	}
 	for _, link := range links {
 		w, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -62,7 +62,7 @@ func TestGuidesAreListedAndLoadNothingFromOtherHosts(t *testing.T) {
 			}
 		})
 		if !strings.Contains(page, "<h1>") || strings.Contains(page, "`") || externalLink.MatchString(page) || w.Header().Get("Content-Security-Policy") == "" {
-			t.Errorf("%s: %s", link[1], page)
+			t.Errorf("the guide %s has no heading or no policy, or has a backtick or a link to a host: %s", link[1], page)
 		}
 	}
 	if pages.Guide(httptest.NewRecorder(), "nonsense") {
@@ -73,15 +73,15 @@ func TestGuidesAreListedAndLoadNothingFromOtherHosts(t *testing.T) {
 func TestAPIPageLoadsNothingFromOtherHosts(t *testing.T) {
 	w, page := renderPage(t, pages.API)
 	if externalLink.MatchString(page) || strings.Contains(page, "<style") || regexp.MustCompile(`<script>`).MatchString(page) {
-		t.Errorf("inline or outside content: %s", page)
+		t.Errorf("the page has inline content or a link to a host: %s", page)
 	}
 	if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") || strings.Contains(policy, "unsafe") {
-		t.Errorf("policy %q", policy)
+		t.Errorf("the policy is %q, want connect-src 'self' without unsafe", policy)
 	}
 	for _, link := range regexp.MustCompile(`/docs/assets/([a-z0-9.-]+)`).FindAllStringSubmatch(page, -1) {
 		rec := httptest.NewRecorder()
 		if !pages.Asset(rec, httptest.NewRequest(http.MethodGet, "/", nil), link[1]) || rec.Body.Len() == 0 {
-			t.Errorf("no asset %s", link[1])
+			t.Errorf("the asset %s is missing or empty", link[1])
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestAssetsMatchThePublishedHashes(t *testing.T) {
 			r.Header.Set("Accept-Encoding", accepts)
 			w := httptest.NewRecorder()
 			if !pages.Asset(w, r, name) {
-				t.Fatalf("no asset %s", name)
+				t.Fatalf("there is no asset %s", name)
 			}
 			var content io.Reader = w.Body
 			if encoded := w.Header().Get("Content-Encoding") == "gzip"; encoded && accepts != "gzip" {
@@ -115,11 +115,11 @@ func TestAssetsMatchThePublishedHashes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := hex.EncodeToString(hash.Sum(nil)); got != want {
-				t.Errorf("%s has %s, want %s", name, got, want)
+				t.Errorf("%s has the hash %s, want %s", name, got, want)
 			}
 		}
 	}
 	if files != 2 {
-		t.Errorf("%d files were found, want 2", files)
+		t.Errorf("SHA256SUMS lists %d files, want 2", files)
 	}
 }

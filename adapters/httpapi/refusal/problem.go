@@ -2,10 +2,9 @@
 
 // Package refusal converts the errors of core/fault to HTTP error answers.
 //
-// ProblemOf returns a Problem, the body of every error answer (RFC 9457). StatusOf maps the kinds
-// of errors to HTTP statuses. A Problem can contain actions of a DNS plan and workspaces of a
-// sending platform. Therefore this package also defines the JSON types of these actions and
-// workspaces.
+// ProblemOf returns a Problem, the body of an error answer (RFC 9457). StatusOf maps the kinds of
+// errors to HTTP statuses. A Problem can contain actions of a DNS plan and workspaces of a sending
+// platform. Therefore this package also defines the JSON types of these actions and workspaces.
 package refusal
 
 import (
@@ -43,7 +42,7 @@ var StatusOf = map[fault.Kind]int{
 	fault.Timeout:          http.StatusGatewayTimeout,
 }
 
-// Problem is the body of every error answer (RFC 9457).
+// Problem is the body of an error answer of the API (RFC 9457).
 type Problem struct {
 	Type       string         `json:"type" format:"uri-reference" doc:"The page about this code, relative to this service's address." example:"/docs/errors/tenant_not_found"`
 	Title      string         `json:"title" doc:"The human-readable name of the code. It does not change." example:"Tenant not found"`

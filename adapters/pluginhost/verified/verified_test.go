@@ -90,7 +90,7 @@ func TestExecutedBinaryIsTheCheckedBinary(t *testing.T) {
 		t.Fatalf("the program printed %q", printed)
 	}
 	if _, err := verified.Open(path, sum); !errors.Is(err, verified.ErrChecksum) {
-		t.Fatalf("the swapped file: %v", err)
+		t.Fatalf("the swapped file: %v, want ErrChecksum", err)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestOnlyListedFilesOfAFolderRun(t *testing.T) {
 	entry := newPlugin(t)
 	source, sum, err := verified.Source(entry)
 	if err != nil || source != filepath.Dir(entry) {
-		t.Fatalf("%s, %v", source, err)
+		t.Fatalf("the source is %s, %v, want the folder", source, err)
 	}
 	p, err := verified.Open(source, sum)
 	if err != nil {
@@ -130,7 +130,7 @@ func TestAScriptRunsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := runPlugin(t, p); got != "./plugin\n" {
-		t.Errorf("the plugin sees %q", got)
+		t.Errorf("the plugin sees %q, want only itself", got)
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestAChangedFileIsRefused(t *testing.T) {
 		})
 	}
 	if remaining, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(remaining) > 0 {
-		t.Errorf("a refused plugin left %v, %v", remaining, err)
+		t.Errorf("a refused plugin left %v, %v, want nothing", remaining, err)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestInstallReplacesFilesAndFolders(t *testing.T) {
 	}
 	writeFile(t, entry, "#!/bin/sh\necho swapped\n", 0o755)
 	if err := verified.Install(source, sum, target); !errors.Is(err, verified.ErrChecksum) {
-		t.Errorf("a changed plugin: %v", err)
+		t.Errorf("a changed plugin: %v, want ErrChecksum", err)
 	}
 	if err := verified.Check(target, sum); err != nil {
 		t.Errorf("after a refused installation: %v", err)

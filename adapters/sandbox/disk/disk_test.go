@@ -15,19 +15,19 @@ func TestLoadReturnsWhatWasSaved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "thing.json")
 	got := []string{"fresh"}
 	if err := disk.Load(path, &got); err != nil || len(got) != 1 {
-		t.Fatalf("without a file: %v, %v", got, err)
+		t.Fatalf("without a file: %v, %v, want the value unchanged", got, err)
 	}
 	for _, want := range []string{"a longer text than the next", "b"} {
 		if err := disk.Save(path, []string{want}); err != nil {
 			t.Fatal(err)
 		}
 		if err := disk.Load(path, &got); err != nil || got[0] != want {
-			t.Fatalf("got %v, %v", got, err)
+			t.Fatalf("got %v, %v, want %s", got, err, want)
 		}
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("got %v, %v", info, err)
+		t.Fatalf("got %v, %v, want the mode 0600", info, err)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 	}
 	var v []string
 	if err := disk.Load(path, &v); err == nil || !strings.HasPrefix(err.Error(), "thing.json: ") {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want an error that begins with the name of the file", err)
 	}
 	if disk.Save(filepath.Join(path, "below"), v) == nil || disk.Save(path, func() {}) == nil {
 		t.Fatal("Save succeeded for an invalid path or value")

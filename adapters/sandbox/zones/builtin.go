@@ -46,8 +46,8 @@ func NameServers(provider string) []string {
 	return servers[:]
 }
 
-// IsHostedBySandbox reports whether the sandbox itself hosts zones of the provider. Other providers
-// host zones only while their simulators run.
+// IsHostedBySandbox reports whether the sandbox itself hosts zones of the provider. Zones of other
+// providers can be added only while the simulators of these providers run.
 func IsHostedBySandbox(provider string) bool {
 	_, known := hostingProviders[provider]
 	return known

@@ -20,7 +20,7 @@ func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rows := strings.Count(string(raw), "| `messy-"); rows != len(zones.MessyZones) {
-		t.Errorf("docs/sandbox.md has %d zones, the sandbox %d", rows, len(zones.MessyZones))
+		t.Errorf("docs/sandbox.md lists %d messy zones, want %d", rows, len(zones.MessyZones))
 	}
 	for _, messy := range zones.MessyZones {
 		if err := store.Seed(messy); err != nil {
@@ -30,7 +30,7 @@ func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 			t.Errorf("%s is not served: %v", messy.Name, m)
 		}
 		if list, err := store.Records(messy.Name); err != nil || len(list) == 0 {
-			t.Errorf("%s has %v, %v", messy.Name, list, err)
+			t.Errorf("the records of %s are %v, %v, want at least one", messy.Name, list, err)
 		}
 		row := "| `" + messy.Name + "` | " + map[string]string{"cloudflare": "Cloudflare", "manual": "a registrar"}[messy.Provider] + " | " + messy.About + " |\n"
 		if !strings.Contains(string(raw), row) {
@@ -63,18 +63,18 @@ func TestEditOfAChangedZoneFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := store.Edit(read); !errors.Is(err, zones.ErrChanged) {
-		t.Errorf("got %v", err)
+		t.Errorf("edit of a changed zone: got %v, want ErrChanged", err)
 	}
 	current := store.Hosted("cloudflare", "")[0]
 	if len(current.Records) != len(parseRecords(t, sampleZone)) {
-		t.Errorf("the zone has %v", current.Records)
+		t.Errorf("after the refused edit the zone has %v, want the records of sampleZone", current.Records)
 	}
 	current.Records, current.VeiledRecords = nil, []zones.VeiledRecord{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, Veil: zones.Proxied}}
 	if err := store.Edit(current); !errors.As(err, new(zones.InvalidError)) {
-		t.Errorf("a proxied text: %v", err)
+		t.Errorf("a proxied TXT record: got %v, want an InvalidError", err)
 	}
 	current.Name = "other.test"
 	if err := store.Edit(current); !errors.Is(err, zones.ErrUnknown) {
-		t.Errorf("got %v", err)
+		t.Errorf("edit of an unknown zone: got %v, want ErrUnknown", err)
 	}
 }

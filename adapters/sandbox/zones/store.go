@@ -12,7 +12,7 @@
 //   - record.go: Record, a record as people write it.
 //   - veiled.go: the answers for veiled records.
 //   - builtin.go: the zones that always exist.
-//   - messyzones.go: MessyZones, the zones of a seeded sandbox.
+//   - messyzones.go: MessyZones, the zones of a seeded sandbox that already have records.
 package zones
 
 import (

@@ -124,7 +124,7 @@ func TestServerAnswersForEachZone(t *testing.T) {
 					t.Errorf("authority: got %s, want %s", got, tt.authority)
 				}
 				if m.Authoritative == (tt.name == "a delegation") || m.RecursionAvailable != (network == "udp") {
-					t.Errorf("AA %v, RA %v", m.Authoritative, m.RecursionAvailable)
+					t.Errorf("AA %v, RA %v, want AA except for a delegation, and RA only by UDP", m.Authoritative, m.RecursionAvailable)
 				}
 			}
 		})
@@ -172,7 +172,7 @@ func TestUnsupportedQuestionsAreRefused(t *testing.T) {
 			tt.edit(q)
 			m, _, err := new(wire.Client).ExchangeContext(t.Context(), q, server.Addr())
 			if err != nil || m.Rcode != tt.want {
-				t.Fatalf("got %v, %v", m, err)
+				t.Fatalf("got %v, %v, want %s", m, err, wire.RcodeToString[tt.want])
 			}
 		})
 	}
@@ -185,10 +185,10 @@ func TestLongAnswersAreTruncatedByUDP(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := query(t, server, "udp", "example.test", "TXT", false); !m.Truncated {
-		t.Error("not truncated by UDP")
+		t.Error("the answer by UDP is not truncated")
 	}
 	if m := query(t, server, "tcp", "example.test", "TXT", false); m.Truncated || len(m.Answer) != 1 || len(m.Answer[0].(*wire.TXT).Txt) != 8 {
-		t.Errorf("by TCP: %v", m)
+		t.Errorf("the answer by TCP is %v, want one TXT record of 8 strings", m)
 	}
 }
 
@@ -208,10 +208,10 @@ func TestZonesAreSaved(t *testing.T) {
 	}
 	got, err := reopened.Records("example.test")
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Fatal(err, diff)
+		t.Fatalf("records after a restart: %v (-want +got):\n%s", err, diff)
 	}
 	if diff := cmp.Diff([]string{"example.test"}, reopened.Names()); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("names of zones (-want +got):\n%s", diff)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestAddChecksNameAndProvider(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			err := store.Add(tt.zone, tt.provider)
 			if bad := *new(zones.InvalidError); (err == nil) != tt.ok || err != nil && !errors.As(err, &bad) {
-				t.Fatalf("got %v", err)
+				t.Fatalf("got %v, want success: %t, otherwise an InvalidError", err, tt.ok)
 			}
 		})
 	}
@@ -272,12 +272,12 @@ func TestInvalidRecordsAreRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			err := store.Replace("example.test", parseRecords(t, "["+tt.record+"]"))
 			if bad := *new(zones.InvalidError); !errors.As(err, &bad) {
-				t.Fatalf("got %v", err)
+				t.Fatalf("got %v, want an InvalidError", err)
 			}
 		})
 	}
 	if err := store.Replace("unknown.test", nil); !errors.Is(err, zones.ErrUnknown) {
-		t.Errorf("got %v", err)
+		t.Errorf("replace the records of an unknown zone: got %v, want ErrUnknown", err)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestConflictingRecordsAreRefused(t *testing.T) {
 	} {
 		var bad zones.InvalidError
 		if err := store.Replace("example.test", parseRecords(t, "["+set+"]")); !errors.As(err, &bad) {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, want an InvalidError", name, err)
 		}
 	}
 }
@@ -308,7 +308,7 @@ func TestRecordsWithUnknownMembersAreRefused(t *testing.T) {
 		var list []zones.Record
 		var bad zones.InvalidError
 		if err := json.Unmarshal([]byte(text), &list); !errors.As(err, &bad) {
-			t.Errorf("%s: got %v", text, err)
+			t.Errorf("%s: got %v, want an InvalidError", text, err)
 		}
 	}
 }
@@ -334,10 +334,10 @@ func TestServeOwnReplacesOnlyOwnZones(t *testing.T) {
 	} {
 		var refusal zones.InvalidError
 		if err := store.ServeOwn(apex, list); !errors.As(err, &refusal) {
-			t.Errorf("%q: %v", apex, err)
+			t.Errorf("serve the zone %q: got %v, want an InvalidError", apex, err)
 		}
 	}
 	if names := store.Names(); !slices.Equal(names, []string{"example.test"}) {
-		t.Errorf("stored zones: %v", names)
+		t.Errorf("the stored zones are %v, want only example.test", names)
 	}
 }

@@ -21,7 +21,7 @@ const Variable = "TENANTRY_SOAK"
 // prints it.
 const SeedVariable = "TENANTRY_SEED"
 
-// Enabled reports whether `make soak` runs the test. Each long test then runs all its cases.
+// Enabled reports whether `make soak` runs the test.
 func Enabled() bool { return os.Getenv(Variable) != "" }
 
 // seed returns the seed of all samples of this process.

@@ -85,7 +85,7 @@ func (sim *simulator) controls() http.Handler {
 }
 
 // syncAndRequireZone synchronizes a zone with the sandbox. If that fails, or if the zone does not
-// exist, it answers with an error and returns false. Only the sandbox creates zones.
+// exist, it answers with an error and returns false.
 func (sim *simulator) syncAndRequireZone(w http.ResponseWriter, r *http.Request, name string) bool {
 	if !sim.syncOrFail(w, r, name) {
 		return false

@@ -85,7 +85,7 @@ func (sim *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name st
 	return true
 }
 
-// writeError answers a request with an error.
+// writeError answers with the refusal in err. It logs any other error and answers with 500.
 func (sim *simulator) writeError(w http.ResponseWriter, err error) {
 	var refused refusal
 	switch {

@@ -32,8 +32,8 @@ func newSandboxClient(base string) *sandboxClient {
 }
 
 // The JSON documents of the sandbox's calls. For a record with the Mode "proxied" or "flattened",
-// Cloudflare answers with addresses of its own choice. A record with an empty Mode is served
-// unchanged.
+// Cloudflare answers with addresses that are not in the record. A record with an empty Mode is
+// served unchanged.
 type (
 	sandboxZone struct {
 		Name                  string          `json:"name"`

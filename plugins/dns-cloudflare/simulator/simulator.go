@@ -6,7 +6,7 @@
 //   - simulator.go: New, the routes and the answer format. Start here.
 //   - records.go, transaction.go: zones, records and batches.
 //   - tokens.go: tokens and their rate limits.
-//   - control.go: the control calls of tests.
+//   - control.go: the control calls.
 //   - sync.go, sandbox.go: synchronization with the zones of a sandbox.
 package simulator
 
@@ -48,7 +48,7 @@ type simulator struct {
 }
 
 // New returns the handler of the simulator, and the line that the simulator prints when it is
-// ready. It fails if the data folder cannot be used.
+// ready. It fails if the data folder cannot be used, or if options.URL is invalid.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(provider, options)
 	if err != nil {

@@ -33,16 +33,15 @@ const (
 )
 
 // simulator implements simulate.Provider. The body of a request is a DNS message. The body of the
-// answer consists of DNS messages. The length of each message precedes the message, as on a TCP
-// connection.
+// answer consists of DNS messages, each after its length, as on a TCP connection.
 type simulator struct {
 	kit   *simulate.Kit
 	zones *simulate.Zones
 }
 
 // New returns the handler of the control calls and the line that the simulator prints when it is
-// ready. The DNS server has its own port and runs until the process ends. New fails if the data
-// folder cannot be used, or if the server cannot listen.
+// ready. The DNS server has its own port and runs until the process ends. New fails if options.URL
+// is invalid, if the data folder cannot be used, or if the server cannot listen.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(provider, options)
 	if err != nil {
@@ -95,7 +94,7 @@ func (s *simulator) control() http.Handler {
 	return simulate.ControlCalls(mux, nil)
 }
 
-// Call implements simulate.Provider. Planned faults select calls by their operation.
+// Call implements simulate.Provider.
 func (s *simulator) Call(_ *http.Request, body []byte) simulate.Call {
 	msg := new(wire.Msg)
 	if err := msg.Unpack(body); err != nil {

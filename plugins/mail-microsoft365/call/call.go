@@ -54,7 +54,7 @@ type Request struct {
 	Effect Effect
 	Method string
 	URL    string
-	// Route is the path with placeholders for customer data. Spans contain it.
+	// Route names the endpoint in spans. It contains no customer data.
 	Route  string
 	Header http.Header
 	Body   []byte
@@ -74,8 +74,8 @@ const UserAgent = "tenantry-mail-microsoft365/" + Version
 // Version is the version of the plugin.
 const Version = "0.1.0"
 
-// Send sends a request once, as soon as its gate allows it. It fails with an *outcome.Error. If the
-// caller cancelled the call, it fails with an error that wraps context.Canceled.
+// Send sends a request once, as soon as its gate allows it. It fails with an *outcome.Error or, if
+// the caller cancelled the call, with an error that wraps context.Canceled.
 func Send(ctx context.Context, client *http.Client, request Request) (Response, error) {
 	if err := request.Gate.wait(ctx); err != nil {
 		return Response{}, err
@@ -112,9 +112,9 @@ func Send(ctx context.Context, client *http.Client, request Request) (Response, 
 	return answer, nil
 }
 
-// lostResponse returns the outcome of a request without a response. sent is true if the request got
-// a connection, so that the provider may have received it. The result does not wrap the original
-// error, because that error contains the URL.
+// lostResponse returns the error of a request without a complete response. sent is true if the
+// request got a connection, so that the provider may have received it. The result does not wrap the
+// original error, because that error contains the URL.
 func lostResponse(ctx context.Context, effect Effect, sent bool) error {
 	pastDeadline := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch {
@@ -143,7 +143,7 @@ func noAnswer() error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: "no_answer", Detail: "the mail platform did not answer"}
 }
 
-// CauseUnreachable is the cause if a request was not sent, because no connection could be made.
+// CauseUnreachable is the cause if a request was not sent, because it got no connection.
 const CauseUnreachable = "unreachable"
 
 // WithDeadline returns ctx with a timeout of Deadline, or ctx itself if it has a deadline.
@@ -162,10 +162,10 @@ func SameHost(base, link string) bool {
 		strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Host, b.Host)
 }
 
-// RebaseLink moves a link to a further page to the address base. It keeps the query and the part of
-// the path that begins with root, such as "/v1.0". The platform writes such links with its public
-// host name, but tokens may be sent only to the configured host. RebaseLink returns false if the
-// link is not valid, or if root is not in its path.
+// RebaseLink replaces the beginning of a link to a further page by base. It keeps the query and the
+// part of the path that begins with root, such as "/v1.0". The platform writes such links with its
+// public host name, but tokens may be sent only to the configured host. RebaseLink returns false
+// for a link that it does not accept, such as a link without root in its path.
 func RebaseLink(base, link, root string) (string, bool) {
 	u, err := url.Parse(link)
 	if err != nil || u.User != nil || u.Opaque != "" {

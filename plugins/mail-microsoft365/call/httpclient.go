@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// NewHTTPClient returns the HTTP client of the plugin. It ignores the proxies of the environment,
-// as the other plugins do. It does not follow redirects, because no endpoint uses them.
+// NewHTTPClient returns the HTTP client of the plugin. It ignores the proxies of the environment.
+// It does not follow redirects, because no endpoint uses them.
 func NewHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy, transport.MaxIdleConnsPerHost = nil, 16

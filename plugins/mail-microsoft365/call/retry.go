@@ -21,13 +21,13 @@ type RetryPolicy struct {
 	BaseDelay   time.Duration
 }
 
-// DefaultRetryPolicy pauses for up to one second and then for up to two seconds. The deadline of 20
-// s is too short for the five attempts that Microsoft's documentation recommends.
+// DefaultRetryPolicy pauses for up to one second and then for up to two seconds, unless the error
+// contains a delay. The deadline of 20 s is too short for the five attempts that Microsoft's
+// documentation recommends.
 var DefaultRetryPolicy = RetryPolicy{MaxAttempts: 3, BaseDelay: time.Second}
 
 // Retry calls attempt until it succeeds, or until its error does not allow another attempt for this
-// effect. It also stops after the policy's number of attempts, or if there is no time for another
-// attempt before the deadline.
+// effect. It also stops after the policy's number of attempts, or if Pause returns false.
 func Retry[T any](ctx context.Context, policy RetryPolicy, effect Effect, attempt func() (T, error)) (T, error) {
 	for n := 0; ; n++ {
 		value, err := attempt()

@@ -15,8 +15,8 @@ import (
 )
 
 // StatusError returns an outcome for the statuses that have the same meaning at Graph and Exchange:
-// 408, 429 and 5xx. It returns nil for all other statuses. cause names the host and the error code
-// of the response, if there is one.
+// 408, 429 and 5xx. It returns nil for all other statuses. cause names the API and, if the response
+// has one, its error code or exception type.
 func StatusError(resp Response, cause string) error {
 	failure := &outcome.Error{Cause: strings.TrimSpace(strconv.Itoa(resp.Status) + " " + cause), RetryAfter: sdk.RetryAfter(resp.Header, time.Now())}
 	switch {
@@ -38,8 +38,8 @@ func StatusError(resp Response, cause string) error {
 }
 
 // Broken returns an outcome for an unexpected response or a defect of the plugin. The cause must
-// consist of constant words, or come from Cause or CauseOf. This also applies to the causes of all
-// functions below.
+// consist of constant words, or come from Cause or CauseOf. This also applies to RefuseUnspecified,
+// Refuse and NotReady.
 func Broken(cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: strings.Join(cause, " "), Detail: "the mail platform answered with an error"}
 }
@@ -73,8 +73,7 @@ func NotReady(detail string, cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.NotReady, Detail: detail, Cause: strings.Join(cause, " ")}
 }
 
-// IsDenied reports whether err is a refusal with AccessDenied. The provider then does not grant
-// access.
+// IsDenied reports whether err is a refusal with AccessDenied.
 func IsDenied(err error) bool {
 	return outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
 }

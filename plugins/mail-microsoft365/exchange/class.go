@@ -9,17 +9,15 @@ type Class int
 
 // The classes of failures.
 const (
-	Unknown       Class = iota // none of the classes below
-	NotFound                   // the object that the command names does not exist
-	AddressTaken               // an address of the new object is in use
-	Exists                     // an object with that name exists already
-	AlreadyMember              // the object is a member of the group already
-	NotMember                  // the object is not a member of the group
-	Dehydrated                 // Enable-OrganizationCustomization must run first
-	BadParameter               // the cmdlet does not accept a parameter of the command
-	InvalidValue               // the cmdlet does not accept a value
-	LimitReached               // a limit of the organization is reached
-	NotAccepted                // the domain is not an accepted domain of Exchange
+	Unknown      Class = iota // none of the classes below
+	NotFound                  // the object that the command names does not exist
+	AddressTaken              // an address of the new object is in use
+	Exists                    // an object with that name exists already
+	Dehydrated                // Enable-OrganizationCustomization must run first
+	BadParameter              // the cmdlet does not accept a parameter of the command
+	InvalidValue              // the cmdlet does not accept a value
+	LimitReached              // a limit of the organization is reached
+	NotAccepted               // the domain is not an accepted domain of Exchange
 	Throttled
 	Transient
 )
@@ -36,8 +34,6 @@ var byType = []struct {
 	{"WLCDManagedMemberExistsException", AddressTaken},
 	{"ProxyAddressExistsException", AddressTaken},
 	{"ADObjectAlreadyExistsException", Exists},
-	{"MemberAlreadyExistsException", AlreadyMember},
-	{"MemberNotFoundException", NotMember},
 	{"InvalidOperationInDehydratedContextException", Dehydrated},
 	{"ParameterTransformationException", BadParameter},
 	{"AmbiguousParameterSetException", BadParameter},
@@ -48,8 +44,7 @@ var byType = []struct {
 	{"TransientException", Transient},
 }
 
-// byText maps parts of a message to classes. It is used for .NET types that are not in byType. The
-// texts are in lower case.
+// byText maps parts of a message, in lower case, to classes. The first row that matches is used.
 var byText = []struct {
 	text  string
 	class Class
@@ -63,8 +58,6 @@ var byText = []struct {
 	{"proxy address", AddressTaken},
 	{"is already being used", Exists},
 	{"already exists", Exists},
-	{"already a member", AlreadyMember},
-	{"isn't a member", NotMember},
 	{"couldn't be found", NotFound},
 	{"cannot process argument transformation", BadParameter},
 	{"invalid cmdlet parameters", BadParameter},

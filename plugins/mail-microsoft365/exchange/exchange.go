@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package exchange runs cmdlets in Exchange Online through the InvokeCommand endpoint. Microsoft's
-// PowerShell module uses this endpoint, but Microsoft does not document it. All code that depends
-// on the endpoint is in this package.
+// PowerShell module uses this endpoint, but Microsoft does not document it. All code that calls the
+// endpoint is in this package.
 //
 //   - exchange.go: Client, Command, Invoke and InvokePage. Start here.
 //   - cmdlets.go: the names of the cmdlets and the values of their parameters.
@@ -70,8 +70,8 @@ type invokeResponse[T any] struct {
 	decoded  []T
 }
 
-// Invoke runs a cmdlet and returns the rows of all pages. It returns a *Failure if the cmdlet
-// failed.
+// Invoke runs a cmdlet and returns the rows of all pages. For an error response it returns a
+// *Failure, or only an outcome if the status is 408, 429 or 5xx.
 func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -126,8 +126,8 @@ const maxPages = 100
 
 // invokePages runs a cmdlet and follows the links of a truncated answer. Requests ask for pages of
 // 1000 rows, so such links are rare. Microsoft does not document these links, and public reports
-// about them contradict each other. If the server says that a link has expired, invokePages fails,
-// so that it does not return an incomplete list.
+// about them contradict each other. If a page cannot be read, for example because its link has
+// expired, invokePages fails instead of returning an incomplete list.
 func invokePages[T any](ctx context.Context, c Client, cmd Command, address string, body []byte) ([]T, error) {
 	var rows []T
 	var sessionCookies []string
@@ -164,7 +164,7 @@ func cookies(h http.Header) []string {
 }
 
 // decodeResponse decodes a successful response. It returns a *Failure if the response reports that
-// the cmdlet failed.
+// the cmdlet failed, and Broken if it cannot be decoded.
 func decodeResponse[T any](resp call.Response) (invokeResponse[T], error) {
 	var got invokeResponse[T]
 	if len(strings.TrimSpace(string(resp.Body))) == 0 {

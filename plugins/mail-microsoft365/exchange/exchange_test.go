@@ -103,7 +103,7 @@ func TestParametersAreNeverNull(t *testing.T) {
 	c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		if string(raw) != `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}` {
-			t.Errorf("sent %s", raw)
+			t.Errorf("sent %s, want empty parameters", raw)
 		}
 		_, _ = w.Write([]byte(`{"value":[]}`))
 	})
@@ -190,10 +190,10 @@ func TestInvokeFailsWhenAPageIsMissing(t *testing.T) {
 // warning or a link to a next page reports further rows.
 func TestInvokePageSendsOneRequest(t *testing.T) {
 	for _, tt := range []struct {
-		status int
-		body   string
-		warned bool
-		failed bool
+		status      int
+		body        string
+		mayHaveMore bool
+		failed      bool
 	}{
 		{200, `{"value":[{"Name":"a"}]}`, false, false},
 		{200, `{"value":[{"Name":"a"}],"@adminapi.warnings":[]}`, false, false},
@@ -211,9 +211,9 @@ func TestInvokePageSendsOneRequest(t *testing.T) {
 			w.WriteHeader(tt.status)
 			_, _ = w.Write([]byte(tt.body))
 		})
-		rows, warned, err := exchange.InvokePage[row](t.Context(), c, exchange.Command{Effect: call.Read, Cmdlet: exchange.GetMessageTrace})
-		if requests != 1 || (err != nil) != tt.failed || warned != tt.warned || len(rows) != map[bool]int{false: 1}[tt.failed] {
-			t.Errorf("%d %s: sent %d times, got %v, warned %v, %v, want one request, warned %v, failed %v", tt.status, tt.body, requests, rows, warned, err, tt.warned, tt.failed)
+		rows, mayHaveMore, err := exchange.InvokePage[row](t.Context(), c, exchange.Command{Effect: call.Read, Cmdlet: exchange.GetMessageTrace})
+		if requests != 1 || (err != nil) != tt.failed || mayHaveMore != tt.mayHaveMore || len(rows) != map[bool]int{false: 1}[tt.failed] {
+			t.Errorf("%d %s: sent %d times, got %v, mayHaveMore %v, %v, want one request, mayHaveMore %v, failed %v", tt.status, tt.body, requests, rows, mayHaveMore, err, tt.mayHaveMore, tt.failed)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,15 +38,7 @@ func (f *Failure) MessageContains(words string) bool { return strings.Contains(f
 // Is reports whether err is a Failure of one of the classes.
 func Is(err error, classes ...Class) bool {
 	var f *Failure
-	if !errors.As(err, &f) {
-		return false
-	}
-	for _, c := range classes {
-		if f.Class == c {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &f) && slices.Contains(classes, f.Class)
 }
 
 // MessageContains reports whether err is a Failure whose message contains this lower-case text.

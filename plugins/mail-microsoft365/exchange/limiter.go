@@ -44,8 +44,8 @@ type limiterKey struct {
 }
 
 // For returns the limiter of the calls that one connection makes for a tenant. perSecond limits the
-// average number of calls per second. 0 sets no limit. The limiter keeps the perSecond of the first
-// call of For.
+// average number of calls per second. A value of 0 or less sets no limit. An existing limiter keeps
+// the limit that it was created with.
 func (ls *Limiters) For(connection string, id tenant.GUID, perSecond float64) *Limiter {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

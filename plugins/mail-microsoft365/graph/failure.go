@@ -133,13 +133,5 @@ func LostRace(err error) bool {
 // distinguishes them.
 func MessageContains(err error, words ...string) bool {
 	var f *Failure
-	if !errors.As(err, &f) {
-		return false
-	}
-	for _, w := range words {
-		if strings.Contains(f.text, w) {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &f) && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(f.text, w) })
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 )
 
-// TestErrorResponsesBecomeOutcomes covers the known errors of Graph, and answers that are not from
-// Graph.
+// TestErrorResponsesBecomeOutcomes covers errors of Graph, and answers that are not from Graph.
 func TestErrorResponsesBecomeOutcomes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -85,6 +84,6 @@ func TestMessageContainsSearchesTextCodesAndTargets(t *testing.T) {
 		}
 	}
 	if graph.MessageContains(context.Canceled, "") || graph.Status(context.Canceled) != 0 || graph.Status(err) != 400 {
-		t.Error("context.Canceled counts as an error of Graph, or the error of Graph has not the status 400")
+		t.Error("context.Canceled counts as an error of Graph, or the error of Graph does not have the status 400")
 	}
 }

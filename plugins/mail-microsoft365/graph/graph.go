@@ -2,9 +2,8 @@
 
 // Package graph talks to Microsoft Graph v1.0.
 //
-// Client contains the address of Graph and the tokens for one tenant. Get, List and Write send
-// requests with a Client. Failure is an error response. Status and MessageContains read a Failure.
-// Start with graph.go. failure.go converts error responses to outcomes.
+// Start with graph.go: Get, List and Write send requests with a Client. failure.go converts error
+// responses to outcomes and says what a refusal means.
 package graph
 
 import (
@@ -99,8 +98,8 @@ type page[T any] struct {
 	Next  string `json:"@odata.nextLink"`
 }
 
-// List reads all pages of a collection. It returns Broken if a link leads to the same page or out
-// of the API, or if there are more than maxPages pages.
+// List reads all pages of a collection. Its errors are those of Get. It also returns Broken if a
+// link leads to the same page or out of the API, or if there are more than maxPages pages.
 func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, error) {
 	var rows []T
 	address := c.URL + p.path + query
@@ -168,7 +167,7 @@ func (c Client) send(ctx context.Context, effect call.Effect, method, address, r
 	})
 }
 
-// applicationScope is the scope (see call.Gate) of all calls of the application, in all tenants.
+// applicationScope is the scope (see call.Gate) of the application's calls to Graph in all tenants.
 const applicationScope = "graph"
 
 // gate returns the gate of a request. Graph throttles an application in one tenant, a whole tenant,

@@ -37,15 +37,15 @@ type cacheEntry struct {
 }
 
 // refusals counts consecutive new tokens that an API refused with the same status as the tokens
-// that they replaced. An accepted new token resets the count.
+// that they replaced. A new token that is not refused with that status resets the count.
 type refusals struct {
 	count int
 	last  Token // the new token that was counted last
 }
 
-// tokenRequest is one request for a token. All callers that need the token wait for the same
-// request, and all get its error if it fails. Otherwise, each caller would send its own request to
-// a host that does not answer, and wait for the full timeout.
+// tokenRequest is one request for a token. Concurrent callers share the request and its result.
+// Without sharing, each caller would send its own request to a host that does not answer, and wait
+// for the full timeout.
 type tokenRequest struct {
 	done  chan struct{}
 	token Token
@@ -121,8 +121,8 @@ func unavailableDelay(err error) time.Duration {
 	return failedRenewalDelay
 }
 
-// failedRenewalDelay is the time between a failed renewal and the next renewal, if the answer has
-// no Retry-After.
+// failedRenewalDelay is the minimum time until the next renewal after one that failed with Down or
+// Throttled, if the answer has no Retry-After.
 const failedRenewalDelay = 30 * time.Second
 
 // discardRefused removes the cached token if it is t, which an API has refused with the status. It
@@ -142,8 +142,8 @@ func (c *TokenCache) discardRefused(key tokenKey, t Token, status int) bool {
 	return true
 }
 
-// recordReplacement records whether an API refused the new token t. status is the status with which
-// the API refused the token that t replaces.
+// recordReplacement records whether an API refused the new token t with status. The API refused the
+// token that t replaces with this status.
 func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,7 +33,7 @@ func (s TokenSource) expectToken(t *testing.T, want string) {
 	t.Helper()
 	got, err := s.Token(t.Context())
 	if err != nil || got.Value.Reveal() != want {
-		t.Fatalf("got %s, %v, want %s", got.Value.Reveal(), err, want)
+		t.Fatalf("got the token %s, %v, want %s", got.Value.Reveal(), err, want)
 	}
 }
 

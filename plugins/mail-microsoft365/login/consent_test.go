@@ -70,7 +70,7 @@ func FuzzParseConsentCallback(f *testing.F) {
 		if err == nil {
 			q, parseErr := url.ParseQuery(query)
 			if parseErr != nil || q.Has("error") || !strings.EqualFold(strings.Trim(q.Get("tenant"), "{}"), string(id)) {
-				t.Fatalf("the tenant of the query %q is %s", query, id)
+				t.Fatalf("the query %q gives the tenant %s, want the tenant in the query, or an error", query, id)
 			}
 			return
 		}

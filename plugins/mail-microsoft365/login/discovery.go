@@ -75,7 +75,7 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	return endpoints, nil
 }
 
-// getJSON reads a JSON document of the login host into a value.
+// getJSON reads a JSON document of the login host into target.
 func (h Host) getJSON(ctx context.Context, address, route string, target any) error {
 	_, err := call.Retry(ctx, h.Retry, call.Read, func() (struct{}, error) {
 		resp, err := call.Send(ctx, h.HTTP, call.Request{

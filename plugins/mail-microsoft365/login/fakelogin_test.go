@@ -29,12 +29,12 @@ const clientID = "5f1c2b7e-0000-4c1d-9a2b-111122223333"
 
 // fakeLogin is a login host whose answers the test sets.
 type fakeLogin struct {
-	t   *testing.T
-	url string
-	key *rsa.PrivateKey // signs ID tokens
-	// published is the key that the host publishes. keyID is the id of key and of published.
-	published      *rsa.PrivateKey
+	t              *testing.T
+	url            string
+	key            *rsa.PrivateKey // signs ID tokens
 	keyID          string
+	published      *rsa.PrivateKey // the key that the host publishes
+	publishedID    string
 	document       map[string]any              // the discovery document
 	documentStatus int                         // status of the discovery document
 	jwks           []any                       // further published keys, listed first
@@ -47,17 +47,17 @@ type fakeLogin struct {
 func newKey() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
-		panic(err) // documented to never fail
+		panic(err)
 	}
 	return key
 }
 
-// sharedKey is generated only once, because it takes long to generate a key.
+// sharedKey is generated only once, because generating a key is slow.
 var sharedKey = sync.OnceValue(newKey)
 
 func newFakeLogin(t *testing.T) *fakeLogin {
 	t.Helper()
-	fake := &fakeLogin{t: t, key: sharedKey(), published: sharedKey(), keyID: "k1", documentStatus: http.StatusOK}
+	fake := &fakeLogin{t: t, key: sharedKey(), published: sharedKey(), keyID: "k1", publishedID: "k1", documentStatus: http.StatusOK}
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -78,7 +78,7 @@ func newFakeLogin(t *testing.T) *fakeLogin {
 	mux.HandleFunc("GET /{tenant}/discovery/v2.0/keys", func(w http.ResponseWriter, _ *http.Request) {
 		fake.keyRequests++
 		fake.reply(w, http.StatusOK, map[string]any{"keys": append(slices.Clone(fake.jwks), jose.JSONWebKey{
-			Key: fake.published.Public(), KeyID: fake.keyID, Use: "sig",
+			Key: fake.published.Public(), KeyID: fake.publishedID, Use: "sig",
 		})})
 	})
 	mux.HandleFunc("POST /{tenant}/oauth2/v2.0/token", func(w http.ResponseWriter, r *http.Request) {

@@ -120,9 +120,12 @@ func parseKey(raw json.RawMessage) (signingKey, bool) {
 	return signingKey{text("kid"), &rsa.PublicKey{N: n, E: int(e.Int64())}}, true
 }
 
-// decodeNumber decodes a number of a JWK. It returns 0 for a text that is not base64url.
+// decodeNumber decodes a base64url number of a JWK. It returns 0 if text is invalid.
 func decodeNumber(text string) *big.Int {
-	raw, _ := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+	if err != nil {
+		return new(big.Int)
+	}
 	return new(big.Int).SetBytes(raw)
 }
 

@@ -49,6 +49,16 @@ func TestUnusedMembersOfTheSigningKeyAreIgnored(t *testing.T) {
 	}
 }
 
+func TestDamagedKeysAreNotUsed(t *testing.T) {
+	fake := newFakeLogin(t)
+	fake.jwks = []any{map[string]any{"kty": "RSA", "kid": "k1", "e": "AQAB!", "n": encodeBase64URL(fake.key.N.Bytes())}}
+	fake.published = newKey()
+	fake.issueIDToken(nil)
+	if err := fake.redeemCode(); !errors.Is(err, fault.ConnectLinkInvalid) {
+		t.Fatalf("got %v, want %v", err, fault.ConnectLinkInvalid)
+	}
+}
+
 func TestKeysAreFetchedAgainForAnUnknownKey(t *testing.T) {
 	fake := newFakeLogin(t)
 	h, now := fake.host(), time.Now()
@@ -64,7 +74,7 @@ func TestKeysAreFetchedAgainForAnUnknownKey(t *testing.T) {
 	expectSignIn(1, nil)
 	expectSignIn(1, nil)
 	fake.key, fake.keyID = newKey(), "k2" // the host rotates its key
-	fake.published = fake.key
+	fake.published, fake.publishedID = fake.key, "k2"
 	expectSignIn(2, nil)
 	fake.key, fake.keyID = newKey(), "k3" // a forged key that the host does not publish
 	for range 3 {
@@ -74,7 +84,7 @@ func TestKeysAreFetchedAgainForAnUnknownKey(t *testing.T) {
 	for range 3 {
 		expectSignIn(3, fault.ConnectLinkInvalid)
 	}
-	// A key that the host no longer publishes is trusted only for keySetLifetime.
+	// After keySetLifetime, the keys are read again.
 	fake.key, fake.keyID = fake.published, "k2"
 	now = now.Add(keySetLifetime)
 	expectSignIn(4, nil)

@@ -36,17 +36,17 @@ func misconfigured(field string) error {
 	}
 }
 
-// class is the meaning of an AADSTS number.
+// class is what an error of the login host means.
 type class int
 
 const (
-	unknown            class = iota
-	noAccess                 // no consent, the application is disabled, or the tenant does not exist
-	applicationUnknown       // the tenant does not have the application: consent revoked, or not replicated yet
-	operatorError            // the operator's credential or registration is wrong
-	noExchange               // the tenant has no Exchange subscription
-	policyBlocked            // a policy of the tenant blocks the application
-	requestLoop              // the application sends the same request too often
+	unknown            class = iota // the AADSTS number is not in classes
+	noAccess                        // no consent, the application is disabled, or the tenant does not exist
+	applicationUnknown              // the tenant does not have the application: consent revoked, or not replicated yet
+	operatorError                   // the operator's credential or registration is wrong
+	noExchange                      // the tenant has no Exchange subscription
+	policyBlocked                   // a policy of the tenant blocks the application
+	requestLoop                     // the application sends the same request too often
 	throttled
 	transient
 	consentInProgress // the service principal is being created
@@ -96,8 +96,9 @@ type errorBody struct {
 	Codes       []int           `json:"error_codes"`
 }
 
-// failureFromResponse converts an error response to a *Failure. It uses the first number in
-// error_codes or, if there is none, the number in the description.
+// failureFromResponse converts an error response to a *Failure, or to a permanent error with a
+// *Failure. It uses the first number in error_codes or, if there is none, the number in the
+// description.
 func failureFromResponse(resp call.Response) error {
 	var body errorBody
 	_ = json.Unmarshal(resp.Body, &body) // the body may be a proxy's page

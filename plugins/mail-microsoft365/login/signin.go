@@ -35,7 +35,8 @@ func (h Host) SignInURL(ctx context.Context, signIn sdk.SignIn) (string, error) 
 }
 
 // RedeemCode redeems the code of a sign-in for an ID token and returns the person in it. It fails
-// with ConnectLinkInvalid if the code or the token does not belong to the sign-in.
+// with ConnectLinkInvalid if the code or the token does not belong to the sign-in. For other errors
+// see codeError and person.
 func (h Host) RedeemCode(ctx context.Context, signIn sdk.SignIn, code secret.Text) (Person, error) {
 	tenantAuthority, err := h.discover(ctx, signIn.Tenant)
 	if err != nil {

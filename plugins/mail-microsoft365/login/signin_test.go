@@ -48,7 +48,7 @@ func TestSignInURLHasNonceAndCodeChallenge(t *testing.T) {
 		"code_challenge": {oauth2.S256ChallengeFromVerifier(signIn.Verifier.Reveal())}, "code_challenge_method": {"S256"},
 	}
 	if page != fake.url+"/"+string(guid)+"/oauth2/v2.0/authorize" || !cmp.Equal(query, want) {
-		t.Fatalf("at %s: %s", page, cmp.Diff(want, query))
+		t.Fatalf("the page is %s, want the tenant's authorize page; the query (-want +got):\n%s", page, cmp.Diff(want, query))
 	}
 }
 

@@ -27,8 +27,8 @@ type TokenSource struct {
 
 func (s TokenSource) key() tokenKey { return tokenKey{s.Connection, s.Tenant, s.Scope} }
 
-// Token returns the cached token. It requests a new token if the cached token expires soon or is
-// marked for renewal.
+// Token returns the cached token. It requests a new token if none is cached, or if the cached token
+// expires soon or is marked for renewal.
 func (s TokenSource) Token(ctx context.Context) (Token, error) {
 	cached, request, mustSend := s.Tokens.tokenOrRequest(s.key())
 	if request == nil {
@@ -56,8 +56,8 @@ func (s TokenSource) fetch(ctx context.Context, request *tokenRequest) {
 	s.Tokens.finish(s.key(), request, t, err)
 }
 
-// Renew marks the cached token for renewal if it is at least age old. The next call then gets a
-// token that contains the current grants. See TokenCache.requestRenewal for the exceptions.
+// Renew marks the cached token for renewal if it is at least age old. The next call then requests a
+// token, which contains the current grants. See TokenCache.requestRenewal for the exceptions.
 func (s TokenSource) Renew(age time.Duration) { s.Tokens.requestRenewal(s.key(), age) }
 
 // RenewOld is Renew(MaxTokenAge), for use before a write and at the beginning of a sync. A token

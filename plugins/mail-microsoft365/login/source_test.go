@@ -70,7 +70,7 @@ func TestRenewalsAreLimited(t *testing.T) {
 	}
 	*now = now.Add(renewalWindow)
 	if n := fetchTokens(1); n != 1 {
-		t.Fatal("no token was fetched after the window")
+		t.Fatalf("%d tokens were fetched after the window, want 1", n)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestCallersShareOneFailure(t *testing.T) {
 		}
 	}
 	if len(fake.forms) != 1 {
-		t.Fatalf("%d requests", len(fake.forms))
+		t.Fatalf("%d requests were sent, want 1", len(fake.forms))
 	}
 }
 
@@ -137,7 +137,7 @@ func TestACancelledCallerDoesNotCancelTheTokenRequest(t *testing.T) {
 	close(release)
 	s.expectToken(t, "t1")
 	if len(fake.forms) != 1 {
-		t.Fatalf("%d requests", len(fake.forms))
+		t.Fatalf("%d requests were sent, want 1", len(fake.forms))
 	}
 }
 

@@ -60,8 +60,8 @@ func (t Token) isUsable(now time.Time) bool {
 	return now.Before(t.Expires.Add(-margin))
 }
 
-// AppToken requests a new access token for scope with the client credentials grant. It returns a
-// *Failure if the login host refuses the request.
+// AppToken requests a new access token for scope with the client credentials grant. Its error
+// contains a *Failure if the login host refuses the request.
 func (h Host) AppToken(ctx context.Context, id tenant.GUID, scope string) (Token, error) {
 	return h.appToken(ctx, string(id), scope)
 }

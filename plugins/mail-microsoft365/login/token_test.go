@@ -81,7 +81,7 @@ func TestACertificateTakesPrecedenceOverASecret(t *testing.T) {
 	}
 	if claims.Aud != fake.url+"/"+string(guid)+"/oauth2/v2.0/token" || claims.Iss != clientID || claims.Sub != clientID ||
 		len(claims.Jti) != 36 || claims.Exp-claims.Nbf != 600 || claims.Iat != claims.Nbf {
-		t.Fatalf("the claims of the assertion are wrong: %+v", claims)
+		t.Fatalf("the claims are %+v, want the token endpoint, the client id, a UUID and a lifetime of 600 s", claims)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestPayloadReadsTheClaimsOfAToken(t *testing.T) {
 	}
 	for _, opaque := range []string{"", "opaque", "a.b", "e30.!!!.x", "e30.bm8.x"} {
 		if _, ok := (Token{Value: secret.New(opaque)}).Payload(); ok {
-			t.Errorf("%q could be read", opaque)
+			t.Errorf("Payload of %q succeeds, want no payload", opaque)
 		}
 	}
 }

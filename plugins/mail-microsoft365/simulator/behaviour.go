@@ -3,15 +3,17 @@
 package simulator
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 // behaviour holds the settings of one tenant. A new value of a delay does not affect changes that
-// were made before. Fields that end in MS are times in milliseconds. The fields before the blank
-// line are for tests and for users of the sandbox. The other fields are only for tests. They select
-// a behaviour that Microsoft's hosts can have.
+// were made before. Fields that end in MS are times in milliseconds. The settings select behaviours
+// that Microsoft's hosts can have.
 type behaviour struct {
 	ConsentMS        int  `json:"consent_ms"`         // until a consent applies
 	RoleMS           int  `json:"role_ms"`            // until a directory role applies
@@ -132,10 +134,23 @@ func defaultBehaviour() behaviour {
 
 // validate returns an error if a setting is out of range.
 func (b behaviour) validate() error {
-	for _, ms := range []int{b.ConsentMS, b.RoleMS, b.AcceptedDomainMS, b.MailboxMS, b.TraceMS,
-		b.RuleMS, b.DomainMS, b.HydrateMS, b.DNSNegativeMS} {
+	for name, ms := range map[string]int{
+		"consent_ms": b.ConsentMS, "role_ms": b.RoleMS, "accepted_domain_ms": b.AcceptedDomainMS,
+		"mailbox_ms": b.MailboxMS, "trace_ms": b.TraceMS, "rule_ms": b.RuleMS, "domain_ms": b.DomainMS,
+		"hydrate_ms": b.HydrateMS, "dns_negative_ms": b.DNSNegativeMS,
+	} {
 		if ms < 0 {
-			return errors.New("a delay must not be negative")
+			return errors.New(name + " must not be negative")
+		}
+	}
+	for _, style := range b.MXStyle {
+		if err := simulate.OneOf("mx_style", style, "mx.microsoft", "classic"); err != nil {
+			return err
+		}
+	}
+	for _, style := range b.DKIMStyle {
+		if err := simulate.OneOf("dkim_style", style, "new", "classic"); err != nil {
+			return err
 		}
 	}
 	for _, answer := range b.Cmdlets {
@@ -152,25 +167,23 @@ func (b behaviour) validate() error {
 	case b.Licenses != nil && (b.Licenses.Paid < 0 || b.Licenses.Trial < 0):
 		return errors.New("licenses must not be negative")
 	case b.CasMS != nil && *b.CasMS < 0:
-		return errors.New("a delay must not be negative")
+		return errors.New("cas_ms must not be negative")
 	case b.TokenSeconds < 1 || b.PageSize < 1:
 		return errors.New("token_seconds and page_size must be at least 1")
 	case b.TracePage < 0 || b.TracePage == 1 || b.TraceQuota < 0:
 		return errors.New("trace_page must be 0 or at least 2, and trace_quota must not be negative")
-	case b.TraceThrottled != 0 && b.TraceThrottled != 400 && b.TraceThrottled != 429:
-		return errors.New("trace_throttled must be 400 or 429")
 	case !slices.Contains([]string{"", "Tenant_Application", "Tenant", applicationScope}, b.ThrottleScope):
 		return errors.New("throttle_scope must be Tenant_Application, Tenant or Application")
-	case b.NextLink != "follow" && b.NextLink != "expired":
-		return errors.New("next_link must be follow or expired")
-	case b.ElsewhereAt != "verify" && b.ElsewhereAt != "add":
-		return errors.New("elsewhere_at must be verify or add")
-	case b.DomainConflict != 400 && b.DomainConflict != 409:
-		return errors.New("domain_conflict must be 400 or 409")
-	case b.EarlyRecords != "empty" && b.EarlyRecords != "unavailable" && b.EarlyRecords != "refused":
-		return errors.New("early_records must be empty, unavailable or refused")
+	case len(b.DKIMLetter) != 1 || b.DKIMLetter < "a" || b.DKIMLetter > "z":
+		return errors.New("dkim_letter must be a letter from a to z")
 	}
-	return nil
+	return cmp.Or(
+		simulate.OneOf("trace_throttled", b.TraceThrottled, 0, 400, 429),
+		simulate.OneOf("next_link", b.NextLink, "follow", "expired"),
+		simulate.OneOf("elsewhere_at", b.ElsewhereAt, "verify", "add"),
+		simulate.OneOf("domain_conflict", b.DomainConflict, 400, 409),
+		simulate.OneOf("early_records", b.EarlyRecords, "empty", "unavailable", "refused"),
+	)
 }
 
 // casLag returns the lag until Get-CASMailbox and Set-CASMailbox find a mailbox that is created

@@ -38,14 +38,14 @@ func startSimulator(t *testing.T) *simClient {
 	t.Helper()
 	dir := t.TempDir()
 	if app := sharedRegistration(t); os.WriteFile(filepath.Join(dir, "app.json"), app, 0o600) != nil {
-		t.Fatal("no registration")
+		t.Fatal("the registration could not be written")
 	}
 	s := startSimulatorIn(t, dir, newFakeDNS(t))
 	return s
 }
 
 // sharedRegistration returns the stored registration of one application. It is created once,
-// because generating its key takes longer than most tests.
+// because generating its key is slow.
 func sharedRegistration(t *testing.T) []byte {
 	t.Helper()
 	registration.Do(func() {

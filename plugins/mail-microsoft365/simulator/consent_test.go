@@ -55,7 +55,7 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 			}
 			granted := testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("consent") == "granted"
 			if granted != (tt.want["error"] == "") {
-				t.Errorf("granted: %v", granted)
+				t.Errorf("the consent is granted: %v, want %v", granted, !granted)
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestConsentCanBeRepeated(t *testing.T) {
 	testTenant.setBehaviour(jsonObject{"consent_ms": 60_000})
 	testTenant.consent()
 	if second := testTenant.principal(); second != first {
-		t.Errorf("principal %s, then %s", first, second)
+		t.Errorf("the service principal is %s, then %s, want the same", first, second)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestConsentRestoresRevokedGrants(t *testing.T) {
 			oldToken := bearer(testTenant.token(exchangeScope))
 			testTenant.revoke(label)
 			if answer := testTenant.runCmdletWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != 401 && answer.status != 403 {
-				t.Errorf("a token from before the revocation still works: %d", answer.status)
+				t.Errorf("a token from before the revocation: %d, want 401 or 403", answer.status)
 			}
 			testTenant.consent()
 			if answer := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusOK {
@@ -133,7 +133,7 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 			}
 			answer, _ := testTenant.page(address.String(), tt.form)
 			if answer.status != tt.status || !strings.Contains(string(answer.raw), tt.want) {
-				t.Errorf("the answer is %d %s, want the status and error of the refusal", answer.status, answer.raw)
+				t.Errorf("the answer is %d %s, want %d with %s", answer.status, answer.raw, tt.status, tt.want)
 			}
 			if testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("consent") != "none" {
 				t.Error("the refused request granted consent")
@@ -167,7 +167,7 @@ func TestDeniedTenantRefusesRoleAssignment(t *testing.T) {
 	testTenant.consent()
 	assertGolden(t, "graph-denied", testTenant.assignExchange())
 	if answer := testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments", nil); answer.status != http.StatusOK {
-		t.Errorf("reading roles: %d", answer.status)
+		t.Errorf("reading roles: %d, want 200", answer.status)
 	}
 }
 
@@ -187,17 +187,17 @@ func TestPagesWorkWithoutScript(t *testing.T) {
 			address := tt.address(testTenant)
 			answer, _ := testTenant.page(address, nil)
 			if policy := answer.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") {
-				t.Errorf("policy %q", policy)
+				t.Errorf("the Content-Security-Policy is %q, want default-src 'none' and frame-ancestors 'none'", policy)
 			}
 			p := readPage(t, string(answer.raw))
 			if p.lang != "en" || p.title == "" || p.headings != 1 || p.scripts != 0 || !strings.Contains(p.viewport, "width=device-width") {
 				t.Errorf("the page lacks a language, title, one heading or the viewport, or has a script: %+v", p)
 			}
 			if p.fields["username"] != testTenant.admin || !p.labelled["username"] {
-				t.Errorf("username: %q, labelled %v", p.fields["username"], p.labelled["username"])
+				t.Errorf("the user name is %q, labelled %v, want %s with a label", p.fields["username"], p.labelled["username"], testTenant.admin)
 			}
 			if strings.Join(p.buttons, " ") != strings.Join(tt.buttons, " ") {
-				t.Errorf("buttons %v", p.buttons)
+				t.Errorf("the buttons are %v, want %v", p.buttons, tt.buttons)
 			}
 			base, err := url.Parse(address)
 			if err != nil {
@@ -205,7 +205,7 @@ func TestPagesWorkWithoutScript(t *testing.T) {
 			}
 			target, err := base.Parse(p.action)
 			if err != nil || p.method != "post" || target.Query().Encode() != base.Query().Encode() || target.Path != base.Path {
-				t.Errorf("the form posts to %q: %v", p.action, err)
+				t.Errorf("the form sends %s to %q, %v, want post to the address of the page", p.method, p.action, err)
 			}
 		})
 	}

@@ -292,8 +292,7 @@ func (s *simulator) controlRemoveMailbox(w http.ResponseWriter, r *http.Request)
 	}
 }
 
-// controlNotImplemented answers 501 to a control call that the sandbox's documents name and that
-// this simulator does not support yet.
+// controlNotImplemented answers 501 to a planned control call.
 func controlNotImplemented(w http.ResponseWriter, _ *http.Request) {
 	simulate.WriteError(w, http.StatusNotImplemented, "this simulator does not support the call yet")
 }

@@ -39,7 +39,7 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 			prefix := strings.TrimSuffix(testTenant.initialDomain(), ".onmicrosoft.com")
 			want := strings.ReplaceAll(tt.want, "%P", prefix)
 			if row["Selector1CNAME"] != want || row["Selector2CNAME"] != strings.Replace(want, "selector1", "selector2", 1) {
-				t.Errorf("the targets are wrong: %v", row)
+				t.Errorf("the targets are not %s and the same for selector2: %v", want, row)
 			}
 			if row["Status"] != "CnameMissing" || row["Enabled"] != false || row["Selector1KeySize"] != 2048.0 ||
 				row["Selector1KeySize@data.type"] != "System.Int32" {
@@ -78,7 +78,7 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 			config := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain})
 			if tt.succeeds {
 				if answer.status != http.StatusOK || config.valueAt("value", 0, "Status") != "Valid" || config.valueAt("value", 0, "Enabled") != true {
-					t.Errorf("%d %s, read %s", answer.status, answer.raw, config.raw)
+					t.Errorf("the answer is %d %s, and the configuration %s, want 200 and a valid, enabled configuration", answer.status, answer.raw, config.raw)
 				}
 				return
 			}
@@ -97,7 +97,7 @@ func TestNewDKIMConfigTwiceFails(t *testing.T) {
 	testTenant.addMailDomain(domain)
 	assertGolden(t, "exchange-no-cname", testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": true}))
 	if answer := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.valueAt("value", 0, "Enabled") != false || answer.valueAt("value", 0, "Selector1KeySize") != 1024.0 {
-		t.Errorf("the configuration is enabled or has not the default key size: %s", answer.raw)
+		t.Errorf("the configuration is enabled, or does not have the default key size: %s", answer.raw)
 	}
 	assertGolden(t, "exchange-signing-exists", testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
 	if answer := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{}); len(answer.rows()) != 2 || answer.valueAt("value", 0, "IsDefault") != true {
@@ -139,7 +139,7 @@ func TestDehydratedTenantRefusesDKIM(t *testing.T) {
 	assertGolden(t, "exchange-already-hydrated", testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}))
 	testTenant.control("POST", "/clock", jsonObject{"advance": "31s"})
 	if isDehydrated() != false {
-		t.Error("still dehydrated")
+		t.Error("the organization is still dehydrated after the delay")
 	}
 	testTenant.newDKIMConfig(domain)
 	assertGolden(t, "exchange-already-hydrated", testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}))

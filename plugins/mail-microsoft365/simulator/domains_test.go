@@ -45,19 +45,19 @@ func TestDomainObjectShowsVerification(t *testing.T) {
 	added := testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
 	if added.status != http.StatusCreated || added.valueAt("isVerified") != false || added.valueAt("availabilityStatus") != nil ||
 		len(added.valueAt("supportedServices").([]any)) != 0 || added.valueAt("id") != domain {
-		t.Errorf("added: %d %s", added.status, added.raw)
+		t.Errorf("added: %d %s, want 201 and an unverified domain without services", added.status, added.raw)
 	}
 	testTenant.publishVerificationRecord(domain)
 	verified := testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil)
 	if verified.valueAt("isVerified") != true || verified.valueAt("isRoot") != true || verified.valueAt("availabilityStatus") != "AvailableImmediately" {
-		t.Errorf("verified: %s", verified.raw)
+		t.Errorf("verified: %s, want a verified root domain that is AvailableImmediately", verified.raw)
 	}
 	readAnswer := testTenant.callGraph("GET", "/domains/"+domain, nil)
 	if readAnswer.valueAt("isVerified") != true || readAnswer.valueAt("availabilityStatus") != nil {
-		t.Errorf("read: %s", readAnswer.raw)
+		t.Errorf("read: %s, want a verified domain without availabilityStatus", readAnswer.raw)
 	}
 	if answer := testTenant.callGraph("GET", "/domains", nil); len(answer.rows()) != 2 || answer.valueAt("value", 0, "isInitial") != true {
-		t.Errorf("list: %s", answer.raw)
+		t.Errorf("list: %s, want two domains, the initial domain first", answer.raw)
 	}
 	assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", "/domains?$filter=isVerified eq true", nil))
 }
@@ -99,7 +99,7 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 		}
 		repeated := testTenant.callGraph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
 		if repeated.valueAt("value", 0, "text") != text {
-			t.Error("the token is not stable")
+			t.Error("a second read returns a different token")
 		}
 	}
 	if len(tokens) != 2 {
@@ -127,7 +127,7 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 			answer := testTenant.callGraph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
 			mx, _ := answer.valueAt("value", 0, "mailExchange").(string)
 			if len(answer.rows()) != 3 || !regexp.MustCompile(tt.mx).MatchString(mx) || answer.valueAt("value", 0, "preference") != 0.0 {
-				t.Errorf("MX %q: %s", mx, answer.raw)
+				t.Errorf("the records are %s, want three, the first an MX that matches %s", answer.raw, tt.mx)
 			}
 			if answer.valueAt("value", 1, "text") != "v=spf1 include:spf.protection.outlook.com -all" ||
 				answer.valueAt("value", 2, "label") != "autodiscover."+tt.domain || answer.valueAt("value", 2, "canonicalName") != "autodiscover.outlook.com" {
@@ -157,7 +157,7 @@ func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 	testTenant.publishVerificationRecord(domain)
 	testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil)
 	if answer := read("empty"); len(answer.rows()) != 0 {
-		t.Errorf("verified, e-mail not enabled: %s", answer.raw)
+		t.Errorf("verified, e-mail not enabled: %s, want an empty list", answer.raw)
 	}
 }
 

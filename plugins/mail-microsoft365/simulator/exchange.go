@@ -214,7 +214,7 @@ func (call *invocation) writeOutcome(w http.ResponseWriter, result outcome) {
 	}
 	values := []object{}
 	for _, row := range result.rows[start:end] {
-		values = append(values, withTypeAnnotations(selectProperties(row, selectParameter(call.r))))
+		values = append(values, withTypeAnnotations(selectProperties(row, selectedProperties(call.r))))
 	}
 	body["@odata.context"] = call.s.kit.URL + exchangeHost + "/adminapi/beta/" + call.r.PathValue("tenant") +
 		"/$metadata#Collection(Exchange.GenericHashTable)"
@@ -245,14 +245,6 @@ func maxPageSize(r *http.Request) int {
 		}
 	}
 	return 1000
-}
-
-// selectParameter returns the names in $select, or nil if there is no $select.
-func selectParameter(r *http.Request) []string {
-	if text := r.URL.Query().Get("$select"); text != "" {
-		return strings.Split(text, ",")
-	}
-	return nil
 }
 
 // withTypeAnnotations returns a row with the annotations that contain the .NET types of properties.

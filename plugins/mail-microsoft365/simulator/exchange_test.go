@@ -84,7 +84,7 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 			}
 			answer := testTenant.runCmdletWith(header, "", "Get-OrganizationConfig", jsonObject{})
 			if answer.status != tt.status {
-				t.Fatalf("the answer is %d %s, want the status of the case", answer.status, answer.raw)
+				t.Fatalf("the answer is %d %s, want %d", answer.status, answer.raw, tt.status)
 			}
 			if nul := bytes.Equal(answer.raw, make([]byte, 4096)); nul != tt.nul || nul && answer.header.Get("Content-Type") != "application/octet-stream" {
 				t.Errorf("the body is %d bytes of %s, want NUL bytes: %v", len(answer.raw), answer.header.Get("Content-Type"), tt.nul)
@@ -116,7 +116,7 @@ func TestExchangeChecksTenantInPath(t *testing.T) {
 	}
 	assertGolden(t, "exchange-unknown-tenant", post("11111111-2222-4333-8444-555555555555"))
 	if answer := post(other.id); answer.status != http.StatusUnauthorized {
-		t.Errorf("another tenant: %d", answer.status)
+		t.Errorf("another tenant: %d, want 401", answer.status)
 	}
 	for _, name := range []string{testTenant.id, testTenant.initialDomain()} {
 		if answer := post(name); answer.valueAt("value", 0, "Name") != testTenant.initialDomain() {
@@ -149,11 +149,11 @@ func TestExchangeAnswerHasEnvelope(t *testing.T) {
 	}
 	row := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0).(jsonObject)
 	if row["EmailAddresses@odata.type"] != "#Collection(String)" || row["RecipientLimits@data.type"] != "System.Int32" {
-		t.Errorf("sidecars: %v", row)
+		t.Errorf("the type annotations are wrong: %v", row)
 	}
 	selected := testTenant.runCmdletWith(bearer(testTenant.token(exchangeScope)), "?$select=Name,WhenMailboxCreated", "Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
 	if len(selected.valueAt("value", 0).(jsonObject)) != 3 {
-		t.Errorf("$select: %s", selected.raw)
+		t.Errorf("$select: %s, want two properties and one annotation", selected.raw)
 	}
 	empty := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if rows, isList := empty.valueAt("value").([]any); empty.status != http.StatusOK || !isList || len(rows) != 0 {
@@ -185,10 +185,10 @@ func TestExchangeAnswersInPages(t *testing.T) {
 	header := bearer(testTenant.token(exchangeScope))
 	header.Set("Prefer", "odata.maxpagesize=1")
 	if answer := testTenant.runCmdletWith(header, "", "Get-Mailbox", jsonObject{}); len(answer.rows()) != 1 {
-		t.Errorf("Prefer: %s", answer.raw)
+		t.Errorf("Prefer: %s, want one row", answer.raw)
 	}
 	if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"ResultSize": 1}); len(answer.rows()) != 1 || answer.valueAt("@odata.nextLink") != nil {
-		t.Errorf("ResultSize: %s", answer.raw)
+		t.Errorf("ResultSize: %s, want one row and no link", answer.raw)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestEnumPrefixIsAcceptedAndMatchesNothing(t *testing.T) {
 	for value, want := range map[string]int{"SharedMailbox": 1, "sharedmailbox": 1, "Shared": 0, "UserMailbox": 1, "DiscoveryMailbox": 1} {
 		answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{value}, "ResultSize": "Unlimited"})
 		if answer.status != http.StatusOK || len(answer.rows()) != want {
-			t.Errorf("RecipientTypeDetails %s: %d %s, want 200 with the mailboxes of this kind only", value, answer.status, answer.raw)
+			t.Errorf("RecipientTypeDetails %s: %d %s, want 200 with %d mailboxes", value, answer.status, answer.raw, want)
 		}
 	}
 	system := testTenant.runCmdlet("Get-Mailbox", jsonObject{"RecipientTypeDetails": "DiscoveryMailbox"})
@@ -221,7 +221,8 @@ func TestModuleFileListsCmdlets(t *testing.T) {
 	}
 }
 
-// TestScriptedExceptionReplacesCmdlet scripts exceptions that the simulator itself never returns.
+// TestScriptedExceptionReplacesCmdlet checks that the scripted exception is returned and the cmdlet
+// is not executed.
 func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	for _, tt := range [][2]string{
@@ -236,7 +237,7 @@ func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 		inner := answer.valueAt("error", "innererror", "internalexception").(jsonObject)
 		if answer.status != http.StatusBadRequest || inner["type"] != tt[0] || inner["message"] != tt[1] ||
 			answer.valueAt("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
-			t.Errorf("the scripted exception is answered with %d %s", answer.status, answer.raw)
+			t.Errorf("the answer is %d %s, want 400 with the exception %s", answer.status, answer.raw, tt[0])
 		}
 	}
 	if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.valueAt("value", 0, "DisplayName") != "Anna Keller" {
@@ -244,8 +245,8 @@ func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 	}
 }
 
-// TestTransientExceptionIs400 scripts a transient exception. Its status is 400, so only the name of
-// the exception says that a retry can succeed.
+// TestTransientExceptionIs400 scripts a transient exception. Its status is 400, so only the
+// exception says that a retry can succeed.
 func TestTransientExceptionIs400(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"times": 2, "exception": jsonObject{

@@ -171,7 +171,7 @@ func stringList(claim any) []string {
 	return texts
 }
 
-// writeGraphResult writes a result with the headers that Graph always sends.
+// writeGraphResult writes a result with the headers of a Graph answer.
 func (s *simulator) writeGraphResult(w http.ResponseWriter, r *http.Request, answer result) {
 	requestID, clientRequestID := newGUID(), r.Header.Get("client-request-id")
 	if clientRequestID == "" {

@@ -26,7 +26,7 @@ func (c *graphCall) contextURL(path string) string { return c.baseURL() + "/$met
 
 // entity returns the result with a single object.
 func (c *graphCall) entity(status int, path string, o object) result {
-	o = selectProperties(o, c.selectedProperties())
+	o = selectProperties(o, selectedProperties(c.r))
 	o["@odata.context"] = c.contextURL(path + "/$entity")
 	return result{status: status, body: o}
 }
@@ -35,18 +35,17 @@ func (c *graphCall) entity(status int, path string, o object) result {
 func (c *graphCall) collection(path string, objects []object) result {
 	values := []object{}
 	for _, o := range objects {
-		values = append(values, selectProperties(o, c.selectedProperties()))
+		values = append(values, selectProperties(o, selectedProperties(c.r)))
 	}
 	return result{status: http.StatusOK, body: object{"@odata.context": c.contextURL(path), "value": values}}
 }
 
 // selectedProperties returns the names in $select, or nil if there is no $select.
-func (c *graphCall) selectedProperties() []string {
-	text := c.r.URL.Query().Get("$select")
-	if text == "" {
-		return nil
+func selectedProperties(r *http.Request) []string {
+	if text := r.URL.Query().Get("$select"); text != "" {
+		return strings.Split(text, ",")
 	}
-	return strings.Split(text, ",")
+	return nil
 }
 
 // selectProperties returns the named properties of an object and its annotations. It returns all

@@ -32,7 +32,7 @@ func TestGraphRefusesInvalidTokens(t *testing.T) {
 			answer := testTenant.callGraphWith(header, "GET", "/organization", nil)
 			assertGolden(t, tt.golden, answer)
 			if (answer.header.Get("WWW-Authenticate") != "") != (answer.status == http.StatusUnauthorized) {
-				t.Errorf("WWW-Authenticate: %q", answer.header.Get("WWW-Authenticate"))
+				t.Errorf("WWW-Authenticate of %d: %q, want it only with 401", answer.status, answer.header.Get("WWW-Authenticate"))
 			}
 		})
 	}
@@ -53,7 +53,7 @@ func TestExpiredTokensAreRefused(t *testing.T) {
 	testTenant.control("POST", "/clock", jsonObject{"advance": "6s"})
 	assertGolden(t, "graph-expired", testTenant.callGraphWith(graphToken, "GET", "/organization", nil))
 	if answer := testTenant.runCmdletWith(exchangeToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusUnauthorized {
-		t.Errorf("Exchange: %d", answer.status)
+		t.Errorf("Exchange: %d, want 401", answer.status)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestGraphAnswerHasHeaders(t *testing.T) {
 	assertGolden(t, "graph-not-found", answer)
 	for _, name := range []string{"request-id", "x-ms-ags-diagnostic", "Date", "x-ms-resource-unit"} {
 		if answer.header.Get(name) == "" {
-			t.Errorf("no header %s", name)
+			t.Errorf("the answer has no header %s", name)
 		}
 	}
 	if answer.header.Get("client-request-id") != header.Get("client-request-id") ||
@@ -166,7 +166,7 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 }
 
 // TestServicePrincipalsNeedApplicationRead checks that reading service principals needs a
-// permission that the product does not request.
+// permission that tenantry does not request.
 func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant := sim.newTenant()
@@ -224,17 +224,17 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	}
 	freeProduct, boughtProduct := answer.rows()[0].(jsonObject), answer.rows()[1].(jsonObject)
 	if freeProduct["skuPartNumber"] != "POWER_BI_STANDARD" || freeProduct["totalLicenses"] != 1000000.0 || freeProduct["isTrial"] != false {
-		t.Errorf("free: %v", freeProduct)
+		t.Errorf("the free product is %v, want 1000000 licences of POWER_BI_STANDARD", freeProduct)
 	}
 	plans, _ := boughtProduct["serviceStatus"].([]any)
 	if boughtProduct["totalLicenses"] != 1.0 || boughtProduct["isTrial"] != false || boughtProduct["status"] != "Enabled" ||
 		len(plans) == 0 || plans[0].(jsonObject)["servicePlanName"] != "EXCHANGE_S_STANDARD" {
-		t.Errorf("bought: %v", boughtProduct)
+		t.Errorf("the bought product is %v, want one licence with EXCHANGE_S_STANDARD", boughtProduct)
 	}
 	// The administrator's licence belongs to the paid product.
 	users := testTenant.callGraph("GET", "/users?$select=assignedLicenses&$filter=startswith(userPrincipalName,'admin@')", nil)
 	if users.valueAt("value", 0, "assignedLicenses", 0, "skuId") != boughtProduct["skuId"] {
-		t.Errorf("another product than %s", users.raw)
+		t.Errorf("the administrator's licence belongs to another product than the paid one: %s", users.raw)
 	}
 	testTenant.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 25, "trial": 5}})
 	if got := testTenant.licencesByProduct(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
@@ -267,7 +267,7 @@ func TestSubscriptionsAreInPages(t *testing.T) {
 	}
 	testTenant.setBehaviour(jsonObject{"page_size": 1000})
 	if answer := testTenant.callGraph("GET", "/directory/subscriptions?$select=status", nil); answer.valueAt("value", 0, "status") != "Enabled" || answer.valueAt("value", 0, "id") != nil {
-		t.Errorf("$select: %s", answer.raw)
+		t.Errorf("$select: %s, want only the status", answer.raw)
 	}
 	assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", "/directory/subscriptions?$top=1", nil))
 }

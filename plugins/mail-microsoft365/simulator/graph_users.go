@@ -87,7 +87,7 @@ func listUsers(call *graphCall, t *tenant) result {
 		return errorResult(refusal)
 	}
 	rows, next := call.page(users, min(size, t.Behaviour.PageSize))
-	names := call.selectedProperties()
+	names := selectedProperties(call.r)
 	if names == nil {
 		names = defaultUserProperties
 	}
@@ -133,7 +133,7 @@ func getUser(c *graphCall, t *tenant) result {
 		return errorResult(refusal)
 	}
 	found := userObject(*u)
-	if c.selectedProperties() == nil {
+	if selectedProperties(c.r) == nil {
 		found = selectProperties(found, defaultUserProperties)
 	}
 	return c.entity(http.StatusOK, "users", found)

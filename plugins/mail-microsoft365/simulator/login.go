@@ -162,7 +162,7 @@ func (s *simulator) renderError(w http.ResponseWriter, e *aadsts) {
 		Problem: e.description(newGUID(), newGUID(), s.kit.Now())})
 }
 
-// The forms in which a request can name a tenant.
+// guidPattern and domainPattern are the forms in which a request can name a tenant.
 var (
 	guidPattern   = regexp.MustCompile(`^(?i)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	domainPattern = regexp.MustCompile(`^(?i)([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$`)

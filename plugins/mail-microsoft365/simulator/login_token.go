@@ -158,8 +158,8 @@ const (
 	assertionSkew = 5 * time.Minute
 )
 
-// checkAssertion verifies a client assertion: PS256 with x5t#S256 or RS256 with x5t, signed with a
-// registered certificate.
+// checkAssertion verifies a client assertion that is signed with a registered certificate, by PS256
+// or RS256.
 func (s *simulator) checkAssertion(req tokenRequest, assertion string) *aadsts {
 	if req.form.Get("client_assertion_type") != assertionType {
 		return errAssertion.with(req.app.ClientID)

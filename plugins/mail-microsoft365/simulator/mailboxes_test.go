@@ -134,15 +134,15 @@ func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
 	for _, value := range []any{false, true, nil} {
 		answer := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": value})
 		if answer.status != http.StatusOK || read() != value {
-			t.Errorf("%v: %d %s, read %v", value, answer.status, answer.raw, read())
+			t.Errorf("the value %v: %d %s, and then %v is read, want 200 and the value", value, answer.status, answer.raw, read())
 		}
 	}
 	repeated := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
 	if len(repeated.valueAt("@adminapi.warnings").([]any)) != 1 {
-		t.Errorf("a change of nothing has not one warning: %s", repeated.raw)
+		t.Errorf("a change of nothing does not have exactly one warning: %s", repeated.raw)
 	}
 	if answer := testTenant.runCmdlet("Get-CASMailbox", jsonObject{}); len(answer.rows()) != 3 {
-		t.Errorf("the list has not three mailboxes: %s", answer.raw)
+		t.Errorf("the list does not have three mailboxes: %s", answer.raw)
 	}
 }
 

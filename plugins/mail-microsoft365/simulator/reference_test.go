@@ -97,7 +97,7 @@ func TestGoldenFilesAreUsed(t *testing.T) {
 	}
 	files, err := filepath.Glob("testdata/golden/*.json")
 	if err != nil || len(files) == 0 {
-		t.Fatal("no golden files", err)
+		t.Fatalf("%d golden files are found, %v, want at least one", len(files), err)
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
@@ -107,8 +107,8 @@ func TestGoldenFilesAreUsed(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesTests checks that each row of the tables in the README names a test, and that each
-// named test exists.
+// TestReadmeNamesTests checks the tables below the heading in the README. Each row must name a
+// test, and each named test must exist.
 func TestReadmeNamesTests(t *testing.T) {
 	raw, err := os.ReadFile("README.md")
 	if err != nil {
@@ -125,18 +125,18 @@ func TestReadmeNamesTests(t *testing.T) {
 		cells := strings.Split(strings.Trim(line, "| "), " | ")
 		names := regexp.MustCompile("`(Test[^`]*)`").FindAllStringSubmatch(cells[len(cells)-1], -1)
 		if len(names) == 0 {
-			t.Errorf("no test: %s", line)
+			t.Errorf("the row names no test: %s", line)
 		}
 		for _, n := range names {
 			function, row, hasRow := strings.Cut(n[1], "/")
 			body, exists := sources[function]
 			if !exists || hasRow && !strings.Contains(body, `"`+row+`"`) {
-				t.Errorf("%s does not exist: %s", n[1], line)
+				t.Errorf("the test %s does not exist: %s", n[1], line)
 			}
 		}
 	}
 	if rows < 100 {
-		t.Errorf("only %d rows were read", rows)
+		t.Errorf("only %d rows were read, want at least 100", rows)
 	}
 }
 

@@ -22,7 +22,7 @@ type replicas struct {
 
 func (r replicas) validate() error {
 	if r.LagMS < 0 {
-		return errors.New("a delay must not be negative")
+		return errors.New("lag_ms must not be negative")
 	}
 	if !slices.Contains([]string{"", "lists", "objects", "all", "alternate"}, r.Answers) {
 		return errors.New("answers must be lists, objects, all or alternate")

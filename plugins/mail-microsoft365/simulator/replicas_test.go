@@ -21,10 +21,10 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 			expectRead := func(when string, listed, found bool) {
 				t.Helper()
 				if n := len(testTenant.callGraph("GET", "/domains", nil).rows()); (n == 2) != listed {
-					t.Errorf("%s: %d domains are listed", when, n)
+					t.Errorf("%s: %d domains are listed, want the new domain listed: %v", when, n, listed)
 				}
 				if answer := testTenant.callGraph("GET", "/domains/"+domain, nil); (answer.status == http.StatusOK) != found {
-					t.Errorf("%s: the domain answers %d", when, answer.status)
+					t.Errorf("%s: the domain answers %d, want it found: %v", when, answer.status, found)
 				}
 			}
 			expectRead("at once", want.listed, want.found)
@@ -65,7 +65,7 @@ func TestReplicasDisagree(t *testing.T) {
 		statuses[testTenant.callGraph("GET", "/domains/"+domain, nil).status] = true
 	}
 	if !statuses[http.StatusOK] || !statuses[http.StatusNotFound] {
-		t.Fatalf("two reads answered %v", statuses)
+		t.Fatalf("two reads answered %v, want 200 and 404", statuses)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestReadAfterWriteShowsOlderState(t *testing.T) {
 			object.write(testTenant)
 			expectRead("at once", object.old)
 			if answer := object.writeAgain(testTenant); !strings.Contains(string(answer.raw), object.wantText) {
-				t.Errorf("a second write: %d %s", answer.status, answer.raw)
+				t.Errorf("a second write: %d %s, want the text %q", answer.status, answer.raw, object.wantText)
 			}
 			testTenant.control("POST", "/clock", jsonObject{"advance": "30m"})
 			expectRead("after half of the lag", object.old)
@@ -280,7 +280,7 @@ func TestLaggingReplicaCountsTraceQueries(t *testing.T) {
 	testTenant.setBehaviour(jsonObject{"trace_quota": 2, "exchange_replicas": jsonObject{"lag_ms": 3_600_000, "answers": "all"}})
 	for n, want := range []int{http.StatusOK, http.StatusOK, http.StatusBadRequest} {
 		if answer := testTenant.runCmdlet("Get-MessageTraceV2", jsonObject{}); answer.status != want {
-			t.Errorf("query %d: %d %s", n+1, answer.status, answer.raw)
+			t.Errorf("query %d: %d %s, want %d", n+1, answer.status, answer.raw, want)
 		}
 	}
 }

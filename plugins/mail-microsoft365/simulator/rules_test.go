@@ -13,7 +13,7 @@ import (
 // ruleName is the name of the rule that most tests change.
 const ruleName = "tenantry-block-tenantwide"
 
-// ruleParams returns the parameters with which the product creates a rule.
+// ruleParams returns the parameters with which tenantry creates a rule.
 func ruleParams(name string, senders ...string) jsonObject {
 	return jsonObject{"Name": name, "From": senders, "SenderAddressLocation": "HeaderOrEnvelope", "RejectMessageReasonText": "Limit reached.",
 		"RejectMessageEnhancedStatusCode": "5.7.910", "Mode": "Enforce", "Enabled": true, "Priority": 0, "StopRuleProcessing": true,
@@ -106,7 +106,7 @@ func TestUnknownRuleIdentityReturnsAllRules(t *testing.T) {
 	testTenant := newTenantWithRule(t)
 	testTenant.mustRun("New-TransportRule", ruleParams("Another", "ben@"+domain))
 	if answer := testTenant.mustRun("Get-TransportRule", jsonObject{"Identity": "nobody's"}); len(answer.rows()) != 2 {
-		t.Errorf("an unknown identity finds not all two rules: %s", answer.raw)
+		t.Errorf("an unknown identity does not return both rules: %s", answer.raw)
 	}
 }
 
@@ -120,14 +120,14 @@ func TestRuleChangesApplyToMail(t *testing.T) {
 	}
 	assertBlocked("created", "anna")
 	if got := fmt.Sprint(testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("rules")); got != "[map[blocks:[anna@"+domain+"] enabled:true name:"+ruleName+"]]" {
-		t.Errorf("control: %s", got)
+		t.Errorf("the control interface shows %s, want the state of the rule", got)
 	}
 	testTenant.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "From": []string{"ben@" + domain}})
 	assertBlocked("the list is replaced", "ben")
 	testTenant.mustRun("Disable-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
 	assertBlocked("disabled")
 	if got := fmt.Sprint(testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("rules", 0)); got != "map[blocks:[] enabled:false name:"+ruleName+"]" {
-		t.Errorf("control: %s", got)
+		t.Errorf("the control interface shows %s, want the state of the rule", got)
 	}
 	testTenant.mustRun("Enable-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
 	assertBlocked("enabled", "ben")
@@ -166,10 +166,10 @@ func TestRuleWithoutSendersBlocksAllMail(t *testing.T) {
 	} {
 		apply()
 		if got := testTenant.blockedSenders(); len(got) != 3 {
-			t.Errorf("%s: only %v are blocked", change, got)
+			t.Errorf("%s: blocked %v, want three senders", change, got)
 		}
 		if got, _ := testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("rules", 0, "blocks").([]any); len(got) < 3 {
-			t.Errorf("%s: the control interface shows %v", change, got)
+			t.Errorf("%s: the control interface shows %v, want at least three mailboxes", change, got)
 		}
 		testTenant.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName})
 	}
@@ -238,7 +238,7 @@ func TestInvalidRuleChangesAreRefused(t *testing.T) {
 			answer := testTenant.runCmdlet(tt.cmdlet, tt.params)
 			text, _ := answer.valueAt("error", "innererror", "internalexception", "message").(string)
 			if answer.status != http.StatusBadRequest || !strings.Contains(text, tt.message) {
-				t.Errorf("the answer is %d %s, want 400 with the message of the case", answer.status, answer.raw)
+				t.Errorf("the answer is %d %s, want 400 with %q", answer.status, answer.raw, tt.message)
 			}
 			if got := testTenant.mustRun("Get-TransportRule", jsonObject{}); len(got.rows()) != 1 || got.valueAt("value", 0, "Comments") != "managed" {
 				t.Errorf("the refused call had an effect: %s", got.raw)
@@ -253,7 +253,7 @@ func TestRuleCountIsLimited(t *testing.T) {
 	for n := range 301 {
 		answer := testTenant.runCmdletWith(token, "", "New-TransportRule", ruleParams(fmt.Sprint("rule ", n), "anna@"+domain))
 		if want := map[bool]int{true: http.StatusOK, false: http.StatusBadRequest}[n < 300]; answer.status != want {
-			t.Fatalf("rule %d: %d %s", n, answer.status, answer.raw)
+			t.Fatalf("rule %d: %d %s, want %d", n, answer.status, answer.raw, want)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // TestIDTokenIsVerifiable verifies ID tokens with an OpenID Connect client, by discovery and the
-// published keys. It verifies further tokens after the keys were rotated.
+// published keys. It verifies a further token after the keys were rotated.
 func TestIDTokenIsVerifiable(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant := sim.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
@@ -36,7 +36,7 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 		}
 		if token.Nonce != "n1" || claims["tid"] != testTenant.id || claims["preferred_username"] != testTenant.admin ||
 			claims["ver"] != "2.0" || claims["oid"] == "" || claims["name"] == "" || claims["sub"] == claims["oid"] {
-			t.Errorf("%s: %v are wrong claims", round, claims)
+			t.Errorf("%s: the claims are wrong: %v", round, claims)
 		}
 		for _, absent := range []string{"upn", "wids", "idp"} {
 			if v, has := claims[absent]; has {
@@ -66,19 +66,19 @@ func TestIDTokenIdentifiesUser(t *testing.T) {
 			}
 			claims := claimsOf(t, testTenant.redeem(testTenant.signInCode(user), nil).valueAt("id_token").(string))
 			if idp, has := claims["idp"]; has != tt.guest || has && idp == claims["iss"] {
-				t.Errorf("idp: %v", idp)
+				t.Errorf("idp is %v, want the home tenant of a guest, and no idp for others", idp)
 			}
 			filter := "?$filter=principalId eq '" + claims["oid"].(string) + "' and roleDefinitionId eq '" + globalAdministrator + "'"
 			rows := testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments"+filter, nil).rows()
 			if (len(rows) == 1) != tt.admin {
-				t.Errorf("administrator: %v", rows)
+				t.Errorf("the role assignments are %v, want administrator: %v", rows, tt.admin)
 			}
 			var wids []string
 			for _, w := range claims["wids"].([]any) {
 				wids = append(wids, w.(string))
 			}
 			if strings.Contains(strings.Join(wids, " "), globalAdministrator) != tt.admin {
-				t.Errorf("wids: %v", wids)
+				t.Errorf("wids is %v, want administrator: %v", wids, tt.admin)
 			}
 		})
 	}
@@ -111,7 +111,7 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 			testTenant.control("POST", "/clock", jsonObject{"advance": tt.delay})
 			answer := testTenant.redeem(code, tt.form)
 			if answer.status != tt.status || tt.number != 0 && answer.valueAt("error_codes", 0) != tt.number {
-				t.Errorf("the answer is %d %s, want the status and number of the case", answer.status, answer.raw)
+				t.Errorf("the answer is %d %s, want %d and the AADSTS number %v", answer.status, answer.raw, tt.status, tt.number)
 			}
 			if tt.twice {
 				assertGolden(t, "aadsts-54005", answer)
@@ -159,11 +159,11 @@ func TestSignInRefusesInvalidRequests(t *testing.T) {
 			if tt.status == http.StatusFound {
 				text = redirect.Encode()
 				if redirect.Get("code") != "" || redirect.Get("state") != "st" {
-					t.Errorf("redirect: %v", redirect)
+					t.Errorf("the redirect has %v, want the state st and no code", redirect)
 				}
 			}
 			if answer.status != tt.status || !strings.Contains(text, tt.want) {
-				t.Errorf("the answer is %d %s, want the status and text of the case", answer.status, text)
+				t.Errorf("the answer is %d %s, want %d with %s", answer.status, text, tt.status, tt.want)
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func TestFormPostReturnsCode(t *testing.T) {
 	page := string(answer.raw)
 	for _, want := range []string{`action="` + signin + `"`, `name="code" value="1.`, `name="state" value="st"`} {
 		if answer.status != http.StatusOK || !strings.Contains(page, want) {
-			t.Errorf("%d, without %s: %s", answer.status, want, page)
+			t.Errorf("the page with status %d lacks %s: %s", answer.status, want, page)
 		}
 	}
 }
@@ -206,6 +206,6 @@ func TestSharedAuthorityHasIssuerTemplate(t *testing.T) {
 		}
 	}
 	if answer := sim.do("GET", login+"/no_tenant/v2.0/.well-known/openid-configuration", nil, ""); answer.status != http.StatusBadRequest {
-		t.Errorf("no tenant: %d", answer.status)
+		t.Errorf("an invalid tenant name: %d, want 400", answer.status)
 	}
 }

@@ -4,7 +4,7 @@
 // Microsoft Graph and the Exchange admin endpoint, each under its own path prefix.
 //
 // The answers follow Microsoft's documentation, including errors and delays. The README in this
-// folder lists each documented behaviour and the test that shows it. New is the entry point.
+// folder lists documented behaviours and the tests that show them. New is the entry point.
 // `mail-microsoft365 simulate` and the tests call it. The sandbox is `tenantry dev`, which starts
 // the simulator. Every tenant is one value of type tenant, stored in one file.
 //
@@ -16,13 +16,13 @@
 //     tenants.
 //   - login*.go: the login host. Endpoints, consent, sign-in, tokens, claims and AADSTS errors.
 //   - graph*.go: Microsoft Graph v1.0. graph.go has the routes, the authentication and the errors.
-//     graph_query.go has $select, $filter and paging. The other files have one resource each.
+//     graph_query.go has $select, $filter and paging. The other files have the resources.
 //   - exchange*.go: the Exchange admin endpoint. exchange.go runs InvokeCommand.
-//     exchange_cmdlets.go lists the cmdlets and checks their parameters. The other files have the
-//     cmdlets of one resource each.
+//     exchange_cmdlets.go lists the cmdlets and checks their parameters. exchange_errors.go has the
+//     exceptions. The other files run the cmdlets.
 //   - replicas.go: the replicas of Graph and Exchange, which can lag.
 //   - violations.go: the rules that requests must not break. The journal records broken rules.
-//   - control.go: the control interface of the sandbox. faults.go: the answer to a planned fault.
+//   - control.go: the control calls of the sandbox. faults.go: the answer to a planned fault.
 //   - dns.go: the DNS client that verifies domains and DKIM records.
 package simulator
 
@@ -122,8 +122,9 @@ func hostPrefix(r *http.Request) string {
 	return "/" + first
 }
 
-// Call describes a request for the journal and for planned faults. A Retry-After applies to all
-// calls to the same host for the same tenant. Call implements simulate.Provider.
+// Call describes a request for the journal and for planned faults. The scope of a Retry-After is
+// the host and the tenant. applicationWait covers the throttle scope "Application". Call implements
+// simulate.Provider.
 func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	host := hostPrefix(r)
 	call := simulate.Call{Host: host, Write: r.Method != http.MethodGet && r.Method != http.MethodHead}

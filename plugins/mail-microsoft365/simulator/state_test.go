@@ -81,8 +81,8 @@ func startProcess(t *testing.T, dir string, dnsServer *fakeDNS) (*simClient, fun
 }
 
 // TestStateSurvivesSIGKILL kills the simulator after it created a mailbox and before it answers.
-// After a restart the application, the mailbox, the journal and the planned faults must be the
-// same, and a token from before the restart must still be valid.
+// After a restart, the application must be the same. The mailbox, the last entry of the journal and
+// a planned fault must exist, and a token from before the restart must be valid.
 func TestStateSurvivesSIGKILL(t *testing.T) {
 	dir, dnsServer := t.TempDir(), newFakeDNS(t)
 	s, kill := startProcess(t, dir, dnsServer)
@@ -115,23 +115,23 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 	}
 	kill()
 	if err := <-requestErr; err == nil {
-		t.Fatal("the delayed answer was received")
+		t.Fatal("the delayed answer was received, want an error")
 	}
 
 	restarted, stop := startProcess(t, dir, dnsServer)
 	defer stop()
 	if got := restarted.ready.Settings["client_id"]; got != s.ready.Settings["client_id"] || restarted.ready.Secrets["client_secret"] != s.ready.Secrets["client_secret"] {
-		t.Errorf("the application changed: %s", got)
+		t.Errorf("the client id %s or the client secret changed", got)
 	}
 	if last := restarted.lastCall(); last.Operation != "New-Mailbox" || last.Status != http.StatusOK || !last.Write {
-		t.Errorf("the journal ends with %+v", last)
+		t.Errorf("the journal ends with %+v, want a write by New-Mailbox with status 200", last)
 	}
 	testTenant.simClient = restarted
 	if answer := testTenant.runCmdletWith(header, "", "Get-Mailbox", jsonObject{"Identity": "a@" + domain}); answer.status != http.StatusOK {
 		t.Errorf("the mailbox, read with a token from before the restart: %d %s, want 200", answer.status, answer.raw)
 	}
 	if answer := testTenant.runCmdletWith(header, "", "Set-Mailbox", jsonObject{"Identity": "a@" + domain, "DisplayName": "x"}); answer.status != http.StatusServiceUnavailable {
-		t.Errorf("the planned fault: %d", answer.status)
+		t.Errorf("the planned fault answers %d, want 503", answer.status)
 	}
 }
 
@@ -140,7 +140,7 @@ func (s *simClient) lastCall() simulate.Entry {
 	s.t.Helper()
 	var calls []simulate.Entry
 	if err := json.Unmarshal(s.control("GET", "/calls", nil).raw, &calls); err != nil || len(calls) == 0 {
-		s.t.Fatalf("%v, %d calls", err, len(calls))
+		s.t.Fatalf("the journal has %d calls, %v, want at least one", len(calls), err)
 	}
 	return calls[len(calls)-1]
 }
@@ -170,7 +170,7 @@ func TestEffectsStayWhenClockMovesBack(t *testing.T) {
 		t.Errorf("accepted domain: %d %s, want 200", answer.status, answer.raw)
 	}
 	if answer := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}); answer.valueAt("value", 0, "IsDehydrated") != false {
-		t.Errorf("dehydrated again: %s", answer.raw)
+		t.Errorf("the organization is dehydrated again: %s", answer.raw)
 	}
 	if answer := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); answer.status != http.StatusOK {
 		t.Errorf("mailbox: %d %s, want 200", answer.status, answer.raw)
@@ -210,13 +210,13 @@ func TestConcurrentCreatesSucceedOnce(t *testing.T) {
 		return testTenant.runCmdletWith(exchangeToken, "", "New-Mailbox", mailboxParams("bob@"+domain, "bob.d"))
 	})
 	if mailboxes[http.StatusOK] != 1 || mailboxes[http.StatusBadRequest] != 11 {
-		t.Errorf("mailboxes: %v", mailboxes)
+		t.Errorf("the statuses of New-Mailbox are %v, want 200 once and 400 eleven times", mailboxes)
 	}
 	domains := runConcurrently(12, func() response {
 		return testTenant.callGraphWith(graphToken, "POST", "/domains", jsonObject{"id": "new.example"})
 	})
 	if domains[http.StatusCreated] != 1 || domains[http.StatusBadRequest] != 11 {
-		t.Errorf("domains: %v", domains)
+		t.Errorf("the statuses of POST /domains are %v, want 201 once and 400 eleven times", domains)
 	}
 }
 

@@ -16,7 +16,7 @@ type tenant struct {
 	Created time.Time `json:"created"`
 	Serial  int       `json:"serial"` // order of creation
 
-	Bootstrap string    `json:"bootstrap"` // "ready", "dehydrated" or "denied" (see controlCreate)
+	Bootstrap string    `json:"bootstrap"` // "ready", "dehydrated" or "denied" (see grantConsent)
 	SMTPAuth  string    `json:"smtp_auth"` // "allowed" or "refused"
 	Behaviour behaviour `json:"behaviour"`
 

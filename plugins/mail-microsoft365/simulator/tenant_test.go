@@ -4,6 +4,7 @@ package simulator_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -79,7 +80,7 @@ func (t *tenant) consent() {
 	t.t.Helper()
 	answer, redirect := t.page(t.consentURL(), url.Values{"username": {t.admin}, "decision": {"accept"}})
 	if answer.status != http.StatusFound || redirect.Get("tenant") != t.id {
-		t.t.Fatalf("consent: %d %s", answer.status, answer.raw)
+		t.t.Fatalf("consent: %d %s, want a redirect with the tenant", answer.status, answer.raw)
 	}
 }
 
@@ -103,7 +104,7 @@ func (t *tenant) signInCode(username string) string {
 	t.t.Helper()
 	answer, redirect := t.page(t.signInURL(nil), url.Values{"username": {username}})
 	if answer.status != http.StatusFound || redirect.Get("code") == "" || redirect.Get("state") != "st" {
-		t.t.Fatalf("sign-in of %s: %d %s", username, answer.status, answer.header.Get("Location"))
+		t.t.Fatalf("sign-in of %s: %d %s, want a redirect with a code and the state st", username, answer.status, answer.header.Get("Location"))
 	}
 	return redirect.Get("code")
 }
@@ -215,9 +216,9 @@ func claimsOf(t *testing.T, token string) jsonObject {
 	t.Helper()
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		t.Fatalf("%q is not a token", token)
+		t.Fatalf("%q is not a JWT", token)
 	}
-	raw, err := base64url(parts[1])
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,15 +257,15 @@ func newTenantWithMailbox(t *testing.T) *tenant {
 	return testTenant
 }
 
-// TestTenantCanBeSetUpToSendMail makes the calls with which the product sets up a new tenant, until
-// a mailbox can send.
+// TestTenantCanBeSetUpToSendMail makes the calls with which tenantry sets up a new tenant, until a
+// mailbox can send.
 func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant := sim.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
 	const domain, box = "fabrikam-mail.example", "anna.k@fabrikam-mail.example"
 
 	if answer := testTenant.redeem(testTenant.signInCode(testTenant.admin), nil); answer.status != http.StatusOK || claimsOf(t, answer.valueAt("id_token").(string))["tid"] != testTenant.id {
-		t.Fatalf("sign-in: %d %s", answer.status, answer.raw)
+		t.Fatalf("sign-in: %d %s, want an ID token of the tenant", answer.status, answer.raw)
 	}
 	testTenant.addMailDomain(domain)
 	if answer := testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK {
@@ -309,7 +310,7 @@ func (t *tenant) addMailDomain(name string) {
 	}
 	t.publishVerificationRecord(name)
 	if answer := t.callGraph("POST", "/domains/"+name+"/verify", nil); answer.status != http.StatusOK || answer.valueAt("isVerified") != true {
-		t.t.Fatalf("verify %s: %d %s", name, answer.status, answer.raw)
+		t.t.Fatalf("verify %s: %d %s, want 200 and a verified domain", name, answer.status, answer.raw)
 	}
 	if answer := t.callGraph("PATCH", "/domains/"+name, jsonObject{"supportedServices": []string{"Email"}}); answer.status != http.StatusNoContent {
 		t.t.Fatalf("enable mail of %s: %d %s, want 204", name, answer.status, answer.raw)

@@ -29,11 +29,11 @@ func TestTraceRowHasFields(t *testing.T) {
 		}
 	}
 	if received, _ := row["Received"].(string); !strings.HasSuffix(received, ".0000000Z") {
-		t.Errorf("Received: %s", received)
+		t.Errorf("Received is %s, want a time that ends with .0000000Z", received)
 	}
 	testTenant.setBehaviour(jsonObject{"trace_bare": true})
 	if received, _ := testTenant.trace(jsonObject{})[0].(jsonObject)["Received"].(string); !strings.HasSuffix(received, ".0000000") {
-		t.Errorf("without a zone: %s", received)
+		t.Errorf("with trace_bare, Received is %s, want a time that ends with .0000000", received)
 	}
 }
 
@@ -137,7 +137,11 @@ func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
 	testTenant.sendMessages("anna@"+domain, 1)
 	testTenant.sendMessages("ben@"+domain, 1, jsonObject{"bounced": true})
 	for mailbox, toIP := range map[string]any{"anna@" + domain: nil, "ben@" + domain: "198.51.100.25"} {
-		for _, row := range testTenant.trace(jsonObject{"SenderAddress": mailbox}) {
+		rows := testTenant.trace(jsonObject{"SenderAddress": mailbox})
+		if len(rows) == 0 {
+			t.Errorf("the trace of %s has no rows", mailbox)
+		}
+		for _, row := range rows {
 			if r := row.(jsonObject); r["Status"] != "Failed" || r["ToIP"] != toIP {
 				t.Errorf("the row of %s is %v, want Failed and ToIP %v", mailbox, r, toIP)
 			}

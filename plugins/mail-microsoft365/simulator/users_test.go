@@ -14,7 +14,7 @@ func TestUsersAreInPages(t *testing.T) {
 	next := "/users?$top=2&$select=id"
 	for pages := 0; next != ""; pages++ {
 		if pages > 5 {
-			t.Fatal("the pages do not end")
+			t.Fatal("the list has more than six pages")
 		}
 		answer := testTenant.callGraph("GET", next, nil)
 		for _, row := range answer.rows() {
@@ -31,7 +31,7 @@ func TestUsersAreInPages(t *testing.T) {
 	}
 	testTenant.setBehaviour(jsonObject{"page_size": 1})
 	if answer := testTenant.callGraph("GET", "/users", nil); len(answer.rows()) != 1 || answer.valueAt("@odata.nextLink") == nil {
-		t.Errorf("page_size: %s", answer.raw)
+		t.Errorf("page_size: %s, want one user and a link", answer.raw)
 	}
 	assertGolden(t, "graph-bad-request", testTenant.callGraph("GET", "/users?$top=1000", nil))
 }
@@ -102,8 +102,8 @@ func TestUserUpdateChecksValues(t *testing.T) {
 	}
 }
 
-// TestBannedPasswordsFollowSetting checks that no password is banned by default, because Microsoft
-// does not publish its list.
+// TestBannedPasswordsFollowSetting checks that no word is banned by default, because Microsoft does
+// not publish its list, and that the setting bans words.
 func TestBannedPasswordsFollowSetting(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	setPassword := func(password string) response {
@@ -135,7 +135,7 @@ func TestUserUpdateNeedsPermissions(t *testing.T) {
 		t.Run(role, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			if answer := testTenant.callGraph("PATCH", "/users/"+testTenant.admin, body); answer.status != http.StatusNoContent {
-				t.Errorf("with it: %d %s, want 204", answer.status, answer.raw)
+				t.Errorf("with the permission: %d %s, want 204", answer.status, answer.raw)
 			}
 			withdrawAppRole(role)(testTenant)
 			assertGolden(t, "graph-denied", testTenant.callGraph("PATCH", "/users/"+testTenant.admin, body))
@@ -149,10 +149,10 @@ func TestDeleteUserDeletesMailbox(t *testing.T) {
 	id := testTenant.newMailbox("anna@d.example", "anna.d")["ExternalDirectoryObjectId"].(string)
 	answer := testTenant.callGraph("GET", "/users/anna@d.example", nil)
 	if answer.valueAt("id") != id || answer.valueAt("accountEnabled") != nil {
-		t.Errorf("without $select: %s", answer.raw)
+		t.Errorf("without $select: %s, want the id and no accountEnabled", answer.raw)
 	}
 	if answer := testTenant.callGraph("GET", "/users/"+id+"?$select=accountEnabled,assignedLicenses", nil); answer.valueAt("accountEnabled") != false || answer.valueAt("id") != nil {
-		t.Errorf("with $select: %s", answer.raw)
+		t.Errorf("with $select: %s, want accountEnabled false and no id", answer.raw)
 	}
 	if answer := testTenant.callGraph("DELETE", "/users/"+id, nil); answer.status != http.StatusNoContent {
 		t.Errorf("the answer is %d %s, want 204", answer.status, answer.raw)

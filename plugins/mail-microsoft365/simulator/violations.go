@@ -5,7 +5,6 @@ package simulator
 import (
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,8 +33,6 @@ const (
 	tokenWindow = 5 * time.Minute
 )
 
-var guidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-
 // violation returns the rule that a request of an application breaks, or "". At the login host, the
 // rules apply only to token requests. Browsers send most of the other requests to this host.
 func (s *simulator) violation(r *http.Request, call simulate.Call, body []byte) string {
@@ -45,7 +42,7 @@ func (s *simulator) violation(r *http.Request, call simulate.Call, body []byte) 
 		return ""
 	case r.UserAgent() == "" || strings.HasPrefix(r.UserAgent(), "Go-http-client"):
 		return noUserAgent
-	case !guidForm.MatchString(r.Header.Get("client-request-id")):
+	case !guidPattern.MatchString(r.Header.Get("client-request-id")):
 		return noClientRequestID
 	case call.Host == loginHost && s.tokenRequests.countAndCheck(call.Scope, body, s.kit.Now()):
 		return tokenLoop

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// completeHeader returns the headers that every request of an application needs.
+// completeHeader returns headers that break no rule.
 func completeHeader() http.Header {
 	return http.Header{
 		"User-Agent": {"app/1.0"}, "Client-Request-Id": {"6f9619ff-8b86-d011-b42d-00cf4fc964ff"}, "X-Anchormailbox": {"SMTP:a@b.example"},
@@ -61,13 +61,13 @@ func TestTokenLoopIsAViolation(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	for n := range tokenLimit {
 		if requests.countAndCheck("t", body, now) {
-			t.Fatalf("request %d is too many", n+1)
+			t.Fatalf("request %d is too many, want %d requests allowed", n+1, tokenLimit)
 		}
 	}
 	if !requests.countAndCheck("t", body, now) || requests.countAndCheck("u", body, now) || requests.countAndCheck("t", body, now.Add(tokenWindow)) {
 		t.Fatal("want too many requests in this tenant and window alone")
 	}
 	if code := []byte(strings.Replace(string(body), "client_credentials", "authorization_code", 1)); requests.countAndCheck("t", code, now) {
-		t.Fatal("the code of a sign-in counts")
+		t.Fatal("the request with the code of a sign-in counts, want it ignored")
 	}
 }

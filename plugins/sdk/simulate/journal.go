@@ -29,7 +29,7 @@ type Entry struct {
 
 // journal keeps the entries in the order in which the calls arrived. A line is appended to its file
 // when a call arrives, and another line when the status is known. If the process is killed, the
-// file therefore contains every call that the process received.
+// file therefore contains every call that the process executed.
 type journal struct {
 	mu      sync.Mutex
 	file    *os.File

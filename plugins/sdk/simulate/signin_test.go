@@ -102,7 +102,7 @@ func TestSignInLinkWorksOnce(t *testing.T) {
 	f := newSignInFixture(t)
 	link := f.start("one")
 	if link != "http://"+f.Kit.Host()+signInPath+"?client_id=shop&response_type=code&state=one" {
-		t.Errorf("the link is %s", link)
+		t.Errorf("the link is %s, want the page with the state one", link)
 	}
 	if status, page := visit(f, link, "", ""); status != http.StatusOK || !strings.Contains(page, `name="username" type="text" value=""`) {
 		t.Errorf("the page is %d %s, want 200 with an empty username", status, page)
@@ -114,19 +114,19 @@ func TestSignInLinkWorksOnce(t *testing.T) {
 		}
 	}
 	if status, page := visit(f, link, " bob@a.example ", "accept"); status != http.StatusOK || strings.Contains(page, "<form") {
-		t.Errorf("accepted: %d %s", status, page)
+		t.Errorf("accepted: %d %s, want 200 without the form", status, page)
 	}
 	if status, page := visit(f, link, "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "used already") {
-		t.Errorf("a second time: %d %s", status, page)
+		t.Errorf("a second time: %d %s, want 400 with \"used already\"", status, page)
 	}
 	if status, page := visit(f, f.start("two"), "", "deny"); status != http.StatusOK || !strings.Contains(page, "declined") {
-		t.Errorf("declined: %d %s", status, page)
+		t.Errorf("declined: %d %s, want 200 with \"declined\"", status, page)
 	}
 	if status, page := visit(f, signInPath+"?state=guessed", "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "This link is unknown") {
-		t.Errorf("a guess: %d %s", status, page)
+		t.Errorf("a guessed link: %d %s, want 400 with \"This link is unknown\"", status, page)
 	}
 	if members := f.members(); !slices.Equal(members, []string{"bob@a.example"}) {
-		t.Errorf("members: %v", members)
+		t.Errorf("the members are %v, want only bob@a.example", members)
 	}
 }
 
@@ -150,17 +150,17 @@ func TestSignInLinkConnectsOnceWhenSubmittedTwice(t *testing.T) {
 			link := f.start("one")
 			request := httptest.NewRequest(http.MethodPost, link, bodyWithHook{form("carl@a.example", decision), sync.OnceFunc(func() {
 				if status, page := visit(f, link, "bob@a.example", "accept"); status != http.StatusOK || strings.Contains(page, `role="alert"`) {
-					t.Errorf("the faster submission: %d %s", status, page)
+					t.Errorf("the faster submission: %d %s, want 200 without an alert", status, page)
 				}
 			})})
 			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			answer := httptest.NewRecorder()
 			f.ServeHTTP(answer, request)
 			if answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), "used already") {
-				t.Errorf("the slower submission: %d %s", answer.Code, answer.Body)
+				t.Errorf("the slower submission: %d %s, want 400 with \"used already\"", answer.Code, answer.Body)
 			}
 			if members := f.members(); !slices.Equal(members, []string{"bob@a.example"}) {
-				t.Errorf("members: %v", members)
+				t.Errorf("the members are %v, want only bob@a.example", members)
 			}
 		})
 	}

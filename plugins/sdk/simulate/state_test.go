@@ -70,7 +70,7 @@ func TestClearedJournalIgnoresLateStatuses(t *testing.T) {
 		}
 		s.call("DELETE", "/_control/calls", "")
 		if calls := s.journal(); len(calls) != 0 {
-			t.Fatalf("the emptied journal is %v", calls)
+			t.Fatalf("the cleared journal is %v, want no calls", calls)
 		}
 		s.call("POST", "/after", "")
 		<-answered

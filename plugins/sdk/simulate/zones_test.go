@@ -83,6 +83,6 @@ func TestZonesAreKeptInTheSandbox(t *testing.T) {
 	created := httptest.NewRecorder()
 	z.Control().ServeHTTP(created, httptest.NewRequest("PUT", "/_control/zones/two.test", nil))
 	if created.Code != http.StatusBadRequest {
-		t.Errorf("a zone was created beside the sandbox: %d", created.Code)
+		t.Errorf("creating a zone in a sandbox: %d, want 400", created.Code)
 	}
 }

@@ -100,7 +100,7 @@ var platform = simulate.Platform[token, sender, instance]{
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
-// connections. It fails if the data folder cannot be used.
+// connections. It fails if the data folder cannot be used, or if options.URL is invalid.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	return platform.Open(options)
 }
@@ -139,8 +139,8 @@ type quirks struct {
 // rate is the limit of calls of an instance. All tokens of the instance share it.
 var rate = simulate.Rate{Calls: 3000, Window: time.Minute, Fixed: true}
 
-// admit counts the call and accepts a valid token. It refuses a request without a valid token. Like
-// Laravel, admit redirects such a request to the sign-in page if the request does not accept JSON.
+// admit counts the call. If the route exists, it refuses a request without a valid token. Like
+// Laravel, it redirects such a request to the sign-in page if the request does not accept JSON.
 func admit(req *request) simulate.Answer {
 	usage := req.Count("instance", req.Now, rate)
 	req.Header.Set("X-RateLimit-Limit", strconv.Itoa(rate.Calls))

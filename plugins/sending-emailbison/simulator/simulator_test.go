@@ -73,7 +73,7 @@ func (c client) control(method, path string, body any) {
 func TestInvalidTokensAreRefused(t *testing.T) {
 	sim := openSimulator(t, t.TempDir())
 	if status, _, doc := sim.call("GET", "/api/users", nil); status != 200 || doc["data"].(map[string]any)["workspace"].(map[string]any)["name"] != "Simulated" {
-		t.Errorf("the owner of a valid token: %d %v", status, doc)
+		t.Errorf("the owner of a valid token: %d %v, want 200 and the workspace Simulated", status, doc)
 	}
 	other := sim
 	other.token = "9|guessed"
@@ -132,7 +132,7 @@ func TestSendersAreCreatedChangedAndDeleted(t *testing.T) {
 	}
 	status, _, doc := sim.call("POST", "/api/sender-emails/imap-smtp", validBody)
 	if status != 200 || doc["data"].(map[string]any)["type"] != "Inbox" {
-		t.Fatalf("create: %d %v", status, doc)
+		t.Fatalf("creating a mailbox: %d %v, want 200 and the type Inbox", status, doc)
 	}
 	if status, _, _ := sim.call("POST", "/api/sender-emails/imap-smtp", validBody); status != 422 {
 		t.Errorf("creating the mailbox again: %d, want 422", status)
@@ -146,7 +146,7 @@ func TestSendersAreCreatedChangedAndDeleted(t *testing.T) {
 		}
 	}
 	if status, _, doc := sim.call("GET", "/api/sender-emails/1/oauth-access-token", nil); status != 200 || doc["data"].(map[string]any)["access_token"] == "" {
-		t.Errorf("the token of the mailbox: %d %v", status, doc)
+		t.Errorf("the token of the mailbox: %d %v, want 200 and a token", status, doc)
 	}
 	if status, _, _ := sim.call("DELETE", "/api/sender-emails/1", nil); status != 200 {
 		t.Errorf("deleting the mailbox: %d, want 200", status)
@@ -177,9 +177,7 @@ func TestListsHavePagesOfFifteen(t *testing.T) {
 	}
 }
 
-// TestTokensShareTheRateLimitOfTheInstance checks the limit of calls per minute, which all tokens
-// share.
-func TestTokensShareTheRateLimitOfTheInstance(t *testing.T) {
+func TestCallsPerMinuteAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _, err := New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})
 		if err != nil {
@@ -217,14 +215,14 @@ func TestUploaderConnectsMailboxes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _ = resp.Body.Close(); resp.StatusCode != 200 {
-			t.Errorf("the form answers %d", resp.StatusCode)
+			t.Errorf("the form answers %d, want 200", resp.StatusCode)
 		}
 	}
 	sim = openSimulator(t, dir)
 	_, _, doc := sim.call("GET", "/api/sender-emails?search=@a.example", nil)
 	list := doc["data"].([]any)
 	if len(list) != 2 || list[0].(map[string]any)["status"] != "Connected" || list[1].(map[string]any)["email"] != "carl@a.example" {
-		t.Errorf("after a restart: %v", list)
+		t.Errorf("after a restart: %v, want bob connected, and carl", list)
 	}
 	sim.control("DELETE", "/accounts/carl@a.example", nil)
 	if status, _, _ := sim.call("DELETE", "/_control/accounts/carl@a.example", nil); status != 404 {

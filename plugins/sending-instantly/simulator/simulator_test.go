@@ -41,7 +41,6 @@ func request(handler http.Handler, method, path, body string, header ...string) 
 
 const bearer = "Bearer " + simulator.Key
 
-// TestRefusalsHaveInstantlysEnvelope covers requests that Instantly refuses.
 func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 	handler := startSimulator(t, t.TempDir())
 	for name, tt := range map[string]struct {

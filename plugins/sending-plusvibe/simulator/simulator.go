@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the part of PlusVibe's API that concerns mailboxes: API keys,
-// workspaces, accounts, and the partner calls that start a Microsoft sign-in. Where PlusVibe does
-// not document the answer, a setting selects it. New is the entry point. The variable platform is a
-// simulate.Platform, which lists the routes and the other properties of the API.
+// workspaces, accounts, and the partner calls that start a Microsoft sign-in. Settings select some
+// of the answers that PlusVibe does not document. New is the entry point. The variable platform is
+// a simulate.Platform, which lists the routes and the other properties of the API.
 package simulator
 
 import (
@@ -81,7 +81,7 @@ var platform = simulate.Platform[customer, account, behaviour]{
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
-// connections. It fails if the data folder cannot be used.
+// connections. It fails if the data folder cannot be used, or if options.URL is invalid.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	return platform.Open(options)
 }
@@ -137,7 +137,7 @@ type account struct {
 	} `json:"payload"`
 }
 
-// behaviour selects how the simulator answers where PlusVibe does not document the answer.
+// behaviour has the settings of POST /_control/behaviour.
 type behaviour struct {
 	// ListLagMS is how many milliseconds an account is invisible after its first sign-in.
 	ListLagMS int `json:"list_lag_ms"`

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the part of SalesBlink's API that concerns mailboxes: API keys,
-// workspaces, senders in folders, and the start of a Microsoft sign-in. Where SalesBlink does not
-// document the answer, a setting selects it. New is the entry point. The variable platform is a
+// workspaces, senders in folders, and the start of a Microsoft sign-in. Settings select some of the
+// answers that SalesBlink does not document. New is the entry point. The variable platform is a
 // simulate.Platform, which lists the routes and the other properties of the API.
 package simulator
 
@@ -68,7 +68,7 @@ var platform = simulate.Platform[customer, sender, behaviour]{
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
-// connections. It fails if the data folder cannot be used.
+// connections. It fails if the data folder cannot be used, or if options.URL is invalid.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	return platform.Open(options)
 }
@@ -93,7 +93,7 @@ type sender struct {
 	Updated  string  `json:"updated_at"`
 }
 
-// behaviour selects how the simulator answers where SalesBlink does not document the answer.
+// behaviour has the settings of POST /_control/behaviour.
 type behaviour struct {
 	ListLagMS int    `json:"list_lag_ms"` // how many milliseconds a sender is invisible after its first sign-in
 	Skip      string `json:"skip"`        // offset, page or ignored
@@ -122,7 +122,7 @@ func dataAnswer(v any) simulate.Answer {
 	return simulate.OK(map[string]any{"success": true, "data": v})
 }
 
-// admit accepts a known key that has not exceeded its limits: 30 reads and 15 writes per minute.
+// admit accepts a known key that has not exceeded its limits, 30 reads and 15 writes per minute.
 // The value of the header Authorization is only the key, without the word Bearer. The limits use
 // the machine's clock, not the clock of the sandbox, which tests and people can move.
 func admit(req *request) simulate.Answer {

@@ -93,7 +93,7 @@ var platform = simulate.Platform[keyOwner, account, extra]{
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
-// connections. It fails if the data folder cannot be used.
+// connections. It fails if the data folder cannot be used, or if options.URL is invalid.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	return platform.Open(options)
 }

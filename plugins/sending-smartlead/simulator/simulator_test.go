@@ -81,7 +81,7 @@ func TestListsAreFilteredAndPaged(t *testing.T) {
 	}
 	for query, want := range map[string]int{"?username=Anna%40a": 2, "?limit=2": 2, "?limit=2&offset=2": 1, "?offset=9": 0, "?client_id=7": 0, "?esp=GMAIL": 0, "?isSmtpSuccess=true": 3} {
 		if status, _, doc := client.api("GET", "/email-accounts/"+query, nil); status != 200 || len(doc.([]any)) != want {
-			t.Errorf("%s: %d %v, want 200 with the accounts of the case", query, status, doc)
+			t.Errorf("%s: %d %v, want 200 with %d accounts", query, status, doc, want)
 		}
 	}
 	for _, query := range []string{"?limit=101", "?limit=0", "?offset=x"} {
@@ -91,7 +91,8 @@ func TestListsAreFilteredAndPaged(t *testing.T) {
 	}
 }
 
-// TestRateLimitsOfAKey checks two limits of a plan, their headers and that their windows slide.
+// TestRateLimitsOfAKey checks the limits per minute and per second of a plan, and the headers of
+// the limit per minute.
 func TestRateLimitsOfAKey(t *testing.T) { synctest.Test(t, testRateLimits) }
 
 func testRateLimits(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 // maxAnswer is the maximum size of an answer in bytes. The API returns a whole zone in one answer.
 const maxAnswer = 8 << 20
 
-// call sends one request and decodes the JSON answer into out. It never repeats a request, because
-// the host repeats the calls that can be repeated.
+// call sends one request and decodes the JSON answer into out. It does not repeat a failed request,
+// because the host repeats the calls that can be repeated.
 func (p *provider) call(ctx context.Context, method, path string, in, out any) error {
 	body := io.Reader(http.NoBody)
 	if in != nil {

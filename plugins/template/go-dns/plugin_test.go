@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/template/go-dns/simulator"
 )
 
-// TestBinary builds the plugin, starts it as tenantry does, and runs every check of a DNS provider
-// over it. The provider is the simulator.
+// TestBinary builds the plugin, starts it as tenantry does, and runs the checks of a DNS provider.
+// The provider is the simulator.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dns-example")
 	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
@@ -33,7 +33,7 @@ func TestBinary(t *testing.T) {
 	})
 }
 
-// TestFailuresHaveTheRightOutcome checks the outcome for each failure of the provider.
+// TestFailuresHaveTheRightOutcome checks the outcome for several failures of the provider.
 func TestFailuresHaveTheRightOutcome(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault simulate.Fault
@@ -66,8 +66,7 @@ func TestFailuresHaveTheRightOutcome(t *testing.T) {
 	}
 }
 
-// TestRetryAfterHoldsBackTheCredential checks that nothing is sent until the time in Retry-After is
-// over.
+// TestRetryAfterHoldsBackTheCredential checks that a call during a Retry-After sends no request.
 func TestRetryAfterHoldsBackTheCredential(t *testing.T) {
 	env := newEnv(t)
 	env.Control(t, http.MethodPost, "/faults", simulate.Fault{Kind: simulate.Status, Status: http.StatusTooManyRequests, RetryAfter: 300, Times: 1}, nil)

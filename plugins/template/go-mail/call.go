@@ -36,8 +36,8 @@ var refusals = map[string]string{
 	"no_mailbox": "mailbox_not_found", "address_taken": "invalid_mailbox_email", "password_weak": "weak_password",
 }
 
-// call sends one request and decodes the JSON answer into out. It never repeats a request, because
-// the host repeats the calls that can be repeated. Its error is an sdk.Outcome.
+// call sends one request and decodes the JSON answer into out. It does not repeat a failed request,
+// because the host repeats the calls that can be repeated. Its error is an sdk.Outcome.
 func (p platform) call(ctx context.Context, method, path string, in, out any) error {
 	return asOutcome(p.send(ctx, method, path, in, out))
 }

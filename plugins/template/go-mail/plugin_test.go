@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/template/go-mail/simulator"
 )
 
-// TestBinary builds the plugin, starts it as tenantry does, and runs every check of a mail platform
-// over it. The platform is the simulator.
+// TestBinary builds the plugin, starts it as tenantry does, and runs the checks of a mail platform.
+// The platform is the simulator.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mail-example")
 	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
@@ -51,7 +51,7 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 	} {
 		_, err := plugin().Mail(connection)
 		if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Cause != missing {
-			t.Errorf("%s: got %v", missing, err)
+			t.Errorf("%s: got %v, want a refusal with this cause", missing, err)
 		}
 	}
 }

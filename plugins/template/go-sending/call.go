@@ -17,8 +17,9 @@ import (
 // errNotFound means that the platform does not have the object in the path.
 var errNotFound = errors.New("the platform has no such object")
 
-// call sends one request and decodes the JSON answer into out. It never repeats a request, because
-// the host repeats the calls that can be repeated. It fails with errNotFound or an sdk.Outcome.
+// call sends one request and decodes the JSON answer into out. It does not repeat a failed request,
+// because the host repeats the calls that can be repeated. It fails with errNotFound or an
+// sdk.Outcome.
 func (p *platform) call(ctx context.Context, method, path string, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, p.base+path, nil)
 	if err != nil {

@@ -23,7 +23,7 @@ func description() sdk.Description {
 		Capabilities: []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect},
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "key of the API"},
-			{Name: "workspace_id", Account: true, Help: "id of the workspace, for a key of several"},
+			{Name: "workspace_id", Account: true, Help: "id of the workspace; needed if the key has access to several"},
 			{Name: "base_url", Default: "https://api.example.com/v1", Help: "base URL of the API"},
 			{Name: "auth_hosts", Default: "login.microsoftonline.com", Help: "hosts that a sign-in link may lead to, separated by commas"},
 		},

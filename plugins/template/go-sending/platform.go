@@ -58,7 +58,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 }
 
 // Account implements sdk.SendingPlatform. The parameter `like` also finds parts of addresses, so
-// Account compares each address on all pages. It returns the zero Account for an address that is
+// Account compares the addresses, page by page. It returns the zero Account for an address that is
 // not connected.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	for page, hasMore := 0, true; hasMore; page++ {

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/template/go-sending/simulator"
 )
 
-// TestBinary builds the plugin, starts it as tenantry does, and runs every check of a sending
-// platform over it. The platform is the simulator.
+// TestBinary builds the plugin, starts it as tenantry does, and runs the checks of a sending
+// platform. The platform is the simulator.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sending-example")
 	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
@@ -41,7 +41,7 @@ func TestAccountOnASecondPageIsFound(t *testing.T) {
 	}
 	s.Put("ann@a.test", map[string]any{})
 	if found, err := s.With().Account(t.Context(), "ann@a.test"); err != nil || found.Address != "ann@a.test" {
-		t.Errorf("Account: %+v, %v", found, err)
+		t.Errorf("Account: %+v, %v, want ann@a.test", found, err)
 	}
 }
 

@@ -85,7 +85,7 @@ class Platform {
   }
 
   // signInURL returns the URL at which the administrator signs in to the tenant. The URL contains
-  // only the checksum of the verifier.
+  // the checksum of the verifier, but not the verifier.
   signInURL({ tenant, state, nonce, verifier, redirect }) {
     const challenge = crypto.createHash('sha256').update(verifier).digest('base64url');
     return `${this.login}/sign-in?${new URLSearchParams({ tenant, state, nonce, redirect, challenge })}`;

@@ -184,8 +184,8 @@ const OPERATIONS = {
     return showDomain(domain);
   },
 
-  // This operation gives the application the role. Once the role applies, it begins the preparation
-  // of a dormant mail server.
+  // This operation gives the application the role, unless the tenant denies it. Once the role
+  // applies, it begins the preparation of a dormant mail server.
   'PUT role': ({ tenant, now }) => {
     if (!tenant.roleAt && tenant.denied) return { state: 'denied' };
     tenant.roleAt ??= tenant.later(now, 'role_ms');
@@ -229,15 +229,15 @@ const OPERATIONS = {
   },
   'GET mailboxes/*': (q) => mailboxOf(q),
   'PATCH mailboxes/*': (q) => Object.assign(mailboxOf(q), { name: q.request.json().name }),
-  'PUT mailboxes/*/submission': (q) => void Object.assign(settled(q), { submission: true }),
+  'PUT mailboxes/*/submission': (q) => void Object.assign(visibleMailboxOf(q), { submission: true }),
   'PUT accounts/*': (q) => {
     const { username, password } = q.request.json();
-    const mailbox = settled(q);
+    const mailbox = visibleMailboxOf(q);
     if (password.length < SHORTEST_PASSWORD) refuse('password_weak');
     Object.assign(mailbox, { username, enabled: true });
   },
   'DELETE accounts/*': (q) => {
-    const mailbox = settled(q);
+    const mailbox = visibleMailboxOf(q);
     q.tenant.mailboxes = q.tenant.mailboxes.filter((m) => m !== mailbox);
   },
 
@@ -270,9 +270,9 @@ function showSigning({ tenant, item }) {
 
 const mailboxOf = ({ tenant, item }) => tenant.find(item) ?? refuse('no_mailbox');
 
-// settled does the same as mailboxOf, but refuses with not_ready while the directory does not show
-// the mailbox yet.
-function settled(q) {
+// visibleMailboxOf does the same as mailboxOf, but refuses with not_ready while the directory does
+// not show the mailbox yet.
+function visibleMailboxOf(q) {
   const mailbox = mailboxOf(q);
   if (q.now < q.tenant.later(mailbox.created, 'mailbox_ms')) refuse('not_ready');
   return mailbox;

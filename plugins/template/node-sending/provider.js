@@ -14,7 +14,7 @@ const description = {
   capabilities: ['microsoft_oauth', 'mailbox_refresh', 'mailbox_disconnect'],
   fields: [
     { name: 'api_key', account: true, required: true, secret: true, default: '', help: 'key of the API' },
-    { name: 'workspace_id', account: true, required: false, secret: false, default: '', help: 'id of the workspace, for a key of several' },
+    { name: 'workspace_id', account: true, required: false, secret: false, default: '', help: 'id of the workspace; needed if the key has access to several' },
     { name: 'base_url', account: false, required: false, secret: false, default: 'https://api.example.com/v1', help: 'base URL of the API' },
     { name: 'auth_hosts', account: false, required: false, secret: false, default: 'login.microsoftonline.com', help: 'hosts that a sign-in link may lead to, separated by commas' },
   ],

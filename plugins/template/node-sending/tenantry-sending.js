@@ -46,7 +46,7 @@ function sameAddress(a, b) {
 function signInLink(link, hosts) {
   if (typeof link !== 'string' || !URL.canParse(link)) return false;
   const { protocol, host, hostname, username, password } = new URL(link);
-  const loopback = /^127\.|^\[::1\]$/.test(hostname);
+  const loopback = /^127(\.\d+){3}$|^\[::1\]$/.test(hostname);
   return hosts.includes(host) && !username && !password && (protocol === 'https:' || (protocol === 'http:' && loopback));
 }
 

@@ -18,8 +18,8 @@ const waits = new Map(); // for each scope: until when its calls must wait, in m
 
 // request sends a request, and returns the status, the headers, and the answer decoded from JSON.
 // scope names the calls that wait together after a Retry-After, usually those of one credential.
-// request fails with an outcome if the scope must wait, if there is no complete answer in JSON, and
-// for the statuses 408, 429, and 500 or higher.
+// request fails with an outcome if the host is not allowed, if the scope must wait, if there is no
+// complete answer, if a body is not JSON, and for the statuses 408, 429, and 500 or higher.
 async function request(call, scope, method, url, headers, body) {
   checkHost(call.hosts, new URL(url).hostname);
   checkWait(scope);

@@ -69,7 +69,7 @@ class ProviderTest(unittest.TestCase):
         self.assertEqual(self.refused("refused", "status 401", self.connect("guessed").check).code, "access_denied")
 
     def test_a_retry_after_holds_back_all_calls_of_the_token(self):
-        # Its own key, because the simulator of a later test can have the same address.
+        # This test uses its own token, because a later simulator can have the same address.
         key = simulator.TOKEN + "-waiting"
         self.control("POST", "/faults", {"kind": "status", "status": 429, "retry_after": 3600, "times": 1})
         self.assertEqual(self.refused("throttled", "status 429", self.connect(key).check).retry_after, 3600)

@@ -97,7 +97,7 @@ class Platform:
         return values["tenant"]
 
     def sign_in_url(self, sign_in):
-        """Returns the URL at which a person signs in, with only the checksum of the verifier."""
+        """Returns the URL at which a person signs in. It has a checksum in place of the verifier."""
         digest = hashlib.sha256(sign_in["verifier"].encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
         query = {name: sign_in[name] for name in ("tenant", "state", "nonce", "redirect")}

@@ -52,7 +52,7 @@ class Tenant:
     # The mail server
 
     def bootstrap(self):
-        """Prepares the mail server.
+        """Performs the next step of the mail server's preparation.
 
         The application needs a role of the mail server. It can usually assign the role to itself.
         Assigning the role again changes nothing.

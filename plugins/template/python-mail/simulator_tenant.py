@@ -191,16 +191,16 @@ class Tenant:
                 self._find(address)["name"] = sent["name"]
                 return _shown_mailbox(self._find(address))
             case "PUT", "mailboxes", address, "submission":
-                self._settled(address)
+                self._visible_mailbox(address)
                 return {}
             case "PUT", "accounts", key:
-                mailbox = self._settled(key)
+                mailbox = self._visible_mailbox(key)
                 if len(sent["password"]) < SHORTEST_PASSWORD:
                     raise Refusal(409, "password_weak")
                 mailbox.update(username=sent["username"], enabled=True)
                 return {}
             case "DELETE", "accounts", key:
-                self.mailboxes.remove(self._settled(key))
+                self.mailboxes.remove(self._visible_mailbox(key))
                 return {}
         return _missing("no_operation")
 
@@ -220,7 +220,7 @@ class Tenant:
         """Returns the mailbox with an address or an id."""
         return next((m for m in self.mailboxes if key.lower() in (m["address"], m["id"])), None) or _missing("no_mailbox")
 
-    def _settled(self, key):
+    def _visible_mailbox(self, key):
         """Returns a mailbox. Refuses with not_ready while the directory does not show it yet."""
         mailbox = self._find(key)
         if not self.reached(self.after("mailbox_ms", mailbox["created"])):

@@ -88,7 +88,7 @@ class ProviderTest(unittest.TestCase):
             self.refused("refused", "callback", "invalid_request", self.platform.granted, query)
 
     def test_only_the_administrator_of_the_link_signs_in(self):
-        sign_in = {"tenant": self.id, "state": "s", "nonce": "n", "verifier": "v", "redirect": REDIRECT}
+        sign_in = {"tenant": self.id, "state": "s", "nonce": "n", "verifier": "the-verifier", "redirect": REDIRECT}
 
         def code(username):
             return dict(urllib.parse.parse_qsl(self.visit(self.platform.sign_in_url(sign_in), username)))["code"]
@@ -96,7 +96,7 @@ class ProviderTest(unittest.TestCase):
         def redeem(code, **changes):
             return self.platform.administrator(self.call, {**sign_in, **changes}, code)
 
-        self.assertNotIn("verifier", self.platform.sign_in_url(sign_in))
+        self.assertNotIn("the-verifier", self.platform.sign_in_url(sign_in))
         once = code(self.admin)
         self.assertEqual(redeem(once)["address"], self.admin)
         self.refused("refused", "login_refused", "connect_link_invalid", redeem, once)

@@ -16,7 +16,7 @@ DESCRIPTION = {
     "fields": [
         {"name": "api_key", "account": True, "required": True, "secret": True, "default": "", "help": "key of the API"},
         {"name": "workspace_id", "account": True, "required": False, "secret": False, "default": "",
-         "help": "id of the workspace, for a key of several"},
+         "help": "id of the workspace; needed if the key has access to several"},
         {"name": "base_url", "account": False, "required": False, "secret": False,
          "default": "https://api.example.com/v1", "help": "base URL of the API"},
         {"name": "auth_hosts", "account": False, "required": False, "secret": False,

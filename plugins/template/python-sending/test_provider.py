@@ -137,7 +137,7 @@ class ProviderTest(unittest.TestCase):
             self.assertEqual(tenantry_sending.sign_in_link(url, ["login.test", "127.0.0.1:80"]), allowed, url)
 
     def test_a_retry_after_holds_back_all_calls_of_the_key(self):
-        # Its own key, because the simulator of a later test can have the same address.
+        # This test uses its own key, because a later simulator can have the same address.
         key = simulator.KEY + "-waiting"
         self.control("POST", "/faults", {"kind": "status", "status": 429, "retry_after": 3600, "times": 1})
         self.assertEqual(self.refused("throttled", "status 429", self.connect(key).check).retry_after, 3600)

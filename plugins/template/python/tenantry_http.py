@@ -28,8 +28,8 @@ def request(call, scope, method, url, headers, body=None):
     """Sends a request. Returns the status, the headers, and the answer decoded from JSON.
 
     scope names the calls that wait together after a Retry-After, usually those of one credential.
-    Raises an outcome if the scope must wait, if there is no complete answer in JSON, and for the
-    statuses 408, 429, and 500 or higher.
+    Raises an outcome if the host is not allowed, if the scope must wait, if there is no complete
+    answer, if a body is not JSON, and for the statuses 408, 429, and 500 or higher.
     """
     _check_wait(scope)
     left = min(MAX_SECONDS, call.time_left())

@@ -115,7 +115,7 @@ def log(level, message, **fields):
 
 
 def _exit_with_host():
-    """Ends the process when standard input ends, because the host keeps it open while it runs."""
+    """Ends the process when standard input ends. The host keeps it open while the host runs."""
     mode = os.fstat(0).st_mode
     if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
         return

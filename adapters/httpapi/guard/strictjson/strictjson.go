@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package strictjson refuses JSON documents that encoding/json accepts but other parsers may read
-// differently. Check, in strictjson.go, is its only exported function. scan.go has the checks that
-// run before the JSON is parsed. The package does not know the members of a request; huma refuses
-// unknown members.
+// differently. Check, in strictjson.go, is its only exported function. scan.go checks the depth and
+// the escapes in strings before the JSON is parsed. The package does not know the members of a
+// request; huma refuses unknown members.
 package strictjson
 
 import (

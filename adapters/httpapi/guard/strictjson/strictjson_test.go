@@ -111,10 +111,10 @@ func checkNoReplacement(t *testing.T, value any, allowed bool) {
 	switch v := value.(type) {
 	case string:
 		if strings.ContainsRune(v, utf8.RuneError) && !allowed {
-			t.Fatal("a character was replaced")
+			t.Fatal("decoding replaced a character")
 		}
 		if strings.ContainsRune(v, 0) {
-			t.Fatal("U+0000 passed")
+			t.Fatal("Check accepted U+0000")
 		}
 	case map[string]any:
 		for name, member := range v {

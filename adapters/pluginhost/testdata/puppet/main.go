@@ -33,7 +33,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "cannot go on")
 		os.Exit(3)
 	case strings.Contains(os.Args[0], "silent"):
-		sleep()
+		time.Sleep(1<<63 - 1) // an empty select would end the process, as a deadlock
 	}
 	name, version, found := strings.Cut(strings.TrimPrefix(filepath.Base(os.Args[0]), "mail-"), "-")
 	if !found {
@@ -51,10 +51,6 @@ func main() {
 }
 
 var waits = sdk.NewWaits(nil)
-
-// sleep never returns. An empty select would end the process, because the runtime reports a
-// deadlock.
-func sleep() { time.Sleep(1<<63 - 1) }
 
 type puppet struct {
 	sdk.MailPlatform // nil: the methods that puppet does not define panic

@@ -36,7 +36,7 @@ type simulator struct {
 }
 
 // New returns the handler of the simulator, and the line that the simulator prints when it is
-// ready. It fails if the data folder cannot be used.
+// ready. It fails if the data folder cannot be used, or if options.URL is invalid.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(name, options)
 	if err != nil {
@@ -133,7 +133,7 @@ func ofTenant(run operation) operation {
 	}
 }
 
-// Call implements simulate.Provider. Planned faults select calls by their operation.
+// Call implements simulate.Provider.
 func (s *simulator) Call(r *http.Request, _ []byte) simulate.Call {
 	_, pattern := s.mux.Handler(r)
 	_, path, _ := strings.Cut(pattern, prefix+"/tenants/{tenant}")

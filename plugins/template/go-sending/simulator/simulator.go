@@ -121,7 +121,7 @@ var platform = simulate.Platform[key, account, struct{}]{
 }
 
 // New returns the handler of the simulator, and the line that the simulator prints when it is
-// ready. It fails if the data folder cannot be used.
+// ready. It fails if the data folder cannot be used, or if options.URL is invalid.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	return platform.Open(options)
 }
