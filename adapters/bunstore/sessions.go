@@ -178,8 +178,8 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session
 	return wasSaved && err == nil, err
 }
 
-// savePendingSession stores a session that is still pending. A success also replaces an expiry that
-// a concurrent request stored. If the mailbox was disconnected in the meantime, the expiry stays.
+// savePendingSession stores the new state of a session if the stored session is still pending. A
+// connected session also replaces an expired one, unless the mailbox was disconnected.
 // savePendingSession returns the number of changed rows.
 func savePendingSession(ctx context.Context, tx bun.IDB, row sessionRow) (int64, error) {
 	disconnected := tx.NewSelect().Model((*connectionRow)(nil)).ColumnExpr("1").Where("mc.account_id = ?", row.AccountID).

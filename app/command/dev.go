@@ -90,7 +90,7 @@ func devCommand() *cobra.Command {
 		"address of the control interface; if the port is taken, a free port is used. With --listen HOST:0 the default is a free port")
 	cmd.Flags().StringVar(&o.data, "data", "./tenantry-dev", "folder for all data")
 	cmd.Flags().StringVar(&o.database, "database", "", "postgres://… instead of SQLite in the data folder")
-	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… where rate limits are counted; counted in the process unless set")
+	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… that counts the rate limits; by default the setting redis_url")
 	cmd.Flags().StringVar(&o.limits, "limits", "", "off lifts the rate limits: requests are counted, but none is refused")
 	cmd.Flags().StringVar(&o.plugin, "plugin", "", "run the plugin of this `folder` with its simulator, and use each new build of the plugin at once")
 	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "create no zones and tenants, only the account and its key")

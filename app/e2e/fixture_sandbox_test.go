@@ -117,8 +117,8 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// allPlugins is the environment variable with which a program uses all bundled plugins, as it does
-// by default.
+// allPlugins is the environment variable of the plugin folder, without a value. A program then uses
+// all bundled plugins.
 const allPlugins = "TENANTRY_PLUGIN_DIR="
 
 // onePluginPerKindEnv returns the environment variable with which a program uses one plugin of each

@@ -70,7 +70,7 @@ func explainFailedTest(provider string, err error) (*fault.Error, string) {
 		fix = fixCredential
 	case providerErr.Cause == "private_address":
 		fix = "use the server's public address; for a server in your own network set TENANTRY_PROVIDERS_" +
-			strings.ToUpper(provider) + "_ALLOW_PRIVATE=true, for the service too"
+			strings.ToUpper(provider) + "_ALLOW_PRIVATE=true for this command and for the service"
 	case errors.Is(err, fault.InvalidRequest):
 		fix = fixSettings
 	case outcome.IsTooLarge(err):

@@ -38,7 +38,7 @@ func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 		{"a plugin that does not run", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, cli.ExitExternal, "does not run", "provider_unavailable",
 			fixPlugin, fixPlugin},
 		{"a server at a private address", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address", Detail: "no public address"}, cli.ExitExternal,
-			"no public address", "invalid_request", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true, for the service too", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true, for the service too"},
+			"no public address", "invalid_request", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true for this command and for the service", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true for this command and for the service"},
 		{"an invalid answer", &outcome.Error{Kind: outcome.Broken, Detail: "nonsense"}, cli.ExitExternal, "nonsense", "provider_error", fixUnreachable, fixUnreachable},
 		{"an answer that is too large", &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the answer is too large"}, cli.ExitExternal, "too large", "provider_error",
 			fixTooLarge, fixTooLarge},

@@ -199,7 +199,7 @@ func TestEveryRequestNamesTheObjectOfItsAnswer(t *testing.T) {
 				answer := message(method.Output())
 				_, hasState := unlistedStates[answer.ProtoReflect().Descriptor().Name()]
 				if err := checkAnswer(message(method.Input()), answer); (err != nil) != hasState {
-					t.Error(err)
+					t.Errorf("got %v, want an error: %t", err, hasState)
 				}
 			})
 		}

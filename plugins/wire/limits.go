@@ -45,9 +45,9 @@ func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 }
 
 // Output runs a command within the limits and returns its standard output. It fails with
-// ErrOutputTooLong if the output is longer than maxBytes.
-func (l Limits) Output(cmd *exec.Cmd, maxBytes int) ([]byte, error) {
-	output := &limitedBuffer{remaining: maxBytes}
+// ErrOutputTooLong if the output is longer than `most` bytes.
+func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
+	output := &limitedBuffer{remaining: most}
 	cmd.Stdout, cmd.WaitDelay = output, pipeDrainTime
 	if _, err := l.start(cmd); err != nil {
 		return nil, err
