@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runProcess runs the worker process of the contract suite (package ports/contract) in a folder.
+// runProcess makes this process a worker of the contract suite (package
+// ports/contract/queuecontract). The worker uses the files in dir.
 func runProcess(ctx context.Context, dir, database string) error {
 	options := contractOptions
 	options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))

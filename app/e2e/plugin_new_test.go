@@ -155,7 +155,7 @@ func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	}
 }
 
-// provisionAt adds a domain and provisions its DNS with the plugin of a provider.
+// provisionAt adds a domain, provisions its DNS, and checks that the plugin of this provider did it.
 func (tenant accountTenant) provisionAt(provider, zone string) {
 	tenant.t.Helper()
 	tenant.post(tenant.path("/domains"), object{"domain": zone})

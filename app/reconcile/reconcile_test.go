@@ -76,31 +76,31 @@ func newReconciler(t *testing.T, setup fake.Setup) (*Reconciler, *fake.Platform,
 
 func TestReconcileDomainRunsAllStepsWithinItsLimit(t *testing.T) {
 	for _, tt := range []struct {
-		name        string
-		setup       fake.Setup
-		mailServer  bool
-		fault       fake.Fault
-		want        fault.Code // the zero Code if ReconcileDomain succeeds
-		wantMail    bool       // whether MailReady is true afterwards
-		wantSigning bool
+		name            string
+		setup           fake.Setup
+		mailServerReady bool
+		fault           fake.Fault
+		want            fault.Code // the zero Code if ReconcileDomain succeeds
+		wantMail        bool       // whether MailReady is true afterwards
+		wantSigning     bool
 	}{
-		{name: "everything exists at once", mailServer: true, wantMail: true, wantSigning: true},
-		{name: "the bootstrap is not ready", mailServer: false},
-		{name: "the domain is accepted after some reads", setup: fake.Setup{Lag: fake.Lag{CallsUntilListed: 3}}, mailServer: true, wantMail: true, wantSigning: true},
-		{name: "the domain is not accepted in time", setup: fake.Setup{Lag: fake.Lag{AcceptedDomain: time.Hour}}, mailServer: true},
-		{name: "an answer is lost", mailServer: true, fault: fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1}, wantMail: true, wantSigning: true},
-		{name: "all answers are lost", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Unknown}, wantMail: true},
-		{name: "signing is not ready in time", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.NotReady}, wantMail: true},
-		{name: "the platform throttles", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Throttled}, want: fault.ProviderUnavailable, wantMail: true},
-		{name: "the answer of the platform is broken", mailServer: true, fault: fake.Fault{Method: "MailDomains", Kind: outcome.Broken}, want: fault.ProviderError},
-		{name: "access is denied", mailServer: true, fault: fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.AccessDenied},
+		{name: "everything exists at once", mailServerReady: true, wantMail: true, wantSigning: true},
+		{name: "the bootstrap is not ready", mailServerReady: false},
+		{name: "the domain is accepted after some reads", setup: fake.Setup{Lag: fake.Lag{CallsUntilListed: 3}}, mailServerReady: true, wantMail: true, wantSigning: true},
+		{name: "the domain is not accepted in time", setup: fake.Setup{Lag: fake.Lag{AcceptedDomain: time.Hour}}, mailServerReady: true},
+		{name: "an answer is lost", mailServerReady: true, fault: fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1}, wantMail: true, wantSigning: true},
+		{name: "all answers are lost", mailServerReady: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Unknown}, wantMail: true},
+		{name: "signing is not ready in time", mailServerReady: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.NotReady}, wantMail: true},
+		{name: "the platform throttles", mailServerReady: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Throttled}, want: fault.ProviderUnavailable, wantMail: true},
+		{name: "the answer of the platform is broken", mailServerReady: true, fault: fake.Fault{Method: "MailDomains", Kind: outcome.Broken}, want: fault.ProviderError},
+		{name: "access is denied", mailServerReady: true, fault: fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.AccessDenied},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			reconciler, platform, store := newReconciler(t, tt.setup)
 			if tt.fault.Kind != 0 {
 				platform.Fail(tt.fault)
 			}
-			d, err := reconciler.ReconcileDomain(t.Context(), "owner", store.stored, tt.mailServer)
+			d, err := reconciler.ReconcileDomain(t.Context(), "owner", store.stored, tt.mailServerReady)
 			if tt.want == (fault.Code{}) {
 				must(t, err)
 			} else if !errors.Is(err, tt.want) {

@@ -16,8 +16,9 @@ const defaultTTL = 3600
 // Apply implements sdk.DNSProvider. A PATCH is atomic, but it cannot be made conditional on an
 // unchanged zone. Therefore Apply holds the lock of the zone and reads the zone right before the
 // PATCH. If the serial shows that somebody changed the zone between the read and the PATCH, Apply
-// fails with sdk.Overlapped. Apply does not write to a zone whose SOA-EDIT-API mode does not
-// increment the serial at each change.
+// fails with sdk.Overlapped. Apply refuses a zone whose SOA-EDIT-API mode does not increment
+// the serial at each change. If the answer does not contain the mode, Apply writes, but cannot
+// notice such a change.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
