@@ -45,7 +45,7 @@ const (
 
 // TestReplicasShareOneLog kills each of two servers with SIGKILL while clients write and read
 // events. Every reader gets each event once, in the same order. The log has each key whose creation
-// was answered, and no key that nobody requested.
+// was answered, and only keys that a client requested.
 func TestReplicasShareOneLog(t *testing.T) {
 	t.Parallel()
 	f := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -247,8 +247,8 @@ func TestMailboxGetsOneSignInLink(t *testing.T) {
 	}
 }
 
-// TestSignInSessionsExpire checks that the session of an unused link expires, even if nobody
-// requests its status. The session of a link that was used in time does not expire. After an
+// TestSignInSessionsExpire checks that the session of an unused link expires, even if its
+// status is not requested. The session of a link that was used in time does not expire. After an
 // expired session a new session can begin.
 func TestSignInSessionsExpire(t *testing.T) {
 	t.Parallel()

@@ -25,8 +25,8 @@ import (
 )
 
 // TestServeStartsWithoutSettings checks that a server starts without settings of the mail platform.
-// An operation that needs the platform answers service_unavailable. Stored data can be read. There
-// is no control interface.
+// An operation that needs the platform answers service_unavailable. Stored data can be read. The
+// paths of the control interface do not exist.
 func TestServeStartsWithoutSettings(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

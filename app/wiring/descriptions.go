@@ -61,6 +61,9 @@ func (c *descriptionCache) describe(ctx context.Context, name string) (wire.Desc
 func (c *descriptionCache) describeAll(ctx context.Context, names []string) []wire.Description {
 	var plugins panics.Group
 	for _, name := range names {
+		if _, ok := c.cached(name); ok {
+			continue
+		}
 		plugins.Go(func() {
 			if _, err := c.describe(ctx, name); err != nil {
 				c.log.WarnContext(ctx, "the plugin of a provider returned no description", "provider", name, "error", err)

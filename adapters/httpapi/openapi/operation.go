@@ -95,9 +95,9 @@ func DescribeParameters(operation *huma.Operation, docs map[string]huma.Param) {
 		minLength, maxLength := 1, 255
 		operation.Parameters = append(operation.Parameters, &huma.Param{
 			Name: "Idempotency-Key", In: "header", Required: true,
-			Description: "A string of your choice, new for each new operation. After a success, the same request with the same key " +
-				"gets the same response for 24 hours, and the operation is not executed again. After a 5xx, send the same request with " +
-				"the same key again.",
+			Description: "A string of your choice, new for each new operation. After a success, and after most refusals by a provider, " +
+				"the same request with the same key gets the same response for 24 hours, and the operation is not executed again. " +
+				"After a 5xx, send the same request with the same key again.",
 			Schema:  &huma.Schema{Type: huma.TypeString, MinLength: &minLength, MaxLength: &maxLength, Pattern: "^[!-~]+$"},
 			Example: "3f1c9c1e-add-domain",
 		})
