@@ -75,7 +75,7 @@ func TestContainerImageServes(t *testing.T) {
 	}
 	account := runCommand(t, program, env, "account", "create", "--email", "ann@example.com", "--plan", "complete")
 	key := runCommand(t, program, env, "key", "create", "--account", account.text("account_id")).text("api_key")
-	// The mail plugin was started and reports missing settings, so the answer is
+	// The mail plugin starts, but some of its required settings are missing, so the answer is
 	// service_unavailable.
 	if status, answer := get(t, service.text("api")+"/v1/tenants/connect-url", key); answer.text("code") != "service_unavailable" {
 		t.Errorf("connect-url: %d %v, want service_unavailable", status, answer)

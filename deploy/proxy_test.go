@@ -18,9 +18,9 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 	t.Parallel()
 	server := httpapi.Server("", nil)
 	nginx, caddy, page := fileText(t, "proxy/nginx.conf"), fileText(t, "proxy/Caddyfile"), fileText(t, "proxy/README.md")
-	longest := secondsIn(t, fileText(t, "../adapters/httpapi/tenants.go"), `syncTimeLimit\s+= (\d+) \* time\.Second`)
-	if server.WriteTimeout <= longest {
-		t.Errorf("the service closes connections after %s, want longer than the %s of a sync", server.WriteTimeout, longest)
+	syncTimeLimit := secondsIn(t, fileText(t, "../adapters/httpapi/tenants.go"), `syncTimeLimit\s+= (\d+) \* time\.Second`)
+	if server.WriteTimeout <= syncTimeLimit {
+		t.Errorf("the service closes connections after %s, want longer than the %s of a sync", server.WriteTimeout, syncTimeLimit)
 	}
 	for _, wait := range []time.Duration{
 		secondsIn(t, nginx, `proxy_read_timeout (\d+)s;`), secondsIn(t, caddy, `response_header_timeout (\d+)s`), secondsIn(t, page, `waits (\d+) s`),
@@ -48,7 +48,7 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 		{nginx, `client_body_timeout (\d+)s;`, server.ReadTimeout},
 		{caddy, `read_header (\d+)s`, server.ReadHeaderTimeout},
 		{caddy, `read_body (\d+)s`, server.ReadTimeout},
-		{page, `\| (\d+) s, then a 504`, longest},
+		{page, `\| (\d+) s, then a 504`, syncTimeLimit},
 		{page, `an export of the audit \| (\d+) s`, export},
 		{page, `closed at (\d+) s`, server.WriteTimeout},
 		{page, `in progress get (\d+) s`, defaultDrainTime(t)},
@@ -65,6 +65,7 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 func TestProxiesPassLargeHeadersAndHideTheAdminListener(t *testing.T) {
 	t.Parallel()
 	nginx, caddy := fileText(t, "proxy/nginx.conf"), fileText(t, "proxy/Caddyfile")
+	// net/http accepts 4 KiB more than MaxHeaderBytes.
 	if headerBytes := httpapi.Server("", nil).MaxHeaderBytes + 4<<10; headerBytes != 16<<10 || !strings.Contains(nginx, "large_client_header_buffers 4 16k;") {
 		t.Errorf("the service accepts %d bytes of headers, or nginx has a different limit", headerBytes)
 	}

@@ -115,8 +115,8 @@ func goList(t *testing.T, field string) string {
 	return list.String()
 }
 
-// violations returns the forbidden imports of a list. list is the output of goList. allowed maps a
-// package to what it may import. users maps a library to the packages that may import it.
+// violations returns the forbidden imports of a list. list is the output of goList. allowed and
+// users are the tables that allowedImports and libraryUsers return.
 func violations(list string, allowed, users map[string][]string) []string {
 	var found []string
 	for line := range strings.Lines(list) {
@@ -169,8 +169,8 @@ func rowOf(pkg string, rows map[string][]string) string {
 	return longest
 }
 
-// mayImportLibrary reports whether pkg may import the library imp. A library without a row may be
-// imported by any package.
+// mayImportLibrary reports whether pkg may import the library imp. Any package may import a library
+// that users does not contain.
 func mayImportLibrary(pkg, imp string, users map[string][]string) bool {
 	for lib, packages := range users {
 		if imp == lib || strings.HasPrefix(imp, lib+"/") {

@@ -14,7 +14,7 @@ import (
 
 // TestGuardReportsBreakingChanges changes a part of the API document in a new repository. It checks
 // which changes the guard of `make lint-api` reports as breaking. The guard compares the document
-// with the last commit.
+// with the only commit of this repository.
 func TestGuardReportsBreakingChanges(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, old, replacement, report string }{
@@ -109,7 +109,8 @@ func partOfDocument(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first pass finds the parts of the document: its paths, its components and the rest.
+	// This loop splits the document into parts: a part for each path, for each component and for
+	// each other section.
 	var order []string
 	parts, section, kind, part := map[string]string{}, "", "", ""
 	for line := range strings.Lines(string(document)) {

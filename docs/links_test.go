@@ -49,7 +49,7 @@ func TestBrokenLinksAreFound(t *testing.T) {
 }
 
 // markdownPages returns the text of the Markdown files, except those of testdata and of installed
-// packages, keyed by path from the root.
+// packages, keyed by path from the root of the repository.
 func markdownPages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -67,7 +67,7 @@ type EntryQuery struct {
 // EntryPage is a part of the list of entries.
 type EntryPage struct {
 	Entries []audit.Entry
-	More    bool // older entries match the query too
+	More    bool // whether older entries match the query too
 }
 
 // Act is a request whose audit entry is not written yet. The context of the request carries the act

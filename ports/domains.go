@@ -39,8 +39,8 @@ type Domains interface {
 	// rows. Reservations count, missing domains do not.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, maxDomains int, now time.Time) (domain.Domain, error)
 	// WithdrawReservation undoes the renewal of a reservation: the row gets the time
-	// d.PreviousReservedAt again. It does nothing if a different request has reserved the domain
-	// since.
+	// d.PreviousReservedAt again. It does nothing if the domain was added, or if a different
+	// request has reserved it since.
 	WithdrawReservation(ctx context.Context, owner access.AccountID, d domain.Domain) error
 	// EndReservation ends a reservation whose domain was not added. If the domain was missing
 	// before the reservation, its row becomes missing again, with the old MissingSince. Otherwise
@@ -61,7 +61,7 @@ type DomainChecks interface {
 	// StaleDomains lists at most limit verified domains whose last read was at or before the given
 	// time, oldest read first. A domain that was never read counts as read at its creation.
 	StaleDomains(ctx context.Context, before time.Time, limit int) ([]StaleDomain, error)
-	// DomainHealth counts verified domains.
+	// DomainHealth summarizes the verified domains.
 	DomainHealth(ctx context.Context) (DomainHealth, error)
 }
 

@@ -61,9 +61,9 @@ type StoredAnswer struct {
 
 // AnswerEncoder encodes the result of a use case as the answer that the store keeps for repetitions
 // of the request. It returns nil if the answer must not be stored. A use case has an AnswerEncoder
-// only if a second run would return a different result. It encodes the result before its last
-// change, and passes the StoredAnswer to the store. A nil AnswerEncoder means that the caller sent
-// no Idempotency-Key.
+// only if a second run would return a different result. The use case encodes the result before its
+// last change, and passes the StoredAnswer to the store. A nil AnswerEncoder means that the caller
+// sent no Idempotency-Key.
 type AnswerEncoder[R any] func(R) (*StoredAnswer, error)
 
 // Encode calls e with the result. It returns nil if e is nil.

@@ -99,7 +99,8 @@ type Connections interface {
 	//   - a connection whose mailbox a different integration has
 	//
 	// If a mailbox occurs several times, its last connection counts. SaveRefresh returns the number
-	// of stored connections. It fails with integration_not_found.
+	// of stored connections. It fails with integration_not_found, or with service_unavailable if
+	// concurrent requests keep connecting the same mailboxes.
 	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, storedAnswer *StoredAnswer) (stored int, err error)
 }
 

@@ -34,7 +34,8 @@ type Limiter interface {
 // Waits holds the times before which a provider accepts no calls. Replicas that share a store also
 // share the waits. While the store is unavailable, each replica has only its own waits.
 type Waits interface {
-	// Wait makes all callers of a scope wait for at least the duration atLeast from now. It returns
-	// the remaining wait of the scope, 0 if there is none. With an atLeast of 0 it changes nothing.
+	// Wait makes all calls of a scope wait for at least the duration atLeast from now. Plugins
+	// define the scopes, such as a tenant or a credential. Wait returns the remaining wait of the
+	// scope, 0 if there is none. With an atLeast of 0 it changes nothing.
 	Wait(ctx context.Context, scope string, atLeast time.Duration) (remaining time.Duration)
 }

@@ -15,8 +15,8 @@ import (
 // Removals removes domains, mailboxes and send limits at the request of their account. Each removal
 // is one transaction, which also commits the stored answer.
 type Removals interface {
-	// RemovableDomain returns an added domain by its name. The domain may be marked as missing,
-	// because the answer to an earlier removal may have been lost. RemovableDomain fails with
+	// RemovableDomain returns an added domain by its name, even if the domain is marked as missing.
+	// A removal whose answer was lost can therefore be repeated. RemovableDomain fails with
 	// tenant_not_found or domain_not_found, and with domain_in_use while the account has mailboxes
 	// in the domain.
 	RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)

@@ -13,8 +13,8 @@ import (
 // SendCapacity stores the data from which the headroom of a tenant is computed (see
 // tenant.Headroom). To an account, the tenants of other accounts do not exist.
 type SendCapacity interface {
-	// SaveLicenses stores the licences that the platform reported at a time. It ignores them if a
-	// later report is already stored. It fails with tenant_not_found.
+	// SaveLicenses stores the licences that the platform reported at the time at. It ignores them
+	// if a later report is already stored. It fails with tenant_not_found.
 	SaveLicenses(ctx context.Context, owner access.AccountID, id tenant.GUID, l tenant.Licenses, at time.Time) error
 	// Sending returns the last licences and the number of messages that the tenant's mailboxes in
 	// the stages created and ready sent on the day that contains now. Counts of other days are

@@ -12,10 +12,13 @@ import (
 
 // SendWatch reports the state of counting and enforcement of send limits to operators.
 type SendWatch interface {
-	// SendHealth summarizes all accounts. A tenant is lagging if its messages were last counted
-	// before the time laggingBefore, or at a time that is too far in the future. A tenant without
-	// counts is lagging if its trace was never read and it was ready before that time, or if its
-	// mark is more than 26 hours older than that time.
+	// SendHealth summarizes all accounts. A tenant is lagging in these cases:
+	//
+	//   - Its messages were last counted before laggingBefore, or at a time that is too far in the
+	//     future.
+	//   - It has no counts, because its messages were never read, although it was ready
+	//     before laggingBefore.
+	//   - It has no counts, and TenantClaim.Mark is more than 26 hours before laggingBefore.
 	SendHealth(ctx context.Context, now, laggingBefore time.Time) (SendHealth, error)
 	// SendStandings returns the state of an account's tenants that were counted or have a blocked
 	// mailbox.

@@ -43,8 +43,9 @@ type TenantTimeZones interface {
 	// tenant. It fails with tenant_not_found.
 	TimeZone(ctx context.Context, id tenant.GUID) (timeZone string, holder access.AccountID, err error)
 	// SetTimeZone changes a tenant's time zone and records the change, as described at Audit. It
-	// resets TenantClaim.Mark, so that messages are counted again by the new days. It also
-	// invalidates the claim of a running pass. It fails with tenant_not_found.
+	// deletes the counts and resets TenantClaim.Mark, so that messages are counted again by the new
+	// days. It also invalidates the claim of a running pass. If the tenant already has the time
+	// zone, it does nothing. It fails with tenant_not_found.
 	SetTimeZone(ctx context.Context, id tenant.GUID, timeZone string) (holder access.AccountID, err error)
 }
 
@@ -74,7 +75,7 @@ type TenantClaims interface {
 	// with their counts of the days that began at the time since or later. It does not set
 	// MailboxState.Sent.
 	CountedMailboxes(ctx context.Context, claim TenantClaim, since time.Time) ([]CountedMailbox, error)
-	// SaveCounts stores counts and the mark up to which the trace is final. It may be repeated.
+	// SaveCounts stores counts and the new TenantClaim.Mark. It may be repeated.
 	SaveCounts(ctx context.Context, claim TenantClaim, c SendCounts) (held bool, err error)
 	// SaveOrphanRules stores the names of orphan rules. These are managed rules that a pass found
 	// and whose scopes ScopesWithRules did not list. They remain from an earlier connection of the
@@ -114,7 +115,8 @@ type TenantClaim struct {
 	TimeZone string
 	// Due is when the tenant became due.
 	Due time.Time
-	// Mark is the time up to which the tenant's trace is final, zero if there is no such time.
+	// Mark is the time up to which the tenant's trace (see SendTrace) is final, zero if there is no
+	// such time.
 	Mark time.Time
 }
 
@@ -125,7 +127,8 @@ type CountedMailbox struct {
 	Counts []sendlimit.Count
 }
 
-// StateOn returns the state of the mailbox with its count of a day, if there is one.
+// StateOn returns the state of the mailbox, with Sent and Counted from its count of the day, if
+// there is one.
 func (m CountedMailbox) StateOn(day sendlimit.Day) sendlimit.MailboxState {
 	for _, c := range m.Counts {
 		if c.Day.Equal(day.Start) {
@@ -158,7 +161,7 @@ type SendChanges struct {
 	// are kept, and all other intents of the tenant are deleted.
 	Unresolved []string
 	// EmptyScopes lists scopes that have no policy in force and whose rules block no mailbox.
-	// SaveChanges deletes their orphan rules. If the domain of such a scope no longer exists,
-	// SaveChanges also deletes the stored policy.
+	// SaveChanges deletes the stored names of their orphan rules. If the domain of such a scope no
+	// longer exists, SaveChanges also deletes the stored policy.
 	EmptyScopes []string
 }

@@ -76,10 +76,11 @@ type Discoveries interface {
 	// stage reserved becomes ready and foreign. A listed mailbox in stage creating becomes created.
 	// The listed sign-in name of a managed mailbox is stored once it equals the address.
 	//
-	// A blocked mailbox that is removed is unblocked with an event, as in TenantClaims.SaveChanges,
-	// and is not blocked when it is found again. A mailbox that a pass intends to block is kept
-	// until a pass knows the outcome. Domains and mailboxes that Removals has removed are omitted,
-	// as described at its methods. SaveDiscovery fails with tenant_not_found.
+	// A blocked mailbox whose row is deleted is unblocked with an event, as in
+	// TenantClaims.SaveChanges, and is not blocked when it is found again. The row of a mailbox
+	// that a pass intends to block is kept until a pass knows the outcome. Domains and mailboxes
+	// that Removals has removed are omitted, as described at its methods. SaveDiscovery fails with
+	// tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f DiscoveryResult) error
 	// KnownNames returns the names of all stored domains of a tenant and the addresses of all
 	// stored mailboxes, including missing and unfinished ones. It fails with tenant_not_found.

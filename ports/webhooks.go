@@ -87,8 +87,8 @@ type Deliveries interface {
 	// webhook_delivery_not_found.
 	Redeliver(ctx context.Context, owner access.AccountID, webhookID, id string, now time.Time) (webhook.Delivery, error)
 
-	// DueWebhooks lists at most limit webhooks with a due delivery that is not claimed, of all
-	// active accounts. Webhooks whose delivery has been due for the longest time come first.
+	// DueWebhooks lists at most limit enabled webhooks with a due delivery that is not claimed, of
+	// all active accounts. Webhooks whose delivery has been due for the longest time come first.
 	DueWebhooks(ctx context.Context, now time.Time, limit int) ([]DueWebhook, error)
 	// DropDeliveries deletes at most limit deliveries that were created before the given time. It
 	// returns how many it deleted.
@@ -129,17 +129,17 @@ func (s *Slots) Take(standing webhook.Standing) bool {
 // FanOutResult is what FanOut did.
 type FanOutResult struct {
 	Claimed []ClaimedDelivery
-	// Waiting are the webhooks with new deliveries that only lack slots.
+	// Waiting are the webhooks with new deliveries for which no slot was free.
 	Waiting []DueWebhook
-	// More is true if more events follow.
+	// More is true if the log has events after the new position of a webhook.
 	More bool
 }
 
 // ClaimResult is what ClaimDeliveries did.
 type ClaimResult struct {
 	Deliveries []ClaimedDelivery
-	// Waiting are the webhooks with due deliveries that only lack slots, and the webhooks that
-	// another transaction has locked.
+	// Waiting are the webhooks with due deliveries for which no slot was free, and the webhooks
+	// that another transaction has locked.
 	Waiting []DueWebhook
 	// Next has the time of the next try of each webhook with a delivery that is not due yet.
 	Next map[DueWebhook]time.Time
@@ -190,7 +190,7 @@ type DeliveryQuery struct {
 // WebhookHealth counts the webhooks of all accounts.
 type WebhookHealth struct {
 	Enabled, Disabled int
-	// Failing is the number of enabled webhooks whose last tries failed.
+	// Failing is the number of enabled webhooks for which Webhook.IsFailing returns true.
 	Failing int
 	// Pending is the number of pending deliveries to the enabled webhooks of active accounts.
 	Pending int

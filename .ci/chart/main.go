@@ -114,7 +114,8 @@ func render(loaded *chart.Chart, values map[string]any, version *chartutil.KubeV
 	return objects, nil
 }
 
-// foreignKinds lists the kinds of objects that do not belong to Kubernetes itself.
+// foreignKinds lists the kinds of objects that Kubernetes itself does not define. decode cannot
+// check their fields.
 var foreignKinds = []string{"ServiceMonitor"}
 
 func decode(document string) (map[string]any, error) {

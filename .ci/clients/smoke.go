@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command smoke runs the main workflow against `tenantry dev` with the Go client that
-// .ci/clients/make generated. It reads the answers with the types that callers use.
+// .ci/clients/make generated. It reads the answers through the generated types, as users of the
+// client do.
 package main
 
 import (

@@ -18,8 +18,8 @@ import (
 // have the same time.
 func writeArchive(folder, to string) error {
 	var packed bytes.Buffer
-	zip := gzip.NewWriter(&packed)
-	archive := tar.NewWriter(zip)
+	compressor := gzip.NewWriter(&packed)
+	archive := tar.NewWriter(compressor)
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -47,7 +47,7 @@ func writeArchive(folder, to string) error {
 		_, err = archive.Write(content)
 		return err
 	})
-	if err := errors.Join(err, archive.Close(), zip.Close()); err != nil {
+	if err := errors.Join(err, archive.Close(), compressor.Close()); err != nil {
 		return err
 	}
 	return os.WriteFile(to, packed.Bytes(), 0o644)

@@ -105,6 +105,6 @@ func modulesOf(info *buildinfo.BuildInfo) []component {
 
 // newModule returns the component of a Go module.
 func newModule(path, version string) component {
-	url := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
-	return component{Type: "library", Name: path, Version: version, PURL: url, Ref: url}
+	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
+	return component{Type: "library", Name: path, Version: version, PURL: purl, Ref: purl}
 }

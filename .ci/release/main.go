@@ -113,7 +113,7 @@ func (r release) build(platform, folder string) error {
 	if err != nil {
 		return err
 	}
-	linker := "-s -w -X main.version=" + r.version + " -X main.commit=" + r.commit
+	linkerFlags := "-s -w -X main.version=" + r.version + " -X main.commit=" + r.commit
 	targets := [][2]string{{"app/tenantry", "tenantry"}}
 	for _, file := range plugins {
 		dir := filepath.Dir(file)
@@ -121,7 +121,7 @@ func (r release) build(platform, folder string) error {
 	}
 	system, machine, _ := strings.Cut(platform, "/")
 	for _, target := range targets {
-		cmd := exec.Command("go", "-C", target[0], "build", "-trimpath", "-buildvcs=false", "-ldflags", linker, "-o", filepath.Join(folder, target[1]), ".")
+		cmd := exec.Command("go", "-C", target[0], "build", "-trimpath", "-buildvcs=false", "-ldflags", linkerFlags, "-o", filepath.Join(folder, target[1]), ".")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+machine, "GOFLAGS=-mod=readonly", "GOAMD64=v1", "GOARM64=v8.0")
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {

@@ -21,7 +21,7 @@ import (
 	"strings"
 )
 
-// patterns are the forms of secrets. They match any prefix of an API key, because the prefix is a
+// patterns are the forms of secrets. The form of an API key has any prefix, because the prefix is a
 // setting.
 var patterns = []struct {
 	name string
@@ -65,15 +65,15 @@ func run(names io.Reader, out io.Writer) (found int, err error) {
 		}
 		for _, hit := range scan(content, isTestFile(list.Text())) {
 			found++
-			_, _ = fmt.Fprintf(out, "%s:%d: looks like %s\n", list.Text(), hit.line, hit.what)
+			_, _ = fmt.Fprintf(out, "%s:%d: looks like %s\n", list.Text(), hit.line, hit.pattern)
 		}
 	}
 	return found, list.Err()
 }
 
 type hit struct {
-	line int
-	what string
+	line    int
+	pattern string // the name of the pattern
 }
 
 // scan returns the findings in the content of a file. If commentAllows is true, it leaves out lines

@@ -49,8 +49,8 @@ func TestPlantedSecretsAreFound(t *testing.T) {
 	}
 }
 
-// TestSimilarTextsAreNotReported checks texts that resemble secrets, such as hashes, and forms
-// without a value.
+// TestSimilarTextsAreNotReported checks texts that only resemble secrets, such as hashes, and the
+// first line of a key file without the key.
 func TestSimilarTextsAreNotReported(t *testing.T) {
 	hex := strings.Repeat("0123456789abcdef", 3)
 	for _, text := range []string{

@@ -117,9 +117,9 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 // with outcome.Throttled.
 //
 // A write never tests a half-open circuit, because its outcome could stay unknown if the provider
-// still fails. Instead, the interceptor first sends the read that wire.Call.Probe returns. If a
-// budget or the wait after a Retry-After holds back this read, the write fails with the same
-// outcome.Throttled.
+// still fails. Instead, the interceptor first sends the read that wire.Call.Probe returns. If the
+// read is not sent, because a budget is exceeded or the time of a Retry-After has not passed, the
+// write fails with the error of the read.
 func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
 		circuitDomain, budgetDomain := domainsOf(ctx, call)

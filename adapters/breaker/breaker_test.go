@@ -117,12 +117,12 @@ func TestFailuresOpenACircuit(t *testing.T) {
 		{"down", t.Context(), outcomeError(outcome.Down), true},
 		{"broken", t.Context(), outcomeError(outcome.Broken), true},
 		{"unknown", t.Context(), fmt.Errorf("list: %w", outcomeError(outcome.Unknown)), true},
-		{"a bare deadline", t.Context(), context.DeadlineExceeded, true},
+		{"a deadline error without an outcome", t.Context(), context.DeadlineExceeded, true},
 		{"a refusal", t.Context(), outcomeError(outcome.Refused), false},
 		{"not ready", t.Context(), outcomeError(outcome.NotReady), false},
 		{"throttled", t.Context(), outcomeError(outcome.Throttled), false},
 		{"a setting is missing", t.Context(), fault.ServiceUnavailable.With("not configured"), false},
-		{"the caller went away", canceled, outcomeError(outcome.Unknown), false},
+		{"the caller cancelled the call", canceled, outcomeError(outcome.Unknown), false},
 		{"success", t.Context(), nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -258,8 +258,8 @@ func TestOnlyOneProbeIsSentAtATime(t *testing.T) {
 	})
 }
 
-// TestURLsDoNotCloseACircuit checks a call that only builds a URL. It does not close the circuit of
-// the login host, because it does not reach the host.
+// TestURLsDoNotCloseACircuit checks a call that only builds a URL. The call does not reach the
+// login host, so it must not close the circuit of the login host.
 func TestURLsDoNotCloseACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: outcomeError(outcome.Unknown)}
@@ -370,8 +370,9 @@ func TestUnsentCallUsesNoBudget(t *testing.T) {
 	})
 }
 
-// TestWriteIsThrottledLikeItsProbe checks a write whose probe, the read before it, exceeds a budget
-// or is held back. The write is not sent, and its error has the RetryAfter of the probe.
+// TestWriteIsThrottledLikeItsProbe checks a write while the circuit is half open. The read before
+// the write, its probe, exceeds a budget or is held back by the plugin. The write must not be sent,
+// and its error must have the RetryAfter of the probe.
 func TestWriteIsThrottledLikeItsProbe(t *testing.T) {
 	for _, budgetLeft := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -116,8 +116,8 @@ func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budge
 
 // recordEffects records in ports.Effects whether the provider answered, or only that it was called.
 // It records nothing for an error of tenantry itself or for an invalid setting, because such a call
-// did not reach the provider. A call that the plugin held back counts as a call: the plugin may
-// have sent earlier requests of the same call.
+// did not reach the provider. A call that the plugin held back (outcome.CauseHeldBack) counts as a
+// call, because the plugin may have sent some of the call's requests before.
 func recordEffects(ctx context.Context, call wire.Call, err error) {
 	switch kind := outcome.KindOf(err); {
 	case call.WithoutProvider, outcome.IsInvalidSetting(err):

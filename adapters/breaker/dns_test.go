@@ -72,7 +72,7 @@ func TestZoneErrorsAreNotFailures(t *testing.T) {
 			p := newGuardedDNS(New(Options{}), &zoneProvider{provider{err: tt.err}}, "a")
 			for range 5 {
 				if err := callZoneWrite(t.Context(), p); outcome.KindOf(err) != outcome.KindOf(tt.err) {
-					t.Fatalf("got %v, want the kind of the error of the provider", err)
+					t.Fatalf("got %v, want the kind of the provider's error", err)
 				}
 			}
 			if _, open := openCircuitWait(callZoneRead(t.Context(), p)); open != tt.opens {

@@ -91,7 +91,7 @@ func TestRefusalsAreNotFailures(t *testing.T) {
 			p := newGuardedSending(New(Options{}), &sender{provider: provider{err: outcomeError(kind)}}, "a", sharedServer)
 			for range 5 {
 				if err := sendingWrites["remove"](t.Context(), p); outcome.KindOf(err) != kind {
-					t.Fatalf("got %v, want the kind of the error of the provider", err)
+					t.Fatalf("got %v, want the kind of the provider's error", err)
 				}
 			}
 			if _, open := openCircuitWait(sendingReads["accounts"](t.Context(), p)); open != opens {

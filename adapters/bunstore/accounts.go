@@ -47,7 +47,7 @@ func (r accountRow) account() access.Account {
 	}
 }
 
-// accountColumns makes a query select accounts with their plans. The alias of the accounts is a.
+// accountColumns makes a query select accounts with their plans. The alias of accounts must be a.
 func accountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.ColumnExpr("?TableColumns").ColumnExpr("p.tenant_slots AS plan_slots, p.automatic_dns").
 		Join("JOIN plans AS p ON p.name = a.plan")
@@ -99,8 +99,9 @@ func (s *Store) CreateAccount(ctx context.Context, email, plan string, slots int
 	return row.account(), nil
 }
 
-// checkEmailFree returns fault.InvalidRequest if a member already has the address. No unique key
-// spans accounts, so on PostgreSQL an advisory lock serialises two creations with the same address.
+// checkEmailFree returns fault.InvalidRequest if a member already has the address. The addresses of
+// members have no unique key across accounts. On PostgreSQL, an advisory lock therefore makes
+// creations with the same address run one after another.
 func (s *Store) checkEmailFree(ctx context.Context, tx bun.IDB, email string) error {
 	if database.IsPostgres(s.db) {
 		if _, err := tx.NewRaw("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", email).Exec(ctx); err != nil {
@@ -211,9 +212,9 @@ func (s *Store) changeAccount(ctx context.Context, operation string, id access.A
 	return changed, nil
 }
 
-// lockOpenAccount locks the account and returns an error if the account is closed. It reads the row
-// in a second statement. The locking statement may wait for a transaction that closes the account,
-// and would not see that the account is closed.
+// lockOpenAccount locks the account and returns an error if the account is closed. It reads the
+// account in a second statement, because the locking statement can wait for a transaction that
+// closes the account. It would not see the row that this transaction adds to closed_accounts.
 func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
 	if err := s.lockAccount(ctx, tx, owner); err != nil {
 		return access.Account{}, err

@@ -169,7 +169,7 @@ func closeAccount(t testing.TB, s *Store, id access.AccountID) ports.Closing {
 	return closing
 }
 
-func TestClosingAccountRevokesKeysAndFreesTenants(t *testing.T) {
+func TestClosingAccountRevokesKeysAndReleasesTenants(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		firstKey, secondKey := newKey(t, s, ann, 1), newKey(t, s, ann, 2)

@@ -102,9 +102,10 @@ func callerQuery(db *bun.DB) *bun.SelectQuery {
 		Join(boundsJoin)
 }
 
-// Caller implements ports.Keys. It reads the key, its bounds, its account and its plan in one
-// query. It runs for each request, so a revoked key stops working at once in all processes. If no
-// key has this secret, a second query searches the secrets that rotations have replaced.
+// Caller implements ports.Keys. It reads the key, the key's bounds, the account and the account's
+// plan in one query. It runs for each request, so a revoked key stops working at once in all
+// processes. If no key has this secret, a second query searches the secrets that rotations have
+// replaced.
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
 	var caller access.Caller
 	var isUsable bool
@@ -308,7 +309,8 @@ func keyByID(ctx context.Context, db bun.IDB, id string) (keyRow, error) {
 	return rows[0], nil
 }
 
-// lockKey locks the account of a key, and then reads the key again.
+// lockKey locks the account of a key. It then reads the key again, because the key can have changed
+// before the lock.
 func (s *Store) lockKey(ctx context.Context, tx bun.IDB, id string) (keyRow, error) {
 	row, err := keyByID(ctx, tx, id)
 	if err != nil {

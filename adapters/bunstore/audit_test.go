@@ -206,13 +206,13 @@ func TestAuditEventsAreListedNewestFirst(t *testing.T) {
 			query ports.AuditQuery
 			want  []audit.Event
 		}{
-			"an account":                        {ports.AuditQuery{Account: bob}, events[1:2]},
-			"an unknown account":                {ports.AuditQuery{Account: "10000000-0000-4000-8000-000000000000"}, nil},
-			"a time":                            {ports.AuditQuery{Since: events[1].At}, events[:2]},
-			"a later time":                      {ports.AuditQuery{Since: time.Now().Add(time.Hour)}, nil},
-			"a number":                          {ports.AuditQuery{Limit: 2}, events[:2]},
-			"account, time and number together": {ports.AuditQuery{Account: ann, Since: events[2].At, Limit: 1}, events[2:]},
-			"an older time":                     {ports.AuditQuery{Since: events[2].At.Add(-time.Hour)}, events},
+			"an account":                       {ports.AuditQuery{Account: bob}, events[1:2]},
+			"an unknown account":               {ports.AuditQuery{Account: "10000000-0000-4000-8000-000000000000"}, nil},
+			"a time":                           {ports.AuditQuery{Since: events[1].At}, events[:2]},
+			"a later time":                     {ports.AuditQuery{Since: time.Now().Add(time.Hour)}, nil},
+			"a limit":                          {ports.AuditQuery{Limit: 2}, events[:2]},
+			"account, time and limit together": {ports.AuditQuery{Account: ann, Since: events[2].At, Limit: 1}, events[2:]},
+			"an older time":                    {ports.AuditQuery{Since: events[2].At.Add(-time.Hour)}, events},
 		} {
 			got := auditEvents(t, s, tt.query)
 			if !slices.EqualFunc(got, tt.want, func(a, b audit.Event) bool { return a.ID == b.ID }) {
@@ -404,7 +404,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 	})
 }
 
-// operatorView has stored values that operations of operators can change.
+// operatorView has the stored values that operators can change.
 type operatorView struct {
 	account            access.Account
 	accountCount       int

@@ -25,7 +25,7 @@ type actRow struct {
 	WriteKey  []byte `bun:",pk"`
 	ID        string
 	Entry     json.RawMessage `bun:"type:jsonb"`
-	StartedAt int64           // microseconds of Store.clock
+	StartedAt int64           // microseconds, see Store.databaseNowSQL
 }
 
 // pendingEntries holds the audit entries that a transaction has added but not stored yet, and what
@@ -147,7 +147,7 @@ func (s *Store) storeAct(ctx context.Context, tx bun.IDB, act *ports.Act) error 
 		return err
 	}
 	row := actRow{AccountID: accountKey(act.Entry.Account), WriteKey: act.Write, ID: act.Entry.ID, Entry: text}
-	_, err = tx.NewInsert().Model(&row).Value("started_at", "?", s.clock()).On("CONFLICT (account_id, write_key) DO UPDATE").
+	_, err = tx.NewInsert().Model(&row).Value("started_at", "?", s.databaseNowSQL()).On("CONFLICT (account_id, write_key) DO UPDATE").
 		Set("id = EXCLUDED.id").Set("entry = EXCLUDED.entry").Set("started_at = EXCLUDED.started_at").Exec(ctx)
 	return err
 }
@@ -167,11 +167,11 @@ func (s *Store) RecordLostWrites(ctx context.Context, age time.Duration, limit i
 	err := s.inTransaction(ctx, "record lost writes", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
 		lostActs := tx.NewSelect().Model((*actRow)(nil)).Column("account_id", "write_key").
-			Where("started_at <= ? - ?", s.clock(), age.Microseconds()).
-			Where("NOT EXISTS (SELECT 1 FROM idempotency_keys AS i WHERE i.account_id = aa.account_id AND i.key_hash = aa.write_key AND i.leased_until > ?)", s.clock()).
+			Where("started_at <= ? - ?", s.databaseNowSQL(), age.Microseconds()).
+			Where("NOT EXISTS (SELECT 1 FROM idempotency_keys AS i WHERE i.account_id = aa.account_id AND i.key_hash = aa.write_key AND i.leased_until > ?)", s.databaseNowSQL()).
 			Limit(int64(limit))
 		err := tx.NewDelete().Model((*actRow)(nil)).Where("(account_id, write_key) IN (?)", lostActs).
-			Where("started_at <= ? - ?", s.clock(), age.Microseconds()).Returning("*").Scan(ctx, &rows)
+			Where("started_at <= ? - ?", s.databaseNowSQL(), age.Microseconds()).Returning("*").Scan(ctx, &rows)
 		if err != nil {
 			return err
 		}

@@ -39,8 +39,8 @@ func exportEntries(t testing.TB, s *Store, owner access.AccountID) []audit.Entry
 	return entries
 }
 
-// newAct returns an act of an API key of the account. Acts with the same write belong to attempts
-// of the same request.
+// newAct returns an act of an API key of the account. Two acts with equal values of write belong to
+// two attempts of the same request.
 func newAct(owner access.AccountID, write string) *ports.Act {
 	return &ports.Act{Write: []byte(write), Entry: audit.Entry{
 		ID: newID(), Account: owner, Actor: audit.Actor{Type: audit.Key, ID: "key-1", Name: hostileText + "\x00"}, Action: "add-domain",
@@ -50,7 +50,7 @@ func newAct(owner access.AccountID, write string) *ports.Act {
 
 var createdOutcome = &audit.Outcome{Status: 201}
 
-// countStoredActs returns the number of acts without an outcome.
+// countStoredActs returns the number of stored acts (see actRow).
 func countStoredActs(t testing.TB, s *Store) (n int) {
 	t.Helper()
 	must(t, "count acts", s.db.DB.DB.QueryRowContext(t.Context(), "SELECT count(*) FROM audit_acts").Scan(&n))
@@ -174,7 +174,7 @@ func TestActEndsOnce(t *testing.T) {
 	}
 }
 
-// storeActOf makes a change under the act of ctx.
+// storeActOf reserves a domain with ctx, and checks that this stores the act of ctx.
 func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
 	t.Helper()
 	must(t, "change", reserveDomainNamed(ctx, s, owner, "a.example"))
@@ -221,7 +221,7 @@ func TestRecordLostWritesSkipsActsOfRunningWrites(t *testing.T) {
 // TestLaterAttemptReplacesTheActOfAKilledOne checks that a killed attempt of a write and the later
 // attempt that finishes the write produce only one entry.
 func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
-	for name, changes := range map[string]bool{"it changes something": true, "it finds everything done": false} {
+	for name, changes := range map[string]bool{"the later attempt changes something": true, "the later attempt finds everything done": false} {
 		t.Run(name, func(t *testing.T) {
 			eachStore(t, func(t *testing.T, s *Store) {
 				owner := newAccount(t, s, "ann")
@@ -242,8 +242,8 @@ func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 	}
 }
 
-// TestAttemptThatLostItsKeyLeavesTheOtherAct checks an attempt whose Idempotency-Key another
-// attempt has taken over. The first attempt must not delete the act of the other attempt.
+// TestAttemptThatLostItsKeyLeavesTheOtherAct ends a first attempt after a second attempt has taken
+// over the Idempotency-Key. The first attempt must not delete the act of the second attempt.
 func TestAttemptThatLostItsKeyLeavesTheOtherAct(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
@@ -407,9 +407,9 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 		s.setClock(t, &clock)
 		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		addEntries(t, s, other, 3, nil)
-		addEntries(t, s, owner, 2, nil) // numbers 2 and 3
+		addEntries(t, s, owner, 2, nil) // sequence numbers 2 and 3
 		clock = now.Add(time.Minute)
-		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} }) // numbers 4 and 5
+		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} }) // sequence numbers 4 and 5
 		addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Action, e.Actor.ID = "sync-tenant", "key-2" })
 		for _, tt := range []struct {
 			name    string
@@ -466,8 +466,9 @@ func TestCursorsOfMissingEntriesAreRefused(t *testing.T) {
 	})
 }
 
-// TestEntriesHaveTheTenantOfTheirSubject checks entries without a tenant, as of API operations
-// whose URL does not contain the tenant. The store adds the tenant of the domain or mailbox.
+// TestEntriesHaveTheTenantOfTheirSubject adds entries without a tenant. API operations add such
+// entries if their URL does not contain the tenant. The store must set the tenant of the domain or
+// mailbox.
 func TestEntriesHaveTheTenantOfTheirSubject(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)

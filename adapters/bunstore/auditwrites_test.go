@@ -90,8 +90,8 @@ func isCall(call *ast.CallExpr, names ...string) bool {
 	return ok && slices.Contains(names, method.Sel.Name)
 }
 
-// containsWrite reports whether a call of RunRead, RunWrite or execChanged can write. A call of
-// RunRead can if its function contains a statement that writes, or calls recordAudit.
+// containsWrite reports whether a call of RunRead, RunWrite or execChanged can write. For RunRead
+// it searches the passed function for a statement that writes, or a call of recordAudit.
 func containsWrite(call *ast.CallExpr) bool {
 	if isCall(call, "RunWrite", "execChanged") {
 		return true

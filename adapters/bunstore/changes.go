@@ -145,10 +145,10 @@ func (s *Store) emitEndedConnections(ctx context.Context, tx bun.IDB, owner, col
 	return nil
 }
 
-// changeAndEmitRuns calls change, which can end jobs of the runs. It then emits the events of the
-// runs that have no active job any more. It first locks the runs. Without the lock, two
-// transactions could end the last two jobs of a run at the same time. Each would still see one
-// active job, and neither would emit the event.
+// changeAndEmitRuns locks the runs and calls change, which can end jobs of the runs. It then emits
+// an event for each run whose last active job has ended. Without the lock, two transactions could
+// end the last two jobs of a run at the same time. Each would still see the job of the other
+// transaction as active, and neither would emit the event.
 func (s *Store) changeAndEmitRuns(ctx context.Context, tx bun.IDB, owner string, runs []string, change func() error) error {
 	if len(runs) == 0 {
 		return change()
@@ -274,8 +274,9 @@ func checkReadiness(ctx context.Context, owner string, id tenant.GUID) {
 	pending.tenants[tenantKey{owner, ident.ParseOrZero(string(id))}] = true
 }
 
-// emitReadiness emits the readiness of each tenant for which checkReadiness was called, if it
-// changed. It locks the readiness rows in the order of the tenants.
+// emitReadiness calls compareReadiness for each tenant that checkReadiness registered. It does so
+// in the order of the tenants, so that transactions that lock several readinessRows do not
+// deadlock.
 func (s *Store) emitReadiness(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
 	keys := slices.SortedFunc(maps.Keys(p.tenants), func(a, b tenantKey) int {
 		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.guid, b.guid))

@@ -306,7 +306,7 @@ func TestEachChangeOfPolicyIsLoggedOnce(t *testing.T) {
 		removeAllDomains(t, s, ann, guid(1))
 		log.requireTypes(t, "the new domain is removed", event.PolicyRemoved, event.DomainRemoved, readinessChanged)
 		must(t, "delete tenant", s.DeleteTenant(t.Context(), ann, guid(1), nil))
-		log.requireTypes(t, "the tenant is removed, whose policies have ended", event.TenantRemoved)
+		log.requireTypes(t, "the tenant is removed after its policies", event.TenantRemoved)
 	})
 }
 
@@ -357,9 +357,9 @@ func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// TestEachObjectOfRemovedTenantHasARemovalEvent checks that objects that are removed with a tenant
-// have their own events. A reader of only one type of events must see the removal. A reserved
-// domain and a run have no removal event.
+// TestEachObjectOfRemovedTenantHasARemovalEvent checks that each object that is removed with a
+// tenant has its own event. A client that reads only the events of mailboxes, for example, then
+// sees their removal. A reserved domain and a run have no removal event.
 func TestEachObjectOfRemovedTenantHasARemovalEvent(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)

@@ -66,7 +66,8 @@ func linkInvalid() error {
 }
 
 // TakeFlow implements ports.ConnectFlows. Its queries name no account, because a browser sends only
-// the OAuth state. The state contains a random token of 256 bits, so its hash identifies the row.
+// the OAuth state and a cookie. The state contains a random token of 256 bits, so the hash of the
+// state identifies the row.
 //
 // Anyone can send an invented state or cookie. TakeFlow therefore first reads whether the flow
 // exists, so that such a request causes no write.
@@ -244,7 +245,7 @@ func (s *Store) StartConnectSession(ctx context.Context, cs tenant.ConnectSessio
 	})
 }
 
-// addLink stores the flow of a link, and the session to which the link belongs.
+// addLink stores the flow of a link, and that the link belongs to the session.
 func addLink(ctx context.Context, tx bun.IDB, sessionID string, f ports.ConnectFlow) error {
 	flow := newFlowRow(f)
 	if _, err := tx.NewInsert().Model(&flow).Exec(ctx); err != nil {
@@ -308,8 +309,8 @@ func (s *Store) ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (a
 	return access.AccountID(row.AccountID), row.session(), err
 }
 
-// AdvanceConnectSession implements ports.ConnectSessions. A renewal deletes the flow of the link
-// that it replaces, so a flow that exists belongs to the current link.
+// AdvanceConnectSession implements ports.ConnectSessions. It changes nothing if the flow of the
+// link no longer exists, because a renewal of the session deletes the flow of the replaced link.
 func (s *Store) AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, to tenant.SessionStatus, id tenant.GUID) error {
 	return s.db.RunWrite(ctx, "advance connect session", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewUpdate().Model((*connectSessionRow)(nil)).Set("status = ?", string(to)).

@@ -52,9 +52,9 @@ func (h *stepHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 }
 
 // connectionWrites are transactions that lock connections together with their sessions, mailboxes
-// or integrations. In the fixture, box 0 has a session at integration1 and a pending connection.
-// The session is old enough to expire, and has the number n-1. Box 1 has no connection. n is the
-// number of the session that run begins, if it begins one.
+// or integrations. If run begins a session, the session gets the number n. In the fixture, box 0
+// has a pending connection to integration1, and a session with the number n-1, which is old enough
+// to expire. Box 1 has no connection.
 var connectionWrites = []struct {
 	name string
 	run  func(t testing.TB, s *Store, fixture integrationFixture, n int)

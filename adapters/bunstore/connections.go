@@ -53,7 +53,8 @@ func (r connectionRow) connection() integration.Connection {
 	}
 }
 
-// holdsMailbox is the condition of the unique index that allows one integration per mailbox.
+// holdsMailbox is integration.ConnectionStatus.HoldsMailbox as an SQL condition. A unique index
+// with this condition allows only one integration to hold a mailbox.
 const holdsMailbox = "status IN ('pending', 'connected', 'disconnecting', 'other')"
 
 func connectedElsewhere() error {
@@ -204,12 +205,13 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	return err
 }
 
-// eligibleMailboxes selects an integration left-joined with the mailboxes of its account that are
-// provisioned, in one of listedStages, not missing, of a tenant that the caller may see, and that
-// satisfy joinCondition. joinCondition is empty or begins with AND. If the integration does not
-// exist, the result has no rows. If no mailbox matches, the result is one row with an empty
-// mailbox. Connections are read separately: right after the first refresh PostgreSQL has no
-// statistics about them, and a join would take more than a second.
+// eligibleMailboxes selects an integration, left-joined with the eligible mailboxes of its account.
+// A mailbox is eligible if it is provisioned, is in one of listedStages, and is not missing. Its
+// tenant must be visible to the caller. joinCondition can exclude more mailboxes. It is empty or
+// begins with AND. If the integration does not exist, the result has no rows. If no mailbox
+// matches, the result is one row with an empty mailbox. Connections are read separately. Right
+// after the first refresh, PostgreSQL has no statistics about them, and a join would take more than
+// a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
 	visibleCondition, visibleArgs := ofVisibleTenant(ctx, "m")
 	joinCondition, args = joinCondition+visibleCondition, append(args, visibleArgs...)

@@ -57,7 +57,7 @@ func (fixture integrationFixture) setConnection(t testing.TB, s *Store, i integr
 	if previous.ID != "" {
 		want.ID = previous.ID
 	}
-	requireLeaseHeld(t, "connect", true)(s.SaveConnection(t.Context(), fixture.owner, want, previous.UpdatedAt, nil))
+	requireSaved(t, "connect", true)(s.SaveConnection(t.Context(), fixture.owner, want, previous.UpdatedAt, nil))
 	return want
 }
 
@@ -120,16 +120,16 @@ func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
 		changed := stored
 		changed.ID, changed.Status, changed.UpdatedAt = connectionID(7), integration.ConnectionFailed, now.Add(time.Second)
 		for _, readUpdatedAt := range []time.Time{{}, now.Add(-time.Second), changed.UpdatedAt} {
-			requireLeaseHeld(t, "save after a different read", false)(s.SaveConnection(t.Context(), fixture.owner, changed, readUpdatedAt, nil))
+			requireSaved(t, "save after a different read", false)(s.SaveConnection(t.Context(), fixture.owner, changed, readUpdatedAt, nil))
 			fixture.requireConnection(t, "not saved", s, fixture.integration1, 0, stored)
 		}
 		changed.PlatformAccountID, changed.PlatformAccountAddress, changed.PlatformAccountName, changed.HasError, changed.Reason = "", "", "", true, ""
 		changed.ConnectedAt = time.Time{}
-		requireLeaseHeld(t, "save", true)(s.SaveConnection(t.Context(), fixture.owner, changed, stored.UpdatedAt, nil))
+		requireSaved(t, "save", true)(s.SaveConnection(t.Context(), fixture.owner, changed, stored.UpdatedAt, nil))
 		changed.ID = stored.ID // an integration has one connection for each mailbox
 		fixture.requireConnection(t, "saved", s, fixture.integration1, 0, changed)
-		requireLeaseHeld(t, "save of a connection that does not exist", false)(s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 1, integration.ConnectionFailed), now, nil))
-		requireLeaseHeld(t, "save of a foreign connection", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), changed, changed.UpdatedAt, nil))
+		requireSaved(t, "save of a connection that does not exist", false)(s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 1, integration.ConnectionFailed), now, nil))
+		requireSaved(t, "save of a foreign connection", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), changed, changed.UpdatedAt, nil))
 	})
 }
 
@@ -147,7 +147,7 @@ func TestOnlyOneIntegrationHoldsMailbox(t *testing.T) {
 					requireRefusal(t, label, err, fault.ConnectedElsewhere)
 					fixture.requireConnection(t, label, s, fixture.integration2, 0, previous)
 				} else {
-					requireLeaseHeld(t, label, true)(saved, err)
+					requireSaved(t, label, true)(saved, err)
 					fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionDisconnected)
 				}
 				fixture.requireConnection(t, label, s, fixture.integration1, 0, before)
@@ -227,7 +227,7 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 		})
 		claim := newClaim(fixture.owner, 99)
 		storedAnswer := newStoredAnswer(claim, mustClaim(t, s, claim))
-		requireLeaseHeld(t, "save after an outdated read", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, storedAnswer))
+		requireSaved(t, "save after an outdated read", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, storedAnswer))
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
 		}
@@ -326,7 +326,7 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 		} {
 			foreign := call(bob.integration1.ID, ann.boxes[0].ID)
 			requireRefusal(t, label, foreign, fault.MailboxNotFound)
-			for name, id := range map[string]string{"unknown": unknownMailboxID, "nonsense": "x", "found": discovered.ID} {
+			for name, id := range map[string]string{"unknown": unknownMailboxID, "nonsense": "x", "discovered": discovered.ID} {
 				requireSameError(t, label+" "+name, foreign, call(bob.integration1.ID, id))
 			}
 			foreignIntegration := call(ann.integration1.ID, ann.boxes[0].ID)

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// startSession stores a connect session, with the connect flow that its first link starts.
+// startSession stores a connect session and the connect flow of its first link.
 func startSession(t testing.TB, s *Store, owner access.AccountID, n byte) (tenant.ConnectSession, ports.ConnectFlow) {
 	t.Helper()
 	flow := ports.ConnectFlow{StateHash: [32]byte{n, 's'}, Account: owner, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Minute)}

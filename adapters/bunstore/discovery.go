@@ -90,8 +90,8 @@ func (s *Store) lockDomains(ctx context.Context, tx bun.IDB, t tenantRow) ([]dom
 
 // mayBeMissed reports whether a stored row may count as missed because the platform's list lacks
 // it. The list shows the platform's state at began, so a row that was stored later does not count.
-// finished is false for a creation without a result, which may still be in progress. Its row must
-// be older by unfinishedGrace.
+// finished is false for a creation without a result, which may still be in progress. Such a row
+// counts only if it was stored at least unfinishedGrace before began.
 func mayBeMissed(began, storedAt time.Time, finished bool) bool {
 	if !finished {
 		began = began.Add(-unfinishedGrace)
@@ -114,7 +114,7 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 		p, isListed := found[storedDomain.Name]
 		delete(found, storedDomain.Name)
 		switch {
-		case isListed: // takes over the platform's state, even if the answer to the creation was lost
+		case isListed: // a domain whose creation got no answer becomes added here
 			changed = append(changed, change[domain.Domain]{storedDomain, storedDomain.Merge(storedDomain.WithPlatformState(p, result.Began))})
 		case result.MissedDomains[storedDomain.Name] && mayBeMissed(result.Began, rows[i].StoredAt, storedDomain.Added):
 			missed, isGone := storedDomain.AfterMiss(result.Began)
@@ -203,7 +203,8 @@ func (s *Store) lockMailboxes(ctx context.Context, tx bun.IDB, t tenantRow) ([]m
 }
 
 // compareMailboxes returns the stored mailboxes that the discovery changes, and the rows of the
-// mailboxes that no longer exist. It removes known mailboxes from found.
+// mailboxes that no longer exist. It removes the stored mailboxes from found. Then found contains
+// only new mailboxes.
 func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailboxRow, found map[string]mailbox.Platform, result ports.DiscoveryResult) (changed []change[mailbox.Mailbox], gone []mailboxRow, err error) {
 	ids := convertAll(rows, func(r mailboxRow) string { return r.ID })
 	stored, err := observations(ctx, tx, mailboxObservations, t.AccountID, ids...)
@@ -258,11 +259,11 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 	return db.NewSelect().Model((*tenantRow)(nil)).Column("id").Where("t.account_id = ?", t.AccountID).Where("t.id = ?", t.ID)
 }
 
-// unblockGone returns the rows of gone to delete, and an unblock event for each of these rows that
-// is blocked. gone contains mailboxes that no longer exist at the platform. If one of the rows is
-// blocked, unblockGone makes the tenant due, so that the next enforcement pass removes the mailbox
-// from its transport rule. It does not return the row of a mailbox with a block of unknown outcome
-// (an intent, see SaveIntents). Only an enforcement pass can find out whether that mailbox is
+// unblockGone handles gone, the mailboxes that no longer exist at the platform. It returns the rows
+// that can be deleted, and an unblock event for each of these mailboxes that is blocked. If there
+// is an unblock event, unblockGone makes the tenant due, so that the next enforcement pass removes
+// the mailbox from its transport rule. A mailbox with a block of unknown outcome (an intent, see
+// SaveIntents) keeps its row, because only an enforcement pass can find out whether the mailbox is
 // blocked.
 func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, result ports.DiscoveryResult) (deletable []mailboxRow, unblocks []sendlimit.Event, err error) {
 	if len(gone) == 0 {

@@ -14,9 +14,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestObjectMissedOnceIsHiddenAndKept checks a domain and a mailbox that discoveries do not find
-// for less than observation.ReplicaLag. They are not listed and not counted, but their rows are
-// kept. They are listed again when a discovery finds them.
+// TestObjectMissedOnceIsHiddenAndKept checks a domain and a mailbox that two discoveries do not
+// find. The second begins less than observation.ReplicaLag after the first. The objects are not
+// listed and not counted, but their rows are kept. They are listed again when a discovery finds
+// them.
 func TestObjectMissedOnceIsHiddenAndKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -89,8 +90,8 @@ func TestUnlistedObjectIsNotMissedUntilReadByName(t *testing.T) {
 	})
 }
 
-// TestMissingObjectIsReservedAgain checks a request for a missing domain or mailbox. The row
-// becomes a reservation again, and counts against the limit.
+// TestMissingObjectIsReservedAgain reserves a missing domain and a missing mailbox. The stored row
+// must become a reservation again, and count against the limit.
 func TestMissingObjectIsReservedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)

@@ -59,9 +59,9 @@ func TestSavedJobIsStoredUnchanged(t *testing.T) {
 func TestClaimDoesNotChangeProgressOfJob(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
-		requireNotClaimed(t, "an early one", s, j.ID, j.NextAttemptAt.Add(-time.Microsecond))
-		requireNotClaimed(t, "an unknown one", s, unknownID, dueTime)
-		requireNotClaimed(t, "nonsense", s, "x", dueTime)
+		requireNotClaimed(t, "a job before its next attempt", s, j.ID, j.NextAttemptAt.Add(-time.Microsecond))
+		requireNotClaimed(t, "an unknown job", s, unknownID, dueTime)
+		requireNotClaimed(t, "a malformed id", s, "x", dueTime)
 		got := claimJob(t, s, j.ID, j.NextAttemptAt)
 		j.Status, j.Epoch = provisioning.Running, 1
 		if diff := cmp.Diff(j, got); diff != "" {
@@ -147,10 +147,10 @@ func TestWorkerThatLostItsJobChangesNothing(t *testing.T) {
 		requireLeaseHeld(t, "save", false)(s.SaveJob(t.Context(), jobWithAllFields(first)))
 		requireLeaseHeld(t, "release", false)(s.ReleaseJob(t.Context(), first, dueTime))
 		if diff := cmp.Diff(second, storedJob(t, s, second)); diff != "" {
-			t.Fatalf("the job of the second (-want +got):\n%s", diff)
+			t.Fatalf("the job of the second worker (-want +got):\n%s", diff)
 		}
-		requireNotClaimed(t, "the job of the second", s, first.ID, dueTime)
-		requireLeaseHeld(t, "the second", true)(s.SaveJob(t.Context(), jobWithAllFields(second)))
+		requireNotClaimed(t, "the job of the second worker", s, first.ID, dueTime)
+		requireLeaseHeld(t, "save by the second worker", true)(s.SaveJob(t.Context(), jobWithAllFields(second)))
 	})
 }
 
@@ -295,8 +295,8 @@ func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 	})
 }
 
-// TestTwoProcessesShareJobs checks that one process at a time works on a job, and that all jobs
-// finish.
+// TestTwoProcessesShareJobs checks that two processes together claim each job exactly once, and
+// that all jobs finish.
 func TestTwoProcessesShareJobs(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)

@@ -53,7 +53,7 @@ type dnsJobRow struct {
 	Message       string
 	NextAttemptAt time.Time
 	Epoch         int64
-	LeasedUntil   int64 // microseconds of Store.clock
+	LeasedUntil   int64 // microseconds, see Store.databaseNowSQL
 	Trace         string
 	Progress      storedProgress `bun:"type:jsonb"`
 	CreatedAt     time.Time
@@ -150,8 +150,8 @@ func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provis
 	return err
 }
 
-// insertJob inserts a job. It returns fault.JobActive if the domain already has an active job,
-// which the unique index detects.
+// insertJob inserts a job. It returns fault.JobActive if a unique index detects that the domain
+// already has an active job.
 func insertJob(ctx context.Context, tx bun.IDB, row dnsJobRow) error {
 	res, err := tx.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx)
 	return requireRow(res, err, fault.JobActive.With("the domain has an active provisioning job"))
@@ -291,10 +291,10 @@ func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.
 	err := s.db.RunRead(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		busy := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("dj.account_id, count(*) AS jobs").
-			Where(jobWithNextAttempt).Where("dj.leased_until > ?", s.clock()).GroupExpr("dj.account_id")
+			Where(jobWithNextAttempt).Where("dj.leased_until > ?", s.databaseNowSQL()).GroupExpr("dj.account_id")
 		dueQuery := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("dj.account_id, dj.id, dj.next_attempt_at").
 			ColumnExpr("row_number() OVER (PARTITION BY dj.account_id ORDER BY dj.next_attempt_at, dj.id) AS nth").
-			Where(jobWithNextAttempt).Where("dj.next_attempt_at <= ?", storedTime(now)).Where("dj.leased_until <= ?", s.clock()).
+			Where(jobWithNextAttempt).Where("dj.next_attempt_at <= ?", storedTime(now)).Where("dj.leased_until <= ?", s.databaseNowSQL()).
 			Where(ofActiveAccount("dj"))
 		return db.NewSelect().With("busy", busy).With("due", dueQuery).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.id, due.next_attempt_at").
@@ -310,9 +310,9 @@ func (s *Store) ClaimJob(ctx context.Context, id string, lease time.Duration, no
 	var row dnsJobRow
 	err := s.db.RunWrite(ctx, "claim provisioning job", func(ctx context.Context, db bun.IDB) error {
 		return db.NewUpdate().Model(&row).Set("epoch = epoch + 1").Set("status = ?", string(provisioning.Running)).
-			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).
+			Set("leased_until = ? + ?", s.databaseNowSQL(), lease.Microseconds()).
 			Where("dj.id = ?", ident.ParseOrZero(id)).Where(jobWithNextAttempt).Where("dj.next_attempt_at <= ?", storedTime(now)).
-			Where("dj.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
+			Where("dj.leased_until <= ?", s.databaseNowSQL()).Returning("*").Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return provisioning.Job{}, false, nil
@@ -327,13 +327,13 @@ func (s *Store) ClaimJob(ctx context.Context, id string, lease time.Duration, no
 func (s *Store) RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	return s.execChanged(ctx, "hold provisioning job", func(db bun.IDB) (sql.Result, error) {
 		return whereEpoch(db.NewUpdate().Model((*dnsJobRow)(nil)), j, j.Epoch).Where("dj.status = ?", string(provisioning.Running)).
-			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
+			Set("leased_until = ? + ?", s.databaseNowSQL(), lease.Microseconds()).Exec(ctx)
 	})
 }
 
 // SaveJob implements ports.DNSJobs. If the saved job has a next attempt, no event is emitted, so
-// one statement is enough. For a job that ends, SaveJob locks the run before the job. The deletion
-// of a domain uses the same order.
+// one statement is enough. For a job that ends, SaveJob locks the run before the job, like the
+// deletion of a domain. In a different order, the two transactions could deadlock.
 func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, err error) {
 	if j.Status.HasNextAttempt() {
 		err = s.db.RunWrite(ctx, "save provisioning job", func(ctx context.Context, db bun.IDB) (err error) {
@@ -364,8 +364,8 @@ func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, er
 	return saved && err == nil, err
 }
 
-// saveJob stores a job if its row still has the epoch of c.before, and emits its events. It reports
-// whether it stored the job.
+// saveJob stores the job c.after if its row still has the epoch of c.before. It then emits the
+// events of the change. It reports whether it stored the job.
 func saveJob(ctx context.Context, tx bun.IDB, c change[provisioning.Job]) (bool, error) {
 	saved, err := updateJob(ctx, tx, c.after, c.before.Epoch)
 	if saved {

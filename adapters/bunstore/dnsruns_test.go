@@ -181,7 +181,7 @@ func TestRunIsStoredWithAllOfItsJobsOrNotAtAll(t *testing.T) {
 		r, job1 := newRun(ann, domains[0], 2)
 		_, job2 := newRun(ann, domains[1], 3)
 		_, job3 := newRun(ann, domains[2], 4)
-		requireRefusal(t, "one is taken", s.CreateRun(t.Context(), r, []provisioning.Job{job1, job2, job3}, nil), fault.JobActive)
+		requireRefusal(t, "one domain has an active job", s.CreateRun(t.Context(), r, []provisioning.Job{job1, job2, job3}, nil), fault.JobActive)
 		_, _, err := s.Run(t.Context(), ann, r.ID)
 		requireRefusal(t, "the run", err, fault.RunNotFound)
 		_, found, err := s.ActiveJob(t.Context(), ann, domains[0].ID)
@@ -228,11 +228,11 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 			requireSameError(t, "retry", retryErr, otherErr)
 		}
 		_, unknownErr := s.RetryJob(t.Context(), ann, unknownID, now, nil)
-		requireRefusal(t, "retry of an unknown job beside an own one", unknownErr, fault.JobNotFound)
+		requireRefusal(t, "retry of an unknown job by an account with a job", unknownErr, fault.JobNotFound)
 		_, _, unknownErr = s.Run(t.Context(), ann, unknownID)
-		requireRefusal(t, "an unknown run beside an own one", unknownErr, fault.RunNotFound)
+		requireRefusal(t, "an unknown run of an account with a run", unknownErr, fault.RunNotFound)
 		_, unknownErr = s.Job(t.Context(), ann, unknownID)
-		requireRefusal(t, "an unknown job beside an own one", unknownErr, fault.JobNotFound)
+		requireRefusal(t, "an unknown job of an account with a job", unknownErr, fault.JobNotFound)
 		requireOrder(t, "bob's runs", runIDs(t, s, bob, ports.RunQuery{Limit: 9}))
 		if _, found, err := s.ActiveJob(t.Context(), bob, d.ID); err != nil || found {
 			t.Fatalf("a foreign job is found: %v", err)
@@ -331,7 +331,7 @@ func TestRunsAreDeletedWithTheirDomainsAndAccount(t *testing.T) {
 			}
 		}
 		startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1)
-		requireOrder(t, "the runs of the tenant that came back", runIDs(t, s, ann, ports.RunQuery{Limit: 9}), runID(1))
+		requireOrder(t, "the runs after the tenant was attached again", runIDs(t, s, ann, ports.RunQuery{Limit: 9}), runID(1))
 	})
 }
 

@@ -71,8 +71,8 @@ const (
 	changeUndone   = "undone"
 )
 
-// dnsChangeRow is a request that changes a zone. The JSON names of Changes and Written must not
-// change, because databases contain them.
+// dnsChangeRow is a request to a DNS provider that changes a zone. The JSON names of Changes and
+// Written must not change, because databases contain them.
 type dnsChangeRow struct {
 	bun.BaseModel `bun:"table:dns_changes,alias:ch"`
 
@@ -290,7 +290,7 @@ func (s *Store) stopJob(ctx context.Context, tx bun.IDB, owner, runID, domainID 
 	if err != nil {
 		return err
 	}
-	isLeased, err := whereActiveJobOfDomain(tx.NewSelect().Model((*dnsJobRow)(nil))).Where("dj.leased_until > ?", s.clock()).Exists(ctx)
+	isLeased, err := whereActiveJobOfDomain(tx.NewSelect().Model((*dnsJobRow)(nil))).Where("dj.leased_until > ?", s.databaseNowSQL()).Exists(ctx)
 	switch {
 	case err != nil:
 		return err

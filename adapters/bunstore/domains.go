@@ -336,7 +336,7 @@ func nextReservation(last, now time.Time) time.Time {
 }
 
 // renewDomainReservation stores d.ReservedAt, the time of a new reservation of a domain that is not
-// added yet. The grace period of the domain begins again at this time.
+// added yet. The grace period of the domain (unfinishedGrace) begins again at this time.
 func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d domain.Domain) error {
 	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", d.ReservedAt).
 		Where("account_id = ?", owner).Where("id = ?", d.ID).Exec(ctx)
@@ -379,8 +379,8 @@ func (s *Store) EndReservation(ctx context.Context, owner access.AccountID, doma
 }
 
 // dnsCheckCondition and lastDNSRead equal the condition and the first expression of the index
-// domains_checked. The queries also use ofActiveAccount, because the domains of suspended and
-// closed accounts are not checked.
+// domains_checked, so that queries can use the index. The queries also use ofActiveAccount, because
+// the domains of suspended and closed accounts are not checked.
 const (
 	dnsCheckCondition = "d.verified AND d.added"
 	lastDNSRead       = "COALESCE(d.checked_at, d.created_at)"
@@ -426,7 +426,7 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 
 // readCheckProgress reads the number of domains whose DNS is checked, and the earliest time of
 // their last DNS reads. A domain whose DNS was never read counts with the time when its row was
-// created. Both queries use one index.
+// created. Both queries use the index domains_checked.
 func (s *Store) readCheckProgress(ctx context.Context, h *ports.DomainHealth) error {
 	var row struct {
 		Domains int

@@ -269,7 +269,7 @@ func TestObservationOfDomainDoesNotOverwriteOtherParts(t *testing.T) {
 		got.Observed = domain.Observed{}
 		want := loaded
 		want.Verified, want.Service = true, withAllFields(loaded).Service
-		for label, d := range map[string]domain.Domain{"answered": got, "stored": findDomain(t, s, ann, loaded)} {
+		for label, d := range map[string]domain.Domain{"returned": got, "stored": findDomain(t, s, ann, loaded)} {
 			if diff := cmp.Diff(want, d); diff != "" {
 				t.Fatalf("%s (-want +got):\n%s", label, diff)
 			}
@@ -328,8 +328,8 @@ func TestConcurrentObservationsOfDomainAreAllStored(t *testing.T) {
 	})
 }
 
-// addCheckedDomain adds a verified domain whose DNS was last read at now plus after. It was never
-// read if after is 0.
+// addCheckedDomain adds a verified domain whose DNS was last read at now plus after. If after is 0,
+// the DNS was never read.
 func addCheckedDomain(t testing.TB, s *Store, owner access.AccountID, tenantNumber int, name string, after time.Duration, drifted ...domain.Drift) domain.Domain {
 	t.Helper()
 	d := addDomain(t, s, owner, guid(tenantNumber), name)

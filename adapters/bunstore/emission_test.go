@@ -75,7 +75,7 @@ func TestEveryChangeOfSubjectEmits(t *testing.T) {
 	}
 	for name := range silentWrites {
 		if !silent[name] {
-			t.Errorf("%s writes no row of a subject, so it needs no reason", name)
+			t.Errorf("silentWrites lists %s, but this function writes no row in subjectRows", name)
 		}
 	}
 }

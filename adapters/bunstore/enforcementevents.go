@@ -124,9 +124,9 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 	return notStored, nil
 }
 
-// recordEvents inserts new events and counts them. It writes the counts last. Concurrent
-// transactions of an account update the same counts and wait for each other, so all of them write
-// counts in the same order.
+// recordEvents inserts new events, and adds them to the counts. Concurrent transactions of an
+// account update the same counts and wait for each other. All of them write counts after the events
+// and in the same order, so that they do not deadlock.
 func recordEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) error {
 	counts := map[eventCountRow]int{}
 	for chunk := range slices.Chunk(events, batchSize) {
@@ -313,7 +313,7 @@ func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, limit int) 
 	return n, err
 }
 
-// subtractCounts subtracts deleted events from the counts of a day and deletes empty counts.
+// subtractCounts subtracts deleted events from the counts of a day. It deletes counts that reach 0.
 func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, deleted []enforcementRow) error {
 	decrements, tenants := map[eventCountRow]int{}, map[string]bool{}
 	for _, row := range deleted {

@@ -136,8 +136,8 @@ func (l eventLog) requirePage(b *testing.B, query ports.EventQuery, total int) {
 	}
 }
 
-// benchmarkBatches inserts the events of one pass, 36 in each transaction. It alternates between
-// inserts with counts and without.
+// benchmarkBatches inserts batches in a loop. A batch has the events of one enforcement pass. Every
+// other batch is inserted without counts, for comparison.
 func (l eventLog) benchmarkBatches(b *testing.B) {
 	before, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
 	must(b, "events", err)
@@ -163,8 +163,8 @@ func (l eventLog) benchmarkBatches(b *testing.B) {
 
 const eventsPerPass = 36
 
-// batchOf returns the events of one pass. All of them belong to the tenant with the number n modulo
-// benchTenants.
+// batchOf returns the events of one enforcement pass. All of them belong to the tenant with the
+// number n modulo benchTenants.
 func batchOf(n int) (events []sendlimit.Event) {
 	now := time.Now().UTC()
 	for range eventsPerPass {
@@ -227,7 +227,7 @@ func newEventLog(b *testing.B, url string, eventCount int) eventLog {
 // hours.
 func (l eventLog) fill(ctx context.Context) error {
 	err := l.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		if database.IsPostgres(l.db) { // avoids ten million look-ups of the account
+		if database.IsPostgres(l.db) { // turns off foreign keys, which would look up the account ten million times
 			if _, err := tx.ExecContext(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
 				return err
 			}

@@ -258,8 +258,8 @@ func TestDayThatHasNotEndedKeepsItsEvents(t *testing.T) {
 	})
 }
 
-// requireHealth checks the result of SendHealth at a time. Tenants with a limit that were not
-// counted during the hour before count as lagging.
+// requireHealth checks the result of SendHealth at a time. The argument laggingBefore of SendHealth
+// is one hour earlier.
 func requireHealth(t testing.TB, label string, s *Store, at time.Time, want ports.SendHealth) {
 	t.Helper()
 	got, err := s.SendHealth(t.Context(), at, at.Add(-time.Hour))
@@ -288,9 +288,9 @@ func TestHealthReportsLongestWaitingTenant(t *testing.T) {
 		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), dueTime.Add(time.Minute)))
 		claim := fixture.claim(t, s)
 		requireHealth(t, "claimed by a pass", s, dueTime, ports.SendHealth{})
-		requireHealth(t, "the other", s, dueTime.Add(time.Hour), ports.SendHealth{OldestDue: dueTime.Add(time.Minute)})
+		requireHealth(t, "only the other tenant is due", s, dueTime.Add(time.Hour), ports.SendHealth{OldestDue: dueTime.Add(time.Minute)})
 		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime.Add(time.Second)))
-		requireHealth(t, "both", s, dueTime.Add(time.Hour), ports.SendHealth{OldestDue: dueTime.Add(time.Second)})
+		requireHealth(t, "both tenants are due", s, dueTime.Add(time.Hour), ports.SendHealth{OldestDue: dueTime.Add(time.Second)})
 	})
 }
 

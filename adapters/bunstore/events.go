@@ -225,19 +225,19 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 }
 
 const (
-	// maxMergedRanges is the largest number of combinations of tenants and types whose ranges (see
-	// logRange) eventsAfter merges without reading other events first.
+	// maxMergedRanges: if a filter has at most this number of combinations of a tenant and a type,
+	// eventsAfter merges their ranges (see logRange) without reading other events first.
 	maxMergedRanges = 32
 	// eventsPerMatch: for more combinations, eventsAfter first reads eventsPerMatch times as many
-	// events as a page has, and filters them by their type.
+	// events as the page can have, and filters them by their type.
 	eventsPerMatch = 4
 )
 
-// eventsAfter returns the events of a page, and one more event if the log has it. Each combination
-// of a tenant and a type is a range of an index. The time to merge ranges does not depend on the
-// position in the log. For more than maxMergedRanges combinations, eventsAfter first reads the next
-// events of the tenants, of all types, and filters them. If they do not fill the page, it merges
-// only those ranges that can contain an event of the page.
+// eventsAfter returns the events of a page, and one more event if the log has more. Each
+// combination of a tenant and a type is a range of an index. The time to merge ranges does not
+// depend on the position in the log. For more than maxMergedRanges combinations, eventsAfter first
+// reads the next events of the tenants, of all types, and filters them. If they do not fill the
+// page, it merges only those ranges that can contain an event of the page.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
 	limit := q.Limit + 1
 	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
@@ -304,8 +304,8 @@ func rangesOf(tenants, types []string) (ranges []logRange) {
 // events. These are at most limit combinations: those whose first event comes earliest.
 func firstRanges(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, limit int, tenants, types []string) ([]logRange, error) {
 	nextEvent := func() *bun.SelectQuery { return logAfter(tx, log, after, 1).Column("e.sequence") }
-	// withLaterEvent selects the tenants or types whose nextEvent exists. LIMIT makes the planner
-	// run this query before the join.
+	// withLaterEvent selects the tenants or types that have an event after the cursor. LIMIT makes
+	// the planner run this query before the join.
 	withLaterEvent := func(list []logRange, column string) *bun.SelectQuery {
 		return tx.NewSelect().With("v", tx.NewValues(&list)).TableExpr("v").Column("v."+column).
 			Where("EXISTS (?)", nextEvent().Where("? = ?", bun.Ident("e."+column), bun.Ident("v."+column))).Limit(int64(len(list)))
@@ -333,10 +333,10 @@ func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, log eventLogRow, a
 	return s.numberedEvents(ctx, tx, log, limit, s.firstNumbers(tx, log, after, limit, ranges), nil)
 }
 
-// numberedEvents returns the first limit events whose sequence numbers the query numbers selects in
-// order, and whose type is one of types. If types is empty, all types match. The database reads
-// events in the order of numbers, and stops at the last event of the page. SQLite does so if the
-// query is in an IN condition, PostgreSQL only if the query is joined.
+// numberedEvents returns the first limit events that have a sequence number in numbers and a type
+// in types. If types is empty, all types match. numbers is a query that selects sequence numbers in
+// order. The database reads events in this order, and stops at the last event of the page. SQLite
+// does so if the query is in an IN condition, PostgreSQL only if the query is joined.
 func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, log eventLogRow, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
 	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", log.AccountID)
 	if database.IsPostgres(s.db) {

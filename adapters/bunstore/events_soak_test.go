@@ -104,7 +104,7 @@ var errRolledBack = errors.New("the transaction fails")
 func (l *logSoak) readToEnd(t *testing.T, s *Store, limit int) (events []event.Event) {
 	after := ports.FromOldest
 	for {
-		isLastRound := l.writersEnded.Load()
+		writersEnded := l.writersEnded.Load()
 		page, err := s.LoggedEvents(t.Context(), l.owner, ports.LogQuery{After: after, Limit: limit})
 		if err != nil {
 			if t.Context().Err() != nil {
@@ -113,7 +113,7 @@ func (l *logSoak) readToEnd(t *testing.T, s *Store, limit int) (events []event.E
 			continue // the connection was killed
 		}
 		events, after = append(events, page.Events...), page.Next
-		if isLastRound && !page.More {
+		if writersEnded && !page.More {
 			return events
 		}
 		if len(page.Events) == 0 {

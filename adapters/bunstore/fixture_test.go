@@ -41,9 +41,9 @@ var sharedStores = func() (stores []*sharedStore) {
 	return stores
 }()
 
-// eachStore runs a test on an empty store: on PostgreSQL, and on SQLite in memory or in a file.
-// With TENANTRY_SOAK it runs on both kinds of SQLite. The tests share these stores, because
-// emptying a database is much faster than migrating a new database for each test.
+// eachStore runs a test on an empty PostgreSQL store, and on an empty SQLite store that is either
+// in memory or in a file. With TENANTRY_SOAK it runs on both kinds of SQLite. The tests share these
+// stores, because emptying a database is much faster than migrating a new database for each test.
 func eachStore(t *testing.T, run func(t *testing.T, s *Store)) {
 	for _, shared := range append(soak.Sample(t, sharedStores[:2:2], 1), sharedStores[2]) {
 		t.Run(shared.Name, func(t *testing.T) { run(t, shared.emptyStore(t)) })
@@ -69,13 +69,13 @@ func emptyingScript(t testing.TB, s *Store) string {
 	tables, err := maintenance.Tables(withoutStatementCollection(t.Context()), s.db)
 	must(t, "list tables", err)
 	var names, deletions []string
-	for _, table := range slices.Backward(tables) { // a table comes before the tables that it references
+	for _, table := range slices.Backward(tables) { // in this order, a table comes before the tables that it references
 		names = append(names, table.Name)
 		if !slices.Contains([]string{"plans", "schema_release"}, table.Name) {
 			deletions = append(deletions, "DELETE FROM "+table.Name)
 		}
 	}
-	if database.IsPostgres(s.db) { // the transaction of a cancelled caller may still be open
+	if database.IsPostgres(s.db) { // LOCK TABLE waits for the transaction of a cancelled caller, which may still be open
 		deletions = append([]string{"LOCK TABLE " + strings.Join(names, ", ")}, deletions...)
 	}
 	return "BEGIN; " + strings.Join(deletions, "; ") + "; COMMIT"

@@ -23,15 +23,15 @@ type idempotencyRow struct {
 	KeyHash     []byte `bun:",pk"`
 	Fingerprint []byte
 	Attempt     string
-	LeasedUntil int64 // microseconds of Store.clock
+	LeasedUntil int64 // microseconds, see Store.databaseNowSQL
 	Answer      []byte
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 }
 
-// clock returns the SQL expression of the database's own time in microseconds. Leases use this
-// clock, because all replicas share it.
-func (s *Store) clock() bun.Safe {
+// databaseNowSQL returns the SQL expression for the Unix time in microseconds by the clock of the
+// database. Leases use this clock, because all replicas share it.
+func (s *Store) databaseNowSQL() bun.Safe {
 	if database.IsPostgres(s.db) {
 		return "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 	}
@@ -47,7 +47,7 @@ func (s *Store) KeyRecord(ctx context.Context, id idempotency.KeyID) (idempotenc
 	}
 	err := s.db.RunRead(ctx, "read idempotency key", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Column("fingerprint", "attempt", "answer", "expires_at").
-			ColumnExpr("leased_until > ? AS leased", s.clock()).
+			ColumnExpr("leased_until > ? AS leased", s.databaseNowSQL()).
 			Where("account_id = ?", accountKey(id.Account)).Where("key_hash = ?", id.Key[:]).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -68,7 +68,7 @@ func (s *Store) Claim(ctx context.Context, c ports.Claim) (string, bool, error) 
 		CreatedAt: storedTime(c.Now), ExpiresAt: storedTime(c.Now.Add(idempotency.Retention)),
 	}
 	won, err := s.execChanged(ctx, "claim an idempotency key", func(db bun.IDB) (sql.Result, error) {
-		return db.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), c.Lease.Microseconds()).
+		return db.NewInsert().Model(&row).Value("leased_until", "? + ?", s.databaseNowSQL(), c.Lease.Microseconds()).
 			On("CONFLICT DO NOTHING").Exec(ctx)
 	})
 	return row.Attempt, won, err
@@ -80,9 +80,9 @@ func (s *Store) TakeOver(ctx context.Context, previousAttempt string, claim port
 	won, err := s.execChanged(ctx, "take an idempotency key over", func(db bun.IDB) (sql.Result, error) {
 		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), claim.Key, previousAttempt).
 			Set("attempt = ?", attempt).Set("fingerprint = ?", claim.Fingerprint).Set("answer = NULL").
-			Set("leased_until = ? + ?", s.clock(), claim.Lease.Microseconds()).
+			Set("leased_until = ? + ?", s.databaseNowSQL(), claim.Lease.Microseconds()).
 			Set("expires_at = ?", storedTime(claim.Now.Add(idempotency.Retention))).
-			Where("leased_until <= ?", s.clock()).
+			Where("leased_until <= ?", s.databaseNowSQL()).
 			Where("answer IS NULL OR expires_at <= ?", storedTime(claim.Now)).Exec(ctx)
 	})
 	return attempt, won, err
@@ -92,7 +92,7 @@ func (s *Store) TakeOver(ctx context.Context, previousAttempt string, claim port
 func (s *Store) RenewKeyLease(ctx context.Context, id idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
 	return s.execChanged(ctx, "hold an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), id, attempt).
-			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
+			Set("leased_until = ? + ?", s.databaseNowSQL(), lease.Microseconds()).Exec(ctx)
 	})
 }
 
@@ -118,7 +118,9 @@ func (s *Store) finish(ctx context.Context, db bun.IDB, answer ports.StoredAnswe
 		Set("answer = ?", answer.Answer).Set("leased_until = 0").Set("expires_at = ?", storedTime(answer.Until)).Exec(ctx)
 }
 
-// storeAnswer stores the answer of a write, if there is one, in the transaction of the change.
+// storeAnswer stores the answer of a request in the transaction of the request's change. It does
+// nothing if storedAnswer is nil. It fails with fault.KeyInProgress if a different attempt has
+// claimed the Idempotency-Key.
 func (s *Store) storeAnswer(ctx context.Context, tx bun.IDB, storedAnswer *ports.StoredAnswer) error {
 	if storedAnswer == nil {
 		return nil
@@ -154,9 +156,9 @@ func (s *Store) Reap(ctx context.Context, now time.Time, limit int) (int, error)
 	var deleted int64
 	err := s.db.RunWrite(ctx, "reap idempotency keys", func(ctx context.Context, db bun.IDB) error {
 		expired := db.NewSelect().Model((*idempotencyRow)(nil)).Column("account_id", "key_hash").
-			Where("expires_at <= ?", storedTime(now)).Where("leased_until <= ?", s.clock()).Limit(int64(limit))
+			Where("expires_at <= ?", storedTime(now)).Where("leased_until <= ?", s.databaseNowSQL()).Limit(int64(limit))
 		res, err := db.NewDelete().Model((*idempotencyRow)(nil)).Where("(account_id, key_hash) IN (?)", expired).
-			Where("expires_at <= ?", storedTime(now)).Where("leased_until <= ?", s.clock()).Exec(ctx)
+			Where("expires_at <= ?", storedTime(now)).Where("leased_until <= ?", s.databaseNowSQL()).Exec(ctx)
 		if err == nil {
 			deleted, err = res.RowsAffected()
 		}
@@ -179,7 +181,8 @@ func (s *Store) EndLeases(ctx context.Context) error {
 	})
 }
 
-// whereAttempt restricts an update to a key that this attempt was the last to claim.
+// whereAttempt restricts an update to a key that still belongs to this attempt. No row matches if a
+// later attempt has taken the key over.
 func (s *Store) whereAttempt(q *bun.UpdateQuery, id idempotency.KeyID, attempt string) *bun.UpdateQuery {
 	return q.Where("account_id = ?", accountKey(id.Account)).Where("key_hash = ?", id.Key[:]).Where("attempt = ?", attempt)
 }

@@ -37,7 +37,7 @@ type integrationRow struct {
 	HasError      bool
 	LastTestedAt  time.Time `bun:",nullzero"`
 	RefreshedAt   time.Time `bun:",nullzero"`
-	BeganAt       time.Time // when the last refresh of all tenants began
+	BeganAt       time.Time // when the last refresh began that was not limited to some tenants
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 }
@@ -301,9 +301,9 @@ func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.In
 	return observation.Advance(&before.Observed.Listing, began), err
 }
 
-// savableConnections returns the rows whose mailbox still exists, is provisioned, and is not held
-// by a different integration. If a different integration claims a mailbox later, the transaction
-// fails and runs again.
+// savableConnections returns the rows whose mailbox still exists and is provisioned. It omits
+// mailboxes that a different integration holds (see integration.ConnectionStatus.HoldsMailbox). If
+// a different integration claims a mailbox later, the transaction fails and runs again.
 func savableConnections(ctx context.Context, tx bun.IDB, parent integrationRow, rows []connectionRow) ([]connectionRow, error) {
 	var mailboxIDs []string
 	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", parent.AccountID).

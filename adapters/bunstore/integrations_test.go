@@ -241,9 +241,9 @@ func TestIntegrationAndItsAnswerAreCommittedTogether(t *testing.T) {
 	})
 }
 
-// requireCommitted checks changes that store an answer for an Idempotency-Key. If the key was taken
-// over, a change must fail and store nothing. The function unchanged checks that nothing is stored.
-// If the attempt still holds its claim, the change must also store the answer.
+// requireCommitted checks changes that store an answer for an Idempotency-Key. If another attempt
+// has taken the key over, a change must fail and store nothing. The function unchanged checks that
+// nothing is stored. If the attempt still holds the key, the change must also store the answer.
 func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes map[string]func(storedAnswer *ports.StoredAnswer) error, unchanged func()) {
 	t.Helper()
 	key := byte(0)

@@ -144,7 +144,7 @@ func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 		newCaller, err := s.Caller(t.Context(), secretHash(1))
 		must(t, "new secret", err)
 		if oldCaller.KeyID != key.ID || newCaller.KeyID != key.ID || !oldCaller.SecretUntil.Equal(until) || !newCaller.SecretUntil.IsZero() {
-			t.Fatalf("the caller with the old secret is %+v and with the new secret %+v, want the same key, and an end of the old secret", oldCaller, newCaller)
+			t.Fatalf("the caller with the old secret is %+v and with the new secret %+v, want the same key, and an expiry of the old secret", oldCaller, newCaller)
 		}
 		stored, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)

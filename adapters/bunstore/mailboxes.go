@@ -261,9 +261,9 @@ func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, m
 	return present, missing, err
 }
 
-// reserveMissing turns each missing mailbox that one of newSpecs names into a reservation, and
-// returns the rows of these mailboxes. The rows keep their ids, because the platform may still have
-// the mailboxes. unmatched contains the specs that have no row in missing.
+// reserveMissing reserves each missing mailbox whose address is in newSpecs, and returns the rows
+// of these mailboxes. The rows keep their ids, because the platform may still have the mailboxes.
+// unmatched contains the specs that have no row in missing.
 func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, newSpecs []mailbox.Spec, now time.Time) (rows []mailboxRow, unmatched []mailbox.Spec, err error) {
 	for _, spec := range newSpecs {
 		i := slices.IndexFunc(missing, func(r mailboxRow) bool { return r.Address == spec.Address })

@@ -138,8 +138,8 @@ func reversed(sql string) string {
 	return sql[:end] + " DESC" + sql[end:]
 }
 
-// constToVar replaces the keyword const of a declaration of texts by var, because a constant cannot
-// call the function mutant.
+// constToVar adds a site for the keyword const of a declaration that contains a string. The site is
+// replaced by var, because the value of a constant cannot be a call of the function mutant.
 func (f *sourceFile) constToVar(decl ast.Decl) {
 	if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST && strings.Contains(f.text(d), `"`) {
 		f.sites = append(f.sites, site{pos: f.offset(d.Pos()), end: f.offset(d.Pos()) + len("const")})
@@ -210,17 +210,17 @@ var undetectableMutants = map[string]string{
 	`Where("mc.mailbox_id = ?", mailboxID).Scan(ctx) -> "(" + "mc.mailbox_id = ?"`: "joinConnections ignores the connections of other mailboxes",
 	`GroupExpr("dj.account_id") -> "(" + jobWithNextAttempt`:                       "only a running job has a lease",
 	`ident.Zero).Where("ec.span = ?", day).Order`:                                  "the list has more rows or a different order, and the same events are deleted",
-	`"end leases"`:                                    "the leases do not depend on each other, so they need no transaction",
-	`"(" + isDue("st.due_at")`:                        "the select before the insert has the same condition",
-	`"(" + "ms.mailbox_id IN (?)"`:                    "counts of other mailboxes are ignored",
-	`"(" + "bg.mailbox_id IN (?)"`:                    "block reasons of other mailboxes are ignored",
-	`guid)). -> "(" + "m.tenant_id = "`:               "the outer query selects only the rows of the tenant",
-	`guid)) -> "(" + "orp.tenant_id = "`:              "the outer query selects only the rows of the tenant",
-	`"leased_until <= ?", s.clock()).Exec(ctx)`:       "the inner select has the same conditions",
-	`id.Key[:]). -> "(" + "key_hash = ?"`:             "each attempt id belongs to one key",
-	`"attempt = ?", attempt) -> "(" + "key_hash = ?"`: "each attempt id belongs to one key",
-	`-> "guid DESC"`:                                  "the tenants of a closed account are released in any order",
-	`-> "id DESC"`:                                    "the objects of a closed account are deleted in any order",
+	`"end leases"`:                                       "the leases do not depend on each other, so they need no transaction",
+	`"(" + isDue("st.due_at")`:                           "the select before the insert has the same condition",
+	`"(" + "ms.mailbox_id IN (?)"`:                       "counts of other mailboxes are ignored",
+	`"(" + "bg.mailbox_id IN (?)"`:                       "block reasons of other mailboxes are ignored",
+	`guid)). -> "(" + "m.tenant_id = "`:                  "the outer query selects only the rows of the tenant",
+	`guid)) -> "(" + "orp.tenant_id = "`:                 "the outer query selects only the rows of the tenant",
+	`"leased_until <= ?", s.databaseNowSQL()).Exec(ctx)`: "the inner select has the same conditions",
+	`id.Key[:]). -> "(" + "key_hash = ?"`:                "each attempt id belongs to one key",
+	`"attempt = ?", attempt) -> "(" + "key_hash = ?"`:    "each attempt id belongs to one key",
+	`-> "guid DESC"`:                                     "the tenants of a closed account are released in any order",
+	`-> "id DESC"`:                                       "the objects of a closed account are deleted in any order",
 	`d.AccountID).Where("ec.tenant_guid IN (?)", bun.List(guids)). -> "(" + "ec.tenant_guid`: "all counts without events are deleted, and only a decreased count can be 0",
 	`"(" + "ec.span IN (?)"`:                                "all counts without events are deleted, and only a decreased count can be 0",
 	`Where("ec.events <= 0").Exec(ctx) -> "(" + "ec.starts`: "all counts without events are deleted, and only a decreased count can be 0",
@@ -272,9 +272,9 @@ func TestEveryConditionIsTested(t *testing.T) {
 	if !soak.Enabled() {
 		return
 	}
-	list, err := json.Marshal(map[string]any{"Replace": overlay})
+	overlayJSON, err := json.Marshal(map[string]any{"Replace": overlay})
 	must(t, "encode", err)
-	write("overlay.json", list)
+	write("overlay.json", overlayJSON)
 	testBinary := filepath.Join(dir, "tests")
 	output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", testBinary, ".").CombinedOutput()
 	if err != nil {

@@ -17,8 +17,9 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// observationRow contains when the parts of a row were last observed, and since when the row's
-// object is missing at the platform. It is stored in one of the tables below.
+// observationRow contains when the parts of a tenant, domain, mailbox or integration were last
+// observed, and since when the object is missing at the platform. It is stored in one of the tables
+// below.
 type observationRow struct {
 	bun.BaseModel `bun:"table:domain_observations,alias:o"`
 
@@ -29,12 +30,12 @@ type observationRow struct {
 }
 
 // observedTimes maps the name of a part to the time of its last observation. A part is a group of
-// fields that are read together, such as a tenant's profile. The entries change and missed are
-// other times (see domain.Observed). Renaming an entry requires a migration.
+// fields that are read together, such as a tenant's profile. The entries "change" and "missed" are
+// not times of observations (see domain.Observed). Renaming an entry requires a migration.
 type observedTimes map[string]time.Time
 
 // observationTable is a table of observations. canBeMissing is true if its objects can be missing
-// at the platform.
+// at the platform. Only then does the table have the column missing_since.
 type observationTable struct {
 	name         string
 	canBeMissing bool
@@ -76,7 +77,7 @@ func observations(ctx context.Context, tx bun.IDB, table observationTable, owner
 	return byID, err
 }
 
-// saveObservations stores observations of rows that exist.
+// saveObservations inserts or replaces the observations of stored objects.
 func saveObservations(ctx context.Context, tx bun.IDB, table observationTable, rows ...observationRow) error {
 	if len(rows) == 0 {
 		return nil
@@ -196,8 +197,8 @@ func saveDomains(ctx context.Context, tx bun.IDB, owner string, changes ...chang
 		if err != nil {
 			return err
 		}
+		// A read of the DNS alone does not change the observation of the platform.
 		if c.after.Observed != c.before.Observed || !c.after.MissingSince.Equal(c.before.MissingSince) {
-			// A read of the DNS alone does not change the observation of the platform.
 			rows = append(rows, domainObservation(owner, c.after))
 		}
 		emitDomain(ctx, owner, c)

@@ -60,7 +60,7 @@ func TestDueRefreshesAreClaimedOldestFirst(t *testing.T) {
 		must(t, "due", err)
 		want := newIntegration(ann, 1)
 		if diff := cmp.Diff([]integration.Integration{want}, got); diff != "" {
-			t.Fatalf("not as it is stored (-want +got):\n%s", diff)
+			t.Fatalf("the due integration (-want +got):\n%s", diff)
 		}
 		requireIntegration(t, s, want, 1)
 	})
@@ -117,9 +117,9 @@ func TestRequestedRefreshCountsAsBegun(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		fixture.saveRefresh(t, s, fixture.integration1, now.Add(time.Hour))
-		requireOrder(t, "before it", claimRefreshes(t, s, now.Add(time.Hour), now.Add(2*time.Hour), 9), fixture.integration2.ID)
+		requireOrder(t, "due before the requested refresh", claimRefreshes(t, s, now.Add(time.Hour), now.Add(2*time.Hour), 9), fixture.integration2.ID)
 		fixture.saveRefresh(t, s, fixture.integration2, now) // a second refresh began before the first refresh was saved
-		requireOrder(t, "before the other", claimRefreshes(t, s, now.Add(2*time.Hour), now.Add(2*time.Hour), 9), fixture.integration1.ID)
+		requireOrder(t, "due after both refreshes", claimRefreshes(t, s, now.Add(2*time.Hour), now.Add(2*time.Hour), 9), fixture.integration1.ID)
 	})
 }
 

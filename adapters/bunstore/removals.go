@@ -23,9 +23,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// domainRemovalRow is the latest removal of a domain by its account. RemovalAt is when the removal
-// began, and later when the domain's row in the table domains was deleted. Discoveries ignore a
-// domain that has a domainRemovalRow but no row in domains.
+// domainRemovalRow is the latest removal of a domain by its account. RemovalAt is the time when the
+// removal began. When the domain's row in the table domains is deleted, RemovalAt becomes the time
+// of this deletion. Discoveries ignore a domain that has a domainRemovalRow but no row in domains.
 type domainRemovalRow struct {
 	bun.BaseModel `bun:"table:forgotten_domains,alias:fd"`
 
@@ -70,7 +70,7 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 // deleteTenant deletes a tenant and its holderRow. It deletes the tenant's mailboxes, policies and
 // domains itself, because it emits their events. Foreign keys delete the other rows of the tenant.
 // deleteTenant reports whether the account held the tenant. It takes its locks in the same order as
-// SaveDiscovery.
+// SaveDiscovery, so that the two do not deadlock.
 func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
 	var t tenantRow
 	err := s.db.LockRowsToDelete(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
@@ -236,7 +236,8 @@ func (s *Store) RemovableMailbox(ctx context.Context, owner access.AccountID, id
 	})
 }
 
-// RemoveMailbox implements ports.Removals. It takes its locks in the same order as SaveDiscovery.
+// RemoveMailbox implements ports.Removals. Like deleteTenant, it takes its locks in the same order
+// as SaveDiscovery.
 func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, storedAnswer *ports.StoredAnswer) error {
 	now = storedTime(now)
 	return s.inTransaction(ctx, "remove mailbox", func(ctx context.Context, tx bun.IDB) error {
@@ -271,8 +272,8 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 }
 
 // deleteOrMarkMissing deletes a mailbox. If the mailbox was blocked, it also records the unblock.
-// If a block is intended, it marks the mailbox as missing instead, because only an enforcement pass
-// can find out whether the platform blocks the mailbox.
+// If the outcome of a block is unknown, it marks the mailbox as missing instead, because only an
+// enforcement pass can find out whether the platform blocks the mailbox (see unblockGone).
 func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
 	deletable, unblocks, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.DiscoveryResult{Began: now, At: now})
 	if err != nil {

@@ -154,9 +154,9 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 	return err
 }
 
-// deleteOrphanPolicies deletes the policies of these scopes if the domain of the policy no longer
-// exists. The rules of the scopes block no mailbox, so the rows are no longer needed (see
-// emitEndedPolicies).
+// deleteOrphanPolicies deletes each policy that has one of these scopes and whose domain no longer
+// exists. The rules of the scopes block no mailbox, so the rows of these policies are no longer
+// needed (see emitEndedPolicies).
 func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil

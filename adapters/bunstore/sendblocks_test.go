@@ -201,7 +201,7 @@ func TestOneOfConcurrentPassesWritesEventOfChange(t *testing.T) {
 		}
 		for i, h := range held {
 			if h != (i%2 == 1) {
-				t.Fatalf("save %d: held is %v, want %v", i, h, i%2 == 1)
+				t.Fatalf("save %d: the claim is valid: %v, want %v", i, h, i%2 == 1)
 			}
 		}
 		if page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 200}); page.Total != 2 || len(page.Events) != 2 {

@@ -37,8 +37,8 @@ func (r dayCountRow) count() sendlimit.Count {
 	return sendlimit.Count{Day: r.DayStart.UTC(), Final: r.Final, Recent: r.Recent, Partial: !r.CountedAt.After(r.DayStart)}
 }
 
-// countRetention: a count is deleted when its day began more than countRetention before the mark
-// that earlierMark returns.
+// countRetention is how long counts are kept. A count is deleted when its day began more than
+// countRetention before the mark that earlierMark returns.
 const countRetention = 48 * time.Hour
 
 // CountedMailboxes implements ports.TenantClaims.
@@ -54,7 +54,7 @@ func (s *Store) CountedMailboxes(ctx context.Context, claim ports.TenantClaim, s
 			return err
 		}
 		ids := convertAll(boxes, func(m mailboxRow) string { return m.ID })
-		// The query names the ids. A join could scan the counts of the account's other tenants.
+		// The query names the ids, because a join could scan the counts of other tenants.
 		for chunk := range slices.Chunk(ids, batchSize) {
 			var counted []dayCountRow
 			if err := tx.NewSelect().Model(&counted).Where("ms.account_id = ?", owner).Where("ms.mailbox_id IN (?)", bun.List(chunk)).
@@ -287,7 +287,7 @@ const (
 func (s *Store) SendHealth(ctx context.Context, now, laggingBefore time.Time) (health ports.SendHealth, err error) {
 	err = s.db.Snapshot(ctx, "count tenants of enforcement", func(ctx context.Context, tx bun.IDB) error {
 		health = ports.SendHealth{}
-		if err := longestDue(ctx, s, tx, now, &health); err != nil {
+		if err := setOldestDue(ctx, s, tx, now, &health); err != nil {
 			return err
 		}
 		limited := enforceable(tx.NewSelect()).Join(sendStateOfTenant).
@@ -306,13 +306,13 @@ func (s *Store) SendHealth(ctx context.Context, now, laggingBefore time.Time) (h
 	return health, err
 }
 
-// longestDue sets h.OldestDue to the time when the due tenant that has waited longest began to wait
-// (see waitsSince).
-func longestDue(ctx context.Context, s *Store, tx bun.IDB, now time.Time, h *ports.SendHealth) error {
+// setOldestDue finds the tenant that has waited longest of the due tenants without a valid lease.
+// It sets h.OldestDue to the time when this tenant began to wait (see waitsSince).
+func setOldestDue(ctx context.Context, s *Store, tx bun.IDB, now time.Time, h *ports.SendHealth) error {
 	var due []time.Time
 	err := enforceable(tx.NewSelect()).ColumnExpr(waitsSince+" AS since").
 		Join(sendStateOfTenant).
-		Where("COALESCE(st.leased_until, 0) <= ?", s.clock()).Where(dueSince+" <= ?", storedTime(now)).
+		Where("COALESCE(st.leased_until, 0) <= ?", s.databaseNowSQL()).Where(dueSince+" <= ?", storedTime(now)).
 		OrderExpr("since").Limit(1).Scan(ctx, &due)
 	if err == nil && len(due) > 0 {
 		h.OldestDue = due[0].UTC()

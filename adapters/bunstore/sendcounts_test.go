@@ -100,10 +100,10 @@ func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 				t.Fatalf("%s: counts of %d days are stored, want %d", label, n, want)
 			}
 		}
-		save("on the second day", dayStart.Add(48*time.Hour), 1)
+		save("the mark moves to the end of the second day", dayStart.Add(48*time.Hour), 1)
 		claim = fixture.takeOver(t, s, claim)
-		save("long after it, by a clock that is ahead", dayStart.Add(1000*time.Hour), 1)
+		save("a fast clock moves the mark far ahead", dayStart.Add(1000*time.Hour), 1)
 		claim.Mark = dayStart.Add(48*time.Hour + time.Microsecond)
-		save("after it", dayStart.Add(72*time.Hour), 0)
+		save("both marks are more than two days after the start of the day", dayStart.Add(72*time.Hour), 0)
 	})
 }

@@ -114,10 +114,10 @@ func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
 		requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
 		other.requireIntents(t, s, otherClaim, other.newChange(0, 4, sendlimit.Unblocked))
 		fixture.requireIntents(t, s, claim)
-		stranger := otherClaim
-		stranger.Account = newAccount(t, s, "bob")
-		other.requireIntents(t, s, stranger)
-		requireLeaseHeld(t, "foreign", false)(s.SaveIntents(t.Context(), stranger, nil))
+		claimOfBob := otherClaim
+		claimOfBob.Account = newAccount(t, s, "bob")
+		other.requireIntents(t, s, claimOfBob)
+		requireLeaseHeld(t, "another account", false)(s.SaveIntents(t.Context(), claimOfBob, nil))
 		removeAllMailboxes(t, s, ann, other.guid)
 		other.requireIntents(t, s, otherClaim)
 	})

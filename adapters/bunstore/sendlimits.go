@@ -143,8 +143,8 @@ func deletePolicies(ctx context.Context, id tenant.GUID, q *bun.DeleteQuery) (in
 
 // emitEndedPolicies emits the events of the policies that end because these domains of a tenant are
 // being deleted. The rows of the policies stay until their rules block no mailbox (see
-// deleteOrphanPolicies). Call lockSendState first. RemovePolicy takes the same lock. If
-// RemovePolicy runs later, it no longer finds the domain, and emits no second event.
+// deleteOrphanPolicies). Call lockSendState first, because RemovePolicy takes the same lock. A
+// RemovePolicy that runs later no longer finds the domain, and emits no second event.
 func (s *Store) emitEndedPolicies(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, domainIDs []string) error {
 	var rows []policyRow
 	guid := ident.ParseOrZero(string(id))

@@ -264,8 +264,8 @@ func TestPoliciesOfForeignTenantGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 	})
 }
 
-// requireDay checks the time zone of a tenant's day and the account that holds the tenant.
-func requireDay(t testing.TB, s *Store, id tenant.GUID, timeZone string, holder access.AccountID) {
+// requireTimeZone checks the time zone of a tenant's day and the account that holds the tenant.
+func requireTimeZone(t testing.TB, s *Store, id tenant.GUID, timeZone string, holder access.AccountID) {
 	t.Helper()
 	got, owner, err := s.TimeZone(t.Context(), id)
 	must(t, "time zone", err)
@@ -279,15 +279,15 @@ func TestDayOfTenantIsInUTCUntilItsTimeZoneIsSet(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, bob, 2)
-		requireDay(t, s, guid(1), "UTC", ann)
+		requireTimeZone(t, s, guid(1), "UTC", ann)
 		for _, timeZone := range []string{"Europe/Berlin", "America/St_Johns", "UTC"} {
 			owner, err := s.SetTimeZone(t.Context(), guid(1), timeZone)
 			must(t, "set", err)
 			if owner != ann {
 				t.Fatalf("the time zone was set for %s, want %s", owner, ann)
 			}
-			requireDay(t, s, guid(1), timeZone, ann)
-			requireDay(t, s, guid(2), "UTC", bob)
+			requireTimeZone(t, s, guid(1), timeZone, ann)
+			requireTimeZone(t, s, guid(2), "UTC", bob)
 		}
 		_, _, readErr := s.TimeZone(t.Context(), guid(9))
 		_, setErr := s.SetTimeZone(t.Context(), guid(9), "UTC")

@@ -46,6 +46,16 @@ func (fixture integrationFixture) requireSession(t testing.TB, label string, s *
 	}
 }
 
+// requireSaved returns a function that checks whether a call has stored its change.
+func requireSaved(t testing.TB, label string, want bool) func(isSaved bool, err error) {
+	return func(isSaved bool, err error) {
+		t.Helper()
+		if must(t, label, err); isSaved != want {
+			t.Fatalf("%s: saved is %v, want %v", label, isSaved, want)
+		}
+	}
+}
+
 // completedSession returns the session with a different value in every field that can change.
 func completedSession(session integration.Session) integration.Session {
 	session.Status, session.Opened, session.PlatformID, session.PreviousMark = integration.SessionConnected, true, "platform-"+hostileText, "stamp"
@@ -79,7 +89,7 @@ func TestSessionMakesItsConnectionPending(t *testing.T) {
 			}
 			fixture.requireConnection(t, string(status), s, fixture.integration1, 0, want)
 			session.Status = integration.SessionFailed
-			requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, nil, nil))
+			requireSaved(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, nil, nil))
 		}
 	})
 }
@@ -97,15 +107,15 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 		}{
 			{"a session that was opened", true, minutes(9), minutes(9), false},
 			// Before this session can be replaced, the platform must be asked for its result.
-			{"a session that was opened, past its end", true, minutes(30), minutes(30), false},
+			{"a session that was opened, after its expiry", true, minutes(30), minutes(30), false},
 			{"a session that is being opened", false, minutes(1), now.Add(3 * time.Second), false},
 			{"a session that was never opened", false, minutes(1), now.Add(4 * time.Second).Add(time.Microsecond), true},
-			{"a session that was never opened, past its end", false, minutes(11), minutes(0), true},
+			{"a session that was never opened, after its expiry", false, minutes(11), minutes(0), true},
 		} {
 			n++ // the previous session begins n seconds after now and expires ten minutes later
 			previous := fixture.beginSession(t, s, fixture.integration1, 0, n)
 			previous.Opened = tt.isOpened
-			requireLeaseHeld(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, previous, nil, nil))
+			requireSaved(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, previous, nil, nil))
 			fresh := newSession(fixture.integration1, fixture.boxes[0], 10+n)
 			fresh.CreatedAt, fresh.ExpiresAt = tt.beginsAt, tt.beginsAt.Add(time.Hour)
 			err := s.BeginSession(t.Context(), fixture.owner, fresh, connectionID(9), tt.unopenedBefore)
@@ -122,7 +132,7 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 				fixture.requireSession(t, tt.name, s, fresh)
 			}
 			fresh.Status = integration.SessionFailed
-			requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, fresh, nil, nil))
+			requireSaved(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, fresh, nil, nil))
 		}
 	})
 }
@@ -150,7 +160,7 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 				must(t, string(status), err)
 				session.Status = integration.SessionFailed
 				c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected)
-				requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, &c, nil))
+				requireSaved(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, &c, nil))
 				continue
 			}
 			requireRefusal(t, string(status), err, fault.ConnectedElsewhere)
@@ -234,13 +244,13 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 		requireSameError(t, "of another mailbox", find(fixture, fixture.integration1, fixture.boxes[1], session.ID), unknown)
 		requireSameError(t, "of another account", find(bob, fixture.integration1, fixture.boxes[0], session.ID), unknown)
 		requireSameError(t, "nonsense", find(fixture, fixture.integration1, fixture.boxes[0], "x"), unknown)
-		requireLeaseHeld(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(session), nil, nil))
+		requireSaved(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(session), nil, nil))
 		elsewhere := completedSession(session)
 		elsewhere.MailboxID = fixture.boxes[1].ID
-		requireLeaseHeld(t, "save of another mailbox", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
+		requireSaved(t, "save of another mailbox", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
 		elsewhere = completedSession(session)
 		elsewhere.IntegrationID = fixture.integration2.ID
-		requireLeaseHeld(t, "save of another integration", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
+		requireSaved(t, "save of another integration", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
 		fixture.requireSession(t, "untouched", s, session)
 	})
 }
@@ -272,16 +282,16 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		opened := completedSession(session)
 		opened.Status = integration.SessionPending
-		requireLeaseHeld(t, "open", true)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
+		requireSaved(t, "open", true)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
 		fixture.requireSession(t, "opened", s, opened)
 		completed := completedSession(session)
 		c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
-		requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completed, &c, nil))
+		requireSaved(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completed, &c, nil))
 		c.ID = connectionID(1)
 		for _, status := range []integration.SessionStatus{integration.SessionPending, integration.SessionFailed} {
 			lateChange, failedConnection := opened, fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
 			lateChange.Status = status
-			requireLeaseHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, lateChange, &failedConnection, nil))
+			requireSaved(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, lateChange, &failedConnection, nil))
 			fixture.requireSession(t, "ended", s, completed)
 			fixture.requireConnection(t, "its connection", s, fixture.integration1, 0, c)
 		}
@@ -291,7 +301,7 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 		if pending, found, err := s.PendingSession(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
 			t.Fatalf("the pending session: found is %v, got %+v, %v, want %s", found, pending, err, next.ID)
 		}
-		requireLeaseHeld(t, "save the ended session after the next one began", false)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
+		requireSaved(t, "save the ended session after the next one began", false)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
 		fixture.requireSession(t, "ended", s, completed)
 		fixture.requireSession(t, "next", s, next)
 	})
@@ -309,11 +319,11 @@ func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 			session := fixture.beginSession(t, s, fixture.integration1, 0, n+1)
 			completed, expired, failed := completedSession(session), completedSession(session), completedSession(session)
 			expired.Status, failed.Status = integration.SessionExpired, integration.SessionFailed
-			requireLeaseHeld(t, "expire", true)(s.SaveSession(t.Context(), fixture.owner, expired, nil, nil))
+			requireSaved(t, "expire", true)(s.SaveSession(t.Context(), fixture.owner, expired, nil, nil))
 			fixture.setConnection(t, s, fixture.integration1, 0, status)
-			requireLeaseHeld(t, "fail after the expiry", false)(s.SaveSession(t.Context(), fixture.owner, failed, nil, nil))
+			requireSaved(t, "fail after the expiry", false)(s.SaveSession(t.Context(), fixture.owner, failed, nil, nil))
 			replaces := status != integration.ConnectionDisconnecting && status != integration.ConnectionDisconnected
-			requireLeaseHeld(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), fixture.owner, completed, nil, nil))
+			requireSaved(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), fixture.owner, completed, nil, nil))
 			if !replaces {
 				completed = expired
 			}
@@ -338,7 +348,7 @@ func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) 
 		fixture.requireConnection(t, "at the first integration", s, fixture.integration1, 0, connection)
 		fixture.requireConnection(t, "at the second integration", s, fixture.integration2, 0, otherConnection)
 		failed := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
-		requireLeaseHeld(t, "fail", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &failed, nil))
+		requireSaved(t, "fail", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &failed, nil))
 		fixture.requireConnection(t, "at the second integration", s, fixture.integration2, 0, otherConnection)
 	})
 }
@@ -380,13 +390,13 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 		}
 		session.CheckedAt = seconds(10)
 		fixture.requireSession(t, "polled", s, session)
-		requireLeaseHeld(t, "poll too early", false)(poll(9, 12))
+		requireSaved(t, "poll too early", false)(poll(9, 12))
 		fixture.requireSession(t, "polled", s, session)
-		requireLeaseHeld(t, "poll later", true)(poll(10, 13))
-		requireLeaseHeld(t, "poll by a different account", false)(s.ClaimSessionCheck(t.Context(), bob.owner, session.ID, seconds(20), seconds(23)))
-		requireLeaseHeld(t, "poll of an unknown session", false)(s.ClaimSessionCheck(t.Context(), fixture.owner, "x", seconds(20), seconds(23)))
-		requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil))
-		requireLeaseHeld(t, "poll after the end", false)(poll(10000, 10003))
+		requireSaved(t, "poll later", true)(poll(10, 13))
+		requireSaved(t, "poll by a different account", false)(s.ClaimSessionCheck(t.Context(), bob.owner, session.ID, seconds(20), seconds(23)))
+		requireSaved(t, "poll of an unknown session", false)(s.ClaimSessionCheck(t.Context(), fixture.owner, "x", seconds(20), seconds(23)))
+		requireSaved(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil))
+		requireSaved(t, "poll after the end", false)(poll(10000, 10003))
 		fixture.requireSession(t, "ended", s, completedSession(session))
 	})
 }
@@ -397,8 +407,8 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 		third, first := ann.beginSession(t, s, ann.integration1, 0, 3), ann.beginSession(t, s, ann.integration2, 1, 1)
 		second, ended := bob.beginSession(t, s, bob.integration1, 0, 2), bob.beginSession(t, s, bob.integration1, 1, 4)
 		first.Opened = true
-		requireLeaseHeld(t, "open", true)(s.SaveSession(t.Context(), ann.owner, first, nil, nil))
-		requireLeaseHeld(t, "end", true)(s.SaveSession(t.Context(), bob.owner, completedSession(ended), nil, nil))
+		requireSaved(t, "open", true)(s.SaveSession(t.Context(), ann.owner, first, nil, nil))
+		requireSaved(t, "end", true)(s.SaveSession(t.Context(), bob.owner, completedSession(ended), nil, nil))
 		for _, tt := range []struct {
 			before time.Time
 			limit  int
@@ -447,7 +457,7 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 			fixture.requireConnection(t, "its connection", s, fixture.integration1, 1, pending)
 		})
 		lateClaim := newClaim(fixture.owner, 99)
-		requireLeaseHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newStoredAnswer(lateClaim, mustClaim(t, s, lateClaim))))
+		requireSaved(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newStoredAnswer(lateClaim, mustClaim(t, s, lateClaim))))
 		if r := requireRecord(t, s, lateClaim.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
 		}

@@ -43,9 +43,9 @@ func TestReadsAndRefusedChangesAreNotEffects(t *testing.T) {
 		attached := attachTenant(t, s, owner, 1)
 		addDomain(t, s, owner, attached.GUID, "a.example")
 		for name, change := range map[string]func(ctx context.Context) error{
-			"a read":                func(ctx context.Context) error { _, err := s.Tenants(ctx, owner); return err },
-			"a foreign row":         func(ctx context.Context) error { return s.SaveTenant(ctx, other, attached) },
-			"a refused transaction": func(ctx context.Context) error { return reserveOneMore(ctx, s, owner, attached.GUID) },
+			"a read":                   func(ctx context.Context) error { _, err := s.Tenants(ctx, owner); return err },
+			"a row of another account": func(ctx context.Context) error { return s.SaveTenant(ctx, other, attached) },
+			"a refused transaction":    func(ctx context.Context) error { return reserveOneMore(ctx, s, owner, attached.GUID) },
 			"a refused attachment": func(ctx context.Context) error {
 				_, err := s.Attach(ctx, other, tenant.Tenant{GUID: attached.GUID, ConsentedAt: now})
 				return err
@@ -200,7 +200,7 @@ func TestChangeCommitsItsAnswer(t *testing.T) {
 			if !answered.isStored(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
 				t.Fatalf("%s: stored is %v, want true; the record of the key is %+v", label, answered.isStored(t), r)
 			}
-			// The attempt that holds the key can still extend its lease.
+			// The attempt still holds the key, so it can renew its lease and finish.
 			requireLeaseHeld(t, "renew after "+label, true)(s.RenewKeyLease(t.Context(), claim.Key, r.Attempt, longLease))
 			requireLeaseHeld(t, "finish after "+label, true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, r.Attempt, []byte("answer"), now)))
 		}
@@ -239,7 +239,7 @@ func TestRefusedChangeCompletesNothing(t *testing.T) {
 		storedAnswer := newStoredAnswer(claim, mustClaim(t, s, claim))
 		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, fixture.domain.TenantGUID, storedAnswer), fault.TenantNotFound)
 		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.domain, storedAnswer), fault.DomainNotFound)
-		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, withStageReady(fixture.boxes), storedAnswer), fault.MailboxNotFound)
+		requireRefusal(t, "conclude for another account", s.ConcludeMailboxes(t.Context(), bob, withStageReady(fixture.boxes), storedAnswer), fault.MailboxNotFound)
 		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, withUnknownMailbox, storedAnswer), fault.MailboxNotFound)
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {
 			t.Fatalf("%d mailboxes are concluded, want 0; the record of the key is %+v", fixture.countReady(t, s), r)

@@ -29,10 +29,10 @@ type sendTenantRow struct {
 	AccountID   string    `bun:",pk"`
 	TenantID    string    `bun:",pk"`
 	TimeZone    string    `bun:"place"`
-	Mark        time.Time `bun:",nullzero"` // the time up to which the message trace is final
+	Mark        time.Time `bun:",nullzero"` // the time up to which the counts are final
 	DueAt       time.Time
 	Epoch       int64
-	LeasedUntil int64 // microseconds since 1970, see Store.clock
+	LeasedUntil int64 // microseconds, see Store.databaseNowSQL
 }
 
 func (r sendTenantRow) claim(guid string) ports.TenantClaim {
@@ -84,11 +84,11 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]por
 	err := s.db.RunRead(ctx, "list due tenants", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		busy := db.NewSelect().TableExpr("send_tenants AS st").ColumnExpr("st.account_id, count(*) AS runs").
-			Where("st.leased_until > ?", s.clock()).GroupExpr("st.account_id")
+			Where("st.leased_until > ?", s.databaseNowSQL()).GroupExpr("st.account_id")
 		dueQuery := enforceable(db.NewSelect()).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").
 			ColumnExpr("row_number() OVER (PARTITION BY t.account_id ORDER BY "+dueSince+", t.id) AS nth").
 			Join(sendStateOfTenant).
-			Where(isDue(dueSince), isDueArgs(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
+			Where(isDue(dueSince), isDueArgs(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.databaseNowSQL())
 		return db.NewSelect().With("busy", busy).With("due", dueQuery).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.guid, due.since").
 			OrderExpr("due.nth + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(limit)).Scan(ctx, &rows)
@@ -108,8 +108,8 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 	return s.claimTenant(ctx, "seize tenant", owner, id, lease, nil)
 }
 
-// claimTenant claims a tenant. If dueAt is not nil, it claims the tenant only if the tenant is due
-// at that time and no lease is valid.
+// claimTenant claims a tenant whose sent messages can be read (see enforceable). If dueAt is not
+// nil, it claims the tenant only if the tenant is due at that time and no lease is valid.
 func (s *Store) claimTenant(ctx context.Context, operation string, owner access.AccountID, id tenant.GUID, lease time.Duration, dueAt *time.Time) (ports.TenantClaim, bool, error) {
 	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
@@ -125,10 +125,10 @@ func (s *Store) claimTenant(ctx context.Context, operation string, owner access.
 			return err
 		}
 		row = sendTenantRow{AccountID: accountKey(owner), TenantID: tenantID, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
-		insert := tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
+		insert := tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.databaseNowSQL(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").Returning("*")
 		if dueAt != nil {
-			insert = insert.Where(isDue("st.due_at"), isDueArgs(*dueAt)...).Where("st.leased_until <= ?", s.clock())
+			insert = insert.Where(isDue("st.due_at"), isDueArgs(*dueAt)...).Where("st.leased_until <= ?", s.databaseNowSQL())
 		}
 		return insert.Scan(ctx)
 	})
@@ -144,7 +144,7 @@ func (s *Store) claimTenant(ctx context.Context, operation string, owner access.
 // RenewTenantLease implements ports.TenantClaims.
 func (s *Store) RenewTenantLease(ctx context.Context, claim ports.TenantClaim, lease time.Duration) (bool, error) {
 	return s.execChanged(ctx, "hold tenant", func(db bun.IDB) (sql.Result, error) {
-		return updateClaimedTenant(db, claim).Where("st.leased_until > 0").Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Exec(ctx)
+		return updateClaimedTenant(db, claim).Where("st.leased_until > 0").Set("leased_until = ? + ?", s.databaseNowSQL(), lease.Microseconds()).Exec(ctx)
 	})
 }
 
@@ -216,9 +216,10 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, ten
 }
 
 // makeDue makes a tenant due at now, if its due time is later. A pass in progress may have read the
-// data before the caller's change. If there is one, makeDue sets a due time that is earlier than
-// the due time in the claim of the pass. ReleaseTenant keeps this earlier time, so the tenant is
-// evaluated again. A tenant without a sendTenantRow is due since its consent (see dueSince).
+// data before the caller's change. If the tenant has a lease, makeDue therefore sets a due time
+// that is earlier than the due time in the claim of the pass. ReleaseTenant keeps this earlier
+// time, so the tenant is evaluated again. A tenant without a sendTenantRow is due since its consent
+// (see dueSince), so makeDue does nothing.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
 	dueAt := storedTime(now)
 	if dueAt.After(state.DueAt) {

@@ -333,16 +333,16 @@ func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		stranger := fixture
-		stranger.owner = newAccount(t, s, "bob")
-		stranger.requireNotClaimed(t, "a foreign tenant", s, dueTime)
+		asBob := fixture
+		asBob.owner = newAccount(t, s, "bob")
+		asBob.requireNotClaimed(t, "a tenant of another account", s, dueTime)
 		claim := fixture.claim(t, s)
-		claim.Account = stranger.owner
+		claim.Account = asBob.owner
 		requireLeaseHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), claim, longLease))
 		requireLeaseHeld(t, "counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
 		requireLeaseHeld(t, "changes", false)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1))))
 		if n := len(fixture.listBoxes(t, s, claim)); n != 0 {
-			t.Fatalf("%d mailboxes of a foreign tenant are listed, want none", n)
+			t.Fatalf("%d mailboxes of another account are listed, want none", n)
 		}
 	})
 }
@@ -355,7 +355,7 @@ func limitSetters(t testing.TB, s *Store, fixture sendLimitFixture) map[string]f
 			p.PerDay, p.UpdatedAt = perDay, at
 			return s.SavePolicy(ctx, owner, p, nil)
 		},
-		"own": func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
+		"mailbox": func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
 			return s.SetSendLimit(ctx, owner, fixture.boxes[0].ID, perDay, at)
 		},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
+// canary is a part of values in the statements. No span may contain it.
 const canary = "canary7c1d"
 
 func TestSpansContainNoValues(t *testing.T) {

@@ -211,7 +211,7 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 }
 
 // TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh checks that a refresh of only some tenants
-// does not delay a scheduled refresh, and does not replace a complete list that began earlier.
+// does not delay a scheduled refresh. A complete refresh that began earlier can still be saved.
 func TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)

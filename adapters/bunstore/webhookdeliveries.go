@@ -35,7 +35,7 @@ type deliveryRow struct {
 	Attempts      []webhook.Attempt `bun:"type:jsonb"`
 	NextAttemptAt time.Time
 	Epoch         int64
-	LeasedUntil   int64 // microseconds of Store.clock
+	LeasedUntil   int64 // microseconds, see Store.databaseNowSQL
 	CreatedAt     time.Time
 }
 
@@ -76,7 +76,7 @@ func (s *Store) countClaimed(ctx context.Context, tx bun.IDB, keys []webhookKey)
 	}
 	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("webhook_deliveries AS wd").ColumnExpr("wd.webhook_id, count(*) AS claimed").
 		Join("JOIN k ON wd.account_id = k.account_id AND wd.webhook_id = k.webhook_id").Where("wd.status = ?", string(webhook.Pending)).
-		Where("wd.leased_until > 0").Where("wd.leased_until > ?", s.clock()).Group("wd.webhook_id").Scan(ctx, &counted)
+		Where("wd.leased_until > 0").Where("wd.leased_until > ?", s.databaseNowSQL()).Group("wd.webhook_id").Scan(ctx, &counted)
 	claimed := map[string]int{}
 	for _, c := range counted {
 		claimed[c.WebhookID] = c.Claimed
@@ -112,7 +112,7 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 }
 
 // resultRow is the result of a try, in a list of SQL values. Its columns must not have the names of
-// the columns that saveResults changes.
+// columns that saveResults changes, because these names would be ambiguous in the UPDATE.
 type resultRow struct {
 	AccountID  string `bun:"type:uuid"`
 	DeliveryID string `bun:"type:uuid"`
@@ -131,14 +131,15 @@ func newResultRow(d ports.TriedDelivery) resultRow {
 // SaveDeliveries implements ports.Deliveries. It first locks the webhooks that the results change,
 // and then the deliveries. Transactions that disable a webhook use the same order. If a result
 // disables a webhook, SaveDeliveries stores the result before it marks the pending deliveries of
-// the webhook as failed.
+// the webhook as failed. Marking them increments their epochs, and saveResults requires the old
+// epoch.
 func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery, now time.Time) ([]ports.SavedDelivery, error) {
 	var results []ports.SavedDelivery
 	err := s.inTransaction(ctx, "save deliveries", func(ctx context.Context, tx bun.IDB) error {
 		byWebhook := webhookResults(tried)
 		// Most results change no webhook. A success changes only a webhook that was failing. A
-		// failure changes only a webhook that was not failing, or that has been failing for
-		// DisableAfter.
+		// failure changes a webhook if the endpoint is gone, if the webhook was not failing, or if
+		// it has been failing for DisableAfter.
 		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&byWebhook)).
 			Where("k.gone OR k.succeeded AND w.failing_since IS NOT NULL OR k.failed AND (w.failing_since IS NULL OR w.failing_since <= ?)",
 				storedTime(now.Add(-webhook.DisableAfter))))
@@ -232,7 +233,7 @@ func updateWebhookStatus(ctx context.Context, tx bun.IDB, hook webhookRow, tried
 func (s *Store) webhooksWithDueDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]bool, error) {
 	dueQuery := tx.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("1").Where("wd.account_id = k.account_id").
 		Where("wd.webhook_id = k.webhook_id").Where("wd.status = ?", string(webhook.Pending)).
-		Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.clock())
+		Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.databaseNowSQL())
 	var ids []string
 	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").Where("EXISTS (?)", dueQuery).Scan(ctx, &ids)
 	return setOf(ids), err
@@ -256,25 +257,25 @@ func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webh
 		if err != nil {
 			return err
 		}
-		list := tx.NewSelect().Model(&rows).Where("wd.account_id = ?", hook.AccountID).Where("wd.webhook_id = ?", hook.ID).
+		query := tx.NewSelect().Model(&rows).Where("wd.account_id = ?", hook.AccountID).Where("wd.webhook_id = ?", hook.ID).
 			Order("wd.id DESC").Limit(int64(wanted.Limit))
 		if wanted.Status != "" {
-			list = list.Where("wd.status = ?", string(wanted.Status))
+			query = query.Where("wd.status = ?", string(wanted.Status))
 		}
 		if wanted.Before != "" {
 			if err := checkDeliveryCursor(ctx, tx, hook, wanted.Before); err != nil {
 				return err
 			}
-			list = list.Where("wd.id < ?", ident.ParseOrZero(wanted.Before))
+			query = query.Where("wd.id < ?", ident.ParseOrZero(wanted.Before))
 		}
-		return list.Scan(ctx)
+		return query.Scan(ctx)
 	})
 	return convertAll(rows, deliveryRow.delivery), err
 }
 
-// checkDeliveryCursor fails with cursor_expired if the delivery with this id was deleted. The
-// deliveries before that delivery are older, so they were deleted too. checkDeliveryCursor fails
-// with invalid_request if the delivery belongs to a different webhook.
+// checkDeliveryCursor fails with cursor_expired if the account has no delivery with this id. If a
+// delivery was deleted, all older deliveries were deleted too, so its cursor finds no more of them.
+// checkDeliveryCursor fails with invalid_request if the delivery belongs to a different webhook.
 func checkDeliveryCursor(ctx context.Context, tx bun.IDB, hook webhookRow, id string) error {
 	var webhooks []string
 	err := tx.NewSelect().Model((*deliveryRow)(nil)).Column("webhook_id").Where("wd.account_id = ?", hook.AccountID).
@@ -318,7 +319,7 @@ func (s *Store) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]po
 		rows = nil
 		return db.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("wd.account_id, wd.webhook_id AS id").
 			Join("JOIN webhooks AS w ON w.account_id = wd.account_id AND w.id = wd.webhook_id AND w.status = ?", string(webhook.Enabled)).
-			Where("wd.status = 'pending'").Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.clock()).
+			Where("wd.status = 'pending'").Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.databaseNowSQL()).
 			Where(ofActiveAccount("wd")).GroupExpr("wd.account_id, wd.webhook_id").
 			OrderExpr("min(wd.next_attempt_at), wd.webhook_id").Limit(int64(limit)).Scan(ctx, &rows)
 	})

@@ -60,7 +60,7 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 		}
 		must(t, "release", s.ReleaseDelivery(t.Context(), owner, claimed[1].Delivery))
 		if again := claimDeliveries(t, s, hook, now); len(again) != 2 || again[0].ID != claimed[1].ID || saveTry(t, s, hook, claimed[1].Delivery, 200, now) {
-			t.Errorf("after a result and a release: claimed %+v, want 2, the released one first, whose old result is not saved", again)
+			t.Errorf("after a result and a release: claimed %+v, want 2 with the released delivery first, and its old result must not be saved", again)
 		}
 		must(t, "end leases", s.EndLeases(t.Context()))
 		if again := claimDeliveries(t, s, hook, now); len(again) != webhook.MaxConcurrent {

@@ -190,7 +190,7 @@ func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliver
 		firstUnclaimed = len(rows)
 	}
 	for chunk := range slices.Chunk(rows[:firstUnclaimed], batchSize) {
-		if _, err := tx.NewInsert().Model(&chunk).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).Exec(ctx); err != nil {
+		if _, err := tx.NewInsert().Model(&chunk).Value("leased_until", "? + ?", s.databaseNowSQL(), lease.Microseconds()).Exec(ctx); err != nil {
 			return err
 		}
 	}
@@ -295,7 +295,7 @@ type unclaimedRow struct {
 func (s *Store) unclaimedDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]unclaimedRow, error) {
 	pending := func(limit int64) *bun.SelectQuery {
 		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").Where("wd.account_id = k.account_id").Where("wd.webhook_id = k.webhook_id").
-			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).Order("wd.next_attempt_at", "wd.id").Limit(limit)
+			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.databaseNowSQL()).Order("wd.next_attempt_at", "wd.id").Limit(limit)
 	}
 	dueQuery := tx.NewSelect().TableExpr("(?) AS d", pending(webhook.MaxConcurrent).Column("wd.id", "wd.next_attempt_at").Where("wd.next_attempt_at <= ?", storedTime(now))).
 		ColumnExpr("string_agg(CAST(d.id AS text), ' ' ORDER BY d.next_attempt_at, d.id)")
@@ -316,7 +316,7 @@ func (s *Store) claimPicked(ctx context.Context, tx bun.IDB, hooks []webhookRow,
 	}
 	var rows []deliveryRow
 	if err := tx.NewUpdate().With("k", tx.NewValues(&picked)).Model(&rows).TableExpr("k").Set("epoch = epoch + 1").
-		Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Where("wd.account_id = k.account_id").Where("wd.id = k.id").
+		Set("leased_until = ? + ?", s.databaseNowSQL(), lease.Microseconds()).Where("wd.account_id = k.account_id").Where("wd.id = k.id").
 		Returning("*").Scan(ctx); err != nil {
 		return nil, err
 	}

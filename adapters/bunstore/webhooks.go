@@ -97,7 +97,7 @@ func (s *Store) AddWebhook(ctx context.Context, w webhook.Webhook, storedAnswer 
 	})
 }
 
-// endOfLog returns the sequence number of the last event of an account, 0 if there was no event.
+// endOfLog returns the sequence number of the last event of an account, or 0 if there was no event.
 func endOfLog(ctx context.Context, tx bun.IDB, owner string) (int64, error) {
 	log, err := logOf(ctx, tx, owner)
 	return log.LastSequence, err
@@ -279,10 +279,10 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 	})
 }
 
-// maxDisorder: an event can have a later time than an event that follows it in the log. positionAt
-// assumes that the difference is less than maxDisorder. Such differences occur because the clocks
-// of processes differ, and because a process reads its clock before it waits for the lock of the
-// log.
+// maxDisorder is how far the times of the events in a log can be out of order. An event can have a
+// later time than an event that follows it in the log. positionAt assumes that the difference is
+// less than maxDisorder. Such differences occur because the clocks of processes differ, and because
+// a process reads its clock before it waits for the lock of the log.
 const maxDisorder = 10 * time.Minute
 
 // positionAt returns the sequence number just before the first event at or after a time. The log

@@ -112,8 +112,9 @@ func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// origin returns the account that requested the connect link of a request, as pages show it. If the
-// link is unknown or cannot be read, the result is empty, because the page is useful without it.
+// origin returns what a page shows about the account that requested the connect link. If the link
+// is unknown or cannot be read, origin returns an empty value, because the page is useful without
+// this information.
 func (c *pages) origin(r *http.Request) tenants.Origin {
 	var origin tenants.Origin
 	var err error
@@ -214,8 +215,8 @@ func (c *pages) cookieName() string {
 func (c *pages) isHTTPS() bool { return strings.HasPrefix(c.Tenants.PublicURL, "https:") }
 
 func (c *pages) newCookie(value secret.Text) *http.Cookie {
-	// SameSite=Lax sends the cookie with the platform's redirect to tenantry, which is a navigation
-	// from another site.
+	// With SameSite=Lax, the browser also sends the cookie when the platform redirects to tenantry.
+	// With SameSite=Strict it would not, because the navigation starts at another site.
 	return &http.Cookie{
 		Name: c.cookieName(), Value: value.Reveal(), Path: "/", MaxAge: int((15 * time.Minute).Seconds()),
 		HttpOnly: true, Secure: c.isHTTPS(), SameSite: http.SameSiteLaxMode,

@@ -34,12 +34,12 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 		want                 []string
 	}{
 		{"inside the zone", cnameChain(1), "c1.example.test", []string{"v=DMARC1; p=end"}},
-		{"over eight CNAMEs", cnameChain(8), "c1.example.test", []string{"v=DMARC1; p=end"}},
-		{"over nine CNAMEs, which is too many", cnameChain(9), "c1.example.test", nil},
-		{"in a circle", "_dmarc.example.test. 300 IN CNAME c1.example.test.\nc1.example.test. 300 IN CNAME _dmarc.example.test.\n", "c1.example.test", nil},
+		{"through eight CNAMEs", cnameChain(8), "c1.example.test", []string{"v=DMARC1; p=end"}},
+		{"through nine CNAMEs, which are too many", cnameChain(9), "c1.example.test", nil},
+		{"in a loop", "_dmarc.example.test. 300 IN CNAME c1.example.test.\nc1.example.test. 300 IN CNAME _dmarc.example.test.\n", "c1.example.test", nil},
 		{"to itself", "_dmarc.example.test. 300 IN CNAME _dmarc.example.test.\n", "_dmarc.example.test", nil},
-		{"out of the zone, where the resolver has more records", "_dmarc.example.test. 300 IN CNAME p.vendor.test.\n", "p.vendor.test", []string{"v=DMARC1; p=vendor"}},
-		{"out of the zone to nothing", "_dmarc.example.test. 300 IN CNAME q.vendor.test.\n", "q.vendor.test", nil},
+		{"out of the zone, to a name that the resolver finds", "_dmarc.example.test. 300 IN CNAME p.vendor.test.\n", "p.vendor.test", []string{"v=DMARC1; p=vendor"}},
+		{"out of the zone, to a name that does not exist", "_dmarc.example.test. 300 IN CNAME q.vendor.test.\n", "q.vendor.test", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := newFixture(t, delegation+"p.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n")
@@ -59,9 +59,9 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 	}
 }
 
-// TestTargetIsUnansweredOnlyIfNoResolverResponds checks that a target has no values when the
-// resolvers return an error code. When no resolver responds, the target is unanswered and the read
-// is incomplete.
+// TestTargetIsUnansweredOnlyIfNoResolverResponds checks names that only the resolvers can read: the
+// target of a CNAME, and a delegated name. The read is complete if the resolver returns an error
+// code, and incomplete if the resolver does not respond.
 func TestTargetIsUnansweredOnlyIfNoResolverResponds(t *testing.T) {
 	base := strings.ReplaceAll(standardZone, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
 	referral := changingHandler(t, func(msg, q *wire.Msg) {

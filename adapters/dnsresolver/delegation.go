@@ -153,7 +153,7 @@ type referral struct {
 	glue  *wire.Msg
 }
 
-// hostsOf returns the name servers of a zone that an answer lists, sorted.
+// hostsOf returns the name servers that m lists for the zone apex, sorted, at most maxServers.
 func hostsOf(m *wire.Msg, apex string) referral {
 	parsed, err := parseAnswer(m, question{apex, wire.TypeNS})
 	if err != nil {

@@ -10,15 +10,17 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// Limits on the questions about other domains. The records of a zone determine these questions.
+// Limits on the questions about other domains, because the owner of the domain determines these
+// questions.
 const (
 	maxDepth      = 10 // levels of an SPF tree
 	maxReferences = 50 // names in an SPF tree
 	maxExchanges  = 10 // MX hosts
 )
 
-// readDependencies reads the names of needs. It returns false if it could not read a name of
-// needs.ParentDMARC or needs.Keys, because no reliable DNS plan is possible without these names.
+// readDependencies reads the records at the names in needs. It returns false if it could not read a
+// name of needs.ParentDMARC or needs.Keys, because no reliable DNS plan is possible without these
+// records.
 func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dns.Referenced, bool) {
 	var referenced dns.Referenced
 	var parentOK, keysOK bool

@@ -28,8 +28,8 @@ func desiredRecords(domain string) []dns.Desired {
 	})
 }
 
-// readForPlan reads example.test with the records of desiredRecords. Two servers serve the same
-// records.
+// readForPlan starts two servers that serve these records, and reads example.test. The wanted
+// records of the read are desiredRecords.
 func (f *fixture) readForPlan(records string) dns.ZoneRead {
 	f.t.Helper()
 	f.startServer("127.0.0.2", newServer(f.t, records))
@@ -99,9 +99,9 @@ func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
 		zone   string
 		reason string
 	}{
-		"no policy of its own": {emptyZone, "type_unknown"},
-		"with a policy":        {emptyZone + `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, ""},
-		"with an alias":        {emptyZone + "_dmarc.example.test. 300 IN CNAME p.vendor.test.", ""},
+		"without a policy":        {emptyZone, "type_unknown"},
+		"with a policy":           {emptyZone + `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, ""},
+		"with an alias at _dmarc": {emptyZone + "_dmarc.example.test. 300 IN CNAME p.vendor.test.", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := newFixture(t, delegation)

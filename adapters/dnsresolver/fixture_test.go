@@ -259,7 +259,6 @@ func (s *recordServer) counts() map[string]int {
 	return maps.Clone(s.questionCounts)
 }
 
-// replace replaces the records.
 func (s *recordServer) replace(records []wire.RR) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

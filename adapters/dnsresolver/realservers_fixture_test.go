@@ -144,7 +144,8 @@ func forwardTo(address string) wire.Handler {
 }
 
 // newRealServersFixture returns a fixture whose resolver delegates the zone to 127.0.0.2 and
-// 127.0.0.3. The test starts the servers there. resolverRecords are further records of the resolver.
+// 127.0.0.3. The test starts the servers there. resolverRecords are further records of the
+// resolver.
 func newRealServersFixture(t testing.TB, zone string, resolverRecords string) *fixture {
 	return newFixture(t, fmt.Sprintf(`
 %[1]s. 300 IN SOA ns1.provider.example. hostmaster.provider.example. 7 3600 600 86400 60

@@ -92,8 +92,8 @@ func (r *Reader) queryChecked(ctx context.Context, q question) (m *wire.Msg, bog
 	return unchecked, true, nil
 }
 
-// Resolver is a recursive resolver of the Reader. Err is nil if the resolver answered without an
-// error code. Otherwise it says why the resolver cannot be used.
+// Resolver is a recursive resolver of the Reader. Err is nil if the resolver answered NOERROR or
+// NXDOMAIN. Otherwise Err says why the resolver cannot be used.
 type Resolver struct {
 	Addr netip.AddrPort
 	Err  error

@@ -90,9 +90,10 @@ func (sr *serverReader) query(ctx context.Context, q question) bool {
 	return sr.recordAnswer(ctx, q, m)
 }
 
-// childZone returns the name of a zone below the domain that has an NS or SOA record in the
-// authority section of an answer, or "" if there is none. It ignores a referral to a zone that
-// contains the domain. Such a referral means that findZone found the wrong zone.
+// childZone returns the zone that contains q.name, if m shows that this zone is below the domain.
+// Otherwise it returns "". m shows a zone by an NS or SOA record in its authority section.
+// childZone ignores a referral to a zone that contains the domain, because findZone then found the
+// wrong zone.
 func (sr *serverReader) childZone(m *wire.Msg, q question) string {
 	for _, rr := range m.Ns {
 		owner := canonicalName(rr.Header().Name)

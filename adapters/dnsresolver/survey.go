@@ -116,7 +116,7 @@ func (r *Reader) soaMode(addr netip.AddrPort) queryMode {
 	return r.serverMode()
 }
 
-// classify returns the state of a server. m and err are its answer for the SOA of the zone apex.
+// classify returns the state of a server. m and err are the result of askSOA for this server.
 func (rd *domainRead) classify(m *wire.Msg, err error) dns.ServerState {
 	if err != nil {
 		return dns.ServerUnreachable

@@ -18,9 +18,9 @@ type wildcardScope struct {
 	names  []string
 }
 
-// detectWildcards marks the answers that may come from a wildcard record. It asks for a random name
-// with the same parent and compares the answers. If the random name or a name of the scope does not
-// exist, there is no wildcard.
+// detectWildcards marks the answers that may come from a wildcard record. For each scope it asks
+// for a random name below the scope's parent, and compares the answers. If the random name or a
+// name of the scope does not exist, there is no wildcard.
 func (sr *serverReader) detectWildcards(ctx context.Context) {
 	dkimName := "_domainkey." + sr.read.name
 	scopes := []wildcardScope{

@@ -30,7 +30,7 @@ func (p *Platform) For(id tenant.GUID) ports.MailTenant { return tenantClient{p,
 type domainState struct {
 	domain.Platform
 	acceptedAt       time.Time
-	callsUntilListed int // number of the next calls of MailDomains that omit the domain
+	callsUntilListed int // number of calls of MailDomains after acceptedAt that omit the domain
 	signing          dns.Signing
 }
 

@@ -37,7 +37,8 @@ func (d *DNS) Publish(zone string, records ...dns.Record) {
 	d.zones[zone] = slices.Clone(records)
 }
 
-// FailReads makes every later read incomplete for this reason. An empty reason ends this.
+// FailReads makes every later read incomplete for this reason. With an empty reason, later reads
+// are complete again.
 func (d *DNS) FailReads(reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,8 +151,8 @@ func (d *DNS) referencedRecords(n dns.Needs) dns.Referenced {
 	}
 	referenced.ParentDMARC, referenced.Keys = d.allTexts(n.ParentDMARC), d.allTexts(n.Keys)
 	for _, host := range n.Exchanges {
-		if state, known := d.exchange(host); known && state != "" {
-			referenced.Exchanges[host] = state
+		if problem, known := d.mxProblem(host); known && problem != "" {
+			referenced.Exchanges[host] = problem
 		}
 	}
 	return referenced
@@ -172,7 +173,7 @@ func (d *DNS) textsOf(name string) (values []string, known bool) {
 	return dns.Find(recordSets(name, records), name, dns.TXT).Values, known
 }
 
-func (d *DNS) exchange(host string) (state dns.MXProblem, known bool) {
+func (d *DNS) mxProblem(host string) (problem dns.MXProblem, known bool) {
 	_, records, known := d.zone(host)
 	found := recordSets(host, records)
 	switch {

@@ -95,7 +95,7 @@ type Setup struct {
 	AddRefusesTakenDomain bool
 	// TracePage is the number of rows on a page of the message trace. Values below 2 mean 1000.
 	TracePage int
-	// Licenses are the e-mail licences of the tenant. Zero means one paid licence and a limit of
+	// Licenses are the e-mail licenses of the tenant. Zero means one paid license and a limit of
 	// 10,000 recipients.
 	Licenses tenant.Licenses
 	Lag      Lag

@@ -22,8 +22,8 @@ type Fault struct {
 	Code   fault.Code // the error code, if Kind is Refused or NotReady
 	// AfterEffect makes the call take effect before it fails, as if the answer had been lost.
 	AfterEffect bool
-	// Skip is the number of matching calls without this fault before its first failure. Times is
-	// the number of failures, 0 for no limit.
+	// Skip is the number of matching calls that the fault does not affect before its first failure.
+	// Times is the number of failures, 0 for no limit.
 	Skip, Times int
 
 	failures int

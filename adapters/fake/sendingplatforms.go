@@ -78,8 +78,8 @@ func (p *SendingPlatforms) findProvider(provider string) (sendingProvider, bool)
 	return sendingProvider{}, false
 }
 
-// ParseCredential implements ports.SendingPlatforms. It treats every member of the JSON object as a
-// secret.
+// ParseCredential implements ports.SendingPlatforms. text is an API key or a JSON object. Every
+// member of the object becomes a secret.
 func (p *SendingPlatforms) ParseCredential(_ context.Context, provider string, text secret.Text) (secret.Credential, error) {
 	if _, known := p.findProvider(provider); !known {
 		return secret.Credential{}, fault.UnknownProvider.With("there is no such sending platform")

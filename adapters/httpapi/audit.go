@@ -136,8 +136,8 @@ func exportFrom(ctx context.Context, service *audits.Service, owner access.Accou
 // list is refused.
 const auditListName = "audit"
 
-// query returns the query of the input. A key that is limited to some tenants gets only the entries
-// of these tenants.
+// query converts the parameters to a query of the store. A key that is limited to some tenants gets
+// only the entries of these tenants.
 func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 	query := ports.EntryQuery{Actor: in.Actor, Action: in.Action, Limit: page.DefaultLimit}
 	if in.TenantID != "" {

@@ -213,22 +213,23 @@ func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 	)
 }
 
-// failingChains is a store whose EndAct fails if the function fails returns true for the outcome.
+// failingChains is a store. Its EndAct fails for the outcomes that failsFor selects.
 type failingChains struct {
 	ports.AuditChains
-	fails func(*audit.Outcome) bool
+	failsFor func(*audit.Outcome) bool
 }
 
 func (c failingChains) EndAct(ctx context.Context, o *audit.Outcome) error {
-	if c.fails(o) {
+	if c.failsFor(o) {
 		return errors.New("the disk is full")
 	}
 	return c.AuditChains.EndAct(ctx, o)
 }
 
 // TestRefusalWithoutAnEntryIsNotSent checks that a refusal is sent only if its entry could be
-// stored. The answer to a successful change is sent even if its entry could not be stored, because
-// the act was stored together with the change.
+// stored. The answer to a successful change is sent even if its entry could not be stored. The
+// transaction of the change stored the act (see ports.Act), and a background job makes an entry
+// from it.
 func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Audit = failingChains{env.store, func(o *audit.Outcome) bool { return o != nil }}
@@ -261,8 +262,8 @@ func TestFailedWriteGetsEntryIfItMayHaveChangedSomething(t *testing.T) {
 	)
 }
 
-// TestKilledWriteGetsAuditEntry simulates a crash between the change and the answer: no step after
-// the change runs.
+// TestKilledWriteGetsAuditEntry simulates a crash between the change and the answer: after the
+// change, the store saves neither the answer nor an audit entry.
 func TestKilledWriteGetsAuditEntry(t *testing.T) {
 	env := newTestEnv(t)
 	errKilled := errors.New("the process was killed")

@@ -12,12 +12,12 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// boundedKeys has keys of account A with different bounds. secondTenant is the GUID of a tenant
-// without objects, to which the key otherTenant is limited.
+// boundedKeys has keys of account A with different bounds.
 type boundedKeys struct {
 	readOnly, webhooksOnly, keysOnly, otherTenant, expired, otherAddress string
 }
 
+// secondTenant is a tenant without objects. The key otherTenant is limited to it.
 const secondTenant = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000009")
 
 func newBoundedKeys(t *testing.T, env *testEnv) boundedKeys {
@@ -172,7 +172,7 @@ var statusForOtherTenant = map[string]int{
 // must be the same as for an object of a different account.
 func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 	env := newTestEnv(t)
-	owned, foreign := addOwnedObjects(env, t)
+	owned, notOwned := addOwnedObjects(env, t)
 	env.attachTenant(t, env.accountA, secondTenant)
 	key := newBoundedKeys(t, env).otherTenant
 	client := serve(t, env.handler(t))
@@ -193,7 +193,7 @@ func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 				return
 			}
 			got := client.expect(callOf(op, owned, key), 404, notFoundCodes[hiddenParam])
-			values := map[string]string{hiddenParam: foreign[hiddenParam][0]}
+			values := map[string]string{hiddenParam: notOwned[hiddenParam][0]}
 			for name, value := range owned {
 				if values[name] == "" {
 					values[name] = value
@@ -213,7 +213,7 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 	env := newTestEnv(t)
 	owned, _ := addOwnedObjects(env, t)
 	env.attachTenant(t, env.accountA, secondTenant)
-	env.addEvents(t, env.accountA, 3)
+	env.addEnforcementEvents(t, env.accountA, 3)
 	ownKey := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"*"}, Tenants: []tenant.GUID{env.accountA.tenant}})
 	otherKey := newBoundedKeys(t, env).otherTenant
 	client := serve(t, env.handler(t))

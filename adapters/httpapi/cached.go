@@ -67,8 +67,8 @@ func serveDocument(contentType string, notation func(openapi.Documents) []byte) 
 	}
 }
 
-// hasTag reports whether an If-None-Match header names the tag, or every tag with a star. Weak and
-// strong tags match, because RFC 9110 requires this for the header.
+// hasTag reports whether an If-None-Match header contains the tag, or a star, which matches every
+// tag. A weak tag (W/) matches too, because RFC 9110 requires this for If-None-Match.
 func hasTag(header []string, tag string) bool {
 	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		entry = strings.TrimSpace(entry)

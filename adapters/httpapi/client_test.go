@@ -37,8 +37,8 @@ func (r reply) code() string {
 	return code
 }
 
-// apiClient calls a test server. It reports an error to t for an answer of an operation that does
-// not match the OpenAPI document.
+// apiClient calls a test server. It checks each answer with validateReply, and reports the error to
+// t.
 type apiClient struct {
 	t         testing.TB
 	server    *httptest.Server

@@ -296,11 +296,11 @@ func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 	}{
 		{"one /64", []string{"2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:1::3"}, 0},
 		{"two networks", []string{"2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:2::1", "2001:db8:0:2::2"}, -1},
-		{"the third of the second network", []string{"2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:2::2", "2001:db8:0:2::3"}, 1},
+		{"the third connection of the second network", []string{"2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:2::2", "2001:db8:0:2::3"}, 1},
 		{"IPv4 in IPv6", []string{"192.0.2.1", "::ffff:192.0.2.1", "192.0.2.1"}, 0},
 		{"two IPv4 addresses", []string{"::ffff:192.0.2.1", "192.0.2.1", "::ffff:192.0.2.2", "192.0.2.2"}, -1},
 		{"a trusted proxy", []string{"2001:db8:0:9::1", "2001:db8:0:9::1", "2001:db8:0:9::1", "2001:db8:0:9::1"}, -1},
-		{"beside a trusted proxy", []string{"2001:db8:0:9::1", "2001:db8:0:9::2", "2001:db8:0:9::3", "2001:db8:0:9::4"}, 1},
+		{"other addresses in the network of a trusted proxy", []string{"2001:db8:0:9::1", "2001:db8:0:9::2", "2001:db8:0:9::3", "2001:db8:0:9::4"}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			limit := httpapi.ConnectionLimit{Max: 4, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("2001:db8:0:9::1/128")}}

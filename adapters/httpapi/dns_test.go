@@ -79,7 +79,7 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 		{name: "octets that are not text", records: []dns.Record{txtRecord(plannedDomain, "v=spf1 \xff\x00<a>&\u2028 -all"), txtRecord("_dmarc."+plannedDomain, "\xfe\"\\")}, reliable: true,
 			contains: []string{`"spf_syntax"`, `v=spf1 \\255\\000`, `\\254\"\\`}},
 		{name: "no authoritative answer", failure: "no_authoritative_answer", contains: []string{`"reason":"no_authoritative_answer"`, `"nameservers":[]`}},
-		{name: "a foreign MX before verification", records: []dns.Record{{Type: dns.MX, Name: plannedDomain, Content: "mx.other.test", Preference: 10}}, reliable: true,
+		{name: "an MX of a different provider before verification", records: []dns.Record{{Type: dns.MX, Name: plannedDomain, Content: "mx.other.test", Preference: 10}}, reliable: true,
 			contains: []string{`"desired":null`, `"observed":["10 mx.other.test"]`, `"mx_other_provider"`}},
 		{name: "an alias at the domain", records: []dns.Record{{Type: dns.CNAME, Name: plannedDomain, Content: "web.other.test"}}, reliable: true, contains: []string{`"cname_at_domain"`}},
 	} {

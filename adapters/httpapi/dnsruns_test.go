@@ -101,16 +101,16 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 		t.Errorf("the conflicts are %v, want one blocking MX", conflicts)
 	}
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.MX})
-	for _, foreign := range []dns.RRSet{ // these conflicts are found although the domain is not verified yet
+	for _, conflicting := range []dns.RRSet{ // these conflicts are found although the domain is not verified yet
 		{Name: plannedDomain, Type: dns.TXT, Values: []string{"v=spf1 mx -all", "v=spf1 a -all"}},
 		{Name: "selector1._domainkey." + plannedDomain, Type: dns.CNAME, Values: []string{"s1.esp.test"}},
 		{Name: "selector2._domainkey." + plannedDomain, Type: dns.TXT, Values: []string{"v=DKIM1; p=x"}},
 	} {
-		provider.Put(plannedDomain, foreign)
-		if got := expectRefusal(409, "dns_conflict"); !strings.Contains(got.raw, foreign.Values[0]) {
-			t.Errorf("got %s, want a conflict with %s", got.raw, foreign.Values[0])
+		provider.Put(plannedDomain, conflicting)
+		if got := expectRefusal(409, "dns_conflict"); !strings.Contains(got.raw, conflicting.Values[0]) {
+			t.Errorf("got %s, want a conflict with %s", got.raw, conflicting.Values[0])
 		}
-		provider.Put(plannedDomain, dns.RRSet{Name: foreign.Name, Type: foreign.Type})
+		provider.Put(plannedDomain, dns.RRSet{Name: conflicting.Name, Type: conflicting.Type})
 	}
 	env.platform.DNS.FailReads("servers_disagree")
 	if automation := env.get(client, path+"/automation"); member(automation, "automation.action_required_code") != "dns_read_unreliable" {
@@ -146,8 +146,8 @@ func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	}
 }
 
-// TestRetryQueuesAStoppedJob checks that a stopped job is queued and woken once per
-// Idempotency-Key. A queued job and a foreign job are refused.
+// TestRetryQueuesAStoppedJob checks that a retry queues and wakes a stopped job once per
+// Idempotency-Key. The retry of a queued job, or of a job of a different account, is refused.
 func TestRetryQueuesAStoppedJob(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
 	run, job := env.startProvisioning(client, path)

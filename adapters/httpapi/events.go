@@ -101,8 +101,8 @@ func registerEventOperations(api huma.API, service *events.Service) {
 	})
 }
 
-// query returns the query of the input. A key that is limited to some tenants gets only the events
-// of these tenants.
+// query converts the parameters to a query of the store, and returns the time to wait. A key that
+// is limited to some tenants gets only the events of these tenants.
 func (in *logInput) query(ctx context.Context) (query ports.LogQuery, wait time.Duration, err error) {
 	query = ports.LogQuery{After: ports.FromOldest, Limit: page.DefaultLimit}
 	var invalidFields []refusal.ProblemField

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// TestEachTypeOfEventHasSchema validates an event of each type with the document. It also validates
-// the same event with empty data, which must fail.
+// TestEachTypeOfEventHasSchema validates an event of each type against the schema of events. The
+// same event with empty data must be invalid.
 func TestEachTypeOfEventHasSchema(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	registerOperations(api, Options{})
@@ -61,7 +61,7 @@ func validateEvent(t *testing.T, registry huma.Registry, e loggedEvent) []error 
 	return result.Errors
 }
 
-// exampleData returns data of this type with valid values.
+// exampleData returns a value of the type of empty, with valid fields.
 func exampleData(empty any) any {
 	v := reflect.New(reflect.TypeOf(empty)).Elem()
 	for i := range v.NumField() {

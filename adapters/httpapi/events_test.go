@@ -190,7 +190,7 @@ func TestWaitingRequestsOfAnAccountAreLimited(t *testing.T) {
 	path := "/v1/events?after=now&wait_seconds=30"
 	for range 5 {
 		wg.Go(func() {
-			for ctx.Err() == nil { // a request that waitBriefly keeps from waiting tries again
+			for ctx.Err() == nil { // a request is refused while waitBriefly is one of five waiting requests
 				request := call{method: "GET", path: path, key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
 				if response, err := noRedirects.Do(request); err == nil {
 					_ = response.Body.Close()

@@ -14,7 +14,8 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// Most examples of the OpenAPI document are values of the request and answer types.
+// These values occur in several examples of the OpenAPI document. Most examples are values of the
+// request and answer types.
 const (
 	exampleTenantID   = "5d1a8f6c-2f43-4a7b-9d10-6c0f3b7e9a21"
 	exampleResourceID = "019a52c0-7a10-7c3e-8b55-0d6a41c0f001"

@@ -116,7 +116,7 @@ func newTestEnvOn(t testing.TB, database string) *testEnv {
 		Events:      &events.Service{Events: store, Now: time.Now, Log: slog.New(slog.DiscardHandler)},
 		Audit:       &audits.Service{Chains: store, Now: time.Now},
 	}
-	env.addWebhooks(keyset)
+	env.addWebhookService(keyset)
 	env.options.DNSRuns.Survey = env.options.Domains
 	env.options.Mailboxes.Removals, env.options.Mailboxes.Connections = store, env.options.Integrations
 	env.options.Profile = &keys.Profile{Tenants: store, Platforms: &env.sendingPlatforms, Providers: &env.dnsProviders, Connections: store}
@@ -163,7 +163,6 @@ func (env *testEnv) addBoundedKey(t testing.TB, id access.AccountID, bounds acce
 	return text.Reveal()
 }
 
-// deactivate deactivates the account.
 func (env *testEnv) deactivate(t *testing.T, owner testAccount) {
 	t.Helper()
 	if _, err := env.store.SetActive(t.Context(), owner.account.ID, false); err != nil {

@@ -81,8 +81,8 @@ func (m *requestMutator) validCall(op operation) call {
 }
 
 // faultyRequests returns requests for an operation. Each of them has one change, which usually
-// makes it invalid. The change is in a path parameter, the query, a header, the body or a member of
-// it.
+// makes it invalid. The change is in a path parameter, the query, a header, the whole body, or a
+// member of the body.
 func (m *requestMutator) faultyRequests(op operation, random *rand.Rand) (requests []faultyRequest) {
 	add := func(fault string, change func(*faultyRequest)) {
 		f := faultyRequest{fault: fault, call: m.validCall(op)}

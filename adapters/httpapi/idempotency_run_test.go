@@ -106,8 +106,7 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 	}
 }
 
-// hookedKeys is a key store whose RenewKeyLease a test can replace, and whose Finish a test can
-// make fail.
+// hookedKeys is a key store. A test can replace its RenewKeyLease, and can make its Finish fail.
 type hookedKeys struct {
 	ports.Idempotency
 	renew  func(idempotency.KeyID, string) (bool, error)
@@ -214,8 +213,8 @@ func (env *testEnv) expireLease(t *testing.T, key string) {
 	}
 }
 
-// serveWithoutRenewal returns a client of a second handler on the same store. The leases of that
-// handler are too long to be renewed during a test.
+// serveWithoutRenewal returns a client of a second handler on the same store. That handler renews
+// no lease during a test, because its leases last an hour.
 func serveWithoutRenewal(t *testing.T, env *testEnv) *apiClient {
 	t.Helper()
 	previousOptions := env.options.Guard.Idempotency

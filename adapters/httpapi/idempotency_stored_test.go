@@ -100,9 +100,8 @@ func loseOldKeys(t *testing.T, path string) {
 }
 
 // TestStoredAnswersAreReplayedAfterKeyRotation checks that stored answers are still replayed after
-// a rotation of the keyset. If the old key was deleted, the request cannot be compared with the
-// first request. It is then refused, with or without a stored answer, and does not run a second
-// time.
+// a rotation of the keyset. If the old key was deleted, a repeated request cannot be compared with
+// the first request. The repeated request is then refused, with or without a stored answer.
 func TestStoredAnswersAreReplayedAfterKeyRotation(t *testing.T) {
 	env := newTestEnv(t)
 	path := filepath.Join(t.TempDir(), "keyset.json")

@@ -92,7 +92,7 @@ func TestIdempotencyKeyIdentifiesOneRequest(t *testing.T) {
 		"body":        keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`),
 		"white space": keyedCall(env, "k", "POST", domainsOfA, `{"domain": "example.com"}`),
 		"no JSON":     keyedCall(env, "k", "POST", domainsOfA, `{`),
-		"not owned":   keyedCall(env, "k", "POST", strings.Replace(domainsOfA, string(tenantOfA), string(tenantOfB), 1), `{"domain":"example.com"}`),
+		"account B":   keyedCall(env, "k", "POST", strings.Replace(domainsOfA, string(tenantOfA), string(tenantOfB), 1), `{"domain":"example.com"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			client.forTest(t).expect(other, 409, "idempotency_key_conflict")

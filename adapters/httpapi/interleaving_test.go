@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// contendedKeys is a key store for a tested request. Each claim of this request can fail, because a
-// concurrent request has claimed the same key. order chooses whether a claim fails, and in which
-// state the concurrent request is when the tested request then reads the key.
+// contendedKeys is a key store for a tested request and a concurrent request with the same key.
+// order chooses whether a claim of the tested request fails. It also chooses the state of the
+// concurrent request at the time when the tested request then reads the key.
 type contendedKeys struct {
 	ports.Idempotency
 	order  *interleaving.Order

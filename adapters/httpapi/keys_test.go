@@ -44,8 +44,8 @@ func TestKeysAreManaged(t *testing.T) {
 	if newest["id"] != id || newest["revoked_at"] != nil || strings.Contains(listed.raw, "api_key") || listed.body["next_cursor"] != nil {
 		t.Errorf("got %s, want the new key first, no secrets and no further page", listed.raw)
 	}
-	if foreign := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountB.key}, 200, ""); len(foreign.body["keys"].([]any)) != 1 {
-		t.Errorf("account B gets %s, want its one key", foreign.raw)
+	if listOfB := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountB.key}, 200, ""); len(listOfB.body["keys"].([]any)) != 1 {
+		t.Errorf("account B gets %s, want its one key", listOfB.raw)
 	}
 
 	rotated := client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 200, "")
@@ -195,8 +195,8 @@ func TestKeyThatRotatesItselfKeepsItsBounds(t *testing.T) {
 	}
 }
 
-// TestMeDescribesTheCaller checks the account, the key and the rate limits in the answer. The rate
-// limits include the request itself, and only in its own bucket.
+// TestMeDescribesTheCaller checks the account, the key and the rate limits in the answer. Only the
+// rate limit `read` counts the request itself.
 func TestMeDescribesTheCaller(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

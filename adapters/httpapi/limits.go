@@ -57,7 +57,7 @@ func registerSetMailboxLimit(api huma.API, service *limits.Service) {
 			"mail platform needs up to about 30 minutes to apply a rule: a mailbox can exceed its limit by the messages it sends in this time.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Creates: event.Policy, RequestExample: exampleSetLimit, AnswerExample: exampleLimitSet,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
-		SkipValidateBody: true, // setLimit validates the body
+		SkipValidateBody: true, // setLimit.requestedLimit validates the body
 	}, limitSetOf, func(ctx context.Context, caller access.Caller, in *setLimitInput, encoder ports.AnswerEncoder[limits.SetResult]) (limits.SetResult, error) {
 		requested, err := in.Body.requestedLimit()
 		if err != nil {

@@ -83,26 +83,26 @@ func TestLimitWithoutMailboxesHasNoRule(t *testing.T) {
 // returned when several apply.
 func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 	env, client, path, _ := newMailboxLimitEnv(t)
-	foreignDomain, _ := env.addDomainAndMailbox(t, env.accountB)
-	foreignPath := "/v1/tenants/" + string(env.accountB.tenant) + "/mailbox-limits"
+	domainOfB, _ := env.addDomainAndMailbox(t, env.accountB)
+	pathOfB := "/v1/tenants/" + string(env.accountB.tenant) + "/mailbox-limits"
 	for body, code := range map[string]string{
 		`[]`: "invalid_request", `{"daily_send_limit":5,"domain_scope":null}`: "invalid_request", `{"daily_send_limit":5,"domain_scope":7}`: "invalid_request",
 		`{"daily_send_limit":5,"other":1}`: "invalid_request", `{"daily_send_limit":5,"daily_send_limit":5}`: "invalid_request",
 	} {
 		client.expect(call{method: "POST", path: path, body: body, key: env.accountA.key}, 400, code)
-		client.expect(call{method: "POST", path: foreignPath, body: body, key: env.accountA.key}, 400, code) // these bodies are refused before ownership is checked
+		client.expect(call{method: "POST", path: pathOfB, body: body, key: env.accountA.key}, 400, code) // these bodies are refused before ownership is checked
 	}
 	for _, limit := range []string{"0", "26", "-1", "2.5", "5.0", "1e1", `"5"`, "null", "true", "[]", "99999999999999999999"} {
 		body := `{"daily_send_limit":` + limit + `}`
 		client.expect(call{method: "POST", path: path, body: body, key: env.accountA.key}, 400, "invalid_send_limit")
-		client.expect(call{method: "POST", path: foreignPath, body: body, key: env.accountA.key}, 404, "tenant_not_found")
+		client.expect(call{method: "POST", path: pathOfB, body: body, key: env.accountA.key}, 404, "tenant_not_found")
 	}
 	checkMembers(t, client.expect(call{method: "POST", path: path, body: `{}`, key: env.accountA.key}, 400, "invalid_send_limit"),
 		map[string]any{"detail": "the daily send limit is not an integer from 1 to 25"})
-	for _, scope := range []string{"", "unknown.example", foreignDomain.Name, "nodots", "."} {
+	for _, scope := range []string{"", "unknown.example", domainOfB.Name, "nodots", "."} {
 		client.expect(call{method: "POST", path: path, body: fmt.Sprintf(`{"daily_send_limit":99,"domain_scope":%q}`, scope), key: env.accountA.key}, 404, "domain_not_found")
 		client.expect(call{method: "GET", path: path + "?domain_scope=" + url.QueryEscape(scope), key: env.accountA.key}, 404, "policy_not_found")
-		client.expect(call{method: "GET", path: foreignPath + "?domain_scope=" + url.QueryEscape(scope), key: env.accountA.key}, 404, "tenant_not_found")
+		client.expect(call{method: "GET", path: pathOfB + "?domain_scope=" + url.QueryEscape(scope), key: env.accountA.key}, 404, "tenant_not_found")
 	}
 	repeated := client.expect(call{method: "GET", path: path + "?domain_scope=a.example&domain_scope=b.example", key: env.accountA.key}, 400, "invalid_request")
 	if !strings.Contains(repeated.raw, "must occur once and be valid text") { // an empty domain_scope is allowed
@@ -186,11 +186,11 @@ func TestDeleteTenantReportsItsRules(t *testing.T) {
 	}
 }
 
-const eventsPath = "/v1/enforcement/events"
+const enforcementEventsPath = "/v1/enforcement/events"
 
-// addEvents stores n events of the account's tenant, one minute apart, and returns their ids,
-// newest first.
-func (env *testEnv) addEvents(t *testing.T, owner testAccount, n int) (ids []string) {
+// addEnforcementEvents stores n enforcement events of the account's tenant, one minute apart. It
+// returns their ids, newest first.
+func (env *testEnv) addEnforcementEvents(t *testing.T, owner testAccount, n int) (ids []string) {
 	t.Helper()
 	var events []sendlimit.Event
 	for i := range n {
@@ -220,8 +220,8 @@ func idsOf(r reply) (ids []string) {
 func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	ids := env.addEvents(t, env.accountA, 7)
-	env.addEvents(t, env.accountB, 3)
+	ids := env.addEnforcementEvents(t, env.accountA, 7)
+	env.addEnforcementEvents(t, env.accountB, 3)
 	for _, tt := range []struct {
 		query string
 		total int
@@ -235,7 +235,7 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 		{"?action=unblocked", 2, []string{ids[1], ids[4]}},
 		{"?tenant_id=" + strings.ToUpper(string(env.accountA.tenant)) + "&action=blocked&limit=1&offset=1", 5, []string{ids[2]}},
 	} {
-		got := client.expect(call{method: "GET", path: eventsPath + tt.query, key: env.accountA.key}, 200, "")
+		got := client.expect(call{method: "GET", path: enforcementEventsPath + tt.query, key: env.accountA.key}, 200, "")
 		if fmt.Sprint(idsOf(got)) != fmt.Sprint(tt.want) || got.body["total"] != float64(tt.total) || got.body["count"] != float64(len(tt.want)) {
 			t.Errorf("the query %q got %s, want %v of %d events", tt.query, got.raw, tt.want, tt.total)
 		}
@@ -243,7 +243,7 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 			t.Errorf("got the headers %v, want the bucket read", got.header)
 		}
 	}
-	answer := client.expect(call{method: "GET", path: eventsPath, key: env.accountA.key}, 200, "")
+	answer := client.expect(call{method: "GET", path: enforcementEventsPath, key: env.accountA.key}, 200, "")
 	newest := answer.body["events"].([]any)[0].(map[string]any)
 	for name, want := range map[string]any{"tenant_id": string(env.accountA.tenant), "mailbox_address": "box6@a.example", "action_taken": "blocked",
 		"sent_count": 26.0, "limit_value": 25.0, "message": "Mailbox blocked: sent 26, limit 25", "created_at": "2026-03-01T12:06:00Z"} {
@@ -256,7 +256,7 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	filtered := client.expect(call{method: "GET", path: eventsPath + "?action=blocked&tenant_id=" + string(env.accountA.tenant), key: env.accountA.key}, 200, "")
+	filtered := client.expect(call{method: "GET", path: enforcementEventsPath + "?action=blocked&tenant_id=" + string(env.accountA.tenant), key: env.accountA.key}, 200, "")
 	if member(filtered.body, "filters.action") != "blocked" || member(filtered.body, "filters.tenant_id") != string(env.accountA.tenant) {
 		t.Errorf("got %s, want the filters of the request", filtered.raw)
 	}
@@ -267,14 +267,14 @@ func TestInvalidEnforcementEventQueriesAreRefused(t *testing.T) {
 	client := serve(t, env.handler(t))
 	for _, query := range []string{"limit=0", "limit=201", "limit=5.0", "limit=+5", "limit=x", "offset=-1", "offset=1e3", "offset=9007199254740992",
 		"offset=99999999999999999999", "action=Blocked", "action=paused", "limit=1&limit=2"} {
-		got := client.expect(call{method: "GET", path: eventsPath + "?" + query, key: env.accountA.key}, 400, "invalid_request")
+		got := client.expect(call{method: "GET", path: enforcementEventsPath + "?" + query, key: env.accountA.key}, 400, "invalid_request")
 		if strings.HasPrefix(query, "offset") && !strings.Contains(got.raw, "must be an integer from 0 to 9007199254740991") {
 			t.Errorf("the answer to %s does not name the range: %s", query, got.raw)
 		}
 	}
 	var answers []string
 	for _, id := range []string{string(env.accountB.tenant), unknownID, "x", "0"} {
-		got := client.expect(call{method: "GET", path: eventsPath + "?tenant_id=" + id, key: env.accountA.key}, 404, "tenant_not_found")
+		got := client.expect(call{method: "GET", path: enforcementEventsPath + "?tenant_id=" + id, key: env.accountA.key}, 404, "tenant_not_found")
 		answers = append(answers, comparableText(got))
 	}
 	for _, answer := range answers {

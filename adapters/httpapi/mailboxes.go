@@ -98,7 +98,7 @@ func registerUpdateMailbox(api huma.API, service *mailboxes.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.MailboxesWrite, CallsProviderIf: hasMember("display_name"), Write: true, RequestExample: exampleUpdateMailbox, AnswerExample: exampleUpdatedMailbox,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
 				fault.ExchangeNotReady))}.Metadata(),
-		SkipValidateBody: true, // updateMailbox validates the body
+		SkipValidateBody: true, // updateMailbox.change validates the body
 	}, updatedMailboxOf, func(ctx context.Context, caller access.Caller, in *updateInput) (mailbox.Mailbox, error) {
 		change, err := in.Body.change()
 		if err != nil {

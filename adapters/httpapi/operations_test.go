@@ -23,7 +23,7 @@ func TestOperationsDeclareTheirRules(t *testing.T) {
 	registerOperations(api, Options{})
 	writes := []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	// The only write outside /v1 takes no Idempotency-Key and has no replay.
-	keyless := map[string]bool{"rotate-api-key": true}
+	withoutIdempotencyKey := map[string]bool{"rotate-api-key": true}
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range guard.OperationsOf(item) {
 			rules := guard.RulesOf(op)
@@ -36,7 +36,7 @@ func TestOperationsDeclareTheirRules(t *testing.T) {
 			if wantRead := op.Method == http.MethodGet && op.OperationID != "get-connect-url" && op.OperationID != "get-connect-session"; strings.HasSuffix(string(rules.Scope), ":write") == wantRead {
 				t.Errorf("%s %s needs the scope %s, whose kind does not match the method", op.Method, op.OperationID, rules.Scope)
 			}
-			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; rules.Write != want {
+			if want := slices.Contains(writes, op.Method) && !withoutIdempotencyKey[op.OperationID]; rules.Write != want {
 				t.Errorf("%s: write is %v, want %v", op.OperationID, rules.Write, want)
 			}
 			if len(op.Security) != 1 {
@@ -46,8 +46,8 @@ func TestOperationsDeclareTheirRules(t *testing.T) {
 	}
 }
 
-// TestOperationsDeclareTheDocumentedBucket checks that each operation declares its bucket in the
-// list, or guard.Reads if it is not in the list.
+// TestOperationsDeclareTheDocumentedBucket checks that each operation declares the bucket that the
+// test lists for it. An operation that is not listed must declare guard.Reads.
 func TestOperationsDeclareTheDocumentedBucket(t *testing.T) {
 	want := map[string]guard.Bucket{
 		"get-dkim-status": guard.Expensive, "get-domain-dns-plan": guard.Expensive, "get-domain-dns-automation": guard.Expensive, "sync-tenant": guard.ProviderHeavy, "add-domain": guard.ProviderHeavy, "verify-domain": guard.ProviderHeavy,

@@ -13,10 +13,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// addOwnedObjects adds objects to both accounts. For each path parameter that identifies an owned
-// object, owned has the value of account A. foreign has values that must all get the same answer:
-// ids of account B, ids of objects of a different type, unknown ids and malformed ids.
-func addOwnedObjects(env *testEnv, t *testing.T) (owned map[string]string, foreign map[string][]string) {
+// addOwnedObjects adds objects to both accounts. For each path parameter that identifies an object,
+// owned has the value of account A. notOwned has values that must all get the same answer: ids of
+// account B, ids of objects of a different type, unknown ids and malformed ids.
+func addOwnedObjects(env *testEnv, t *testing.T) (owned map[string]string, notOwned map[string][]string) {
 	t.Helper()
 	ownDomain, ownMailbox := env.addDomainAndMailbox(t, env.accountA)
 	otherDomain, otherMailbox := env.addDomainAndMailbox(t, env.accountB)
@@ -37,7 +37,7 @@ func addOwnedObjects(env *testEnv, t *testing.T) (owned map[string]string, forei
 	otherConnectSession := env.addConnectSession(t, env.accountB)
 	owned["webhook_id"], owned["delivery_id"] = env.addWebhook(t, env.accountA)
 	otherWebhook, otherDelivery := env.addWebhook(t, env.accountB)
-	foreign = map[string][]string{
+	notOwned = map[string][]string{
 		"connect_session_id": append([]string{otherConnectSession, strings.ToUpper(otherConnectSession), owned["session_id"]}, unknownOrMalformed...),
 		"tenant_id":          append([]string{string(env.accountB.tenant), strings.ToUpper(string(env.accountB.tenant)), ownDomain.TenantID}, unknownOrMalformed...),
 		"domain_name":        {otherDomain.Name, strings.ToUpper(otherDomain.Name) + ".", "unknown.example", "%2e%2e", "a%00.example", "%ff.example", "-"},
@@ -50,7 +50,7 @@ func addOwnedObjects(env *testEnv, t *testing.T) (owned map[string]string, forei
 		"webhook_id":         append([]string{otherWebhook, strings.ToUpper(otherWebhook), owned["delivery_id"]}, unknownOrMalformed...),
 		"delivery_id":        append([]string{otherDelivery, strings.ToUpper(otherDelivery), owned["webhook_id"]}, unknownOrMalformed...),
 	}
-	return owned, foreign
+	return owned, notOwned
 }
 
 // keyID returns the id of the account's first key.
@@ -105,11 +105,11 @@ var validBodies = map[string]string{
 }
 
 // TestForeignAndUnknownIDsAreIndistinguishable checks that an operation gives the same answer for
-// foreign, unknown and malformed ids, and calls neither the mail platform nor the DNS. Only the
-// date, the request id and two rate limit headers may differ.
+// the ids of a different account, unknown ids and malformed ids. It must call neither the mail
+// platform nor the DNS. Only the date, the request id and two rate limit headers may differ.
 func TestForeignAndUnknownIDsAreIndistinguishable(t *testing.T) {
 	env := newTestEnv(t)
-	owned, foreign := addOwnedObjects(env, t)
+	owned, notOwned := addOwnedObjects(env, t)
 	client := serve(t, env.handler(t))
 	for _, op := range allOperations() {
 		name := strings.ToUpper(op.method) + " " + op.path
@@ -121,12 +121,12 @@ func TestForeignAndUnknownIDsAreIndistinguishable(t *testing.T) {
 			continue
 		}
 		for _, param := range params {
-			if foreign[param] == nil || owned[param] == "" {
+			if notOwned[param] == nil || owned[param] == "" {
 				t.Errorf("%s: addOwnedObjects has no values for %s", name, param)
 				continue
 			}
 			t.Run(name+" "+param, func(t *testing.T) {
-				checkIndistinguishable(t, client.forTest(t), env, name, param, owned, foreign[param])
+				checkIndistinguishable(t, client.forTest(t), env, name, param, owned, notOwned[param])
 			})
 		}
 	}
@@ -140,13 +140,13 @@ func TestForeignAndUnknownIDsAreIndistinguishable(t *testing.T) {
 	}
 }
 
-// checkIndistinguishable sends an operation with each foreign value of a parameter and compares the
-// answers.
-func checkIndistinguishable(t *testing.T, client *apiClient, env *testEnv, name, param string, owned map[string]string, foreignValues []string) {
+// checkIndistinguishable sends an operation with each of the values for a parameter and compares
+// the answers.
+func checkIndistinguishable(t *testing.T, client *apiClient, env *testEnv, name, param string, owned map[string]string, notOwnedValues []string) {
 	t.Helper()
 	method, template, _ := strings.Cut(name, " ")
 	var first reply
-	for i, value := range foreignValues {
+	for i, value := range notOwnedValues {
 		values := maps.Clone(owned)
 		values[param] = value
 		got := client.expect(call{method: method, path: fillPath(template, values), body: validBodies[name], key: env.accountA.key}, http.StatusNotFound, notFoundCodes[param])
@@ -154,7 +154,7 @@ func checkIndistinguishable(t *testing.T, client *apiClient, env *testEnv, name,
 			first = got
 		}
 		if comparableText(got) != comparableText(first) {
-			t.Errorf("the answer to %q differs from the one to %q:\n%s\n%s", value, foreignValues[0], comparableText(got), comparableText(first))
+			t.Errorf("the answer to %q differs from the one to %q:\n%s\n%s", value, notOwnedValues[0], comparableText(got), comparableText(first))
 		}
 	}
 }
@@ -173,14 +173,14 @@ func comparableText(r reply) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n")+"\n\n"+r.raw, id, "ID")
 }
 
-// TestForeignDomainInBodyIsNotFound checks that a foreign domain in a body gets the same answer as
-// an unknown or invalid domain.
+// TestForeignDomainInBodyIsNotFound checks that a domain of a different account in a body gets the
+// same answer as an unknown or invalid domain.
 func TestForeignDomainInBodyIsNotFound(t *testing.T) {
 	env := newTestEnv(t)
-	owned, foreign := addOwnedObjects(env, t)
+	owned, notOwned := addOwnedObjects(env, t)
 	client := serve(t, env.handler(t))
 	var answers []string
-	for _, name := range []string{foreign["domain_name"][0], "unknown.example", "no domain", ""} {
+	for _, name := range []string{notOwned["domain_name"][0], "unknown.example", "no domain", ""} {
 		body := strings.ReplaceAll(validBodies["POST /v1/tenants/{tenant_id}/mailboxes"], `"new.example"`, `"`+name+`"`)
 		got := client.expect(call{method: "POST", path: "/v1/tenants/" + owned["tenant_id"] + "/mailboxes", body: body, key: env.accountA.key}, 404, "domain_not_found")
 		answers = append(answers, comparableText(got))

@@ -143,7 +143,7 @@ func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 func init() {
 	huma.ValidateStrictCasing = true
 	huma.DefaultArrayNullable = false
-	huma.NewError = func(int, string, ...error) huma.StatusError { return &refusal.Problem{} } // for the type only, from which huma derives the schema of errors
+	huma.NewError = func(int, string, ...error) huma.StatusError { return &refusal.Problem{} } // huma derives the schema of errors from the type of the result
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, detail string, errs ...error) huma.StatusError {
 		return guard.RefusalOf(ctx.Context(), humaRefusal(status, errs))
 	}

@@ -19,9 +19,9 @@ func TestRemovalsAreReplayed(t *testing.T) {
 	tenantPath := "/v1/tenants/" + string(env.accountA.tenant)
 	domainPath := tenantPath + "/domains/" + d.Name
 	mailboxPath := tenantPath + "/mailboxes/" + m.ID
-	scope := tenantPath + "/mailbox-limits?domain_scope=" + d.Name
+	limitPath := tenantPath + "/mailbox-limits?domain_scope=" + d.Name
 	key := env.accountA.key
-	client.expect(call{method: "DELETE", path: scope, key: key}, 404, "policy_not_found")
+	client.expect(call{method: "DELETE", path: limitPath, key: key}, 404, "policy_not_found")
 	client.expect(call{method: "POST", path: tenantPath + "/mailbox-limits", body: `{"daily_send_limit":5,"domain_scope":"` + d.Name + `"}`, key: key}, 200, "")
 	client.expect(call{method: "DELETE", path: domainPath, key: key}, 409, "domain_in_use")
 	client.expect(call{method: "DELETE", path: domainPath + "?from_platform=true", key: key}, 409, "domain_in_use")
@@ -34,7 +34,7 @@ func TestRemovalsAreReplayed(t *testing.T) {
 	client.expect(call{method: "DELETE", path: mailboxPath, key: key}, 400, "confirmation_required")
 	client.expect(call{method: "DELETE", path: mailboxPath + "?confirm=other@example.com", key: key}, 400, "confirmation_required")
 	for _, tt := range []struct{ path, codeAfterwards string }{
-		{scope, "policy_not_found"}, {mailboxPath + "?confirm=" + m.Address, "mailbox_not_found"}, {domainPath + "?from_platform=true", "domain_not_found"},
+		{limitPath, "policy_not_found"}, {mailboxPath + "?confirm=" + m.Address, "mailbox_not_found"}, {domainPath + "?from_platform=true", "domain_not_found"},
 	} {
 		removal := call{method: "DELETE", path: tt.path, key: key, headers: map[string]string{"Idempotency-Key": "remove-" + tt.codeAfterwards}}
 		got := client.expect(removal, 200, "")

@@ -67,8 +67,8 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 		{"lone surrogate", add(`{"domain":"\ud800"}`), 400, "invalid_request"},
 		{"nested too deep", add(strings.Repeat(`{"domain":`, 17) + `1` + strings.Repeat(`}`, 17)), 400, "invalid_request"},
 		{"exactly 64 KiB", add(`{"domain":"` + strings.Repeat("a", 64<<10-13) + `"}`), 400, "invalid_domain"},
-		{"one byte more", add(`{"domain":"` + strings.Repeat("a", 64<<10-12) + `"}`), 413, "request_too_large"},
-		{"no type", withHeaders(add(`{"domain":"example.com"}`), "Content-Type", ""), 415, "unsupported_media_type"},
+		{"64 KiB and one byte", add(`{"domain":"` + strings.Repeat("a", 64<<10-12) + `"}`), 413, "request_too_large"},
+		{"no Content-Type", withHeaders(add(`{"domain":"example.com"}`), "Content-Type", ""), 415, "unsupported_media_type"},
 		{"text", withHeaders(add(`{"domain":"example.com"}`), "Content-Type", "text/plain"), 415, "unsupported_media_type"},
 		{"form", withHeaders(add(`domain=example.com`), "Content-Type", "application/x-www-form-urlencoded"), 415, "unsupported_media_type"},
 		{"a different JSON media type", withHeaders(add(`{"domain":"example.com"}`), "Content-Type", "application/merge-patch+json"), 415, "unsupported_media_type"},
@@ -76,11 +76,11 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 		{"explicit utf-8", withHeaders(add(`{"domain":"com"}`), "Content-Type", "application/json; charset=UTF-8"), 400, "invalid_domain"},
 		{"gzip", withHeaders(add(gzipText(`{"domain":"example.com"}`)), "Content-Encoding", "gzip"), 415, "unsupported_media_type"},
 		{"identity encoding", withHeaders(add(`{"domain":"com"}`), "Content-Encoding", "identity"), 400, "invalid_domain"},
-		{"bodyless write with a member", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{"a":1}`}, 400, "invalid_request"},
-		{"bodyless write with null", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `null`}, 400, "invalid_request"},
-		{"bodyless write with {} and no type", withHeaders(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", ""), 404, "domain_not_found"},
-		{"bodyless write with a type and no body", withHeaders(call{method: "POST", path: domainsOfA + "/example.com/verify"}, "Content-Type", "text/plain"), 404, "domain_not_found"},
-		{"bodyless write with text", withHeaders(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", "text/plain"), 415, "unsupported_media_type"},
+		{"operation without a body: a member", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{"a":1}`}, 400, "invalid_request"},
+		{"operation without a body: null", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `null`}, 400, "invalid_request"},
+		{"operation without a body: {} without a Content-Type", withHeaders(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", ""), 404, "domain_not_found"},
+		{"operation without a body: a Content-Type without a body", withHeaders(call{method: "POST", path: domainsOfA + "/example.com/verify"}, "Content-Type", "text/plain"), 404, "domain_not_found"},
+		{"operation without a body: text", withHeaders(call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{}`}, "Content-Type", "text/plain"), 415, "unsupported_media_type"},
 
 		{"password of the wrong type", provision(`{"domain":"example.com","account_password":["Hunter2-Secret"],"mailboxes":[{"name":"A","email":"a@example.com"}]}`), 400, "invalid_request"},
 		{"password misspelt", provision(`{"domain":"example.com","account_passwort":"Hunter2-Secret","mailboxes":[{"name":"A","email":"a@example.com"}]}`), 400, "invalid_request"},
@@ -95,7 +95,7 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 		{"patch with null name", change(`{"display_name":null}`), 400, "invalid_request"},
 		{"patch with an array", change(`[1]`), 400, "invalid_request"},
 		{"patch with null", change(`null`), 400, "invalid_request"},
-		{"patch: known beside unknown", change(`{"daily_send_limit":5,"Daily_Send_Limit":99}`), 400, "invalid_request"},
+		{"patch: an unknown member beside a known one", change(`{"daily_send_limit":5,"Daily_Send_Limit":99}`), 400, "invalid_request"},
 		{"patch: duplicate", change(`{"daily_send_limit":5,"daily_send_limit":25}`), 400, "invalid_request"},
 		{"patch: ownership before an empty change", change(`{}`), 404, "mailbox_not_found"},
 		{"patch: ownership before the limit", change(`{"daily_send_limit":99}`), 404, "mailbox_not_found"},
@@ -114,8 +114,8 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 	}
 }
 
-// TestUnknownMembersAreLocated checks that the error for an unknown member has its location. The
-// name is omitted when it could be a secret.
+// TestUnknownMembersAreLocated checks that the error for an unknown member has the location of the
+// member. The member's name is omitted when it could be a secret.
 func TestUnknownMembersAreLocated(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

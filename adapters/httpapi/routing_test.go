@@ -87,7 +87,7 @@ func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
 	env.deactivate(t, withoutPlan)
 	client := serve(t, env.handler(t))
-	foreignPath := "/v1/tenants/" + string(env.accountB.tenant) + "/domains"
+	pathOfB := "/v1/tenants/" + string(env.accountB.tenant) + "/domains"
 	invalidHeaders := map[string]string{"Accept": "text/html", "Idempotency-Key": "a b", "Content-Type": "text/plain"}
 	tooLarge := strings.Repeat("x", 70<<10)
 
@@ -96,21 +96,21 @@ func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: "tny_live_short"}, 401, "invalid_api_key")
 	client.expect(call{method: "PUT", path: "/v1/nowhere", body: tooLarge, key: withoutPlan.key, headers: invalidHeaders}, 402, "no_api_plan")
 	client.expect(call{method: "PUT", path: "/v1/nowhere", body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 404, "route_not_found")
-	client.expect(call{method: "PUT", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 405, "method_not_allowed")
-	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 406, "not_acceptable")
+	client.expect(call{method: "PUT", path: pathOfB, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 405, "method_not_allowed")
+	client.expect(call{method: "POST", path: pathOfB, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 406, "not_acceptable")
 	invalidHeaders["Accept"] = ""
-	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 400, "invalid_idempotency_key")
+	client.expect(call{method: "POST", path: pathOfB, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 400, "invalid_idempotency_key")
 	invalidHeaders["Idempotency-Key"] = "k"
-	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 415, "unsupported_media_type")
+	client.expect(call{method: "POST", path: pathOfB, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 415, "unsupported_media_type")
 	invalidHeaders["Content-Type"] = "application/json"
-	client.expect(call{method: "POST", path: foreignPath, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 413, "request_too_large")
-	client.expect(call{method: "POST", path: foreignPath, body: `{"domain":1}`, key: env.accountA.key}, 400, "invalid_request")
-	client.expect(call{method: "POST", path: foreignPath, body: `{"domain":"com"}`, key: env.accountA.key}, 404, "tenant_not_found")
+	client.expect(call{method: "POST", path: pathOfB, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 413, "request_too_large")
+	client.expect(call{method: "POST", path: pathOfB, body: `{"domain":1}`, key: env.accountA.key}, 400, "invalid_request")
+	client.expect(call{method: "POST", path: pathOfB, body: `{"domain":"com"}`, key: env.accountA.key}, 404, "tenant_not_found")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: env.accountA.key}, 400, "invalid_domain")
 }
 
-// TestBoundsAreCheckedInTheDocumentedOrder checks when the middleware checks the bounds of a key.
-// Each request would also fail a later check.
+// TestBoundsAreCheckedInTheDocumentedOrder checks which steps of the middleware precede and follow
+// the checks of a key's bounds. Each request would also fail a later check.
 func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 	env := newTestEnv(t)
 	env.attachTenant(t, env.accountA, secondTenant)
@@ -148,7 +148,8 @@ func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 	send("POST", domainsOfA, writerKey, 400, "invalid_idempotency_key")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":1}`, key: writerKey}, 400, "invalid_request")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writerKey}, 404, "tenant_not_found")
-	// A request for a hidden tenant counts in the bucket, like a request for a foreign tenant.
+	// A request for a tenant that the key must not see counts in the bucket, like a request for a
+	// tenant of a different account.
 	if got := client.do(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writerKey}); got.header.Get("X-RateLimit-Bucket") == "" {
 		t.Errorf("got the headers %v, want a rate-limit bucket", got.header)
 	}

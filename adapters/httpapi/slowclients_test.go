@@ -124,14 +124,14 @@ func heapInUse() uint64 {
 // service closes their connections long before its write timeout, and that a client which reads
 // slowly gets its whole answer.
 func TestUnreadAnswersShareTheirContent(t *testing.T) {
-	const memoryOfClient = 96 << 10 // at most half of an uncompressed answer
+	const memoryPerClient = 96 << 10 // at most half of an uncompressed answer
 	handler := newTestEnv(t).handler(t)
 	for _, path := range []string{"/docs/assets/swagger-ui-bundle.js", "/openapi.json", "/openapi.yaml"} {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 		content := recorder.Body.Bytes()
-		if len(content) < 2*memoryOfClient {
-			t.Fatalf("%s has %d bytes, want at least %d", path, len(content), 2*memoryOfClient)
+		if len(content) < 2*memoryPerClient {
+			t.Fatalf("%s has %d bytes, want at least %d", path, len(content), 2*memoryPerClient)
 		}
 		for _, encoding := range []string{"identity", "gzip"} {
 			t.Run(path+" "+encoding, func(t *testing.T) {
@@ -154,8 +154,8 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 						_, _ = io.WriteString(conn, request)
 					}
 					synctest.Wait() // each answer now waits for its client
-					if memory := int64(heapInUse()) - int64(before); memory > slowClients*memoryOfClient {
-						t.Errorf("%d unread answers take %d bytes, want at most %d", slowClients, memory, slowClients*memoryOfClient)
+					if memory := int64(heapInUse()) - int64(before); memory > slowClients*memoryPerClient {
+						t.Errorf("%d unread answers take %d bytes, want at most %d", slowClients, memory, slowClients*memoryPerClient)
 					}
 					time.Sleep(20 * time.Second) // longer than the service waits for a client to read
 					synctest.Wait()
@@ -192,7 +192,7 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return r.Conn.Read(p[:min(len(p), 4<<10)])
 }
 
-// discardingWriter is a response writer that discards the answer.
+// discardingWriter is a response writer that discards the answer and counts its bytes.
 type discardingWriter struct {
 	header http.Header
 	size   int

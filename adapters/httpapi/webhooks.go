@@ -50,8 +50,8 @@ type createWebhookInput struct {
 	Body createWebhook
 }
 
-// createWebhook is the body of create-webhook. The URL has no schema rules, because it has its own
-// error code.
+// createWebhook is the body of create-webhook. The URL has no schema rules, because an invalid URL
+// has its own error code.
 type createWebhook struct {
 	URL         string   `json:"url" doc:"Where the events are sent: an https URL without user name and password, whose host resolves to public addresses only."`
 	EventTypes  []string `json:"event_types" minItems:"1" maxItems:"100" doc:"The types of events to send, or [\"*\"] for all types."`
@@ -124,7 +124,7 @@ func registerUpdateWebhook(api huma.API, service *webhooks.Service) {
 			"deliveries as failed. A webhook that is enabled again gets the events from then on. Use a replay to get the earlier ones.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleUpdateWebhook, AnswerExample: exampleWebhook,
 			Refuses: specificCodes(fault.NoUpdates, fault.InvalidWebhookURL, fault.WebhookNotFound)}.Metadata(),
-		SkipValidateBody: true, // updateWebhook validates the body
+		SkipValidateBody: true, // updateWebhook.change validates the body
 	}, webhookOf, func(ctx context.Context, caller access.Caller, in *updateWebhookInput) (webhook.Webhook, error) {
 		change, err := in.Body.change()
 		if err != nil {

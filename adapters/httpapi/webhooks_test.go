@@ -52,7 +52,7 @@ func (s *recordingSender) Send(_ context.Context, m webhook.Message) webhook.Res
 	return webhook.Response{StatusCode: status, Duration: 1500 * time.Microsecond}
 }
 
-func (env *testEnv) addWebhooks(sealer ports.Sealer) {
+func (env *testEnv) addWebhookService(sealer ports.Sealer) {
 	sender := &recordingSender{}
 	env.options.Webhooks = &webhooks.Service{Webhooks: env.store, Deliveries: env.store, Sender: sender, Sealer: sealer, Queue: &env.queue, Random: rand.Reader, Now: time.Now,
 		Tries: &webhooks.Tries{Deliveries: env.store, Sender: sender, Sealer: sealer, Now: time.Now, Chance: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler)}}

@@ -88,10 +88,10 @@ func TestContract(t *testing.T) {
 // roundRobin sends requests to two replicas alternately.
 type roundRobin struct {
 	replicas [2]ports.Limiter
-	taken    atomic.Int64
+	calls    atomic.Int64
 }
 
-func (rr *roundRobin) next() ports.Limiter { return rr.replicas[rr.taken.Add(1)%2] }
+func (rr *roundRobin) next() ports.Limiter { return rr.replicas[rr.calls.Add(1)%2] }
 
 func (rr *roundRobin) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
 	return rr.next().Take(ctx, b)

@@ -31,8 +31,8 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 		answerTimeout      time.Duration
 		maxAllowed         int64 // the maximum number of requests that a new process may allow afterwards
 	}{
-		{"it stops, and restarts without data", func(r *testserver.Redis, _ *testing.T) { r.Stop() }, func(r *testserver.Redis, t *testing.T) { r.Start(t) }, hangTimeout, 12},
-		{"it hangs", func(r *testserver.Redis, t *testing.T) { r.Suspend(t) }, func(r *testserver.Redis, t *testing.T) { r.Resume(t) }, 2 * time.Second, 2},
+		{"Redis stops, and restarts without data", func(r *testserver.Redis, _ *testing.T) { r.Stop() }, func(r *testserver.Redis, t *testing.T) { r.Start(t) }, hangTimeout, 12},
+		{"Redis hangs", func(r *testserver.Redis, t *testing.T) { r.Suspend(t) }, func(r *testserver.Redis, t *testing.T) { r.Resume(t) }, 2 * time.Second, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +146,7 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	}{
 		"back by less than a window": {[]any{ago(-b.Window / 2), ago(-b.Window / 2)}, false},
 		"back by more":               {[]any{ago(-3 * b.Window), ago(-3 * b.Window)}, true},
-		"on by more than a window":   {[]any{ago(2 * b.Window), ago(2 * b.Window)}, true},
+		"forward by more":            {[]any{ago(2 * b.Window), ago(2 * b.Window)}, true},
 	} {
 		b.Key = name
 		if _, err := redis.DoContext(client, t.Context(), "RPUSH", append([]any{"tenantry:bucket:" + name}, tt.counted...)...); err != nil {
@@ -161,7 +161,7 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	if n := countAllowed(10, b, l); n != 2 {
 		t.Fatalf("%d requests passed, want 2", n)
 	}
-	// Redis would also lose the counted requests if its clock jumped far ahead.
+	// The deletion has the same effect as a clock of Redis that jumps far ahead.
 	if _, err := redis.DoContext(client, t.Context(), "DEL", "tenantry:bucket:"+b.Key); err != nil {
 		t.Fatal(err)
 	}

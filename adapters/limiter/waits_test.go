@@ -11,7 +11,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// expectWait checks that nearly the whole wait is left. The test may have taken up to half an hour.
+// expectWait checks that the remaining wait is want. It may be up to 30 minutes less, because the
+// test may be slow.
 func expectWait(t *testing.T, waits ports.Waits, scope string, want time.Duration) {
 	t.Helper()
 	if wait := waits.Wait(t.Context(), scope, 0); wait > want || wait < want-30*time.Minute || wait < 0 {

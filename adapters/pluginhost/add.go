@@ -130,7 +130,7 @@ func findEntry(entries []CatalogEntry, name string) (CatalogEntry, bool) {
 
 // fileOfVersion returns the file name for the new content of a plugin. Each version has its own
 // file, so that a running service can use the old version again if the new version fails. A file
-// that is already in the plugin folder keeps its name.
+// that is already in the plugin folder keeps its name, and so does content that has not changed.
 func fileOfVersion(dir, file string, old, added CatalogEntry) string {
 	switch relativePath, err := filepath.Rel(dir, file); {
 	case err == nil && relativePath == added.File:

@@ -142,8 +142,8 @@ func newHost(t *testing.T, options pluginhost.Options) (*pluginhost.Host, *logBu
 	return host, logged
 }
 
-// tenantOf returns a tenant at a plugin. misbehaviour is the value of the plugin's setting `do`,
-// which selects how the plugin puppet misbehaves. With "" the plugin works normally.
+// tenantOf returns a tenant whose calls go to a plugin. misbehaviour is the value of the plugin's
+// setting `do`, which selects how the plugin puppet misbehaves. With "" the plugin works normally.
 func tenantOf(h *pluginhost.Host, name, misbehaviour string, interceptors ...wire.Interceptor) ports.MailTenant {
 	return h.Mail(name, func(context.Context) (wire.Connection, error) {
 		return wire.Connection{

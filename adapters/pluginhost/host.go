@@ -85,8 +85,8 @@ type SupervisionPolicy struct {
 	// UsageInterval is the minimum time between two comparisons of a process's resource usage with
 	// its limits. The comparison runs at the end of a call. The default is 10 s.
 	UsageInterval time.Duration
-	// TimeoutLimit is how many consecutive calls must end at their deadline before a plugin that
-	// fails its health check is killed. The default is 3.
+	// TimeoutLimit is a number of consecutive calls that end at their deadline. After this number,
+	// the host kills the plugin if it also fails its health check. The default is 3.
 	TimeoutLimit int
 }
 
@@ -119,7 +119,7 @@ type Host struct {
 	redactor redactor
 	plugins  map[string]*supervisor // by the plugin's name, filled by New
 
-	reloadMu    sync.Mutex        // held by Reload
+	reloadMu    sync.Mutex        // held while Reload runs, guards lastReadSum
 	lastReadSum [sha256.Size]byte // the checksum of the catalog that New or the last Reload read
 
 	onChangeMu sync.Mutex
@@ -195,8 +195,8 @@ func (h *Host) opener(name string, buildConnection func(context.Context) (wire.C
 	}
 }
 
-// session returns the session of one call. During the call and for holdAfterCall after it, the
-// redactor removes the secrets of the connection and of the call from the output of plugins.
+// session returns the session of one call. During the call and for at least holdAfterCall after it,
+// the redactor removes the secrets of the connection and of the call from the output of plugins.
 func (h *Host) session(s *supervisor, i *instance, c wire.Connection, callSecrets []secret.Text) wire.Session {
 	for _, value := range c.Secrets {
 		callSecrets = append(callSecrets, value)
@@ -224,8 +224,9 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 	return running.description, nil
 }
 
-// OnChange makes the host call f with the name of each plugin whose description may have changed,
-// because the host changed to a different version of the plugin. f must not call the host.
+// OnChange makes the host call f with the name of a plugin each time the host changes to a
+// different version of the plugin. The plugin's description may then be different. f must not call
+// the host.
 func (h *Host) OnChange(f func(name string)) {
 	h.onChangeMu.Lock()
 	defer h.onChangeMu.Unlock()

@@ -67,7 +67,7 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://user:" + token + "@collector",
 		}, allowed...),
 	})
-	environment, err := tenantOf(host, "puppet", "").Domains(t.Context()) // one variable per domain
+	environment, err := tenantOf(host, "puppet", "").Domains(t.Context()) // puppet returns each variable as a domain
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 
 func TestTelemetryHeadersComeOnlyFromTheirOption(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), TelemetryHeaders: secret.New("api-key=k")})
-	environment, err := tenantOf(host, "puppet", "").Domains(t.Context()) // one variable per domain
+	environment, err := tenantOf(host, "puppet", "").Domains(t.Context()) // puppet returns each variable as a domain
 	if err != nil {
 		t.Fatal(err)
 	}

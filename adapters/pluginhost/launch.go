@@ -94,8 +94,8 @@ func (w pluginWaits) Wait(ctx context.Context, scope string, atLeast time.Durati
 	return w.store.Wait(ctx, w.plugin+":"+scope, atLeast)
 }
 
-// isDraining reports whether drain was called. It is called when the process is replaced or its
-// plugin is removed. The caller holds the mutex of the supervisor.
+// isDraining reports whether the supervisor has called drain, because the process was replaced or
+// its plugin was removed. The caller holds the mutex of the supervisor.
 func (i *instance) isDraining() bool { return i.drained != nil }
 
 func (i *instance) hasExited() bool {

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// holdAfterCall is how long, at least, the secrets of a call are redacted after the end of the
-	// call. The last output of a plugin that crashes arrives after its calls have ended.
+	// holdAfterCall is the minimum time for which the secrets of a call are redacted after the call
+	// has ended. The last output of a plugin that crashes arrives after its calls have ended.
 	holdAfterCall = 10 * time.Second
-	// minSecretLength is the minimum length in bytes of a line of a secret that is redacted.
-	// Shorter lines would match ordinary text.
+	// minSecretLength is a length in bytes. A shorter line of a secret is not redacted, because it
+	// would match ordinary text.
 	minSecretLength = 6
 )
 

@@ -73,10 +73,10 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	<-callErr
 	waitForExit(t, oldPID, testTimeout)
 	if s := host.Status()[0]; s.ConsecutiveFailures != 0 || s.PID != newPID {
-		t.Errorf("the end of the old process counts: %+v", s)
+		t.Errorf("the exit of the old process counts as a failure: %+v", s)
 	}
 	if d, err := host.Describe(t.Context(), "puppet"); err != nil || d.Version != "2.0.0" {
-		t.Errorf("described as %s, %v", d.Version, err)
+		t.Errorf("the plugin describes itself as version %s, %v, want 2.0.0", d.Version, err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/ports/contract/queuecontract"
 )
 
-// contractOptions are the options that the contract suite (package ports/contract) requires.
+// contractOptions are the options that the contract suite (package queuecontract) requires.
 var contractOptions = queue.Options{
 	MaxHandlers: queuecontract.QueueMaxHandlers, HandlerTimeout: queuecontract.QueueHandlerTimeout, RescueAfter: queuecontract.QueueRescueAfter, RetryDelay: queuecontract.QueueRetryDelay,
 	PollInterval: 100 * time.Millisecond,

@@ -76,8 +76,8 @@ func (o Options) retryDelay(failures int) time.Duration {
 // replica may have a handler.
 const unknownKindDelay = time.Minute
 
-// fairnessGroup returns the group whose share of the handlers a wake-up uses. The group is the
-// account, or the account and the kind if SeparateGroup is set.
+// fairnessGroup returns the group of a wake-up. Each group gets a share of the handlers (see
+// handlersPerGroup). The group is the account, or the account and the kind if SeparateGroup is set.
 func fairnessGroup(w ports.Wakeup) access.AccountID {
 	if w.SeparateGroup {
 		return w.Account + access.AccountID("/"+w.Kind)

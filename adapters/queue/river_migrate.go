@@ -24,8 +24,8 @@ const migrationLock = 7_365_001_827_364_502
 // wakeupTable is the name of the table of wake-ups, and of the migration that creates the table.
 const wakeupTable = "wakeup"
 
-// Migrate brings the table of wake-ups and River's tables up to this release. It returns the
-// names of the migrations that were missing. Processes may call it at the same time.
+// Migrate creates the table of wake-ups, and applies the missing migrations of River's tables. It
+// returns the names of the migrations that were missing. Processes may call it at the same time.
 func Migrate(ctx context.Context, url string) (missing []string, err error) {
 	pool, err := connect(ctx, url)
 	if err != nil {
@@ -58,8 +58,8 @@ func Migrate(ctx context.Context, url string) (missing []string, err error) {
 	return missing, nil
 }
 
-// createSchema creates the schema if it does not exist. It does not use IF NOT EXISTS, for which
-// PostgreSQL requires the right to create schemas even if the schema exists.
+// createSchema creates the schema if it does not exist. It does not use IF NOT EXISTS, because
+// PostgreSQL would require the right to create schemas even if the schema exists.
 func createSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	var exists bool
 	err := pool.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&exists)

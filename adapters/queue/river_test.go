@@ -58,7 +58,7 @@ func TestOpenRiverErrorDoesNotContainURL(t *testing.T) {
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, options := range map[string]queue.Options{
-		"rescue before the deadline":      {HandlerTimeout: time.Minute, RescueAfter: time.Minute},
+		"rescue at the handler timeout":   {HandlerTimeout: time.Minute, RescueAfter: time.Minute},
 		"one handler":                     {MaxHandlers: 1},
 		"more handlers than River allows": {MaxHandlers: 10_001},
 	} {

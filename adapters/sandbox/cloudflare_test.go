@@ -80,7 +80,8 @@ func (fixture *cloudflareFixture) callAPIWithToken(token, method, path, body str
 	return 0
 }
 
-func (fixture *cloudflareFixture) zone(name string) string {
+// zoneID returns the id of a zone. It checks that the zone has the name servers of Cloudflare.
+func (fixture *cloudflareFixture) zoneID(name string) string {
 	fixture.t.Helper()
 	var found []struct {
 		ID      string   `json:"id"`
@@ -148,7 +149,7 @@ func TestCloudflareEditsReachTheDNS(t *testing.T) {
 		t.Errorf("connections after one more call: got %v, want twice %v", fixture.service.dnsConnections, seeded)
 	}
 	fixture.checkTokensPerAccount()
-	zone := fixture.zone("example-one.test")
+	zone := fixture.zoneID("example-one.test")
 	if code := fixture.sendBatch(zone, `{"posts":[
 		{"type":"TXT","name":"example-one.test","content":"\"v=spf1 -all\"","ttl":1,"comment":"ours"},
 		{"type":"MX","name":"example-one.test","content":"mail.example.net","priority":5,"ttl":600}]}`); code != 0 {
@@ -170,7 +171,7 @@ func TestCloudflareEditsReachTheDNS(t *testing.T) {
 	must(t, fixture.environment.Close())
 	fixture = openCloudflare(t, plugins, data)
 	defer closeEnvironment(t, fixture.environment)
-	if got := fixture.records(fixture.zone("example-one.test")); fixture.zone("example-one.test") != zone || !slices.Equal(got, after) {
+	if got := fixture.records(fixture.zoneID("example-one.test")); fixture.zoneID("example-one.test") != zone || !slices.Equal(got, after) {
 		t.Errorf("after a restart the records are %v, want %v", got, after)
 	}
 	if calls := fixture.control("GET", "/calls?provider=cloudflare", ""); !strings.Contains(calls, "recordBatch") {
@@ -206,7 +207,7 @@ func (fixture *cloudflareFixture) checkTokensPerAccount() {
 func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 	fixture := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
 	defer closeEnvironment(t, fixture.environment)
-	zone := fixture.zone("example-two.test")
+	zone := fixture.zoneID("example-two.test")
 	fixture.putRecords("example-two.test", `[{"type":"A","name":"www.example-two.test","content":"192.0.2.1","ttl":300},{"type":"CNAME","name":"app.example-two.test","content":"a.example.net","ttl":300}]`)
 	a := `{"type":"A","name":"%s.example-two.test","content":"192.0.2.1","ttl":%d}`
 	cname := `{"type":"CNAME","name":"www.example-two.test","content":"b.example.net","ttl":300}`
@@ -243,7 +244,7 @@ func TestCloudflareProxiesAndFlattens(t *testing.T) {
 	fixture := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
 	defer closeEnvironment(t, fixture.environment)
 	fixture.putRecords("example-four.test", `[{"type":"A","name":"web.example-four.test","content":"192.0.2.9","ttl":60},{"type":"TXT","name":"key.example-four.test","content":"v=DKIM1; p=","ttl":60}]`)
-	zone := fixture.zone("example-three.test")
+	zone := fixture.zoneID("example-three.test")
 	if code := fixture.sendBatch(zone, `{"posts":[
 		{"type":"CNAME","name":"example-three.test","content":"web.example-four.test","ttl":300},
 		{"type":"TXT","name":"example-three.test","content":"\"beside it\"","ttl":300},

@@ -99,8 +99,8 @@ func (s *simulator) issueCredential(ctx context.Context, customer string) (issue
 }
 
 // seedDNS connects the seeded account to the DNS provider zones.SeededProvider, and to the DNS
-// provider whose plugin is under development. It creates zones at the second provider and returns
-// their names, keyed by provider.
+// provider whose plugin is under development. It creates zones that the second provider hosts, and
+// returns their names, keyed by provider.
 func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[string][]string, error) {
 	created := map[string][]string{}
 	for _, s := range c.runningSimulators() {

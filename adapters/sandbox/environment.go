@@ -55,8 +55,8 @@ type Options struct {
 	// MailPlatform is the name of the mail platform's plugin. The simulators of other mail
 	// platforms do not run. If MailPlatform is empty, all simulators run.
 	MailPlatform string
-	// Plugin is the name of the plugin under development, or empty. If it is a DNS provider, Seed
-	// also creates zones at this provider, and a connection to it.
+	// Plugin is the name of the plugin under development, or empty. If it is the plugin of a DNS
+	// provider, Seed also creates zones that this provider hosts, and a connection to it.
 	Plugin string
 	// Seed makes the sandbox create zones, tenants and a DNS connection.
 	Seed bool

@@ -67,8 +67,8 @@ func listenOn(t *testing.T, addr string) net.Listener {
 	return l
 }
 
-// TestTakenAddressIsReplacedByAFreePort checks that a second sandbox starts while a first sandbox
-// uses the default address of the control interface.
+// TestTakenAddressIsReplacedByAFreePort checks that a server gets a free port if its address is in
+// use. A second sandbox can therefore start while a first sandbox uses the same address.
 func TestTakenAddressIsReplacedByAFreePort(t *testing.T) {
 	taken := listenOn(t, "127.0.0.4:0")
 	env := &Environment{log: slog.New(slog.DiscardHandler)}

@@ -47,8 +47,8 @@ type Ready struct {
 	// MessyZones are the seeded zones that already have records, to try out DNS plans. They are not
 	// part of the JSON line.
 	MessyZones []zones.MessyZone `json:"-"`
-	// PluginZones are the seeded zones at the DNS provider whose plugin is under development, keyed
-	// by the provider's name. They are not part of the JSON line.
+	// PluginZones are the seeded zones that the DNS provider of the plugin under development hosts,
+	// keyed by the provider's name. They are not part of the JSON line.
 	PluginZones map[string][]string `json:"-"`
 }
 
@@ -153,7 +153,7 @@ func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error
 		tenants = tenants[:0]
 		for _, seeded := range env.tenants.seededTenants() {
 			consent, err := env.consentOf(ctx, seeded.TenantID)
-			var unknownTenant notFound // for a tenant of a mail platform that only an earlier start simulated
+			var unknownTenant notFound // the tenant belongs to the mail platform of an earlier start
 			if err != nil && !errors.As(err, &unknownTenant) {
 				return nil, err
 			}

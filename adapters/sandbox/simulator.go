@@ -84,8 +84,9 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 }
 
 // RestartSimulator starts the simulator of a plugin again, after the plugin's file and the catalog
-// have changed. The simulator keeps its state, and its address if no other process uses it. It does
-// nothing if the plugin's simulator does not run, or if the catalog does not have the plugin.
+// have changed. The simulator keeps its state, and its address if no other process uses the
+// address. RestartSimulator does nothing if the plugin's simulator does not run, or if the catalog
+// does not have the plugin.
 func (env *Environment) RestartSimulator(ctx context.Context, name string) error {
 	env.simulatorsMu.Lock()
 	defer env.simulatorsMu.Unlock()

@@ -10,13 +10,14 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// EncryptWithLowWorkFactor works like Encrypt, with a small work factor. The race detector makes
-// scrypt twenty times slower.
+// EncryptWithLowWorkFactor works like Encrypt, with a small work factor, because the race detector
+// makes scrypt twenty times slower.
 func EncryptWithLowWorkFactor(to io.Writer, passphrase secret.Text) (io.WriteCloser, error) {
 	return encrypt(to, passphrase, 10)
 }
 
-// CountDerivations returns a counter of the keys that d derives from its passphrase from now on.
+// CountDerivations starts to count how often d derives a key from its passphrase. It returns the
+// counter.
 func CountDerivations(d *Decrypter) *int {
 	counted := &countingIdentity{Identity: d.identity.Identity}
 	d.identity.Identity = counted

@@ -31,8 +31,8 @@ func TestFingerprintMatchesOnlyItsText(t *testing.T) {
 	}
 }
 
-// TestFingerprintsNeedTheKeyset checks that a fingerprint is not a hash without a key. Such a hash
-// would allow guessing a password in the text.
+// TestFingerprintsNeedTheKeyset checks that a fingerprint is not a hash without a key. From a hash
+// without a key, an attacker could guess a password in the text.
 func TestFingerprintsNeedTheKeyset(t *testing.T) {
 	sealer1, sealer2 := openSealer(t, createKeyset(t)), openSealer(t, createKeyset(t))
 	fingerprint, hash := fingerprintOf(t, sealer1, "text"), sha256.Sum256([]byte("text"))

@@ -82,8 +82,8 @@ func CheckKeyset(content []byte) error {
 
 // WriteNewKeyset writes the content of a keyset to a new file. Its error wraps fs.ErrExist when the
 // file exists. It writes a temporary file and links it to path, so that no process reads an
-// incomplete file. If two processes write the file at the same time, one of them gets this error.
-// It can then read the file of the other process.
+// incomplete file. If two processes write the file at the same time, one of them gets this error,
+// and can then read the file of the other process.
 func WriteNewKeyset(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -4,12 +4,12 @@
 // passphrase. The keyset, which contains the keys, is in a file outside the database.
 //
 //   - sealer.go: Sealer, which seals and opens secrets. Start here.
-//   - fingerprint.go: keyring, and fingerprints of texts with keys of the same keyset.
+//   - fingerprint.go: keyring, and fingerprints: hashes of texts with keys of the same keyset.
 //   - keyset.go: the keyset file: OpenKeyset, CreateKeyset, ReadKeyset, CheckKeyset and
 //     WriteNewKeyset.
 //   - reload.go: how a Sealer notices that the file has changed.
-//   - rotate.go: Keys, Rotate and Stage. lock_unix.go lets one rotation run at a time, but
-//     lock_other.go does not.
+//   - rotate.go: Keys, Rotate and Stage. On Unix, lock_unix.go lets only one rotation run at a
+//     time. On other systems, lock_other.go does not prevent concurrent rotations.
 //   - passphrase.go: Encrypt and Decrypter, for backups.
 package secrets
 

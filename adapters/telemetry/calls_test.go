@@ -102,7 +102,7 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 		{"throttled", &outcome.Error{Kind: outcome.Throttled, Cause: "http_429"}, "throttled", "INFO", true},
 		{"down", &outcome.Error{Kind: outcome.Down, Cause: "circuit_open"}, "down", "WARN", true},
 		{"unknown", &outcome.Error{Kind: outcome.Unknown, Cause: "deadline"}, "unknown", "WARN", true},
-		{"the caller gave up", context.Canceled, "cancelled", "", false},
+		{"the caller cancelled the call", context.Canceled, "cancelled", "", false},
 		{"an error of tenantry", errors.New("a missing setting"), "failed", "WARN", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 )
 
 // traceOnlyReservoirs returns reservoirs whose exemplars contain only the ids of trace and span. By
-// default the SDK adds the attributes that a view has removed from the series. Such attributes can
-// be longer than Prometheus allows. Then every scrape would report an error.
+// default the SDK adds the attributes that a view has removed from the metric. These attributes can
+// be longer than Prometheus allows, and every scrape would then report an error.
 func traceOnlyReservoirs(aggregation sdkmetric.Aggregation) exemplar.ReservoirProvider {
 	provider := sdkmetric.DefaultExemplarReservoirProviderSelector(aggregation)
 	return func(attributes attribute.Set) exemplar.Reservoir { return withoutAttributes{provider(attributes)} }

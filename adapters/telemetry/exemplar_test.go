@@ -14,8 +14,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// TestExemplarsContainOnlyTraceIDs checks that an attribute that a view removed from a series does
-// not appear in the exemplar. Such an attribute can be too long for Prometheus.
+// TestExemplarsContainOnlyTraceIDs checks that an attribute that a view removed from a metric does
+// not appear in the exemplar. The attribute could be too long for Prometheus.
 func TestExemplarsContainOnlyTraceIDs(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	meters, err := newMeterProvider(t.Context(), resource.Empty(), registry)

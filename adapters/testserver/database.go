@@ -43,7 +43,7 @@ func CreateDatabase() (string, error) {
 	name := "t_" + strings.ToLower(rand.Text())
 	created := *server
 	created.Path = "/" + name
-	return created.String(), query(server.String(), "CREATE DATABASE "+name+" TEMPLATE template0")
+	return created.String(), runStatement(server.String(), "CREATE DATABASE "+name+" TEMPLATE template0")
 }
 
 // DropDatabase drops a database that CreateDatabase created. It first closes the connections to the
@@ -53,11 +53,11 @@ func DropDatabase(databaseURL string) error {
 	if err != nil {
 		return err
 	}
-	return query(os.Getenv(PostgresEnv), "DROP DATABASE "+strings.TrimPrefix(u.Path, "/")+" WITH (FORCE)")
+	return runStatement(os.Getenv(PostgresEnv), "DROP DATABASE "+strings.TrimPrefix(u.Path, "/")+" WITH (FORCE)")
 }
 
-// query runs one statement through psql, so that this package needs no driver.
-func query(server, statement string) error {
+// runStatement runs one statement through psql, so that this package needs no driver.
+func runStatement(server, statement string) error {
 	bin, err := postgresBinaries()
 	if err != nil {
 		return err

@@ -20,8 +20,9 @@ import (
 	"time"
 )
 
-// supervisorScript runs a server. When the script's standard input ends, it kills the server and
-// removes its files. The kernel closes the input when the parent process ends, even after a crash.
+// supervisorScript runs a server. When the script's standard input ends, the script kills the
+// server and removes the server's directory. The kernel closes the input when the parent process
+// ends, even after a crash.
 const supervisorScript = `
 exec 3<&0
 dir=$1; shift

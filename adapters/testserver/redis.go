@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// redisScript runs redis-server. When its standard input ends, it kills the server and removes the
-// folder. The file server.pid in the folder has the process id of the server.
+// redisScript runs redis-server. When the script's standard input ends, the script kills the server
+// and removes the server's folder. The file server.pid in the folder has the server's process id.
 const redisScript = `
 exec 3<&0
 redis-server "$1/redis.conf" >&2 3<&- &

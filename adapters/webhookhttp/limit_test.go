@@ -44,8 +44,8 @@ func readRequest(c net.Conn) {
 // waitForClose waits until the sender closes the connection.
 func waitForClose(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// TestAnEndpointHas15Seconds checks that a try without an answer fails after exactly 15 seconds,
-// for several steps at which the endpoint hangs. A failed try is repeated. An answer before the
+// TestAnEndpointHas15Seconds checks that a try without an answer fails after exactly 15 seconds. In
+// each case the endpoint hangs at a different step. A failed try is repeated. An answer before the
 // limit counts, even if its body never ends.
 func TestAnEndpointHas15Seconds(t *testing.T) {
 	const limit, accepted = 15 * time.Second, "HTTP/1.1 204 No Content\r\n\r\n"

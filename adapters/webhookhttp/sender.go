@@ -211,14 +211,14 @@ func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Respons
 	return r, nil
 }
 
-// maxRetryAfter limits a Retry-After in seconds, so that the duration does not overflow. Callers
-// limit the wait further.
-const maxRetryAfter = 1 << 30
+// maxRetryAfterSeconds limits a Retry-After in seconds, so that the duration does not overflow.
+// Callers limit the wait further.
+const maxRetryAfterSeconds = 1 << 30
 
 // retryAfter parses the header Retry-After, as seconds or as a date. It returns 0 for other values.
 func retryAfter(value string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 63); err == nil {
-		return time.Duration(min(seconds, maxRetryAfter)) * time.Second
+		return time.Duration(min(seconds, maxRetryAfterSeconds)) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return max(0, at.Sub(now))

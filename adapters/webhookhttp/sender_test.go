@@ -237,7 +237,7 @@ func TestMessagesAreSent(t *testing.T) {
 		}
 	})
 	sender := New(Options{AllowPrivate: true, Roots: roots})
-	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // is ignored
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // the sender must ignore it
 	sent := webhook.Message{URL: address + "/in?a=b", ID: "id", Timestamp: time.Unix(1700000000, 0), Signature: "v1,x v1,y", Body: []byte(`{"a":1}`)}
 	if r := sender.Send(t.Context(), sent); !r.Accepted() || r.StatusCode != 202 || r.Duration <= 0 {
 		t.Fatalf("the response is %+v, want an accepted one with 202 and a duration", r)

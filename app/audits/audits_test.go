@@ -20,7 +20,7 @@ import (
 type fakeChains struct {
 	ports.AuditChains
 	old, lost []int           // the results of the next calls of DropAuditEntries and RecordLostWrites
-	err       error           // returned after the results in old or lost, and by AuditExport
+	err       error           // returned when no results are left in old or lost, and by AuditExport
 	before    []time.Time     // the arguments of the calls of DropAuditEntries
 	ages      []time.Duration // the arguments of the calls of RecordLostWrites
 	entries   []audit.Entry   // returned by AuditExport
@@ -67,7 +67,7 @@ func TestDeleteOldEntriesDropsWholeDays(t *testing.T) {
 	}
 }
 
-func TestEntriesAreKeptForeverWithoutALimit(t *testing.T) {
+func TestZeroRetentionKeepsEntriesForever(t *testing.T) {
 	c := &fakeChains{old: []int{1}}
 	if err := newService(c, 0).DeleteOldEntries(t.Context()); err != nil || len(c.before) != 0 {
 		t.Errorf("without a retention, entries before %v were deleted, %v", c.before, err)
@@ -77,7 +77,7 @@ func TestEntriesAreKeptForeverWithoutALimit(t *testing.T) {
 func TestRecordLostWritesRecordsAll(t *testing.T) {
 	c := &fakeChains{lost: []int{500, 3}}
 	if err := newService(c, 0).RecordLostWrites(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
-		t.Errorf("lost writes of the ages %v were recorded, want 3 calls with one minute: %v", c.ages, err)
+		t.Errorf("RecordLostWrites was called with the ages %v, want 3 times one minute; the error is %v", c.ages, err)
 	}
 }
 

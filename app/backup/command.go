@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package backup implements the commands `tenantry backup` and `tenantry restore`. `tenantry
-// backup` writes the database and the keyset into one file. `tenantry restore` loads such a file
-// into an empty database, and writes the keyset file.
+// backup` writes the database and the keyset (the keys that encrypt stored secrets) into one file.
+// `tenantry restore` loads such a file into an empty database, and writes the keyset file.
 //
 // A backup of SQLite can be restored into PostgreSQL, and the reverse. The file does not contain
 // the settings, the plugins, or the operator's certificates and secrets for providers.
@@ -57,7 +57,7 @@ func newBackupRow(file, status string, encrypted bool, info backupInfo) backupRo
 }
 
 // Command returns the command `tenantry backup`. The command fails when the database or the keyset
-// does not exist, and when the file exists and --force is not set.
+// does not exist, and when FILE exists and --force is not set.
 func Command() *cobra.Command {
 	var passphraseFile string
 	var force bool

@@ -143,7 +143,8 @@ func writeSnapshot(ctx context.Context, c settings.Config, snapshot *maintenance
 	return info, nil
 }
 
-// databaseKind returns the name of a database in the header: sqlite or postgres.
+// databaseKind returns the kind of a database as the header of a backup names it: sqlite or
+// postgres.
 func databaseKind(scheme string) string {
 	if scheme == "sqlite" {
 		return scheme

@@ -85,8 +85,8 @@ func AtLeastOneFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// mayBeEmpty has the flags whose value may be empty. Their text is optional, or an empty value
-// removes the stored text.
+// mayBeEmpty lists the flags whose value may be empty, because the text is optional or because an
+// empty value removes the stored text.
 var mayBeEmpty = []string{"name", "display-name", "support-url"}
 
 // RefuseEmptyFlagValues returns a usage error when a flag whose value is a string is set to an

@@ -244,8 +244,8 @@ func serveSandbox(ctx context.Context, environment *sandbox.Environment, c setti
 }
 
 // useSimulators adds the settings with which the service calls the simulators. It does not replace
-// DNS resolvers or provider settings that the operator has set. It replaces dns_port unless DNS
-// resolvers are set, because all name servers of the sandbox listen on one port.
+// DNS resolvers or provider settings that the operator has set. If the operator has set no DNS
+// resolvers, it also sets dns_port, because all name servers of the sandbox listen on one port.
 func useSimulators(c *settings.Config, environment *sandbox.Environment) {
 	if len(c.DNSResolvers) == 0 {
 		c.DNSResolvers, c.DNSPort, c.DNSAllowPrivate = []string{environment.DNSAddr()}, environment.DNSPort(), true

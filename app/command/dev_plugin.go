@@ -28,11 +28,11 @@ const kindMail = "mail"
 // pluginUnderDevelopment is the plugin of `tenantry dev --plugin`. The plugin is copied into the
 // plugin folder of the sandbox at the start and after each new build.
 type pluginUnderDevelopment struct {
-	name      string
-	kind      string             // the plugin's kind in the catalog, such as kindMail
-	program   string             // the path of the program that the author builds
-	builtFile string             // the file that changes with each build: the program, or the manifest of the plugin's files
-	host      pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
+	name        string
+	kind        string             // the plugin's kind in the catalog, such as kindMail
+	program     string             // the path of the program that the author builds
+	builtFile   string             // the file that changes with each build: the program, or the manifest of the plugin's files
+	hostOptions pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
 
 	copiedSum [sha256.Size]byte // checksum of the built file that was copied last
 	seen      fileState         // the state of the built file at the last check
@@ -80,7 +80,7 @@ func openPlugin(ctx context.Context, folderOrProgram, base string, o pluginhost.
 	if err := pluginhost.Overlay(base, o.Dir); err != nil {
 		return nil, err
 	}
-	p := &pluginUnderDevelopment{program: program, builtFile: program, host: o}
+	p := &pluginUnderDevelopment{program: program, builtFile: program, hostOptions: o}
 	source, _, err := verified.Source(program)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Durati
 		if !p.wasRebuilt() {
 			continue
 		}
-		added, err := pluginhost.Add(ctx, p.host, p.program)
+		added, err := pluginhost.Add(ctx, p.hostOptions, p.program)
 		if err == nil && added.Name != p.name {
 			err = fmt.Errorf("the program describes itself as %q, not %q; start the sandbox again", added.Name, p.name)
 		}

@@ -24,9 +24,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// callLimit is the timeout of one call to a provider. A credential check can need two HTTP
+// callTimeout is the timeout of one call to a provider. A credential check can need two HTTP
 // requests.
-const callLimit = 30 * time.Second
+const callTimeout = 30 * time.Second
 
 // Service has the use cases of connections to DNS providers.
 type Service struct {
@@ -125,7 +125,7 @@ func (s *Service) Open(ctx context.Context, owner access.AccountID, id string) (
 
 // checkCredential tests a credential and returns the number of visible zones.
 func checkCredential(ctx context.Context, provider ports.DNSProvider) (zones int, err error) {
-	err = reconcile.CallWithin(ctx, callLimit, func(ctx context.Context) error {
+	err = reconcile.CallWithin(ctx, callTimeout, func(ctx context.Context) error {
 		zones, err = provider.Check(ctx)
 		return err
 	})

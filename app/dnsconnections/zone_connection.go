@@ -29,8 +29,8 @@ type ZoneConnection struct {
 }
 
 // ForZone returns a connection that has access to the zone with this apex. It skips candidates that
-// the account no longer has. It prefers a connection whose zone serves the delegation, and then the
-// first candidate.
+// the account no longer has. It returns the first connection whose zone serves the delegation. If
+// there is none, it returns the first connection that has access.
 //
 // ForZone fails with ErrNoConnection when the account has none of the candidates, and with
 // dns.NoZoneError when no candidate has access to the zone. If the test of a connection fails,
@@ -62,9 +62,9 @@ func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidate
 	if tested == 0 {
 		return ZoneConnection{}, ErrNoConnection
 	}
-	// The zone of best does not serve the domain. If the test of another connection had an unknown
-	// outcome, that connection may have the zone that serves the domain. ForZone then returns the
-	// error, except without a delegation, because no zone can serve the domain then.
+	// The zone of best does not serve the domain. A connection whose test failed with an unknown
+	// outcome may have the zone that serves it, so ForZone returns the error of that test. Without a
+	// known delegation, no zone counts as serving the domain, so ForZone returns best.
 	if best != nil && (zoneErrors.weight < weightUnknown || len(delegation) == 0) {
 		return *best, nil
 	}
@@ -77,7 +77,7 @@ func (s *Service) testZone(ctx context.Context, owner access.AccountID, id, apex
 		return ZoneConnection{}, err
 	}
 	result := ZoneConnection{Connection: c, Provider: provider}
-	err = reconcile.CallWithin(ctx, callLimit, func(ctx context.Context) error {
+	err = reconcile.CallWithin(ctx, callTimeout, func(ctx context.Context) error {
 		result.Zone, err = provider.Zone(ctx, apex)
 		return err
 	})
@@ -88,7 +88,7 @@ func (s *Service) testZone(ctx context.Context, owner access.AccountID, id, apex
 }
 
 // worstError keeps the error with the highest weight. A rejected credential outranks a missing
-// zone. An error after which the zone may still exist outranks both.
+// zone. Every other error outranks both, because the zone may still exist.
 type worstError struct {
 	err    error
 	weight int

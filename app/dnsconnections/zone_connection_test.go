@@ -43,7 +43,7 @@ func TestForZoneSelectsTheConnectionForTheZone(t *testing.T) {
 		{"no further connection is tested", []string{"has", "empty", "also"}, "cloudflare", delegation, "has", true, []string{"has"}},
 		{"after a rejected credential", []string{"bad", "has"}, "cloudflare", delegation, "has", true, []string{"bad", "has"}},
 		{"after a provider that is down", []string{"down", "has"}, "cloudflare", delegation, "has", true, []string{"down", "has"}},
-		{"no connection to a different provider", []string{"elsewhere", "has"}, "cloudflare", delegation, "has", true, []string{"has"}},
+		{"no connection to a different provider is tested", []string{"elsewhere", "has"}, "cloudflare", delegation, "has", true, []string{"has"}},
 		{"a connection to any provider", []string{"empty", "elsewhere"}, "", delegation, "elsewhere", true, []string{"empty", "elsewhere"}},
 		{"a serving zone is preferred to an idle zone", []string{"idle", "has"}, "cloudflare", delegation, "has", true, []string{"idle", "has"}},
 		{"an idle zone if there is no other", []string{"empty", "idle"}, "cloudflare", delegation, "idle", false, []string{"empty", "idle"}},

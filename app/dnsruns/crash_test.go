@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// crashingProviders returns DNS providers whose writes are steps of the simulated process.
+// crashingProviders returns DNS providers whose writes are steps of a fake.CrashingProcess. That
+// process crashes at one of its steps.
 type crashingProviders struct {
 	ports.DNSProviders
 
@@ -37,8 +38,8 @@ func (p crashingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.C
 	return fake.StepWithResult(ctx, p.process, func() ([]dns.RRSet, error) { return p.DNSProvider.Apply(ctx, z, changes) })
 }
 
-// crashingJobs is a store in which each call that claims, saves or releases a job is a step of the
-// simulated process.
+// crashingJobs is a store in which each call that claims, saves or releases a job is a step of a
+// fake.CrashingProcess.
 type crashingJobs struct {
 	ports.DNSJobs
 
@@ -68,8 +69,8 @@ func (s crashingJobs) RenewJobLease(ctx context.Context, j provisioning.Job, lea
 	return s.DNSJobs.RenewJobLease(ctx, j, lease)
 }
 
-// crashingWrites is a store in which each call that records a write to a zone is a step of the
-// simulated process.
+// crashingWrites is a store in which each call that records a write to a zone is a step of a
+// fake.CrashingProcess.
 type crashingWrites struct {
 	ports.DNSWrites
 
@@ -88,9 +89,9 @@ func (s crashingWrites) DropWrite(ctx context.Context, owner access.AccountID, i
 	return s.process.Step(ctx, func() error { return s.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
-// TestEveryCrashConverges crashes a worker once at each step of a job. After the worker's lease has
-// ended, a second worker finishes the job. Nothing is created twice, and the store lists all
-// written records as managed by tenantry.
+// TestEveryCrashConverges crashes the process of a worker once at each step, before and after the
+// effect of the step. After the worker's lease has ended, a second worker finishes the job. Nothing
+// is created twice, and the store lists all written records as managed by tenantry.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		crashStep := 0

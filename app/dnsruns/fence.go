@@ -13,10 +13,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fencedSteps returns a copy of s that checks the lease of the job before it writes at a provider,
-// stores a domain, or stores the progress of a write to a zone. Before the copy writes at a
-// provider, and before it stores or deletes the intent of such a write, it checks the lease in the
-// database.
+// fencedSteps returns a copy of s that writes only while the lease of the job is held. Before the
+// copy writes at a provider, and before it stores or deletes the intent of a write to a zone, it
+// renews the lease in the database. Before it stores a domain or confirms a write to a zone, it
+// renews the lease only if the lease is stale (see app/lease).
 func (c *claim) fencedSteps(s *domainsteps.Steps) *domainsteps.Steps {
 	platform, domains := c.Fence.Mail(s.Platform, c.lease.GuardWrite), fencedDomains{s.Domains, c}
 	reconciler, connections, copied := *s.Reconciler, *s.Connections, *s
@@ -32,8 +32,8 @@ func (c *claim) fencedSteps(s *domainsteps.Steps) *domainsteps.Steps {
 type domainStore = ports.Domains
 
 // fencedDomains stores a changed domain only while the lease is held. The store keeps the newest
-// observation of each domain, so a late write of an ended job does no harm. The steps of a job use
-// no other write of the port.
+// observation of each domain, so storing a domain after the lease was lost does no harm. The steps
+// of a job call no other method of ports.Domains that writes.
 type fencedDomains struct {
 	domainStore
 	claim *claim

@@ -19,14 +19,15 @@ import (
 )
 
 // sharedZone is a zone that workers and the owner of the zone change. The reads and writes of the
-// workers are steps of the race.
+// workers are steps of the race: at each step, a different actor of the race can continue (see
+// adapters/testserver/interleaving).
 type sharedZone struct {
 	*publishingProvider
 	// written are the records that the writes of workers added and that the owner has not removed.
 	written map[string]bool
 	// foundAsPlanned are the records that the owner published with the planned value, after a
-	// worker made its plan and before it wrote the plan. They may count as managed (docs/decisions,
-	// 0026).
+	// worker made its plan and before the worker wrote the plan. They may count as managed
+	// (docs/decisions, 0026).
 	foundAsPlanned map[string]bool
 }
 
@@ -81,8 +82,8 @@ func (z *sharedZone) put(ctx context.Context, sets ...dns.RRSet) {
 	z.show(ctx, dns.Zone{ID: zone, Name: zone})
 }
 
-// steppedJobs makes ClaimJob, RenewJobLease and SaveJob steps of the race. Each write of a worker
-// begins with RenewJobLease.
+// steppedJobs makes ClaimJob, RenewJobLease and SaveJob steps of the race. A worker calls
+// RenewJobLease before each of its writes to a zone.
 type steppedJobs struct{ ports.DNSJobs }
 
 func (s steppedJobs) ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (provisioning.Job, bool, error) {
@@ -157,17 +158,18 @@ func (r *zoneRace) publishAll(ctx context.Context) error {
 	return nil
 }
 
-// texts are the planned texts at the apex.
+// texts returns the planned TXT record set at the apex.
 func (r *zoneRace) texts() dns.RRSet { return dns.Find(r.planned, zone, dns.TXT) }
 
-// publishTexts publishes the planned texts at the apex, as the owner does by hand.
+// publishTexts publishes the planned TXT record set at the apex, as the owner does by hand.
 func (r *zoneRace) publishTexts(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.zone.put(ctx, r.texts())
 	return nil
 }
 
-// addAndPublish adds a text and then replaces all texts by the planned texts, as the owner does.
+// addAndPublish adds a TXT value at the apex, and then replaces all TXT values there with the
+// planned values. The owner can do both by hand.
 func (r *zoneRace) addAndPublish(ctx context.Context) error {
 	interleaving.Step(ctx)
 	recordSets, err := r.zone.publishingProvider.Records(ctx, dns.Zone{ID: zone, Name: zone})

@@ -139,8 +139,8 @@ func (p overlappingProvider) Apply(ctx context.Context, z dns.Zone, changes []dn
 	return nil, dns.OverlappedError()
 }
 
-// TestOverlappingWriteStopsTheJob checks that a job stops with the required action ZoneChanged if
-// its write may have overwritten a value, and that the written records are managed.
+// TestOverlappingWriteStopsTheJob checks a job whose write may have overwritten a value of someone
+// else. The job stops with the required action ZoneChanged, and the written records are managed.
 func TestOverlappingWriteStopsTheJob(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, overlappingProvider{fx.provider})

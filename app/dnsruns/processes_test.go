@@ -66,7 +66,8 @@ func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProc
 	return fx, id, second
 }
 
-// readUntil reads the output of the process up to word, and returns the lines before it.
+// readUntil reads the output of the process up to a line that begins with word, and returns the
+// lines before that line.
 func (p *secondProcess) readUntil(t *testing.T, word string) (linesBefore []string) {
 	t.Helper()
 	for {

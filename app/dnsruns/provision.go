@@ -123,14 +123,14 @@ func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domai
 	return result, nil
 }
 
-// wakeLimit is the timeout for queueing a job.
-const wakeLimit = 5 * time.Second
+// wakeTimeout is the timeout for queueing a job.
+const wakeTimeout = 5 * time.Second
 
 // wake queues the job to start at once. If the wake-up is lost, the sweep finds the stored job. The
 // due time is a time of the machine's clock, because queues use that clock. In the sandbox, the
 // service's clock may be hours ahead.
 func (s *Service) wake(ctx context.Context, j provisioning.Job) {
-	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
+	ctx, cancel := context.WithTimeout(ctx, wakeTimeout)
 	defer cancel()
 	_ = s.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: time.Now()})
 }

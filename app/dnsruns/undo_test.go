@@ -105,7 +105,7 @@ func TestUndoKeepsValuesThatWereChangedSince(t *testing.T) {
 	must(t, err)
 	counts := undoActions(undone)
 	if counts[dns.UndoLeave] != 1 || counts[dns.UndoNothing] != 1 {
-		t.Errorf("the actions of the undo are %v, want one value left and one for which nothing is to do", counts)
+		t.Errorf("the actions of the undo are %v, want one UndoLeave and one UndoNothing", counts)
 	}
 	fx.requireRecords(t, []string{
 		zone + " MX 32767 ms99.msv1.invalid", zone + " TXT added later", zone + " TXT " + customersText, zone + " TXT v=spf1 -all",

@@ -22,14 +22,14 @@ const (
 	// defaultLease is the longest time that a job stays claimed after its worker was killed. After
 	// that, the next sweep queues the job again.
 	defaultLease = 30 * time.Second
-	// stepLimit is the timeout of one step, with its reads of the DNS and its calls to the mail
+	// stepTimeout is the timeout of one step, with its reads of the DNS and its calls to the mail
 	// platform and the DNS provider.
-	stepLimit = 40 * time.Second
-	// minStepTime is the time that a step usually needs. If less time is left, the worker releases
-	// the job and queues it, so that any worker can claim it at once.
+	stepTimeout = 40 * time.Second
+	// minStepTime is the time that a step usually needs. If less time is left until the deadline of
+	// Handle's context, the worker releases the job and queues it. Any worker can then claim it.
 	minStepTime = 15 * time.Second
-	// storeLimit is the timeout for storing the result of a step.
-	storeLimit = 10 * time.Second
+	// storeTimeout is the timeout for storing the result of a step.
+	storeTimeout = 10 * time.Second
 )
 
 // Worker executes provisioning jobs.
@@ -135,7 +135,7 @@ func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisio
 		}
 	}()
 	c.RunInSpan(ctx, c.job, step, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, stepLimit)
+		ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 		defer cancel()
 		o = c.observe(ctx, step)
 		o.Err, o.WriteErr = timeoutAsUnknown(ctx, o.Err), timeoutAsUnknown(ctx, o.WriteErr)
@@ -168,7 +168,7 @@ func nearDeadline(ctx context.Context) bool {
 
 // save stores the job's new state, even when the context has ended.
 func (c *claim) save(ctx context.Context, j provisioning.Job) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	leaseHeld, err := c.Jobs.SaveJob(ctx, j)
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *claim) releaseJob(ctx context.Context) error {
 	if c.lease.IsTaken() {
 		return lease.ErrLost
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	now := c.now()
 	if leaseHeld, err := c.Jobs.ReleaseJob(ctx, c.job, now); err != nil || !leaseHeld {
@@ -199,7 +199,7 @@ func (c *claim) releaseJob(ctx context.Context) error {
 // wake queues the job for the time attemptAt. It converts this time from the service's clock to the
 // machine's clock, because queues use that clock. The two clocks differ in the sandbox.
 func (c *claim) wake(ctx context.Context, attemptAt time.Time) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	j := c.job
 	return c.Queue.Wake(ctx, ports.Wakeup{Kind: Kind, ID: j.ID, Account: j.Account, At: time.Now().Add(attemptAt.Sub(c.now())), Trace: j.Trace})

@@ -21,7 +21,7 @@ func TestJobCompletesAllStages(t *testing.T) {
 	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
 	fx.requireHealthy(t, j)
 	if len(fx.provider.applied) != 2 {
-		t.Errorf("the zone was written %d times, want once before and once with DKIM", len(fx.provider.applied))
+		t.Errorf("the zone was written %d times, want once without and once with the DKIM records", len(fx.provider.applied))
 	}
 	if j.Provider != "cloudflare" || j.StartedAt.IsZero() || j.EndedAt.IsZero() {
 		t.Errorf("the job ended %+v", j)

@@ -180,8 +180,9 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 }
 
 // missingKeyset distinguishes a first start from a lost keyset. The finding is a failure when the
-// database has accounts, because a new keyset could not decrypt the values that an earlier keyset
-// encrypted. `tenantry serve` creates a keyset only if the database has no encrypted values.
+// database has accounts, because an earlier keyset may have encrypted values, which a new keyset
+// could not decrypt. `tenantry serve` creates a keyset only if the database has no encrypted
+// values.
 func (e *examination) missingKeyset(ctx context.Context, path string) finding {
 	if db, err := e.openDatabase(); err == nil {
 		if m, err := db.Migrations(ctx); err == nil && m.InUse {

@@ -9,7 +9,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// TestMissingSettingsMatchOperatorConnection checks that each required secret must be set. If all
+// TestMissingSettingsMatchOperatorConnection checks that missingSettings applies the rules of
+// wiring.Connections.OperatorConnection. Each required setting and secret must be set. If all
 // secrets are optional, one of them must be set.
 func TestMissingSettingsMatchOperatorConnection(t *testing.T) {
 	url, defaulted := wire.Field{Name: "url", Required: true}, wire.Field{Name: "cloud", Required: true, Default: "global"}

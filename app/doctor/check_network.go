@@ -19,8 +19,9 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// probeZone is the zone that the DNS check reads. It always exists, even in the sandbox. The check
-// does not use a zone that a plugin names, because it must also work when plugins fail.
+// probeZone is the zone that the DNS check reads. The public DNS and the sandbox both have it. The
+// zone does not come from the description of a plugin, because the check must also work when
+// plugins fail.
 const probeZone = "iana.org"
 
 // checkDNS queries each resolver and the authoritative servers of probeZone, with the same DNS

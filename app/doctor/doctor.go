@@ -4,8 +4,8 @@
 // the same settings, and reports each problem with a fix. It changes nothing.
 //
 // Command returns the cobra command. The command creates an examination, which runs all checks in
-// parallel and returns a report. A check is a method of examination that returns a finding; the
-// variable checks lists them.
+// parallel and returns a report. A check is a method of examination that returns a finding. The
+// variable checks lists all checks.
 //
 //   - doctor.go: Command, and the report as a table or as JSON. Start here.
 //   - run.go: examination, finding, the list of checks, and how they run.

@@ -71,8 +71,8 @@ func skippedFinding(requiredCheck string) finding {
 	return warningFinding("fix the check "+requiredCheck+" first", "not checked: the check %s must pass first", requiredCheck)
 }
 
-// examination is one run of doctor. The first call of openDatabase or pluginHost opens the
-// resource, and later calls return the same resource.
+// examination is one run of doctor. The first call of openDatabase or pluginHost opens the database
+// or the plugin host. Later calls return the same one.
 type examination struct {
 	config settings.Config
 	// settingProblems maps the name of each invalid setting to its problem. The check that uses the

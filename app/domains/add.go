@@ -80,9 +80,8 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 
 // reserveAndAdd stores a row before it calls the platform. Otherwise a crash could leave a domain
 // at the platform that has no row and does not count towards the tenant's limit. reserveAndAdd
-// calls ReserveDomain even for a domain that was added already. ReserveDomain deletes the stored
-// state of an earlier removal, so that the next removal does not count as a repetition of the
-// earlier one.
+// calls ReserveDomain even for a domain that was added already. ReserveDomain deletes the record of
+// an earlier removal, so that the next removal does not count as a repetition of the earlier one.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
 	encoder ports.AnswerEncoder[AddResult]) (AddResult, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
@@ -130,11 +129,11 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, result 
 // caller. The decision depends on what the request may have changed:
 //
 //   - The platform refused the domain: the reservation ends.
-//   - The request changed nothing, and no earlier request had reserved the row: the reservation
-//     ends.
 //   - The request changed nothing, but an earlier request had reserved the row and may have added
 //     the domain: only the reservation of this request is withdrawn, and the row stays.
-//   - Otherwise this request may have added the domain: the reservation stays.
+//   - The request changed nothing, and the row is new or its domain is still missing: the
+//     reservation ends.
+//   - Otherwise the tenant may have the domain now: the reservation stays.
 //
 // A row that a later request has reserved stays as it is. When a reservation ends, the row is
 // deleted, with one exception: the row of a domain that a discovery missed becomes missing again.

@@ -42,8 +42,9 @@ func (fx *fixture) publishSpecified(t *testing.T) {
 	fx.fake.DNS.Publish(zone, append(append(records.Verification, records.Service...), signing.Selector1, signing.Selector2)...)
 }
 
-// TestEveryCrashConverges crashes the process once at each step of setUpDomain. A new process
-// repeats setUpDomain and succeeds. Nothing is created twice.
+// TestEveryCrashConverges crashes the process once at each step of setUpDomain. A step is a call to
+// the platform or the store. A new process repeats setUpDomain and succeeds. Nothing is created
+// twice.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		for step, finished := 0, false; !finished; step++ {

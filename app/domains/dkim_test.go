@@ -50,7 +50,7 @@ func TestEnableDKIMRefusals(t *testing.T) {
 			d := fx.addAndVerify(t)
 			fx.publish(d, d.Signing.Selector1)
 		}, fault.DKIMNotReady, false},
-		{"a CNAME to a foreign target", func(t *testing.T, fx *fixture) {
+		{"one CNAME to a wrong target", func(t *testing.T, fx *fixture) {
 			d := fx.addAndVerify(t)
 			wrong := d.Signing.Selector2
 			wrong.Content = "elsewhere.test"
@@ -109,7 +109,7 @@ func TestDKIMStatusFollowsThePublishedRecords(t *testing.T) {
 			d := fx.addAndVerify(t)
 			fx.publish(d, d.Signing.Selector1)
 		}, domain.DKIMPending, dns.SelectorPropagated, dns.SelectorMissing},
-		{"one CNAME to a foreign target", func(t *testing.T, fx *fixture) {
+		{"one CNAME to a wrong target", func(t *testing.T, fx *fixture) {
 			d := fx.addAndVerify(t)
 			wrong := d.Signing.Selector2
 			wrong.Content = "elsewhere.test"

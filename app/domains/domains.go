@@ -26,12 +26,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workTimeout is the timeout of the platform calls of a request that changes a domain.
+// workTimeout is the maximum total duration of the platform calls of one request that changes a
+// domain.
 const workTimeout = 55 * time.Second
 
-// searchLimit is the default of Service.Search. The platform's replicas usually show a new domain
+// searchTime is the default of Service.Search. The platform's replicas usually show a new domain
 // within this time.
-const searchLimit = 6 * time.Second
+const searchTime = 6 * time.Second
 
 // Service has the use cases of domains.
 type Service struct {

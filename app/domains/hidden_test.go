@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// hideDomain stores a discovery that misses the domain, because replicas of the platform lag.
+// hideDomain stores a discovery that misses the domain, as if replicas of the platform lagged.
 func (fx *fixture) hideDomain(t *testing.T) {
 	t.Helper()
 	time.Sleep(time.Minute)

@@ -35,7 +35,7 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 		}
 		readAt = s.Now()
 		exists = d.Verified && found.Verified // a domain that was added just now is not verified yet
-		// From here on the platform has the domain, so releaseReservation must not release the row.
+		// From here on the platform has the domain, so releaseReservation must keep the row.
 		d.JustReserved, d.PreviousReservedAt = false, time.Time{}
 	}
 	*d = d.WithPlatformState(found, readAt)
@@ -69,7 +69,7 @@ func (s *Service) add(ctx context.Context, platform ports.MailTenant, name strin
 func (s *Service) search(ctx context.Context, platform ports.MailTenant, name string) (found domain.Platform, err error) {
 	limit := s.Search
 	if limit == 0 {
-		limit = searchLimit
+		limit = searchTime
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

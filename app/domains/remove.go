@@ -21,8 +21,8 @@ import (
 type RemoveResult struct {
 	Domain domain.Domain
 	// FromPlatform is true if the caller asked to remove the domain at the platform too. MayBeNew
-	// is true if the platform has a domain with this name that may be a new domain. Remove then
-	// leaves this domain at the platform.
+	// is true if the domain at the platform may be a new domain that someone added under the same
+	// name. Remove leaves such a domain at the platform.
 	FromPlatform, MayBeNew bool
 }
 
@@ -70,8 +70,9 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 // domain with this name. removeFromPlatform then does not remove the new domain.
 //
 // The beginning of the removal is stored before the first call that can remove the domain. If an
-// earlier removal had begun, and a later read showed that the domain has changed, the platform's
-// domain may be new. removeFromPlatform does not remove this domain either.
+// earlier removal had begun, and a later read showed a sign that the domain was removed and added
+// again (domain.Observed.Change), the platform's domain may be new. removeFromPlatform does not
+// remove this domain either.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (mayBeNew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	var found domain.Platform

@@ -118,9 +118,9 @@ func TestRemoveRefusesADomainInUse(t *testing.T) {
 	})
 }
 
-// TestRepeatedRemovalKeepsANewDomain adds the domain again at the platform after a removal lost its
-// answer. The repeated removal must not remove the new domain if a sync, a request or the removal
-// itself reads that the domain has changed.
+// TestRepeatedRemovalKeepsANewDomain adds the domain again at the platform after the answer of a
+// removal was lost. The repeated removal must not remove the new domain if a read of a sync, of a
+// request or of the removal itself shows that the domain has changed.
 func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 	addNew, verifyNew, discover := (*fixture).addAtPlatform, (*fixture).verifyAtPlatform, (*fixture).discover
 	storeMiss := func(fx *fixture, t *testing.T) { t.Helper(); fx.storeMissAt(t, time.Now()) }
@@ -182,9 +182,9 @@ func TestSyncDoesNotStoreANewDomainAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// TestNewRemovalRemovesANewDomain checks that a removal removes a domain that was added again,
-// unless it repeats an earlier removal. Each case waits for ReplicaLag first. Before that, a read
-// that shows the domain as unverified could come from a lagging replica.
+// TestNewRemovalRemovesANewDomain checks that a removal removes a domain that was added again, if
+// this removal does not repeat an earlier one. Each case waits for ReplicaLag first. Before that, a
+// read that shows the domain as unverified could come from a lagging replica.
 func TestNewRemovalRemovesANewDomain(t *testing.T) {
 	inFakeTime(t, "no earlier removal", func(t *testing.T) {
 		fx := newFixture(t)

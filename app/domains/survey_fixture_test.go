@@ -34,8 +34,8 @@ func servingProvider(sets ...dns.RRSet) *fake.DNSProvider {
 	return p
 }
 
-// connect adds a connection of the account to the provider. Later calls with the token go to
-// account.
+// connect adds a connection of fx.account to the provider. Later calls with the token go to the
+// provider account that is passed as account.
 func (fx *fixture) connect(t *testing.T, provider, token string, account ports.DNSProvider) {
 	t.Helper()
 	fx.providers.AddAccount(provider, token, &fake.DNSProvider{})

@@ -26,7 +26,7 @@ func TestSurveyFetchesMissingRecords(t *testing.T) {
 		t.Errorf("desired %+v", got)
 	}
 	if stored := fx.storedDomain(t); len(stored.Service) != 0 {
-		t.Error("a read stored something")
+		t.Error("the survey stored the records")
 	}
 	for _, tt := range []struct {
 		name  string
@@ -69,8 +69,9 @@ func TestSurveyWithoutThePlatformUsesStoredRecords(t *testing.T) {
 	}
 }
 
-// TestSurveyBeforeVerificationNeedsNoPlatform checks a platform that returns only the ownership
-// record before verification.
+// TestSurveyBeforeVerificationNeedsNoPlatform checks an unverified domain for which the platform
+// has returned only the ownership record. The survey does not call the platform for the missing
+// records.
 func TestSurveyBeforeVerificationNeedsNoPlatform(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addDomain(t).Domain

@@ -26,7 +26,7 @@ func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.
 		return domain.Domain{}, err
 	}
 	// The domain is verified even if Reconciler.ReconcileDomain fails. The next request that
-	// enables DKIM, syncs the tenant or creates mailboxes calls it again.
+	// enables DKIM, syncs the tenant or creates mailboxes calls ReconcileDomain again.
 	reconciled, err := s.Reconciler.ReconcileDomain(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady)
 	if err != nil {
 		_ = s.RecordLostConsent(ctx, owner, id, err)

@@ -65,9 +65,9 @@ func TestOneLaggingReadDoesNotFailVerify(t *testing.T) {
 }
 
 // TestFailedVerificationOfADomainAddedAgain verifies a domain that was verified, removed and added
-// again. The verification fails, and the store must learn that the domain is not verified. Within
-// ReplicaLag after the first verification, a read that shows the domain as not verified can come
-// from a lagging replica. Within that time, only the error verification_failed proves that the
+// again. If the verification fails, the domain is stored as not verified once this is certain.
+// Within ReplicaLag after the first verification, a read that shows the domain as not verified can
+// come from a lagging replica. Within that time, only the error verification_failed proves that the
 // domain was added again. Later, the read is enough.
 func TestFailedVerificationOfADomainAddedAgain(t *testing.T) {
 	for _, tt := range []struct {

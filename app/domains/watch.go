@@ -22,7 +22,7 @@ import (
 const CheckKind = "domain_check"
 
 // Watch rereads the DNS of verified domains, each about once a day. It keeps the stored state
-// current and detects drift.
+// current and detects drift (domain.Drift).
 type Watch struct {
 	Domains ports.Domains
 	Checks  ports.DomainChecks
@@ -86,8 +86,9 @@ func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) er
 }
 
 // Handle reads a domain's DNS and stores the result. It does nothing if the checks are disabled or
-// paused, or if the domain was read less than half a day ago. A read without an answer counts as a
-// read too. Handle ignores deleted domains. It fails when the store fails or ctx ends.
+// paused, if the domain is not verified, or if the domain was read less than half a day ago. A read
+// without an answer counts as a read too. Handle ignores deleted domains. It fails when the store
+// fails or ctx ends.
 func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	if w.Disabled || w.backoff.stops(wakeup.Account, w.Now()) {
 		return nil // a later sweep schedules the domain again
@@ -141,7 +142,7 @@ const (
 // resolverBackoff stops the reads of a Watch during an outage of the resolver or of the service's
 // network. A read without an answer counts as the daily read of its domain, so reads during an
 // outage would be wasted. While all domains without an answer belong to one account, only the reads
-// of this account stop, because its own name servers may be dead.
+// of this account stop, because only the name servers of its domains may be dead.
 type resolverBackoff struct {
 	mu          sync.Mutex
 	silentReads int // consecutive reads without an answer

@@ -28,7 +28,9 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 	}
 	if err != nil {
 		if errors.Is(err, fault.VerificationFailed) && stored.Verified && !d.Verified {
-			d.Observed.Verified = observation.HeldUntil(s.Now()) // so that it replaces a stored verification that is held until a later time
+			// The time of a stored verification can be in the future (see observation.HeldUntil). An
+			// observation with an earlier time would not replace the verification.
+			d.Observed.Verified = observation.HeldUntil(s.Now())
 		}
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
@@ -39,7 +41,7 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 // unverified domain with the same name. Only a read before the verification shows this, because the
 // verification verifies the new domain too. If the read does not find the domain, a lagging replica
 // hides it, or someone has removed it. In all of these cases readBeforeVerification sets
-// Observed.Change.
+// Observed.Change, which records that the platform's domain may be a new one.
 func (s *Steps) readBeforeVerification(ctx context.Context, d domain.Domain) (domain.Domain, error) {
 	if !d.Verified {
 		return d, nil
@@ -59,7 +61,9 @@ func (s *Steps) readBeforeVerification(ctx context.Context, d domain.Domain) (do
 }
 
 // verifyAtPlatform returns the verified domain. It resolves an unknown outcome by reading the
-// domain. Replicas may show for some time that the domain is not verified.
+// domain. Lagging replicas may show for some time that the domain is not verified. The result
+// therefore has the time of observation.HeldUntil, so that reads from these replicas do not
+// replace it.
 func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified domain.Domain, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {

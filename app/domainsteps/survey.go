@@ -16,11 +16,11 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// planLimit is the timeout of a survey's calls to the mail platform. Its calls to DNS providers
+// planTimeout is the timeout of a survey's calls to the mail platform. The calls to DNS providers
 // have a separate timeout of the same length. If a DNS provider does not answer in time, Survey
 // plans without its answer. If the mail platform does not answer in time, Survey uses the stored
 // records, if there are any.
-const planLimit = 15 * time.Second
+const planTimeout = 15 * time.Second
 
 // Survey is a live read of a domain's DNS, compared with the records that the mail platform
 // requires. A survey changes nothing at a provider. It stores nothing, except a revocation of the
@@ -96,7 +96,7 @@ func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Surve
 		return s.Survey(ctx, owner, survey.Domain.ID)
 	}
 	return s.makePlan(ctx, owner, survey, func() (heldZone, error) {
-		callCtx, cancel := context.WithTimeout(ctx, planLimit)
+		callCtx, cancel := context.WithTimeout(ctx, planTimeout)
 		defer cancel()
 		return survey.zone.withRecords(callCtx), ctx.Err()
 	})
@@ -117,8 +117,9 @@ func (s *Steps) Reread(ctx context.Context, owner access.AccountID, written Surv
 // makePlan returns the survey with its plan. If the account has access to the records that the
 // provider stores, makePlan makes the plan from these records. Otherwise it uses the public DNS.
 // Public answers can differ from the zone, because name servers flatten CNAMEs, proxy addresses and
-// expand wildcards. findHolder returns the zone as its provider holds it. makePlan reads the writes
-// of tenantry before it calls findHolder.
+// expand wildcards. findHolder returns the zone with the records that its provider stores. makePlan
+// reads the stored writes before it calls findHolder. In the reverse order, a write that was made
+// in between would seem not to have been made.
 func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (heldZone, error)) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, survey.Domain.ID)
 	if err != nil {
@@ -155,7 +156,7 @@ func (s *Steps) fetchMissingRecords(ctx context.Context, owner access.AccountID,
 	if err != nil {
 		return d, err
 	}
-	callCtx, cancel := context.WithTimeout(ctx, planLimit)
+	callCtx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	err = t.CheckConsent()
 	if needRecords && err == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// heldZone is the zone of a domain, as its DNS provider holds it. If no connection of the account
+// heldZone is the zone of a domain, as the DNS provider stores it. If no connection of the account
 // can read the records of the zone, provider is nil and records is empty.
 type heldZone struct {
 	holder   dns.Holder
@@ -35,7 +35,7 @@ func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, public d
 	if err != nil {
 		return heldZone{}, err
 	}
-	callCtx, cancel := context.WithTimeout(ctx, planLimit)
+	callCtx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	accesses, provider := s.findConnection(callCtx, owner, public, dns.Detect(public, providers).Provider.ID, connections)
 	zone := heldZone{holder: dns.FindHolder(public, providers, accesses), provider: provider}

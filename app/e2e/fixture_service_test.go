@@ -46,6 +46,14 @@ type serviceFixture struct {
 	platformRequests []platformRequest
 }
 
+// clientSecret returns the content of the client secret file.
+func (f *serviceFixture) clientSecret() string {
+	f.t.Helper()
+	raw, err := os.ReadFile(f.settings["client_secret_file"])
+	must(f.t, err)
+	return strings.TrimSpace(string(raw))
+}
+
 // platformRequest is one request to the simulated mail platform with its response.
 type platformRequest struct {
 	method, path string

@@ -175,14 +175,6 @@ func (f *restoreFixture) passphraseFile() string {
 	return name
 }
 
-// clientSecret returns the content of the client secret file.
-func (f *restoreFixture) clientSecret() string {
-	f.t.Helper()
-	raw, err := os.ReadFile(f.settings["client_secret_file"])
-	must(f.t, err)
-	return strings.TrimSpace(string(raw))
-}
-
 // keyMaterial returns the secret part of the keyset.
 func (f *restoreFixture) keyMaterial() string {
 	f.t.Helper()

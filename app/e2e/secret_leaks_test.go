@@ -117,14 +117,6 @@ func newLeakSearch(t *testing.T) *leakSearch {
 	}
 }
 
-// clientSecret returns the content of the client secret file.
-func (s *leakSearch) clientSecret() string {
-	s.serviceFixture.t.Helper()
-	raw, err := os.ReadFile(s.settings["client_secret_file"])
-	must(s.serviceFixture.t, err)
-	return strings.TrimSpace(string(raw))
-}
-
 // useCertificate replaces the client secret with a client certificate.
 func (s *leakSearch) useCertificate() {
 	s.serviceFixture.t.Helper()

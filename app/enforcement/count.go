@@ -15,9 +15,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// maxRead is the longest time that one pass spends in trace calls. Waiting for a call slot does not
-// count as a trace call.
-const maxRead = 25 * time.Second
+// maxTraceTime is the longest time that one pass spends in trace calls. Waiting for a call slot
+// does not count as a trace call.
+const maxTraceTime = 25 * time.Second
 
 // count reads the message trace and stores the counts of each day. sendlimit.Readings decides which
 // periods it reads. A long trace is read in several readings. Each reading is stored before the
@@ -37,13 +37,13 @@ func (p *pass) count(ctx context.Context) error {
 // most half of the remaining time. Trace calls and waits for call slots together get at most three
 // quarters of the remaining time. The last quarter is reserved for the transport rules.
 func (p *pass) readContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	p.readBudget = maxRead
+	p.readBudget = maxTraceTime
 	deadline, hasDeadline := ctx.Deadline()
 	if !hasDeadline {
 		return context.WithCancel(ctx)
 	}
 	remaining := time.Until(deadline)
-	p.readBudget = min(maxRead, remaining/2)
+	p.readBudget = min(maxTraceTime, remaining/2)
 	return context.WithTimeout(ctx, remaining*3/4)
 }
 

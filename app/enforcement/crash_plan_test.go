@@ -19,8 +19,9 @@ import (
 
 var errCrashed = errors.New("the process is dead")
 
-// crashPlan crashes a process at one of its steps, before or after the effect of the step. Later
-// steps of the process reach neither the store nor the platform.
+// crashPlan crashes the process of a pass at one of its steps, before or after the effect of the
+// step. A step is a call that writes to the store, or a call of the platform. Steps after the crash
+// have no effect.
 type crashPlan struct {
 	stepsLeft   int    // steps before the crash; negative if no step crashes
 	stepName    string // only steps with this name count; empty counts all steps
@@ -80,7 +81,7 @@ func (p *crashPlan) pauseAt(callsPlatform bool, do func() error) error {
 	return do()
 }
 
-// crashingClaims is a store in which the writes of a pass are steps of the plan.
+// crashingClaims is a store in which the writes of a pass are steps, see crashPlan.
 type crashingClaims struct {
 	ports.TenantClaims
 	*crashPlan
@@ -117,7 +118,7 @@ func (c crashingClaims) ReleaseTenant(ctx context.Context, claim ports.TenantCla
 	return held, err
 }
 
-// crashingPlatform is a platform whose calls are steps of the plan.
+// crashingPlatform is a platform whose calls are steps, see crashPlan.
 type crashingPlatform struct {
 	ports.MailPlatform
 	*crashPlan

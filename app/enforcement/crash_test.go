@@ -12,10 +12,10 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// TestNextPassCompletesACrashAtEachStep crashes the process at each step of a pass that blocks one
-// mailbox and unblocks another. The next pass completes both changes. Each change has one event,
-// and no rule is written twice.
-func TestNextPassCompletesACrashAtEachStep(t *testing.T) {
+// TestNextPassCompletesTheChangesOfACrashedPass crashes the process at each step of a pass that
+// blocks one mailbox and unblocks another. The next pass completes both changes. Each change has
+// one event, and no rule is written twice.
+func TestNextPassCompletesTheChangesOfACrashedPass(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		for step, crashed := 0, true; crashed; step++ {
 			fx, ada, bob := newWithPendingChanges(t)

@@ -79,8 +79,7 @@ func TestDeleteDuringCallLeavesNoRule(t *testing.T) {
 	}
 }
 
-// checkEvents fails the test unless each address that the rules blocked has as many events as
-// changes of the rules.
+// checkEvents fails the test unless each block and each unblock by the rules has one event.
 func (fx *fixture) checkEvents(t *testing.T) {
 	t.Helper()
 	ruleChanges, eventChanges := fx.ruleTransitions(), fx.eventTransitions(t)

@@ -106,7 +106,7 @@ func TestEndConvergesAfterAFailure(t *testing.T) {
 					must(t, fx.run(t))
 					both := []string{fx.mailboxes[0].Address, fx.mailboxes[1].Address}
 					if !slices.Equal(fx.blockedByRules(t), both) || !slices.Equal(fx.storedBlocked(t), both) {
-						t.Fatalf("%s, after its effect %v: a pass leaves %v blocked, and stored %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
+						t.Fatalf("%s, after its effect %v: after a pass the rules block %v, the store %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
 					}
 				}
 				_, err = fx.endPolicy(t, domainOne)

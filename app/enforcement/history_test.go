@@ -170,10 +170,10 @@ func (h *history) failCall(*testing.T) {
 	h.clearFaults = append(h.clearFaults, h.fake.Fail(f))
 }
 
-// wait lets up to 20 hours pass.
+// wait lets up to 20 hours elapse.
 func (h *history) wait(*testing.T) {
 	waited := time.Duration(h.IntN(20*60)) * time.Minute
-	h.note("%s pass", waited)
+	h.note("%s elapse", waited)
 	h.advance(waited)
 }
 

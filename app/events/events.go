@@ -50,7 +50,8 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQ
 	return page, nil
 }
 
-// LastPosition returns the position of the last event of the account's log, 0 if the log is empty.
+// LastPosition returns the position of the last event of the account's log, or 0 if the log is
+// empty.
 func (s *Service) LastPosition(ctx context.Context, owner access.AccountID) (int64, error) {
 	last, err := s.Events.LastEvents(ctx, owner)
 	return last[owner], err

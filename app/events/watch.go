@@ -20,7 +20,8 @@ const watchEvery = 250 * time.Millisecond
 // them. The goroutine runs only while a caller waits.
 type watch struct {
 	mu sync.Mutex
-	// waiters are the callers that the current goroutine serves. Each new goroutine gets a new map.
+	// waiters are the callers that the current goroutine serves. Each new goroutine gets a new map,
+	// because the previous goroutine ends only when it finds its own map empty.
 	waiters map[*waiter]bool
 	stopped bool
 }

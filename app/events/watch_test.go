@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// memoryLog is a log of events in memory. A query may name at most one type. Its page has all
-// events of that type after the position, or of every type if the query names none.
+// memoryLog is a log of events in memory. A query may name at most one type. It returns all events
+// of that type after the position, or of every type if it names none.
 type memoryLog struct {
 	mu      sync.Mutex
 	types   map[access.AccountID][]event.Type

@@ -17,7 +17,7 @@ import (
 )
 
 // crashingService returns a service that uses the same store and platforms. Its process crashes at
-// one of the steps.
+// one of its calls to the store or to a platform.
 func (fx *fixture) crashingService(process *fake.CrashingProcess) *integrations.Service {
 	return fx.service(fake.SteppedIntegrations(fx.store, process), fake.SteppedConnections(fx.store, process), fake.SteppedSendingPlatforms(fx.platforms, process))
 }
@@ -68,8 +68,8 @@ func (fx *fixture) signIn(t *testing.T, s *integrations.Service, id string) erro
 }
 
 // TestEveryCrashConverges crashes the process once at each step of connectAndDisconnect. A new
-// process sweeps, repeats connectAndDisconnect and succeeds. Nothing exists twice, and another
-// integration can connect the mailbox.
+// process ends expired sessions, repeats connectAndDisconnect and succeeds. Nothing exists twice,
+// and another integration can connect the mailbox.
 func TestEveryCrashConverges(t *testing.T) {
 	fx := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {

@@ -5,11 +5,12 @@
 // connected.
 //
 // An integration is an account's credential for one platform. A connection is the state of one
-// mailbox at one integration. A session is one attempt of a person to sign a mailbox in.
+// mailbox at one integration. The accounts of a platform are mail accounts (integration.Account),
+// not accounts of tenantry. A session is one attempt of a person to sign a mailbox in.
 //
 // Start reading at Service in integrations.go. create.go creates integrations, test.go tests their
 // credentials, and credential.go encrypts the credentials. A session starts in session_begin.go and
-// is checked in session_status.go. A check can end the session; schedule.go ends expired sessions.
+// is checked in session_status.go. A check can end the session. schedule.go ends expired sessions.
 // A refresh in refresh.go compares a platform's accounts with the stored connections. listing.go
 // reads the paged list of accounts. The periodic jobs are in schedule.go, and the handling of
 // rejected credentials is in rejection.go. disconnect.go removes the account of a mailbox from a
@@ -101,7 +102,7 @@ type RefreshResult struct {
 	Status string
 }
 
-// DisconnectResult is the result of Disconnect: the mailbox has no account at the platform.
+// DisconnectResult is the result of Disconnect.
 type DisconnectResult struct {
 	IntegrationID string
 	MailboxID     string

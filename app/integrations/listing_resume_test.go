@@ -40,9 +40,9 @@ func (fx *fixture) takeWakeup(t *testing.T) ports.Wakeup {
 	return wakeups[0]
 }
 
-// newLimitedFixture returns a fixture whose platform has seven pages of accounts. The platform
-// throttles each request for a page until the test sets pagesLeft. Anna's account is on the last
-// page. Ben's account does not exist.
+// newLimitedFixture returns a fixture whose platform has seven pages of accounts. A wake-up to
+// refresh the integration is in the queue. The platform throttles each request for a page until the
+// test sets pagesLeft. Anna's account is on the last page. Ben's account does not exist.
 func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform) {
 	fx = newFixture(t)
 	fx.Timeout = time.Second // too short for a pause
@@ -112,7 +112,8 @@ func TestRequestedRefreshEndsAtAThrottledPage(t *testing.T) {
 }
 
 // TestScheduledRefreshStopsAfterFifteenParts checks that scheduled refreshes stop reading a list
-// after 15 parts, and mark the integration as failing.
+// after 15 parts, because a part takes a minute and maxListingTime is 15 minutes. They then mark
+// the integration as failing.
 func TestScheduledRefreshStopsAfterFifteenParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, id, r := newLimitedFixture(t)

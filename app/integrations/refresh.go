@@ -17,9 +17,9 @@ import (
 )
 
 // Refresh reads the platform's list of accounts and stores which mailboxes are connected. If the
-// listing is interrupted, Refresh changes no connection. If the first page fails, Refresh returns
-// the platform's error. It fails with integration_not_found, capability_not_supported, or
-// provider_credential_rejected.
+// listing is interrupted, Refresh changes no connection. It then returns the platform's error if
+// the first page failed, and otherwise a partial result. It fails with integration_not_found,
+// capability_not_supported, or provider_credential_rejected.
 func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[RefreshResult]) (RefreshResult, error) {
 	return s.refresh(ctx, owner, id, &accountRead{}, encoder)
 }

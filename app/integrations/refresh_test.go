@@ -89,7 +89,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 		"the first page is broken":                      {fault: fake.Fault{Method: "Accounts", Kind: outcome.Broken}, want: fault.ProviderError, wantError: true},
 		"the first page is throttled":                   {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled}, want: fault.ProviderUnavailable},
 		"the credential is rejected":                    {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.CredentialRejected, wantError: true},
-		"the second page is lost":                       {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, Skip: 1}, wantError: true},
+		"the request for the second page is lost":       {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, Skip: 1}, wantError: true},
 		"the second page is throttled":                  {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled, Skip: 1}, wantError: true},
 		"the platform is down at the second page":       {fault: fake.Fault{Method: "Accounts", Kind: outcome.Down, Skip: 1}, wantError: true},
 		"the cursors form a cycle":                      {cycle: true, wantError: true},

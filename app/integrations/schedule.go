@@ -30,10 +30,11 @@ const (
 	refreshTick  = 5 * time.Minute
 	maxRefreshes = 100
 	// sessionGrace is how long after a session's expiry the sweep waits before it ends the session.
-	// It is longer than any request that opens a session.
+	// It is longer than any request that opens a session, so that the sweep ends no session that is
+	// still being opened.
 	sessionGrace = time.Minute
-	// maxCheckDelay is the time after a session's expiry from which the session ends even if the
-	// final check fails.
+	// maxCheckDelay is how long after a session's expiry a failed final check is repeated. After
+	// that, the session ends even if the check fails.
 	maxCheckDelay = time.Hour
 	// maxSessions is the maximum number of sessions for which one sweep queues jobs.
 	maxSessions = 1000
@@ -80,7 +81,7 @@ func refreshAfter(id string, owner access.AccountID, delay time.Duration) ports.
 	return ports.Wakeup{Kind: RefreshKind, ID: id, Account: owner, At: time.Now().Add(delay)}
 }
 
-// refreshDue refreshes one integration. It does not return errors of the platform; the next
+// refreshDue refreshes one integration. It does not return errors of the platform, because the next
 // scheduled refresh tries again. It returns internal errors, so that the queue retries. It
 // schedules the continuation of a listing that the platform throttled.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {

@@ -20,7 +20,7 @@ import (
 func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	fx := newFixture(t)
 	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	foreign := fx.createIntegrationOf(t, fx.bob, "instantly")
+	idOfBob := fx.createIntegrationOf(t, fx.bob, "instantly")
 	fx.connect(t, id, fx.anna)
 	fx.instantly.DropAccount(fx.anna.Address)
 	fx.advance(6 * time.Hour)
@@ -36,7 +36,7 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 			t.Errorf("wake-up %d comes after %s", n, wait)
 		}
 	}
-	if diff := cmp.Diff(map[string]access.AccountID{id: fx.ann.ID, secondID: fx.ann.ID, foreign: fx.bob.ID}, owners); diff != "" {
+	if diff := cmp.Diff(map[string]access.AccountID{id: fx.ann.ID, secondID: fx.ann.ID, idOfBob: fx.bob.ID}, owners); diff != "" {
 		t.Fatal(diff)
 	}
 	endFault := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})

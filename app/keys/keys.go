@@ -2,11 +2,14 @@
 
 // Package keys authenticates API keys, and lets callers manage the keys of their account.
 //
-// Service.Authenticate returns the caller of a request, and Service.Rotate replaces the caller's
-// key; both are in keys.go. List, Create, RenewSecret and Revoke manage the keys of the account, in
-// manage.go. Profile.Overview returns an account's number of tenants and the available providers,
-// in overview.go. Uses collects when keys were last used, in uses.go. The format and the bounds of
-// keys are defined in core/access.
+// The format and the bounds of keys are defined in core/access. Start reading at
+// Service.Authenticate.
+//
+//   - keys.go: Authenticate, which returns the caller of a request, and Rotate, which replaces the
+//     caller's key
+//   - manage.go: List, Create, RenewSecret and Revoke, for all keys of the account
+//   - overview.go: Profile.Overview, an account's number of tenants and the available providers
+//   - uses.go: Uses, which collects when keys were last used
 package keys
 
 import (

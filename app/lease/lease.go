@@ -3,10 +3,11 @@
 // Package lease keeps a lease that the database granted to this process. A lease is on a
 // provisioning job, on a tenant during an enforcement pass, or on an Idempotency-Key.
 //
-// RenewInBackground renews a lease in the background. GuardWrite renews it before each write whose
-// second execution would do harm. RunHeld renews it before other calls, if it is stale. A process
-// that has lost a lease may not write to a provider any more. The store also protects the row that
-// is leased: every claim gets a new number, and only the newest number may change the row.
+// RenewInBackground renews a lease in the background. GuardWrite renews it before a write that
+// would do harm after the lease was lost. RunHeld renews it before other calls, if it is stale. A
+// process that has lost a lease may not write to a provider any more. The store also protects the
+// row that is leased: every claim gets a new number, and only the claim with the newest number may
+// change the row.
 package lease
 
 import (
@@ -26,8 +27,8 @@ var ErrLost = errors.New("the lease is lost")
 // errExpired is ErrLost for a lease that has expired.
 var errExpired = fmt.Errorf("%w: %w", ErrLost, context.DeadlineExceeded)
 
-// freshFraction defines a fresh lease: less than 1/freshFraction of its duration has passed since
-// the last renewal.
+// freshFraction defines a fresh lease: at most 1/freshFraction of its duration has passed since the
+// last renewal. Any other lease is stale.
 const freshFraction = 6
 
 // RenewFunc renews a lease in the database for a duration. held is false when this process does not
@@ -71,7 +72,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return nil
 }
 
-// RenewIfStale renews the lease if it is not fresh.
+// RenewIfStale renews the lease if it is stale.
 func (l *Lease) RenewIfStale(ctx context.Context) error {
 	if time.Until(l.expiry()) >= l.duration-l.duration/freshFraction {
 		return nil
@@ -89,9 +90,9 @@ func (l *Lease) GuardWrite(ctx context.Context, write func(context.Context) erro
 	return l.UntilExpiry(ctx, write)
 }
 
-// RunHeld renews the lease if it is not fresh, and runs call with a deadline at the end of the
-// lease. It costs less than GuardWrite, but does not notice a claim that was ended from outside
-// before the lease expired. It is for calls that do no harm in this case.
+// RunHeld renews the lease if it is stale, and runs call with a deadline at the end of the lease.
+// It costs less than GuardWrite. However, while the lease is fresh, RunHeld does not notice that
+// the store revoked the lease. It is for calls that do no harm then.
 func (l *Lease) RunHeld(ctx context.Context, call func(context.Context) error) error {
 	if err := l.RenewIfStale(ctx); err != nil {
 		return err

@@ -19,7 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// crashingPolicies is a store in which ReservePolicy and SavePolicy are steps of the process.
+// crashingPolicies is a store in which ReservePolicy and SavePolicy are steps of a
+// fake.CrashingProcess. That process crashes at one of its steps.
 type crashingPolicies struct {
 	ports.SendPolicies
 
@@ -34,7 +35,7 @@ func (m crashingPolicies) SavePolicy(ctx context.Context, owner access.AccountID
 	return m.process.Step(ctx, func() error { return m.SendPolicies.SavePolicy(ctx, owner, p, nil) })
 }
 
-// crashingPlatform is a platform in which EnsureRule is a step of the process.
+// crashingPlatform is a platform in which EnsureRule is a step of a fake.CrashingProcess.
 type crashingPlatform struct {
 	ports.MailPlatform
 
@@ -55,7 +56,7 @@ func (m crashingTenant) EnsureRule(ctx context.Context, scope string, mailboxes 
 	return fake.StepWithResult(ctx, m.process, func() (sendlimit.Rule, error) { return m.MailTenant.EnsureRule(ctx, scope, mailboxes) })
 }
 
-// TestSetConvergesAfterACrash crashes the process once at each step of a request. After the crash,
+// TestSetConvergesAfterACrash crashes the process once at each step of Set. After the crash,
 // no policy is in force without its rule. Each rule has a stored policy, which may be only
 // reserved. After a repeated request there is exactly one rule.
 func TestSetConvergesAfterACrash(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 
 const (
 	// endLease is the longest time for which End pauses enforcement for the tenant. It is longer
-	// than workTimeout.
+	// than workTimeout, so that the pause lasts until End has finished.
 	endLease = time.Minute
 	// passWait is the default of Service.PassWait.
 	passWait = 5 * time.Second

@@ -4,8 +4,6 @@
 // each limit as a policy, and creates and removes the transport rule of the policy. Package
 // enforcement counts messages and blocks mailboxes.
 //
-// Service has the use cases. Get returns a Limit. Set takes a SetRequest and returns a SetResult.
-//
 // Start reading at Service.Set.
 //
 //   - limits.go: Service and Get

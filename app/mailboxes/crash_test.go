@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// crashingPlatform is a platform in which the calls of a creation are steps of the process.
+// crashingPlatform is a platform on which the process can crash at each call that creates a mailbox
+// or makes it usable.
 type crashingPlatform struct {
 	ports.MailPlatform
 
@@ -49,8 +50,8 @@ func (m crashingTenant) OpenSubmission(ctx context.Context, address string) erro
 	return m.process.Step(ctx, func() error { return m.MailTenant.OpenSubmission(ctx, address) })
 }
 
-// crashingStore is a store in which SaveMailbox, ConcludeMailboxes and ReleaseMailbox are steps of
-// the process.
+// crashingStore is a store on which the process can crash at each call of SaveMailbox,
+// ConcludeMailboxes and ReleaseMailbox.
 type crashingStore struct {
 	ports.MailboxStore
 
@@ -69,8 +70,8 @@ func (s crashingStore) ReleaseMailbox(ctx context.Context, owner access.AccountI
 	return s.process.Step(ctx, func() error { return s.MailboxStore.ReleaseMailbox(ctx, owner, id, reservedAt) })
 }
 
-// TestProvisionConvergesAfterACrash crashes the process once at each step of a request. The same
-// request to a new process completes the mailboxes. Nothing is created twice.
+// TestProvisionConvergesAfterACrash crashes the process once at each of these calls in a request.
+// The same request to a new process completes the mailboxes. Nothing is created twice.
 func TestProvisionConvergesAfterACrash(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		finished := false

@@ -150,7 +150,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 // is the mailbox at the time at, or nil if the platform does not show the mailbox yet. The row
 // keeps its id and its limit, and its stage becomes Reserved again. If found is not nil,
 // keepMissedMailbox stores found in the row. Otherwise a later request or sync stores the mailbox.
-// No request sets a new password.
+// The request sets no password.
 func (c *creation) keepMissedMailbox(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Reserved, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
@@ -163,8 +163,8 @@ func (c *creation) keepMissedMailbox(ctx context.Context, found *mailbox.Platfor
 }
 
 // releaseReservation deletes the reserved row if the platform cannot have a mailbox that tenantry
-// created. That is the case if every call has a known outcome, or if the address belongs to a
-// different object.
+// created. That is the case if this request has created the row and all its calls have a known
+// outcome, or if the address belongs to a different object.
 func (c *creation) releaseReservation(ctx context.Context, cause error) (Result, error) {
 	c.row.JustReserved = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
 	cause = c.releaseIfNew(ctx, c.owner, c.row, cause)
@@ -180,8 +180,8 @@ func isRefusal(err error) bool {
 	return outcome.KindOf(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
 }
 
-// finishSetup sets the password and enables sign-in and SMTP submission. found is the mailbox as
-// the platform showed it at the time at.
+// finishSetup sets the password, enables sign-in and, if c.enableSubmission is true, SMTP
+// submission. found is the mailbox as the platform showed it at the time at.
 func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform, at time.Time) (Result, error) {
 	c.copyPlatform(found, at)
 	c.row.Stage, c.row.Provisioned, c.row.Observed.Stage = mailbox.Created, true, c.Now()

@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// shortLimit is a time limit that tests in fake time reach.
-const shortLimit = 500 * time.Millisecond
+// shortTimeout is a Service.Timeout that tests in fake time reach.
+const shortTimeout = 500 * time.Millisecond
 
 // TestProvisionRetriesTransientErrors checks that a request survives transient errors of the
 // platform.
@@ -32,10 +32,10 @@ func TestProvisionRetriesTransientErrors(t *testing.T) {
 		{"the domain is not accepted yet", fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady, Times: 3}},
 		{"the directory lags", fake.Fault{Method: "OpenSignIn", Kind: outcome.NotReady, Times: 3}},
 		{"the mail server lags", fake.Fault{Method: "OpenSubmission", Kind: outcome.NotReady, Times: 3}},
-		{"the creation is lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, Times: 1}},
-		{"the answer of the creation is lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
-		{"the answer of the creation is broken after its effect", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken, Times: 1, AfterEffect: true}},
-		{"the answer to the password is lost", fake.Fault{Method: "OpenSignIn", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
+		{"the call of CreateMailbox is lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, Times: 1}},
+		{"the answer of CreateMailbox is lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
+		{"the answer of CreateMailbox is broken, and the mailbox was created", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken, Times: 1, AfterEffect: true}},
+		{"the answer of OpenSignIn is lost", fake.Fault{Method: "OpenSignIn", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
 		{"the answer of OpenSubmission is lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown, Times: 1, AfterEffect: true}},
 		{"a read is lost", fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Times: 1}},
 		{"the answer of a read is broken twice", fake.Fault{Method: "Mailbox", Kind: outcome.Broken, Times: 2}},
@@ -64,11 +64,11 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 		keepsRow bool
 	}{
 		{"the domain is never accepted", fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady}, fault.ProviderTimeout, false},
-		{"all creations are lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
+		{"all calls of CreateMailbox are lost", fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
 		{"all reads are lost", fake.Fault{Method: "Mailbox", Kind: outcome.Unknown}, fault.ProviderTimeout, false},
-		{"the answers of all creations are broken", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken}, fault.ProviderError, true},
-		{"the answers of all reads are broken", fake.Fault{Method: "Mailbox", Kind: outcome.Broken}, fault.ProviderError, false},
-		{"creations are throttled", fake.Fault{Method: "CreateMailbox", Kind: outcome.Throttled}, fault.ProviderUnavailable, false},
+		{"all answers of CreateMailbox are broken", fake.Fault{Method: "CreateMailbox", Kind: outcome.Broken}, fault.ProviderError, true},
+		{"all answers of reads are broken", fake.Fault{Method: "Mailbox", Kind: outcome.Broken}, fault.ProviderError, false},
+		{"calls of CreateMailbox are throttled", fake.Fault{Method: "CreateMailbox", Kind: outcome.Throttled}, fault.ProviderUnavailable, false},
 		{"the platform is down", fake.Fault{Kind: outcome.Down}, fault.ProviderUnavailable, false},
 		{"the directory never shows the account", fake.Fault{Method: "OpenSignIn", Kind: outcome.NotReady}, fault.ProviderTimeout, true},
 		{"sign-in is throttled", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable, true},
@@ -76,7 +76,7 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.Timeout = shortLimit
+			fx.Timeout = shortTimeout
 			endFault := fx.fake.Fail(tt.fault)
 			_, err := fx.provision(t.Context(), "anna@example.test")
 			requireRefusal(t, err, tt.want)
@@ -118,7 +118,7 @@ func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 			for _, f := range tt.faults {
 				endFaults = append(endFaults, fx.fake.Fail(f))
 			}
-			fx.Timeout = shortLimit
+			fx.Timeout = shortTimeout
 			_, err := fx.provision(t.Context(), "anna@example.test")
 			requireRefusal(t, err, tt.want)
 			for _, endFault := range endFaults {
@@ -178,7 +178,7 @@ func (fx *fixture) createWithoutAnswer(t *testing.T) {
 		fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, AfterEffect: true}),
 		fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Skip: 1}),
 	}
-	fx.Timeout = shortLimit
+	fx.Timeout = shortTimeout
 	_, err := fx.provision(t.Context(), "anna@example.test")
 	requireRefusal(t, err, fault.ProviderTimeout)
 	for _, endFault := range endFaults {
@@ -221,7 +221,7 @@ func TestOvertakenProvisionFindsTheMailbox(t *testing.T) {
 	fx.requireComplete(t, 1)
 }
 
-func TestAFailedItemDoesNotFailTheOthers(t *testing.T) {
+func TestAFailedMailboxDoesNotFailTheOthers(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Occupy(guid, "taken@example.test")
 	got, err := fx.provision(t.Context(), "taken@example.test", "anna@example.test")
@@ -284,7 +284,7 @@ func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.Timeout = shortLimit
+			fx.Timeout = shortTimeout
 			tt.fault.Object = "ben@example.test"
 			endFault := fx.fake.Fail(tt.fault)
 			_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
@@ -383,7 +383,7 @@ func TestProvisionWithAccessWithdrawnReleasesTheRows(t *testing.T) {
 func TestProvisionChecksTheDomainAgain(t *testing.T) {
 	inFakeTime(t, "refused mailbox", func(t *testing.T) {
 		fx := newFixture(t)
-		fx.Timeout = shortLimit
+		fx.Timeout = shortTimeout
 		endFault := fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady})
 		_, err := fx.provision(t.Context(), "anna@example.test")
 		requireRefusal(t, err, fault.ProviderTimeout)

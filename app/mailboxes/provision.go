@@ -19,7 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Request is a request for mailboxes on one domain. Password is used and never stored.
+// Request is a request for mailboxes on one domain. Password is set for each created mailbox and
+// never stored.
 type Request struct {
 	Domain    string
 	Password  secret.Text
@@ -41,8 +42,8 @@ type Result struct {
 //
 // It fails with invalid_request, tenant_not_found, domain_not_found, the codes of
 // mailbox.CheckAddresses and mailbox.CheckPassword, or access_denied. It also fails with
-// domain_not_verified, mailbox_limit_reached, tenant_limit_reached, exchange_bootstrap_not_ready
-// and smtp_auth_not_enabled.
+// domain_not_verified, mailbox_limit_reached, tenant_limit_reached, exchange_bootstrap_not_ready,
+// smtp_auth_not_enabled, or an error of the platform.
 //
 // Provision reserves a row for each mailbox before it calls the platform. After a crash, a
 // repetition of the request continues from these rows. A reserved row counts towards the domain's

@@ -16,9 +16,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// storeResults stores the created mailboxes and the answer in one transaction. If errs contains an
-// error, the caller gets no results. storeResults then stores the created mailboxes as unfinished,
-// so that a repetition of the request reports them as created.
+// storeResults stores the created mailboxes and the answer in one transaction. If no mailbox was
+// created, it stores nothing. If errs contains an error, the caller gets no results. storeResults
+// then stores the created mailboxes as unfinished and stores no answer, so that a repetition of the
+// request reports them as created.
 func (s *Service) storeResults(ctx context.Context, owner access.AccountID, results []Result, errs []error, encoder ports.AnswerEncoder[[]Result]) error {
 	stage := mailbox.Ready
 	if errors.Join(errs...) != nil {
@@ -101,9 +102,9 @@ func severity(err error) int {
 	}
 }
 
-// releaseIfNew deletes a row that this request reserved and whose mailbox cannot exist at the
-// platform. If a later request has reserved the row too, the store keeps the row. releaseIfNew
-// returns cause, or the error of the store.
+// releaseIfNew deletes the row if row.JustReserved is true, which means that the platform cannot
+// have a mailbox that tenantry created for this row. If a later request has reserved the row too,
+// the store keeps the row. releaseIfNew returns cause, or the error of the store.
 func (s *Service) releaseIfNew(ctx context.Context, owner access.AccountID, row mailbox.Mailbox, cause error) error {
 	if !row.JustReserved {
 		return cause

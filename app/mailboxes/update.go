@@ -26,8 +26,7 @@ type Change struct {
 }
 
 // Update changes a mailbox's display name at the platform, its stored limit, or both, and returns
-// the mailbox. It first changes the name. If the platform refuses the name, Update does not store
-// the limit.
+// the mailbox. It first changes the name. If this fails, Update does not store the limit.
 //
 // It fails with tenant_not_found, mailbox_not_found, no_updates, invalid_request or
 // invalid_send_limit. If it changes the name, it can also fail with access_denied,

@@ -67,8 +67,8 @@ func TestUsageShowsTheMostSpecificLimit(t *testing.T) {
 		want int
 		set  func()
 	}{
-		{20, func() { fx.enforce(t, sendlimit.TenantWide, 20) }},
-		{10, func() { fx.enforce(t, zone, 10) }},
+		{20, func() { fx.setPolicy(t, sendlimit.TenantWide, 20) }},
+		{10, func() { fx.setPolicy(t, zone, 10) }},
 		{15, func() { must(t, fx.store.SetSendLimit(t.Context(), fx.account.ID, m.ID, 15, fx.Now())) }},
 	} {
 		step.set()
@@ -80,8 +80,8 @@ func TestUsageShowsTheMostSpecificLimit(t *testing.T) {
 	}
 }
 
-// enforce stores the send limit of a scope as a policy.
-func (fx *fixture) enforce(t *testing.T, scope string, perDay int) {
+// setPolicy stores a policy that limits the sends of a scope per day.
+func (fx *fixture) setPolicy(t *testing.T, scope string, perDay int) {
 	t.Helper()
 	p, err := fx.store.ReservePolicy(t.Context(), fx.account.ID, guid, scope, fx.Now())
 	must(t, err)

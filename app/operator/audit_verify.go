@@ -31,8 +31,9 @@ func (r proofRow) Columns() [][2]string {
 	}
 }
 
-// auditVerifyCommand returns the command that checks that an export is an unbroken chain. The
-// command needs no database and no settings, so a customer can run it too.
+// auditVerifyCommand returns the command that checks that an export of audit entries is an unbroken
+// hash chain, as core/audit defines it. The command needs no database and no settings, so a
+// customer can run it too.
 func auditVerifyCommand() *cobra.Command {
 	var lastHash string
 	cmd := &cobra.Command{

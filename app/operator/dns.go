@@ -24,7 +24,8 @@ func dnsCommand() *cobra.Command {
 	return group
 }
 
-// undoDNSCommand returns the command that puts back the records that a run changed.
+// undoDNSCommand returns the command that puts back the DNS records that a provisioning run
+// changed.
 func undoDNSCommand() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{

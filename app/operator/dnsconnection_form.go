@@ -32,12 +32,12 @@ func (s credentialSecrets) withSettings(settings map[string]string) secret.Crede
 	return secret.Credential{Settings: settings, Secrets: s}
 }
 
-// settings parses the --set flags into values keyed by field name. It fails when a required field
-// is missing or a value is empty. It also fails when a field is unknown, is a secret, is set twice,
-// or is a setting of the operator.
-func (f credentialForm) settings(set []string) (map[string]string, error) {
+// settings parses the assignments of the --set flags into values keyed by field name. It fails when
+// a required field is missing, or when a value is empty or not UTF-8. It also fails when a field is
+// unknown, is a secret, is set twice, or is a setting of the operator.
+func (f credentialForm) settings(assignments []string) (map[string]string, error) {
 	values := map[string]string{}
-	for _, assignment := range set {
+	for _, assignment := range assignments {
 		name, value, ok := strings.Cut(assignment, "=")
 		value = strings.TrimSpace(value)
 		switch field, known := f.field(name); {

@@ -30,7 +30,7 @@ func keyCommand() *cobra.Command {
 
 func createKeyCommand() *cobra.Command {
 	var name, form string
-	var limits boundsFlags
+	var flags boundsFlags
 	cmd := withAccount(&cobra.Command{
 		Use:   "create --account ACCOUNT",
 		Short: "Create an API key, which is shown only once",
@@ -49,7 +49,7 @@ func createKeyCommand() *cobra.Command {
 			return cli.UsageError(errors.New("--name must be one line of at most 100 characters"))
 		}
 		now := time.Now()
-		bounds, err := limits.bounds(now)
+		bounds, err := flags.bounds(now)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func createKeyCommand() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&name, "name", "", "what the key is for")
 	cmd.Flags().StringVar(&form, "form", "live", "live or trial")
-	limits.addFlags(cmd)
+	flags.addFlags(cmd)
 	return cmd
 }
 

@@ -50,8 +50,8 @@ func (f *boundsFlags) bounds(now time.Time) (access.Bounds, error) {
 	return b, err
 }
 
-// boundsRow shows the bounds of a key, and who created the key. A bound that the key does not have
-// is null in JSON and "-" in the table.
+// boundsRow shows the bounds of a key. In JSON it also shows who created the key. A bound that the
+// key does not have is null in JSON and "-" in the table.
 type boundsRow struct {
 	Scopes       []string `json:"scopes"`
 	TenantIDs    []string `json:"tenant_ids"`

@@ -29,7 +29,7 @@ type writtenPluginRow struct {
 
 // Columns implements cli.Row.
 func (r writtenPluginRow) Columns() [][2]string {
-	name := filepath.Base(r.Folder) // of the folder, and of the program that the build creates in it
+	name := filepath.Base(r.Folder) // the folder and the program in it have this name
 	columns := [][2]string{
 		{"FOLDER", r.Folder}, {"KIND", r.Kind}, {"NAME", r.Name}, {"LANGUAGE", r.Language}, {"MODULE", orDash(r.Module)},
 		{"FILES", strings.Join(r.Files, " ")}, {"THEN", "cd " + name},

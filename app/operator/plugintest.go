@@ -202,8 +202,7 @@ func (f pluginTestFlags) confirm(cmd *cobra.Command, o conformance.Options) erro
 	return cli.WithFix(errors.New("not confirmed: the provider was not called"), "answer y, or set --yes")
 }
 
-// printReport prints the summary, which is the last line of the output, or the whole report as
-// JSON.
+// printReport prints the summary below the results of the checks, or the whole report as JSON.
 func printReport(cmd *cobra.Command, r conformance.Report) error {
 	if !cli.WantsJSON(cmd) {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.Summary())

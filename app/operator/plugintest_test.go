@@ -163,7 +163,8 @@ func TestPluginTestOfAFolderNamesTheProgram(t *testing.T) {
 }
 
 // TestPluginTestAgainstRealOnlyReads checks that a test of a real provider asks for confirmation
-// and runs no check that writes. Nothing listens at the address of the provider.
+// and runs no check that writes. Nothing listens at the address of the provider, so the check of
+// the credential fails.
 func TestPluginTestAgainstRealOnlyReads(t *testing.T) {
 	settings, credential := map[string]string{"api_url": "http://127.0.0.1:1"}, map[string]string{"api_token": "a-wrong-token"}
 	args := []string{"--against", "real", "--settings", writeJSON(t, settings), "--credential-file", writeJSON(t, credential)}

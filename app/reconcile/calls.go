@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// callLimit is the timeout of one provider call. readLimit is the timeout of one read of the
-	// DNS. storeLimit is the timeout of one write to the store.
-	callLimit  = 20 * time.Second
-	readLimit  = 10 * time.Second
-	storeLimit = 10 * time.Second
+	// callTimeout is the timeout of one provider call. readTimeout is the timeout of one read of the
+	// DNS. storeTimeout is the timeout of one write to the store.
+	callTimeout  = 20 * time.Second
+	readTimeout  = 10 * time.Second
+	storeTimeout = 10 * time.Second
 	// storeRetry is the delay after which a caller may try again when the store did not answer.
 	storeRetry = 5 * time.Second
 	// maxBrokenTries is the maximum number of tries of a call that the provider answers with
@@ -31,9 +31,9 @@ const (
 	defaultPause = time.Second
 )
 
-// Call makes one provider call as CallWithin does, with the usual timeout.
+// Call makes one provider call as CallWithin does, with the timeout callTimeout.
 func Call(ctx context.Context, call func(context.Context) error) error {
-	return CallWithin(ctx, callLimit, call)
+	return CallWithin(ctx, callTimeout, call)
 }
 
 // CallWithin makes one provider call with a timeout and returns its error. If the context ends
@@ -153,10 +153,10 @@ func Wait(ctx context.Context, pause time.Duration) bool {
 }
 
 // Detach returns a context for work that changes the platform. The context ignores the caller's
-// cancellation, so that the work is finished and stored. It ends after limit, or at the caller's
+// cancellation, so that the work is finished and stored. It ends after timeout, or at the caller's
 // deadline if that is earlier.
-func Detach(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	end := time.Now().Add(limit)
+func Detach(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(timeout)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 		end = deadline
 	}
@@ -166,7 +166,7 @@ func Detach(ctx context.Context, limit time.Duration) (context.Context, context.
 // Store calls save and returns its error. The context of save has its own timeout and ignores the
 // end of ctx. If save reaches this timeout, Store returns service_unavailable.
 func Store(ctx context.Context, save func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	err := save(ctx)
 	if errors.Is(err, context.DeadlineExceeded) && fault.ErrorOf(err).Code == fault.InternalError {

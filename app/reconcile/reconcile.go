@@ -134,9 +134,9 @@ func PlatformHosts(ctx context.Context, facts ports.PlatformFacts) *dns.Platform
 }
 
 // ReadZone reads a domain's DNS for an account, including the names of the wanted records. It takes
-// at most readLimit. It fails with the error of the reader.
+// at most readTimeout. It fails with the error of the reader.
 func ReadZone(ctx context.Context, reader ports.DNSReader, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return reader.Read(ctx, owner, name, wanted...)
 }

@@ -74,7 +74,7 @@ func newReconciler(t *testing.T, setup fake.Setup) (*Reconciler, *fake.Platform,
 	}, platform, store
 }
 
-func TestReconcileDomainRunsAllStepsWithinItsLimit(t *testing.T) {
+func TestReconcileDomainRunsAllStepsWithinItsTimeout(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
 		setup           fake.Setup

@@ -26,8 +26,9 @@ func (r *Reconciler) SetUpMail(ctx context.Context, owner access.AccountID, d do
 	return SaveDomain(ctx, r.Domains, owner, d)
 }
 
-// CreateSigning tries once to create the DKIM configuration of a domain, and stores and returns its
-// records. It fails with an error of the platform or the store.
+// CreateSigning tries once to create the DKIM configuration of a domain. It stores the DKIM records
+// with the domain, and returns the stored domain. It fails with an error of the platform or the
+// store.
 func (r *Reconciler) CreateSigning(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	if err := r.createSigning(ctx, r.Platform.For(d.TenantGUID), &d, Once); err != nil {
 		return d, err

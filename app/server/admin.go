@@ -34,21 +34,21 @@ type readinessCheck struct {
 	name string
 	// problem is empty when the check passes.
 	problem string
-	// isVendor marks a check of a plugin or an external vendor. Such a check never makes the
-	// service unready. Otherwise an outage of the vendor would make all replicas unready, although
-	// they can serve stored data.
-	isVendor bool
+	// isProvider marks a check of a plugin or of a provider. Such a check never makes the service
+	// unready. Otherwise an outage of the provider would make all replicas unready, although they
+	// can serve stored data.
+	isProvider bool
 }
 
 // makesUnready reports whether the check makes the service unready.
-func (c readinessCheck) makesUnready() bool { return c.problem != "" && !c.isVendor }
+func (c readinessCheck) makesUnready() bool { return c.problem != "" && !c.isProvider }
 
 // String returns the line of the check in /readyz?verbose.
 func (c readinessCheck) String() string {
 	switch {
 	case c.problem == "":
 		return fmt.Sprintf("[+] %s: ok", c.name)
-	case c.isVendor:
+	case c.isProvider:
 		return fmt.Sprintf("[!] %s: %s (the service stays ready)", c.name, c.problem)
 	default:
 		return fmt.Sprintf("[-] %s: %s", c.name, c.problem)
@@ -90,7 +90,7 @@ func readinessChecks(ctx context.Context, s *wiring.Service) []readinessCheck {
 	}
 	all := []readinessCheck{stop, database}
 	for _, p := range s.Host.Status() {
-		plugin := readinessCheck{name: "plugin " + p.Name, isVendor: true}
+		plugin := readinessCheck{name: "plugin " + p.Name, isProvider: true}
 		if p.State == pluginhost.Waiting || p.State == pluginhost.CrashLoop {
 			plugin.problem = strings.ReplaceAll(string(p.State), "_", " ")
 		}
@@ -102,7 +102,7 @@ func readinessChecks(ctx context.Context, s *wiring.Service) []readinessCheck {
 // circuitCheck reports the open circuit breakers of the mail platform, for the login host and for
 // tenants.
 func circuitCheck(s *wiring.Service) readinessCheck {
-	check, counts := readinessCheck{name: "circuits of " + s.MailPlatform, isVendor: true}, s.CircuitStates()
+	check, counts := readinessCheck{name: "circuits of " + s.MailPlatform, isProvider: true}, s.CircuitStates()
 	login := counts[wiring.CircuitKey{Provider: s.MailPlatform, Domain: "login", State: breaker.Open}]
 	tenants := counts[wiring.CircuitKey{Provider: s.MailPlatform, Domain: "tenant", State: breaker.Open}]
 	if login+tenants > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// TestServersLimitConnections opens two connections from an address that may have only one. The
-// server closes the second connection, because the first has a request in progress.
+// TestServersLimitConnections opens two connections from one address, which may have only half of
+// Max. The server closes the second connection, because the first has a request in progress.
 func TestServersLimitConnections(t *testing.T) {
 	listener, err := Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {

@@ -110,7 +110,8 @@ func stop(ctx context.Context, s *wiring.Service, api, admin *runningServer) err
 	case <-time.After(s.DrainDelay):
 	case <-api.ended: // the API server failed, so no new requests arrive during the delay
 	}
-	// Jobs stop in parallel with the requests. Both stop before the plugins that they call.
+	// Jobs stop in parallel with the requests. Both call plugins, so the plugins stop only after
+	// both, or when only the reserve of drain_time is left.
 	jobsCtx, cancelJobs := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(-reserve))
 	defer cancelJobs()
 	jobsStopped := make(chan error, 1)

@@ -29,7 +29,8 @@ const (
 	fromFlag     = "flag"
 )
 
-// Reading is the result of reading and merging all sources, before the values are checked.
+// Reading has the merged values of all sources. Read has checked their types, but not whether the
+// values are allowed.
 type Reading struct {
 	Config Config
 	// Sources maps each setting that a source sets to the name of the last such source.

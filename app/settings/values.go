@@ -13,8 +13,8 @@ import (
 )
 
 // checkValues returns an error for the first value that does not have the type of its setting. The
-// error says which values are valid; an error of the decoder does not. The decoder would also
-// misread some values: `drain_time: 25` as 25 nanoseconds, and an empty TENANTRY_WORKER as false.
+// error says which values are valid. An error of Unmarshal would not. Unmarshal would also misread
+// some values: `drain_time: 25` as 25 nanoseconds, and an empty TENANTRY_WORKER as false.
 func (r Reading) checkValues(merged *koanf.Koanf) error {
 	for field := range Fields() {
 		key := field.Tag.Get("koanf")

@@ -15,9 +15,10 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// prepareMailServer advances the bootstrap as far as possible within its time limit.
+// prepareMailServer advances the bootstrap as far as possible within Reconciler.Timeout or, if that
+// is zero, bootstrapTimeout.
 func (r *syncRun) prepareMailServer(ctx context.Context) {
-	bootstrapCtx, cancel := context.WithTimeout(ctx, cmp.Or(r.Reconciler.Timeout, bootstrapLimit))
+	bootstrapCtx, cancel := context.WithTimeout(ctx, cmp.Or(r.Reconciler.Timeout, bootstrapTimeout))
 	defer cancel()
 	var answeredCallBegan time.Time
 	err := reconcile.Run(bootstrapCtx, reconcile.RetryPolicy{Pause: r.Pause}, func(ctx context.Context) error {

@@ -83,7 +83,7 @@ func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 		use  func(t *testing.T, fx *fixture, query string) error
 		want tenant.SessionStatus
 	}{
-		{"declined at the platform", func(t *testing.T, fx *fixture, query string) error {
+		{"the person declines the consent", func(t *testing.T, fx *fixture, query string) error {
 			_, err := fx.Callback(t.Context(), withParam(t, query, "error", "access_denied"))
 			return err
 		}, tenant.SessionDeclined},

@@ -140,7 +140,7 @@ func TestForgedGUIDAttachesNothing(t *testing.T) {
 		_, err := b.signIn(t, admin)
 		requireRefusal(t, err, fault.ConsentDeclined)
 	})
-	t.Run("a code of the own tenant is refused", func(t *testing.T) {
+	t.Run("a code for the administrator's own tenant is refused", func(t *testing.T) {
 		b := fx.openCallback(t, withParam(t, fx.grantConsent(t, fx.ann, admin), "tenant", string(otherGUID)))
 		page, _ := url.Parse(b.page)
 		q := page.Query()
@@ -216,7 +216,7 @@ func TestSignInRefused(t *testing.T) {
 			_, err := fx.FinishSignIn(t.Context(), answer, b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
-		{"the plugin proves a different tenant", func(t *testing.T, fx *fixture, b browser) error {
+		{"the plugin reports a different tenant", func(t *testing.T, fx *fixture, b browser) error {
 			fx.Platform = lyingPlatform{fx.Platform}
 			_, err := b.signIn(t, admin)
 			return err

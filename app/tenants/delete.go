@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// deleteLimit is the timeout of Delete, of Withdraw, and of RemoveAllRules for each tenant.
-	deleteLimit = 50 * time.Second
+	// deleteTimeout is the timeout of Delete, of Withdraw, and of RemoveAllRules for each tenant.
+	deleteTimeout = 50 * time.Second
 	// pauseLease is the longest time for which Delete and Withdraw pause enforcement for the
 	// tenant.
 	pauseLease = time.Minute
@@ -36,7 +36,7 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return DeleteResult{}, err
 	}
-	ctx, cancel := reconcile.Detach(ctx, deleteLimit)
+	ctx, cancel := reconcile.Detach(ctx, deleteTimeout)
 	defer cancel()
 	result := DeleteResult{Tenant: t}
 	if result.RuleRemoval, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
@@ -74,7 +74,7 @@ func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (WithdrawResult,
 	if err != nil {
 		return WithdrawResult{}, err
 	}
-	ctx, cancel := reconcile.Detach(ctx, deleteLimit)
+	ctx, cancel := reconcile.Detach(ctx, deleteTimeout)
 	defer cancel()
 	removal, err := s.removeManagedRules(ctx, owner, t, pauseLease)
 	if err != nil {

@@ -24,9 +24,9 @@ const (
 	annaConnectionID  = "01890000-0000-7000-8000-000000000002"
 )
 
-// storeObjectsWithRows stores the objects of the platform, and keeps the ids of their rows in
+// storeAndRecordRows stores the objects of the platform, and keeps the ids of their rows in
 // r.before. It gives the mailbox anna a send limit and a connection.
-func storeObjectsWithRows(r *race) {
+func storeAndRecordRows(r *race) {
 	storeObjects(r)
 	anna := r.mailbox("anna@one.test")
 	anna.Provisioned, anna.Observed.Stage = true, r.now // only a mailbox that the service created can have connections
@@ -43,10 +43,10 @@ func storeObjectsWithRows(r *race) {
 	r.lagUntil = r.now.Add(observation.ReplicaLag)
 }
 
-// missObjectsOnce stores the objects as storeObjectsWithRows does. Then a discovery misses all
+// missObjectsOnce stores the objects as storeAndRecordRows does. Then a discovery misses all
 // objects once.
 func missObjectsOnce(r *race) {
-	storeObjectsWithRows(r)
+	storeAndRecordRows(r)
 	must(r.t, onReplica(r.sync)(r.t.Context()))
 	if domains, mailboxes := r.storedObjects(r.t); len(domains)+len(mailboxes) != 0 {
 		r.t.Fatalf("the missed objects are still listed: %+v and %+v", domains, mailboxes)
@@ -83,7 +83,7 @@ func (r *race) removeAnna(ctx context.Context) error {
 	return platform.RemoveMailbox(ctx, anna.ObjectID)
 }
 
-// requireSameRows returns an error unless all objects of storeObjectsWithRows still have the same
+// requireSameRows returns an error unless all objects of storeAndRecordRows still have the same
 // rows, with the limit and the connection.
 func requireSameRows(r *race) error {
 	if rows := r.rows(); !maps.Equal(rows, r.before) {
@@ -122,7 +122,7 @@ var missingRaces = []struct {
 }{
 	{
 		"two lists without the objects, while the replica catches up",
-		storeObjectsWithRows,
+		storeAndRecordRows,
 		func(r *race) []useCase { return []useCase{onReplica(r.sync), onReplica(r.sync), r.endLag} },
 		requireSameRows,
 	},
@@ -134,7 +134,7 @@ var missingRaces = []struct {
 	},
 	{
 		"a list without the objects and a rename, while the replica catches up",
-		storeObjectsWithRows,
+		storeAndRecordRows,
 		func(r *race) []useCase {
 			return []useCase{onReplica(r.sync), r.tolerateHidden(r.rename(r.before["anna@one.test"], "New")), r.endLag}
 		},
@@ -147,7 +147,7 @@ var missingRaces = []struct {
 	},
 	{
 		"a list without a mailbox and its creation, while the replica catches up",
-		storeObjectsWithRows,
+		storeAndRecordRows,
 		func(r *race) []useCase {
 			return []useCase{onReplica(r.sync), r.tolerateHidden(r.provision("bea@one.test")), r.endLag}
 		},
@@ -166,7 +166,7 @@ var missingRaces = []struct {
 	{
 		"a list without a domain and its verification, while the replica catches up",
 		func(r *race) {
-			storeObjectsWithRows(r)
+			storeAndRecordRows(r)
 			records, err := r.platform.For(guid).Records(r.t.Context(), "two.test")
 			must(r.t, err)
 			r.platform.DNS.Publish("two.test", records.Verification...)
@@ -183,13 +183,13 @@ var missingRaces = []struct {
 	},
 	{
 		"a removal by the owner, a list, and a creation of the same mailbox",
-		storeObjectsWithRows,
+		storeAndRecordRows,
 		func(r *race) []useCase { return []useCase{r.removeAnna, r.sync, r.provision("anna@one.test")} },
 		requireRowIfMailboxExists,
 	},
 	{
 		"a removal by the owner and two lists, while the replica catches up",
-		storeObjectsWithRows,
+		storeAndRecordRows,
 		func(r *race) []useCase { return []useCase{r.removeAnna, onReplica(r.sync), r.endLag} },
 		requireRowIfMailboxExists,
 	},

@@ -40,7 +40,7 @@ type race struct {
 	hidden    bool                 // whether a use case did not find its object
 }
 
-// useCase is one use case of a race. Its context identifies its steps.
+// useCase is one use case of a race. ctx tells interleaving.Step which use case makes a step.
 type useCase = func(ctx context.Context) error
 
 // newRace returns a race with a connected tenant.
@@ -60,7 +60,8 @@ func newRaceOf(t *testing.T, fx *fixture) *race {
 	return r
 }
 
-// run runs use cases in an order and reports their errors. The clock advances with each step.
+// run runs the use cases, with their steps in the order o, and reports their errors. The clock
+// advances with each step.
 func (r *race) run(o *interleaving.Order, useCases ...useCase) {
 	advance := func() { r.now = r.now.Add(time.Millisecond) }
 	for i, err := range o.Run(context.Background(), advance, useCases...) {

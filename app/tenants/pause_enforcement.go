@@ -16,18 +16,18 @@ import (
 
 const (
 	// passWait is the default of Service.PassWait. callWait is the default of Service.CallWait.
-	// Together they leave enough of deleteLimit to remove the rules.
+	// Together they leave enough of deleteTimeout to remove the rules.
 	passWait = 5 * time.Second
 	callWait = 20 * time.Second
-	// reconcileLimit is the timeout of reconcileIntents.
-	reconcileLimit = 5 * time.Second
+	// intentsTimeout is the timeout of reconcileIntents.
+	intentsTimeout = 5 * time.Second
 )
 
 // pauseEnforcement stops enforcement for a tenant whose managed rules are about to be removed, so
-// that no pass creates the rules again. held reports whether enforcement is paused.
-func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (claim ports.TenantClaim, held bool, err error) {
+// that no pass creates the rules again. paused reports whether enforcement is paused.
+func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (claim ports.TenantClaim, paused bool, err error) {
 	if t.Bootstrap != tenant.BootstrapReady {
-		return claim, false, nil // enforcement makes no pass before the bootstrap
+		return claim, false, nil // enforcement makes no pass over a tenant whose mail server is not prepared
 	}
 	return reconcile.EnforcementPause{
 		Claims: s.Claims, Now: s.Now, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
@@ -38,7 +38,7 @@ func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, 
 // record. It runs before the rules are removed, because only the rules show which blocks were
 // applied. If the recording fails, the deletion continues.
 func (s *Service) reconcileIntents(ctx context.Context, claim ports.TenantClaim) {
-	ctx, cancel := context.WithTimeout(ctx, reconcileLimit)
+	ctx, cancel := context.WithTimeout(ctx, intentsTimeout)
 	defer cancel()
 	_, _, _, _ = reconcile.ReconcileIntents(ctx, s.Claims, claim, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
 		err = reconcile.Call(ctx, func(ctx context.Context) (err error) {

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// parallelRemovals is the number of tenants whose rules RemoveAllRules removes in parallel.
-	parallelRemovals = 8
-	// parallelScopes is the number of rules that removeRules removes in parallel in one tenant. The
+	// parallelTenants is the number of tenants whose rules RemoveAllRules removes in parallel.
+	parallelTenants = 8
+	// parallelRules is the number of rules that removeRules removes in parallel in one tenant. The
 	// mail platform delays the commands of a tenant if more of them run in parallel.
-	parallelScopes = 3
+	parallelRules = 3
 	// closeLease is the longest time for which RemoveAllRules pauses enforcement for the tenants of
 	// an account. It exceeds the time to process all tenants that one account can have.
 	closeLease = time.Hour
@@ -110,7 +110,7 @@ func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []stri
 	if err := reconcile.Run(ctx, retry, platform.RemoveRules, nil); err != nil {
 		return ruleNames(scopes), err
 	}
-	errs, slots := make([]error, len(scopes)), make(chan struct{}, parallelScopes)
+	errs, slots := make([]error, len(scopes)), make(chan struct{}, parallelRules)
 	var wg panics.Group
 	for n, scope := range scopes {
 		slots <- struct{}{}
@@ -186,13 +186,13 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 		return nil, err
 	}
 	results, errs := make([]RuleRemoval, len(owned)), make([]error, len(owned))
-	slots := make(chan struct{}, parallelRemovals)
+	slots := make(chan struct{}, parallelTenants)
 	var wg panics.Group
 	for n, t := range owned {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			ctx, cancel := context.WithTimeout(ctx, deleteLimit)
+			ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 			defer cancel()
 			results[n], errs[n] = s.removeManagedRules(ctx, owner, t, closeLease)
 		})
@@ -212,7 +212,7 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 }
 
 // ResumeEnforcement resumes enforcement in the tenants of an account whose closing failed. The next
-// passes create the rules again that must block mailboxes.
+// passes create each rule again that must block a mailbox.
 func (s *Service) ResumeEnforcement(ctx context.Context, removals []TenantRuleRemoval) {
 	for _, removal := range removals {
 		s.resumeEnforcement(ctx, removal.RuleRemoval)

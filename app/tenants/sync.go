@@ -21,9 +21,9 @@ const (
 	// syncTimeout is the default of Service.Timeout. The API's timeout of a sync is 5 s longer, so
 	// that the sync can store its results.
 	syncTimeout = 105 * time.Second
-	// bootstrapLimit is how long a sync waits for a mail server that is being prepared, unless
+	// bootstrapTimeout is how long a sync waits for a mail server that is being prepared, unless
 	// Reconciler.Timeout is set.
-	bootstrapLimit = 20 * time.Second
+	bootstrapTimeout = 20 * time.Second
 )
 
 // Part is the result of one part of a sync.
@@ -64,8 +64,9 @@ type syncRun struct {
 // It fails with tenant_not_found. It fails with access_denied when the consent or the assignment
 // was withdrawn. It returns the platform's error when the platform answered no call.
 //
-// Sync reads the directory first. The directory denies access only if the consent was withdrawn.
-// The mail server also denies access until tenantry has a grant at the mail server.
+// Sync reads the directory first, because a denial of the directory proves that the consent was
+// withdrawn. A denial of the mail server does not: the mail server denies access until tenantry has
+// a grant there.
 func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GUID) (SyncResult, error) {
 	t, err := s.ownedTenant(ctx, owner, id)
 	if err != nil {

@@ -96,13 +96,13 @@ func TestSyncStoresWhatThePlatformReports(t *testing.T) {
 	verifiedDomain, unverifiedDomain := domains[0], domains[1]
 	if !verifiedDomain.Verified || !verifiedDomain.MailReady || verifiedDomain.Status.SPF != "v=spf1 -all" || verifiedDomain.Status.DMARC != "v=DMARC1; p=none" ||
 		verifiedDomain.Signing.Selector1.Content == "" || len(verifiedDomain.Service) == 0 || verifiedDomain.CheckedAt.IsZero() {
-		t.Errorf("one is %+v", verifiedDomain)
+		t.Errorf("one.test is %+v", verifiedDomain)
 	}
 	if unverifiedDomain.Verified || len(unverifiedDomain.Verification) != 1 || unverifiedDomain.Status.MX != "missing" || unverifiedDomain.Status.VerificationSeen || unverifiedDomain.CheckedAt.IsZero() {
-		t.Errorf("two is %+v", unverifiedDomain)
+		t.Errorf("two.test is %+v", unverifiedDomain)
 	}
 	if mailboxes[0].Address != "anna@one.test" || mailboxes[0].Provisioned {
-		t.Errorf("mailboxes %+v", mailboxes)
+		t.Errorf("the mailboxes are %+v, want anna@one.test", mailboxes)
 	}
 }
 

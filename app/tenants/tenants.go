@@ -101,7 +101,8 @@ func (s *Service) Get(ctx context.Context, acc access.Account, id tenant.GUID) (
 
 // Assign attaches a managed tenant to the account, on behalf of the operator, and returns it. It
 // fails with invalid_request, account_closed, tenant_limit_reached or tenant_held_elsewhere. It
-// fails with access_denied when the tenant's consent is missing.
+// fails with access_denied when the tenant's consent is missing, or with a different error of the
+// platform.
 func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error) {
 	if err := acc.CheckOpen(); err != nil {
 		return tenant.Tenant{}, err

@@ -25,8 +25,8 @@ const (
 	// It claims at most maxClaims deliveries, so that slots stay free for other claims.
 	fanOutBatch = 20
 	maxClaims   = 256
-	// One sweep wakes at most maxSweep webhooks and disables at most maxDisabled webhooks.
-	maxSweep    = 1000
+	// One sweep wakes at most maxWoken webhooks and disables at most maxDisabled webhooks.
+	maxWoken    = 1000
 	maxDisabled = 100
 	// dropBatch is the maximum number of deliveries that one statement deletes.
 	dropBatch = 1000
@@ -56,7 +56,7 @@ func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 // fanOutAccounts adds the deliveries for the new events of some accounts and starts their tries.
 // Deliveries for which no slot is free are claimed later.
 func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, batchLimit)
+	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	slots, closed := w.slots.take(maxClaims)
 	if closed {
@@ -68,7 +68,7 @@ func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) 
 	return result.More, err
 }
 
-// Handlers returns the handlers of this package's job kinds.
+// Handlers returns the handler of the wake-ups of this package.
 func (w *Worker) Handlers() map[string]ports.Handler {
 	return map[string]ports.Handler{Kind: w.Handle}
 }
@@ -88,7 +88,7 @@ func (w *Worker) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	due, err := w.Deliveries.DueWebhooks(ctx, w.now(), maxSweep)
+	due, err := w.Deliveries.DueWebhooks(ctx, w.now(), maxWoken)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ import (
 // repeated message has the same webhook-id header.
 const lease = 30 * time.Second
 
-// saveLimit is the timeout for storing a result.
-const saveLimit = 10 * time.Second
+// saveTimeout is the timeout for storing a result.
+const saveTimeout = 10 * time.Second
 
 const (
 	// storePause is the shortest time between two batches of results.
@@ -86,7 +86,7 @@ func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(
 	response := t.send(ctx, d)
 	answered(response)
 	if ctx.Err() != nil && !response.Accepted() {
-		saveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveLimit)
+		saveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 		defer cancel()
 		return TryResult{Delivery: d.Delivery, Response: response}, t.Deliveries.ReleaseDelivery(saveCtx, d.Webhook.Account, d.Delivery)
 	}
@@ -140,10 +140,10 @@ func (t *Tries) storeAll() {
 }
 
 // storeBatchOf stores the results of a batch. While the database is unavailable, it tries again
-// until saveLimit has passed, because a message whose result is not stored is sent twice. A panic
+// until saveTimeout has passed, because a message whose result is not stored is sent twice. A panic
 // counts as an error of the whole batch.
 func (t *Tries) storeBatchOf(batch []*pendingResult) {
-	ctx, cancel := context.WithTimeout(context.Background(), saveLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
 	tried := make([]ports.TriedDelivery, 0, len(batch))
 	for _, r := range batch {

@@ -37,8 +37,8 @@ const (
 	// roundPause is the shortest time between two rounds of the fan-out or of the claims.
 	// Deliveries that become due in this time are claimed in one round.
 	roundPause = 25 * time.Millisecond
-	// batchLimit is the timeout of the transaction of one batch.
-	batchLimit = 15 * time.Second
+	// batchTimeout is the timeout of the transaction of one batch.
+	batchTimeout = 15 * time.Second
 	// stopGrace is how long tries in progress may continue after Stop was called.
 	stopGrace = 2 * time.Second
 )
@@ -205,7 +205,7 @@ func (w *Worker) takeDue(n int) (taken []ports.DueWebhook) {
 
 // Claim runs one round of the claims: it claims due deliveries of the webhooks that are due, and
 // starts their tries. Claim does not claim the deliveries of a busy endpoint. They are claimed when
-// the endpoint's next try ends. more is true if more webhooks may be due.
+// a try that is now in progress at this endpoint ends. more is true if more webhooks may be due.
 func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
 	due := w.takeDue(claimBatches * claimBatch)
 	errs := make([]error, claimBatches)
@@ -219,7 +219,7 @@ func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
 
 // claim claims due deliveries of webhooks in one transaction.
 func (w *Worker) claim(ctx context.Context, due []ports.DueWebhook) error {
-	ctx, cancel := context.WithTimeout(ctx, batchLimit)
+	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	slots, closed := w.slots.take(len(due) * webhook.MaxConcurrent)
 	if closed || slots.Total == 0 {

@@ -23,7 +23,7 @@ type budgets struct {
 // spend takes the cost of one call from each budget that covers the call. If one budget has too
 // little left, spend takes nothing, and returns false with the time until a retry can succeed.
 // giveBack returns the cost to the budgets. spend is used as breaker.Options.Budget.
-func (b budgets) spend(ctx context.Context, faultDomain, operation string) (giveBack func(), retryIn time.Duration, ok bool) {
+func (b budgets) spend(ctx context.Context, budgetDomain, operation string) (giveBack func(), retryIn time.Duration, ok bool) {
 	var undos []func()
 	giveBack = func() {
 		for _, undoTake := range undos {
@@ -35,7 +35,7 @@ func (b budgets) spend(ctx context.Context, faultDomain, operation string) (give
 		return giveBack, 0, true // the call itself fails with this error
 	}
 	for _, budget := range description.Budgets {
-		owner, covered := b.owner(budget.Key, faultDomain)
+		owner, covered := b.owner(budget.Key, budgetDomain)
 		if !covered {
 			continue
 		}
@@ -65,12 +65,12 @@ func (b budgets) bucketKey(budget wire.Budget, owner string) string {
 
 // owner returns the owner of a budget's bucket for a call, and whether the budget covers the call.
 // key is the kind of owner: "tenant", "credential" or "egress" (the service's own address).
-// faultDomain is a kind, or a kind and an id, such as `tenant/<id>` or `credential/<fingerprint>`.
-// If faultDomain has this kind and an id, the id is the owner. Otherwise a budget by tenant does
-// not cover the call. A budget by credential or egress has one bucket with an empty owner, which
-// all such calls share.
-func (b budgets) owner(key, faultDomain string) (owner string, covered bool) {
-	if kind, id, ok := strings.Cut(faultDomain, "/"); ok && kind == key {
+// budgetDomain comes from a breaker.FaultDomain. It is a kind, or a kind and an id, such as
+// `tenant/<id>` or `credential/<fingerprint>`. If budgetDomain has this kind and an id, the id is
+// the owner. Otherwise a budget by tenant does not cover the call. A budget by credential or egress
+// then has an empty owner, so that all these calls share one bucket.
+func (b budgets) owner(key, budgetDomain string) (owner string, covered bool) {
+	if kind, id, ok := strings.Cut(budgetDomain, "/"); ok && kind == key {
 		return id, true
 	}
 	return "", key == "credential" || key == "egress"

@@ -31,8 +31,8 @@ func newCallChain(c settings.Config, provider string, describe describeFunc, cou
 	})}, err
 }
 
-// accountCallTimeout limits each call that uses the credential of an account. The account may
-// choose the server, which may accept a connection and never answer.
+// accountCallTimeout limits each call that uses the credential of an account. The account may have
+// chosen a server that accepts connections and never answers.
 const accountCallTimeout = 20 * time.Second
 
 // interceptors returns the interceptors of calls that use the operator's credential. A call passes
@@ -71,7 +71,7 @@ type providerOptions struct {
 	nameServers   func(provider string) []string    // the name servers of the sandbox; may be nil
 }
 
-// operatorConnections returns the operator's part of the providers' connections.
+// operatorConnections returns a Connections with the operator's settings and credential files.
 func (o providerOptions) operatorConnections(c settings.Config) Connections {
 	return Connections{Settings: c.Providers, secrets: o.secrets, Files: &CredentialFiles{log: o.log}, Describe: o.host.Describe}
 }

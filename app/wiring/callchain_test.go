@@ -71,8 +71,9 @@ func TestReplicasShareProviderBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetCountsOnlyItsOperations checks a budget for trace pages only: two replicas share 100
-// pages per tenant in five minutes, and other operations do not count.
+// TestBudgetCountsOnlyItsOperations checks a budget for one operation, the read of a page of the
+// message trace. Two replicas share 100 pages per tenant in five minutes. Calls of other operations
+// do not count.
 func TestBudgetCountsOnlyItsOperations(t *testing.T) {
 	t.Parallel()
 	counters, err := limiter.Open(t.Context(), limiter.Options{})

@@ -181,9 +181,9 @@ func (s *Service) checkProviderSettings(ctx context.Context, configured map[stri
 	return nil
 }
 
-// WarnOfMissingMailPlatform logs a warning when the mail platform cannot be called with the
-// operator's settings. It also loads the facts of the platform (platform.Facts), which later
-// requests need.
+// WarnOfMissingMailPlatform logs a warning when the operator has set nothing for the mail platform,
+// or when the platform cannot be called with these settings. It also loads the facts of the
+// platform (platform.Facts), which later requests need.
 func (s *Service) WarnOfMissingMailPlatform(ctx context.Context, configured map[string]map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()

@@ -71,7 +71,9 @@ func (p *DNSProviders) Providers(ctx context.Context) ([]dns.Provider, error) {
 	var described []dns.Provider
 	for _, description := range p.descriptions.describeAll(ctx, p.Host.Names(wire.KindDNS)) {
 		servers := description.NameServers
-		if len(servers) > 0 && p.nameServers != nil { // a provider without name servers in its description is not detected by name servers
+		// A provider whose description has no name servers is not detected by them, not even in a
+		// sandbox.
+		if len(servers) > 0 && p.nameServers != nil {
 			servers = slices.Concat(servers, p.nameServers(description.Name))
 		}
 		described = append(described, dns.Provider{ID: description.Name, Title: description.Title, NameServers: servers})
@@ -93,7 +95,8 @@ func (p *DNSProviders) For(provider string, credential secret.Credential) ports.
 
 // fingerprint returns the name of a credential in the keys of circuits and budgets. Redis stores
 // these keys, so the fingerprint is a keyed hash, which reveals nothing about the credential. Equal
-// credentials of all accounts have the same fingerprint, until the keyset is rotated.
+// credentials have the same fingerprint in all accounts. A rotation of the keyset changes all
+// fingerprints.
 func (p *DNSProviders) fingerprint(account wire.Connection) string {
 	sum, err := p.fingerprinter.Fingerprint([]byte(account.Fingerprint()))
 	if err != nil {

@@ -80,8 +80,8 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 }
 
 // TestSandboxServersDetectAProvider checks that the sandbox's name servers also identify a
-// provider, in addition to the patterns of its plugin. A provider whose plugin has no patterns is
-// identified by no name server, because its customers choose the names of the servers.
+// provider, in addition to the name-server patterns of its plugin. A provider whose plugin has no
+// patterns is identified by no name server, because its customers choose the names of the servers.
 func TestSandboxServersDetectAProvider(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)

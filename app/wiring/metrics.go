@@ -165,8 +165,8 @@ type CircuitKey struct {
 	State            breaker.State
 }
 
-// CircuitStates returns the number of circuits for each CircuitKey. Keys without a circuit are
-// present with 0.
+// CircuitStates returns the number of circuits for each CircuitKey. A key without a circuit has the
+// number 0.
 func (s *Service) CircuitStates() map[CircuitKey]float64 {
 	counts := map[CircuitKey]float64{}
 	addCircuits := func(provider string, circuits []breaker.Circuit, domains ...string) {

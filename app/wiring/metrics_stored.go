@@ -25,8 +25,8 @@ const storedCountsTTL = 15 * time.Second
 // least two enforcement passes should have counted the messages.
 const lagThreshold = 2 * sendlimit.MaxInterval
 
-// storedGauges observes counts of the rows in the database and of the wake-ups in the queue. With
-// PostgreSQL, all replicas count the same rows and wake-ups.
+// storedGauges observes counts of the rows in the database, and of the wake-ups (requests to run a
+// job) in the queue. With PostgreSQL, all replicas count the same rows and wake-ups.
 type storedGauges struct {
 	queue         jobQueue
 	domainChecks  ports.DomainChecks

@@ -27,9 +27,9 @@ import (
 // FixMigrations is the fix for a database that lacks migrations of this release.
 const FixMigrations = "run `tenantry migrate` with the same database settings"
 
-// OpenStore opens the database. It migrates an embedded database at once. A PostgreSQL database
-// is migrated by `tenantry migrate`; OpenStore fails when migrations are missing. It also fails
-// when the database is unreachable or its schema requires a newer release.
+// OpenStore opens the database. It migrates an embedded database at once. It does not migrate a
+// PostgreSQL database, and fails when `tenantry migrate` has to be run first. It also fails when
+// the database is unreachable or its schema requires a newer release.
 //
 // now is the clock for the times of events. If it is nil, OpenStore uses time.Now.
 func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger, now func() time.Time) (*bunstore.Store, error) {
@@ -78,7 +78,7 @@ func checkMigrated(ctx context.Context, store *bunstore.Store) error {
 	return err
 }
 
-// CreateDataFolder creates the folder of an embedded database, with its parents. It does nothing
+// CreateDataFolder creates data_dir, with its parents, if the database is embedded. It does nothing
 // for PostgreSQL.
 func CreateDataFolder(c settings.Config) error {
 	if !strings.HasPrefix(c.DatabaseURL, "sqlite:") {

@@ -37,9 +37,9 @@ import (
 )
 
 const (
-	// jobSweepEvery is the interval of the sweep that wakes due provisioning jobs whose wake-up was
-	// lost. The jobs of a killed worker must resume within 90 s. The sum of this interval and a
-	// worker's lease is therefore less than 90 s.
+	// jobSweepEvery is the interval of the sweep that wakes due provisioning jobs whose wake-up
+	// (the request to run the job) was lost. The jobs of a killed worker must resume within 90 s.
+	// The sum of this interval and a worker's lease is therefore less than 90 s.
 	jobSweepEvery = 30 * time.Second
 
 	// domainSweepEvery is the interval of the sweep that wakes due domain checks.
@@ -73,7 +73,8 @@ const (
 
 // SandboxJobRetryPolicy is the retry policy of provisioning jobs in the sandbox. It is
 // provisioning.DefaultRetryPolicy with shorter pauses. It also counts the time for which a due job
-// was not attempted, so that the limits follow moves of the clock.
+// was not attempted, so that a job reaches its time limits when the sandbox's clock is moved
+// forward.
 var SandboxJobRetryPolicy = func() provisioning.RetryPolicy {
 	p := provisioning.DefaultRetryPolicy
 	p.FirstPause, p.LongestPause, p.BetweenReads, p.CountIdle = time.Second, 15*time.Second, time.Second, true
@@ -166,8 +167,8 @@ func (s *Service) WakeDueJobs(ctx context.Context) error {
 }
 
 // runsForInactiveAccounts says for each kind of job whether it runs for suspended and closed
-// accounts. The other jobs of a suspended account wait until the account is active again. See
-// docs/decisions/0023-inactive-accounts.md.
+// accounts. A job of a kind with the value false waits until its suspended account is active again.
+// See docs/decisions/0023-inactive-accounts.md.
 var runsForInactiveAccounts = map[string]bool{
 	dnsruns.Kind:             false,
 	domains.CheckKind:        false,
@@ -274,8 +275,8 @@ func (s *Service) InitEnforcer(o Overrides) error {
 	return nil
 }
 
-// EnforceNow calls Enforcer.RunAll. If an error contains a failure of the mail platform, EnforceNow
-// only logs the error, because the next pass tries again. It returns all other errors.
+// EnforceNow calls Enforcer.RunAll. If the error contains a failure of the mail platform,
+// EnforceNow only logs it, because the next pass tries again. It returns all other errors.
 func (s *Service) EnforceNow(ctx context.Context) error {
 	err := s.Enforcer.RunAll(ctx)
 	if outcome.KindOf(err) != 0 {

@@ -83,7 +83,7 @@ func TestEachKindOfJobDecidesOnInactiveAccounts(t *testing.T) {
 	}
 	handlers := service.QueueWork().Handlers
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(runsForInactiveAccounts)), slices.Sorted(maps.Keys(handlers))); diff != "" {
-		t.Errorf("the kinds of jobs (-decided +known):\n%s", diff)
+		t.Errorf("the kinds of jobs (-in runsForInactiveAccounts +from QueueWork):\n%s", diff)
 	}
 	for kind, handle := range handlers {
 		err := panics.Catch(func() error { return handle(t.Context(), ports.Wakeup{Kind: kind, ID: "1", Account: "inactive"}) })

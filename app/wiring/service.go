@@ -106,10 +106,9 @@ type Overrides struct {
 	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
 	// storedCountsTTL.
 	CountsTTL time.Duration
-	// OperatorSettings are the settings that the operator set, by provider and name. If
-	// OperatorSettings is nil, Config.Providers is used. The sandbox sets OperatorSettings, because
-	// it adds settings to Config.Providers. Assemble fails if one of the settings in
-	// OperatorSettings is unknown.
+	// OperatorSettings are the settings that the operator set, by provider and name. Assemble fails
+	// if one of them is unknown. If OperatorSettings is nil, Assemble checks Config.Providers. The
+	// sandbox sets OperatorSettings, because it adds its own settings to Config.Providers.
 	OperatorSettings map[string]map[string]string
 	// NameServers returns the name servers that a DNS provider has in a sandbox, in addition to
 	// those that its plugin describes. The service uses them to detect the provider of a zone.
@@ -119,7 +118,8 @@ type Overrides struct {
 	OnlyLimited bool
 }
 
-// Service is the assembled system. Assemble creates it; Close must be called to release it.
+// Service has the parts of the assembled service. Assemble creates it, and the caller must call
+// Close to release it.
 type Service struct {
 	Store    *bunstore.Store
 	Database *databaseHealth
@@ -218,8 +218,8 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if err := s.checkProviderSettings(ctx, operatorSettings); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
-	// The keyset is opened after the adapters above, so that a start that fails there leaves no new
-	// keyset behind.
+	// The keyset is opened after the adapters above, so that no new keyset is left behind if one of
+	// them cannot be opened.
 	sealer, err := OpenKeyset(ctx, c, s.Store, secrets.CreateMissing)
 	if err != nil {
 		return nil, errors.Join(err, s.Close(ctx))

@@ -37,7 +37,7 @@ func (s *Service) initWebhooks(c settings.Config, sealer ports.Sealer, o Overrid
 	}
 	s.WebhookWorker = webhooks.NewWorker(webhooks.Options{
 		Webhooks: s.Store, Deliveries: s.Store, Tries: tries, Queue: s.Queue, Logged: s.Store.EventsLogged(), Now: o.Now, Log: s.Log,
-		Retention: time.Duration(c.KeepLogDays) * 24 * time.Hour, // as long as the events
+		Retention: time.Duration(c.KeepLogDays) * 24 * time.Hour, // deliveries are kept as long as events
 	})
 	return nil
 }

@@ -117,10 +117,10 @@ func (a Account) CheckActive() error {
 	return nil
 }
 
-// CheckFreeSlot fails with tenant_limit_reached if the counted tenants take all slots of the plan.
-// Before a connect link is created, only the tenants with a valid consent are counted, because
-// connecting a tenant with a revoked consent again needs no new slot. When the administrator
-// confirms, all tenants of the account are counted.
+// CheckFreeSlot fails with tenant_limit_reached if the number of tenants has reached the slots of
+// the plan. For a new connect link, the caller counts only the tenants with a valid consent: the
+// link may reconnect a tenant whose consent was revoked, and this needs no new slot. For a tenant
+// that the account does not have yet, the caller counts all tenants of the account.
 func (a Account) CheckFreeSlot(tenants int) error {
 	if tenants >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
@@ -146,14 +146,14 @@ func (a Account) CheckMayGrow(tenantCount int) error {
 	return nil
 }
 
-// maxEmail is the maximum length of an e-mail address, in octets.
-const maxEmail = 254
+// maxEmailLength is the maximum length of an e-mail address, in octets.
+const maxEmailLength = 254
 
 // CheckEmail returns an error if the text cannot be a member's address. It checks only the form.
 func CheckEmail(email string) error {
 	local, host, _ := strings.Cut(email, "@")
 	forbidden := func(r rune) bool { return r == '@' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
-	if local == "" || host == "" || len(email) > maxEmail || strings.ContainsFunc(local+host, forbidden) {
+	if local == "" || host == "" || len(email) > maxEmailLength || strings.ContainsFunc(local+host, forbidden) {
 		return fault.InvalidRequest.With("an e-mail address has the form name@host")
 	}
 	return nil

@@ -40,7 +40,7 @@ func TestAPlanLimitsWhatItsAccountMayDo(t *testing.T) {
 		{"an active account passes", account.CheckActive(), nil},
 		{"an inactive account is refused", access.Account{}.CheckActive(), fault.NoAPIPlan},
 		{"a tenant may take the last slot", account.CheckFreeSlot(1), nil},
-		{"no tenant may be attached beyond the slots", account.CheckFreeSlot(2), fault.TenantLimitReached},
+		{"no tenant may be connected beyond the slots", account.CheckFreeSlot(2), fault.TenantLimitReached},
 		{"an account at its limit may add to its tenants", account.CheckMayGrow(2), nil},
 		{"an account above its limit may not add to its tenants", account.CheckMayGrow(3), fault.TenantLimitReached},
 	} {

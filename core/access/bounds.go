@@ -26,8 +26,8 @@ type Bounds struct {
 // Unbounded returns the bounds of a key that may do everything.
 func Unbounded() Bounds { return Bounds{Scopes: []Scope{AnyScope}} }
 
-// maxBounds is the largest number of entries in one list of Bounds.
-const maxBounds = 100
+// maxBoundEntries is the largest number of entries in one list of Bounds.
+const maxBoundEntries = 100
 
 // maxYear is the last year that RFC 3339 can express. NewBounds converts the expiry to UTC before
 // it checks the year, because an offset can move a time into the next year.
@@ -35,16 +35,16 @@ const maxYear = 9999
 
 // NewBounds returns bounds without repetitions, in the given order. A nil list of tenants or
 // networks sets no bound. NewBounds fails with invalid_request for an empty list, a list of more
-// than maxBounds entries, an unknown scope, and a malformed id or network. It also fails if the
-// expiry is not after now or is after the year maxYear. A nil expiresAt means that the key never
-// expires.
+// than maxBoundEntries entries, an unknown scope, and a malformed id or network. It also fails if
+// the expiry is not after now or is after the year maxYear. A nil expiresAt means that the key
+// never expires.
 func NewBounds(scopes, tenants, networks []string, expiresAt *time.Time, now time.Time) (Bounds, error) {
 	for _, list := range []struct {
 		name    string
 		entries int
 	}{{"scopes", len(scopes)}, {"tenant_ids", len(tenants)}, {"allowed_cidrs", len(networks)}} {
-		if list.entries > maxBounds {
-			return Bounds{}, invalidBound(list.name, "must have at most "+strconv.Itoa(maxBounds)+" entries")
+		if list.entries > maxBoundEntries {
+			return Bounds{}, invalidBound(list.name, "must have at most "+strconv.Itoa(maxBoundEntries)+" entries")
 		}
 	}
 	var b Bounds
@@ -126,7 +126,7 @@ func (b Bounds) AllowsTenant(id tenant.GUID) bool {
 }
 
 // CheckUse fails with invalid_api_key if a key with these bounds must not be used at the time now,
-// or by a request from this address. The detail names the bound.
+// or by a request from this address. The error says which bound forbids the use.
 func (b Bounds) CheckUse(from netip.Addr, now time.Time) error {
 	if !b.ExpiresAt.IsZero() && !now.Before(b.ExpiresAt) {
 		return fault.InvalidAPIKey.With("the API key has expired")

@@ -9,8 +9,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Scope names what a key may do: a resource and read or write, such as tenants:read. A key may also
-// hold `*` (every scope) or a resource with a star, such as tenants:* (read and write).
+// Scope names what a key may do: a resource and read or write, such as tenants:read. A key with
+// tenants:write also has tenants:read. A key may also hold `*` (every scope) or a resource with a
+// star, such as tenants:* (read and write).
 type Scope string
 
 // AnyScope includes all other scopes, even those that later releases add.

@@ -26,17 +26,17 @@ type Settings struct {
 }
 
 const (
-	maxDisplayName = 100
-	maxURL         = 2048
-	maxReturnHosts = 20
+	maxDisplayNameLength = 100
+	maxURLLength         = 2048
+	maxReturnHosts       = 20
 )
 
 // Normalized returns the settings in the form in which they are stored. It fails with
 // invalid_request when a value is malformed.
 func (s Settings) Normalized() (Settings, error) {
 	s.DisplayName = strings.TrimSpace(s.DisplayName)
-	if utf8.RuneCountInString(s.DisplayName) > maxDisplayName || strings.ContainsFunc(s.DisplayName, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return Settings{}, fault.InvalidRequest.With("a display name has at most %d printable characters", maxDisplayName)
+	if utf8.RuneCountInString(s.DisplayName) > maxDisplayNameLength || strings.ContainsFunc(s.DisplayName, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return Settings{}, fault.InvalidRequest.With("a display name has at most %d printable characters", maxDisplayNameLength)
 	}
 	if s.SupportURL != "" && !isSupportURL(s.SupportURL) {
 		return Settings{}, fault.InvalidRequest.With("a support URL is an https URL or mailto:ADDRESS")
@@ -59,17 +59,18 @@ func (s Settings) Normalized() (Settings, error) {
 
 func isSupportURL(text string) bool {
 	u, err := url.Parse(text)
-	if err != nil || len(text) > maxURL || u.User != nil {
+	if err != nil || len(text) > maxURLLength || u.User != nil {
 		return false
 	}
 	return u.Scheme == "https" && u.Hostname() != "" || u.Scheme == "mailto" && CheckEmail(u.Opaque) == nil
 }
 
-// CheckReturnURL fails with invalid_return_url unless the text is a well-formed https URL of a
-// return host. It allows neither user information nor a fragment, and at most maxURL bytes.
+// CheckReturnURL fails with invalid_return_url unless the text is a well-formed https URL whose
+// host is one of ReturnHosts. The URL must have no user information, no fragment and at most
+// maxURLLength bytes.
 func (s Settings) CheckReturnURL(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || len(text) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Contains(text, "#") {
+	if err != nil || len(text) > maxURLLength || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Contains(text, "#") {
 		return fault.InvalidReturnURL.With("return_url must be an https URL without user information and fragment")
 	}
 	if _, err := url.ParseQuery(u.RawQuery); err != nil {

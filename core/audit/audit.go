@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// Action is what someone did, as a stable word.
+// Action is the name of a recorded action, such as account.create.
 type Action string
 
 // The recorded actions of operators.

@@ -20,7 +20,7 @@ import (
 const maxInteger = 1<<53 - 1
 
 // appendCanonical appends the canonical JSON (RFC 8785) of a value to text. A value is nil, a bool,
-// a string in UTF-8, an int64 or json.Number that is an integer up to maxInteger, a []any or a
+// a string in UTF-8, an integer (int64 or json.Number) from -maxInteger to maxInteger, a []any or a
 // map[string]any. Entries have no other values.
 func appendCanonical(text []byte, value any) ([]byte, error) {
 	switch v := value.(type) {

@@ -45,7 +45,7 @@ type ActorType string
 // The kinds of actors.
 const (
 	Key      ActorType = "key"
-	Member   ActorType = "member" // a person who signed in, named by the e-mail address
+	Member   ActorType = "member" // a person who signed in; ID and Name are the e-mail address
 	Operator ActorType = "operator"
 	Service  ActorType = "service"
 )

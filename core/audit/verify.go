@@ -37,8 +37,9 @@ func (e *BrokenError) Error() string { return fmt.Sprintf("line %d: %s", e.Line,
 const maxLine = 64 << 10
 
 // Verify reads an export and checks each hash, the order, and that no entry is missing between the
-// first and the last. The order of JSON members and the white space do not matter. Verify fails
-// with a BrokenError if a check fails, and with another error if the export cannot be read.
+// first and the last. If entries before the first are missing, it requires the entry that
+// Proof.Anchor describes. The order of JSON members and the white space do not matter. Verify fails
+// with a BrokenError if a check fails, and with a different error if the export cannot be read.
 func Verify(export io.Reader) (Proof, error) {
 	var p Proof
 	deleted := map[string]bool{} // the subjects of the entries with the action DropEntries

@@ -52,7 +52,7 @@ func verify(lines []string) (audit.Proof, error) {
 	return audit.Verify(strings.NewReader(strings.Join(lines, "\n") + "\n"))
 }
 
-// hashOf returns the hash that the entry of a line states.
+// hashOf returns the value of the member hash of a line.
 func hashOf(t testing.TB, line string) string {
 	t.Helper()
 	var e struct{ Hash string }
@@ -190,8 +190,8 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 			}
 			continue
 		}
-		// The first line may have any sequence until Verify has read the whole export. If the first
-		// line was changed, Verify may therefore name the second line.
+		// Verify accepts any sequence in the first line until it has read the whole export. If the
+		// first line was changed, Verify may therefore name the second line.
 		if line := brokenLine(err); line != position+1 && (position > 0 || line != 2) {
 			t.Fatalf("seed %d, %s: got %v, want an error in line %d\n%s", seed, change, err, position+1, strings.Join(changed, "\n"))
 		}

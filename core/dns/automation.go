@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ActionRequired is a stable word for what a person must do before a domain's records can be
-// written. It is "" if nothing is required.
+// ActionRequired is the code for what a person must do before a domain's records can be written. It
+// is "" if nothing is required. The API shows the code.
 type ActionRequired string
 
 // The actions that a plan may require.
@@ -84,7 +84,8 @@ func (h Holder) actionWithoutPlugin(read ZoneRead, p Plan) (ActionRequired, stri
 	}
 }
 
-// unusableMessage returns the message for a connection whose settings are rejected.
+// unusableMessage returns the beginning of the message for a connection whose settings are
+// rejected.
 func (h Holder) unusableMessage() string {
 	detail := ""
 	if h.Access.Detail != "" {
@@ -106,8 +107,8 @@ func (h Holder) unconnectedMessage(read ZoneRead) string {
 	}
 }
 
-// misplacedMessage returns the message for a zone to which the account has access at a provider,
-// but whose records at this provider are not published.
+// misplacedMessage returns the message for a zone that the account can access at a provider that
+// does not publish it.
 func (h Holder) misplacedMessage(read ZoneRead) string {
 	if h.Access.Standing == ZoneIdle {
 		return fmt.Sprintf("The account has access to the zone %s at %s, but records written there are not visible: the zone is %s there.", read.Zone, h.Access.Title, h.Access.Zone.Idle)
@@ -129,8 +130,8 @@ func (h Holder) unreliableMessage(reason string) string {
 	return fmt.Sprintf("The DNS of the domain could not be read reliably (%s). Try again in a few minutes. If the problem persists, check the domain's name servers.", reason)
 }
 
-// incompleteMessage returns the sentences that end the message about a plan for which Incomplete
-// returns true, otherwise "".
+// incompleteMessage returns the last sentences of the message if p.Incomplete returns true,
+// otherwise "".
 func incompleteMessage(p Plan) string {
 	if !p.Incomplete() {
 		return ""

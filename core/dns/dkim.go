@@ -36,9 +36,10 @@ func (z zoneView) decideSelector(want Desired) verdict {
 }
 
 // replaceSelector decides on a selector whose CNAME does not have the desired target. Several
-// targets are a conflict. It replaces a single target that tenantry wrote, even for an earlier
+// targets are a conflict. A single target is replaced if tenantry wrote it, even for an earlier
 // tenant: that tenant no longer uses the target, because a domain belongs to one tenant at a time.
-// It also replaces an earlier target of the same tenant. Any other target is a conflict.
+// A single target is also replaced if it contains the name of the same tenant as the desired
+// target. Any other target is a conflict.
 func (z zoneView) replaceSelector(want Desired, targets []string) verdict {
 	if len(targets) > 1 {
 		return blockingConflict(ReasonDKIMTaken)
@@ -72,9 +73,9 @@ func earlySelectors(domain string, signing Signing) (selectors []Desired) {
 
 // decideEarlySelector decides on one DKIM selector while its target is not known. It returns a
 // conflict only if the conflict would remain with any target. Otherwise it returns the zero
-// verdict. Records of other types are a conflict only in the provider's own list of records. The
-// answer of a name server may have a TXT record in place of a CNAME. A delegation is not a conflict
-// yet, because the right CNAME may be published there later.
+// verdict. Records of other types are a conflict only in the provider's own list of records,
+// because a name server may answer with a TXT record in place of a CNAME. A delegation is not a
+// conflict yet, because the right CNAME may be published in the delegated zone later.
 func (z zoneView) decideEarlySelector(want Desired) verdict {
 	targets, others := z.setAt(want.Name, CNAME).Values, z.nonCNAMEValues(want.Name)
 	foreign := func(target string) bool { return z.hosts.signingTenant(target) == "" }

@@ -40,7 +40,7 @@ func parseDMARC(text string) (map[string]string, bool) {
 // one TXT string. The text must be UTF-8 without control characters.
 func ValidDMARC(text string) bool {
 	tags, ok := parseDMARC(text)
-	return ok && (isEnforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxString && EscapeText(text) == text
+	return ok && (isEnforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxStringLength && EscapeText(text) == text
 }
 
 // decideDMARC decides on the DMARC record. It never changes an existing record. If the DMARC record
@@ -91,9 +91,9 @@ func isEnforced(policy string) bool {
 	return strings.EqualFold(policy, "reject") || strings.EqualFold(policy, "quarantine")
 }
 
-// inheritedTags returns the tags of the valid DMARC record of the nearest parent domain that has
-// one, or nil if no parent domain has one. Its policy for subdomains (sp), if any, is returned as
-// p.
+// inheritedTags returns the tags of the DMARC record that the domain inherits, or nil if there is
+// none. This is the valid record of the nearest parent domain with a valid record. If the record
+// has a policy for subdomains (sp), this policy is returned as p.
 func (z zoneView) inheritedTags() map[string]string {
 	for _, name := range ParentDMARCNames(z.Domain) {
 		records := filter(z.Referenced.ParentDMARC[name], isDMARC)
@@ -108,17 +108,17 @@ func (z zoneView) inheritedTags() map[string]string {
 	return nil
 }
 
-// maxWalk is the maximum number of names that a receiver queries for a DMARC record (RFC 9989, DNS
-// tree walk).
-const maxWalk = 8
+// maxWalkQueries is the maximum number of names that a receiver queries for a DMARC record (RFC
+// 9989, DNS tree walk).
+const maxWalkQueries = 8
 
 // ParentDMARCNames returns the names at which a DMARC record of a parent domain can cover the
 // domain, nearest first. They are the names that the tree walk of RFC 9989 queries after the
 // domain's own.
 func ParentDMARCNames(domain string) []string {
 	labels := strings.Split(strings.TrimSuffix(strings.ToLower(domain), "."), ".")
-	if len(labels) > maxWalk {
-		labels = labels[len(labels)-maxWalk+1:]
+	if len(labels) > maxWalkQueries {
+		labels = labels[len(labels)-maxWalkQueries+1:]
 	} else {
 		labels = labels[1:]
 	}

@@ -58,8 +58,8 @@ func TestPlanKeepsInheritedDMARC(t *testing.T) {
 		return func(r *dns.Referenced) { r.ParentDMARC = map[string][]string{name: texts} }
 	}
 	for _, tt := range []planCase{
-		{name: "dmarc_inherited from the organisation", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
-		{name: "dmarc_inherited from the top level", referenced: parentRecords("_dmarc.test", "x", "v=DMARC1; p=quarantine; psd=y"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
+		{name: "dmarc_inherited from the organizational domain", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
+		{name: "dmarc_inherited from the top-level domain", referenced: parentRecords("_dmarc.test", "x", "v=DMARC1; p=quarantine; psd=y"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
 		{name: "dmarc_inherited from p=none", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=none"), action: dns.Preserve, reason: "dmarc_inherited"},
 		{name: "dmarc_inherited from sp=none", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=reject; sp=none"), action: dns.Preserve, reason: "dmarc_inherited"},
 		{name: "dmarc_inherited from sp=reject", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=none; sp=reject"), action: dns.Preserve,

@@ -29,8 +29,8 @@ type Detection struct {
 	Reason DetectionReason
 }
 
-// DetectionReason is a stable word for why Detection.Provider has no ID. It is "" if the provider
-// has a plugin.
+// DetectionReason is the code for why Detection.Provider has no ID. It is "" if the provider has a
+// plugin.
 type DetectionReason string
 
 // The reasons why Detection.Provider has no ID.
@@ -44,9 +44,10 @@ const (
 	DetectionMulti DetectionReason = "multi_provider"
 )
 
-// Detect returns the provider that serves the zone of a read, by the names of the delegated name
-// servers. It cannot detect a provider whose name servers can have any names. FindHolder finds such
-// a provider through a connection that has access to the zone.
+// Detect returns the provider that serves the zone of a read. It compares the name servers of the
+// delegation with the patterns of the providers. It cannot detect a provider whose name servers can
+// have any names. FindHolder finds such a provider through a connection that has access to the
+// zone.
 func Detect(read ZoneRead, providers []Provider) Detection {
 	if len(read.Delegation) == 0 {
 		return Detection{Reason: DetectionUnknown}
@@ -106,7 +107,7 @@ type Access struct {
 	Detail   string // why the settings are rejected; safe to show
 }
 
-// Standing is what a connection can do with a zone, as a stable word.
+// Standing is the code for what a connection can do with a zone.
 type Standing string
 
 // The standings. Only ZoneAccessible allows a write. FindHolder changes ZoneAccessible to
@@ -149,8 +150,8 @@ type Holder struct {
 }
 
 // FindHolder returns the provider that serves the zone of a read. If a connection has access to the
-// zone, and its provider publishes the zone, this provider is the holder. The names of the name
-// servers do not matter in this case. Otherwise Detect determines the provider, and Access is the
+// zone, and its provider publishes the zone, this provider is the holder. The patterns of the
+// providers do not matter in this case. Otherwise Detect determines the provider, and Access is the
 // first relevant access in the order of standingPriority. If no access is relevant, Access has the
 // standing NoConnection.
 func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
@@ -192,7 +193,7 @@ func (h Holder) isRelevant(a Access, providers []Provider) bool {
 }
 
 // checkDelegation returns the access with a corrected standing: ZoneAccessible is replaced if the
-// zone is idle or not delegated to its name servers at the provider.
+// zone is idle, or if its delegation does not list exactly Zone.NameServers.
 func (a Access) checkDelegation(delegation []string) Access {
 	switch {
 	case a.Standing != ZoneAccessible:

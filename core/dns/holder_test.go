@@ -104,7 +104,7 @@ func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
 	}{
 		{"the provider of the servers' names, without a connection", cloudServers, nil, "cloudflare", dns.NoConnection},
 		{"a connection with access to the zone", cloudServers, []dns.Access{access("cloudflare", accessible, "BOB.ns.cloudflare.com.", "ada.ns.cloudflare.com")}, "cloudflare", accessible},
-		{"several connections, of which one has access to the zone", cloudServers,
+		{"several connections, and one has access to the zone", cloudServers,
 			[]dns.Access{access("cloudflare", inaccessible), access("cloudflare", silent), access("cloudflare", accessible, cloudServers...)}, "cloudflare", accessible},
 		{"a connection to another zone of the same name", cloudServers, []dns.Access{access("cloudflare", accessible, "x.ns.cloudflare.com", "y.ns.cloudflare.com")}, "cloudflare", dns.ZoneDelegatedElsewhere},
 		{"a zone with more servers than the delegation", cloudServers, []dns.Access{access("cloudflare", accessible, append(cloudServers, "z.ns.cloudflare.com")...)}, "cloudflare", dns.ZoneDelegatedElsewhere},

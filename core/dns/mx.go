@@ -26,7 +26,7 @@ func parseMX(value string) (preference int, host string, ok bool) {
 type exchanges struct {
 	desired  []string // values with the desired host
 	stale    []string // other values of the platform or of tenantry, which the desired value replaces
-	leftover []string // verification records
+	leftover []string // records that only proved ownership of the domain
 	foreign  []string // all other values, except a null MX
 	null     bool     // the domain has a null MX
 	broken   bool     // a foreign value is invalid, or its host cannot receive mail
@@ -56,14 +56,15 @@ func (z zoneView) groupExchanges(values []string, want Record) exchanges {
 }
 
 // isVerificationHost reports whether an MX host only proves that this tenant or an earlier tenant
-// owns the domain. An MX record with such a host receives no mail.
+// owns the domain. Such a host receives no mail.
 func (z zoneView) isVerificationHost(host string) bool {
 	return endsWithAny(host, z.hosts.Verification) ||
 		slices.ContainsFunc(z.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })
 }
 
-// isPlatformHost reports whether host is a host of the platform for this domain. The host name must
-// be derived from the domain, or begin with the same label as the desired host.
+// isPlatformHost reports whether host is a host of the platform for this domain. The host must be
+// in one of the platform's domains. Its name must also be derived from the domain, or begin with
+// the same label as the desired host.
 func (z zoneView) isPlatformHost(host, desired string) bool {
 	desiredLabel, _, _ := strings.Cut(normalName(desired), ".")
 	label, _, _ := strings.Cut(host, ".")
@@ -74,11 +75,11 @@ func (z zoneView) isPlatformHost(host, desired string) bool {
 var hostSuffix = regexp.MustCompile(`^[0-9]{2}[a-z][0-9a-z]{0,3}$`)
 
 // servesDomain reports whether a host is a current or earlier host of the platform for this domain.
-// The first label of such a host is the domain with hyphens in place of dots. If the domain
-// itself contains hyphens, the platform removes them and adds a suffix. servesDomain also accepts a
-// label that keeps these hyphens and has no suffix, because people write such a host by the rule
-// for other domains. That label can also belong to a different domain, which has dots in place of
-// some hyphens.
+// The first label of such a host is the domain with hyphens in place of dots: example.com becomes
+// example-com. If the domain itself contains hyphens, the platform removes them and adds a suffix:
+// my-shop.com becomes for example myshop-com01b. Some people write my-shop-com instead, so
+// servesDomain accepts this label too. As a consequence, the host of my.shop.com also counts as a
+// host of my-shop.com.
 func (p PlatformHosts) servesDomain(host, domain string) bool {
 	if !endsWithAny(host, p.Exchanges) {
 		return false

@@ -75,9 +75,10 @@ type Plan struct {
 	Writes []Written
 }
 
-// NewPlan returns the plan for a domain's records. The plan adds missing values. It replaces values
-// of the platform and of tenantry, and adds the platform's terms to a foreign SPF record. If a
-// foreign value prevents a record, the plan has a conflict.
+// NewPlan returns the plan for a domain's records. managed holds the values that tenantry wrote.
+// The plan adds missing values. It replaces outdated values of the platform and of tenantry, and
+// adds the platform's terms to a foreign SPF record. If a foreign value prevents a record, the plan
+// has a conflict.
 func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 	p := Plan{Domain: read.Domain, Zone: read.Zone, Reliable: read.Complete, Reason: read.Reason, At: read.At,
 		Desired: DesiredRecords(read.Domain, o), Observed: observedSets(read)}
@@ -205,7 +206,7 @@ func (p *Plan) addChange(current RRSet, ttl int, v verdict) {
 	after.Values = replaceValues(after.Values, v.remove, v.add)
 }
 
-// addWrites adds the values that a verdict writes to p.Writes. If one value replaces several,
+// addWrites appends to p.Writes the values that a verdict adds. If one value replaces several,
 // Replaced is the first of them.
 func (p *Plan) addWrites(want Desired, v verdict) {
 	for _, value := range v.add {
@@ -231,8 +232,8 @@ func (p *Plan) textSize(record Record) int {
 	return total
 }
 
-// replaceValues returns values with add in the position of the first removed value, or at the end.
-// All other values keep their order.
+// replaceValues returns values without the values in remove. It inserts add in the position of the
+// first removed value, or at the end. All other values keep their order.
 func replaceValues(values, remove, add []string) []string {
 	var result []string
 	for _, value := range values {

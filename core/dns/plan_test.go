@@ -87,8 +87,8 @@ func TestPlanHashCoversOnlyInspectedRecordsAndDecisions(t *testing.T) {
 	readWithForeignMX := reliableRead(rrset("a.test", dns.MX, "5 mx.else.test"))
 	offerWithOtherMX := offer()
 	offerWithOtherMX.Service[0].Content = "a-test.el5e.mx.microsoft"
-	differentHashes["a conflict over one host"] = dns.NewPlan(offer(), readWithForeignMX, nil).Hash()
-	differentHashes["a conflict over another"] = dns.NewPlan(offerWithOtherMX, readWithForeignMX, nil).Hash()
+	differentHashes["a conflict with one desired MX host"] = dns.NewPlan(offer(), readWithForeignMX, nil).Hash()
+	differentHashes["a conflict with another desired MX host"] = dns.NewPlan(offerWithOtherMX, readWithForeignMX, nil).Hash()
 	nameOfHash := map[string]string{}
 	for name, got := range differentHashes {
 		if nameOfHash[got] != "" {

@@ -15,7 +15,7 @@
 //   - mx.go, spfmerge.go, dmarc.go, dkim.go: the decisions on the other records. spfparse.go parses
 //     SPF records and spftree.go counts their lookups.
 //   - zoneview.go: zoneView and verdict, which all decisions use.
-//   - reasons.go: the reasons and notes of a plan, as words and as sentences.
+//   - reasons.go: the reasons and notes of a plan, as codes and as sentences.
 //   - status.go: the status of a domain's records, and whether they are correct.
 //   - zone.go: Zone and Change, and the checks before a change is written at a provider.
 //   - write.go: Write, a request that changes a zone, and ResolveWrites for unknown outcomes.
@@ -121,17 +121,17 @@ func sameName(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
-// maxString is the maximum length of one string of a TXT record, in octets.
-const maxString = 255
+// maxStringLength is the maximum length of one string of a TXT record, in octets.
+const maxStringLength = 255
 
 // Chunks splits a text into the strings of a TXT record, after a space where possible. A space
 // stays at the end of its string, because receivers join the strings without a separator.
 func Chunks(text string) []string {
 	chunks := []string{}
-	for len(text) > maxString {
-		cut := strings.LastIndexByte(text[:maxString], ' ') + 1
+	for len(text) > maxStringLength {
+		cut := strings.LastIndexByte(text[:maxStringLength], ' ') + 1
 		if cut == 0 {
-			cut = maxString
+			cut = maxStringLength
 		}
 		chunks, text = append(chunks, text[:cut]), text[cut:]
 	}

@@ -155,6 +155,7 @@ func termArgument(t spfTerm) string {
 }
 
 // coveredIndirectly reports whether the names that a record references cover all missing terms.
+// Only include terms can be covered.
 func (z zoneView) coveredIndirectly(existing spfRecord, missing []string) bool {
 	return !slices.ContainsFunc(missing, func(word string) bool {
 		t, ok := parseTerm(word)
@@ -198,7 +199,7 @@ func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 	allTerm := r.first("all")
 	return v.withNoteIf(foreignUnknown, NoteSPFUnknown).
 		withNoteIf(cost.lookups >= maxLookups-1, NoteSPFNearLimit).
-		withNoteIf(cost.voidLookups > maxVoid, NoteSPFVoid).
+		withNoteIf(cost.voidLookups > maxVoidLookups, NoteSPFVoid).
 		withNoteIf(cost.broken, NoteSPFBroken).
 		withNoteIf(len(r.text) > longSPF, NoteSPFLong).
 		withNoteIf(r.first("ptr") != nil, NoteSPFPtr).

@@ -9,8 +9,8 @@ import (
 
 // The limits of RFC 7208, section 4.6.4.
 const (
-	maxLookups = 10
-	maxVoid    = 2
+	maxLookups     = 10
+	maxVoidLookups = 2
 )
 
 // spfCost counts the DNS lookups that receivers make to evaluate a record and all records that it
@@ -71,8 +71,8 @@ func (t spfTree) follow(target string, path []string, total *spfCost) {
 	t.count(next, append(slices.Clip(path), target), total)
 }
 
-// reaches reports whether a record includes the name of an include term, directly or through the
-// names that the record references. Only includes with the qualifier "+" count.
+// reaches reports whether a record leads to the name of an include term, directly or through other
+// records. It follows redirects, and includes with the qualifier "+".
 func (t spfTree) reaches(r spfRecord, include spfTerm) bool {
 	return t.leadsTo(r, normalName(include.value), map[string]bool{})
 }

@@ -65,7 +65,7 @@ func TestReadStatusShowsEachRecord(t *testing.T) {
 			dns.Status{MX: "ms1.msv1.invalid.", SPF: "missing", DMARC: "missing", DKIM: "missing", VerificationSeen: true},
 		},
 		{
-			"the first by name of MX hosts with equal preference", []dns.RRSet{rrset("a.test", dns.MX, "5 b.test", "5 a.test")},
+			"of two MX hosts with equal preference, the first by name", []dns.RRSet{rrset("a.test", dns.MX, "5 b.test", "5 a.test")},
 			dns.Status{MX: "a.test.", SPF: "missing", DMARC: "missing", DKIM: "missing"},
 		},
 		{

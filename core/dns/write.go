@@ -28,13 +28,13 @@ type Write struct {
 // does so later.
 const attributionLimit = time.Hour
 
-// Resolution says which writes with an unknown outcome were made.
+// Resolution says which writes were made, as far as ResolveWrites can decide.
 type Resolution struct{ Made, Unmade []Write }
 
-// ResolveWrites decides from the provider's record sets whether writes with an unknown outcome were
-// made. A write counts as made if it is confirmed. A write that is at most attributionLimit old
-// also counts as made if the zone has exactly the record sets of the write, with their values and
-// TTLs. Otherwise the values count as foreign, so that tenantry does not replace a record that
+// ResolveWrites decides which writes were made. current holds the provider's record sets. A
+// confirmed write was made. A write with an unknown outcome counts as made if it is at most
+// attributionLimit old and the zone has exactly the record sets of the write, with their values and
+// TTLs. Otherwise its values count as foreign, so that tenantry does not replace a record that
 // someone else may have published.
 func ResolveWrites(openWrites []Write, current []RRSet, now time.Time) Resolution {
 	var r Resolution

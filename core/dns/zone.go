@@ -16,8 +16,8 @@ type Zone struct {
 	ID          string // id at the provider, opaque
 	Name        string // the apex, in the form of Record.Name
 	NameServers []string
-	// Idle is a stable word for why the provider does not publish the zone ("pending", "moved",
-	// "paused", "partial", "secondary"), or empty.
+	// Idle is the plugin's code for why the provider does not publish the zone, such as "pending"
+	// or "secondary". It is empty if the provider publishes the zone.
 	Idle string
 }
 

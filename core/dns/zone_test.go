@@ -38,7 +38,7 @@ func TestOutstandingDropsChangesThatAreMade(t *testing.T) {
 		}, nil, true},
 		{"keeps a TTL that was not planned to change", []dns.RRSet{withTTL(60, spf)},
 			[]dns.Change{{Before: withTTL(300, spf), After: withTTL(300, withOwnership)}}, []dns.Change{{Before: withTTL(60, spf), After: withTTL(60, withOwnership)}}, false},
-		{"a TTL that was planned", []dns.RRSet{withTTL(60, spf)},
+		{"a planned change of the TTL", []dns.RRSet{withTTL(60, spf)},
 			[]dns.Change{{Before: withTTL(60, spf), After: withTTL(300, withOwnership)}}, []dns.Change{{Before: withTTL(60, spf), After: withTTL(300, withOwnership)}}, false},
 		{"a new CNAME next to a record", []dns.RRSet{text}, []dns.Change{{Before: noAlias, After: alias}}, nil, true},
 		{"a new record next to a CNAME", []dns.RRSet{alias}, []dns.Change{{Before: rrset("_dmarc.a.test", dns.TXT), After: text}}, nil, true},

@@ -88,8 +88,8 @@ const ReasonProviderUnavailable = "provider_unavailable"
 // may be outdated.
 const ReasonRecursive = "recursive_only"
 
-// AllServersSilent reports whether no server of a delegated domain gave an authoritative answer.
-// The cause may then be the service's own network.
+// AllServersSilent returns true for an incomplete read of a delegated domain in which no server
+// gave an authoritative answer. The cause may then be the service's own network.
 func (read ZoneRead) AllServersSilent() bool {
 	return !read.Complete && read.Reason != ReasonNotDelegated && read.countServers(func(n Server) bool { return n.State == ServerOK }) == 0
 }
@@ -131,10 +131,11 @@ type Referenced struct {
 	// ParentDMARC holds the TXT values at the names that ParentDMARCNames returns. It is read only
 	// for a domain without a DMARC record of its own.
 	ParentDMARC map[string][]string
-	// Exchanges maps MX hosts of the domain that cannot receive mail to their problems.
+	// Exchanges maps each MX host of the domain that cannot receive mail to its problem.
 	Exchanges map[string]MXProblem
 	// Keys holds the TXT values of the targets of wanted DKIM CNAMEs. It has an entry only if the
-	// selector has a TXT record in place of the CNAME: some providers return the target's records.
+	// selector has a TXT record in place of the CNAME, because some providers return the target's
+	// records.
 	Keys map[string][]string
 }
 
@@ -189,8 +190,8 @@ func (read ZoneRead) needsSPF(want Desired) []string {
 	return slices.Compact(names)
 }
 
-// neverExisting has the suffixes of names that never exist in the DNS (RFC 6761).
-var neverExisting = []string{".invalid"}
+// nonexistentSuffixes are the suffixes of names that never exist in the DNS (RFC 6761).
+var nonexistentSuffixes = []string{".invalid"}
 
 // needsExchanges returns the hosts of the domain's MX whose addresses must be checked. It omits the
 // platform's host, IP addresses and hosts that cannot exist. It returns nil if only DKIM selectors
@@ -204,7 +205,7 @@ func (read ZoneRead) needsExchanges(wanted []Desired) []string {
 	for _, value := range read.values(read.Domain, MX) {
 		_, host, ok := parseMX(value)
 		isDesired := slices.ContainsFunc(wanted, func(d Desired) bool { return d.Type == MX && sameName(d.Content, host) })
-		if ok && host != "" && !isAddress(host) && !isDesired && !endsWithAny(host, neverExisting) && !slices.Contains(hosts, host) {
+		if ok && host != "" && !isAddress(host) && !isDesired && !endsWithAny(host, nonexistentSuffixes) && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
 	}

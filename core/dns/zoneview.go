@@ -11,8 +11,8 @@ import (
 // purpose.
 type zoneView struct {
 	ZoneRead
-	managed []Written
-	offered []Record // ownership records that the platform offers
+	managed []Written // values that tenantry wrote
+	offered []Record  // ownership records that the platform offers
 	hosts   PlatformHosts
 }
 

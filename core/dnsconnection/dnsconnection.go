@@ -24,7 +24,7 @@ const (
 type Connection struct {
 	ID        string // UUIDv7
 	AccountID access.AccountID
-	Provider  string // the provider's id, such as cloudflare
+	Provider  string // the provider's id
 	Name      string // label for people, may be empty
 	Status    Status
 	// ZonesVisible is the number of zones that the last successful test found.

@@ -16,16 +16,16 @@ func FuzzParseName(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		found := domain.ParseNameOrNone(raw)
-		if found != domain.NoName && domain.ParseNameOrNone(found) != found {
-			t.Errorf("%q: %q becomes %q", raw, found, domain.ParseNameOrNone(found))
+		canonical := domain.ParseNameOrNone(raw)
+		if canonical != domain.NoName && domain.ParseNameOrNone(canonical) != canonical {
+			t.Errorf("%q: %q becomes %q", raw, canonical, domain.ParseNameOrNone(canonical))
 		}
 		name, err := domain.ParseName(raw, builtin)
 		if err != nil {
 			return
 		}
-		if again, err := domain.ParseName(name, builtin); err != nil || again != name || found != name {
-			t.Errorf("%q: %q becomes %q, %v; ParseNameOrNone returns %q", raw, name, again, err, found)
+		if again, err := domain.ParseName(name, builtin); err != nil || again != name || canonical != name {
+			t.Errorf("%q: %q becomes %q, %v; ParseNameOrNone returns %q", raw, name, again, err, canonical)
 		}
 		if len(name) > 253 || name != strings.ToLower(name) || strings.HasSuffix(name, ".onmicrosoft.com") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
 			t.Errorf("%q becomes %q, which is not canonical or is a built-in name", raw, name)

@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Drift names a kind of DNS record by what is wrong when a domain's records of this kind are no
-// longer correct.
+// Drift says which records of a domain (SPF, DKIM or MX) were correct and no longer are. Lists such
+// as Health.EverCorrect use the same values as names for these three kinds of records.
 type Drift string
 
 // The kinds of drift.

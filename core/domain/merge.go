@@ -44,9 +44,9 @@ type Observed struct {
 // Merge returns the stored domain d, updated with seen, an observation of the domain. A part of d
 // stays only if it was observed later than the same part of seen.
 func (d Domain) Merge(seen Domain) Domain {
-	found := !d.MissingSince.IsZero() && seen.MissingSince.IsZero()
+	foundAgain := !d.MissingSince.IsZero() && seen.MissingSince.IsZero()
 	if observation.Advance(&d.Observed.State, seen.Observed.State) {
-		if found || d.Verified != seen.Verified {
+		if foundAgain || d.Verified != seen.Verified {
 			d.Observed.Change = seen.Observed.State
 		}
 		d.Added, d.MissingSince, d.Observed.PreviousMissingSince = seen.Added, seen.MissingSince, seen.Observed.PreviousMissingSince
@@ -155,8 +155,8 @@ func (d Domain) AfterMiss(at time.Time) (missed Domain, gone bool) {
 	return d, observation.IsGone(since, at)
 }
 
-// WithLaterRead returns the domain with the result of read's DNS read, unless d has a later read.
-// Health.EverCorrect has the kinds of both.
+// WithLaterRead returns d with the Status, Health and CheckedAt of read, unless d was read later.
+// Health.EverCorrect then has the kinds of both domains.
 func (d Domain) WithLaterRead(read Domain) Domain {
 	if read.CheckedAt.Before(d.CheckedAt) {
 		return d

@@ -93,7 +93,7 @@ func TestUnverifiedDomainStartsOver(t *testing.T) {
 
 // TestReplicaKeepsAVerifiedDomain checks an unverified state that is read soon after a
 // verification. The read may come from a lagging replica, so the domain stays verified. The read
-// still counts as a change that can mean a new domain.
+// still sets Observed.Change, because the domain may have been removed and added again.
 func TestReplicaKeepsAVerifiedDomain(t *testing.T) {
 	verifiedAt := time.Unix(1000, 0)
 	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)
@@ -136,8 +136,8 @@ func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
 	}
 }
 
-// TestChangeThatCanMeanANewDomain checks the time of the last change that can mean a new domain.
-// The domain was first observed at second 2.
+// TestChangeThatCanMeanANewDomain checks Observed.Change, the time of the last sign that the domain
+// was removed and added again. The domain was first observed at second 2.
 func TestChangeThatCanMeanANewDomain(t *testing.T) {
 	observedAt := func(second int64, verified bool) func(domain.Domain) domain.Domain {
 		return func(d domain.Domain) domain.Domain {
@@ -190,7 +190,7 @@ func TestReservationsKeepTheTimeOfTheFirstMiss(t *testing.T) {
 	again := reserved.MissingAgain().ReservedAgain(firstMiss.Add(2 * time.Minute))
 	for _, d := range []domain.Domain{reserved, again} {
 		if !d.MayBeHidden(firstMiss.Add(observation.ReplicaLag-1)) || d.MayBeHidden(firstMiss.Add(observation.ReplicaLag)) {
-			t.Errorf("the domain may not be hidden until ReplicaLag after the first miss: %+v", d)
+			t.Errorf("want MayBeHidden to end exactly ReplicaLag after the first miss: %+v", d)
 		}
 		if afterMiss, gone := d.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone || !afterMiss.MissingSince.Equal(firstMiss) || !afterMiss.Observed.PreviousMissingSince.IsZero() {
 			t.Errorf("after a second miss: gone is %t in %+v, want a domain that is gone since the first miss", gone, afterMiss)

@@ -16,8 +16,8 @@ import (
 // NoName is a name that no stored domain has, because it is a single label.
 const NoName = "invalid"
 
-// maxInput limits the length, in octets, of the text that a caller sends. A valid name has at most
-// 253 octets after its mapping. Its spelling can be longer.
+// maxInput limits the length, in octets, of the text that a caller sends. The canonical form of a
+// valid name has at most 253 octets. The text that a caller sends can be longer than this form.
 const maxInput = 1024
 
 // hostNameProfile maps and checks names as browsers do: UTS #46 without transitional mappings. It

@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// The functions below with the arguments before and after return the events of the change from the
-// first state of an object to the second. before is the zero value for a new object. after is the
-// zero value for a deleted object.
+// A function with the parameters before and after returns the events of a change of an object.
+// before is the state of the object before the change, and after its state after the change. before
+// is the zero value for a new object. after is the zero value for a deleted object.
 
 // OfTenant returns the events of a change of a tenant, except the event of a changed readiness.
 // OfReadiness returns that event, because the readiness also depends on other objects.
@@ -88,8 +88,8 @@ func ofDomain(eventType Type, d domain.Domain) Event {
 	}}
 }
 
-// OfJob returns the events of a change of a provisioning job. A job that requires an action gets a
-// new event when it requires a different action.
+// OfJob returns the events of a change of a provisioning job. Only a job that requires an action or
+// has failed gets an event. If the required action changes, the job gets a new event.
 func OfJob(before, after provisioning.Job) []Event {
 	same := before.Status == after.Status && before.RequiredAction == after.RequiredAction
 	switch {

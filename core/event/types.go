@@ -57,7 +57,7 @@ const (
 type Kind struct {
 	Type    Type
 	Subject SubjectType
-	// Data is the zero value of the events' data.
+	// Data is a zero value of the type that Event.Data has.
 	Data any
 	// About says when an event of the type is written.
 	About string

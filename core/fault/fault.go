@@ -99,7 +99,7 @@ func (s fromStore) Unwrap() error { return s.error }
 
 // FromStore marks err as an error that depends only on the data that tenantry stores, and not on a
 // provider's answer or the live DNS. A concurrent request can change the stored data at any time. A
-// marked error is therefore not repeated to later requests with the same Idempotency-Key. FromStore
+// marked error is therefore not replayed to later requests with the same Idempotency-Key. FromStore
 // returns nil if err is nil.
 func FromStore(err error) error {
 	if err == nil {

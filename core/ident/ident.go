@@ -24,7 +24,7 @@ func Parse(raw string) (string, bool) {
 	}
 	canonical := make([]byte, length)
 	for i := range length {
-		char, ok := digit(raw[i], i)
+		char, ok := canonicalChar(raw[i], i)
 		if !ok {
 			return "", false
 		}
@@ -42,7 +42,7 @@ func ParseOrZero(raw string) string {
 	return Zero
 }
 
-func digit(char byte, position int) (byte, bool) {
+func canonicalChar(char byte, position int) (byte, bool) {
 	switch {
 	case position == 8 || position == 13 || position == 18 || position == 23:
 		return char, char == '-'

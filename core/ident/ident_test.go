@@ -84,8 +84,8 @@ func FuzzParse(f *testing.F) {
 		if ok != uuidForm.MatchString(raw) || ok && id != strings.ToLower(raw) {
 			t.Errorf("Parse(%q): got %q, %t; want lower case if it is a UUID", raw, id, ok)
 		}
-		if found := ident.ParseOrZero(raw); !uuidForm.MatchString(found) || ok && found != id {
-			t.Errorf("ParseOrZero(%q): got %q, want the result of Parse or Zero", raw, found)
+		if parsed := ident.ParseOrZero(raw); !uuidForm.MatchString(parsed) || ok && parsed != id {
+			t.Errorf("ParseOrZero(%q): got %q, want the result of Parse or Zero", raw, parsed)
 		}
 	})
 }

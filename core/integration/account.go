@@ -10,7 +10,7 @@ import (
 
 // Account is a mail account at a sending platform. The zero Account means a missing account.
 type Account struct {
-	ID      string // id at the platform; its address if the platform has no ids
+	ID      string // id at the platform; the address if the platform has no ids
 	Address string // as the platform returns it; compare with SameAddress
 	Name    string // display name, may be empty
 	State   AccountState
@@ -43,7 +43,7 @@ func (a Account) Exists() bool { return a.ID != "" }
 // the state and the id if the platform has no stamps. It is empty if the account does not exist.
 func (a Account) Mark() string {
 	if a.Exists() && a.Stamp == "" {
-		return string(a.State) + " " + a.ID // then only a change of state shows a new sign-in
+		return string(a.State) + " " + a.ID // without a stamp, only these show a new sign-in
 	}
 	return a.Stamp
 }

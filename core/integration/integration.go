@@ -37,8 +37,8 @@ type Provider struct {
 	Capabilities Capabilities
 }
 
-// Status says whether the platform accepted the integration's credential in the last test or call
-// that showed this.
+// Status says whether the platform accepts the integration's credential. A test or call that fails
+// for a different reason does not change the status.
 type Status string
 
 // The statuses. A credential that fails its first test is not stored. Therefore only a later test

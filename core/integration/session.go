@@ -33,7 +33,7 @@ type Session struct {
 	// PlatformID is the session's id at the platform, empty if the platform has none.
 	PlatformID string
 	// PreviousMark is Account.Mark of the account before the session began, empty if there was no
-	// account. If only the account can show a sign-in, a changed mark proves the sign-in.
+	// account. AfterCheck and AfterLastCheck take a different mark as the sign of a sign-in.
 	PreviousMark string
 	// The account at the platform that signed in.
 	PlatformAccountID      string
@@ -150,8 +150,8 @@ func (s Session) AfterCheck(a Account, now time.Time) Session {
 	return s.asConnected(a, now)
 }
 
-// AfterLastCheck returns the session after the last check of the account. The check may find a
-// sign-in that was late or that the platform did not report.
+// AfterLastCheck returns the session after the last check of the account: connected, failed or
+// expired. The check may find a sign-in that was late or that the platform did not report.
 func (s Session) AfterLastCheck(a Account, now time.Time) Session {
 	if checked := s.AfterCheck(a, now); checked.Status == SessionConnected {
 		return checked

@@ -56,7 +56,7 @@ type Mailbox struct {
 	ReservedAt time.Time
 	// Provisioned is true when tenantry created the mailbox.
 	Provisioned    bool
-	ObjectID       string // the platform's id of its account
+	ObjectID       string // the platform's id of the mailbox's account
 	DisplayName    string
 	Address        string // lower case
 	PrincipalName  string // the name with which the mailbox signs in

@@ -10,7 +10,7 @@
 // The time of a read is the time before its call, because the answer may show the state at that
 // time. The time of a write is the time after its answer, because the effect of the write is
 // certain only then. A read that overlaps a write therefore never replaces the result of the write.
-// HeldUntil is for a value whose old state a lagging replica can show even after the write.
+// If a lagging replica can show the old value even after the write, the time comes from HeldUntil.
 //
 // The times come from the clocks of the processes. If the clock of a process is behind, its
 // observation does not replace the observations that other processes made just before. The next

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/page"
 )
 
-func TestCursorsAreReadBack(t *testing.T) {
+func TestDecodeReversesEncode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := page.Cursor(rapid.String().Draw(t, "position"))
 		if got, err := page.Decode("keys", c.Encode("keys")); err != nil || got != c {
@@ -22,7 +22,7 @@ func TestCursorsAreReadBack(t *testing.T) {
 	})
 }
 
-func TestOtherTextsAreNoCursors(t *testing.T) {
+func TestOtherTextsAreRefused(t *testing.T) {
 	cursor := page.Cursor("019a52d0").Encode("keys")
 	flipped := []byte(cursor)
 	flipped[4] ^= 1

@@ -65,7 +65,7 @@ func stack() []string {
 		case !panicked:
 			panicked = f.Function == "runtime.gopanic"
 		case len(lines) == 0 && more && strings.HasPrefix(f.Function, "runtime."):
-			// The functions with which the runtime raises its own panics.
+			// Skip the functions with which the runtime raises its own panics.
 		case len(lines) < maxFrames:
 			lines = append(lines, fmt.Sprintf("%s:%d", f.Function, f.Line))
 		}

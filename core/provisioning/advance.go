@@ -263,8 +263,8 @@ func (d *decision) waitForDomain() {
 }
 
 // countFault waits after an internal fault, or after a refusal that can be a fault of the provider.
-// The job fails with the message after maxFaults consecutive faults. BeginAttempt has counted the
-// fault unless an earlier step of the attempt succeeded.
+// The job fails with the message after maxFaults consecutive faults. BeginAttempt has already
+// counted this fault, unless an earlier step of the attempt has reset Faults.
 func (d *decision) countFault(message string) {
 	if d.Faults = max(d.Faults, 1); d.Faults >= maxFaults {
 		d.fail(message)

@@ -89,7 +89,7 @@ func visibleSinceFuture(j *Job, now time.Time) { j.VisibleSince = now.Add(time.H
 
 func unreliableInFuture(j *Job, now time.Time) { j.UnreliableSince = now.Add(time.Hour) }
 
-func nineteenFaults(j *Job, _ time.Time) { j.Faults = 19 + 1 } // and the attempt that has begun
+func nineteenFaults(j *Job, _ time.Time) { j.Faults = 19 + 1 } // BeginAttempt counts the current attempt
 
 func publishedAgo(ago, negativeTTL time.Duration) func(*Job, time.Time) {
 	return func(j *Job, now time.Time) { j.PublishedAt, j.NegativeTTL = now.Add(-ago), negativeTTL }
@@ -112,9 +112,9 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "an hour of unreliable reads", history: unreliableForHour, observation: "unreliable", stage: StagePlan, status: ActionRequired, next: Plan, action: dns.ReadUnreliable},
 		{name: "unreliable since a time in the future", history: unreliableInFuture, observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 
-		{name: "a written plan continues", path: toApply, observation: "plan written", stage: StagePropagation, status: Running, next: ReadDNS},
-		{name: "nothing left to write continues", path: toApply, observation: "unchanged", stage: StagePropagation, status: Running, next: ReadDNS},
-		{name: "a different plan is planned again", path: toApply, observation: "other changes", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a job whose plan is written continues", path: toApply, observation: "plan written", stage: StagePropagation, status: Running, next: ReadDNS},
+		{name: "a job with nothing left to write continues", path: toApply, observation: "unchanged", stage: StagePropagation, status: Running, next: ReadDNS},
+		{name: "a different plan makes the job plan again", path: toApply, observation: "other changes", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "a zone that changed during the write is planned again", path: toApply, observation: "zone changed during write", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "a zone that changed the second time", path: toApply, history: zoneChangedOnce, observation: "zone changed during write", stage: StagePlan, status: Waiting, next: Plan, pause: 2 * firstPause},
 		{name: "a zone that changed three times", path: toApply, history: zoneChangedTwice, observation: "zone changed during write", stage: StageApply, status: ActionRequired, next: Apply, action: ZoneChanged},
@@ -129,7 +129,7 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "a write without an answer for 48 h", path: toApply, history: overdue, observation: "write with unknown outcome", stage: StageApply, status: ActionRequired, next: Apply, action: PropagationTimeout},
 		{name: "WriteErr matters only after Apply", observation: "write refused", stage: StageApply, status: Running, next: Apply},
 
-		{name: "one read is not enough", path: toRead, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
+		{name: "one read with the records is not enough", path: toRead, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
 		{name: "two reads within 10 s are not enough", path: toRead, history: visibleFor4s, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 6 * time.Second},
 		{name: "two reads 10 s apart are enough", path: toRead, history: visibleFor10s, observation: "unchanged and shown", stage: StageDomainVerification, status: Running, next: Verify},
 		{name: "a first read in the future does not count", path: toRead, history: visibleSinceFuture, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
@@ -267,7 +267,8 @@ func TestAnswerResetsFaults(t *testing.T) {
 	}
 }
 
-// TestJobThatKillsItsWorkersFails claims a job again and again without an observation.
+// TestJobThatKillsItsWorkersFails claims a job again and again without an observation, as if each
+// worker crashed.
 func TestJobThatKillsItsWorkersFails(t *testing.T) {
 	j := afterObservations(t, newJob(), toApply...)
 	for range 20 {
@@ -427,8 +428,8 @@ func TestAdvanceIgnoresJobThatIsNotRunning(t *testing.T) {
 	}
 }
 
-// TestIdleTimeCountsIfThePolicySaysSo checks that the limits of a job follow a clock that moves in
-// jumps, as in the sandbox.
+// TestIdleTimeCountsIfThePolicySaysSo checks that, with CountIdle, the time limits of a job include
+// the jumps of a clock such as the sandbox's.
 func TestIdleTimeCountsIfThePolicySaysSo(t *testing.T) {
 	policy := DefaultRetryPolicy
 	policy.CountIdle = true
@@ -446,8 +447,8 @@ func TestIdleTimeCountsIfThePolicySaysSo(t *testing.T) {
 	}
 }
 
-// TestIdleTimeDoesNotCount checks a job of a suspended account, which was due for days without an
-// attempt. Those days do not count towards its time limits.
+// TestIdleTimeDoesNotCount checks a job that was due for days without an attempt, because its
+// account was suspended. Those days do not count towards its time limits.
 func TestIdleTimeDoesNotCount(t *testing.T) {
 	for observation, limit := range map[string]time.Duration{
 		"not shown": 48 * time.Hour, "unreliable": time.Hour, "down": 96 * time.Hour, "domain missing": 15 * time.Minute,

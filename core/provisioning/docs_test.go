@@ -31,15 +31,15 @@ func documentedStages(t testing.TB) map[Stage]stageRow {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[Stage]stageRow{}
+	rows := map[Stage]stageRow{}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 6 || !strings.HasPrefix(cells[1], " `") {
 			continue
 		}
-		found[Stage(strings.Trim(cells[1], " `"))] = stageRow{codesIn(cells[3]), codesIn(cells[4])}
+		rows[Stage(strings.Trim(cells[1], " `"))] = stageRow{codesIn(cells[3]), codesIn(cells[4])}
 	}
-	return found
+	return rows
 }
 
 // codesIn returns the words of a cell that are in backquotes, sorted and without repetitions.
@@ -97,14 +97,14 @@ func reachableStages(t testing.TB) map[Stage]stageRow {
 			}
 		}
 	}
-	found := map[Stage]stageRow{
+	rows := map[Stage]stageRow{
 		StageQueued: {[]string{string(StagePlan)}, nil},
 		StageDone:   {nil, nil},
 	}
 	for stage := range stops {
-		found[stage] = stageRow{slices.Sorted(maps.Keys(next[stage])), slices.Sorted(maps.Keys(stops[stage]))}
+		rows[stage] = stageRow{slices.Sorted(maps.Keys(next[stage])), slices.Sorted(maps.Keys(stops[stage]))}
 	}
-	return found
+	return rows
 }
 
 func TestDocsListAllTransitions(t *testing.T) {
@@ -130,7 +130,7 @@ func TestDocsExplainRequiredActions(t *testing.T) {
 			codes[stop] = true
 		}
 	}
-	if len(codes) != len(actionMessages)+1 { // the stop "failed" has no advice
+	if len(codes) != len(actionMessages)+1 { // "failed" is a stop, but not a required action
 		t.Errorf("the table has %d codes, %d are known", len(codes)-1, len(actionMessages))
 	}
 	for _, s := range []Status{Queued, Running, Waiting, ActionRequired, Completed, Failed} {

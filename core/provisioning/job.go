@@ -11,7 +11,7 @@
 //   - advance.go: the decision after a step; steps.go continues it for each kind of step.
 //   - errors.go: the classes of errors that a step can fail with.
 //   - retrypolicy.go: the retry delays and timeouts.
-//   - retry.go: Retry, which resumes a job that stopped.
+//   - retry.go: Retry, which resumes a job that waits or requires an action, and Stop.
 //   - messages.go: the texts of a job for callers.
 package provisioning
 

@@ -35,7 +35,7 @@ const (
 // clock, a retry, or the loss of a claim.
 func (s *simulation) performEvent(t *rapid.T) {
 	before := s.job
-	switch rapid.IntRange(0, 11).Draw(t, "act") {
+	switch rapid.IntRange(0, 11).Draw(t, "event") {
 	case 0: // the clock jumps
 		s.now = s.now.Add(time.Duration(rapid.IntRange(-72, 72).Draw(t, "hours")) * time.Hour)
 	case 1: // a person retries the job
@@ -140,7 +140,7 @@ func (s *simulation) checkTransition(t *rapid.T, before Job) {
 		t.Fatalf("an ended job changed to %+v", s.job)
 	}
 	allowed := s.table[before.Stage].next
-	if before.Stage == StageQueued { // BeginAttempt and Advance happened in one action
+	if before.Stage == StageQueued { // BeginAttempt and Advance happened in one event
 		allowed = append(slices.Clone(allowed), s.table[StagePlan].next...)
 	}
 	wasReset := before.Status == ActionRequired && s.job.Status == Queued
@@ -158,7 +158,7 @@ func TestEveryJobEndsOrRequiresAnAction(t *testing.T) {
 	table := documentedStages(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s := &simulation{job: newJob(), now: start, table: table}
-		for range rapid.IntRange(0, 60).Draw(t, "acts") {
+		for range rapid.IntRange(0, 60).Draw(t, "number of events") {
 			s.performEvent(t)
 		}
 		s.runUntilStopped(t)

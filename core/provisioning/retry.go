@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Retry queues a job for another attempt. The attempt resumes at the step where the job stopped, or
-// plans the zone again; see resetForRetry. A job that required an action gets its full time limit
+// Retry queues a job for another attempt. A waiting job repeats its step. For a job that required
+// an action, resetForRetry chooses the step. A job that required an action gets its full time limit
 // again. A worker that has claimed the job loses its claim. Retry fails with
 // provisioning_job_not_retryable if the job is neither Waiting nor ActionRequired.
 func Retry(j Job, now time.Time) (Job, error) {
@@ -27,8 +27,8 @@ func Retry(j Job, now time.Time) (Job, error) {
 	return j, nil
 }
 
-// Stop ends an active job, because an operator undoes the DNS changes of its run. An earlier claim
-// of the job becomes invalid.
+// Stop ends an active job as failed, when an operator undoes the DNS changes of its run. An earlier
+// claim of the job becomes invalid.
 func Stop(j Job, now time.Time) Job {
 	d := decision{Moment: Moment{Now: now}, Job: j}
 	d.fail(messageUndone)

@@ -120,7 +120,7 @@ func TestTakeCountsFromTheEarlierAcceptance(t *testing.T) {
 		t.Fatalf("got %+v, counted from %d; want an allowed request that counts from 2", v, token)
 	}
 	if v, _ := l.Take(b, 11, 11); v.Allowed || v.RetryIn != 1 {
-		t.Errorf("within the window: got %+v, want a refusal for 1", v)
+		t.Errorf("within the window: got %+v, want a refusal with RetryIn 1", v)
 	}
 	if v, _ := l.Take(b, 12, 12); !v.Allowed {
 		t.Errorf("after the window: the request is refused: %+v", v)
@@ -132,7 +132,7 @@ func TestTakeKeepsOrder(t *testing.T) {
 	var l Log
 	l.Take(b, 8, 8)
 	if _, token := l.Take(b, 9, 4); token != 8 {
-		t.Errorf("the token is %d, want 8 as of the request before", token)
+		t.Errorf("the token is %d, want 8, the time of the request before", token)
 	}
 }
 

@@ -38,11 +38,10 @@ func (decision Decision) WriteOrder(scopes []string) []string {
 	return ordered
 }
 
-// MayBlockForFailed reports whether a scope's rule may have to keep mailboxes blocked for other
-// scopes. failed holds the scopes whose rules could not be written. The scope's rule may still
-// block mailboxes that the decision moves to the rules of failed scopes. If MayBlockForFailed
-// returns true, the caller writes the scope's rule with the addresses that AddressesWithFailed
-// returns.
+// MayBlockForFailed reports whether a scope's rule may have to keep blocking mailboxes that the
+// decision moves to other rules. failed holds the scopes whose rules could not be written, so those
+// rules do not block the mailboxes yet. If MayBlockForFailed returns true, the caller writes the
+// scope's rule with the addresses that AddressesWithFailed returns.
 func (decision Decision) MayBlockForFailed(scope string, failed []string) bool {
 	if scope != TenantWide && decision.HasPolicy(scope) {
 		return false

@@ -37,7 +37,8 @@ type Trace struct {
 
 // Count is the number of messages that a mailbox sent on one day. The mark is the time up to which
 // the trace is final. Final counts the messages before the mark. Recent counts the later messages.
-// Each reading computes Recent again, because the trace can still get rows after the mark.
+// Each reading computes Recent again, because the trace can still get rows of messages sent after
+// the mark.
 type Count struct {
 	Day    time.Time // start of the day
 	Final  int

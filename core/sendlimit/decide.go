@@ -4,8 +4,8 @@
 // the mailbox is blocked and unblocked, and which event is recorded.
 //
 // Start reading at Decide in decide.go. It maps policies and counts to a Decision: the addresses
-// that each transport rule must block, and the changes. The main types are Policy, MailboxState,
-// Decision, Rule, Reading and Event.
+// that each transport rule must block, and the mailboxes to block or unblock. The main types are
+// Policy, MailboxState, Decision, Rule, Reading and Event.
 //
 //   - decide.go: Decide, the events, and NextEvaluation, which schedules the next evaluation.
 //   - policy.go: limits, and the policies with their scopes.
@@ -42,7 +42,8 @@ type MailboxState struct {
 
 func (m MailboxState) isBlocked() bool { return !m.BlockedAt.IsZero() }
 
-// Decision is the decision for a tenant: the addresses that each rule must block, and the changes.
+// Decision is the decision for a tenant: the addresses that each rule must block, and the mailboxes
+// to block or unblock.
 type Decision struct {
 	// BlockLists maps the scope of each policy to the addresses to block, sorted. An empty list
 	// means that the rule must be switched off.
@@ -128,7 +129,7 @@ func Decide(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day
 
 // ChangeTo returns the change that blocks or unblocks the mailbox. The event of the change has the
 // limit that applies now. If no policy covers the mailbox any more, the event has the limit that
-// caused the block.
+// caused the block, if it is known.
 func (m MailboxState) ChangeTo(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
 	limit := policies.Effective(m.OwnLimit, m.Domain)
 	scope, covered := policies.Covering(m.Domain)

@@ -56,32 +56,32 @@ func RuleOf(scope string, rules []Rule) Rule {
 const RulePrefix = "tenantry-block-"
 
 const (
-	tenantRule  = RulePrefix + "tenantwide"
-	maxRuleName = 64 // limit of the mail platform, in characters
-	hashDigits  = 12
+	tenantRuleName    = RulePrefix + "tenantwide"
+	maxRuleNameLength = 64 // limit of the mail platform, in characters
+	hashDigits        = 12
 )
 
 // RuleName returns the name of a scope's rule at the mail platform. A domain that is too long for
 // the name is truncated and gets a hash as its suffix.
 func RuleName(scope string) string {
 	if scope == TenantWide {
-		return tenantRule
+		return tenantRuleName
 	}
 	scope = strings.ToLower(scope)
-	if name := RulePrefix + scope; len(name) <= maxRuleName {
+	if name := RulePrefix + scope; len(name) <= maxRuleNameLength {
 		return name
 	}
 	digest := sha256.Sum256([]byte(scope))
-	kept := maxRuleName - len(RulePrefix) - 1 - hashDigits
+	kept := maxRuleNameLength - len(RulePrefix) - 1 - hashDigits
 	return RulePrefix + scope[:kept] + "-" + hex.EncodeToString(digest[:])[:hashDigits]
 }
 
-// ScopeOfRule returns the scope of a rule name for which IsRuleName is true. If the name contains a
-// truncated domain, the scope is the name without the prefix. RuleName returns the same name for
-// this scope.
+// ScopeOfRule returns the scope of a rule name for which IsRuleName is true. If RuleName truncated
+// the domain, ScopeOfRule returns the truncated domain with the hash. RuleName returns the same
+// name for both.
 func ScopeOfRule(name string) string {
 	name = strings.ToLower(name)
-	if name == tenantRule {
+	if name == tenantRuleName {
 		return TenantWide
 	}
 	return strings.TrimPrefix(name, RulePrefix)
@@ -93,10 +93,10 @@ func ScopeOfRule(name string) string {
 func IsRuleName(name string) bool {
 	name = strings.ToLower(name)
 	scope, prefixed := strings.CutPrefix(name, RulePrefix)
-	if !prefixed || len(name) > maxRuleName || strings.Trim(scope, domainCharacters) != "" {
+	if !prefixed || len(name) > maxRuleNameLength || strings.Trim(scope, domainCharacters) != "" {
 		return false
 	}
-	return name == tenantRule || strings.Contains(strings.Trim(scope, ".-"), ".") || hasHashSuffix(name)
+	return name == tenantRuleName || strings.Contains(strings.Trim(scope, ".-"), ".") || hasHashSuffix(name)
 }
 
 const domainCharacters = "abcdefghijklmnopqrstuvwxyz0123456789.-"
@@ -104,5 +104,5 @@ const domainCharacters = "abcdefghijklmnopqrstuvwxyz0123456789.-"
 // hasHashSuffix reports whether a name ends in the hash of a truncated domain.
 func hasHashSuffix(name string) bool {
 	hashStart := len(name) - hashDigits
-	return len(name) == maxRuleName && name[hashStart-1] == '-' && strings.Trim(name[hashStart:], "0123456789abcdef") == ""
+	return len(name) == maxRuleNameLength && name[hashStart-1] == '-' && strings.Trim(name[hashStart:], "0123456789abcdef") == ""
 }

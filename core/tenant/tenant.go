@@ -110,7 +110,7 @@ type BootstrapStep string
 
 // The bootstrap steps. StepGrantRole needs an administrator of the tenant, because the platform
 // does not let the service assign the role to itself. StepNoExchange means that the tenant has no
-// mail server. A sync can bootstrap the tenant once it has one.
+// mail server. A sync can bootstrap the tenant once the tenant has a mail server.
 const (
 	StepNone       BootstrapStep = ""
 	StepWait       BootstrapStep = "wait"

@@ -4,8 +4,8 @@ package webhook
 
 import "time"
 
-// Standing says how likely an endpoint is to answer in time. A message that is not answered
-// occupies a slot of the sender.
+// Standing says how likely an endpoint is to answer in time. A message occupies one of the
+// sender's slots until its try ends, so endpoints that may not answer get fewer slots.
 type Standing int
 
 // The standings of an endpoint.

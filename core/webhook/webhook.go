@@ -56,7 +56,7 @@ type Webhook struct {
 	CreatedAt    time.Time
 }
 
-// Secrets are the sealed secrets that sign the messages of a webhook.
+// Secrets are the encrypted secrets that sign the messages of a webhook.
 type Secrets struct {
 	Current []byte
 	// Previous also signs until PreviousUntil. It is nil if there was no rotation, or if the last
@@ -157,7 +157,7 @@ func (s Secrets) Rotate(current []byte, overlap time.Duration, now time.Time) Se
 	return Secrets{Current: current, Previous: s.Current, PreviousUntil: now.Add(overlap)}
 }
 
-// ValidAt returns the sealed secrets that sign messages at now, the newest first.
+// ValidAt returns the encrypted secrets that sign messages at now, the newest first.
 func (s Secrets) ValidAt(now time.Time) [][]byte {
 	if s.Previous == nil || !now.Before(s.PreviousUntil) {
 		return [][]byte{s.Current}

@@ -16,8 +16,8 @@ import (
 )
 
 // accountChecks returns the checks that call the provider and are safe on a real account. They only
-// read. The zone and the mailbox for which they ask do not exist. Test also runs these checks
-// against the simulator.
+// read. The zone and the mailbox for which they ask do not exist. With Options.Real, Test
+// runs them against the real account, otherwise against the simulator.
 func accountChecks(kind string) []contract.Check[*environment] {
 	idPrefix := kind + "/account/"
 	checks := []contract.Check[*environment]{

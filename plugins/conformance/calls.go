@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// unknownTenant returns the id of a tenant that no provider has. Concurrent reads use different
-// tenants, so that no read waits for the access token of another read.
+// unknownTenant returns a different tenant id for each n. No provider has a tenant with such an id.
+// Concurrent reads use different tenants, so that no read waits for the access token of another.
 func unknownTenant(n int) tenant.GUID {
 	return tenant.GUID(fmt.Sprintf("11111111-2222-4333-8444-%012d", n))
 }
@@ -49,8 +49,8 @@ var mailReads = map[string]func(context.Context, sdk.MailTenant) error{
 type call = func(context.Context) error
 
 // readCalls returns read calls of the running plugin p with the connection c, keyed by name. All
-// plugins of a kind get the same calls. The calls ask for objects that do not exist, or for the
-// zone Binary.zone.
+// plugins of a kind get the same calls. A call that reads one object reads an object that does not
+// exist. Only the call Zone reads Binary.zone, if it is set.
 func (b Binary) readCalls(t T, p *wire.Process, c sdk.Connection) map[string]call {
 	t.Helper()
 	switch kind := describe(t, p).Kind; kind {

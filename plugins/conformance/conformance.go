@@ -83,7 +83,7 @@ type Binary struct {
 	Path string
 	// Connect returns a connection whose base URLs all start with baseURL. Its credentials have the
 	// right form, but need not be valid. Mail requires Connect. If Connect is nil, DNS does not run
-	// the checks of a failing provider.
+	// the checks with a provider that fails.
 	Connect func(baseURL string) sdk.Connection
 
 	exchange *exchange // records the calls, nil in a Go test
@@ -124,7 +124,7 @@ func (b Binary) Start(t T) *wire.Process {
 	return p
 }
 
-// open returns the Opener of a running plugin and one connection.
+// open returns an Opener whose sessions all use the running plugin p and the connection c.
 func open(p *wire.Process, c sdk.Connection) wire.Opener {
 	return func(context.Context, ...secret.Text) (wire.Session, error) {
 		return wire.Session{Process: p, Connection: c}, nil

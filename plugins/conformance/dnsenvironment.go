@@ -71,7 +71,8 @@ func (d *dnsEnvironment) Silent(t T) (p sdk.DNSProvider, asked <-chan struct{}, 
 var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {
 		// 230 sets exceed a page of most providers. If the plugin reads 230 sets with as many
-		// requests as one set, a page has at least 230 sets. The check then reads 1030 sets.
+		// requests as one set, the provider's pages have room for 230 sets. The check then reads
+		// 1030 sets.
 		if d.readManySets(t, 230) == d.readManySets(t, 1) {
 			d.readManySets(t, 1030)
 		}
@@ -103,7 +104,7 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 }
 
 // readManySets lets the plugin read a new zone with setCount record sets. It checks that each set
-// is read once, and returns the number of requests.
+// is read once, and returns the number of requests that the plugin sent for them.
 func (d *dnsEnvironment) readManySets(t T, setCount int) (requests int) {
 	t.Helper()
 	zone := d.NewZone(t)

@@ -104,7 +104,8 @@ func (e *environment) join(settings, secrets map[string]string) sdk.Connection {
 }
 
 // withGuessedSecrets replaces the secrets of c by secrets that the provider does not accept, and
-// returns c. A secret in base64 is replaced by a different secret in base64.
+// returns c. A secret in base64 is replaced by a different secret in base64, so that the
+// plugin can still decode it.
 func withGuessedSecrets(c sdk.Connection) sdk.Connection {
 	for name, value := range c.Secrets {
 		guess := "guessed-" + name
@@ -116,9 +117,9 @@ func withGuessedSecrets(c sdk.Connection) sdk.Connection {
 	return c
 }
 
-// customerConnection returns the connection of a customer. It begins with the settings and secrets
-// that the simulator printed at its start (simulate.Ready). If the simulator issues settings and
-// secrets for each customer, they replace the printed settings and secrets.
+// customerConnection returns the connection of a customer. It begins with the result of
+// connection. If the simulator issues settings and secrets for each customer, they replace those of
+// the same name.
 func (e *environment) customerConnection(t T) sdk.Connection {
 	t.Helper()
 	c := e.connection()

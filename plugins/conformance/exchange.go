@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	maxRecorded = 40   // how many records of a check are kept. Older records are deleted.
-	maxShown    = 1000 // how many bytes of a request or an answer are shown
-	minSecret   = 6    // shorter secrets are ignored, because other texts can contain them by chance
+	maxRecorded     = 40   // how many records of a check are kept. Older records are deleted.
+	maxShownBytes   = 1000 // how many bytes of a request or an answer are shown
+	minSecretLength = 6    // in bytes. Other texts can contain a shorter secret by chance.
 )
 
 // exchange records the calls of one check between the host and the plugin, and between the plugin
@@ -42,7 +42,7 @@ func (e *exchange) addSecrets(secrets map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for name, value := range secrets {
-		if len(value) >= minSecret {
+		if len(value) >= minSecretLength {
 			e.secrets[value] = name
 		}
 	}
@@ -137,13 +137,13 @@ func (e *exchange) recordProviderCall(r *http.Request, body []byte, result strin
 	}
 }
 
-// shorten returns at most maxShown bytes of a text, on one line.
+// shorten returns at most maxShownBytes bytes of a text, on one line.
 func shorten(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
-	if len(text) <= maxShown {
+	if len(text) <= maxShownBytes {
 		return text
 	}
-	end := maxShown
+	end := maxShownBytes
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}

@@ -200,14 +200,14 @@ func checkCancelled(t T, b Binary) {
 	provider.requireQuiet(t)
 }
 
-// runWithin runs f and reports whether it returned within limit.
-func runWithin(limit time.Duration, f func() error) (result error, returned bool) {
+// runWithin runs f and reports whether it returned within timeout.
+func runWithin(timeout time.Duration, f func() error) (result error, returned bool) {
 	ended := make(chan error, 1)
 	panics.Go(func() { ended <- f() }, func(e *panics.Error) { ended <- e })
 	select {
 	case result = <-ended:
 		return result, true
-	case <-time.After(limit):
+	case <-time.After(timeout):
 		return nil, false
 	}
 }

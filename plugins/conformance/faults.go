@@ -15,9 +15,9 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// faultInjector is a proxy between a client and a simulator. It changes answers as a proxy in front
-// of a real provider can. The simulator itself makes failures in the provider's own format, if it
-// can plan faults.
+// faultInjector makes requests to a simulator fail. It is part of the proxy in front of the
+// simulator. If the simulator can plan faults, the failures from Throttles to LosesAnswer come from
+// the simulator itself, because only the simulator knows the provider's error format.
 type faultInjector struct {
 	authHosts   []string // the hosts of the simulator's sign-in links
 	redirectURL string   // the target of injected redirects, which no client may request

@@ -101,7 +101,7 @@ func faultyPlugin(t *testing.T, kind, bug string) string {
 // must find it.
 func TestSuiteFindsPlantedBugs(t *testing.T) {
 	oldStop, oldAbandon := stopTimeout, abandonTimeout
-	// With some of the bugs, a check waits for the whole of these times.
+	// With some of the bugs, a check waits until one of these timeouts ends.
 	stopTimeout, abandonTimeout = 2*time.Second, 2*time.Second
 	t.Cleanup(func() { stopTimeout, abandonTimeout = oldStop, oldAbandon })
 	for _, tt := range plantedBugs {
@@ -164,8 +164,8 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 	}
 }
 
-// TestSuitePassesCorrectPlatforms runs the checks that find planted bugs of mail and sending
-// platforms against plugins without a bug.
+// TestSuitePassesCorrectPlatforms runs the checks that plantedBugs lists for mail and sending
+// platforms over plugins without a bug. All checks must pass.
 func TestSuitePassesCorrectPlatforms(t *testing.T) {
 	for kind, only := range map[string][]string{
 		"mail":    {"plugin", "mail/account", "mail/failures"},

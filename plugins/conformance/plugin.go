@@ -154,8 +154,8 @@ func checkHosts(t T, d sdk.Description) {
 }
 
 // checkFacts checks the facts in the description of a mail platform. Hosts have a leading dot,
-// because they match only the names below them. Built-in domains have no leading dot, because
-// callers must add neither the domain itself nor a name below it.
+// because a host matches only the names below it. Built-in domains have no leading dot, because a
+// caller can add neither a built-in domain itself nor a name below it.
 func checkFacts(t T, d sdk.Description) {
 	t.Helper()
 	facts := d.MailPlatform

@@ -113,7 +113,7 @@ func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.
 	if err := command.Start(); err != nil {
 		t.Fatalf("start the simulator: %v", err)
 	}
-	var exitErr error // set when ended is closed
+	var exitErr error // set before ended is closed
 	ended := make(chan struct{})
 	panics.Go(func() {
 		exitErr = command.Wait()
@@ -175,7 +175,7 @@ func (s *Simulator) callControl(t T, method, path string, in any) (status int, a
 	return status, answer
 }
 
-// lastBytes stores the last maxShown bytes that were written to it.
+// lastBytes stores the last maxShownBytes bytes that were written to it.
 type lastBytes struct {
 	mu   sync.Mutex
 	tail []byte
@@ -186,7 +186,7 @@ func (l *lastBytes) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tail = append(l.tail, p...)
-	l.tail = l.tail[max(0, len(l.tail)-maxShown):]
+	l.tail = l.tail[max(0, len(l.tail)-maxShownBytes):]
 	return len(p), nil
 }
 

@@ -11,10 +11,10 @@ import (
 	"unicode"
 )
 
-// Status is the result of a check.
+// Status says how a check ended.
 type Status string
 
-// The results of a check.
+// The statuses of a check.
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"

@@ -44,7 +44,7 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 			return signIn.URL
 		}
 	}
-	t.Run("a sign-in link works once for ten minutes", func(t R) {
+	t.Run("a sign-in link works once, and only for ten minutes", func(t R) {
 		env, account, newLink := startSimulator(t)
 		usedLink := newLink()
 		if status, page := env.OpenLink(usedLink); status != http.StatusOK || !strings.Contains(page, p.Describe.Title) || strings.Contains(page, "anna@a.example") {

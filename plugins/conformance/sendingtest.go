@@ -139,7 +139,7 @@ func (s *SendingTest) request(method, link, contentType, body string) (status in
 	return status, string(answer)
 }
 
-// Suite returns the simulator's answer to GET /_control/suite, in which $url is replaced.
+// Suite returns the simulator's answer to GET /_control/suite, in which s.URL replaces $url.
 func (s *SendingTest) Suite() (out simulate.Suite) {
 	s.t.Helper()
 	s.Control(s.t, http.MethodGet, "/suite", nil, &out)
@@ -172,7 +172,8 @@ func expand[V any](t T, in V, words map[string]any) (out V) {
 // unchanged.
 func textReplacer(words map[string]any) *strings.Replacer {
 	var pairs []string
-	// In reverse order, a word comes before the words that it begins with.
+	// In reverse order, a word such as $names comes before its prefix $name. The replacer uses the
+	// first word that matches.
 	for _, word := range slices.Backward(slices.Sorted(maps.Keys(words))) {
 		value, ok := words[word].(string)
 		if !ok {
@@ -251,8 +252,8 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	return fixture
 }
 
-// settingsWithURL returns the settings that begin with the simulator's URL, with base in place of
-// this URL.
+// settingsWithURL returns the settings whose values begin with the simulator's URL. It replaces
+// this URL by base.
 func (s *SendingTest) settingsWithURL(base string) map[string]string {
 	settings := map[string]string{}
 	for name, value := range s.Ready.Settings {

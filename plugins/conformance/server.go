@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// startServer returns the URL of a server on loopback that runs until the test ends.
+// startServer starts a server on loopback and returns its URL. The server runs until the test ends.
 func startServer(t T, handler http.Handler) string {
 	t.Helper()
 	var config net.ListenConfig

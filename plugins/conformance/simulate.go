@@ -75,32 +75,32 @@ func (s *Simulator) serveProvider(w http.ResponseWriter, r *http.Request, next h
 		return // the client has closed the connection before its request was complete
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	observed := &observer{ResponseWriter: w, status: http.StatusOK}
+	observed := &responseRecorder{ResponseWriter: w, status: http.StatusOK}
 	result := "the connection was closed without an answer"
 	defer func() { s.exchange.recordProviderCall(r, body, result) }()
 	s.faults.serve(observed, r, next)
 	result = fmt.Sprintf("%d %s", observed.status, observed.body)
 }
 
-// maxBody is the maximum size of a request of a plugin in bytes.
+// maxBody is the maximum number of bytes that are read of a request body.
 const maxBody = 4 << 20
 
-// observer stores the status and the beginning of the body that are written through it.
-type observer struct {
+// responseRecorder stores the status and the beginning of the body that are written through it.
+type responseRecorder struct {
 	http.ResponseWriter
 	status int
 	body   []byte
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (o *observer) WriteHeader(status int) {
+func (o *responseRecorder) WriteHeader(status int) {
 	o.status = status
 	o.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
-func (o *observer) Write(p []byte) (int, error) {
-	o.body = append(o.body, p[:min(len(p), maxShown-min(maxShown, len(o.body)))]...)
+func (o *responseRecorder) Write(p []byte) (int, error) {
+	o.body = append(o.body, p[:min(len(p), maxShownBytes-min(maxShownBytes, len(o.body)))]...)
 	return o.ResponseWriter.Write(p)
 }
 
@@ -186,8 +186,9 @@ func (s *Simulator) Violations(t T) []simulate.Entry {
 	return slices.DeleteFunc(calls, func(e simulate.Entry) bool { return e.Violation == "" })
 }
 
-// planFault makes the next f.Times calls fail, or 1,000 calls if f.Times is 0. lift deletes all
-// planned faults. If the simulator has no control calls for faults, the proxy injects the fault.
+// planFault makes the next f.Times calls to which f applies fail, or 1,000 calls if f.Times is 0.
+// lift deletes all planned faults. If the simulator has no control calls for faults, the proxy
+// injects the fault.
 func (s *Simulator) planFault(t T, f simulate.Fault) (lift func()) {
 	t.Helper()
 	f.Times = cmp.Or(f.Times, 1000)

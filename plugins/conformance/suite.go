@@ -36,7 +36,7 @@ type Options struct {
 	Skip map[string]string
 	// Limits are the limits of each process of the plugin.
 	Limits wire.Limits
-	// Done is called with each result, in the order of the list. It may be nil.
+	// Done is called with each result, in the order of List. It may be nil.
 	Done func(Result)
 }
 
@@ -142,7 +142,8 @@ func Test(ctx context.Context, o Options) (Report, error) {
 		report.Against = "real"
 	}
 	checks := checksOf(report.Kind)
-	if describeErr != nil { // only the check that reports why the plugin does not start can run
+	if describeErr != nil {
+		// The first check reports why the plugin cannot be described. No other check can run.
 		report.Results = o.runAll(ctx, checks[:1], description)
 		return report, ctx.Err()
 	}
@@ -193,7 +194,7 @@ func keyMatches(key, id string) bool {
 	return key == id || strings.HasPrefix(id, strings.TrimSuffix(key, "/")+"/")
 }
 
-// runAll runs the checks, several at a time, and returns the results in the order of the list.
+// runAll runs the checks, several at a time, and returns the results in the order of checks.
 func (o *Options) runAll(ctx context.Context, checks []suiteCheck, d sdk.Description) []Result {
 	results := make([]chan Result, len(checks))
 	slots := make(chan struct{}, parallelChecks)
@@ -222,7 +223,8 @@ func (o *Options) runAll(ctx context.Context, checks []suiteCheck, d sdk.Descrip
 	return finished
 }
 
-// runOne runs one check.
+// runOne runs one check and returns its result. It skips the check if Skip has a key for it, or if
+// ctx has ended.
 func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) Result {
 	result := Result{ID: c.ID, Proves: c.Proves, Status: Passed}
 	for key, reason := range o.Skip {

@@ -14,8 +14,8 @@ import (
 )
 
 // A plugin uses HTTP to call its provider if a setting of its simulator begins with the simulator's
-// URL. Otherwise it uses a different protocol. Its settings then contain the address of a server on
-// loopback, such as 127.0.0.1:5353.
+// URL. Otherwise the plugin uses a different protocol. The simulator's settings then contain the
+// address of a server on loopback, such as 127.0.0.1:5353.
 
 // speaksHTTP reports whether the plugin calls the simulator by HTTP.
 func (e *environment) speaksHTTP() bool {

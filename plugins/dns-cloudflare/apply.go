@@ -110,7 +110,7 @@ func newBatch(records []recordDoc, changes []sdk.Change) (batchBody, error) {
 func (b *batchBody) addChange(records []recordDoc, change sdk.Change) error {
 	var surplus []recordDoc
 	missing := slices.Clone(change.After.Values) // contains a value twice if the set contains it twice
-	ttl := 0                                     // the TTL member of an existing record with the wanted TTL, otherwise 0
+	ttl := 0                                     // from an existing record with the wanted TTL, so that an automatic TTL stays; otherwise 0
 	for _, r := range records {
 		if r.key() != sdk.PlainName(change.After.Name)+" "+string(change.After.Type) {
 			continue

@@ -19,7 +19,7 @@ type budgets struct {
 }
 
 func newBudgets(now func() time.Time) *budgets {
-	return &budgets{now: now, limit: limit, byToken: map[string]*budget{}}
+	return &budgets{now: now, limit: maxCalls, byToken: map[string]*budget{}}
 }
 
 // forToken returns the budget of the token of a connection with this fingerprint. It also deletes
@@ -57,9 +57,9 @@ func (b *budget) acquire() error {
 	defer b.mu.Unlock()
 	now := b.now()
 	b.expire(now)
-	freeAt := now.Add(callTime) // an estimate for the case that all calls are still in flight
+	freeAt := now.Add(callTimeout) // an estimate for the case that all calls are still in flight
 	if len(b.calls) > 0 {
-		freeAt = b.calls[0].Add(window)
+		freeAt = b.calls[0].Add(rateWindow)
 	}
 	if b.inFlight+len(b.calls) >= b.limit && b.pausedUntil.Before(freeAt) {
 		b.pausedUntil = freeAt
@@ -81,7 +81,7 @@ func (b *budget) release() {
 
 // expire removes the calls that ended at least one window ago.
 func (b *budget) expire(now time.Time) {
-	for len(b.calls) > 0 && now.Sub(b.calls[0]) >= window {
+	for len(b.calls) > 0 && now.Sub(b.calls[0]) >= rateWindow {
 		b.calls = b.calls[1:]
 	}
 }

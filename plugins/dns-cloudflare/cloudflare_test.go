@@ -105,7 +105,8 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 }
 
 // TestApexCNAMEDoesNotConflictWithOtherRecords checks that a TXT record can be added beside a CNAME
-// at the apex, but not beside a different CNAME. Cloudflare flattens a CNAME at the apex.
+// at the apex, but not beside a CNAME below the apex. Cloudflare always answers for a CNAME at the
+// apex with addresses.
 func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -121,7 +122,7 @@ func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
 		t.Errorf("a TXT beside the CNAME at the apex: %v, want no error", err)
 	}
 	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet("k." + zone), After: txtSet("k."+zone, "x")}}); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
-		t.Errorf("a TXT beside a different CNAME: %v, want a changed zone", err)
+		t.Errorf("a TXT beside a CNAME below the apex: %v, want a changed zone", err)
 	}
 	sets, err := provider.Records(t.Context(), zoneInfo)
 	if err != nil || !sdk.FindSet(sets, zone, sdk.CNAME).Same(alias) || len(sets) != 3 {
@@ -177,7 +178,7 @@ func TestBudgetRefusesCallsBeyondTheLimit(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	budgets := newBudgets(func() time.Time { return now })
 	budget := budgets.forToken("a")
-	for i := range limit {
+	for i := range maxCalls {
 		if err := budget.acquire(); err != nil {
 			t.Fatalf("call %d is refused: %v", i, err)
 		}
@@ -208,19 +209,19 @@ func TestBudgetRefusesCallsBeyondTheLimit(t *testing.T) {
 func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	budget := newBudgets(func() time.Time { return now }).forToken("a")
-	for range limit {
+	for range maxCalls {
 		if err := budget.acquire(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	now = now.Add(window)
+	now = now.Add(rateWindow)
 	if sdk.OutcomeOf(budget.acquire()).Kind != sdk.Throttled {
 		t.Fatal("a call in flight does not count")
 	}
-	for range limit {
+	for range maxCalls {
 		budget.release()
 	}
-	now = now.Add(window - time.Second)
+	now = now.Add(rateWindow - time.Second)
 	if sdk.OutcomeOf(budget.acquire()).Kind != sdk.Throttled {
 		t.Fatal("a call is counted from its beginning instead of its end")
 	}

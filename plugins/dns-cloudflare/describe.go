@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	version  = "0.1.0"
-	apiURL   = "https://api.cloudflare.com/client/v4"
-	callTime = 15 * time.Second
+	version     = "0.1.0"
+	apiURL      = "https://api.cloudflare.com/client/v4"
+	callTimeout = 15 * time.Second
 
-	// A token may make at most limit calls in each window. If a token exceeds the limit, Cloudflare
-	// blocks it for one window.
-	limit  = 1200
-	window = 5 * time.Minute
+	// A token may make at most maxCalls calls in each window of the length rateWindow. If a token
+	// exceeds this limit, Cloudflare blocks it for one window.
+	maxCalls   = 1200
+	rateWindow = 5 * time.Minute
 )
 
 var accountID = regexp.MustCompile(`^[0-9a-f]{32}$`)
@@ -40,7 +40,7 @@ func description() sdk.Description {
 			{Name: "api_url", Default: apiURL, Help: "Cloudflare's API"},
 		},
 		Budgets: []sdk.Budget{{
-			Key: "credential", Limit: limit, Window: window,
+			Key: "credential", Limit: maxCalls, Window: rateWindow,
 			// The operation apply reads, writes and reads again. The operation check reads the
 			// token, zones and records.
 			Costs: map[string]int{"check": 3, "apply": 3},
@@ -58,7 +58,7 @@ type processState struct {
 }
 
 func newProcessState() *processState {
-	return &processState{http: sdk.NewHTTPClient(callTime), locks: sdk.NewZoneLocks(), budgets: newBudgets(time.Now), waits: sdk.NewWaits(nil)}
+	return &processState{http: sdk.NewHTTPClient(callTimeout), locks: sdk.NewZoneLocks(), budgets: newBudgets(time.Now), waits: sdk.NewWaits(nil)}
 }
 
 // provider implements sdk.DNSProvider for one token.
@@ -88,7 +88,7 @@ func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, err
 	// The library must neither repeat nor limit calls itself, because the host repeats calls and
 	// budgetTransport limits them.
 	api, err := cloudflare.NewWithAPIToken(token, cloudflare.BaseURL(base), cloudflare.HTTPClient(&client),
-		cloudflare.UsingRetryPolicy(0, 0, 0), cloudflare.UsingRateLimit(limit), cloudflare.UserAgent("tenantry/"+version))
+		cloudflare.UsingRetryPolicy(0, 0, 0), cloudflare.UsingRateLimit(maxCalls), cloudflare.UserAgent("tenantry/"+version))
 	if err != nil {
 		return nil, sdk.Misconfigured("api_token", "it cannot be used in a request")
 	}

@@ -27,7 +27,7 @@ type faultyFixture struct {
 }
 
 func newFaultyFixture(t *testing.T) *faultyFixture {
-	fixture := &faultyFixture{fixture: newFixture(t), limit: limit}
+	fixture := &faultyFixture{fixture: newFixture(t), limit: maxCalls}
 	if !soak.Enabled() {
 		fixture.limit /= 5
 	}
@@ -87,8 +87,7 @@ func recordsOfNewDomain(zone string) []sdk.RRSet {
 	}
 }
 
-// provision writes the records of recordsOfNewDomain. withoutRetry says whether no call was
-// repeated.
+// provision writes the records of recordsOfNewDomain. withoutRetry is true if it repeated no call.
 func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name string) (withoutRetry bool, err error) {
 	var zone sdk.Zone
 	var current, written []sdk.RRSet
@@ -119,7 +118,7 @@ func TestManyDomainsSurviveFaults(t *testing.T) {
 	const pauseSeconds = 7
 	f := newFaultyFixture(t)
 	domains := f.limit / 4
-	workers := min(8, domains/15) // each pause affects one domain of every worker
+	workers := min(8, domains/15) // a pause makes every worker repeat a call, so few domains need few workers
 	for i := range domains / 4 {
 		f.planFault(t, map[string]any{"kind": "status", "status": 500, "times": 1, "skip": 4 + 5*i, "operation": "recordBatch"})
 	}
@@ -159,7 +158,7 @@ func TestRetryAfterIsObserved(t *testing.T) {
 	checkPauses(t, calls, pauseSeconds*time.Second, 3)
 }
 
-// provisionAll provisions the zones with several workers. The result has for each zone whether no
+// provisionAll provisions the zones with several workers. For each zone, the result is true if no
 // call was repeated.
 func (f *faultyFixture) provisionAll(t *testing.T, zones []string, workers int) map[string]bool {
 	t.Helper()
@@ -218,7 +217,7 @@ func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, want42
 	t.Helper()
 	got429s, got500s := 0, 0
 	for i, entry := range calls {
-		if i >= f.limit && entry.At.Sub(calls[i-f.limit].At) < window {
+		if i >= f.limit && entry.At.Sub(calls[i-f.limit].At) < rateWindow {
 			t.Fatalf("call %d exceeds the limit of %d in five minutes", i, f.limit)
 		}
 		switch entry.Status {
@@ -237,24 +236,25 @@ func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, want42
 }
 
 // checkPauses checks that after each answer of 429 there is no call until the pause is over.
-func checkPauses(t *testing.T, calls []simulate.Entry, pause time.Duration, want int) {
+// want429s answers must be 429.
+func checkPauses(t *testing.T, calls []simulate.Entry, pause time.Duration, want429s int) {
 	t.Helper()
-	pauses := 0
+	got429s := 0
 	for i, entry := range calls {
 		if entry.Status != http.StatusTooManyRequests {
 			continue
 		}
-		pauses++
+		got429s++
 		if i+1 < len(calls) && calls[i+1].At.Before(entry.At.Add(pause)) {
 			t.Errorf("the next call came %s after a 429, want at least %s", calls[i+1].At.Sub(entry.At), pause)
 		}
 	}
-	if pauses != want {
-		t.Errorf("%d answers of 429, want %d", pauses, want)
+	if got429s != want429s {
+		t.Errorf("%d answers of 429, want %d", got429s, want429s)
 	}
 }
 
-// zoneIDs returns the ids of the zones by name. The journal contains the ids.
+// zoneIDs returns the ids of the zones, keyed by name. The paths of recorded calls contain the ids.
 func (f *faultyFixture) zoneIDs(t *testing.T, zones []string) map[string]string {
 	t.Helper()
 	ids := map[string]string{}
@@ -271,7 +271,7 @@ func (f *faultyFixture) zoneIDs(t *testing.T, zones []string) map[string]string 
 	return ids
 }
 
-// checkCallsPerDomain checks the number of calls for each domain whose calls were not repeated. The
+// checkCallsPerDomain checks the number of calls for each domain that needed no repeated call. The
 // call that finds the zone has no zone id in its path, so the function adds 1 to the number. At
 // least a sixth of the domains must need no repeated call.
 func checkCallsPerDomain(t *testing.T, calls []simulate.Entry, ids map[string]string, withoutRetry map[string]bool) {

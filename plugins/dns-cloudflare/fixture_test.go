@@ -25,7 +25,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// testTimeout is a timeout that is exceeded only if a server never answers, even on a slow machine.
+// testTimeout is long enough for a slow machine. A call exceeds it only if a server never answers.
 const testTimeout = 4 * time.Minute
 
 // newTestState returns a processState whose calls time out after testTimeout, and whose budgets and
@@ -36,7 +36,7 @@ func newTestState(now func() time.Time) *processState {
 	return s
 }
 
-// fixture runs the simulator on a server. It validates the requests of the API and their answers
+// fixture runs the simulator on a server. It validates the requests to the API and their answers
 // against Cloudflare's OpenAPI description. It implements conformance.DNSFixture.
 type fixture struct {
 	server       *httptest.Server
@@ -74,7 +74,7 @@ var loadAPIDescription = sync.OnceValues(func() (routers.Router, error) {
 	return legacy.NewRouter(doc, openapi3.AllowExtraSiblingFields("no trailing dot", "punycode."))
 })
 
-// validating returns a handler that passes all requests to next. It validates the requests of the
+// validating returns a handler that passes all requests to next. It validates the requests to the
 // API and their answers.
 func (f *fixture) validating(next http.Handler) http.Handler {
 	router, err := loadAPIDescription()
@@ -214,7 +214,7 @@ func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	return sets
 }
 
-// Lose plans that the next write loses its request or its answer.
+// Lose makes the next write lose its request or its answer.
 func (f *fixture) Lose(t conformance.T, failure conformance.Failure) {
 	kind := map[conformance.Failure]string{conformance.LosesRequest: "drop_before", conformance.LosesAnswer: "drop_after"}[failure]
 	f.planFault(t, map[string]any{"kind": kind, "times": 1, "writes_only": true})

@@ -60,12 +60,12 @@ func TestEachCustomerHasItsOwnToken(t *testing.T) {
 		}
 	}
 	statuses := map[string]int{}
-	for range limit {
+	for range maxCalls {
 		statuses[tokenOfOne] = fixture.verifyStatus(tokenOfOne)
 	}
 	statuses[tokenOfOther] = fixture.verifyStatus(tokenOfOther)
 	if statuses[tokenOfOne] != http.StatusTooManyRequests || statuses[tokenOfOther] != http.StatusOK {
-		t.Errorf("after %d calls with one token the statuses are %v, want 429 for it and 200 for the other token", limit, statuses)
+		t.Errorf("after %d calls with one token the statuses are %v, want 429 for it and 200 for the other token", maxCalls, statuses)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestRecordsReadsAPageOfLongTexts(t *testing.T) {
 }
 
 // providerAnswering returns a provider whose server answers each request successfully. result
-// returns the members of the answer's result for the query of a request.
+// returns the elements of the JSON array "result" in the answer to a query.
 func providerAnswering(t *testing.T, result func(url.Values) string) sdk.DNSProvider {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {

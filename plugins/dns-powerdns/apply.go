@@ -16,9 +16,9 @@ const defaultTTL = 3600
 // Apply implements sdk.DNSProvider. A PATCH is atomic, but it cannot be made conditional on an
 // unchanged zone. Therefore Apply holds the lock of the zone and reads the zone right before the
 // PATCH. If the serial shows that somebody changed the zone between the read and the PATCH, Apply
-// fails with sdk.Overlapped. Apply refuses a zone whose SOA-EDIT-API mode does not increment
-// the serial at each change. If the answer does not contain the mode, Apply writes, but cannot
-// notice such a change.
+// fails with sdk.Overlapped. If the zone's SOA-EDIT-API mode does not increment the serial at each
+// change, Apply fails instead of writing. If the server does not tell the mode, Apply writes, but
+// cannot detect that somebody else changes the zone at the same time.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -59,20 +59,21 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 }
 
 // countsEveryChange reports whether every change by the API increments the serial of a zone with
-// this soa_edit_api. With DEFAULT, the first change of a day sets the serial to the date followed
-// by 01.
+// this soa_edit_api.
 func countsEveryChange(soaEditAPI string) bool {
 	return strings.EqualFold(soaEditAPI, "DEFAULT") || strings.EqualFold(soaEditAPI, "INCREASE")
 }
 
 // changedBetween reports whether the serials show that somebody changed the zone between the read
-// that returned sets and the PATCH. serial is the zone's serial after the PATCH.
+// that returned sets and the PATCH. serial is the zone's serial after the PATCH. changedBetween
+// returns false if a serial is missing or the mode does not increment the serial at each change.
 func (z zoneDoc) changedBetween(serial string, sets []sdk.RRSet) bool {
 	after, err := strconv.ParseUint(serial, 10, 32)
 	before, ok := serialOf(sdk.FindSet(sets, sdk.PlainName(z.Name), sdk.SOA))
 	if err != nil || !ok || z.SOAEditAPI == nil || !countsEveryChange(*z.SOAEditAPI) {
 		return false
 	}
+	// With DEFAULT, the first change of a day sets the serial to the date followed by 01.
 	firstOfDay := strings.EqualFold(*z.SOAEditAPI, "DEFAULT") && after%100 == 1 && after/100 > before/100
 	return uint32(after) != uint32(before)+1 && !firstOfDay
 }

@@ -64,9 +64,9 @@ func (o *owner) currentSet() sdk.RRSet {
 	return set
 }
 
-// planChanges chooses at most two changes, and one of the plugin's requests for each of them. It
-// returns a function that must be called before each request. The function makes the changes that
-// are chosen for this request.
+// planChanges chooses at most two changes. For each change it also chooses the request of the
+// plugin before which the owner makes the change. The test must call beforeRequest before each
+// request of the plugin. beforeRequest makes the changes that are chosen for this request.
 func (o *owner) planChanges(order *interleaving.Order) (beforeRequest func()) {
 	const requests = 3
 	var changesBefore [requests][]func(*owner, sdk.RRSet)
@@ -95,9 +95,10 @@ func (o *owner) lostAChange(current sdk.RRSet) bool {
 }
 
 // TestChangesOfTheOwnerInEveryOrder lets the owner change the zone up to two times, before any of
-// the three requests of Apply. Apply must report an overlap if the owner has changed the zone
-// between its read and its PATCH, and only then. It may report that nothing or everything was
-// written only if that is true. Without TENANTRY_SOAK, the test tries some random orders only.
+// the three requests of Apply. Apply must report an overlap if the owner changed the zone between
+// the read and the PATCH of Apply, and only then. If Apply succeeds, the zone must have the wanted
+// set. If its error says that nothing changed, Apply must have sent no PATCH. Without
+// TENANTRY_SOAK, the test tries some random orders only.
 func TestChangesOfTheOwnerInEveryOrder(t *testing.T) {
 	fixture := newFixture(t)
 	interleaving.Explore(t, 0, func(t *testing.T, order *interleaving.Order) {

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// providerAnswering returns a provider whose server answers every request with begin, part and end.
-// It repeats part as often as times says.
+// providerAnswering returns a provider whose server answers every request with begin, then as many
+// copies of part as the parameter times says, then end.
 func providerAnswering(t *testing.T, begin, part string, times int, end string) sdk.DNSProvider {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

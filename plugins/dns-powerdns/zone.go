@@ -112,9 +112,9 @@ func (p *provider) readZone(ctx context.Context, apex, path string) (z zoneDoc, 
 // zonePath does not change.
 func zonePath(id string) string { return "/zones/" + url.PathEscape(id) }
 
-// recordSets returns the record sets that the server serves. It omits disabled records, and sets
-// that a zone cannot hold. A database can contain rows with names outside the zone and rows without
-// a type.
+// recordSets returns the record sets that the server serves. It omits disabled records. It also
+// omits sets with a name outside the zone or without a valid type. The database of a server can
+// contain such rows, but the server does not serve them.
 func (z zoneDoc) recordSets() ([]sdk.RRSet, error) {
 	var sets []sdk.RRSet
 	for _, r := range z.RRSets {

@@ -46,9 +46,9 @@ func serveMessages(t *testing.T, handler wire.HandlerFunc) sdk.DNSProvider {
 	return provider
 }
 
-// TestForeignRecordsAreLeftOut transfers a zone with a record outside it. An answer with a
-// different zone than the requested one must be an error.
-func TestForeignRecordsAreLeftOut(t *testing.T) {
+// TestRecordsOutsideTheZoneAreOmitted uses a server that answers every transfer with the zone
+// a.test and a record outside of that zone. If a different zone was requested, Records must fail.
+func TestRecordsOutsideTheZoneAreOmitted(t *testing.T) {
 	var soa, outsideRecord, zoneRecord wire.RR
 	for text, rr := range map[string]*wire.RR{
 		"a.test. 300 IN SOA ns.a.test. h.a.test. 1 1 1 1 1": &soa, "not-a.test. 300 IN A 192.0.2.1": &outsideRecord, "w.a.test. 300 IN A 192.0.2.2": &zoneRecord,

@@ -68,11 +68,11 @@ func newUpdateMessage(zone string, records []wire.RR, changes []sdk.Change) (*wi
 }
 
 // addPrerequisites adds the prerequisites for one change. If the set exists, it must still have the
-// records in existing. If it does not exist, it must still be missing. A server silently ignores an
-// addition after which a CNAME would coexist with a record of a different type (RFC 2136, 3.4.2.2).
-// If changes has a set of the same name and a different type, addPrerequisites adds nothing more.
-// Otherwise, the name of a new CNAME must have no records, and the name of any other new set must
-// have no CNAME.
+// records in existing. If it does not exist, it must still be missing. In addition, the name of a
+// new CNAME must have no records, and the name of any other new set must have no CNAME. Without
+// these two prerequisites, the server could silently ignore the new set (RFC 2136, 3.4.2.2). They
+// are left out if changes has a set of the same name and a different type. The message can remove
+// that set, but a server checks all prerequisites before it changes anything.
 func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes []sdk.Change) {
 	changedSet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
 	if len(existing) > 0 {
@@ -105,7 +105,7 @@ func addUpdates(msg *wire.Msg, existing []wire.RR, change sdk.Change) ([]wire.RR
 		ttl = uint32(change.After.TTL)
 	}
 	ttlChanges := len(existing) > 0 && existing[0].Header().Ttl != ttl
-	missing := slices.Clone(change.After.Values) // two TXT records that differ only in their division have equal values
+	missing := slices.Clone(change.After.Values) // has a value twice for two TXT records that differ only in their division
 	var added, removed []wire.RR
 	for _, rr := range existing {
 		value, err := valueOf(rr)

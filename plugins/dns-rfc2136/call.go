@@ -155,7 +155,7 @@ func (p *provider) update(ctx context.Context, msg *wire.Msg) error {
 	case resp == nil || (err != nil && !isTSIGError(err)) || resp.Id != msg.Id:
 		return sdk.UnknownEffect("no_answer")
 	case (err != nil || resp.IsTsig() == nil) && resp.Rcode != wire.RcodeNotAuth:
-		// Anybody can send an unsigned answer. ReadMsg verifies only the signature of a signed one.
+		// Anybody can send an unsigned answer. ReadMsg verifies a signature only if there is one.
 		return sdk.UnknownEffect("unsigned_answer")
 	}
 	return rcodeError(resp.Rcode)

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	version   = "0.1.0"
-	algorithm = "hmac-sha256"
-	callTime  = 15 * time.Second
-	maxZones  = 200
+	version     = "0.1.0"
+	algorithm   = "hmac-sha256"
+	callTimeout = 15 * time.Second
+	maxZones    = 200
 )
 
 func description() sdk.Description {
@@ -53,7 +53,7 @@ type provider struct {
 
 // newProvider returns the provider for a connection. It fails if a setting or the key is invalid.
 func newProvider(conn sdk.Connection) (sdk.DNSProvider, error) {
-	p := &provider{server: strings.TrimSpace(conn.Settings["server"]), timeout: callTime}
+	p := &provider{server: strings.TrimSpace(conn.Settings["server"]), timeout: callTimeout}
 	if host, port, err := net.SplitHostPort(p.server); err != nil {
 		p.server = net.JoinHostPort(strings.Trim(p.server, "[]"), "53")
 	} else if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
@@ -75,7 +75,7 @@ func newProvider(conn sdk.Connection) (sdk.DNSProvider, error) {
 	if err != nil {
 		return nil, sdk.Misconfigured("allow_private", "it must be true or false")
 	}
-	p.dialer = sdk.NewDialer(callTime, allowPrivate)
+	p.dialer = sdk.NewDialer(callTimeout, allowPrivate)
 	return p, p.readTSIGKey(conn)
 }
 

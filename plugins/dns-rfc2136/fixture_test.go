@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// testTimeout is a timeout that is exceeded only if a server never answers, even on a slow machine.
+// testTimeout is long enough for a slow machine. A call exceeds it only if a server never answers.
 const testTimeout = 4 * time.Minute
 
 // newTestProvider returns a provider whose calls time out after testTimeout.

@@ -33,7 +33,7 @@ func TestBinary(t *testing.T) {
 		})
 }
 
-func TestZoneThatTheServerLacksIsNamed(t *testing.T) {
+func TestZoneThatTheServerLacksIsReported(t *testing.T) {
 	fixture := newFixture(t)
 	connection := fixture.connection(fixture.server.Secret)
 	connection.Settings["zones"] = "lacking.test"
@@ -170,9 +170,9 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheServerIsTheOnlyNamedHost checks several forms of the setting `server`. The allowed hosts
-// of the description must be exactly the host in the setting.
-func TestTheServerIsTheOnlyNamedHost(t *testing.T) {
+// TestTheServerIsTheOnlyAllowedHost checks several forms of the setting `server`. HostsOf must
+// return exactly the host in the setting.
+func TestTheServerIsTheOnlyAllowedHost(t *testing.T) {
 	for _, server := range []string{"ns1.example.com", " NS1.example.com.:53 ", "192.0.2.1:5353", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:53"} {
 		connection := validConnection()
 		connection.Settings["server"] = server
@@ -182,7 +182,7 @@ func TestTheServerIsTheOnlyNamedHost(t *testing.T) {
 		}
 		host, _, err := net.SplitHostPort(dnsProvider.(*provider).server)
 		if hosts := description().HostsOf(connection); err != nil || !slices.Equal(hosts, []string{sdk.PlainName(host)}) {
-			t.Errorf("%q: the hosts %q are named, and %q is called, %v", server, hosts, host, err)
+			t.Errorf("%q: the hosts %q are allowed, and %q is called, %v", server, hosts, host, err)
 		}
 	}
 }

@@ -167,13 +167,13 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 	}{
 		{name: "a transfer", msg: axfr(zone + ".")},
 		{name: "a transfer without a key", msg: axfr(zone + "."), key: "none"},
-		{name: "a transfer of no zone", msg: axfr("nobody.test.")},
+		{name: "a transfer of an unknown zone", msg: axfr("nobody.test.")},
 		{name: "a wrong secret", msg: insert(txtRecord), secret: "Z3Vlc3NlZA=="},
 		{name: "an unknown key", msg: insert(txtRecord), key: "other-key"},
 		{name: "a different algorithm", msg: insert(txtRecord), algorithm: wire.HmacSHA512},
 		{name: "a slow clock", msg: insert(txtRecord), skew: -time.Hour},
 		{name: "an update without a key", msg: insert(txtRecord), key: "none"},
-		{name: "an update of no zone", msg: new(wire.Msg).SetUpdate("nobody.test.")},
+		{name: "an update of an unknown zone", msg: new(wire.Msg).SetUpdate("nobody.test.")},
 		{name: "an empty update", msg: update(func(*wire.Msg) {})},
 		{name: "two records", msg: insert(txtRecord, `x.@ 300 IN TXT "y \"quoted\" \\ \228"`)},
 		{name: "the same record again", msg: insert(txtRecord)},
@@ -182,33 +182,33 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 		{name: "a CNAME", msg: insert("c.@ 300 IN CNAME a.example.")},
 		{name: "a different CNAME", msg: insert("c.@ 300 IN CNAME b.example.")},
 		{name: "a text beside a CNAME", msg: insert(`c.@ 300 IN TXT "x"`)},
-		{name: "other types", msg: insert("@ 300 IN MX 10 mx.example.", "@ 300 IN A 192.0.2.1", "a.@ 300 IN AAAA 2001:db8::1", "_s._tcp.@ 300 IN SRV 1 2 3 host.example.")},
+		{name: "records of other types", msg: insert("@ 300 IN MX 10 mx.example.", "@ 300 IN A 192.0.2.1", "a.@ 300 IN AAAA 2001:db8::1", "_s._tcp.@ 300 IN SRV 1 2 3 host.example.")},
 		{name: "a name outside the zone", msg: insert(txtRecord, `x.example. 300 IN TXT "x"`)},
-		{name: "a used name", msg: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("x.@", "ANY")) })},
-		{name: "an unused name is wanted", msg: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("nobody.@", "ANY")) })},
-		{name: "a used name is not wanted", msg: update(func(msg *wire.Msg) { msg.NameNotUsed(anySetOf("x.@", "ANY")) })},
-		{name: "a set is not wanted", msg: update(func(msg *wire.Msg) {
+		{name: "a used name must be used", msg: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("x.@", "ANY")) })},
+		{name: "an unused name must be used", msg: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("nobody.@", "ANY")) })},
+		{name: "a used name must be unused", msg: update(func(msg *wire.Msg) { msg.NameNotUsed(anySetOf("x.@", "ANY")) })},
+		{name: "an existing set must be missing", msg: update(func(msg *wire.Msg) {
 			msg.RRsetNotUsed(anySetOf("x.@", "TXT"))
 			msg.Insert([]wire.RR{parseRR(txtRecord)})
 		})},
-		{name: "a set is wanted", msg: update(func(msg *wire.Msg) { msg.RRsetUsed(anySetOf("nobody.@", "TXT")) })},
+		{name: "a missing set must exist", msg: update(func(msg *wire.Msg) { msg.RRsetUsed(anySetOf("nobody.@", "TXT")) })},
 		{name: "a prerequisite outside the zone", msg: update(func(msg *wire.Msg) { msg.RRsetUsed(anySetOf("x.example.", "TXT")) })},
-		{name: "one of three values", msg: update(func(msg *wire.Msg) { msg.Used([]wire.RR{parseRR(txtRecord)}); msg.RemoveRRset(anySetOf("x.@", "TXT")) })},
-		{name: "all values", msg: update(func(msg *wire.Msg) {
+		{name: "a set of three values must have one value", msg: update(func(msg *wire.Msg) { msg.Used([]wire.RR{parseRR(txtRecord)}); msg.RemoveRRset(anySetOf("x.@", "TXT")) })},
+		{name: "a set of three values must have all three", msg: update(func(msg *wire.Msg) {
 			msg.Used([]wire.RR{parseRR(txtRecord), parseRR(`x.@ 600 IN TXT "y \"quoted\" \\ \228"`), parseRR(`x.@ 600 IN TXT "z"`)})
 			msg.Remove([]wire.RR{parseRR(txtRecord)})
 		})},
-		{name: "a removal of nothing", msg: update(func(msg *wire.Msg) { msg.Remove([]wire.RR{parseRR(txtRecord)}) })},
+		{name: "a removal of a missing record", msg: update(func(msg *wire.Msg) { msg.Remove([]wire.RR{parseRR(txtRecord)}) })},
 		{name: "a removal outside the zone", msg: update(func(msg *wire.Msg) { msg.RemoveRRset(anySetOf("x.example.", "TXT")) })},
 		{name: "a CNAME instead of texts", msg: update(func(msg *wire.Msg) {
 			msg.RemoveRRset(anySetOf("x.@", "TXT"))
 			msg.Insert([]wire.RR{parseRR("x.@ 300 IN CNAME a.example.")})
 		})},
-		{name: "all sets of the apex", msg: update(func(msg *wire.Msg) { msg.RemoveName(anySetOf("@", "ANY")) })},
+		{name: "a removal of all sets of the apex", msg: update(func(msg *wire.Msg) { msg.RemoveName(anySetOf("@", "ANY")) })},
 		{name: "a query", msg: new(wire.Msg).SetQuestion("c."+zone+".", wire.TypeCNAME)},
-		{name: "a query for no name", msg: new(wire.Msg).SetQuestion("nobody."+zone+".", wire.TypeCNAME)},
-		{name: "a query for no zone", msg: new(wire.Msg).SetQuestion("nobody.test.", wire.TypeCNAME)},
-		{name: "a different operation", msg: &wire.Msg{MsgHdr: wire.MsgHdr{Id: 7, Opcode: wire.OpcodeStatus}, Question: axfr(zone + ".").Question}},
+		{name: "a query for an unknown name", msg: new(wire.Msg).SetQuestion("nobody."+zone+".", wire.TypeCNAME)},
+		{name: "a query for an unknown zone", msg: new(wire.Msg).SetQuestion("nobody.test.", wire.TypeCNAME)},
+		{name: "an opcode that is not implemented", msg: &wire.Msg{MsgHdr: wire.MsgHdr{Id: 7, Opcode: wire.OpcodeStatus}, Question: axfr(zone + ".").Question}},
 	} {
 		var answers [2]string
 		var zones [2][]string

@@ -16,10 +16,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
-// Bootstrap implements sdk.MailTenant. It assigns the role Exchange Administrator if it is allowed
-// to, reads Exchange's configuration, and then requests the organization's customization. It skips
-// an assignment or a request that is already done, so it can be repeated at any time. A token
-// contains the grants at the time of its issue, so Bootstrap replaces old tokens.
+// Bootstrap implements sdk.MailTenant. It assigns the role Exchange Administrator if the tenant
+// allows this, and reads Exchange's configuration. If the organization is not enabled for
+// customization yet, Bootstrap requests this. It skips an assignment or a request that is already
+// done, so it can be repeated at any time. A token contains the grants at the time of its issue, so
+// Bootstrap replaces old tokens.
 func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -105,7 +106,8 @@ const retryInterval = time.Hour
 
 // requestCustomization requests the organization's customization and reads the state again. It
 // ignores NotReady, and an error without a specific type, because Exchange answers a second request
-// with such an error. It then sends no request for retryInterval.
+// with such an error. After a success or an ignored error, it sends no further request for
+// retryInterval.
 func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
 	pending := pendingProgress("the mail server is being prepared; this takes from a minute to hours")
 	state := c.platform.state

@@ -30,7 +30,9 @@ func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailb
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	m.Address = strings.ToLower(m.Address)
-	unavailable := false // Exchange was out of service during an earlier attempt, and may still have created the mailbox
+	// unavailable is true if Exchange was out of service during an earlier attempt. That attempt may
+	// have created the mailbox.
+	unavailable := false
 	return call.Retry(ctx, c.platform.state.retry, call.Repeatable, func() (mailbox.Platform, error) {
 		created, err := c.createOrFind(ctx, m)
 		if unavailable && isTaken(err) {
@@ -45,12 +47,12 @@ func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailb
 
 // createOrFind runs New-Mailbox. If New-Mailbox fails or returns no object id, createOrFind
 // searches for the address. It does not search if Exchange throttled or denied the request, was not
-// ready or was not reached, or if ctx has ended. If a shared mailbox has the address, the mailbox
-// counts as created. If a different mailbox has the address, createOrFind refuses. If only the
-// alias or the object name is in use, createOrFind tries the next ones.
+// ready or was not reached, or if ctx has ended. If it finds a shared mailbox with this primary
+// address, the mailbox counts as created. If it finds any other mailbox, createOrFind refuses. If
+// only the alias or the object name is in use, createOrFind tries the next ones.
 func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
-	for alias := 0; ; alias++ {
-		created, err := c.newMailbox(ctx, m, alias)
+	for n := 0; ; n++ {
+		created, err := c.newMailbox(ctx, m, n)
 		switch {
 		case err == nil && created.ObjectID != "":
 			return created, nil
@@ -67,7 +69,7 @@ func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbo
 			return created, call.Refuse(fault.InvalidMailboxEmail, "another object of the tenant holds the address", call.CauseOf(err))
 		case !isAbsent(lookupErr):
 			return created, call.Permanent(err) // the lookup failed, so the creation must not be repeated
-		case !isTaken(err) || alias+1 == maxAliases || exchange.MessageContains(err, m.Address):
+		case !isTaken(err) || n+1 == maxAliases || exchange.MessageContains(err, m.Address):
 			return created, err
 		}
 	}
@@ -79,16 +81,17 @@ func isUnsent(err error) bool { return call.CauseOf(err) == call.CauseUnreachabl
 // isTaken reports whether Exchange says that the address, the alias or the object name is in use.
 func isTaken(err error) bool { return exchange.Is(err, exchange.AddressTaken, exchange.Exists) }
 
-// newMailbox runs New-Mailbox without a password or a sign-in name. Microsoft does not document
-// whether Exchange uses them for a shared mailbox, so OpenSignIn sets both through Graph.
-func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int) (mailbox.Platform, error) {
+// newMailbox runs New-Mailbox with the n-th object name and alias. It sends no password or sign-in
+// name. Microsoft does not document whether Exchange uses these two for a shared mailbox, so
+// OpenSignIn sets them through Graph.
+func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, n int) (mailbox.Platform, error) {
 	client := c.exchange
 	client.Retry.MaxAttempts = 1 // CreateMailbox repeats the call
 	rows, err := exchange.Invoke[mailboxRow](ctx, client, exchange.Command{
 		Effect: call.Create, Cmdlet: exchange.NewMailbox,
 		Parameters: map[string]any{
-			"Shared": true, "Name": objectName(m.Address, alias), "DisplayName": m.DisplayName,
-			"Alias": mailboxAlias(m.Address, alias), "PrimarySmtpAddress": m.Address,
+			"Shared": true, "Name": objectName(m.Address, n), "DisplayName": m.DisplayName,
+			"Alias": mailboxAlias(m.Address, n), "PrimarySmtpAddress": m.Address,
 		},
 	})
 	switch {
@@ -97,7 +100,7 @@ func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int
 	case err != nil:
 		return mailbox.Platform{}, err
 	case len(rows) == 0:
-		return mailbox.Platform{DisplayName: m.DisplayName, Address: m.Address, Alias: mailboxAlias(m.Address, alias)}, nil
+		return mailbox.Platform{DisplayName: m.DisplayName, Address: m.Address, Alias: mailboxAlias(m.Address, n)}, nil
 	}
 	created := rows[0].toMailbox()
 	created.Address = m.Address

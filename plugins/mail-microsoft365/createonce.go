@@ -16,7 +16,7 @@ import (
 // createOnce creates an object that must not be created twice. find reads the object by its natural
 // key. createOnce calls find before create, and again after create has failed. It does not call
 // find again if the platform throttled or denied the creation, or if ctx has ended. It calls create
-// again only if the object does not exist and the platform was out of service.
+// again only if the object does not exist and the platform was out of service or not reached.
 //
 // isConflict reports whether an error means that the object exists. After such an error, createOnce
 // calls find repeatedly for some seconds. If find does not return the object, createOnce

@@ -71,7 +71,7 @@ type fakePlatform struct {
 	statuses map[string]int // 200 if not set
 	// consentRevoked makes the login host refuse requests for tokens. Issued tokens stay valid.
 	consentRevoked bool
-	tokens         int
+	tokenRequests  int
 	now            time.Time
 }
 
@@ -87,7 +87,7 @@ func newFakePlatform(t *testing.T) *fakePlatform {
 		}
 		fake.bodies[operation] = string(raw)
 		if operation == "POST /oauth2/v2.0/token" {
-			fake.tokens++
+			fake.tokenRequests++
 			if fake.consentRevoked {
 				w.WriteHeader(http.StatusBadRequest)
 				_, _ = w.Write([]byte(`{"error":"unauthorized_client","error_codes":[700016]}`))

@@ -31,7 +31,7 @@ const (
 	roleHeld            roleState = iota + 1
 	roleAssigned                  // this call has assigned the role, or Graph reports that the assignment exists
 	roleRefused                   // the principal does not have the role, and the tenant does not allow tenantry to assign it
-	roleUnreadable                // tenantry must not read the service principal or its role assignments
+	roleUnreadable                // the tenant does not let tenantry read the service principal or its role assignments
 	principalNotVisible           // the directory does not show the service principal yet
 )
 
@@ -85,10 +85,11 @@ type servicePrincipal struct {
 }
 
 // servicePrincipal returns the object id of the application's service principal in the tenant. If
-// tenantry must not read the directory, or the directory does not show the service principal, it
-// returns the id in the access token. If the token contains no id, servicePrincipal returns:
+// the tenant does not let tenantry read the directory, or the directory does not show the service
+// principal, it returns the id in the access token. If the token contains no id, servicePrincipal
+// returns:
 //
-//   - "" if tenantry must not read the directory
+//   - "" if the tenant does not let tenantry read the directory
 //   - NotReady if the directory does not show the service principal yet
 func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 	state := c.platform.state
@@ -137,8 +138,9 @@ type appRoleAssignment struct {
 	Role string `json:"appRoleId"`
 }
 
-// appRoleGranted reports whether the application has the app role Exchange.ManageAsApp. If tenantry
-// must not read the directory, it searches for the role in the access token for Exchange.
+// appRoleGranted reports whether the application has the app role Exchange.ManageAsApp. If the
+// tenant does not let tenantry read the directory, it searches for the role in the access token for
+// Exchange.
 func (c *tenantClient) appRoleGranted(ctx context.Context, principal string) (ternary, error) {
 	if principal == "" {
 		return ternaryUnknown, nil

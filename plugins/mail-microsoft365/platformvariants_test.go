@@ -34,10 +34,10 @@ func TestUnknownRefusalsAreProviderErrors(t *testing.T) {
 	expectOutcome(t, fake.client.EnableMail(t.Context(), "a.example"), outcome.Refused, fault.ProviderError)
 }
 
-// TestCodesDecideRefusals checks how refusals of Graph are classified: by their code, then by a
-// known text. An unknown text never counts as a conflict with an object. A conflict that names no
-// object is NotReady.
-func TestCodesDecideRefusals(t *testing.T) {
+// TestRefusalsAreClassifiedByCodeThenText checks how refusals of Graph are classified: by their
+// code, then by a known text. An unknown text never counts as a conflict with an object. A 409
+// without a known code is NotReady.
+func TestRefusalsAreClassifiedByCodeThenText(t *testing.T) {
 	const (
 		add, verify, patch = "POST /domains", "POST /domains/a.example/verify", "PATCH /users/o-1"
 		badRequestFormat   = `{"error":{"code":"Request_BadRequest","message":"%s"}}`

@@ -37,7 +37,7 @@ func newProcessState() *processState {
 	}
 }
 
-// newPlatform returns the provider for one connection. It fails with ServiceUnavailable if a
+// newPlatform returns the platform for one connection. It fails with ServiceUnavailable if a
 // required setting is missing, or if a setting is invalid.
 func (state *processState) newPlatform(connection sdk.Connection) (sdk.MailPlatform, error) {
 	s, err := readSettings(connection)

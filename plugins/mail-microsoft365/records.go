@@ -30,9 +30,9 @@ type graphRecord struct {
 	Canonical  string `json:"canonicalName"`
 }
 
-// Records implements sdk.MailTenant. Of the service records, it returns the records of the service
-// Email and the records without a service. Microsoft chooses the host names in the MX and CNAME
-// records. The plugin does not derive them from the domain.
+// Records implements sdk.MailTenant. It omits the service records of services other than Email.
+// Microsoft chooses the host names in the MX and CNAME records. The plugin does not derive them
+// from the domain.
 func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

@@ -72,7 +72,7 @@ func TestSyncsRenewTokensEveryFewMinutes(t *testing.T) {
 		expectEqual(t, err, p.Step, tenant.StepWait)
 		fake.now = fake.now.Add(every)
 	}
-	if fake.tokens != 4 { // one token for each of the two APIs, and one renewal of each token after five minutes
-		t.Fatalf("%d tokens were requested in 10 minutes, want 4", fake.tokens)
+	if fake.tokenRequests != 4 { // one token for each of the two APIs, and one renewal of each token after five minutes
+		t.Fatalf("%d tokens were requested in 10 minutes, want 4", fake.tokenRequests)
 	}
 }

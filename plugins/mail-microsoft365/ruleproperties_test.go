@@ -37,7 +37,8 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 			rule, err := s.client.Block(t.Context(), scope, list)
 			if slices.ContainsFunc(list, func(m string) bool { return len(m) < 3 }) {
 				expectOutcome(t, err, outcome.Refused, fault.ProviderError)
-				// The refused call left the rule as the administrator had changed it.
+				// The refused call left the rule as the administrator had changed it. A call without
+				// mailboxes makes the rule block nobody.
 				list = nil
 				rule, err = s.client.Block(t.Context(), scope, list)
 			}
@@ -56,8 +57,8 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 	})
 }
 
-// checkProperty checks a property whose check is slow. It tries 20 random inputs. If TENANTRY_SOAK
-// is set, it tries as many as the flag -rapid.checks says.
+// checkProperty checks a property with 20 random inputs, because each check is slow. If
+// TENANTRY_SOAK is set, the flag -rapid.checks sets the number of inputs.
 func checkProperty(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")

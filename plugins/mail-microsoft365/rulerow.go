@@ -133,9 +133,9 @@ const (
 )
 
 // ruleSenders returns the mailboxes as a rule lists them: in lower case, sorted, without
-// duplicates. It refuses a list if its rule could exceed maxRuleSize, or if it contains a text that
-// is not a plain address. The platform could read a blank address as "no senders", and the rule
-// would then block all mail of the tenant.
+// duplicates. It refuses a list if the rule could then exceed maxRuleSize, or if the list contains
+// a text that is not a plain address. The platform could read a blank address as "no senders", and
+// the rule would then block all mail of the tenant.
 func ruleSenders(name string, mailboxes []string) ([]string, error) {
 	var values []string
 	for _, address := range mailboxes {

@@ -62,13 +62,14 @@ func (c *tenantClient) RemoveRule(ctx context.Context, scope string) error {
 	return c.removeRulesNamed(ctx, []string{sendlimit.RuleName(scope)})
 }
 
-// RemoveRules implements sdk.MailTenant. It lists the rules again after each round of removals, so
-// that it notices rules that were created meanwhile. It removes enabled rules first,
-// because only they block mail and the deadline may come before all rules are removed.
+// RemoveRules implements sdk.MailTenant. After it has removed the listed rules, it lists the rules
+// again, because new rules may have been created meanwhile. It removes enabled rules first, because
+// only they block mail and the deadline may pass before all rules are removed.
 func (c *tenantClient) RemoveRules(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	// A lagging replica may still list removed rules. A new rule with an old name has its own id.
+	// A lagging replica may still list removed rules, so they are skipped. A new rule with an old
+	// name has a different key and is removed.
 	removed := map[ruleKey]bool{}
 	for n := 0; ; n++ {
 		rows, err := c.rules(ctx, nil)

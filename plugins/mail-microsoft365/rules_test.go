@@ -154,22 +154,22 @@ func TestRulesListsManagedRules(t *testing.T) {
 	if rules := list(); len(rules) != 0 {
 		t.Fatalf("foreign rules are listed: %+v", rules)
 	}
-	block := s.block(s.domain, s.mailboxes[1:]...)
-	wide := strings.ToUpper(sendlimit.RuleName(sendlimit.TenantWide))
-	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": wide, "Enabled": true, "From": s.mailboxes[:1], "Mode": "Audit", "DeleteMessage": true})
+	domainRule := s.block(s.domain, s.mailboxes[1:]...)
+	tenantWideName := strings.ToUpper(sendlimit.RuleName(sendlimit.TenantWide))
+	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": tenantWideName, "Enabled": true, "From": s.mailboxes[:1], "Mode": "Audit", "DeleteMessage": true})
 	before := fmt.Sprint(s.rules())
 	rules := list()
 	slices.SortFunc(rules, func(a, b sendlimit.Rule) int { return strings.Compare(b.Name, a.Name) })
-	if block.Written, block.Created = false, false; len(rules) != 2 || !cmp.Equal(rules[0], block) || rules[1].Name != wide || len(rules[1].Blocks()) != 0 {
-		t.Fatalf("listed are %+v, want %+v and a rule that blocks nobody", rules, block)
+	if domainRule.Written, domainRule.Created = false, false; len(rules) != 2 || !cmp.Equal(rules[0], domainRule) || rules[1].Name != tenantWideName || len(rules[1].Blocks()) != 0 {
+		t.Fatalf("listed are %+v, want %+v and a rule that blocks nobody", rules, domainRule)
 	}
 	if after := fmt.Sprint(s.rules()); after != before {
 		t.Fatalf("the call changed the rules: they were %s, are %s", before, after)
 	}
 }
 
-// TestRulesReportsAnAlteredRule checks that these changes of an enabled rule are visible in the
-// list of rules.
+// TestRulesReportsAnAlteredRule checks that an enabled rule is reported as altered after each of
+// several changes by an administrator.
 func TestRulesReportsAnAlteredRule(t *testing.T) {
 	s := newSendingTenant(t, newTestEnv(t))
 	name := sendlimit.RuleName(s.domain)

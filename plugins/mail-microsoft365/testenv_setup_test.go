@@ -29,8 +29,8 @@ func (env *testEnv) setBehaviour(t conformance.T, id tenant.GUID, changes option
 	env.control(t, http.MethodPost, "/tenants/"+string(id)+"/behaviour", changes)
 }
 
-// busyOnce returns the setting cmdlets that makes the next run of a cmdlet fail with status 400 and
-// ServerBusyException.
+// busyOnce returns a value for the simulator's setting "cmdlets". With this value, the next run of
+// cmdlet fails with status 400 and ServerBusyException.
 func busyOnce(cmdlet string) options {
 	return options{cmdlet: options{"times": 1, "exception": options{"type": "Microsoft.ServerBusyException", "text": "Please try again."}}}
 }

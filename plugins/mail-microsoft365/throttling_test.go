@@ -244,7 +244,7 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 	}
 }
 
-// A call that cannot wait ends at once. The next calls get the rest of the wait.
+// A call that cannot wait fails at once. The errors of the next calls contain the rest of the wait.
 func TestARetryAfterBeyondTheDeadlineHoldsBackTheNextCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newThrottledEnv(t)

@@ -133,8 +133,8 @@ func (p tracePosition) parameters(begin, end time.Time, senders []string) map[st
 }
 
 // next returns the position of the page after these rows. hasMore is false after the last page. The
-// platform adds a warning to a truncated answer. A warning can also have a different reason. The
-// next page then contains only the last row again, and next returns false for that page.
+// platform adds a warning to a truncated answer. If a warning has a different reason, the next page
+// contains only the last row again. For such a page, hasMore is false.
 func (p tracePosition) next(rows []traceRow, mayHaveMore bool) (next tracePosition, hasMore bool, err error) {
 	if !mayHaveMore || len(rows) == 0 {
 		return tracePosition{}, false, nil

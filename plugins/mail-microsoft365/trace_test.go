@@ -21,13 +21,9 @@ import (
 )
 
 // sendAt makes a mailbox send messages at the time at.
-func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time, extraFields options) {
+func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time) {
 	t.Helper()
-	message := options{"mailbox": box, "count": count, "at": at.Format(time.RFC3339Nano)}
-	for name, value := range extraFields {
-		message[name] = value
-	}
-	s.control(t, http.MethodPost, "/messages", message)
+	s.control(t, http.MethodPost, "/messages", options{"mailbox": box, "count": count, "at": at.Format(time.RFC3339Nano)})
 }
 
 // readTrace reads the trace of all senders to its end and counts the pages.
@@ -95,7 +91,7 @@ func TestSentReadsEveryMessageOfTheTimeRange(t *testing.T) {
 			if rapid.Bool().Draw(rt, "not on the minute") {
 				at = at.Add(123456700 * time.Nanosecond)
 			}
-			s.sendAt(t, box, count, at, nil)
+			s.sendAt(t, box, count, at)
 			if !at.Before(from) && at.Before(to) {
 				want[box] += count
 			}
@@ -119,7 +115,7 @@ func TestSentSplitsATimeRangeOfMoreThanTenDays(t *testing.T) {
 	s := newSendingTenant(t, newTestEnv(t))
 	now := time.Now().UTC()
 	for _, days := range []int{1, 9, 10, 11, 24} {
-		s.sendAt(t, s.mailboxes[0], 2, now.Add(time.Duration(-days)*24*time.Hour), nil)
+		s.sendAt(t, s.mailboxes[0], 2, now.Add(time.Duration(-days)*24*time.Hour))
 	}
 	sent, pages := s.readTrace(t, now.Add(-25*24*time.Hour), now)
 	if got := messagesPerSender(sent)[s.mailboxes[0]]; got != 10 || pages != 3 {
@@ -135,7 +131,7 @@ func TestSentAsksForFiftySendersAtATime(t *testing.T) {
 	now := time.Now().UTC()
 	for i, box := range s.mailboxes {
 		for _, days := range []int{1, 11} {
-			s.sendAt(t, box, 2+i, now.Add(time.Duration(-days)*24*time.Hour), nil)
+			s.sendAt(t, box, 2+i, now.Add(time.Duration(-days)*24*time.Hour))
 		}
 	}
 	query := sendlimit.TraceQuery{From: now.Add(-12 * 24 * time.Hour), To: now, Senders: slices.Repeat([]string{"nobody@" + s.domain}, 120)}

@@ -65,7 +65,7 @@ func compareWithPromise(t *testing.T, path string, current []string) {
 		t.Errorf("new, run `go test ./plugins/sdk -update`: %s", line)
 	}
 	if len(broken) > 0 {
-		t.Errorf("only a version that may break plugins deletes these lines from %s, see docs/sdk-promise.md", path)
+		t.Errorf("delete these lines from %s only in a version that may break plugins, see docs/sdk-promise.md", path)
 	}
 	if len(recorded) < 50 {
 		t.Errorf("%s has only %d lines, want at least 50", path, len(recorded))
@@ -102,8 +102,9 @@ func TestDifferencesOfAnAPIAreFound(t *testing.T) {
 }
 
 // exportedAPI returns sorted lines. There is one line for each exported name of the packages, and
-// one line for each type of the repository that the declarations of these names use. An interface
-// is one line with all its methods, because a new method breaks the types that implement it.
+// one line for each exported type of the repository that the declarations of these names use.
+// Exported fields and methods have their own lines. Only an interface is one line with all its
+// methods, because a new method breaks the types that implement the interface.
 func exportedAPI(t *testing.T, packages []string) []string {
 	t.Helper()
 	files := exportFiles(t, packages)

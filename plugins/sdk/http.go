@@ -153,8 +153,9 @@ type Dialer struct{ net net.Dialer }
 
 // NewDialer returns a Dialer that connects to public unicast addresses only and fails with
 // ErrPrivateAddress otherwise. It checks the address after the name was resolved. If allowPrivate
-// is true, the Dialer connects to every address. Only the operator may decide this. timeout limits
-// how long it may take to open a connection.
+// is true, the Dialer connects to every address. Take allowPrivate from a setting of the operator,
+// because an account could otherwise reach the operator's network. timeout limits how long it may
+// take to open a connection.
 func NewDialer(timeout time.Duration, allowPrivate bool) *Dialer {
 	d := &Dialer{net.Dialer{Timeout: timeout}}
 	if !allowPrivate {

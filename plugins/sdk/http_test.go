@@ -44,8 +44,8 @@ func get(t *testing.T, url string) (*http.Response, []byte, error) {
 	return answer, body, err
 }
 
-// TestRequestsGoOnlyToNamedHosts sends requests and opens connections in a call whose plugin names
-// its hosts.
+// TestRequestsGoOnlyToNamedHosts sends requests and opens connections during a call of a plugin
+// with Description.Hosts.
 func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 	var received atomic.Int64
 	serverURL := startProvider(t, func(http.ResponseWriter, *http.Request) { received.Add(1) })

@@ -62,7 +62,7 @@ const (
 	SMTPAuthDisabled   = tenant.SMTPAuthDisabled
 )
 
-// SendRuleName returns the name of the rule of a scope.
+// SendRuleName returns the name of the rule of a scope. A scope is the whole tenant or one domain.
 func SendRuleName(scope string) string { return sendlimit.RuleName(scope) }
 
 // IsSendRuleName reports whether tenantry manages rules with this name.

@@ -4,7 +4,7 @@
 // implement, the types of their parameters, and Serve.
 //
 // A plugin's main function calls Serve with a Plugin. The Plugin has a Description and one of the
-// constructors Mail, DNS and Sending, which creates the provider for each call.
+// constructors Mail, DNS and Sending. The constructor creates the provider for each call.
 //
 //   - sdk.go: Plugin and the types. Start here.
 //   - serve.go: Serve, and the commands `describe` and `--version`.
@@ -75,12 +75,12 @@ type Plugin struct {
 	DNS func(Connection) (DNSProvider, error)
 	// Sending returns the sending platform for one call. The rules of Mail apply.
 	Sending func(Connection) (SendingPlatform, error)
-	// Simulator returns a handler that simulates the provider's API. Simulator is nil if the plugin
-	// has no simulator. `tenantry plugin test` then skips most checks. See package simulate.
+	// Simulator returns a handler that simulates the provider's API. See package simulate. If the
+	// plugin has no simulator, Simulator is nil, and `tenantry plugin test` skips most checks.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)
 	// Waits contains the waits that the provider asked for. The host shares these waits with later
-	// processes of this plugin and, if Redis is configured, with its processes in all replicas.
-	// Waits may be nil.
+	// processes of this plugin. If Redis is configured, the host also shares them with the
+	// processes of this plugin in all replicas. Waits may be nil.
 	Waits *Waits
 }
 

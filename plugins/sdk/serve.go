@@ -94,9 +94,10 @@ func describe(d Description, stdout, stderr io.Writer) int {
 	return exitDone
 }
 
-// watchStdin returns a channel that is closed at the end of standard input. The process that
-// started the plugin keeps the other side of the pipe open. The kernel closes that side if the
-// process is killed. If standard input is not a pipe or a socket, the channel is never closed.
+// watchStdin returns a channel that is closed at the end of standard input. The parent process,
+// which started the plugin, keeps the other side of the pipe open. If the parent is killed, the
+// kernel closes that side. If standard input is not a pipe or a socket, the channel is never
+// closed.
 func watchStdin(stdin *os.File) <-chan struct{} {
 	closed := make(chan struct{})
 	info, err := stdin.Stat()

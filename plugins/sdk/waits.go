@@ -15,9 +15,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Waits refuses calls to a provider that has asked for a pause with Retry-After. The pause applies
-// to all calls of a scope, such as a tenant or a credential. The call whose answer had the
-// Retry-After belongs to that scope. The author of the plugin defines the scopes and their names.
+// Waits refuses calls to a provider that has asked for a pause with Retry-After. Each call belongs
+// to a scope, such as a tenant or a credential. After an answer with a Retry-After, the pause
+// applies to all calls of the same scope. The author of the plugin defines the scopes and their
+// names.
 //
 // If the field Waits of Plugin is set, the host stores each wait for later processes of this
 // plugin. If Redis is configured, the processes in all replicas share the waits. Waits is safe for

@@ -57,7 +57,7 @@ func TestCheckWhenTheInstanceHidesWorkspaces(t *testing.T) {
 		want    sdk.Workspace
 	}{
 		{map[string]bool{}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
-		{map[string]bool{}, "7", sdk.Workspace{ID: "1", Name: "Simulated"}}, // the host compares it with workspace_id
+		{map[string]bool{}, "7", sdk.Workspace{ID: "1", Name: "Simulated"}}, // the host compares this id with workspace_id
 		{map[string]bool{"hide_own": true}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{"hide_list": true}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{"hide_list": true, "hide_own": true}, "", sdk.Workspace{}},
@@ -81,7 +81,7 @@ func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 	platform := env.platformFor(superAdminToken, "")
 	reach, err := platform.Check(t.Context())
 	if err != nil || !reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 20 || reach.Workspaces[19].Name != "W20" {
-		t.Fatalf("got %+v, %v, want 20 workspaces, of which the key reaches only the selected one", reach, err)
+		t.Fatalf("got %+v, %v, want 20 workspaces, and SelectedWorkspaceOnly", reach, err)
 	}
 	env.putAccounts("anna@a.example")
 	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
@@ -100,7 +100,7 @@ func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 		}
 	}
 	if writes != 1 {
-		t.Errorf("%d write calls, want only the one of the test", writes)
+		t.Errorf("%d write calls, want only the call of this test", writes)
 	}
 }
 
@@ -162,10 +162,10 @@ func TestListingAndSearchWithIgnoredParameters(t *testing.T) {
 	env.putAccounts(addresses...)
 	platform := env.platformFor(simulator.Token, "")
 	for _, tt := range []struct {
-		honoured bool
-		calls    int64
+		honored bool
+		calls   int64
 	}{{false, 9}, {true, 2}} {
-		env.setQuirks(map[string]bool{"honour_per_page": tt.honoured})
+		env.setQuirks(map[string]bool{"honour_per_page": tt.honored})
 		before, listedIDs := env.Calls.Load(), map[string]bool{}
 		accounts, _, err := env.List(platform)
 		if err != nil {
@@ -175,18 +175,18 @@ func TestListingAndSearchWithIgnoredParameters(t *testing.T) {
 			listedIDs[a.ID] = true
 		}
 		if calls := env.Calls.Load() - before; calls != tt.calls || len(listedIDs) != 130 {
-			t.Errorf("per_page honoured %v: %d calls, want %d; %d accounts, want 130", tt.honoured, calls, tt.calls, len(listedIDs))
+			t.Errorf("per_page honored %v: %d calls, want %d; %d accounts, want 130", tt.honored, calls, tt.calls, len(listedIDs))
 		}
 	}
 	env.setQuirks(map[string]bool{"ignore_search": true})
 	if a, err := platform.Account(t.Context(), "USER129@a.example"); err != nil || a.Address != "user129@a.example" {
-		t.Errorf("an account on the last page of an ignored search: %+v, %v, want user129", a, err)
+		t.Errorf("an account on the last page, if the instance ignores the search: %+v, %v, want user129", a, err)
 	}
 	for n := range 30 {
 		env.putAccounts(fmt.Sprintf("more%03d@a.example", n))
 	}
 	if _, err := platform.Account(t.Context(), "nobody@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("an ignored search over too many pages: %v, want broken", err)
+		t.Errorf("an unknown address, if the instance ignores the search and has too many pages: %v, want broken", err)
 	}
 }
 

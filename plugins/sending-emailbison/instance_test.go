@@ -60,14 +60,14 @@ func TestInvalidCredentialsAreRefusedWithoutQuotingThem(t *testing.T) {
 		"an instance and no #":              connection("https://canary.example", "", false),
 		"two instances":                     connection("https://canary.example#9|t", "https://other.example", false),
 		"http":                              connection("9|t", "http://canary.example", false),
-		"http by the key":                   connection("http://canary.example#9|t", "", false),
+		"http in the key":                   connection("http://canary.example#9|t", "", false),
 		"http on loopback":                  connection("9|t", "http://127.0.0.1:8025", false),
-		"http elsewhere with allow_private": connection("9|t", "http://10.0.0.1", true),
+		"http to an IP with allow_private":  connection("9|t", "http://10.0.0.1", true),
 		"http to a name with allow_private": connection("9|t", "http://localhost", true),
 		"a file URL":                        connection("9|t", "file:///etc/canary", false),
 		"gopher":                            connection("gopher://canary.example#9|t", "", false),
 		"userinfo":                          connection("9|t", "https://canary@a.example", false),
-		"userinfo by the key":               connection("https://user:canary@a.example#9|t", "", false),
+		"userinfo in the key":               connection("https://user:canary@a.example#9|t", "", false),
 		"a path":                            connection("9|t", "https://a.example/canary", false),
 		"a query":                           connection("9|t", "https://a.example?canary", false),
 		"an empty query":                    connection("9|t", "https://a.example?", false),
@@ -77,13 +77,13 @@ func TestInvalidCredentialsAreRefusedWithoutQuotingThem(t *testing.T) {
 		"a backslash":                       connection("9|t", `https://a.example\@canary.example`, false),
 		"a line in the token":               connection("9|t\r\nX-Canary: 1", "https://a.example", false),
 		"a space in the token":              connection("9|canary t", "https://a.example", false),
-		"opaque":                            connection("9|t", "https:canary", false),
+		"an opaque URL":                     connection("9|t", "https:canary", false),
 	} {
 		_, err := newProcessState().newPlatform(conn)
 		if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "invalid_request" {
 			t.Errorf("%s: %v, want invalid_request", name, err)
 		}
-		if byKey := strings.HasSuffix(name, "by the key"); byKey && !strings.HasPrefix(sdk.OutcomeOf(err).Detail, "api_key") {
+		if isInKey := strings.HasSuffix(name, "in the key"); isInKey && !strings.HasPrefix(sdk.OutcomeOf(err).Detail, "api_key") {
 			t.Errorf("%s: %v, want an error that names api_key", name, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {

@@ -61,10 +61,10 @@ func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 	}{
 		{"unknown key", "guessed", "instantly 401", check},
 		{"revoked", "revoked", "instantly 401", check},
-		{"no scope at all", "other", "instantly 403", check},
+		{"no needed scope", "other", "instantly 403", check},
 		{"no plan", "unpaid", "plan_inactive", check},
-		{"may not start", "reader", "instantly 403", func(p sdk.SendingPlatform) error { _, err := p.StartSignIn(t.Context(), "a@b.test"); return err }},
-		{"may not delete", "reader", "instantly 403", func(p sdk.SendingPlatform) error { return p.Remove(t.Context(), "a@b.test") }},
+		{"may not start a sign-in", "reader", "instantly 403", func(p sdk.SendingPlatform) error { _, err := p.StartSignIn(t.Context(), "a@b.test"); return err }},
+		{"may not delete an account", "reader", "instantly 403", func(p sdk.SendingPlatform) error { return p.Remove(t.Context(), "a@b.test") }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.call(env.With(texts{"api_key": tt.key}))
@@ -87,8 +87,8 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 		{"paused", jsonObject{"status": 2}, sdk.Account{State: sdk.AccountConnected, Paused: true}},
 		{"maintenance", jsonObject{"status": 3}, sdk.Account{State: sdk.AccountConnected}},
 		{"being set up", jsonObject{"status": 1, "setup_pending": true}, sdk.Account{State: sdk.AccountPending}},
-		{"lost", jsonObject{"status": -1, "setup_pending": false, "autofix_failed": true}, sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "connection_error"}},
-		{"lost, reconnecting", jsonObject{"status": -1, "reconnecting": true}, sdk.Account{State: sdk.AccountOther, HasError: true, Reason: "reconnecting"}},
+		{"connection lost", jsonObject{"status": -1, "setup_pending": false, "autofix_failed": true}, sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "connection_error"}},
+		{"connection lost, reconnecting", jsonObject{"status": -1, "reconnecting": true}, sdk.Account{State: sdk.AccountOther, HasError: true, Reason: "reconnecting"}},
 		{"soft bounces", jsonObject{"status": -2}, sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "soft_bounce_error"}},
 		{"cannot send", jsonObject{"status": -3}, sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "sending_error"}},
 	} {
@@ -281,7 +281,8 @@ func TestNewAccountAppearsAfterTheListLag(t *testing.T) {
 	}
 }
 
-// handlerTransport calls a handler without a network, so that a call takes no time of a fake clock.
+// handlerTransport calls a handler without a network, so that a fake clock does not move during a
+// call.
 type handlerTransport struct{ handler http.Handler }
 
 func (h handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {

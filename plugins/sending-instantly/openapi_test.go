@@ -34,8 +34,8 @@ func instantlyDocument(t conformance.T) *openapi3.T {
 }
 
 // openAPIChecker reports each request to the API, and each answer, that Instantly's OpenAPI
-// document does not describe. An answer with one of the undescribedStatuses must have Instantly's
-// error format.
+// document does not describe. If the document does not have the status of an answer, the status
+// must be in undescribedStatuses, and the body must have Instantly's error format.
 type openAPIChecker struct {
 	document *openapi3.T
 	t        interface{ Errorf(string, ...any) }

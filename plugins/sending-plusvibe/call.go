@@ -86,9 +86,9 @@ func (p *platform) newRequest(ctx context.Context, r request) (*http.Request, er
 }
 
 // refusal returns the error for the statuses 401, 402 and 403. An HTML page with 403 comes from the
-// proxy in front of PlusVibe, which does not check keys. Its outcome is Throttled, because Broken
-// or Down would open the circuit breaker for all customers. The calls of one customer can cause
-// this page.
+// proxy in front of PlusVibe, which does not check keys. The outcome for this page is Throttled.
+// The calls of one customer can cause the page, and Broken or Down would open the circuit breaker
+// for all customers.
 func refusal(resp *http.Response, body []byte) error {
 	switch resp.StatusCode {
 	case http.StatusForbidden:

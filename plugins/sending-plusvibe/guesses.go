@@ -8,7 +8,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// This file contains guesses about behaviour that PlusVibe does not document and that was not
+// This file contains guesses about behavior that PlusVibe does not document and that was not
 // tested with a real key. The README lists these guesses and the assumptions in other files.
 
 // deletePath is the path of a POST with {"workspace_id", "email"}. PlusVibe documents that accounts

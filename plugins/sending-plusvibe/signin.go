@@ -40,8 +40,8 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 	}
 }
 
-// findAllowedLink returns the first link with an allowed host in an answer, or "". found is true if
-// the answer contains any link.
+// findAllowedLink returns the first link at linkPaths whose host is allowed, or "". found is true
+// if the answer contains a link at linkPaths, allowed or not.
 func (p *platform) findAllowedLink(body []byte) (link string, found bool) {
 	for _, path := range linkPaths {
 		candidate := stringAt(body, path)

@@ -11,9 +11,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// decodeSenders decodes a list of senders. The data is a list of senders or of folders, an object
-// with such a list, or an object with a list for each folder. For any other form, decodeSenders
-// fails with Broken. It skips no sender, because the host would then take the sender for removed.
+// decodeSenders decodes a list of senders. The data is a list of senders or folders, an object that
+// contains this list, or an object with a list of senders for each folder. For any other form,
+// decodeSenders fails with Broken. It skips no sender, because the host would then take the sender
+// for removed.
 func decodeSenders(data json.RawMessage) ([]sdk.Account, error) {
 	var list []json.RawMessage
 	var object members
@@ -23,7 +24,7 @@ func decodeSenders(data json.RawMessage) ([]sdk.Account, error) {
 	case json.Unmarshal(data, &object) != nil || object == nil:
 		return nil, sdk.BrokenAnswer("no_senders")
 	}
-	if list, ok := object.list(groupNames); ok {
+	if list, ok := object.list(senderLists); ok {
 		return flatten(list)
 	}
 	var accounts []sdk.Account
@@ -41,7 +42,7 @@ func decodeSenders(data json.RawMessage) ([]sdk.Account, error) {
 	return accounts, nil
 }
 
-// flatten decodes a list of senders or of groups of senders.
+// flatten decodes a list of senders, or of folders with senders.
 func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 	var accounts []sdk.Account
 	for _, raw := range list {
@@ -49,7 +50,7 @@ func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 		if json.Unmarshal(raw, &object) != nil {
 			return nil, sdk.BrokenAnswer("unexpected_sender")
 		}
-		if inner, ok := object.list(groupNames); ok {
+		if inner, ok := object.list(senderLists); ok {
 			inFolder, err := flatten(inner)
 			if err != nil {
 				return nil, err

@@ -24,8 +24,8 @@ type envelope struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// call makes one request and returns the data of a successful answer. It sends nothing while the
-// key must wait.
+// call makes one request and returns the data of a successful answer. While the key must wait, call
+// fails without a request.
 func (p *platform) call(ctx context.Context, method, path string, query url.Values) (json.RawMessage, error) {
 	req, err := p.newRequest(sdk.WithMaxAnswer(ctx, maxAnswer), method, path, query)
 	if err != nil {
@@ -97,8 +97,8 @@ func decode(status int, body []byte) (json.RawMessage, error) {
 	}
 }
 
-// isForbidden reports whether SalesBlink answered 403. It does so if the role of the key's owner
-// does not allow the call.
+// isForbidden reports whether SalesBlink answered 403, because the role of the key's owner does not
+// allow the call.
 func isForbidden(err error) bool {
 	return sdk.OutcomeOf(err).Cause == "salesblink status 403"
 }

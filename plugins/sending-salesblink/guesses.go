@@ -12,12 +12,12 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// This file contains guesses about behaviour that SalesBlink does not document and that was not
+// This file contains guesses about behavior that SalesBlink does not document and that was not
 // tested with a real key. The README lists these guesses and the assumptions in other files.
 
 // The names that a JSON member of an answer may have.
 var (
-	groupNames   = []string{"senders", "items", "accounts"} // of the list of senders, in a folder or in the data
+	senderLists  = []string{"senders", "items", "accounts"} // in a folder or in the data
 	idNames      = []string{"id", "_id", "sender_id"}
 	addressNames = []string{"from_email", "email", "email_address"}
 	nameNames    = []string{"from_name", "name"}

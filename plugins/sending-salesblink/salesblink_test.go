@@ -33,7 +33,7 @@ func TestCheckOfOwnersAndMembers(t *testing.T) {
 		}
 	}
 	if _, err := env.With(texts{"api_key": "key-member", "workspace_id": "another"}).Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Refused {
-		t.Errorf("the key of a member with a foreign workspace: %v, want refused", err)
+		t.Errorf("the key of a member with a workspace to which it has no access: %v, want refused", err)
 	}
 	if _, err := env.With(texts{"api_key": "Bearer"}).Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
 		t.Errorf("a bad key: %v, want access_denied", err)
@@ -136,7 +136,7 @@ func TestDescriptionHasTheBudgetsAndNoDisconnect(t *testing.T) {
 		"30 remove": 0, "15 remove": 0,
 	} {
 		if cost[name] != want {
-			t.Errorf("in the budget and operation %q a call costs %d, want %d", name, cost[name], want)
+			t.Errorf("budget and operation %q: a call costs %d, want %d", name, cost[name], want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ const maxWait = 10 * time.Minute
 var errNotFound = errors.New("smartlead has no such object")
 
 // call makes one request and returns the body of the answer. It fails with errNotFound or an
-// outcome. It does not wrap errors of the HTTP client, because they quote the URL, whose query
+// outcome. It does not wrap errors of the HTTP client, because they quote the URL, and the URL
 // contains the key.
 func (p *platform) call(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
 	if query == nil {

@@ -53,7 +53,7 @@ func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 	for name, base := range map[string]string{
 		"connection refused": conformance.UnreachableURL(t),
 		"answer lost":        startServer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
-		"no answer in time":  startServer(func(_ http.ResponseWriter, r *http.Request) { hanging <- struct{}{}; <-r.Context().Done() }),
+		"a canceled call":    startServer(func(_ http.ResponseWriter, r *http.Request) { hanging <- struct{}{}; <-r.Context().Done() }),
 		"refused":            startServer(func(w http.ResponseWriter, r *http.Request) { reply(w, 401, `{"message":"Invalid API Key `+key+`"}`) }),
 		"an echo":            startServer(func(w http.ResponseWriter, r *http.Request) { reply(w, 400, `{"message":"`+r.URL.String()+`"}`) }),
 		"a redirect":         startServer(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.String(), http.StatusFound) }),

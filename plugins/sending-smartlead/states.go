@@ -48,8 +48,7 @@ func (d accountDoc) account() sdk.Account {
 	return a
 }
 
-// state returns the state of an account and, for a failed account, the reason. If several cases
-// apply, the first case decides.
+// state returns the state of an account and, for a failed account, the reason.
 func (d accountDoc) state() (state sdk.AccountState, reason string) {
 	status := strings.ToUpper(string(d.Status))
 	switch {

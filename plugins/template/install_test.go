@@ -35,8 +35,8 @@ import (
 var longTimeouts = pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute, PingTimeout: 4 * time.Minute, StopGrace: 4 * time.Minute, Backoff: time.Millisecond}
 
 // programFiles is a folder of npm packages without TypeScript files, source maps, Markdown pages
-// and hidden files. Node.js does not read such files. Most files of the packages are of these
-// kinds, and an installation copies and checks every file.
+// and hidden files. Node.js does not read such files. Without them the tests are faster, because an
+// installation copies and checks every file.
 type programFiles struct{ fs.FS }
 
 func (f programFiles) ReadDir(name string) ([]fs.DirEntry, error) {
@@ -61,7 +61,7 @@ func install(t *testing.T, p plugin) (dir string, e pluginhost.CatalogEntry) {
 	return dir, e
 }
 
-// describe starts a new host and asks it for the description of the plugin.
+// describe starts the plugin in a new host and returns the error of Host.Describe.
 func describe(t *testing.T, dir, name string) error {
 	t.Helper()
 	host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})

@@ -16,23 +16,24 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// TestNewPluginBuildsWithARelease runs the commands that New returns for a plugin that requires a
-// release, without a checkout of tenantry. A folder serves this repository as the release 1.2.3.
+// TestNewPluginBuildsWithARelease writes a plugin that requires the release 1.2.3 and runs the
+// commands that New returns. A folder in the format of a module proxy serves this repository as
+// that release, so the plugin needs no source folder.
 func TestNewPluginBuildsWithARelease(t *testing.T) {
 	version := "v1.2.3"
 	proxy := writeModuleProxy(t, version)
-	cache := output(t, ".", nil, "go", "env", "GOMODCACHE")
+	cache := runCommand(t, ".", nil, "go", "env", "GOMODCACHE")
 	env := []string{
-		"GOPROXY=file://" + proxy + ",file://" + cache + "/cache/download," + output(t, ".", nil, "go", "env", "GOPROXY"),
+		"GOPROXY=file://" + proxy + ",file://" + cache + "/cache/download," + runCommand(t, ".", nil, "go", "env", "GOPROXY"),
 		"GOMODCACHE=" + t.TempDir(), "GONOSUMDB=" + SDKModule, "GOFLAGS=-trimpath -modcacherw", "GOWORK=off",
 	}
 	for _, kind := range soak.Sample(t, Kinds, 1) {
 		p := write(t, Options{Kind: kind, Name: "acme", Version: strings.TrimPrefix(version, "v")})
 		for _, command := range p.Build {
-			output(t, p.Folder, env, strings.Fields(command)...)
+			runCommand(t, p.Folder, env, strings.Fields(command)...)
 		}
-		output(t, p.Folder, env, "go", "vet", "./...")
-		if described := output(t, p.Folder, nil, "./"+kind+"-acme", "describe"); !strings.Contains(described, `"acme"`) {
+		runCommand(t, p.Folder, env, "go", "vet", "./...")
+		if described := runCommand(t, p.Folder, nil, "./"+kind+"-acme", "describe"); !strings.Contains(described, `"acme"`) {
 			t.Errorf("%s: the program describes %s, want the name acme", kind, described)
 		}
 	}
@@ -65,7 +66,7 @@ func writeModuleProxy(t *testing.T, version string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = archive.Close() }()
-	files := strings.Fields(output(t, repository, nil, "git", "ls-files", "-co", "--exclude-standard", "*.go", "*.html", "*.txt", "go.mod", "*/go.mod"))
+	files := strings.Fields(runCommand(t, repository, nil, "git", "ls-files", "-co", "--exclude-standard", "*.go", "*.html", "*.txt", "go.mod", "*/go.mod"))
 	var nested []string // folders of the modules inside this repository
 	for _, name := range files {
 		if path.Base(name) == "go.mod" && name != "go.mod" {
@@ -99,8 +100,9 @@ func writeModuleProxy(t *testing.T, version string) string {
 	return proxy
 }
 
-// output runs a command in a folder, with additional environment variables, and returns its output.
-func output(t *testing.T, folder string, env []string, command ...string) string {
+// runCommand runs a command in a folder, with additional environment variables. It returns the
+// output of the command.
+func runCommand(t *testing.T, folder string, env []string, command ...string) string {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir, cmd.Env = folder, append(os.Environ(), env...)

@@ -27,7 +27,7 @@ func (o Options) fileText(extension, content string) (string, error) {
 		return rename(content, o.Name), nil
 	}
 	content = strings.ReplaceAll(content, templateModule+o.Language+"-"+o.Kind, o.Module)
-	formatted, err := format.Source([]byte(rename(content, o.Name))) // a name of a different length moves columns
+	formatted, err := format.Source([]byte(rename(content, o.Name))) // a name of a different length changes how gofmt aligns columns
 	return string(formatted), err
 }
 
@@ -42,14 +42,16 @@ func withoutLicence(content string) string {
 	return firstLine + strings.TrimPrefix(remaining, "\n")
 }
 
-// exampleWord finds the word "example", with the text before and after it that shows whether it is
-// to be replaced.
+// exampleWord matches the word "example". The match includes "for " or a dot before the word, and
+// the top-level domain of a reserved domain after it. rename keeps the words with such a context.
 var exampleWord = regexp.MustCompile(`([Ff]or |\.)?\b(example|Example|EXAMPLE)\b(\.(?:com|net|org)\b)?`)
 
 // rename replaces the word "example" by the name of the plugin. It replaces "Example" by the name
-// with an upper-case initial, and "EXAMPLE" by the name in upper case.
+// with an upper-case initial, and "EXAMPLE" by the name in upper case. It keeps reserved domains
+// and "for example".
 func rename(text, name string) string {
 	title := strings.ToUpper(name[:1]) + name[1:]
+	// exampleWord does not match in this name of a variable, because \b is no boundary beside "_".
 	text = strings.ReplaceAll(text, "PROVIDERS_EXAMPLE_", "PROVIDERS_"+strings.ToUpper(name)+"_")
 	return exampleWord.ReplaceAllStringFunc(text, func(match string) string {
 		m := exampleWord.FindStringSubmatch(match)

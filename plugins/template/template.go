@@ -2,7 +2,7 @@
 
 // Package template has the plugins that `tenantry plugin new` writes. Each folder LANGUAGE-KIND has
 // the files of one plugin. A folder LANGUAGE has the files that the plugins of all kinds in a
-// language share. A plugin in Go has the SDK instead. The plugins work as they are: they build,
+// language share. Plugins in Go import the SDK instead. The plugins work as they are: they build,
 // their tests pass, and they run in the sandbox. Their providers have the id "example".
 //
 // New copies these folders and replaces the word "example" by the name of the new plugin. The
@@ -70,9 +70,9 @@ type Plugin struct {
 	Build  []string // commands that make the program ready to be tested and added
 }
 
-// buildCommands returns the commands that make the program in the folder of a plugin ready. A
-// release cannot contain its own checksum, so `go mod tidy` adds the checksum to the go.sum of a
-// plugin in Go.
+// buildCommands returns the commands that make the program in the folder of a plugin ready. For a
+// plugin in Go that requires a release of tenantry, `go mod tidy` adds the checksum of the release
+// to go.sum. gosum.txt lacks this checksum, because it is itself a part of the release.
 func (o Options) buildCommands(program string) []string {
 	switch o.Language {
 	case "python":
@@ -168,8 +168,8 @@ func (o Options) files() (map[string]string, error) {
 	return files, nil
 }
 
-// ignoredFolders are folders that npm and Python create in the folder of a plugin. If a template
-// has such a folder when this package is compiled, templates may contain it. New does not copy it.
+// ignoredFolders are folders that npm and Python create in the folder of a plugin. If a template's
+// folder contains one when this package is compiled, it may be embedded. New does not copy it.
 var ignoredFolders = []string{"node_modules", "__pycache__"}
 
 // addFolder adds the files of a folder of the templates.

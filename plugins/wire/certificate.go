@@ -29,9 +29,9 @@ const (
 // PEM. The plugin announces its own certificate in its handshake line. go-plugin adds that
 // certificate as the only root.
 //
-// newHostTLS replaces AutoMTLS of go-plugin, whose keys use the curve P-521. BoringSSL, which is
-// the TLS library of most gRPC implementations, does not accept that curve by default. OpenSSL,
-// BoringSSL and Go all accept P-256, which newHostTLS uses.
+// newHostTLS replaces AutoMTLS of go-plugin. The keys of AutoMTLS use the curve P-521. BoringSSL,
+// the TLS library of most gRPC implementations, does not accept that curve by default. newHostTLS
+// uses P-256, because OpenSSL, BoringSSL and Go all accept it.
 func newHostTLS() (*tls.Config, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -43,8 +43,8 @@ func startScript(t *testing.T, script string) (string, error) {
 	return strings.Join(printed, "\n"), err
 }
 
-// TestHostCertificateIsAcceptedByAllLibraries checks the properties of the certificate that
-// libraries disagree on: the curve, the usages, the name and the basic constraints.
+// TestHostCertificateIsAcceptedByAllLibraries checks the properties for which TLS libraries have
+// different requirements: the curve, the usages, the name and the basic constraints.
 func TestHostCertificateIsAcceptedByAllLibraries(t *testing.T) {
 	printed, err := startScript(t, `printf '%s\n' "$PLUGIN_CLIENT_CERT" >&2`)
 	if err == nil {

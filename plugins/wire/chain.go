@@ -134,8 +134,8 @@ func walkFields(m protoreflect.Message, visit func(protoreflect.FieldDescriptor,
 // connectionField is the name of the request field that contains the connection.
 const connectionField = "connection"
 
-// probeOf returns the read that tests the provider before this write: its method, its request and
-// an empty reply.
+// probeOf returns the read with which the circuit breaker tests the provider before this write. It
+// returns the method of the read, its request and an empty reply.
 type probeOf func(write protobuf.Message) (method string, request, reply protobuf.Message)
 
 // chain is the gRPC connection of a provider's client. It passes each call through the interceptors
@@ -232,7 +232,7 @@ func methodOptions(method string) *descriptorpb.MethodOptions {
 	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
 	descriptor, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
 	if err != nil {
-		return nil // a method that is not in the files counts as a write, which is safe
+		return nil // a method that is not in the files counts as a write, and writes have the stricter checks
 	}
 	options, _ := descriptor.Options().(*descriptorpb.MethodOptions)
 	return options

@@ -92,8 +92,8 @@ const FaultCredential = "credential"
 // plugin's description contains the default value.
 const AuthHosts = "auth_hosts"
 
-// Field is a setting or a secret of a connection. The host reads a field that the operator sets
-// from its settings file or from the environment. For example, the variable
+// Field is a setting or a secret of a connection. If the operator sets the field, the host reads it
+// from the host's settings file or from the environment. For example, the variable
 // TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL sets the setting `login_url` of provider microsoft365.
 // TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE names the file that contains the secret
 // `client_secret`.
@@ -156,7 +156,7 @@ func (d Description) FieldsOf(account bool) []Field {
 	return fields
 }
 
-// Join returns the connection of one account at one provider. Fields of the account are taken only
+// Join returns the connection of one account to one provider. Fields of the account are taken only
 // from account, and fields of the operator only from operator. An empty setting gets its default.
 func (d Description) Join(operator, account Connection) Connection {
 	joined := Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}

@@ -18,7 +18,7 @@ func DNSClient(open Opener, interceptors ...Interceptor) ports.DNSProvider {
 	return newDNSClient(chain{open: open, probeOf: dnsProbe, interceptors: interceptors})
 }
 
-// dnsProbe returns the call that reads the zone that a write changes.
+// dnsProbe is the probeOf of DNS providers. Its call reads the zone that the write changes.
 func dnsProbe(write protobuf.Message) (method string, request, reply protobuf.Message) {
 	apply, _ := write.(*proto.ApplyRequest)
 	return proto.DNSProvider_Zone_FullMethodName, &proto.ZoneRequest{Name: apply.GetZone().GetName()}, new(proto.DNSZone)

@@ -72,9 +72,9 @@ func pluginSets(config *PluginConfig) map[int]plugin.PluginSet {
 	return map[int]plugin.PluginSet{Version: {pluginName: &grpcPlugin{config: config}}}
 }
 
-// tracingOptions propagates the trace context but not the caller's baggage. It records no spans for
-// the services of go-plugin itself. It also records no span for the stream of waits, which lasts as
-// long as the process.
+// tracingOptions returns options that propagate the trace context but not the caller's baggage.
+// They record no spans for the services of go-plugin itself, and none for the stream of waits,
+// because that stream lasts as long as the process.
 func tracingOptions() []otelgrpc.Option {
 	return []otelgrpc.Option{
 		otelgrpc.WithPropagators(propagation.TraceContext{}),

@@ -22,7 +22,7 @@ type Limits struct {
 	OpenFiles uint64
 }
 
-// Usage is how much of a limit is used.
+// Usage says how much of a limit is used.
 type Usage struct {
 	Resource    string // "processes" or "open files"
 	Used, Limit uint64

@@ -60,7 +60,7 @@ func TestErrorsOfThePluginAreClassified(t *testing.T) {
 		{"a refusal without outcome", fault.DomainNotFound.With("gone"), outcome.Refused, fault.DomainNotFound},
 		{"a bare code", fault.AccessDenied, outcome.Refused, fault.AccessDenied},
 		{"an unclassified error", errors.New("token s3cret was refused"), outcome.Broken, fault.ProviderError},
-		{"its deadline passed", fmt.Errorf("get: %w", context.DeadlineExceeded), outcome.Unknown, fault.ProviderTimeout},
+		{"a deadline that passed", fmt.Errorf("get: %w", context.DeadlineExceeded), outcome.Unknown, fault.ProviderTimeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			platform := mailOverWire(t, &recordingPlatform{profile: func(context.Context) (tenant.Profile, error) {
@@ -141,7 +141,7 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 		{"no status at all", errors.New("odd"), outcome.Unknown},
 		{"an answer that is not a message", status.Error(codes.Internal, "grpc: failed to unmarshal the received message: proto: cannot parse"), outcome.Broken},
 		{"too large", status.Error(codes.ResourceExhausted, ""), outcome.Broken},
-		{"a method it does not have", status.Error(codes.Unimplemented, ""), outcome.Broken},
+		{"a method that the plugin does not have", status.Error(codes.Unimplemented, ""), outcome.Broken},
 		{"an outcome of no kind", statusWith(&proto.Outcome{}), outcome.Broken},
 		{"a code that is not published", statusWith(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED, Code: "made_up"}), outcome.Broken},
 		{"a refusal without a code", statusWith(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED}), outcome.Broken},

@@ -52,9 +52,9 @@ func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
 		timeout             time.Duration
 	}{
 		{"no such file", "/nowhere/plugin", "no such file", testTimeout},
-		{"no plugin", "/bin/true", "handshake; the process had ended: exit status 0", testTimeout},
-		{"it fails", "/bin/false", "; the process had ended: exit status 1", testTimeout},
-		{"it never says anything", "/bin/cat", "start", 300 * time.Millisecond},
+		{"a program that is not a plugin", "/bin/true", "handshake; the process had ended: exit status 0", testTimeout},
+		{"a program that fails", "/bin/false", "; the process had ended: exit status 1", testTimeout},
+		{"a program that prints nothing", "/bin/cat", "start", 300 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Start(Launch{Exe: tt.exe, Name: "x", OnLine: func([]byte) {}, Timeout: tt.timeout})

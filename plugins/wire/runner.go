@@ -137,8 +137,8 @@ func (r *processRunner) Kill(context.Context) error {
 	return nil
 }
 
-// endedByKill waits until the process has exited, and reports whether Kill ended it. If the process
-// had already exited but was not reaped, the signal has no effect.
+// endedByKill waits until the process has exited, and reports whether Kill ended it. It also checks
+// the exit status, because the signal has no effect on a process that exited but was not reaped.
 func (r *processRunner) endedByKill() bool {
 	<-r.exited
 	if r.state == nil {

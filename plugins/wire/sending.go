@@ -18,7 +18,7 @@ func SendingClient(open Opener, interceptors ...Interceptor) ports.SendingPlatfo
 	return sendingClient{proto.NewSendingPlatformClient(chain{open: open, probeOf: sendingProbe, interceptors: interceptors})}
 }
 
-// sendingProbe returns the call that tests the credential.
+// sendingProbe is the probeOf of sending platforms. Its call tests the credential.
 func sendingProbe(protobuf.Message) (method string, request, reply protobuf.Message) {
 	return proto.SendingPlatform_Check_FullMethodName, new(proto.SendingCheckRequest), new(proto.SendingReach)
 }

@@ -33,7 +33,7 @@ const (
 // ShareWaits answers the plugin's requests about waits from store, in the background, until the
 // process ends. A wait is a pause that the provider has asked for. ShareWaits returns as soon as
 // the plugin uses the store. If the plugin has no waits to share, it returns at once. It fails if
-// the plugin does not answer before ctx ends.
+// the stream fails, or if the plugin does not answer before ctx ends.
 func (p *Process) ShareWaits(ctx context.Context, store ports.Waits) error {
 	streamCtx, cancel := context.WithCancel(context.Background())
 	stopAfter := context.AfterFunc(ctx, cancel)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package contract contains the test suites of the ports that have several adapters. Every adapter
-// of such a port must pass the port's suite. A check tests one promise of the port. The stores have
-// one adapter, adapters/bunstore, so their promises are tested there.
+// of such a port must pass the port's suite. A check tests one promise of the port. The ports
+// of the stores have only one adapter, adapters/bunstore, so its tests check their promises.
 //
 // An adapter's test calls the function that is named like the port, such as MailPlatform, and
 // passes a function that opens a test environment with the adapter: MailPlatformEnv, DNSReaderEnv,
@@ -15,7 +15,7 @@
 //
 //   - contract.go: T, Check and Runner, and shared assertions. Start with mailplatform.go, the
 //     first suite.
-//   - mailplatform.go: MailPlatformEnv, Setup and Failure.
+//   - mailplatform.go: MailPlatformEnv, Setup, Failure, and the checks of outcomes.
 //   - mailplatform_directory.go: consent and domains. mailplatform_mailserver.go: the mail server
 //     and mailboxes. mailplatform_sending.go: transport rules. mailplatform_trace.go: the message
 //     trace.
@@ -25,7 +25,7 @@
 //     sendingplatform_failures.go: sending platforms that fail.
 //   - limiter.go: the rate limiter.
 //
-// The tests of this package run each suite on adapters that break one promise, and fail if the
+// The tests of this package run each suite on adapters that each break one promise, and fail if the
 // suite does not detect the break.
 package contract
 
@@ -77,7 +77,7 @@ func runChecks[R Runner[R], E any](t R, checks []Check[E], open func(T) E) {
 	}
 }
 
-// hangTimeout is a time limit that only a hang reaches, even on a slow machine.
+// hangTimeout is so long that even on a slow machine only a call that hangs reaches it.
 const hangTimeout = 5 * time.Minute
 
 // callContext returns the context of a provider call. Its deadline is hangTimeout.

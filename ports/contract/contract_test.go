@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// failureRecorder records the failure of a check, so that the test that runs the check does not
-// fail.
+// failureRecorder is a T that only records a failure by Fatal or Fatalf, so that the test that runs
+// the check does not fail.
 type failureRecorder struct {
 	T
 	failed bool

@@ -31,8 +31,8 @@ type DNSProviderEnv interface {
 	Put(t T, zone string, s dns.RRSet)
 	// Held returns the record sets of the zone, without SOA and NS.
 	Held(t T, zone string) []dns.RRSet
-	// Lose makes the writing request of the next Apply time out. With LosesRequest the provider
-	// does not receive the request. With LosesAnswer the provider receives and performs it.
+	// Lose makes the writing request of the next Apply end without an answer. With LosesRequest the
+	// provider does not receive the request. With LosesAnswer the provider receives and performs it.
 	Lose(t T, failure Failure)
 }
 
@@ -111,8 +111,8 @@ func requireReturned(t T, got []dns.RRSet, want ...dns.RRSet) {
 	}
 }
 
-// requireChangedZone checks that a write failed because the zone has changed since the plan.
-func requireChangedZone(t T, action string, err error) {
+// requireChangedError checks that a write failed because the zone has changed since the plan.
+func requireChangedError(t T, action string, err error) {
 	t.Helper()
 	if !dns.IsChanged(err) {
 		t.Fatalf("%s: got %v, want a dns.ChangedError", action, err)
@@ -291,8 +291,10 @@ var zoneWriteChecks = []providerCheck{
 		env.Put(t, zone, oldSet)
 		foundZone := findZone(t, env.Provider(), zone)
 		want := recordSet(zone, dns.TXT, existingTTL, append(slices.Clone(oldSet.Values), "MS=ms12345678")...)
+		// A plan that was made from a resolver's answer has the remaining TTL. The write must keep
+		// the provider's TTL.
 		plannedSet := oldSet
-		plannedSet.TTL = 60 // as in a plan from a resolver, which shows the remaining TTL; the write keeps the provider's TTL
+		plannedSet.TTL = 60
 		after := want
 		after.TTL = 60
 		got, err := env.Provider().Apply(callContext(t), foundZone, []dns.Change{{Before: plannedSet, After: after}})
@@ -392,7 +394,7 @@ var zoneChangedChecks = []providerCheck{
 			env.Put(t, zone, changed)
 			_, err := env.Provider().Apply(callContext(t), foundZone, append(createChanges(newMailRecords(zone)),
 				dns.Change{Before: oldSet, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:new.example -all")}))
-			requireChangedZone(t, name, err)
+			requireChangedError(t, name, err)
 			if len(changed.Values) == 0 {
 				requireZone(t, env, zone)
 			} else {
@@ -406,7 +408,7 @@ var zoneChangedChecks = []providerCheck{
 		foreignSet := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=reject")
 		env.Put(t, zone, foreignSet)
 		_, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)))
-		requireChangedZone(t, "apply", err)
+		requireChangedError(t, "apply", err)
 		requireZone(t, env, zone, foreignSet)
 	}},
 	{"dns/write/beside-cname", "no record set is added beside a CNAME", func(t T, env DNSProviderEnv) {
@@ -416,10 +418,10 @@ var zoneChangedChecks = []providerCheck{
 		vendor := recordSet("_dmarc."+zone, dns.CNAME, 300, "dmarc.vendor.example")
 		env.Put(t, zone, key)
 		_, err := env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)[:1]))
-		requireChangedZone(t, "add a CNAME beside a TXT", err)
+		requireChangedError(t, "add a CNAME beside a TXT", err)
 		env.Put(t, zone, vendor)
 		_, err = env.Provider().Apply(callContext(t), foundZone, createChanges(newMailRecords(zone)[2:3]))
-		requireChangedZone(t, "add a TXT beside a CNAME", err)
+		requireChangedError(t, "add a TXT beside a CNAME", err)
 		requireZone(t, env, zone, key, vendor)
 	}},
 	{"dns/write/concurrent-writers", "only one of several concurrent writers succeeds", func(t T, env DNSProviderEnv) {
@@ -446,7 +448,7 @@ var zoneChangedChecks = []providerCheck{
 			case err == nil:
 				t.Fatalf("writers %d and %d both succeeded", winner, i)
 			default:
-				requireChangedZone(t, fmt.Sprint("writer ", i), err)
+				requireChangedError(t, fmt.Sprint("writer ", i), err)
 			}
 		}
 		if winner < 0 {

@@ -21,19 +21,19 @@ type DNSReaderEnv interface {
 	Publish(t T, zone string, records ...dns.Record)
 }
 
-type dnsCheck struct {
+type dnsReaderCheck struct {
 	name string
 	run  func(t T, env DNSReaderEnv)
 }
 
 // DNSReader runs the contract suite of ports.DNSReader.
 func DNSReader[R Runner[R]](t R, open func(R) DNSReaderEnv) {
-	for _, c := range dnsChecks {
+	for _, c := range dnsReaderChecks {
 		t.Run(c.name, func(t R) { c.run(t, open(t)) })
 	}
 }
 
-var dnsChecks = []dnsCheck{
+var dnsReaderChecks = []dnsReaderCheck{
 	{"a domain's mail records are read", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		env.Publish(t, zone,
@@ -133,7 +133,7 @@ var dnsChecks = []dnsCheck{
 		env.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "now", TTL: 3600})
 		requireRecords(t, readDNS(t, env, zone), zone, dns.TXT, "now")
 	}},
-	{"a name that no server knows is an incomplete read, not an error", func(t T, env DNSReaderEnv) {
+	{"a read of a name that no server knows is incomplete, not an error", func(t T, env DNSReaderEnv) {
 		read := readDNS(t, env, "nobody-serves-this."+env.NewZone(t)+"-elsewhere")
 		if read.Complete || read.Reason == "" {
 			t.Fatalf("got %+v, want an incomplete read with a reason", read)

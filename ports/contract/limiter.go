@@ -69,7 +69,8 @@ func (h *takeHistory) take(t T) ratelimit.Verdict {
 	began := time.Now()
 	v, _ := h.limiter.Take(t.Context(), h.bucket)
 	ended := time.Now()
-	oldest := len(h.began) - h.bucket.Limit // index of the oldest take in a full window
+	// oldest is the index of the oldest of the last Limit allowed takes, negative if there are fewer.
+	oldest := len(h.began) - h.bucket.Limit
 	if v.Allowed {
 		h.began, h.ended = append(h.began, began), append(h.ended, ended)
 		if oldest >= 0 && ended.Sub(h.began[oldest]) < h.bucket.Window {

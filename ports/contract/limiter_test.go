@@ -138,7 +138,7 @@ func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 			}
 			return v, giveBack
 		}},
-		"checks first, then counts": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+		"the check and the count are not atomic": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
 			v, giveBack := p.Take(ctx, b)
 			giveBack()
 			<-time.After(time.Millisecond)

@@ -43,7 +43,7 @@ type MailPlatformEnv interface {
 	// Send makes a mailbox send this number of messages now.
 	Send(t T, id tenant.GUID, mailbox string, count int)
 	// SetRule creates or replaces a rule by its name, as an administrator of the tenant does. It
-	// sets whether the rule is enabled and which senders it blocks; a rule without senders blocks
+	// sets whether the rule is enabled and which senders it blocks. A rule without senders blocks
 	// all.
 	SetRule(t T, id tenant.GUID, r sendlimit.Rule)
 	// Rules returns the senders that each rule at the platform blocks, keyed by the name of the

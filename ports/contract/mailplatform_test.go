@@ -153,7 +153,7 @@ func (b brokenPlatform) For(id tenant.GUID) ports.MailTenant {
 	return b.MailPlatform.For(id)
 }
 
-// Each of these types wraps a tenant and breaks the promise of ports.MailTenant that its name says.
+// Each of these types wraps a tenant and breaks one promise of ports.MailTenant. Its name says how.
 type (
 	builtinAsDefault       struct{ ports.MailTenant }
 	listsBuiltinDomain     struct{ ports.MailTenant }
@@ -342,7 +342,8 @@ func (b licensesNeedBootstrap) EmailLicenses(ctx context.Context) (tenant.Licens
 	return b.MailTenant.EmailLicenses(ctx)
 }
 
-// brokenTenant returns the fake platform with tenants that wrap returns.
+// brokenTenant returns a platform that wraps each of its tenants with wrap. The caller sets the
+// MailPlatform of the result.
 func brokenTenant[T ports.MailTenant](wrap func(ports.MailTenant) T) brokenPlatform {
 	return brokenPlatform{tenants: func(m ports.MailTenant) ports.MailTenant { return wrap(m) }}
 }

@@ -303,9 +303,10 @@ func (l *operationLog) has(operation string) bool {
 	return slices.Contains(l.operations, operation) || operation == anyOperation && len(l.operations) > 0
 }
 
-// TestEachMailCheckFindsItsPlantedBug runs each check on a platform with its bug, through the
-// plugin protocol. The check must fail and must have called the operation with the bug, because
-// `tenantry plugin test` shows the calls of a failed check.
+// TestEachMailCheckFindsItsPlantedBug runs each check through the plugin protocol, on a platform
+// without the planted bug and on a platform with it. With the bug, the check must fail and must
+// have called the operation with the bug. Otherwise the calls that `tenantry plugin test` shows for
+// a failed check would not help to find the bug.
 func TestEachMailCheckFindsItsPlantedBug(t *testing.T) {
 	for _, c := range MailPlatformChecks() {
 		bug, ok := plantedMailBugs[c.ID]

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// deadlineTolerance is how late a call may return after its caller's deadline. It is shorter than
-// the timeouts of the adapters, so a call that ends at a timeout of the adapter takes too long.
+// deadlineTolerance is how long a call whose deadline is much shorter may take. It is shorter than
+// the adapters' own timeouts, so the check fails if only such a timeout ends the call.
 const deadlineTolerance = 10 * time.Second
 
 var sendingFailureChecks = []sendingCheck{

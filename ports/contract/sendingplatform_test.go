@@ -407,7 +407,7 @@ func TestSendingPlatformSuiteDetectsBrokenPromises(t *testing.T) {
 	}
 	for name, breakPromise := range map[string]func(*SendingPlatformEnv){
 		"any credential is accepted":                 func(env *SendingPlatformEnv) { env.Refused = env.Platform },
-		"an absent platform is broken":               func(env *SendingPlatformEnv) { env.Absent = env.Refused },
+		"an unreachable platform denies access":      func(env *SendingPlatformEnv) { env.Absent = env.Refused },
 		"the lesser credential has all capabilities": func(env *SendingPlatformEnv) { env.Lesser = env.Platform },
 		"a credential always reaches one workspace": func(env *SendingPlatformEnv) {
 			env.WithWorkspaces = func(T, int) ports.SendingPlatform { return env.Platform }

@@ -39,7 +39,7 @@ var (
 const UnavailableRetry = 5 * time.Second
 
 // Translate classifies an error of a database. If the caller's context has ended, it returns the
-// context's error. A fault.Error passes unchanged.
+// context's error. It returns a fault.Error unchanged.
 func Translate(ctx context.Context, err error) error {
 	var classified *fault.Error
 	if errors.As(err, &classified) {
@@ -86,7 +86,7 @@ func postgresKind(code string) error {
 	case "23503":
 		return ErrMissingParent
 	case "40001", "40P01", "55P03", // serialization failure, deadlock, lock not available
-		"0A000": // a statement prepared before a migration, which the driver discards
+		"0A000": // a migration made a prepared statement invalid, so it must be prepared again
 		return errConflict
 	case "57P01", "57P02", "57P03", // the server stops, crashed or starts
 		"53300", "25006", // too many connections, or the server is a standby

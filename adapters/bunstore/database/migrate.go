@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// migrationLock is PostgreSQL's advisory lock that a replica holds while it migrates, so that only
-// one replica migrates at a time. The number is arbitrary.
+// migrationLock is the key of the advisory lock of PostgreSQL that a replica holds while it
+// migrates, so that only one replica migrates at a time. The number is arbitrary.
 const migrationLock = 7_365_001_827_364_501
 
 // Migrate applies the migrations that the database lacks. It fails with ErrTooOld if the schema

@@ -47,8 +47,8 @@ const MemoryURL = "sqlite::memory:"
 type Options struct {
 	Log *slog.Logger
 	// MaxConns limits the number of connections. The default is 20 on PostgreSQL and 4 on SQLite.
-	// PostgreSQL needs at least 2, because the migration lock holds a connection. A database
-	// in memory always has 1.
+	// On PostgreSQL 1 counts as 2, because the migration lock uses a connection. A database in
+	// memory always has 1.
 	MaxConns int
 	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits in
 	// a power failure, but not in a crash of the process. FULL does not lose commits.
@@ -134,8 +134,8 @@ func (d *DB) telemetryName() string {
 }
 
 // OpenPool returns a pool, which opens its connections when they are first needed. Its statements
-// have no hooks. It uses only the options MaxConns and Synchronous. OpenPool creates the file of a
-// SQLite database if it does not exist.
+// have no hooks. OpenPool uses only the options MaxConns and Synchronous. It creates the file of a
+// SQLite database if the file does not exist.
 func OpenPool(url string, o Options) (*bun.DB, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	switch scheme {
@@ -187,8 +187,8 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 }
 
 // sqliteDSN returns the address of a SQLite database for the driver. Transactions that are not
-// read-only take the write lock when they begin. SQLite cannot turn a reading transaction into a
-// writing transaction while a different transaction writes.
+// read-only take the write lock when they begin, because SQLite cannot turn a reading transaction
+// into a writing transaction while a different transaction writes.
 func sqliteDSN(path string, inMemory bool, synchronous string) string {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(" + synchronous + ")",
@@ -199,8 +199,9 @@ func sqliteDSN(path string, inMemory bool, synchronous string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
-// createPrivateFile creates the file if it does not exist, and sets its mode to 0600. SQLite itself
-// would create a file that other users can read. It gives the WAL files the mode of the file.
+// createPrivateFile creates the file and its folder if they do not exist, and sets the mode of the
+// file to 0600. SQLite itself would create a file that other users can read. SQLite gives its WAL
+// files the mode of the database file.
 func createPrivateFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -218,10 +219,10 @@ const defaultPostgresConns = 20
 // errUnreadableURL replaces the driver's own error, which could quote the password.
 var errUnreadableURL = errors.New("open database: the postgres URL cannot be read")
 
-// connectPostgres returns a pool that has no connection yet. It uses PostgreSQL's simple protocol.
-// Bun writes values into the SQL text, so a prepared statement would rarely be reused. The settings
-// standard_conforming_strings and client_encoding make PostgreSQL read quoted values as bun writes
-// them.
+// connectPostgres returns a pool that has no connection yet. By default, statements use the simple
+// protocol of PostgreSQL. Bun writes values into the SQL text, so prepared statements would rarely
+// be reused. The settings standard_conforming_strings and client_encoding make PostgreSQL read
+// quoted values as bun writes them.
 func connectPostgres(url string, o Options) (*bun.DB, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {

@@ -40,8 +40,8 @@ func NewPreparedRead(q *bun.SelectQuery) *PreparedRead {
 }
 
 // readExecMode reads from the URL how PostgreSQL's driver runs prepared reads. The driver caches
-// prepared statements unless the URL's parameter default_query_exec_mode forbids it. Some
-// connection poolers do not support prepared statements.
+// prepared statements unless the URL's parameter default_query_exec_mode forbids it. Operators set
+// this parameter for connection poolers that do not support prepared statements.
 func (d *DB) readExecMode(url string) error {
 	if !IsPostgres(d) {
 		return nil

@@ -14,8 +14,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// prepareRead returns a function that reads the table plans with a prepared read. The columns that
-// it reads are not nullable.
+// prepareRead returns a function that reads one row of the table plans with a prepared read.
 func prepareRead(d *DB) func(ctx context.Context) error {
 	preparedRead := NewPreparedRead(d.NewSelect().TableExpr("plans").Column("tenant_slots", "name").Where("name = ?", PreparedArg).Where("tenant_slots >= ?", PreparedArg2))
 	return func(ctx context.Context) error {

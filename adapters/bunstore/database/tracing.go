@@ -58,7 +58,7 @@ func (t tracing) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	}
 	t.duration.Record(ctx, time.Since(event.StartTime).Seconds(), measurementOption)
 	if !trace.SpanFromContext(ctx).IsRecording() {
-		return // bunotel's own measurement is dropped (see the views of package telemetry)
+		return // skips only bunotel's measurement, which package telemetry drops (see its views)
 	}
 	safeEvent := *event
 	safeEvent.Err = safeError(event.Err)

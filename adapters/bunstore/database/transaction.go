@@ -69,21 +69,21 @@ func (d *DB) Snapshot(ctx context.Context, operation string, work Func) error {
 	})
 }
 
-// withTimeout runs attempt with a time limit. It returns errUnavailable if the limit passes. If the
-// caller's own deadline passes first, it returns the error unchanged.
-func withTimeout(ctx context.Context, limit time.Duration, attempt func(context.Context) error) error {
-	limitedCtx, cancel := context.WithTimeout(ctx, limit)
+// withTimeout runs attempt with a timeout. If the timeout ends attempt, it returns errUnavailable.
+// If the caller's own deadline passes first, it returns the error of attempt unchanged.
+func withTimeout(ctx context.Context, timeout time.Duration, attempt func(context.Context) error) error {
+	limitedCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := attempt(limitedCtx)
 	if err != nil && contextError(limitedCtx) != nil && contextError(ctx) == nil {
-		return fmt.Errorf("%w in %s: %w", errUnavailable, limit, err)
+		return fmt.Errorf("%w in %s: %w", errUnavailable, timeout, err)
 	}
 	return err
 }
 
 // LockRows makes a select lock the rows of table until the transaction ends. NO KEY UPDATE does not
-// conflict with the lock of a foreign key check. On SQLite a transaction is the only writer, so no
-// lock is needed.
+// conflict with the lock of a foreign key check, so other transactions can still add children of
+// the rows. On SQLite a transaction is the only writer, so no lock is needed.
 func (d *DB) LockRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	if IsPostgres(d) {
 		return q.For("NO KEY UPDATE OF ?", bun.Ident(table))
@@ -137,7 +137,7 @@ func (d *DB) withConnSlot(ctx context.Context, attempt func() error) error {
 }
 
 // withWriteSlot returns a function that runs attempt when no other writer of SQLite in this process
-// is active. SQLite itself would poll, with pauses of up to 100 ms.
+// is active. Without this slot, SQLite would poll its lock, with pauses of up to 100 ms.
 func (d *DB) withWriteSlot(ctx context.Context, attempt func() error) func() error {
 	return func() error { return d.withSlot(ctx, d.writeSlot, errWriteSlotTaken, attempt) }
 }

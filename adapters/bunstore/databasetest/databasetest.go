@@ -52,11 +52,11 @@ func EachShared(t *testing.T, run func(t *testing.T, url func(testing.TB) string
 	}
 }
 
-// shared is what the tests of a package share.
+// shared holds the databases that the tests of a package share.
 var shared struct {
-	dir         string // folder of the SQLite files
-	url         string // URL of the PostgreSQL database
-	db          *sql.DB
+	dir         string  // folder of the SQLite files
+	url         string  // URL of the PostgreSQL database
+	db          *sql.DB // the pool for the PostgreSQL database
 	schemaCount int
 }
 

@@ -54,7 +54,7 @@ type Column struct {
 	Kind Kind   `json:"kind"`
 }
 
-// Table is a table of the schema. The migrations' own tables are not listed.
+// Table is a table of the schema. Tables omits the tables in which bun records migrations.
 type Table struct {
 	Name    string
 	Columns []Column

@@ -20,8 +20,8 @@ const hangTimeout = 5 * time.Minute
 // ends.
 func migratedDB(t testing.TB, url string) *database.DB {
 	t.Helper()
-	limits := database.Timeouts{Open: hangTimeout, Query: hangTimeout, Slot: hangTimeout}
-	d, err := database.Open(t.Context(), url, database.Options{Timeouts: limits})
+	timeouts := database.Timeouts{Open: hangTimeout, Query: hangTimeout, Slot: hangTimeout}
+	d, err := database.Open(t.Context(), url, database.Options{Timeouts: timeouts})
 	must(t, "open", err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {

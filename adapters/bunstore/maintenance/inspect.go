@@ -94,7 +94,7 @@ func (i *Inspection) Close() error { return i.db.Close() }
 // lock. On PostgreSQL it runs an update that changes no row. If the schema is missing, it checks
 // the privilege to create tables. It rolls its transaction back.
 func (i *Inspection) Writable(ctx context.Context) error {
-	tx, err := i.db.BeginTx(ctx, nil) // on SQLite this takes the write lock
+	tx, err := i.db.BeginTx(ctx, nil)
 	if err != nil {
 		return operatorError("", err)
 	}
@@ -128,7 +128,7 @@ func checkMayCreate(ctx context.Context, tx bun.Tx) error {
 // Migrations compares the migrations of a database with the migrations of this binary.
 type Migrations struct {
 	Applied        int
-	Pending, Newer []string
+	Pending, Newer []string // Newer lists the applied migrations that this binary does not have
 	// RequiredRelease is the schema release that the database requires if this binary is too old,
 	// otherwise 0.
 	RequiredRelease int

@@ -25,8 +25,8 @@ import (
 // these rows with the rows of the backup.
 var seededTables = []string{"plans", "schema_release"}
 
-// auditTable may have rows before Load. Load keeps these rows, in addition to the rows of the
-// backup.
+// auditTable may have rows before Load, because some commands of the operator add rows to it. Load
+// keeps these rows, in addition to the rows of the backup.
 const auditTable = "audit_events"
 
 // UnknownMigrations returns the applied migrations that this release does not have.
@@ -40,7 +40,7 @@ func UnknownMigrations(applied []string) ([]string, error) {
 	}), nil
 }
 
-// ErrNotEmpty reports that a database is not empty.
+// ErrNotEmpty reports that tables of a database have rows (see CheckEmpty).
 var ErrNotEmpty = errors.New("the database is not empty")
 
 // CheckEmpty returns ErrNotEmpty if a table holds rows. It ignores auditTable and seededTables.
@@ -97,7 +97,8 @@ func Load(ctx context.Context, db *database.DB, applied []string, fill func(cont
 }
 
 // prepareTables checks the tables like CheckEmpty, and deletes the rows that migrations seeded. On
-// PostgreSQL it first locks all tables.
+// PostgreSQL it first locks all tables, so that no other transaction adds rows. On SQLite the
+// transaction is the only writer.
 func (l *Loading) prepareTables(ctx context.Context) (err error) {
 	if l.tables, err = Tables(ctx, l.tx); err != nil {
 		return err
@@ -122,8 +123,8 @@ func (l *Loading) prepareTables(ctx context.Context) (err error) {
 	return nil
 }
 
-// CheckTable returns an error if this database lacks the table t of a backup, or a column of t with
-// the same kind.
+// CheckTable returns an error if this database lacks the table t of a backup or one of its columns,
+// or if a column has a different kind.
 func (l *Loading) CheckTable(t Table) error {
 	index := slices.IndexFunc(l.tables, func(own Table) bool { return own.Name == t.Name })
 	if index < 0 {

@@ -22,9 +22,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// beginAct puts the act of a write into the context. The act has the data of the request's audit
-// entry, which endAct writes. The act of a page contains only the client's address and the request
-// id.
+// beginAct puts the act of a write or of a page into the context. The act of a write has the data
+// of the request's audit entry, which endAct writes. The act of a page contains only the client's
+// address and the request id.
 func (g *guard) beginAct(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -160,9 +160,9 @@ func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
 // entry was committed with the answer. A read gets an entry only if a known key was refused with
 // 401 or 403.
 //
-// endAct returns an error if the key exceeds deniedQuota, or if the entry cannot be stored. It only
-// logs the second error if the answer has a 5xx status or the act is already stored. A sweep later
-// makes the entry from a stored act.
+// endAct returns an error if the key exceeds deniedQuota, or if the entry cannot be stored. If the
+// answer has a 5xx status, or if the act is already stored, endAct only logs the error of the
+// store. The background job RecordLostWrites (app/audits) later makes the entry from a stored act.
 func (g *guard) endAct(r *http.Request, a *answer) error {
 	e := exchangeOf(r.Context())
 	act := e.act

@@ -177,8 +177,8 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
 	g.mux.ServeHTTP(w, r)
 }
 
-// exchange is the state of one request. assignRequestID creates it and stores it in the context.
-// The later steps set the fields that it leaves empty.
+// exchange is the state of one request. assignRequestID creates the exchange and stores it in the
+// context. Later steps set the other fields.
 type exchange struct {
 	id              string
 	client          netip.Addr // the result of clientAddress
@@ -192,9 +192,9 @@ type exchange struct {
 	slot            slot                    // the slot of guard.inFlight that the request holds
 	waitWithoutSlot func(wait func()) error // see WaitWithoutSlot
 	gotNoSlot       bool                    // the request was refused because no slot was free
-	// write is set for a request with an Idempotency-Key. lostKey is true if a different request
-	// claimed the key first, so that this request does not execute. wasReplayed is true if the
-	// answer is a stored answer.
+	// write is set if the operation requires an Idempotency-Key. lostKey is true if a different
+	// request claimed the key first, so that this request does not execute. wasReplayed is true if
+	// the answer is a stored answer.
 	write                *keyedWrite
 	lostKey, wasReplayed bool
 	run                  *run       // set when the operation of a write begins

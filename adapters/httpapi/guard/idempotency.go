@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Idempotency configures how a repeated write with the same Idempotency-Key is recognised and
+// Idempotency configures how a repeated write with the same Idempotency-Key is recognized and
 // answered.
 type Idempotency struct {
 	Keys          ports.Idempotency

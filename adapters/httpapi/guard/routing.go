@@ -129,8 +129,8 @@ func (g *guard) route(next http.Handler) http.Handler {
 	})
 }
 
-// checkAccept answers 406 if the caller of an operation does not accept JSON. Requests for pages
-// are not checked.
+// checkAccept answers 406 if the caller of an operation accepts neither JSON nor the media type in
+// the rules of the operation. Requests for pages are not checked.
 func (g *guard) checkAccept(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if route := exchangeOf(r.Context()).route; route.op != nil && !acceptsAnswer(r.Header.Values("Accept"), route.rules.MediaType) {

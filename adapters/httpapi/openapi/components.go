@@ -48,10 +48,10 @@ func components() *huma.Components {
 	return c
 }
 
-// addExamples adds to c an example for each error code of the responses in used. See Finish for
+// addExamples adds to c an example for each error code of the documented responses. See Finish for
 // values.
-func addExamples(c *huma.Components, used map[string]*huma.Response, values map[fault.Code]any) {
-	for _, r := range used {
+func addExamples(c *huma.Components, documented map[string]*huma.Response, values map[fault.Code]any) {
+	for _, r := range documented {
 		for _, content := range r.Content {
 			for name := range content.Examples {
 				code, _ := fault.ByName(name)

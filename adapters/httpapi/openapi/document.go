@@ -38,7 +38,7 @@ var introduction string
 
 // New returns the document without operations. tags describe the groups of operations.
 func New(tags []*huma.Tag) *huma.OpenAPI {
-	_, description, _ := strings.Cut(introduction, "\n") // the first line is the licence
+	_, description, _ := strings.Cut(introduction, "\n") // the first line is the license
 	return &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{

@@ -14,7 +14,7 @@ import (
 )
 
 // files has the script and the style sheet of swagger-ui-dist 5.35.0 as published, compressed with
-// gzip. SHA256SUMS has the hashes of the two uncompressed files. The licence texts and tenantry's
+// gzip. SHA256SUMS has the hashes of the two uncompressed files. The license texts and tenantry's
 // own small files are not compressed.
 //
 //go:embed assets

@@ -84,10 +84,10 @@ func TestExamplesVerifySignatures(t *testing.T) {
 		}{
 			{"signed", message(now, ownSecret), true},
 			{"signed with two secrets", message(now, otherSecret, ownSecret), true},
-			{"another secret", message(now, otherSecret), false},
+			{"a different secret", message(now, otherSecret), false},
 			{"no signature", unsignedMessage, false},
-			{"another body", changedMessage, false},
-			{"another id", renamedMessage, false},
+			{"a different body", changedMessage, false},
+			{"a different id", renamedMessage, false},
 			{"an hour old", message(now.Add(-time.Hour), ownSecret), false},
 			{"an hour in the future", message(now.Add(time.Hour), ownSecret), false},
 		} {

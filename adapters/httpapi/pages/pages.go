@@ -33,8 +33,8 @@ var examples embed.FS
 // into plain spans and code spans.
 var views = template.Must(template.New("").Funcs(template.FuncMap{"inline": inlineSpans}).ParseFS(templates, "templates/*.html"))
 
-// textPolicy is the Content-Security-Policy of pages without scripts. It allows our own style sheet
-// and data: images.
+// textPolicy is the Content-Security-Policy of pages without scripts. It allows the style sheet of
+// this service and data: images.
 const textPolicy = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // entry is one error code as its page shows it.
@@ -189,8 +189,8 @@ func inlineSpans(text string) []span {
 	return spans
 }
 
-// apiPolicy is the Content-Security-Policy of the API page. It allows our own scripts and requests
-// to this service. Swagger UI uses data: images as icons.
+// apiPolicy is the Content-Security-Policy of the API page. It allows scripts, styles and images of
+// this service, and requests to this service. Swagger UI uses data: images as icons.
 const apiPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

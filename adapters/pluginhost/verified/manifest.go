@@ -81,9 +81,9 @@ func parseManifest(text []byte) (Manifest, error) {
 	return m, m.check()
 }
 
-// Source returns the path and the checksum of the plugin whose file to execute is file. If the
-// folder of file has a manifest with file as its entry, the path is that folder. Otherwise the path
-// is file.
+// Source returns the path and the checksum of a plugin. file is the file to execute. If the folder
+// of file has a manifest with file as its entry, the path is that folder. Otherwise the path is
+// file.
 func Source(file string) (source, sum string, err error) {
 	folder := filepath.Dir(file)
 	text, err := os.ReadFile(filepath.Join(folder, ManifestFile))

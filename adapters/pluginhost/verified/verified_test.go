@@ -120,8 +120,8 @@ func TestOnlyListedFilesOfAFolderRun(t *testing.T) {
 	}
 }
 
-// TestAScriptRunsAlone checks that a script without a manifest cannot load the other files of its
-// folder.
+// TestAScriptRunsAlone opens a script instead of its folder. The script cannot load the other files
+// of the folder.
 func TestAScriptRunsAlone(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	entry := newPlugin(t)

@@ -31,8 +31,8 @@ func (i InvalidError) Error() string { return string(i) }
 func invalid(format string, args ...any) error { return InvalidError(fmt.Sprintf(format, args...)) }
 
 const (
-	maxRecords = 5000
-	maxText    = 4096
+	maxRecords = 5000 // in one zone
+	maxText    = 4096 // bytes in one TXT record
 )
 
 var (

@@ -13,8 +13,8 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// maxLinks is the maximum number of CNAMEs that an answer follows.
-const maxLinks = 8
+// maxCNAMEs is the maximum number of CNAMEs that an answer follows.
+const maxCNAMEs = 8
 
 // Server answers for all zones of a Store, by UDP and TCP on loopback. It also accepts recursive
 // questions, so it can be the resolver of the sandbox. For a name outside its zones it answers like
@@ -117,7 +117,7 @@ func (s *Server) reply(question *wire.Msg) *wire.Msg {
 // number of flattened CNAMEs that led to this question. The caller holds the lock.
 func (s *Store) answer(reply *wire.Msg, name string, qtype uint16, depth int) {
 	reply.Authoritative = true
-	for range maxLinks + 1 {
+	for range maxCNAMEs + 1 {
 		z := s.enclosingZone(name)
 		if z == nil {
 			s.answerUnregistered(reply, name)

@@ -72,9 +72,10 @@ func (s *Store) Names() []string {
 	return slices.Sorted(maps.Keys(s.stored))
 }
 
-// Add creates an empty zone at a provider. It does nothing if the provider already has the zone. It
-// fails with an InvalidError if the name or the provider is invalid, or if the zone exists already:
-// at another provider, as a built-in zone, or from ServeOwn.
+// Add creates an empty zone that the provider hosts. It does nothing if the provider already hosts
+// the zone. It fails with an InvalidError if the name or the provider is invalid. It also fails
+// with an InvalidError if another provider hosts the zone, or if it is a built-in zone or from
+// ServeOwn.
 func (s *Store) Add(name, provider string) error {
 	name = strings.ToLower(name)
 	if !hostNamePattern.MatchString(provider) || strings.Contains(provider, ".") {
@@ -222,8 +223,8 @@ func (s *Store) hostedZone(name string) Hosted {
 }
 
 // Edit replaces all records of a zone. It fails with ErrUnknown if the zone does not exist, with
-// ErrChanged if its version is not h.Version, and with an InvalidError if a record is invalid. If
-// Edit fails, it changes nothing.
+// ErrChanged if the zone's version is not h.Version, and with an InvalidError if a record is
+// invalid. If Edit fails, it changes nothing.
 func (s *Store) Edit(h Hosted) error {
 	name := strings.ToLower(h.Name)
 	s.mu.Lock()

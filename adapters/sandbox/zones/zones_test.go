@@ -90,8 +90,8 @@ func TestServerAnswersForEachZone(t *testing.T) {
 	for _, tt := range []struct{ name, qname, qtype, rcode, answer, authority string }{
 		{"a record", "Example.TEST", "MX", "NOERROR", "5 mail.example.net.", ""},
 		{"text with quotes and backslashes", "example.test", "TXT", "NOERROR", `"say \"hi\" \\ there"`, ""},
-		{"its servers", "example.test", "NS", "NOERROR", "ada.ns.cloudflare.com.|bob.ns.cloudflare.com.", ""},
-		{"an address of its servers", "ada.ns.cloudflare.com", "A", "NOERROR", "127.0.0.1", ""},
+		{"the name servers of a zone", "example.test", "NS", "NOERROR", "ada.ns.cloudflare.com.|bob.ns.cloudflare.com.", ""},
+		{"the address of a name server", "ada.ns.cloudflare.com", "A", "NOERROR", "127.0.0.1", ""},
 		{"no such type", "example.test", "AAAA", "NOERROR", "", "example.test. SOA"},
 		{"no such name", "no.example.test", "A", "NXDOMAIN", "", "example.test. SOA"},
 		{"an empty non-terminal name", "wild.example.test", "A", "NOERROR", "", "example.test. SOA"},
@@ -224,11 +224,11 @@ func TestAddChecksNameAndProvider(t *testing.T) {
 		name, zone, provider string
 		ok                   bool
 	}{
-		{"once more", "example.test", "cloudflare", true},
-		{"a zone inside", "sub.example.test", "manual", true},
+		{"the same zone again", "example.test", "cloudflare", true},
+		{"a zone below an existing zone", "sub.example.test", "manual", true},
 		{"at another provider", "example.test", "manual", false},
-		{"at the provider of a plugin written elsewhere", "other.test", "other-dns", true},
-		{"at something that is not the id of a provider", "new.test", "Other DNS", false},
+		{"a provider that is not built in", "other.test", "other-dns", true},
+		{"an invalid provider id", "new.test", "Other DNS", false},
 		{"one label", "test", "manual", false},
 		{"a public suffix", "co.uk", "manual", false},
 		{"a final dot", "new.test.", "manual", false},
@@ -252,7 +252,7 @@ func TestInvalidRecordsAreRefused(t *testing.T) {
 	for _, tt := range []struct{ name, record string }{
 		{"name with a final dot", `{"type":"A","name":"a.example.test.","content":"192.0.2.1","ttl":60}`},
 		{"name outside the zone", `{"type":"A","name":"a.other.test","content":"192.0.2.1","ttl":60}`},
-		{"name that only ends alike", `{"type":"A","name":"notexample.test","content":"192.0.2.1","ttl":60}`},
+		{"name outside the zone that ends with the same letters", `{"type":"A","name":"notexample.test","content":"192.0.2.1","ttl":60}`},
 		{"relative name", `{"type":"A","name":"www","content":"192.0.2.1","ttl":60}`},
 		{"no TTL", `{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":0}`},
 		{"quoted text", `{"type":"TXT","name":"a.example.test","content":"\"v=spf1 -all\"","ttl":60}`},
@@ -289,7 +289,7 @@ func TestConflictingRecordsAreRefused(t *testing.T) {
 	a := `{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":60}`
 	cname := `{"type":"CNAME","name":"A.example.test","content":"b.example.net","ttl":60}`
 	for name, set := range map[string]string{
-		"a record twice": a + "," + a, "beside a CNAME": cname + "," + a, "a CNAME beside": a + "," + cname,
+		"a record twice": a + "," + a, "a record after a CNAME": cname + "," + a, "a CNAME after a record": a + "," + cname,
 	} {
 		var bad zones.InvalidError
 		if err := store.Replace("example.test", parseRecords(t, "["+set+"]")); !errors.As(err, &bad) {

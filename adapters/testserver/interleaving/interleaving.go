@@ -28,8 +28,8 @@ const (
 
 // Order decides what happens next at each point at which a test has a choice.
 type Order struct {
-	// pick returns a number below n. If interrupts is true, 0 continues the running actor and every
-	// other number interrupts it.
+	// pick returns a number below n. If interrupts is true, 0 continues the running use case and
+	// every other number interrupts it: a different use case makes the next step.
 	pick  func(n int, interrupts bool) int
 	steps []string
 }
@@ -43,8 +43,8 @@ func (o *Order) Choose(n int) int {
 }
 
 // Explore calls runTest for some random orders. In a soak test it uses more random orders, and also
-// each order in which a running actor is interrupted at most maxInterruptions times. It stops after
-// the first order in which runTest fails, and logs the steps of that order.
+// each order with at most maxInterruptions interruptions of a running use case. It stops after the
+// first order in which runTest fails, and logs the steps of that order.
 func Explore(t *testing.T, maxInterruptions int, runTest func(t *testing.T, o *Order)) {
 	t.Helper()
 	orders := testOrders

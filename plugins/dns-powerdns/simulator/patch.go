@@ -23,8 +23,8 @@ func (r refusal) Error() string { return string(r) }
 
 func refusef(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
 
-// patch replaces and deletes record sets. Either all changes take effect or none. No concurrent
-// change takes effect between them.
+// patch replaces and deletes record sets. Either all changes of the request take effect or none. If
+// a concurrent request changes the zone first, patch starts again with the changed zone.
 func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		RRSets []rrsetDoc `json:"rrsets"`
@@ -57,8 +57,8 @@ func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// setsAfter returns the record sets of a zone after the changes, without the SOA and NS sets of the
-// apex. Its error is a refusal.
+// setsAfter returns the record sets of a zone after the changes. It omits the SOA and NS sets of
+// the apex, which are not in simulate.Zone.Records. Its error is a refusal.
 func setsAfter(zone simulate.Zone, changes []rrsetDoc) ([]sdk.RRSet, error) {
 	sets, isChanged := recordSets(zone), map[string]bool{}
 	for _, change := range changes {

@@ -33,7 +33,7 @@ const (
 )
 
 // simulator implements simulate.Provider. The body of a request is a DNS message. The body of the
-// answer consists of DNS messages, each after its length, as on a TCP connection.
+// answer consists of DNS messages, each preceded by its length, as on a TCP connection.
 type simulator struct {
 	kit   *simulate.Kit
 	zones *simulate.Zones

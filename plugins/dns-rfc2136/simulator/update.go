@@ -144,17 +144,17 @@ func prescan(zone string, updates []wire.RR) int {
 func applyUpdate(zone string, records []wire.RR, rr wire.RR) []wire.RR {
 	header := rr.Header()
 	isApex := sdk.PlainName(header.Name) == zone
-	isManaged := func(other wire.RR) bool {
+	isGenerated := func(other wire.RR) bool {
 		return isApex && (other.Header().Rrtype == wire.TypeSOA || other.Header().Rrtype == wire.TypeNS)
 	}
 	sameName := func(other wire.RR) bool {
 		return wire.CanonicalName(other.Header().Name) == wire.CanonicalName(header.Name)
 	}
 	switch {
-	case isManaged(rr): // the sandbox manages the SOA and NS of the apex
+	case isGenerated(rr): // an update cannot change the SOA and NS of the apex, because recordsOf generates them
 		return records
 	case header.Class == wire.ClassANY && header.Rrtype == wire.TypeANY:
-		return filter(records, func(other wire.RR) bool { return !sameName(other) || isManaged(other) })
+		return filter(records, func(other wire.RR) bool { return !sameName(other) || isGenerated(other) })
 	case header.Class == wire.ClassANY:
 		return filter(records, func(other wire.RR) bool { return !sameName(other) || other.Header().Rrtype != header.Rrtype })
 	case header.Class == wire.ClassNONE:

@@ -7,7 +7,7 @@
 //   - gate.go: Gate, which delays requests after a Retry-After.
 //   - retry.go: Retry, and RetryPolicy, which says how often and how fast.
 //   - status.go: outcomes for HTTP statuses, and constructors of outcomes.
-//   - httpclient.go: NewHTTPClient, whose client records a span for each request.
+//   - httpclient.go: NewHTTPClient. The client records a span for each request.
 package call
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// Deadline is the time limit of a call whose caller set none.
+// Deadline is the time limit of a call if its caller has set no deadline.
 const Deadline = 20 * time.Second
 
 // maxBody is the largest accepted response body, in bytes. It is much larger than a page of 999
@@ -143,7 +143,7 @@ func noAnswer() error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: "no_answer", Detail: "the mail platform did not answer"}
 }
 
-// CauseUnreachable is the cause if a request was not sent, because it got no connection.
+// CauseUnreachable is the cause of an outcome if the request was not sent for lack of a connection.
 const CauseUnreachable = "unreachable"
 
 // WithDeadline returns ctx with a timeout of Deadline, or ctx itself if it has a deadline.
@@ -162,7 +162,7 @@ func SameHost(base, link string) bool {
 		strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Host, b.Host)
 }
 
-// RebaseLink replaces the beginning of a link to a further page by base. It keeps the query and the
+// RebaseLink replaces the beginning of a link to the next page by base. It keeps the query and the
 // part of the path that begins with root, such as "/v1.0". The platform writes such links with its
 // public host name, but tokens may be sent only to the configured host. RebaseLink returns false
 // for a link that it does not accept, such as a link without root in its path.

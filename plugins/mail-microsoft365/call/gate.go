@@ -22,9 +22,9 @@ type Gate struct {
 	ThrottledScope func(Response) string
 }
 
-// wait waits until the request may be sent. If the wait would end after the deadline of ctx, it
-// returns a Throttled outcome at once. If the caller cancelled ctx, it returns an error
-// that wraps context.Canceled.
+// wait waits until the request may be sent. If the wait leaves no time for the request before the
+// deadline of ctx, it returns a Throttled outcome at once. If the caller cancelled ctx, it returns
+// an error that wraps context.Canceled.
 func (g Gate) wait(ctx context.Context) error {
 	for {
 		err := g.Waits.Check(ctx, g.Scopes...)

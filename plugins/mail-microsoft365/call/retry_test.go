@@ -29,7 +29,7 @@ func TestRetryRepeatsOnlyWhatTheEffectAllows(t *testing.T) {
 	unreachable := &outcome.Error{Kind: outcome.Down, Cause: call.CauseUnreachable}
 	for name, tt := range map[string]struct {
 		err                      error
-		read, repeatable, create int // tries
+		read, repeatable, create int // number of tries, by effect
 	}{
 		"throttled":           {call.StatusError(response(429), "x"), 3, 3, 3},
 		"out of service":      {call.StatusError(response(503), "x"), 3, 3, 1},

@@ -35,7 +35,7 @@ const (
 	Enforce       = "Enforce"       // Mode of a rule. In all other modes a rule only reports messages.
 	Enabled       = "Enabled"       // State of a rule
 	Disabled      = "Disabled"
-	AnySender     = "HeaderOrEnvelope"
-	Failed        = "Failed" // Status of a row of the trace
-	TracePage     = 5000     // the largest ResultSize of the message trace
+	AnySender     = "HeaderOrEnvelope" // SenderAddressLocation of a rule
+	Failed        = "Failed"           // Status of a row of the trace
+	TracePage     = 5000               // the largest ResultSize of the message trace
 )

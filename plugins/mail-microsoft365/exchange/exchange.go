@@ -6,7 +6,7 @@
 //
 //   - exchange.go: Client, Command, Invoke and InvokePage. Start here.
 //   - cmdlets.go: the names of the cmdlets and the values of their parameters.
-//   - failure.go, class.go: error responses and their Class, which is what they mean.
+//   - failure.go: error responses. class.go: Class, the meaning of an error response.
 //   - property.go: types for properties that Exchange writes in several forms.
 //   - limiter.go: Limiter, which limits the cmdlets of one tenant.
 package exchange
@@ -14,8 +14,10 @@ package exchange
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -33,7 +35,7 @@ const systemMailbox = "APP:SystemMailbox{bb558c35-97f1-4cb9-8ff7-d53741dc928c}@"
 // connectionID is the same for all requests of the process, as in Microsoft's module.
 var connectionID = uuid.NewString()
 
-// Client is Exchange Online for one tenant.
+// Client runs cmdlets in Exchange Online for one tenant.
 type Client struct {
 	URL     string // without a trailing slash
 	HTTP    *http.Client
@@ -107,7 +109,7 @@ func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, ma
 
 func (c Client) request(cmd Command) (address string, body []byte, err error) {
 	if cmd.Parameters == nil {
-		cmd.Parameters = map[string]any{} // null is not allowed
+		cmd.Parameters = map[string]any{} // Exchange does not accept null
 	}
 	body, err = json.Marshal(requestBody{cmdletInput{cmd.Cmdlet, cmd.Parameters}})
 	if err != nil {
@@ -130,7 +132,7 @@ const maxPages = 100
 // expired, invokePages fails instead of returning an incomplete list.
 func invokePages[T any](ctx context.Context, c Client, cmd Command, address string, body []byte) ([]T, error) {
 	var rows []T
-	var sessionCookies []string
+	sessionCookies := map[string]string{}
 	for range maxPages {
 		resp, err := c.post(ctx, cmd, address, body, sessionCookies)
 		if err != nil {
@@ -148,19 +150,14 @@ func invokePages[T any](ctx context.Context, c Client, cmd Command, address stri
 		if !ok || cmd.Effect != call.Read || next == address {
 			return nil, call.Broken("exchange", "next_link")
 		}
-		// Only the server that wrote the link can serve it. The cookies of the response select that
-		// server.
-		address, sessionCookies = next, append(sessionCookies, cookies(resp.Header)...)
+		// Only the server that wrote the link can answer it. The cookies of the response route the
+		// next request to that server.
+		address = next
+		for _, cookie := range (&http.Response{Header: resp.Header}).Cookies() {
+			sessionCookies[cookie.Name] = cookie.Value
+		}
 	}
 	return nil, call.Broken("exchange", "endless_pages")
-}
-
-func cookies(h http.Header) []string {
-	var values []string
-	for _, c := range (&http.Response{Header: h}).Cookies() {
-		values = append(values, c.Name+"="+c.Value)
-	}
-	return values
 }
 
 // decodeResponse decodes a successful response. It returns a *Failure if the response reports that
@@ -194,7 +191,7 @@ func decodeResponse[T any](resp call.Response) (invokeResponse[T], error) {
 
 // post sends the command. It repeats the request if the retry policy and the effect of the command
 // allow it.
-func (c Client) post(ctx context.Context, cmd Command, address string, body []byte, sessionCookies []string) (call.Response, error) {
+func (c Client) post(ctx context.Context, cmd Command, address string, body []byte, sessionCookies map[string]string) (call.Response, error) {
 	return call.Retry(ctx, c.Retry, cmd.Effect, func() (call.Response, error) {
 		release, err := c.Limiter.Acquire(ctx)
 		if err != nil {
@@ -232,7 +229,7 @@ func (c Client) gate(cmd Command) call.Gate {
 	}}
 }
 
-func (c Client) header(cmd Command, t login.Token, sessionCookies []string) http.Header {
+func (c Client) header(cmd Command, t login.Token, sessionCookies map[string]string) http.Header {
 	headers := http.Header{}
 	headers.Set("Authorization", "Bearer "+t.Value.Reveal())
 	headers.Set("Content-Type", "application/json; charset=utf-8")
@@ -243,8 +240,12 @@ func (c Client) header(cmd Command, t login.Token, sessionCookies []string) http
 	headers.Set("X-SerializationLevel", "Partial")
 	headers.Set("Prefer", "odata.maxpagesize=1000")
 	headers.Set("connection-id", connectionID)
-	if len(sessionCookies) > 0 {
-		headers.Set("Cookie", strings.Join(sessionCookies, "; "))
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(sessionCookies)) {
+		pairs = append(pairs, name+"="+sessionCookies[name])
+	}
+	if len(pairs) > 0 {
+		headers.Set("Cookie", strings.Join(pairs, "; "))
 	}
 	return headers
 }

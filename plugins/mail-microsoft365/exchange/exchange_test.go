@@ -140,25 +140,30 @@ func TestInvokeReadsRowsInAnyForm(t *testing.T) {
 	}
 }
 
+// TestInvokeFollowsPagesWithTheServersCookies reads three pages. The second page replaces the
+// cookie of the first.
 func TestInvokeFollowsPagesWithTheServersCookies(t *testing.T) {
-	var bodies []string
+	var bodies, cookies []string
 	c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		bodies = append(bodies, string(raw))
-		if r.URL.Query().Get("$skiptoken") == "" {
-			w.Header().Add("Set-Cookie", "exchangecookie=abc; path=/; secure; HttpOnly")
-			next := "https://outlook.office365.com" + r.URL.Path + "?$skiptoken=x" // a link to the public host
-			_ = json.NewEncoder(w).Encode(map[string]any{"value": []any{map[string]any{"Name": "a"}}, "@odata.nextLink": next})
+		bodies, cookies = append(bodies, string(raw)), append(cookies, r.Header.Get("Cookie"))
+		if r.Header.Get("X-CmdletName") == "" {
+			t.Error("a request has no X-CmdletName")
+		}
+		if len(bodies) == 3 {
+			_, _ = w.Write([]byte(`{"value":[{"Name":"c"}]}`))
 			return
 		}
-		if r.Header.Get("Cookie") != "exchangecookie=abc" || r.Header.Get("X-CmdletName") == "" {
-			t.Errorf("the second request has the headers %v, want the cookie and X-CmdletName", r.Header)
-		}
-		_, _ = w.Write([]byte(`{"value":[{"Name":"b"}]}`))
+		w.Header().Add("Set-Cookie", fmt.Sprintf("exchangecookie=%d; path=/; secure; HttpOnly", len(bodies)))
+		next := fmt.Sprintf("https://outlook.office365.com%s?$skiptoken=%d", r.URL.Path, len(bodies)) // a link to the public host
+		_ = json.NewEncoder(w).Encode(map[string]any{"value": []any{map[string]any{"Name": "a"}}, "@odata.nextLink": next})
 	})
 	got, err := invoke(t, c, call.Read)
-	if err != nil || len(got) != 2 || bodies[0] != bodies[1] {
-		t.Fatalf("got %v, %v, want two rows; sent %v, want two equal bodies", got, err, bodies)
+	if err != nil || len(got) != 3 || bodies[0] != bodies[1] || bodies[0] != bodies[2] {
+		t.Fatalf("got %v, %v, want three rows; sent %v, want three equal bodies", got, err, bodies)
+	}
+	if want := []string{"", "exchangecookie=1", "exchangecookie=2"}; !slices.Equal(cookies, want) {
+		t.Errorf("the requests had the cookies %q, want %q", cookies, want)
 	}
 }
 

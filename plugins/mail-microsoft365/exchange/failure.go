@@ -76,7 +76,7 @@ type exception struct {
 	Type    string `json:"type"`
 }
 
-// detailForm is `<optional id>|<.NET type>|<text>`.
+// detailForm matches a message of the form `<optional id>|<.NET type>|<text>`.
 var detailForm = regexp.MustCompile(`(?s)^(?:Ex[0-9A-F]{6})?\|([A-Za-z0-9_.+]+)\|(.*)$`)
 
 // parseError returns the code and the exception of an error response. It returns the innermost
@@ -127,9 +127,9 @@ func failureFromResponse(resp call.Response) error {
 	return f
 }
 
-// reportedFailure returns the Failure of a cmdlet that failed with status 200. raw is the member
-// @adminapi.errors: a list of texts, of which only the first is read, or any other value. If raw is
-// empty, the cmdlet did not fail and the result is nil.
+// reportedFailure returns the Failure of a cmdlet that failed with status 200. raw is the value of
+// the member @adminapi.errors. Usually it is a list of texts. reportedFailure reads only the first
+// element of a list. If raw is empty, the cmdlet did not fail and the result is nil.
 func reportedFailure(raw json.RawMessage) error {
 	text := strings.TrimSpace(string(raw))
 	var lines []json.RawMessage

@@ -42,7 +42,7 @@ func newFailingExchange(t *testing.T, status int, body string) (exchange.Client,
 	}), &sent
 }
 
-const tasks = "Microsoft.Exchange.Configuration.Tasks."
+const tasksNamespace = "Microsoft.Exchange.Configuration.Tasks."
 
 // TestExceptionTypesBecomeClasses covers .NET types and texts of each class.
 func TestExceptionTypesBecomeClasses(t *testing.T) {
@@ -51,12 +51,12 @@ func TestExceptionTypesBecomeClasses(t *testing.T) {
 		class            exchange.Class
 		outcome          outcome.Kind
 	}{
-		"not found":            {tasks + "ManagementObjectNotFoundException", "object 'x' couldn't be found on 'y'.", exchange.NotFound, outcome.Refused},
+		"not found":            {tasksNamespace + "ManagementObjectNotFoundException", "object 'x' couldn't be found on 'y'.", exchange.NotFound, outcome.Refused},
 		"address taken":        {"Microsoft.Exchange.Provisioning.WLCDManagedMemberExistsException", `The proxy address "SMTP:a@b" is already being used by the proxy addresses or LegacyExchangeDN of "x".`, exchange.AddressTaken, outcome.Refused},
 		"address taken, other": {"Microsoft.Exchange.Data.Directory.ProxyAddressExistsException", "x", exchange.AddressTaken, outcome.Refused},
 		"object exists":        {"Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "x", exchange.Exists, outcome.Refused},
 		"name conversion":      {"Microsoft.Exchange.NameConversionException", "x", exchange.Exists, outcome.Refused},
-		"dehydrated":           {tasks + "InvalidOperationInDehydratedContextException", "x", exchange.Dehydrated, outcome.NotReady},
+		"dehydrated":           {tasksNamespace + "InvalidOperationInDehydratedContextException", "x", exchange.Dehydrated, outcome.NotReady},
 		"transformation":       {"Microsoft.Exchange.AdminApi.CommandInvocation.ParameterTransformationException", "x", exchange.BadParameter, outcome.Refused},
 		"unknown parameter":    {"Microsoft.Exchange.AdminApi.CommandInvocation.AmbiguousParameterSetException", "x", exchange.BadParameter, outcome.Refused},
 		"DKIM":                 {"Microsoft.Exchange.Management.Tasks.ValidationException", "CNAME record does not exist for this config.", exchange.InvalidValue, outcome.Refused},
@@ -73,7 +73,7 @@ func TestExceptionTypesBecomeClasses(t *testing.T) {
 		"back-end":             {"Microsoft.Exchange.BackendCommunicationException", "x", exchange.Transient, outcome.Down},
 		"accepted domain":      {"System.Exception", "The domain 'x' isn\u2019t an accepted domain.", exchange.NotAccepted, outcome.Refused},
 		"curly apostrophe":     {"System.Exception", "the object couldn\u2019t be found", exchange.NotFound, outcome.Refused},
-		"type before text":     {tasks + "ManagementObjectNotFoundException", "already exists", exchange.NotFound, outcome.Refused},
+		"type before text":     {tasksNamespace + "ManagementObjectNotFoundException", "already exists", exchange.NotFound, outcome.Refused},
 		"unknown type":         {"Contoso.SomethingElse", "x", exchange.Unknown, outcome.Refused},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,22 +115,22 @@ func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 		code         fault.Code
 		read, create int // number of requests
 	}{
-		"401, empty":        {401, "", outcome.Refused, fault.AccessDenied, 1, 1},
-		"401, JSON":         {401, `{"error":{"code":"Unauthorized"}}`, outcome.Refused, fault.AccessDenied, 1, 1},
-		"403, NUL bytes":    {403, strings.Repeat("\x00", 4096), outcome.Refused, fault.AccessDenied, 1, 1},
-		"404, no tenant":    {404, noTenant, outcome.Refused, fault.AccessDenied, 1, 1},
-		"404, in words":     {404, errorResponse("Microsoft.ODataServiceException", "The tenant 'x' couldn't be found."), outcome.Refused, fault.AccessDenied, 1, 1},
-		"404, an object":    {404, errorResponse("Microsoft.ManagementObjectNotFoundException", "x"), outcome.Refused, fault.ProviderError, 1, 1},
-		"404 of a proxy":    {404, "<html>", outcome.Broken, fault.ProviderError, 1, 1},
-		"429, bare":         {429, "", outcome.Throttled, fault.ProviderUnavailable, 3, 3},
-		"500, HTML":         {500, "<html>", outcome.Broken, fault.ProviderError, 3, 1},
-		"500, transient":    {500, errorResponse("Microsoft.TransientException", "x"), outcome.Broken, fault.ProviderError, 3, 1},
-		"503, HTML":         {503, "<html>", outcome.Down, fault.ProviderUnavailable, 3, 1},
-		"504, HTML":         {504, "<html>", outcome.Unknown, fault.ProviderTimeout, 3, 1},
-		"400, transient":    {400, errorResponse("Microsoft.TransientException", "x"), outcome.Down, fault.ProviderUnavailable, 3, 1},
-		"400, no JSON":      {400, "\x00\x00", outcome.Refused, fault.ProviderError, 1, 1},
-		"400, OAuth form":   {400, `{"error":"invalid_request","error_description":"x"}`, outcome.Refused, fault.ProviderError, 1, 1},
-		"400, wrong shapes": {400, `{"error":{"code":7,"details":"x","innererror":[]}}`, outcome.Refused, fault.ProviderError, 1, 1},
+		"401, empty":            {401, "", outcome.Refused, fault.AccessDenied, 1, 1},
+		"401, JSON":             {401, `{"error":{"code":"Unauthorized"}}`, outcome.Refused, fault.AccessDenied, 1, 1},
+		"403, NUL bytes":        {403, strings.Repeat("\x00", 4096), outcome.Refused, fault.AccessDenied, 1, 1},
+		"404, no tenant":        {404, noTenant, outcome.Refused, fault.AccessDenied, 1, 1},
+		"404, tenant in a text": {404, errorResponse("Microsoft.ODataServiceException", "The tenant 'x' couldn't be found."), outcome.Refused, fault.AccessDenied, 1, 1},
+		"404, an object":        {404, errorResponse("Microsoft.ManagementObjectNotFoundException", "x"), outcome.Refused, fault.ProviderError, 1, 1},
+		"404 of a proxy":        {404, "<html>", outcome.Broken, fault.ProviderError, 1, 1},
+		"429, empty":            {429, "", outcome.Throttled, fault.ProviderUnavailable, 3, 3},
+		"500, HTML":             {500, "<html>", outcome.Broken, fault.ProviderError, 3, 1},
+		"500, transient":        {500, errorResponse("Microsoft.TransientException", "x"), outcome.Broken, fault.ProviderError, 3, 1},
+		"503, HTML":             {503, "<html>", outcome.Down, fault.ProviderUnavailable, 3, 1},
+		"504, HTML":             {504, "<html>", outcome.Unknown, fault.ProviderTimeout, 3, 1},
+		"400, transient":        {400, errorResponse("Microsoft.TransientException", "x"), outcome.Down, fault.ProviderUnavailable, 3, 1},
+		"400, no JSON":          {400, "\x00\x00", outcome.Refused, fault.ProviderError, 1, 1},
+		"400, OAuth form":       {400, `{"error":"invalid_request","error_description":"x"}`, outcome.Refused, fault.ProviderError, 1, 1},
+		"400, wrong shapes":     {400, `{"error":{"code":7,"details":"x","innererror":[]}}`, outcome.Refused, fault.ProviderError, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for effect, want := range map[call.Effect]int{call.Read: tt.read, call.Create: tt.create} {

@@ -115,7 +115,7 @@ func RefusesProperty(err error, property string) bool {
 }
 
 // ObjectExists reports whether Graph refuses a write because an object with the same key exists.
-// Some answers have a specific code. Others have the code of any invalid request, and then
+// Some answers have a specific code. Others have the general code of invalid requests. In these,
 // ObjectExists searches for a specific text.
 func ObjectExists(err error) bool {
 	return hasCode(err, "Request_MultipleObjectsWithSameKeyValue", "ConflictingObjects", "ObjectConflict") ||

@@ -53,7 +53,8 @@ func TestErrorResponsesBecomeOutcomes(t *testing.T) {
 				w.WriteHeader(tt.status)
 				_, _ = w.Write([]byte(tt.body))
 			})
-			if _, err := c.Tokens.Token(t.Context()); err != nil { // cached before the call
+			// A token must be cached, because only a cached token is replaced after a 401 or 403.
+			if _, err := c.Tokens.Token(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			_, err := graph.Get[thing](t.Context(), c, things, "")

@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Client is Microsoft Graph for one tenant.
+// Client sends requests to Microsoft Graph for one tenant.
 type Client struct {
 	URL    string // with the version, without a trailing slash
 	HTTP   *http.Client

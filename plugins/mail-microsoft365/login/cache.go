@@ -26,7 +26,8 @@ type tokenKey struct {
 	scope      string
 }
 
-// cacheEntry has one token, the request for the next token, and what limits such requests.
+// cacheEntry has one token, the request for the next token, and the state that limits how often
+// tokens are requested.
 type cacheEntry struct {
 	token           Token
 	renewalWanted   bool             // a renewal was requested
@@ -36,8 +37,8 @@ type cacheEntry struct {
 	refusals        map[int]refusals // keyed by the status, 401 or 403
 }
 
-// refusals counts consecutive new tokens that an API refused with the same status as the tokens
-// that they replaced. A new token that is not refused with that status resets the count.
+// refusals counts refused replacements: an API refuses a token, and then refuses the new token with
+// the same status. A new token that is not refused with that status resets the count.
 type refusals struct {
 	count int
 	last  Token // the new token that was counted last
@@ -52,7 +53,8 @@ type tokenRequest struct {
 	err   error
 }
 
-// sweepThreshold is the number of cached tokens above which expired tokens are removed.
+// sweepThreshold is a number of entries. If the cache has as many or more, adding an entry first
+// removes the expired tokens.
 const sweepThreshold = 1024
 
 func (c *TokenCache) entry(key tokenKey) *cacheEntry {
@@ -142,8 +144,8 @@ func (c *TokenCache) discardRefused(key tokenKey, t Token, status int) bool {
 	return true
 }
 
-// recordReplacement records whether an API refused the new token t with status. The API refused the
-// token that t replaces with this status.
+// recordReplacement records whether an API refused the new token t with the status with which it
+// had refused the previous token.
 func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

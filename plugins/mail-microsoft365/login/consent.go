@@ -15,7 +15,7 @@ import (
 // consumers is the tenant of personal Microsoft accounts. It has no administrator.
 const consumers tenant.GUID = "9188040d-6c67-4c5b-b112-36a304b66dad"
 
-const maxQuery = 16 << 10
+const maxQueryBytes = 16 << 10
 
 // ConsentURL returns the URL of the page on which an administrator of any organization approves the
 // application. The page lists all permissions of the app registration.
@@ -30,7 +30,7 @@ func (h Host) ConsentURL(scope, state, redirect string) string {
 // another consent is in progress, and with InvalidRequest if the query is malformed. It does not
 // trust admin_consent=True, which is also in the query of a failed consent.
 func ParseConsentCallback(query string) (tenant.GUID, error) {
-	if len(query) > maxQuery {
+	if len(query) > maxQueryBytes {
 		return "", malformedCallback()
 	}
 	values, err := url.ParseQuery(query)

@@ -21,7 +21,7 @@ const publishedURL = "https://login.microsoftonline.com"
 type authority struct {
 	Issuers                             []string // issuers that the tenant's tokens may have
 	AuthorizationURL, TokenURL, KeysURL string
-	Algorithms                          []string
+	Algorithms                          []string // signature algorithms of ID tokens, nil if unknown
 }
 
 // discoveryDocument is the OpenID configuration of a tenant.
@@ -50,9 +50,9 @@ func (h Host) wellKnownAuthority(id tenant.GUID) authority {
 // may be sent only to the configured host, and keys may come only from this host.
 func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	endpoints := h.wellKnownAuthority(id)
-	var found discoveryDocument
+	var document discoveryDocument
 	err := h.getJSON(ctx, h.URL+"/"+string(id)+"/v2.0/.well-known/openid-configuration",
-		"/{tenant}/v2.0/.well-known/openid-configuration", &found)
+		"/{tenant}/v2.0/.well-known/openid-configuration", &document)
 	var f *Failure
 	switch {
 	case errors.As(err, &f) && f.class == noAccess:
@@ -61,12 +61,12 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 		return endpoints, nil // the host has no discovery document
 	case err != nil:
 		return authority{}, err
-	case !slices.Contains(endpoints.Issuers, found.Issuer):
+	case !slices.Contains(endpoints.Issuers, document.Issuer):
 		return authority{}, call.Broken("login", "issuer_mismatch")
 	}
-	endpoints.Issuers, endpoints.Algorithms = []string{found.Issuer}, found.Algorithms
+	endpoints.Issuers, endpoints.Algorithms = []string{document.Issuer}, document.Algorithms
 	for endpoint, published := range map[*string]string{
-		&endpoints.AuthorizationURL: found.AuthorizationURL, &endpoints.TokenURL: found.TokenURL, &endpoints.KeysURL: found.KeysURL,
+		&endpoints.AuthorizationURL: document.AuthorizationURL, &endpoints.TokenURL: document.TokenURL, &endpoints.KeysURL: document.KeysURL,
 	} {
 		if call.SameHost(h.URL, published) {
 			*endpoint = published

@@ -72,11 +72,11 @@ func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 // whatever URLs the document contains.
 func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
 	for name, host := range map[string]string{
-		"published": publishedURL, "another": "https://evil.example", "a longer name": "", "none": "-",
+		"published host": publishedURL, "different host": "https://evil.example", "longer host name": "", "no endpoints": "-",
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)
-			if name == "a longer name" {
+			if name == "longer host name" {
 				host = strings.Replace(fake.url, "127.0.0.1", "127.0.0.1.evil.example", 1)
 			}
 			for _, endpoint := range []string{"authorization_endpoint", "token_endpoint", "jwks_uri"} {

@@ -24,7 +24,7 @@ type Person struct {
 	ObjectID string
 	Address  string // only for display
 	Name     string
-	Roles    []string // template ids of directory roles, which most tokens do not contain
+	Roles    []string // template ids of the person's directory roles, nil in most tokens
 }
 
 type claims struct {

@@ -70,9 +70,9 @@ func (k *KeyCache) put(address string, set keySet) {
 	k.sets[address] = set
 }
 
-// verificationKeys returns the keys that may have signed a token, from the cache if it can.
-// Microsoft rotates keys without notice, so verificationKeys reads the keys again if the key id is
-// unknown, but at most once per refetchInterval.
+// verificationKeys returns the keys that may have signed a token. It uses the cached keys for
+// keySetLifetime. Microsoft rotates keys without notice, so it reads them earlier if the key id of
+// the token is unknown, but at most once per refetchInterval.
 func (h Host) verificationKeys(ctx context.Context, tenantAuthority authority, token string) (*oidc.StaticKeySet, error) {
 	id, now := keyID(token), h.Now()
 	set := h.Keys.get(tenantAuthority.KeysURL)
@@ -100,8 +100,8 @@ func (h Host) verificationKeys(ctx context.Context, tenantAuthority authority, t
 }
 
 // parseKey reads an RSA signing key. It ignores members that it does not need, such as
-// certificates. It returns false for any other or unsafe key, so that the caller can still use the
-// other keys.
+// certificates. It returns false for a key that is unsafe, unreadable or for a different purpose.
+// The caller can then still use the remaining keys.
 func parseKey(raw json.RawMessage) (signingKey, bool) {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &members)

@@ -20,11 +20,11 @@ func TestUnusableKeysDoNotPreventASignIn(t *testing.T) {
 		return k
 	}
 	for name, k := range map[string]any{
-		"a short x5t": key("x5t", "k1"), "x5t of no text": key("x5t", 7), "x5c of no certificates": key("x5c", []string{"AAAA"}),
-		"x5c of no list": key("x5c", "AAAA"), "x5t#S256": key("x5t#S256", "?"), "x5u": key("x5u", "::"), "key_ops": key("key_ops", 1),
-		"issuer": key("issuer", publishedURL+"/{tenantid}/v2.0"), "another kind": key("kty", "EC"), "a new kind": key("kty", "ML-DSA"),
-		"no modulus": key("n", ""), "no number": key("n", "*"), "a short key": key("n", "AQAB"), "an even exponent": key("e", "AQAA"),
-		"a large exponent": key("e", "AQABAQAB"), "for encryption": key("use", "enc"), "null": nil, "a text": "x", "nothing": map[string]any{},
+		"a short x5t": key("x5t", "k1"), "x5t is not text": key("x5t", 7), "x5c has no certificates": key("x5c", []string{"AAAA"}),
+		"x5c is not a list": key("x5c", "AAAA"), "x5t#S256": key("x5t#S256", "?"), "x5u": key("x5u", "::"), "key_ops": key("key_ops", 1),
+		"issuer": key("issuer", publishedURL+"/{tenantid}/v2.0"), "a different key type": key("kty", "EC"), "an unknown key type": key("kty", "ML-DSA"),
+		"no modulus": key("n", ""), "invalid modulus": key("n", "*"), "a short key": key("n", "AQAB"), "an even exponent": key("e", "AQAA"),
+		"a large exponent": key("e", "AQABAQAB"), "for encryption": key("use", "enc"), "null": nil, "a string": "x", "an empty object": map[string]any{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)

@@ -96,9 +96,9 @@ type errorBody struct {
 	Codes       []int           `json:"error_codes"`
 }
 
-// failureFromResponse converts an error response to a *Failure, or to a permanent error with a
-// *Failure. It uses the first number in error_codes or, if there is none, the number in the
-// description.
+// failureFromResponse converts an error response to a *Failure. It uses the first number in
+// error_codes or, if there is none, the number in the description. call.Retry would repeat a
+// request that failed with operatorError or requestLoop, so call.Permanent wraps these failures.
 func failureFromResponse(resp call.Response) error {
 	var body errorBody
 	_ = json.Unmarshal(resp.Body, &body) // the body may be a proxy's page
@@ -184,8 +184,9 @@ func aadstsNumber(description string) int {
 }
 
 // MayBePropagating reports whether a refusal can mean that a new consent has not reached all of
-// Microsoft's servers. A server may not have the service principal yet, or the token was issued
-// before the permissions were granted.
+// Microsoft's servers. The login host then answers that the tenant does not have the application or
+// has disabled it. An error that is not a *Failure comes from an API. It always counts, because the
+// token may have been issued before the permissions were granted.
 func MayBePropagating(err error) bool {
 	var f *Failure
 	return !errors.As(err, &f) || f.class == applicationUnknown || f.AADSTS == 7000112

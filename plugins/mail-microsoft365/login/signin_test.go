@@ -85,26 +85,26 @@ func TestIDTokensOfOtherSignInsAreRefused(t *testing.T) {
 		claims map[string]any
 		want   error // nil: the token is accepted
 	}{
-		"as issued":               {nil, nil},
-		"other audience":          {map[string]any{"aud": "11111111-0000-4c1d-9a2b-111122223333"}, fault.ConnectLinkInvalid},
-		"several audiences":       {map[string]any{"aud": []string{"other", clientID}}, nil},
-		"other issuer":            {map[string]any{"iss": "https://evil.example/v2.0"}, fault.ConnectLinkInvalid},
-		"other tenant":            {map[string]any{"tid": "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"}, fault.ConnectLinkInvalid},
-		"tenant in upper case":    {map[string]any{"tid": strings.ToUpper(string(guid))}, nil},
-		"no tenant":               {map[string]any{"tid": nil}, fault.ConnectLinkInvalid},
-		"personal account":        {map[string]any{"tid": string(consumers)}, fault.ConnectLinkInvalid},
-		"other nonce":             {map[string]any{"nonce": "other"}, fault.ConnectLinkInvalid},
-		"no nonce":                {map[string]any{"nonce": nil}, fault.ConnectLinkInvalid},
-		"expired within skew":     {map[string]any{"exp": unix(-4 * time.Minute)}, nil},
-		"expired":                 {map[string]any{"exp": unix(-6 * time.Minute)}, fault.ConnectLinkInvalid},
-		"no expiry":               {map[string]any{"exp": nil}, fault.ConnectLinkInvalid},
-		"begins within skew":      {map[string]any{"nbf": unix(4 * time.Minute)}, nil},
-		"begins later":            {map[string]any{"nbf": unix(6 * time.Minute)}, fault.ConnectLinkInvalid},
-		"issued in the future":    {map[string]any{"iat": unix(6 * time.Minute)}, fault.ConnectLinkInvalid},
-		"guest":                   {map[string]any{"idp": sts + "22222222-6a0e-4a55-8f0e-0c2f5b6a9d11/"}, fault.NotAdministrator},
-		"guest with own account":  {map[string]any{"idp": "live.com"}, fault.NotAdministrator},
-		"own tenant in idp":       {map[string]any{"idp": sts + string(guid) + "/"}, nil},
-		"without address or wids": {map[string]any{"preferred_username": nil, "wids": nil}, nil},
+		"as issued":                     {nil, nil},
+		"other audience":                {map[string]any{"aud": "11111111-0000-4c1d-9a2b-111122223333"}, fault.ConnectLinkInvalid},
+		"several audiences":             {map[string]any{"aud": []string{"other", clientID}}, nil},
+		"other issuer":                  {map[string]any{"iss": "https://evil.example/v2.0"}, fault.ConnectLinkInvalid},
+		"other tenant":                  {map[string]any{"tid": "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"}, fault.ConnectLinkInvalid},
+		"tenant in upper case":          {map[string]any{"tid": strings.ToUpper(string(guid))}, nil},
+		"no tenant":                     {map[string]any{"tid": nil}, fault.ConnectLinkInvalid},
+		"personal account":              {map[string]any{"tid": string(consumers)}, fault.ConnectLinkInvalid},
+		"other nonce":                   {map[string]any{"nonce": "other"}, fault.ConnectLinkInvalid},
+		"no nonce":                      {map[string]any{"nonce": nil}, fault.ConnectLinkInvalid},
+		"expired within skew":           {map[string]any{"exp": unix(-4 * time.Minute)}, nil},
+		"expired":                       {map[string]any{"exp": unix(-6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"no expiry":                     {map[string]any{"exp": nil}, fault.ConnectLinkInvalid},
+		"begins within skew":            {map[string]any{"nbf": unix(4 * time.Minute)}, nil},
+		"begins later":                  {map[string]any{"nbf": unix(6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"issued in the future":          {map[string]any{"iat": unix(6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"guest":                         {map[string]any{"idp": sts + "22222222-6a0e-4a55-8f0e-0c2f5b6a9d11/"}, fault.NotAdministrator},
+		"guest with a personal account": {map[string]any{"idp": "live.com"}, fault.NotAdministrator},
+		"own tenant in idp":             {map[string]any{"idp": sts + string(guid) + "/"}, nil},
+		"without address or wids":       {map[string]any{"preferred_username": nil, "wids": nil}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)
@@ -150,15 +150,15 @@ func TestRefusedCodesBecomeOutcomes(t *testing.T) {
 		want   error
 		kind   outcome.Kind
 	}{
-		"used before":          {400, map[string]any{"error": "invalid_grant", "error_codes": []int{54005}}, fault.ConnectLinkInvalid, outcome.Refused},
-		"other verifier":       {400, map[string]any{"error": "invalid_grant", "error_codes": []int{501481}}, fault.ConnectLinkInvalid, outcome.Refused},
-		"without number":       {400, map[string]any{"error": "invalid_grant"}, fault.ConnectLinkInvalid, outcome.Refused},
-		"not consented":        {400, map[string]any{"error": "invalid_grant", "error_codes": []int{65001}}, fault.ConsentDeclined, outcome.Refused},
-		"application unknown":  {400, map[string]any{"error": "unauthorized_client", "error_codes": []int{700016}}, fault.ConsentDeclined, outcome.Refused},
-		"conditional access":   {400, map[string]any{"error": "access_denied", "error_codes": []int{53003}}, fault.ConsentDeclined, outcome.Refused},
-		"tenant gone":          {400, map[string]any{"error": "invalid_request", "error_codes": []int{90002}}, fault.ConnectLinkInvalid, outcome.Refused},
-		"application's secret": {401, map[string]any{"error": "invalid_client", "error_codes": []int{7000215}}, fault.ProviderUnavailable, outcome.Down},
-		"out of service":       {503, map[string]any{}, fault.ProviderUnavailable, outcome.Down},
+		"used before":              {400, map[string]any{"error": "invalid_grant", "error_codes": []int{54005}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"other verifier":           {400, map[string]any{"error": "invalid_grant", "error_codes": []int{501481}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"without number":           {400, map[string]any{"error": "invalid_grant"}, fault.ConnectLinkInvalid, outcome.Refused},
+		"not consented":            {400, map[string]any{"error": "invalid_grant", "error_codes": []int{65001}}, fault.ConsentDeclined, outcome.Refused},
+		"application unknown":      {400, map[string]any{"error": "unauthorized_client", "error_codes": []int{700016}}, fault.ConsentDeclined, outcome.Refused},
+		"conditional access":       {400, map[string]any{"error": "access_denied", "error_codes": []int{53003}}, fault.ConsentDeclined, outcome.Refused},
+		"tenant gone":              {400, map[string]any{"error": "invalid_request", "error_codes": []int{90002}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"wrong application secret": {401, map[string]any{"error": "invalid_client", "error_codes": []int{7000215}}, fault.ProviderUnavailable, outcome.Down},
+		"out of service":           {503, map[string]any{}, fault.ProviderUnavailable, outcome.Down},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)

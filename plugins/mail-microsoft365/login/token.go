@@ -161,7 +161,7 @@ func (t Token) Payload() (Payload, bool) {
 	return p, true
 }
 
-// NoHomeTenant is the value of home_tenant if there is no home tenant.
+// NoHomeTenant is the value of the setting home_tenant if the operator has not set it.
 const NoHomeTenant = "organizations"
 
 var tenantNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)

@@ -113,7 +113,8 @@ func TestCredentialCheckRejectsUnusableCredentials(t *testing.T) {
 	}
 }
 
-// TestAADSTSNumbersBecomeOutcomes covers the known numbers, an unknown one, and errors without one.
+// TestAADSTSNumbersBecomeOutcomes covers known numbers, an unknown number, and errors without a
+// number.
 func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		number     int

@@ -77,11 +77,11 @@ func TestConsentCanBeRepeated(t *testing.T) {
 }
 
 func TestConsentRestoresRevokedGrants(t *testing.T) {
-	for _, label := range []string{"consent", "exchange_role", "app_role"} {
-		t.Run(label, func(t *testing.T) {
+	for _, grantName := range []string{"consent", "exchange_role", "app_role"} {
+		t.Run(grantName, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			oldToken := bearer(testTenant.token(exchangeScope))
-			testTenant.revoke(label)
+			testTenant.revoke(grantName)
 			if answer := testTenant.runCmdletWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != 401 && answer.status != 403 {
 				t.Errorf("a token from before the revocation: %d, want 401 or 403", answer.status)
 			}

@@ -84,8 +84,8 @@ func (s *simulator) controlList(w http.ResponseWriter, _ *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, list)
 }
 
-// updateTenant calls run with the tenant in the path and saves it. If the tenant is unknown, run
-// fails, or the tenant cannot be saved, it answers the request with an error and returns false.
+// updateTenant calls run with the tenant in the path, and saves the tenant. It returns false after
+// it has answered with an error: the tenant is unknown, run returned an error, or saving failed.
 func (s *simulator) updateTenant(w http.ResponseWriter, r *http.Request, run func(*tenant) error) bool {
 	id := r.PathValue("id")
 	f := s.store.find(id)
@@ -298,8 +298,8 @@ func controlNotImplemented(w http.ResponseWriter, _ *http.Request) {
 }
 
 // ruleView is a rule as the control interface shows it. Enabled is true if the rule is enabled and
-// its mode is Enforce. Blocks lists the mailboxes that the rule blocks. If the rule has no
-// condition, these are all mailboxes of the tenant. If Enabled is false, the list is empty.
+// its mode is Enforce. Blocks lists the mailboxes that the rule blocks. A rule without conditions
+// blocks all mailboxes of the tenant except its exceptions. If Enabled is false, the list is empty.
 type ruleView struct {
 	Name    string   `json:"name"`
 	Enabled bool     `json:"enabled"`

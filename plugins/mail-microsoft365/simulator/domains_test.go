@@ -167,10 +167,10 @@ func TestUpdateDomainRefusesInvalidChanges(t *testing.T) {
 	assertGolden(t, "graph-bad-request", testTenant.callGraph("PATCH", "/domains/unverified.example", jsonObject{"supportedServices": []string{"Email"}}))
 	testTenant.addMailDomain(domain)
 	for name, body := range map[string]jsonObject{
-		"unknown service": {"supportedServices": []string{"Pigeon"}},
-		"no list":         {"supportedServices": "Email"},
-		"take default":    {"isDefault": false},
-		"other property":  {"isVerified": true},
+		"unknown service":      {"supportedServices": []string{"Pigeon"}},
+		"services not a list":  {"supportedServices": "Email"},
+		"default set to false": {"isDefault": false},
+		"other property":       {"isVerified": true},
 	} {
 		if answer := testTenant.callGraph("PATCH", "/domains/"+domain, body); answer.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s, want 400", name, answer.status, answer.raw)

@@ -68,7 +68,7 @@ func (c *dkimConfig) hasPublishedCNAMEs(cnames map[string]bool) bool {
 
 // dkimRow returns a configuration as Get-DkimSigningConfig shows it.
 func (t *tenant) dkimRow(config dkimConfig) object {
-	status, key := "CnameMissing", "v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A"
+	status, keyPrefix := "CnameMissing", "v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A"
 	switch {
 	case !config.HasKeys:
 		status = "NoDKIMKeys"
@@ -85,8 +85,8 @@ func (t *tenant) dkimRow(config dkimConfig) object {
 		"HeaderCanonicalization": "Relaxed", "BodyCanonicalization": "Relaxed", "Algorithm": "RsaSHA256",
 	}
 	if config.HasKeys {
-		row["Selector1PublicKey"] = key + deriveText("selector1", t.ID, config.Domain) + ";"
-		row["Selector2PublicKey"] = key + deriveText("selector2", t.ID, config.Domain) + ";"
+		row["Selector1PublicKey"] = keyPrefix + deriveText("selector1", t.ID, config.Domain) + ";"
+		row["Selector2PublicKey"] = keyPrefix + deriveText("selector2", t.ID, config.Domain) + ";"
 	}
 	return row
 }
@@ -137,14 +137,14 @@ func newDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 	return outcome{rows: []object{t.dkimRow(*config)}}
 }
 
-// createKeys creates the keys of a configuration: it sets their size and targets.
+// createKeys records that a configuration has keys, with their size, CNAME targets and time.
 func (c *dkimConfig) createKeys(call *invocation, t *tenant, size int) {
 	c.HasKeys, c.KeySize, c.Targets = true, size, t.dkimTargets(c.Domain)
 	c.Created, c.LastChecked = call.now, call.now
 }
 
 // setDKIMConfig runs Set-DkimSigningConfig. Enabling requires both CNAME records. If the
-// configuration has no keys, the first attempt creates them.
+// configuration has no keys, the call creates them, even if it fails because a record is missing.
 func setDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome {
 	config := t.dkimConfig(call.dkimDomain())
 	switch {

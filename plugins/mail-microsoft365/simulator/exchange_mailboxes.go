@@ -183,8 +183,8 @@ func aliasFromName(name string) string {
 	}, local), ".")
 }
 
-// isAddressTaken reports whether an object of the tenant has an address as a proxy address or as
-// its sign-in name.
+// isAddressTaken reports whether the address a is a proxy address or the sign-in name of an object
+// of the tenant.
 func (t *tenant) isAddressTaken(a string) bool {
 	isSame := func(b string) bool { return strings.EqualFold(a, b) }
 	if slices.ContainsFunc(t.Exchange.NonMailboxAddresses, isSame) || t.user(a) != nil {

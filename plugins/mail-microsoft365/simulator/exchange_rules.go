@@ -162,7 +162,8 @@ func classNames(namesAndFlags ...any) any {
 	return listOrNull(values)
 }
 
-// listOrNull returns nil for a list that is empty or begins with "".
+// listOrNull returns the list, or nil if the list is empty or begins with "" (a text that is not
+// set).
 func listOrNull(list []string) any {
 	if len(list) == 0 || list[0] == "" {
 		return nil

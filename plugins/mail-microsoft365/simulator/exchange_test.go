@@ -161,7 +161,7 @@ func TestExchangeAnswerHasEnvelope(t *testing.T) {
 	}
 	repeated := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if text, _ := repeated.valueAt("@adminapi.warnings", 0).(string); !strings.HasPrefix(text, "The command completed successfully but no settings of") {
-		t.Errorf("a change of nothing has no warning: %s", repeated.raw)
+		t.Errorf("a call that changes nothing has no warning: %s", repeated.raw)
 	}
 }
 

@@ -153,6 +153,7 @@ func (call *invocation) traceRowObject(t *tenant, r traceRow) object {
 	case r.Bounced:
 		row["Status"] = "Failed"
 	case call.now.Before(r.VisibilityLag.Until.Add(r.VisibilityLag.Until.Sub(r.VisibilityLag.Since))):
+		// After a row becomes visible, it is pending for the same time again.
 		row["Status"], row["ToIP"] = "Pending", nil
 	}
 	return row
@@ -218,7 +219,7 @@ func (s *simulator) sendMessages(t *tenant, b messageBatch, now time.Time) {
 	b.VisibilityLag = startLag(now, t.Behaviour.TraceMS)
 	if b.At.After(now) {
 		b.VisibilityLag = startLag(b.At, t.Behaviour.TraceMS)
-		b.VisibilityLag.Since = now
+		b.VisibilityLag.Since = now // hasPassed returns true for a lag that starts later
 	}
 	t.Exchange.SentBatches = append(t.Exchange.SentBatches, b)
 }

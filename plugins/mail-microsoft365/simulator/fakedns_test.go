@@ -13,8 +13,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// fakeDNS is a DNS server. It also replaces the HTTP interface of the sandbox, from which the
-// simulator gets the server's address (the flag --world).
+// fakeDNS is a DNS server. It also has an HTTP interface that returns the address of the DNS
+// server. The simulator gets the URL of this interface as Options.World. In `tenantry dev`, the
+// sandbox serves it.
 type fakeDNS struct {
 	url string
 

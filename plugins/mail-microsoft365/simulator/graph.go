@@ -45,8 +45,8 @@ func (s *simulator) graphHandler() http.Handler {
 		s.graphEndpoint([]string{roleReadWrite}, withTenant(createRoleAssignment)))
 	mux.HandleFunc("GET /v1.0/policies/identitySecurityDefaultsEnforcementPolicy",
 		s.graphEndpoint([]string{policyRead}, withTenant(getSecurityDefaults)))
-	// ServeMux has no pattern for a path with (appId='...'). All other paths are answered with an
-	// error.
+	// ServeMux has no pattern for a path with (appId='...'). The handler of all remaining paths
+	// therefore answers such a path, and refuses every other path.
 	mux.HandleFunc("/", s.graphEndpoint(nil, withTenant(getPrincipalByAppID)))
 	return mux
 }

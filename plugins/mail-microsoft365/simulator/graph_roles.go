@@ -83,7 +83,7 @@ func listPrincipals(c *graphCall, t *tenant) result {
 
 // getPrincipalByAppID answers GET servicePrincipals(appId='...') and the app roles below it.
 // http.ServeMux has no pattern for such a path, so this handler gets every path without a route. It
-// refuses all other paths with errSegment.
+// refuses paths of a different form with errSegment.
 func getPrincipalByAppID(call *graphCall, t *tenant) result {
 	remainder, ok := strings.CutPrefix(call.r.URL.Path, "/v1.0/servicePrincipals(appId='")
 	id, subpath, closed := strings.Cut(remainder, "')")

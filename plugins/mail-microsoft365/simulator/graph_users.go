@@ -201,7 +201,7 @@ func (c *graphCall) checkUpdatePermissions(body object) *graphError {
 	return nil
 }
 
-// setUserProperty sets one property of a user.
+// setUserProperty sets one property of a user. It accepts usageLocation, but does not store it.
 func (t *tenant) setUserProperty(u *user, name string, v any) *graphError {
 	text, isString := v.(string)
 	switch name {

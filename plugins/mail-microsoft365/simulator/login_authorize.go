@@ -123,7 +123,8 @@ func (s *simulator) issueCode(f *simulate.File[tenant], query url.Values, app re
 	return code, refusal
 }
 
-// deleteOldCodes deletes all codes that were issued more than six lifetimes ago.
+// deleteOldCodes deletes all codes that were issued more than six lifetimes ago. Until then,
+// checkCode can answer that a code has expired or was used.
 func (t *tenant) deleteOldCodes(now time.Time) {
 	for code, c := range t.Codes {
 		if now.Sub(c.IssuedAt) > 6*codeLifetime {

@@ -139,7 +139,7 @@ func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
 	}
 	repeated := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
 	if len(repeated.valueAt("@adminapi.warnings").([]any)) != 1 {
-		t.Errorf("a change of nothing does not have exactly one warning: %s", repeated.raw)
+		t.Errorf("a call that changes nothing does not have exactly one warning: %s", repeated.raw)
 	}
 	if answer := testTenant.runCmdlet("Get-CASMailbox", jsonObject{}); len(answer.rows()) != 3 {
 		t.Errorf("the list does not have three mailboxes: %s", answer.raw)

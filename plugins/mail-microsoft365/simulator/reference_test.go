@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// assertGolden compares an answer with a golden file, which was written from the documentation. A
-// "*" in a text of the file matches any text.
+// assertGolden compares an answer with a golden file, which was written from Microsoft's
+// documentation. A "*" in a text of the file matches any text.
 func assertGolden(t *testing.T, name string, answer response) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", "golden", name+".json"))
@@ -107,8 +107,8 @@ func TestGoldenFilesAreUsed(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesTests checks the tables below the heading in the README. Each row must name a
-// test, and each named test must exist.
+// TestReadmeNamesTests checks the tables at the end of the README. Each row must name a test, and
+// each named test must exist.
 func TestReadmeNamesTests(t *testing.T) {
 	raw, err := os.ReadFile("README.md")
 	if err != nil {

@@ -103,7 +103,8 @@ func (s *simulator) signer() (signingKey, error) {
 }
 
 // allowsRedirect reports whether a redirect URI is registered. The comparison is exact, with one
-// exception: as at Microsoft, the port of a loopback address does not matter.
+// exception: as at Microsoft, an http URI with a loopback address may have any port. Such a URI
+// must be registered without a port.
 func (r registration) allowsRedirect(uri string) bool {
 	want, err := url.Parse(uri)
 	if err != nil || want.Fragment != "" {

@@ -225,7 +225,7 @@ var appRoles = map[string]appRole{
 }
 
 // defaultPermissions returns the app roles of a new registration. Application.Read.All is not among
-// them, so Graph refuses to let the application read service principals.
+// them, so Graph refuses requests of the application for service principals.
 func defaultPermissions() []string {
 	return []string{domainReadWrite, organizationRead, userReadWrite, passwordReadWrite, enableAccount,
 		roleReadWrite, roleRead, policyRead, exchangeManageApps}

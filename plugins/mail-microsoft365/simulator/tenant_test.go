@@ -233,9 +233,9 @@ func claimsOf(t *testing.T, token string) jsonObject {
 func (s *simClient) planFault(f jsonObject) { s.t.Helper(); s.control("POST", "/faults", f) }
 
 // revoke withdraws consent, the Exchange role or the app role Exchange.ManageAsApp.
-func (t *tenant) revoke(label string) {
+func (t *tenant) revoke(grantName string) {
 	t.t.Helper()
-	t.control("POST", "/tenants/"+t.id+"/revoke", jsonObject{"what": label})
+	t.control("POST", "/tenants/"+t.id+"/revoke", jsonObject{"what": grantName})
 }
 
 // withdrawAppRole returns a function that withdraws an app role.

@@ -74,13 +74,13 @@ func TestUserUpdateChecksValues(t *testing.T) {
 		body   jsonObject
 		golden string // "" for success
 	}{
-		{"password and sign-in", enableWithPassword, ""},
+		{"password and accountEnabled", enableWithPassword, ""},
 		{"weak password", jsonObject{"passwordProfile": jsonObject{"password": "Short1!"}}, "graph-weak-password"},
-		{"two classes", jsonObject{"passwordProfile": jsonObject{"password": "onlylowercase1"}}, "graph-weak-password"},
-		{"too long", jsonObject{"passwordProfile": jsonObject{"password": strings.Repeat("Aa1!", 65)}}, "graph-weak-password"},
-		{"longest allowed", jsonObject{"passwordProfile": jsonObject{"password": strings.Repeat("Aa1!", 64)}}, ""},
+		{"password with two character classes", jsonObject{"passwordProfile": jsonObject{"password": "onlylowercase1"}}, "graph-weak-password"},
+		{"password too long", jsonObject{"passwordProfile": jsonObject{"password": strings.Repeat("Aa1!", 65)}}, "graph-weak-password"},
+		{"longest allowed password", jsonObject{"passwordProfile": jsonObject{"password": strings.Repeat("Aa1!", 64)}}, ""},
 		{"sign-in name", jsonObject{"userPrincipalName": "anna.keller@d.example"}, ""},
-		{"sign-in name on a foreign domain", jsonObject{"userPrincipalName": "anna@elsewhere.example"}, "graph-invalid-values"},
+		{"sign-in name in a domain that is not in the tenant", jsonObject{"userPrincipalName": "anna@elsewhere.example"}, "graph-invalid-values"},
 		{"sign-in name of another user", jsonObject{"userPrincipalName": "admin@"}, "graph-conflict"},
 		{"unknown property", jsonObject{"favouriteColour": "blue"}, "graph-bad-request"},
 		{"wrong type", jsonObject{"accountEnabled": "yes"}, "graph-invalid-values"},

@@ -25,12 +25,12 @@ const (
 	tokenLoop         = "token_loop"           // the client requested the same token too often
 )
 
-// A client may request at most tokenLimit tokens for one API of one tenant within tokenWindow.
-// Microsoft does not publish its own limit. A client that caches tokens needs far fewer, because a
-// token is valid for about an hour.
+// A client may request at most maxTokenRequests tokens for one API of one tenant within
+// tokenWindow. Microsoft does not publish its own limit. A client that caches tokens needs far
+// fewer, because a token is valid for about an hour.
 const (
-	tokenLimit  = 20
-	tokenWindow = 5 * time.Minute
+	maxTokenRequests = 20
+	tokenWindow      = 5 * time.Minute
 )
 
 // violation returns the rule that a request of an application breaks, or "". At the login host, the
@@ -85,7 +85,7 @@ func (t *tokenCounter) countAndCheck(tenant string, body []byte, now time.Time) 
 	key := tenant + " " + form.Get("scope")
 	recent := slices.DeleteFunc(t.times[key], func(at time.Time) bool { return now.Sub(at) >= tokenWindow })
 	t.times[key] = append(recent, now)
-	return len(t.times[key]) > tokenLimit
+	return len(t.times[key]) > maxTokenRequests
 }
 
 // applicationScope is a value of the behaviour ThrottleScope, and of the header

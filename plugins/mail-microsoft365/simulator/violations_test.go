@@ -41,11 +41,11 @@ func TestJournalNamesBrokenRules(t *testing.T) {
 		{"no User-Agent", graphHost, "/v1.0/users", without("User-Agent"), noUserAgent},
 		{"User-Agent of the library", graphHost, "/v1.0/users", http.Header{"User-Agent": {"Go-http-client/1.1"}}, noUserAgent},
 		{"no client-request-id", exchangeHost, "/adminapi/beta/t/InvokeCommand", without("client-request-id"), noClientRequestID},
-		{"client-request-id that is no GUID", graphHost, "/v1.0/users", http.Header{"User-Agent": {"app"}, "Client-Request-Id": {"7"}}, noClientRequestID},
+		{"client-request-id that is not a GUID", graphHost, "/v1.0/users", http.Header{"User-Agent": {"app"}, "Client-Request-Id": {"7"}}, noClientRequestID},
 		{"$count without ConsistencyLevel", graphHost, "/v1.0/users?$count=true", completeHeader(), noConsistency},
 		{"page too large", graphHost, "/v1.0/users?$top=1000", completeHeader(), pageTooLarge},
 		{"no anchor", exchangeHost, "/adminapi/beta/t/InvokeCommand", without("X-AnchorMailbox"), noAnchor},
-		{"page for people", loginHost, "/organizations/v2.0/adminconsent", http.Header{}, ""},
+		{"page for a browser", loginHost, "/organizations/v2.0/adminconsent", http.Header{}, ""},
 	} {
 		r := httptest.NewRequest(http.MethodGet, tt.host+tt.path, nil)
 		r.Header = tt.header
@@ -59,13 +59,13 @@ func TestTokenLoopIsAViolation(t *testing.T) {
 	var requests tokenCounter
 	body := []byte(url.Values{"grant_type": {"client_credentials"}, "scope": {"graph"}}.Encode())
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	for n := range tokenLimit {
+	for n := range maxTokenRequests {
 		if requests.countAndCheck("t", body, now) {
-			t.Fatalf("request %d is too many, want %d requests allowed", n+1, tokenLimit)
+			t.Fatalf("request %d is too many, want %d requests allowed", n+1, maxTokenRequests)
 		}
 	}
 	if !requests.countAndCheck("t", body, now) || requests.countAndCheck("u", body, now) || requests.countAndCheck("t", body, now.Add(tokenWindow)) {
-		t.Fatal("want too many requests in this tenant and window alone")
+		t.Fatal("want too many requests only in the same tenant and window")
 	}
 	if code := []byte(strings.Replace(string(body), "client_credentials", "authorization_code", 1)); requests.countAndCheck("t", code, now) {
 		t.Fatal("the request with the code of a sign-in counts, want it ignored")

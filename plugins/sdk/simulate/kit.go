@@ -110,7 +110,7 @@ func (k *Kit) Host() string { return k.host }
 
 // Count counts one call at the time now. It does not count a call that exceeds a rate. Calls with
 // different counters are counted separately. A simulator can pass time.Now() instead of the
-// simulated time, so that it counts by the same clock as the budgets of the plugin.
+// simulated time. It then counts by the same clock as the host, which counts the plugin's budgets.
 func (k *Kit) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return k.limiter.count(counter, now, rates)
 }

@@ -17,7 +17,7 @@ import (
 // Platform describes the simulator of a sending platform by the properties in which platforms
 // differ. K is the type of the data that the platform stores for an API key. A is the type of an
 // account in the API. V is the type of the state that only this platform has, including the
-// switches of its behaviour.
+// settings with which control calls change its behaviour.
 type Platform[K, A, V any] struct {
 	Name   string // the provider's id
 	Title  string // the display name on pages
@@ -29,8 +29,8 @@ type Platform[K, A, V any] struct {
 
 	// Fresh returns the state of a new simulator. Maps may be nil.
 	Fresh func(now time.Time) State[K, A, V]
-	// Ready returns the settings, the secrets and the customer's credential for a simulator at url,
-	// whose host and port are host.
+	// Ready returns the settings, the secrets and the customer's credential for a simulator at url.
+	// host is the host and port of url.
 	Ready func(url, host string) Ready
 
 	// Admit checks the key and the rate limits of every API request, and sets Request.Key. It
@@ -41,11 +41,11 @@ type Platform[K, A, V any] struct {
 	// NotFound answers an admitted request that no route matches.
 	NotFound func(*Request[K, A, V]) Answer
 	// PlannedFault returns the answer with a status in the platform's error format. retryAfter is
-	// the value of the header Retry-After, or 0. PlannedFault need not set the header.
+	// the value of the header Retry-After, or 0. The simulator sets the header itself.
 	PlannedFault func(status, retryAfter int) Answer
 
-	// NewKey returns the K that Request.PutKey stores for a control call with an empty JSON object.
-	// If NewKey is nil, PutKey stores the zero value of K.
+	// NewKey returns the K into which Request.PutKey decodes the body of a control call. Members
+	// that the body omits keep this value. If NewKey is nil, PutKey begins with the zero K.
 	NewKey func() K
 	// NewAccount returns a new connected account for the mail address.
 	NewAccount func(q *Request[K, A, V], workspace, address string) A

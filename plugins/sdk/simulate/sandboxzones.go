@@ -45,7 +45,7 @@ func (s *sandboxZones) edit(ctx context.Context, name string, version uint32, re
 }
 
 // call sends in as JSON. If out is not nil, call decodes the answer into out. If the sandbox
-// refuses the call, the error is ErrNoZone, ErrZoneChanged or InvalidRecords.
+// answers with 404, 409 or 400, the error is ErrNoZone, ErrZoneChanged or InvalidRecords.
 func (s *sandboxZones) call(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {

@@ -44,7 +44,8 @@ func (p SignInPage) Show(w http.ResponseWriter) {
 }
 
 // ConnectPage serves the page on which a person connects a mailbox. It is for a platform whose API
-// cannot start a sign-in. The page also replaces Microsoft's consent page.
+// cannot start a sign-in. At a real platform, the person then consents on a page of the mailbox's
+// provider, such as Microsoft. The simulated page replaces both pages.
 type ConnectPage struct {
 	Platform string // display name
 	Path     string // path of the page

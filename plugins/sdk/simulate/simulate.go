@@ -64,13 +64,13 @@ type Ready struct {
 	// of the plugin's Fields.
 	Settings map[string]string `json:"settings"`
 	Secrets  map[string]string `json:"secrets"`
-	// Control lists the paths that the simulator serves below /_control/ for the sandbox's control
-	// interface. It contains only the first element of each of these paths.
+	// Control lists the control calls that the sandbox's control interface passes to this
+	// simulator. Each string is the first element of a path below /_control/, such as "tenants".
 	Control []string `json:"control"`
 	// Sending is the credential of a customer of a sending platform. The sandbox prints it. Sending
 	// is nil for other kinds of providers.
 	Sending *Sending `json:"sending,omitempty"`
-	// Zones maps the apex of each of the provider's own zones to its records. The sandbox's DNS
+	// Zones has the records of the provider's own zones, keyed by the apex. The sandbox's DNS
 	// server answers for these zones. The simulator of a mail platform lists here the names to
 	// which its MX, SPF and DKIM records refer. A wildcard TXT record with a DKIM key answers only
 	// for names with a label _domainkey.

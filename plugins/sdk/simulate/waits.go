@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// IgnoredRetryAfter is the Violation of a call that arrived too early: an earlier answer in the
-// call's scope had a Retry-After that was not over.
+// IgnoredRetryAfter is the Violation of a call that arrived during a wait. The wait began with an
+// earlier answer in the call's scope that had a Retry-After.
 const IgnoredRetryAfter = "ignored_retry_after"
 
-// gracePeriod is how long after an answer with Retry-After further calls are not marked. The client
-// may have sent these calls before it received the answer.
+// gracePeriod is the time after an answer with Retry-After in which further calls are not
+// violations. The client may have sent these calls before it received the answer.
 const gracePeriod = 200 * time.Millisecond
 
 // waits has the waits that answers have asked for, keyed by scope. It is empty after a restart of
@@ -24,7 +24,7 @@ type waits struct {
 	byScope map[string]wait
 }
 
-// wait is a period in which the client must send no call.
+// wait is a period in which each call of the scope is a violation.
 type wait struct{ from, until time.Time }
 
 // violation returns the violation of a call that arrives at now, or "".

@@ -115,7 +115,7 @@ type token struct {
 
 func (t token) isSuperAdmin() bool { return t.Type == "super-admin" }
 
-// instance is the state that only an instance of EmailBison has.
+// instance is the part of the simulator's state that is specific to EmailBison.
 type instance struct {
 	Workspaces []workspace `json:"workspaces"`
 	// Active is the id of the selected workspace. All super-admin tokens use it.

@@ -32,17 +32,17 @@ const (
 )
 
 type (
-	route   = simulate.Route[key, account, extra]
-	request = simulate.Request[key, account, extra]
-	state   = simulate.State[key, account, extra]
+	route   = simulate.Route[key, account, vendorState]
+	request = simulate.Request[key, account, vendorState]
+	state   = simulate.State[key, account, vendorState]
 )
 
-var platform = simulate.Platform[key, account, extra]{
+var platform = simulate.Platform[key, account, vendorState]{
 	Name: "instantly", Title: "Instantly", Prefix: "/api/v2",
 	Fresh: func(now time.Time) state {
 		return state{
 			Keys:   map[string]key{Key: newKey()},
-			Vendor: extra{Workspaces: map[string]*workspace{Workspace: {Name: "Example Outreach", Created: now}}},
+			Vendor: vendorState{Workspaces: map[string]*workspace{Workspace: {Name: "Example Outreach", Created: now}}},
 		}
 	},
 	Ready: func(url, host string) simulate.Ready {
@@ -124,8 +124,8 @@ func (k key) hasScope(scope string) bool {
 	})
 }
 
-// extra is the state that only Instantly has.
-type extra struct {
+// vendorState is the part of the simulator's state that is specific to Instantly.
+type vendorState struct {
 	Workspaces map[string]*workspace `json:"workspaces"` // keyed by id
 	Behaviour  behaviour             `json:"behaviour"`
 }

@@ -96,9 +96,9 @@ type sender struct {
 // behaviour has the settings of POST /_control/behaviour.
 type behaviour struct {
 	ListLagMS int    `json:"list_lag_ms"` // how many milliseconds a sender is invisible after its first sign-in
-	Skip      string `json:"skip"`        // offset, page or ignored
+	Skip      string `json:"skip"`        // the meaning of the parameter skip: offset, page or ignored
 	PastEnd   string `json:"past_end"`    // the answer after the last page: "empty", or "repeat" for the last page again
-	Shape     string `json:"shape"`       // grouped, folders or flat
+	Shape     string `json:"shape"`       // the form of a list: grouped, folders or flat (see format)
 	Search    bool   `json:"search"`      // whether the parameter search has an effect
 	LinkTo    string `json:"link_to"`     // the sign-in link, empty for the simulator's own page
 	Limits    bool   `json:"limits"`      // whether the rate limits apply
@@ -210,7 +210,8 @@ func (b behaviour) slicePage(senders []*sender, skip, limit int) []*sender {
 	return simulate.Slice(senders, skip, limit)
 }
 
-// format returns a page in the form that the setting Shape selects.
+// format returns a page in the form that the setting Shape selects. grouped is a list of folders
+// with their senders. folders is an object with a list for each folder. flat is a list of senders.
 func (b behaviour) format(page []*sender) any {
 	folders := map[string][]*sender{}
 	groups := []map[string]any{}

@@ -116,7 +116,7 @@ func (a account) matchesFilters(filter func(string) string) bool {
 	return true
 }
 
-// findAccount returns the caller's account whose id is in the path, or nil.
+// findAccount returns the account of the caller with the id in the path, or nil.
 func findAccount(req *request) *simulate.Account[account] {
 	for _, a := range req.State.Accounts {
 		if a.Workspace == req.Workspace && strconv.Itoa(a.Doc.ID) == req.Path("id") {

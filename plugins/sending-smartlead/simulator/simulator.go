@@ -30,15 +30,15 @@ const (
 )
 
 type (
-	route   = simulate.Route[keyOwner, account, extra]
-	request = simulate.Request[keyOwner, account, extra]
-	state   = simulate.State[keyOwner, account, extra]
+	route   = simulate.Route[keyOwner, account, vendorState]
+	request = simulate.Request[keyOwner, account, vendorState]
+	state   = simulate.State[keyOwner, account, vendorState]
 )
 
-var platform = simulate.Platform[keyOwner, account, extra]{
+var platform = simulate.Platform[keyOwner, account, vendorState]{
 	Name: "smartlead", Title: "Smartlead", Prefix: prefix, TrailingSlash: true, Workspace: strconv.Itoa(FirstUser),
 	Fresh: func(time.Time) state {
-		return state{Serial: 139918, Keys: map[string]keyOwner{Key: {UserID: FirstUser}}, Vendor: extra{Plan: "standard"}}
+		return state{Serial: 139918, Keys: map[string]keyOwner{Key: {UserID: FirstUser}}, Vendor: vendorState{Plan: "standard"}}
 	},
 	Ready: func(url, _ string) simulate.Ready {
 		return simulate.Ready{
@@ -104,8 +104,8 @@ type keyOwner struct {
 	Revoked bool `json:"revoked"`
 }
 
-// extra is the state that only Smartlead has.
-type extra struct {
+// vendorState is the part of the simulator's state that is specific to Smartlead.
+type vendorState struct {
 	Clients []client `json:"clients"`
 	Quirks  quirks   `json:"quirks"`
 	Plan    string   `json:"plan"`

@@ -26,7 +26,7 @@ var suite = simulate.Suite{
 	},
 }
 
-// suiteState adds to a state the members of an account in this state. smtp and imap are the results
+// suiteState returns s with the members of an account in this state. smtp and imap are the results
 // of the account's connection tests.
 func suiteState(s simulate.SuiteState, smtp, imap any, accountType string) simulate.SuiteState {
 	s.Members = members{"is_smtp_success": smtp, "is_imap_success": imap, "is_suspended": s.Paused, "type": accountType}

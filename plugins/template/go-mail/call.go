@@ -42,7 +42,7 @@ func (p platform) call(ctx context.Context, method, path string, in, out any) er
 	return asOutcome(p.send(ctx, method, path, in, out))
 }
 
-// asOutcome turns a refusal into an outcome.
+// asOutcome converts a refusal to an sdk.Outcome. It returns any other error unchanged.
 func asOutcome(err error) error {
 	var r refusal
 	if !errors.As(err, &r) {

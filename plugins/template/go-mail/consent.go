@@ -32,8 +32,8 @@ func (p platform) Granted(_ context.Context, query string) (sdk.TenantID, error)
 	return sdk.TenantID(q.Get("tenant")), nil
 }
 
-// SignInURL implements sdk.MailPlatform. The URL contains the SHA-256 sum of the verifier, but not
-// the verifier.
+// SignInURL implements sdk.MailPlatform. As in PKCE (RFC 7636), the URL contains the SHA-256 sum of
+// the verifier, but not the verifier.
 func (p platform) SignInURL(_ context.Context, s sdk.AdministratorSignIn) (string, error) {
 	challenge := sha256.Sum256([]byte(s.Verifier.Reveal()))
 	return p.login + "/sign-in?" + url.Values{

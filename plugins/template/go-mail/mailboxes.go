@@ -90,21 +90,21 @@ func (t mailTenant) EmailLicenses(ctx context.Context) (sdk.Licenses, error) {
 
 // Mailbox implements sdk.MailTenant.
 func (t mailTenant) Mailbox(ctx context.Context, address string) (sdk.Mailbox, error) {
-	return t.mailbox(ctx, http.MethodGet, "/"+url.PathEscape(address), nil)
+	return t.requestMailbox(ctx, http.MethodGet, "/"+url.PathEscape(address), nil)
 }
 
 // CreateMailbox implements sdk.MailTenant.
 func (t mailTenant) CreateMailbox(ctx context.Context, m sdk.MailboxSpec) (sdk.Mailbox, error) {
-	return t.mailbox(ctx, http.MethodPost, "", map[string]string{"name": m.DisplayName, "address": m.Address})
+	return t.requestMailbox(ctx, http.MethodPost, "", map[string]string{"name": m.DisplayName, "address": m.Address})
 }
 
 // Rename implements sdk.MailTenant.
 func (t mailTenant) Rename(ctx context.Context, address, displayName string) error {
-	_, err := t.mailbox(ctx, http.MethodPatch, "/"+url.PathEscape(address), map[string]string{"name": displayName})
+	_, err := t.requestMailbox(ctx, http.MethodPatch, "/"+url.PathEscape(address), map[string]string{"name": displayName})
 	return err
 }
 
-func (t mailTenant) mailbox(ctx context.Context, method, path string, in any) (sdk.Mailbox, error) {
+func (t mailTenant) requestMailbox(ctx context.Context, method, path string, in any) (sdk.Mailbox, error) {
 	var doc mailboxDoc
 	if err := t.call(ctx, method, "/mailboxes"+path, in, &doc); err != nil {
 		return sdk.Mailbox{}, err

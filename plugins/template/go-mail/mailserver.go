@@ -71,7 +71,7 @@ func (t mailTenant) MailDomains(ctx context.Context) ([]string, error) {
 
 // Signing implements sdk.MailTenant.
 func (t mailTenant) Signing(ctx context.Context, name string) (sdk.Signing, error) {
-	signing, err := t.signing(ctx, http.MethodGet, name)
+	signing, err := t.requestSigning(ctx, http.MethodGet, name)
 	if isRefusal(err, "no_signing") {
 		return sdk.Signing{}, nil
 	}
@@ -80,7 +80,7 @@ func (t mailTenant) Signing(ctx context.Context, name string) (sdk.Signing, erro
 
 // EnsureSigning implements sdk.MailTenant.
 func (t mailTenant) EnsureSigning(ctx context.Context, name string) (sdk.Signing, error) {
-	signing, err := t.signing(ctx, http.MethodPut, name)
+	signing, err := t.requestSigning(ctx, http.MethodPut, name)
 	return signing, asOutcome(err)
 }
 
@@ -89,9 +89,9 @@ func (t mailTenant) EnableSigning(ctx context.Context, name string) error {
 	return t.call(ctx, http.MethodPost, "/signing/"+url.PathEscape(name)+"/enable", nil, &struct{}{})
 }
 
-// signing sends a request with this method to the path of a domain's DKIM configuration, and
+// requestSigning sends a request with this method to the path of a domain's DKIM configuration, and
 // returns the configuration. It returns the errors of platform.send.
-func (t mailTenant) signing(ctx context.Context, method, name string) (sdk.Signing, error) {
+func (t mailTenant) requestSigning(ctx context.Context, method, name string) (sdk.Signing, error) {
 	var doc struct {
 		Enabled bool        `json:"enabled"`
 		Records []recordDoc `json:"records"`

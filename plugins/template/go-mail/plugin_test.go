@@ -31,8 +31,8 @@ func TestBinary(t *testing.T) {
 	})
 }
 
-// TestRefusalsArePublished checks that each error code of the API becomes its error code in the map
-// refusals.
+// TestRefusalsArePublished checks that asOutcome converts each error code of the API to the
+// published code in the map refusals.
 func TestRefusalsArePublished(t *testing.T) {
 	for refused, code := range refusals {
 		if result := sdk.OutcomeOf(asOutcome(refusal{refused})); result.Kind != sdk.Refused || result.Code.Name != code {

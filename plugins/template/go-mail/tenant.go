@@ -87,23 +87,23 @@ func (t mailTenant) Domains(ctx context.Context) ([]sdk.MailDomain, error) {
 
 // Domain implements sdk.MailTenant.
 func (t mailTenant) Domain(ctx context.Context, name string) (sdk.MailDomain, error) {
-	return t.domain(ctx, http.MethodGet, name, "")
+	return t.requestDomain(ctx, http.MethodGet, name, "")
 }
 
 // AddDomain implements sdk.MailTenant. The API answers with the existing domain if there is one, so
 // a repeated call changes nothing.
 func (t mailTenant) AddDomain(ctx context.Context, name string) (sdk.MailDomain, error) {
-	return t.domain(ctx, http.MethodPut, name, "")
+	return t.requestDomain(ctx, http.MethodPut, name, "")
 }
 
 // VerifyDomain implements sdk.MailTenant.
 func (t mailTenant) VerifyDomain(ctx context.Context, name string) (sdk.MailDomain, error) {
-	return t.domain(ctx, http.MethodPost, name, "/verify")
+	return t.requestDomain(ctx, http.MethodPost, name, "/verify")
 }
 
 // EnableMail implements sdk.MailTenant.
 func (t mailTenant) EnableMail(ctx context.Context, name string) error {
-	_, err := t.domain(ctx, http.MethodPost, name, "/mail")
+	_, err := t.requestDomain(ctx, http.MethodPost, name, "/mail")
 	return err
 }
 
@@ -112,7 +112,7 @@ func (t mailTenant) RemoveDomain(ctx context.Context, name string) error {
 	return t.remove(ctx, "/domains/"+url.PathEscape(name), "no_domain")
 }
 
-func (t mailTenant) domain(ctx context.Context, method, name, path string) (sdk.MailDomain, error) {
+func (t mailTenant) requestDomain(ctx context.Context, method, name, path string) (sdk.MailDomain, error) {
 	var doc domainDoc
 	if err := t.call(ctx, method, "/domains/"+url.PathEscape(name)+path, nil, &doc); err != nil {
 		return sdk.MailDomain{}, err

@@ -74,7 +74,8 @@ func statusError(resp *http.Response, isJSON bool) error {
 	}
 }
 
-// asOutcome turns errNotFound into an outcome, for a call whose path names no object.
+// asOutcome converts errNotFound to an sdk.Outcome. It is for calls whose path names no object. It
+// returns any other error unchanged.
 func asOutcome(err error) error {
 	if errors.Is(err, errNotFound) {
 		return sdk.BrokenAnswer("status 404")

@@ -62,7 +62,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 // not connected.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	for page, hasMore := 0, true; hasMore; page++ {
-		list, err := p.list(ctx, url.Values{"like": {address}, "page": {strconv.Itoa(page)}})
+		list, err := p.readPage(ctx, url.Values{"like": {address}, "page": {strconv.Itoa(page)}})
 		if err != nil {
 			return sdk.Account{}, err
 		}
@@ -78,7 +78,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 
 // Accounts implements sdk.SendingPlatform. The cursor is the number of the page.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
-	list, err := p.list(ctx, url.Values{"page": {cursor}})
+	list, err := p.readPage(ctx, url.Values{"page": {cursor}})
 	if err != nil {
 		return sdk.Page{}, err
 	}
@@ -92,9 +92,9 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	return page, nil
 }
 
-// list reads one page. It fails for an answer without the requested page, because an account that
-// is missing from a complete list counts as disconnected.
-func (p *platform) list(ctx context.Context, query url.Values) (list accountList, err error) {
+// readPage reads one page. It fails for an answer without the requested page, because an account
+// that is missing from a complete list counts as disconnected.
+func (p *platform) readPage(ctx context.Context, query url.Values) (list accountList, err error) {
 	if err := p.call(ctx, http.MethodGet, "/accounts?"+query.Encode(), &list); err != nil {
 		return accountList{}, asOutcome(err)
 	}

@@ -34,8 +34,8 @@ const (
 // eventTimeout is how long a check waits for an event. Only a hang reaches it.
 const eventTimeout = 4 * time.Minute
 
-// queueCheck tests one promise of ports.Worker or ports.Queue. open returns a new replica; all
-// replicas share one storage.
+// queueCheck tests one promise of ports.Worker or ports.Queue. open returns a new worker (a
+// replica). All replicas share one storage.
 type queueCheck struct {
 	name string
 	run  func(t testing.TB, open func() ports.Worker)
@@ -98,8 +98,8 @@ func (r *wakeupRecorder) next(t testing.TB) ports.Wakeup {
 	return receiveWithin(t, eventTimeout, r.wakeups, "a wake-up")
 }
 
-// requireNext waits for a wake-up of this job. It skips wake-ups of jobs that it returned before: on
-// a slow machine a queue may rescue a wake-up whose end is not stored yet.
+// requireNext waits for a wake-up of this job. It skips wake-ups of jobs that it returned before:
+// on a slow machine, the queue may run a job again before the end of its first run is stored.
 func (r *wakeupRecorder) requireNext(t testing.TB, id string) ports.Wakeup {
 	t.Helper()
 	w := r.next(t)
@@ -124,13 +124,13 @@ func (r *wakeupRecorder) requireNoWakeup(t testing.TB, during time.Duration) {
 	}
 }
 
-func receiveWithin[T any](t testing.TB, limit time.Duration, c <-chan T, awaited string) T {
+func receiveWithin[T any](t testing.TB, timeout time.Duration, c <-chan T, awaited string) T {
 	t.Helper()
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(limit):
-		t.Fatalf("%s did not come within %s", awaited, limit)
+	case <-time.After(timeout):
+		t.Fatalf("%s did not come within %s", awaited, timeout)
 		panic("unreachable")
 	}
 }
@@ -248,7 +248,7 @@ var queueWakes = []queueCheck{
 	}},
 	{"the last wake-up of a job is never lost", func(t testing.TB, open func() ports.Worker) {
 		w := open()
-		var row atomic.Int64 // stands for the job's row; a handler must see its last value
+		var row atomic.Int64 // stands for the job's row in a database: a handler must see its last value
 		seen := make(chan int64, 10_000)
 		startWorker(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
 			seen <- row.Load()
@@ -405,8 +405,7 @@ func startWithBacklog(t testing.TB, open func() ports.Worker, accounts, jobsPerA
 }
 
 // requireShortDelay wakes a job of an account and checks that at most maxJobsBefore blocking jobs
-// start before it. It skips wake-ups of earlier jobs: on a slow machine, the queue can rescue a job
-// before its end is stored, so that the job runs again.
+// start before it. It skips wake-ups of earlier jobs (see requireNext).
 func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, blocker *blockingHandler, account access.AccountID) {
 	t.Helper()
 	before := blocker.count.Load()

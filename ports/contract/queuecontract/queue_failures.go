@@ -16,9 +16,9 @@ import (
 var errBroken = errors.New("broken")
 
 // QueuePeriodic starts replicas with the same periodic work, which is due once a second. It waits
-// for the given number of runs. It fails if there are more runs than the number of replicas plus
-// the number of seconds of the clock that have begun since the start. A slow machine can only
-// reduce the number of runs.
+// for the given number of runs. It fails if there are more runs than ports.Periodic allows: one
+// at the start of each replica, and one for each clock second that has begun since. A slow machine
+// can only reduce the number of runs.
 func QueuePeriodic(t testing.TB, runs int, replicas ...ports.Worker) {
 	t.Helper()
 	const every = time.Second
@@ -135,15 +135,15 @@ var queueFailures = []queueCheck{
 	}},
 }
 
-// stopWorker calls Stop with this time limit and returns its error. It fails the test if Stop does
+// stopWorker calls Stop with this timeout and returns its error. It fails the test if Stop does
 // not return.
-func stopWorker(t testing.TB, w ports.Worker, limit time.Duration) error {
+func stopWorker(t testing.TB, w ports.Worker, timeout time.Duration) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- w.Stop(ctx) }()
-	return receiveWithin(t, limit+eventTimeout, ended, "the end of Stop")
+	return receiveWithin(t, timeout+eventTimeout, ended, "the end of Stop")
 }
 
 var queueStops = []queueCheck{

@@ -37,8 +37,8 @@ func QueueProcesses(t *testing.T, replicas int, newQueue func(t *testing.T) (com
 	})
 }
 
-// QueueOutlivesProcesses checks that the jobs of killed processes run again without the sweep. It
-// is for a queue whose storage survives its processes.
+// QueueOutlivesProcesses checks that the jobs of killed processes run again without the sweep (see
+// ports.Sweep). It is for a queue whose storage survives its processes.
 func QueueOutlivesProcesses(t *testing.T, replicas int, q ports.Queue, command func(dir string) *exec.Cmd) {
 	p := processes{dir: t.TempDir(), replicas: replicas, command: command}
 	p.createFile(t, "no-sweep")
@@ -258,8 +258,9 @@ func waitFor(t *testing.T, condition string, done func() bool) {
 	}
 }
 
-// jobLog stores jobs in a file that several processes share, and fences them by epochs as a real
-// store does. Each event is one line, so the file is also the history.
+// jobLog stores jobs in a file that several processes share. Like a real store, it gives each claim
+// of a job a new epoch, and refuses the result of a claim with an older epoch. Each event is one
+// line, so the file is also the history.
 type jobLog struct{ path string }
 
 // jobEvent is one line of the file.

@@ -341,8 +341,8 @@ func openQueue(t testing.TB, b brokenQueue) ports.Worker {
 	return &b
 }
 
-// failureRecorder records the failure of a check, so that the test that runs the check does not
-// fail.
+// failureRecorder is a testing.TB that only records a failure by Fatal or Fatalf, so that the test
+// that runs the check does not fail.
 type failureRecorder struct {
 	testing.TB
 	failed bool

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command host runs a plugin host for tests. Its first argument is the plugin folder. The other
-// arguments are names of plugins. It calls each plugin and prints the name in the answer. By
-// default, that is the plugin's process id. An argument such as NAME=fork determines what the
-// plugin does in the call. Then the command waits for SIGTERM and stops the plugins.
+// arguments are names of plugins. It calls Profile of each plugin and prints the field Name of the
+// answer. By default, Name is the plugin's process id. An argument such as NAME=fork determines
+// what the plugin does in the call. Then the command waits for SIGTERM and stops the plugins.
 package main
 
 import (

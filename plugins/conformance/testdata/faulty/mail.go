@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// get makes the call of the API that every read of a mail or sending platform makes.
+// get makes the API call of all reads of a mail or sending platform.
 func (p provider) get(ctx context.Context) error {
 	return p.call(ctx, http.MethodGet, "/zones", nil, &answerDoc{})
 }

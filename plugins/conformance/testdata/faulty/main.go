@@ -91,15 +91,15 @@ func description() sdk.Description {
 }
 
 func main() {
-	hosted := len(os.Args) < 2
+	withoutCommand := len(os.Args) < 2
 	switch {
-	case bug == "noise-before-handshake" && hosted, bug == "noise-in-describe" && !hosted && os.Args[1] == "describe":
+	case bug == "noise-before-handshake" && withoutCommand, bug == "noise-in-describe" && !withoutCommand && os.Args[1] == "describe":
 		fmt.Println("Welcome to Faulty DNS!")
-	case bug == "exits-with-0" && hosted && os.Getenv("TENANTRY_PLUGIN") == "":
+	case bug == "exits-with-0" && withoutCommand && os.Getenv("TENANTRY_PLUGIN") == "":
 		os.Exit(0)
-	case bug == "never-exits" && hosted:
+	case bug == "never-exits" && withoutCommand:
 		os.Stdin, _, _ = os.Pipe()
-	case bug == "one-process-only" && hosted:
+	case bug == "one-process-only" && withoutCommand:
 		if _, err := net.Listen("unix", "@tenantry-faulty-"+fmt.Sprint(os.Getppid())); err != nil {
 			os.Exit(1)
 		}

@@ -16,7 +16,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// Description is the OpenAPI description of the parts of Graph that tenantry uses.
+// Description is the OpenAPI description of the parts of Graph that tenantry uses. The keys match
+// the paths of requests.
 type Description map[*regexp.Regexp]*openapi3.PathItem
 
 // templateParameter matches a parameter in a quoted path template.
@@ -100,8 +101,9 @@ func checkBody(content openapi3.Content, raw []byte, as openapi3.SchemaValidatio
 }
 
 // checkProperties returns an error if a property is not in the description. The schemas allow
-// additional properties, so they would not catch a misspelled name. It does not check annotations,
-// or list elements with a type annotation.
+// additional properties, so they would not catch a misspelled name. checkProperties ignores
+// annotations. It skips a list element with a type annotation, because the element can have the
+// properties of a derived type.
 func checkProperties(schema *openapi3.Schema, body any) error {
 	object, _ := body.(map[string]any)
 	for name := range object {
