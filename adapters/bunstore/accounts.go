@@ -35,6 +35,14 @@ type accountRow struct {
 	TenantsHeld  int       `bun:",scanonly"`
 }
 
+type memberRow struct {
+	bun.BaseModel `bun:"table:members,alias:mb"`
+
+	AccountID string `bun:",pk"`
+	Email     string `bun:",pk"`
+	CreatedAt time.Time
+}
+
 func (r accountRow) account() access.Account {
 	slots := r.TenantSlots
 	if slots == 0 {
@@ -386,4 +394,28 @@ func (s *Store) markClosed(ctx context.Context, tx bun.IDB, owner string, now ti
 		}
 	}
 	return nil
+}
+
+// Account implements ports.Keys.
+func (s *Store) Account(ctx context.Context, id access.AccountID) (access.Account, error) {
+	var row accountRow
+	err := s.db.RunRead(ctx, "load account", func(ctx context.Context, db bun.IDB) error {
+		err := accountColumns(db.NewSelect().Model(&row)).Where("a.account_id = ?", accountKey(id)).Scan(ctx)
+		return orNotFound(err, accountNotFound())
+	})
+	if err != nil {
+		return access.Account{}, err
+	}
+	return row.account(), nil
+}
+
+// Member implements ports.Keys.
+func (s *Store) Member(ctx context.Context, owner access.AccountID, email string) (bool, error) {
+	var isMember bool
+	err := s.db.RunRead(ctx, "find member", func(ctx context.Context, db bun.IDB) (err error) {
+		isMember, err = db.NewSelect().Model((*memberRow)(nil)).
+			Where("account_id = ?", accountKey(owner)).Where("email = ?", normalEmail(email)).Exists(ctx)
+		return err
+	})
+	return isMember, err
 }

@@ -5,13 +5,11 @@ package bunstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
@@ -20,15 +18,9 @@ import (
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/page"
+	"github.com/tenantry/tenantry/ports"
 )
-
-type memberRow struct {
-	bun.BaseModel `bun:"table:members,alias:mb"`
-
-	AccountID string `bun:",pk"`
-	Email     string `bun:",pk"`
-	CreatedAt time.Time
-}
 
 type keyRow struct {
 	bun.BaseModel `bun:"table:api_keys,alias:k"`
@@ -58,6 +50,15 @@ type keyUseRow struct {
 
 	KeyID      string `bun:",pk"`
 	LastUsedAt time.Time
+}
+
+// oldSecretRow is an earlier secret of a key. A rotation has replaced it.
+type oldSecretRow struct {
+	bun.BaseModel `bun:"table:api_key_old_secrets,alias:o"`
+
+	Hash       []byte `bun:",pk"`
+	KeyID      string
+	ValidUntil time.Time
 }
 
 func newKeyRow(key access.Key) keyRow {
@@ -153,30 +154,6 @@ func (s *Store) readCaller(ctx context.Context, read *database.PreparedRead, has
 	return caller, found, revoked, err
 }
 
-// Account implements ports.Keys.
-func (s *Store) Account(ctx context.Context, id access.AccountID) (access.Account, error) {
-	var row accountRow
-	err := s.db.RunRead(ctx, "load account", func(ctx context.Context, db bun.IDB) error {
-		err := accountColumns(db.NewSelect().Model(&row)).Where("a.account_id = ?", accountKey(id)).Scan(ctx)
-		return orNotFound(err, accountNotFound())
-	})
-	if err != nil {
-		return access.Account{}, err
-	}
-	return row.account(), nil
-}
-
-// Member implements ports.Keys.
-func (s *Store) Member(ctx context.Context, owner access.AccountID, email string) (bool, error) {
-	var isMember bool
-	err := s.db.RunRead(ctx, "find member", func(ctx context.Context, db bun.IDB) (err error) {
-		isMember, err = db.NewSelect().Model((*memberRow)(nil)).
-			Where("account_id = ?", accountKey(owner)).Where("email = ?", normalEmail(email)).Exists(ctx)
-		return err
-	})
-	return isMember, err
-}
-
 // RotateKey implements ports.Keys. It locks the account. Otherwise an account that is being closed
 // at the same time could keep the new key.
 func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error {
@@ -210,23 +187,171 @@ func replaceKeyRow(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow)
 	return copyBounds(ctx, tx, oldID, fresh.ID)
 }
 
-// newID returns a random id that sorts by time.
-func newID() string { return uuid.Must(uuid.NewV7()).String() }
+// SaveKeyUses implements ports.KeyUses. The rows are sorted, so that concurrent calls lock them in
+// the same order.
+func (s *Store) SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) error {
+	var rows []keyUseRow
+	for _, id := range slices.Sorted(maps.Keys(lastUsed)) {
+		rows = append(rows, keyUseRow{KeyID: ident.ParseOrZero(id), LastUsedAt: storedTime(lastUsed[id])})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return s.db.RunWrite(ctx, "save key uses", func(ctx context.Context, db bun.IDB) error {
+		_, err := db.NewInsert().Model(&rows).On("CONFLICT (key_id) DO UPDATE").
+			Set("last_used_at = EXCLUDED.last_used_at").Where("u.last_used_at < EXCLUDED.last_used_at").Exec(ctx)
+		return err
+	})
+}
 
-// accountKey returns the account's id in the form in which it is stored.
-func accountKey(owner access.AccountID) string { return ident.ParseOrZero(string(owner)) }
+// insertKey stores a key with its bounds.
+func insertKey(ctx context.Context, tx bun.IDB, row keyRow, b access.Bounds, createdBy string) error {
+	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+		return err
+	}
+	emitKey(ctx, row.AccountID, change[access.Key]{after: row.withoutBounds()})
+	bounds := newKeyBoundsRow(row.ID, b, createdBy)
+	_, err := tx.NewInsert().Model(&bounds).Exec(ctx)
+	return err
+}
 
-// requireRow returns refusal if the statement changed no row.
-func requireRow(res sql.Result, err, refusal error) error {
+// keysWithBounds selects keys with their bounds and their last uses.
+func keysWithBounds(db bun.IDB, rows *[]keyRow) *bun.SelectQuery {
+	return db.NewSelect().Model(rows).ColumnExpr("?TableColumns").ColumnExpr("u.last_used_at, b.created_by, " + boundsColumns).
+		Join("LEFT JOIN api_key_uses AS u ON u.key_id = k.id").Join(boundsJoin)
+}
+
+func keysOf(rows []keyRow) ([]access.Key, error) {
+	keys := make([]access.Key, 0, len(rows))
+	for _, r := range rows {
+		k, err := r.key()
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	return keys, nil
+}
+
+// KeyPage implements ports.AccountKeys.
+func (s *Store) KeyPage(ctx context.Context, owner access.AccountID, q page.Query) (page.Page[access.Key], error) {
+	var rows []keyRow
+	err := s.db.RunRead(ctx, "list keys of account", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		query := keysWithBounds(db, &rows).Where("k.account_id = ?", accountKey(owner))
+		if q.After != "" {
+			query = query.Where("k.id < ?", ident.ParseOrZero(string(q.After)))
+		}
+		return query.OrderExpr("k.id DESC").Limit(int64(q.Limit) + 1).Scan(ctx)
+	})
+	if err != nil {
+		return page.Page[access.Key]{}, err
+	}
+	keys, err := keysOf(rows)
+	return page.New(q, keys, func(k access.Key) page.Cursor { return page.Cursor(k.ID) }), err
+}
+
+// AccountKey implements ports.AccountKeys.
+func (s *Store) AccountKey(ctx context.Context, owner access.AccountID, id string) (access.Key, error) {
+	var rows []keyRow
+	err := s.db.RunRead(ctx, "find key of account", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return keysWithBounds(db, &rows).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.ParseOrZero(id)).Scan(ctx)
+	})
+	if err != nil {
+		return access.Key{}, err
+	}
+	if len(rows) == 0 {
+		return access.Key{}, accountKeyNotFound()
+	}
+	return rows[0].key()
+}
+
+func accountKeyNotFound() error {
+	return fault.FromStore(fault.KeyNotFound.With("the account has no API key with this id"))
+}
+
+// IssueKey implements ports.AccountKeys.
+func (s *Store) IssueKey(ctx context.Context, k access.Key, storedAnswer *ports.StoredAnswer) error {
+	row := newKeyRow(k)
+	return s.inTransaction(ctx, "issue key", func(ctx context.Context, tx bun.IDB) error {
+		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
+			return err
+		}
+		if err := insertKey(ctx, tx, row, k.Bounds, k.CreatedBy); err != nil {
+			return err
+		}
+		return s.storeAnswer(ctx, tx, storedAnswer)
+	})
+}
+
+// RenewKeySecret implements ports.AccountKeys. All earlier secrets of the key expire no later than
+// the secret that is replaced now. A rotation without overlap therefore leaves one secret.
+func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, storedAnswer *ports.StoredAnswer) error {
+	return s.inTransaction(ctx, "renew key", func(ctx context.Context, tx bun.IDB) error {
+		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
+			return err
+		}
+		var row keyRow
+		err := tx.NewSelect().Model(&row).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.ParseOrZero(id)).
+			Where("k.revoked_at IS NULL").Scan(ctx)
+		if err != nil {
+			return orNotFound(err, keyRevoked())
+		}
+		if err := retireSecrets(ctx, tx, row, storedTime(fresh.CreatedAt), storedTime(oldUntil)); err != nil {
+			return err
+		}
+		row.Hash, row.Hint = fresh.Hash[:], storedText(fresh.Hint)
+		_, err = tx.NewUpdate().Model((*keyRow)(nil)).Set("hash = ?", row.Hash).Set("hint = ?", row.Hint).
+			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		emit(ctx, row.AccountID, event.OfRotation(row.withoutBounds()))
+		return s.storeAnswer(ctx, tx, storedAnswer)
+	})
+}
+
+// retireSecrets stores the current secret of a key as an old secret that expires at until, if until
+// is after now. It makes all earlier secrets expire at until at the latest, and deletes expired
+// secrets.
+func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.Time) error {
+	_, err := tx.NewUpdate().Model((*oldSecretRow)(nil)).Set("valid_until = ?", until).
+		Where("key_id = ?", row.ID).Where("valid_until > ?", until).Exec(ctx)
 	if err != nil {
 		return err
 	}
-	n, err := res.RowsAffected()
-	if err == nil && n == 0 {
-		return refusal
+	if until.After(now) {
+		old := oldSecretRow{Hash: row.Hash, KeyID: row.ID, ValidUntil: until}
+		if _, err := tx.NewInsert().Model(&old).Exec(ctx); err != nil {
+			return err
+		}
 	}
+	_, err = tx.NewDelete().Model((*oldSecretRow)(nil)).Where("key_id = ?", row.ID).Where("valid_until <= ?", now).Exec(ctx)
 	return err
 }
+
+// RevokeOwnKey implements ports.AccountKeys.
+func (s *Store) RevokeOwnKey(ctx context.Context, owner access.AccountID, id string, now time.Time, storedAnswer *ports.StoredAnswer) error {
+	return s.inTransaction(ctx, "revoke own key", func(ctx context.Context, tx bun.IDB) error {
+		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
+			return err
+		}
+		var row keyRow
+		err := tx.NewUpdate().Model(&row).Set("revoked_at = ?", storedTime(now)).
+			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.ParseOrZero(id)).Where("revoked_at IS NULL").
+			Returning("*").Scan(ctx)
+		if err != nil {
+			return orNotFound(err, keyRevoked())
+		}
+		before := row.withoutBounds()
+		before.RevokedAt = time.Time{}
+		emitKey(ctx, row.AccountID, change[access.Key]{before, row.withoutBounds()})
+		return s.storeAnswer(ctx, tx, storedAnswer)
+	})
+}
+
+func keyRevoked() error { return fault.FromStore(fault.KeyRevoked.With("the API key is revoked")) }
 
 // AddKey implements ports.IssuedKeys.
 func (s *Store) AddKey(ctx context.Context, key access.Key) error {
@@ -264,23 +389,6 @@ func (s *Store) IssuedKeys(ctx context.Context, owner access.AccountID) ([]acces
 		return nil, err
 	}
 	return keysOf(rows)
-}
-
-// SaveKeyUses implements ports.KeyUses. The rows are sorted, so that concurrent calls lock them in
-// the same order.
-func (s *Store) SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) error {
-	var rows []keyUseRow
-	for _, id := range slices.Sorted(maps.Keys(lastUsed)) {
-		rows = append(rows, keyUseRow{KeyID: ident.ParseOrZero(id), LastUsedAt: storedTime(lastUsed[id])})
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return s.db.RunWrite(ctx, "save key uses", func(ctx context.Context, db bun.IDB) error {
-		_, err := db.NewInsert().Model(&rows).On("CONFLICT (key_id) DO UPDATE").
-			Set("last_used_at = EXCLUDED.last_used_at").Where("u.last_used_at < EXCLUDED.last_used_at").Exec(ctx)
-		return err
-	})
 }
 
 // IssuedKey implements ports.IssuedKeys.

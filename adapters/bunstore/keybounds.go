@@ -14,10 +14,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
-	"github.com/tenantry/tenantry/core/page"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -121,26 +119,6 @@ func (r storedBounds) bounds() (access.Bounds, error) {
 	return b, nil
 }
 
-// oldSecretRow is an earlier secret of a key. A rotation has replaced it.
-type oldSecretRow struct {
-	bun.BaseModel `bun:"table:api_key_old_secrets,alias:o"`
-
-	Hash       []byte `bun:",pk"`
-	KeyID      string
-	ValidUntil time.Time
-}
-
-// insertKey stores a key with its bounds.
-func insertKey(ctx context.Context, tx bun.IDB, row keyRow, b access.Bounds, createdBy string) error {
-	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
-		return err
-	}
-	emitKey(ctx, row.AccountID, change[access.Key]{after: row.withoutBounds()})
-	bounds := newKeyBoundsRow(row.ID, b, createdBy)
-	_, err := tx.NewInsert().Model(&bounds).Exec(ctx)
-	return err
-}
-
 // copyBounds copies the bounds and the creator of one key to another. If the first key has no
 // bounds row, the second key gets no row.
 func copyBounds(ctx context.Context, tx bun.IDB, from, to string) error {
@@ -148,144 +126,6 @@ func copyBounds(ctx context.Context, tx bun.IDB, from, to string) error {
 		"SELECT ?, scopes, tenants, networks, expires_at, created_by FROM api_key_bounds WHERE key_id = ?", to, from).Exec(ctx)
 	return err
 }
-
-// keysWithBounds selects keys with their bounds and their last uses.
-func keysWithBounds(db bun.IDB, rows *[]keyRow) *bun.SelectQuery {
-	return db.NewSelect().Model(rows).ColumnExpr("?TableColumns").ColumnExpr("u.last_used_at, b.created_by, " + boundsColumns).
-		Join("LEFT JOIN api_key_uses AS u ON u.key_id = k.id").Join(boundsJoin)
-}
-
-func keysOf(rows []keyRow) ([]access.Key, error) {
-	keys := make([]access.Key, 0, len(rows))
-	for _, r := range rows {
-		k, err := r.key()
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, k)
-	}
-	return keys, nil
-}
-
-// KeyPage implements ports.AccountKeys.
-func (s *Store) KeyPage(ctx context.Context, owner access.AccountID, q page.Query) (page.Page[access.Key], error) {
-	var rows []keyRow
-	err := s.db.RunRead(ctx, "list keys of account", func(ctx context.Context, db bun.IDB) error {
-		rows = nil
-		query := keysWithBounds(db, &rows).Where("k.account_id = ?", accountKey(owner))
-		if q.After != "" {
-			query = query.Where("k.id < ?", ident.ParseOrZero(string(q.After)))
-		}
-		return query.OrderExpr("k.id DESC").Limit(int64(q.Limit) + 1).Scan(ctx)
-	})
-	if err != nil {
-		return page.Page[access.Key]{}, err
-	}
-	keys, err := keysOf(rows)
-	return page.New(q, keys, func(k access.Key) page.Cursor { return page.Cursor(k.ID) }), err
-}
-
-// AccountKey implements ports.AccountKeys.
-func (s *Store) AccountKey(ctx context.Context, owner access.AccountID, id string) (access.Key, error) {
-	var rows []keyRow
-	err := s.db.RunRead(ctx, "find key of account", func(ctx context.Context, db bun.IDB) error {
-		rows = nil
-		return keysWithBounds(db, &rows).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.ParseOrZero(id)).Scan(ctx)
-	})
-	if err != nil {
-		return access.Key{}, err
-	}
-	if len(rows) == 0 {
-		return access.Key{}, accountKeyNotFound()
-	}
-	return rows[0].key()
-}
-
-func accountKeyNotFound() error {
-	return fault.FromStore(fault.KeyNotFound.With("the account has no API key with this id"))
-}
-
-// IssueKey implements ports.AccountKeys.
-func (s *Store) IssueKey(ctx context.Context, k access.Key, storedAnswer *ports.StoredAnswer) error {
-	row := newKeyRow(k)
-	return s.inTransaction(ctx, "issue key", func(ctx context.Context, tx bun.IDB) error {
-		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
-			return err
-		}
-		if err := insertKey(ctx, tx, row, k.Bounds, k.CreatedBy); err != nil {
-			return err
-		}
-		return s.storeAnswer(ctx, tx, storedAnswer)
-	})
-}
-
-// RenewKeySecret implements ports.AccountKeys. All earlier secrets of the key expire no later than
-// the secret that is replaced now. A rotation without overlap therefore leaves one secret.
-func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, storedAnswer *ports.StoredAnswer) error {
-	return s.inTransaction(ctx, "renew key", func(ctx context.Context, tx bun.IDB) error {
-		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
-			return err
-		}
-		var row keyRow
-		err := tx.NewSelect().Model(&row).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.ParseOrZero(id)).
-			Where("k.revoked_at IS NULL").Scan(ctx)
-		if err != nil {
-			return orNotFound(err, keyRevoked())
-		}
-		if err := retireSecrets(ctx, tx, row, storedTime(fresh.CreatedAt), storedTime(oldUntil)); err != nil {
-			return err
-		}
-		row.Hash, row.Hint = fresh.Hash[:], storedText(fresh.Hint)
-		_, err = tx.NewUpdate().Model((*keyRow)(nil)).Set("hash = ?", row.Hash).Set("hint = ?", row.Hint).
-			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		emit(ctx, row.AccountID, event.OfRotation(row.withoutBounds()))
-		return s.storeAnswer(ctx, tx, storedAnswer)
-	})
-}
-
-// retireSecrets stores the current secret of a key as an old secret that expires at until, if until
-// is after now. It makes all earlier secrets expire at until at the latest, and deletes expired
-// secrets.
-func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.Time) error {
-	_, err := tx.NewUpdate().Model((*oldSecretRow)(nil)).Set("valid_until = ?", until).
-		Where("key_id = ?", row.ID).Where("valid_until > ?", until).Exec(ctx)
-	if err != nil {
-		return err
-	}
-	if until.After(now) {
-		old := oldSecretRow{Hash: row.Hash, KeyID: row.ID, ValidUntil: until}
-		if _, err := tx.NewInsert().Model(&old).Exec(ctx); err != nil {
-			return err
-		}
-	}
-	_, err = tx.NewDelete().Model((*oldSecretRow)(nil)).Where("key_id = ?", row.ID).Where("valid_until <= ?", now).Exec(ctx)
-	return err
-}
-
-// RevokeOwnKey implements ports.AccountKeys.
-func (s *Store) RevokeOwnKey(ctx context.Context, owner access.AccountID, id string, now time.Time, storedAnswer *ports.StoredAnswer) error {
-	return s.inTransaction(ctx, "revoke own key", func(ctx context.Context, tx bun.IDB) error {
-		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
-			return err
-		}
-		var row keyRow
-		err := tx.NewUpdate().Model(&row).Set("revoked_at = ?", storedTime(now)).
-			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.ParseOrZero(id)).Where("revoked_at IS NULL").
-			Returning("*").Scan(ctx)
-		if err != nil {
-			return orNotFound(err, keyRevoked())
-		}
-		before := row.withoutBounds()
-		before.RevokedAt = time.Time{}
-		emitKey(ctx, row.AccountID, change[access.Key]{before, row.withoutBounds()})
-		return s.storeAnswer(ctx, tx, storedAnswer)
-	})
-}
-
-func keyRevoked() error { return fault.FromStore(fault.KeyRevoked.With("the API key is revoked")) }
 
 // The context of a request limits the visible tenants, with ports.WithTenants, if the request's key
 // is limited to some tenants. Methods that read lists, or that find an object by its own id, use

@@ -9,8 +9,8 @@
 // type is in the same file as most queries that use it. Package database runs the statements.
 //
 //	store.go              Options, Store, Open, inTransaction
-//	accounts.go           accounts: create, change, suspend, close
-//	apikeys.go            API keys and account members
+//	accounts.go           accounts and their members: read, create, change, suspend, close
+//	apikeys.go            API keys: the caller of a request, keys of accounts, keys for operators
 //	keybounds.go          bounds of API keys, and the rows that are visible to a key with bounds
 //	audit.go              the operators' own log, and the chain of audit entries of each account
 //	auditacts.go          acts of requests (see ports.Act), from which audit entries are made
@@ -50,11 +50,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/uptrace/bun"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -294,4 +297,22 @@ func convertAll[A, B any](list []A, convert func(A) B) []B {
 		converted = append(converted, convert(item))
 	}
 	return converted
+}
+
+// newID returns a random id that sorts by time.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// accountKey returns the account's id in the form in which it is stored.
+func accountKey(owner access.AccountID) string { return ident.ParseOrZero(string(owner)) }
+
+// requireRow returns refusal if the statement changed no row.
+func requireRow(res sql.Result, err, refusal error) error {
+	if err != nil {
+		return err
+	}
+	n, err := res.RowsAffected()
+	if err == nil && n == 0 {
+		return refusal
+	}
+	return err
 }

@@ -162,7 +162,7 @@ func TestRestoreRefusesADifferentKeyset(t *testing.T) {
 	if list := runTenantry(t, otherEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 0.0 {
 		t.Error("accounts were restored without their keyset")
 	}
-	// An identical keyset may already exist.
+	// Restore accepts an existing keyset if it is identical to the keyset of the backup.
 	sameKeysetEnv := append([]string{"TENANTRY_KEYSET_FILE=" + strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=") + "/keyset.json"}, "TENANTRY_DATA_DIR="+t.TempDir())
 	runTenantry(t, sameKeysetEnv, "restore", file, "-o", "json").mustJSON(t)
 	if list := runTenantry(t, sameKeysetEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 1.0 {
@@ -170,8 +170,8 @@ func TestRestoreRefusesADifferentKeyset(t *testing.T) {
 	}
 }
 
-// TestBackupIsConsistentDuringWrites writes backups while accounts are created, each with one
-// member. A backup must have equal numbers of accounts and members.
+// TestBackupIsConsistentDuringWrites writes backups while accounts are created. Each account has
+// one member, so a backup must have equal numbers of accounts and members.
 func TestBackupIsConsistentDuringWrites(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]func(testing.TB) string{

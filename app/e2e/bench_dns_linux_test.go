@@ -24,8 +24,8 @@ import (
 // benchCallers is the number of concurrent requests.
 const benchCallers = 16
 
-// BenchmarkPlans requests the DNS plans of 1000 domains, from public DNS alone and through a
-// provider connection.
+// BenchmarkPlans requests the DNS plans of 1000 domains, first from public DNS alone and then
+// through a provider connection.
 func BenchmarkPlans(b *testing.B) {
 	zones := newZoneBench(b, benchZones)
 	for _, connected := range []bool{false, true} {
@@ -50,7 +50,7 @@ func BenchmarkPlans(b *testing.B) {
 }
 
 // addDomains distributes the domains over the account's tenants, as a discovery would store them.
-// It returns the paths of their plans.
+// It returns the URL paths of the domains' DNS plans.
 func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 	svc.b.Helper()
 	ctx := svc.b.Context()
@@ -82,7 +82,7 @@ func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 	return paths
 }
 
-// addDNSConnection adds a connection to the PowerDNS server to the account.
+// addDNSConnection gives the account a DNS connection to the PowerDNS server.
 func (svc *benchService) addDNSConnection(zones *zoneBench) {
 	svc.b.Helper()
 	file := filepath.Join(svc.b.TempDir(), "key")

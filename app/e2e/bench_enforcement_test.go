@@ -32,9 +32,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// BenchmarkSweep measures the enforcement of the limits of 1,000 tenants with 36 mailboxes each.
-// All tenants are due at once, and the mail platform answers after 20 ms. Store, queue and enforcer
-// are those of the service. There are no plugin processes.
+// BenchmarkSweep measures a sweep: one enforcement pass for each of 1,000 tenants with 36 mailboxes
+// each. All tenants are due at once, and the mail platform answers after 20 ms. Store, queue and
+// enforcer are those of the service. There are no plugin processes.
 func BenchmarkSweep(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchSweeps(b, sqliteURL(b), 1000, 20*time.Millisecond, 1) })
 	b.Run("postgres", func(b *testing.B) { benchSweeps(b, testserver.Database(b), 1000, 20*time.Millisecond, 1) })
@@ -98,7 +98,7 @@ func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now f
 	if testing.Short() {
 		deadline = time.Minute
 	}
-	peakHeap := watchMemory()
+	peakHeap := watchHeap()
 	start := time.Now()
 	must(b, s.Queue.Start(b.Context(), ports.Work{Handlers: s.Enforcer.Handlers(), Periodic: s.Enforcer.Periodic(wiring.EnforceSweepEvery, s.Queue)}))
 	select {
@@ -119,9 +119,9 @@ func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now f
 	return heap
 }
 
-// watchMemory samples the size of the live heap after the last garbage collection. peak ends the
-// sampling and returns the maximum.
-func watchMemory() (peak func() (megabytes float64)) {
+// watchHeap starts to sample the size of the live heap, which each garbage collection measures.
+// peak ends the sampling and returns the maximum.
+func watchHeap() (peak func() (megabytes float64)) {
 	debug.FreeOSMemory()
 	stop, result := make(chan struct{}), make(chan uint64)
 	go func() {
@@ -146,7 +146,7 @@ func watchMemory() (peak func() (megabytes float64)) {
 
 const (
 	sweepMailboxes = 36
-	sweepMessages  = 20 // messages of a mailbox on the day
+	sweepMessages  = 20 // messages that each mailbox has sent on the day
 	sweepLimit     = 25
 	sweepAccounts  = 10
 )

@@ -34,8 +34,9 @@ const (
 	benchWarmRefreshes = 5 // refreshes before memory is measured
 )
 
-// BenchmarkRefresh reads the platform's list of 3,600 accounts and matches it with 3,600 mailboxes.
-// The first refresh finds all of them; later ones find no change.
+// BenchmarkRefresh measures the refreshes of an integration. A refresh reads the sending platform's
+// list of 3,600 accounts and matches it with 3,600 mailboxes. The first refresh connects all
+// mailboxes, and later refreshes find no change.
 func BenchmarkRefresh(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchRefresh(b, newBenchService(b, sqliteURL(b))) })
 	b.Run("postgres", func(b *testing.B) { benchRefresh(b, newBenchService(b, testserver.Database(b))) })

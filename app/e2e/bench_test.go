@@ -199,9 +199,9 @@ type comparedServer struct {
 	cpu      time.Duration // the processor time that the server used for them
 }
 
-// compare measures the same requests at the service and at the bare handler. Both run, and their
-// rounds alternate, because the speed of the machine changes from minute to minute. In the first
-// round of a server, caches are empty; that round does not count.
+// compare measures the same requests at the service and at the bare handler. Both servers run at
+// the same time, and their rounds alternate, because the speed of the machine changes from minute
+// to minute. The first round of a server does not count, because its caches are still empty.
 func (svc *benchService) compare(b *testing.B, p *process, api, unit string, request func(c *http.Client, api string)) {
 	b.Helper()
 	const rounds, duration = 20, 500 * time.Millisecond

@@ -34,9 +34,9 @@ const (
 )
 
 // BenchmarkWebhooks measures the time from an event to the arrival of its message, at the endpoints
-// that answer. Of 1,000 endpoints a tenth hangs and a tenth fails. Events are written through the
-// API at a fixed rate. In one case each account has one endpoint. In the other case each account
-// has ten, so that an event causes ten messages.
+// that accept messages. Of 1,000 endpoints a tenth hangs and a tenth fails. Events are written
+// through the API at a fixed rate. In one case each account has one endpoint. In the other case
+// each account has ten, so that an event causes ten messages.
 func BenchmarkWebhooks(b *testing.B) {
 	for _, perAccount := range []int{1, 10} {
 		b.Run(fmt.Sprintf("%d-per-account", perAccount), func(b *testing.B) {
@@ -137,7 +137,7 @@ func cpuTimeWithChildren(b *testing.B, pid int) time.Duration {
 	}
 	total += own
 	for _, child := range childProcesses(b, pid) {
-		if used, _, err := processTimes(child); err == nil { // it may have ended
+		if used, _, err := processTimes(child); err == nil { // the child may have ended
 			total += used
 		}
 	}

@@ -83,8 +83,9 @@ func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 	}
 }
 
-// TestCLIErrorsSuggestOperatorFixes checks the fix of errors that have a code of the API. The fix
-// names a command that helps, and no path of the API. Standard error must have only this error.
+// TestCLIErrorsSuggestOperatorFixes checks the member `fix` of errors that have an error code of
+// the API. The fix names a command that helps, and no path of the API. Standard error contains only
+// the error.
 func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
@@ -107,8 +108,8 @@ func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	}
 }
 
-// TestCommandsOfOperatorsCreateNoDatabase checks that a command without a data folder fails and
-// creates no database. The error names the missing file and the remedies.
+// TestCommandsOfOperatorsCreateNoDatabase checks that a command fails if the data folder does not
+// exist, and does not create the folder. The error names the missing file and the remedies.
 func TestCommandsOfOperatorsCreateNoDatabase(t *testing.T) {
 	t.Parallel()
 	dataDir := filepath.Join(t.TempDir(), "data")
@@ -131,7 +132,8 @@ func TestCommandsOfOperatorsCreateNoDatabase(t *testing.T) {
 }
 
 // TestTablesHaveNoTrailingSpaces checks that no line of a list of accounts ends in spaces. It also
-// checks what an empty list prints, and that names which a table cannot show are refused.
+// checks the output for an empty list. Names of keys with a line break or more than 100 characters
+// are refused, because a table cannot show them.
 func TestTablesHaveNoTrailingSpaces(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
@@ -184,7 +186,7 @@ func TestHelpGroupsCommands(t *testing.T) {
 }
 
 // TestEveryCommandHasAHelpText checks that each command has a summary without a final period, and
-// each of its own flags a description.
+// that each of its own flags has a description.
 func TestEveryCommandHasAHelpText(t *testing.T) {
 	t.Parallel()
 	var walk func(cmd *cobra.Command)

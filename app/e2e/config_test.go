@@ -135,7 +135,7 @@ func TestServeLogsUnknownVariables(t *testing.T) {
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	p, _ := fixture.serve(append(fixture.env(t.TempDir(), ""), "TENANTRY_IMAGE_REVISION=x"))
 	if logs := p.logs.String(); !strings.Contains(logs, `"variable":"TENANTRY_IMAGE_REVISION"`) || strings.Contains(logs, "tenantry: warning") {
-		t.Errorf("the log lacks the unknown variable, or has a warning that is no log entry:\n%s", logs)
+		t.Errorf("the log lacks the unknown variable, or has a warning that is not a log entry:\n%s", logs)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestAdministratorConnectsATenant(t *testing.T) {
 			t.Errorf("the page does not say %q: %s", words, confirmation.text)
 		}
 	}
-	c.checkTenants() // not before the confirmation
+	c.checkTenants() // before the confirmation no tenant is connected
 	result := b.submit(confirmation, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, result)
 	if result.status != http.StatusOK || !strings.Contains(result.heading, "connected") || !strings.Contains(result.text, "Its name is tenantry") {
@@ -293,8 +293,8 @@ func TestConnectStateBelongsToItsAccount(t *testing.T) {
 	tenant := account.newTenant(nil)
 	b := newBrowser(t)
 	ownCallback := b.answerConsent(account.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
-	foreignState := queryParameter(t, otherInstallation.get("/v1/tenants/connect-url").text("connect_url"), "state")
-	if p := b.open(withQueryParameter(t, ownCallback, "state", foreignState)); p.status != http.StatusBadRequest {
+	otherInstallationState := queryParameter(t, otherInstallation.get("/v1/tenants/connect-url").text("connect_url"), "state")
+	if p := b.open(withQueryParameter(t, ownCallback, "state", otherInstallationState)); p.status != http.StatusBadRequest {
 		t.Errorf("a state of another installation is answered %d %s, want 400", p.status, p.text)
 	}
 
@@ -397,7 +397,7 @@ func queryParameter(t *testing.T, address, name string) string {
 
 // TestPagesWorkInChromium opens the HTML pages in Chromium. It walks through the connect pages to
 // the end and back to the caller's return_url. Without TENANTRY_SOAK it opens the pages about the
-// API in one of three colour schemes and one of two widths. It saves screenshots in TENANTRY_SHOTS,
+// API in one of three color schemes and one of two widths. It saves screenshots in TENANTRY_SHOTS,
 // if that is set.
 func TestPagesWorkInChromium(t *testing.T) {
 	t.Parallel()

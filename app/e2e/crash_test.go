@@ -17,8 +17,9 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 )
 
-// portCalls are the names of the calls before and after which a crash is tested. They are the calls
-// of ports that change something, and the call that redeems a sign-in code.
+// portCalls are the names of calls to the packages that implement ports. The tests kill the service
+// before and after each of these calls. The calls are those that change something, and the call
+// that redeems a sign-in code.
 var portCalls = []string{
 	"take connect flow", "administrator", "save connect flow", "advance connect session", "attach tenant", "renew connect session",
 	"claim an idempotency key", "bootstrap", "enable_smtp_auth", "save licences", "save discovery", "save tenant", "finish an idempotency key",
@@ -46,7 +47,7 @@ func failpointNames() []string {
 // dns.proto and sending.proto that is not marked as a read.
 func TestEveryProviderWriteHasAFailpoint(t *testing.T) {
 	t.Parallel()
-	writeMethod := regexp.MustCompile(`(?m)^  rpc (\w+)\(.*\);$`) // a read has a block with an option that marks it
+	writeMethod := regexp.MustCompile(`(?m)^  rpc (\w+)\(.*\);$`) // a read does not match: a block with an option follows it
 	for _, file := range []string{"mail", "dns", "sending"} {
 		source, err := os.ReadFile("../../plugins/proto/" + file + ".proto")
 		found := writeMethod.FindAllStringSubmatch(string(source), -1)
@@ -154,8 +155,9 @@ func setLimitStep(o *onboarding, perDay int) step {
 	}, handleReply: func(o *onboarding, got reply) { o.checkEqual("limit", got.text("status"), "provisioned") }}
 }
 
-// enforceStep returns the step that runs enforcement. It must leave these events, newest first, and
-// the platform's rule must be on exactly when the newest event is a block.
+// enforceStep returns the step that runs enforcement. Afterwards the account must have exactly
+// these events, newest first. The platform's rule must be enabled if and only if the newest event
+// is a block.
 func enforceStep(events ...string) step {
 	return step{name: "enforce", makeRequest: func(*onboarding) request {
 		return request{method: "POST", path: "/enforcement/run", viaControl: true}
@@ -167,14 +169,14 @@ func enforceStep(events ...string) step {
 		}
 		o.checkEqual("events", actions, events)
 		for _, rule := range o.control("GET", "/tenants/"+o.tenant, nil).objects("rules") {
-			o.checkEqual("the rule is on", rule["enabled"], events[0] == "blocked")
+			o.checkEqual("the rule is enabled", rule["enabled"], events[0] == "blocked")
 		}
 	}}
 }
 
 // TestWritesSurviveACrashAtEveryFailpoint runs allWriteSteps and kills the service at one failpoint
-// after the other. Each request is repeated until it succeeds. A soak uses all failpoints, other
-// runs use a sample.
+// after the other. Each request is repeated until it succeeds. Outside a soak, the test uses a
+// sample of the failpoints.
 func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), soak.Sample(t, failpointNames(), 10)))
@@ -185,8 +187,8 @@ func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 	t.Logf("%d crashes", len(o.hitFailpoints))
 }
 
-// TestWritesSurviveACrashAtOneFailpoint kills the service at a single failpoint in each run. A soak
-// uses all failpoints, other runs use a sample.
+// TestWritesSurviveACrashAtOneFailpoint kills the service at a single failpoint in each run.
+// Outside a soak, the test uses a sample of the failpoints.
 func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 	t.Parallel()
 	for _, name := range soak.Sample(t, failpointNames(), 2) {

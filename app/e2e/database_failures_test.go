@@ -29,8 +29,8 @@ type databaseService struct {
 	db      *sql.DB // a direct connection to the database
 }
 
-// newDatabaseService starts a server on the database at serviceURL. The tests use the same database
-// at directURL.
+// newDatabaseService starts a server on the database at serviceURL, which can lead through a proxy.
+// The tests connect to the same database at directURL.
 func newDatabaseService(t *testing.T, directURL, serviceURL string) databaseService {
 	t.Helper()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -178,7 +178,7 @@ func TestSerializationFailuresAreRetried(t *testing.T) {
 	service := newDatabaseService(t, directURL, directURL)
 	service.addDomainAndMailboxes()
 	mailbox := service.get(service.path("/mailboxes")).objects("mailboxes")[0].text("id")
-	service.exec("CREATE SEQUENCE updates", // no rollback resets a sequence
+	service.exec("CREATE SEQUENCE updates", // a rollback does not reset a sequence, so it counts the failed attempts
 		`CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			IF nextval('updates') <= 2 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$`,
 		"CREATE TRIGGER lose BEFORE UPDATE ON mailboxes FOR EACH ROW EXECUTE FUNCTION lose()")
@@ -244,9 +244,9 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 	service.eventually("reads succeed again", func() bool { return service.call("GET", "/v1/tenants", nil).status == http.StatusOK })
 }
 
-// commitCutter is a TCP proxy in front of the database that can cut a connection in the middle of a
-// COMMIT: before the database receives it, or after the database executed it and before the
-// response arrives. The service cannot distinguish the two cases.
+// commitCutter is a TCP proxy in front of the database. It can cut a connection before the database
+// receives a COMMIT, or after the database has executed the COMMIT and before the response arrives.
+// The service cannot distinguish the two cases.
 type commitCutter struct {
 	listener net.Listener
 	server   string // the address of the database server
@@ -345,7 +345,7 @@ func (cutter *commitCutter) arm(skip int, afterCommit bool) {
 	cutter.isArmed, cutter.skip, cutter.afterCommit, cutter.cuts = true, skip, afterCommit, 0
 }
 
-// disarm ends the cutting and returns the number of cuts since arm.
+// disarm stops the cutting and returns the number of cuts since arm.
 func (cutter *commitCutter) disarm() int {
 	cutter.mu.Lock()
 	defer cutter.mu.Unlock()
@@ -353,9 +353,9 @@ func (cutter *commitCutter) disarm() int {
 	return cutter.cuts
 }
 
-// TestWritesSurviveConnectionLossInCommit cuts the first COMMIT of each write, and in a soak also
-// each of the next five. The response is a success, 504, or 503 with Retry-After. The repeated
-// request succeeds and has one effect.
+// TestWritesSurviveConnectionLossInCommit cuts the first COMMIT of each write. In a soak it then
+// does the same with the second to the sixth COMMIT. The response is a success, 504, or 503 with
+// Retry-After. The repeated request succeeds and has one effect.
 func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	t.Parallel()
 	directURL := testserver.Database(t)
@@ -416,8 +416,8 @@ func (s *databaseService) cutEachWrite(cutter *commitCutter, skip int, afterComm
 	return cuts
 }
 
-// retryThroughCuts repeats a request with the same key until it succeeds. It returns the successful
-// response, and 1 if at least one COMMIT was cut, otherwise 0.
+// retryThroughCuts repeats a request with the same Idempotency-Key until it succeeds. It returns
+// the successful response, and 1 if at least one COMMIT was cut, otherwise 0.
 func (s *databaseService) retryThroughCuts(cutter *commitCutter, method, path string, body any) (reply, int) {
 	s.t.Helper()
 	key, cutCount := fmt.Sprint("commit-", uniqueNumber.Add(1)), 0

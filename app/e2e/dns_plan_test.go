@@ -54,7 +54,7 @@ func (tenant accountTenant) putConflictingRecords(zone string, verificationText 
 }
 
 // TestDNSPlanReportsConflicts checks that a plan names each conflict, the change and the reason,
-// and that reading it writes nothing.
+// and that reading the plan writes nothing.
 func TestDNSPlanReportsConflicts(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
@@ -179,8 +179,8 @@ func TestDNSPlanForAnUnsupportedProviderIsAppliedByAPerson(t *testing.T) {
 	checkValues(t, entry, object{"dkim_status": "missing", "dmarc_status": "missing", "spf_status": "missing", "mx_status": "missing"})
 }
 
-// TestDNSPlanOfForeignDomainCallsNoProvider checks that a domain of a different account is answered
-// without provider calls.
+// TestDNSPlanOfForeignDomainCallsNoProvider checks that requests for the DNS plan of a different
+// account's domain are answered 404 without provider calls.
 func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
@@ -250,7 +250,7 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 
 	fixture.runCommand(env, "dns-connection", "add", "--account", account, "--provider", "cloudflare", "--credential-file", credentialFile(t, cloudflare.token))
 	checkAutomation("connected", object{"connection_present": true, "safe_to_apply": true, "action_required_code": nil, "manual_action_required": false})
-	// The name servers show the published records; the provider's API has none yet.
+	// The name servers return the published records, but the provider's API has no records yet.
 	if before := cloudflare.zoneRecords(t, zone); strings.TrimSpace(before) != "[]" {
 		t.Fatalf("the provider has the records %s, want none", before)
 	}

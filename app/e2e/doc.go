@@ -6,8 +6,10 @@
 //
 // `make test-programs` builds the programs. These files have what most tests share:
 //
-//   - fixture_client_test.go: programs, and client for requests to a service. Start here.
-//   - fixture_sandbox_test.go: process, and the sandbox (`tenantry dev`) that tests share.
+//   - fixture_client_test.go: programs are built binaries. client sends requests to a service.
+//     Start here.
+//   - fixture_sandbox_test.go: process is a started program. sharedSandbox returns the sandbox
+//     (`tenantry dev`) that tests share.
 //   - fixture_account_test.go: caller is an account. accountTenant is an account with one of its
 //     simulated tenants.
 //   - fixture_service_test.go: serviceFixture starts `tenantry serve` with a mail platform and DNS

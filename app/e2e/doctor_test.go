@@ -165,7 +165,7 @@ func TestDoctorCreatesNoFiles(t *testing.T) {
 }
 
 // TestDoctorEndsWhenServersDoNotAnswer checks that doctor ends although the mail platform and Redis
-// never answer, and that checks that need neither of them succeed.
+// never answer. The checks that need neither server must succeed.
 func TestDoctorEndsWhenServersDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)

@@ -171,9 +171,9 @@ func hasFlag(c *cobra.Command, name string) bool {
 	return name == "help" || c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil
 }
 
-// knownVariables returns a function that reports whether a name is a known variable. Known are the
-// variables of the settings, of the bundled providers, of shell examples and of tests, and one
-// variable that Kubernetes sets.
+// knownVariables returns a function that reports whether a name is a known variable. The known
+// variables are those of the settings, of the bundled providers, of shell examples and of tests,
+// and one that Kubernetes sets.
 func knownVariables(t *testing.T) func(string) bool {
 	t.Helper()
 	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS", "TENANTRY_TEST_BIN", "TENANTRY_SERVICE_HOST",

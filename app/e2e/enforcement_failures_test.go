@@ -80,8 +80,8 @@ func ruleWriteFails(limited limitedTenant) {
 	limited.checkEvents("Mailbox blocked: sent 6, limit 5")
 }
 
-// traceArrivesLate checks that trace rows which arrive late count for the day on which the message
-// was sent.
+// traceArrivesLate checks that a message which the message trace shows late counts for the day on
+// which it was sent.
 func traceArrivesLate(limited limitedTenant) {
 	limited.setBehaviour(object{"trace_ms": time.Hour.Milliseconds()})
 	limited.send(0, 6)
@@ -194,7 +194,7 @@ func scopeHasNoMailboxes(limited limitedTenant) {
 }
 
 // existingRuleIsAdopted checks that the service uses an existing rule that has the name of a
-// managed rule, and replaces the list of the rule.
+// managed rule, and replaces the rule's list of blocked mailboxes.
 func existingRuleIsAdopted(limited limitedTenant) {
 	const name = "tenantry-block-tenantwide"
 	tenant := limited.caller.newConnectedTenant(nil)
@@ -213,7 +213,7 @@ func existingRuleIsAdopted(limited limitedTenant) {
 }
 
 // TestEventsAreDeletedAfterTheRetentionTime checks that events are deleted in whole days, and that
-// totals and pages stay correct. 0 days keeps events for ever.
+// totals and pages stay correct. With 0 days, events are kept forever.
 func TestEventsAreDeletedAfterTheRetentionTime(t *testing.T) {
 	t.Parallel()
 	server := &restartingSandbox{client: client{t: t}, build: requirePrograms(t, releaseBuild), dataDir: t.TempDir(), flags: []string{"--no-seed"}, extraEnv: []string{"TENANTRY_KEEP_EVENTS_DAYS=0"}}

@@ -26,7 +26,8 @@ type enforcingReplicas struct {
 	*serviceFixture
 	redis   string
 	clients [2]client
-	// first is the account at the first service, with the platform's control interface.
+	// first is the account at the first service. Its control requests go to the simulated mail
+	// platform.
 	first   caller
 	tenants []limitedTenant
 }
@@ -143,9 +144,9 @@ func TestReplicasShareEnforcement(t *testing.T) {
 	replicas.checkTraceBudget()
 }
 
-// checkTraceBudget leaves three pages in the first tenant's trace budget, which is refilled after
-// five minutes. The replicas together request only these three pages, and continue with other
-// tenants.
+// checkTraceBudget uses up the first tenant's budget of trace pages except for three pages. The
+// budget is refilled after five minutes. The replicas together must request only these three pages,
+// and must continue with the other tenant.
 func (r *enforcingReplicas) checkTraceBudget() {
 	r.t.Helper()
 	counters, err := limiter.Open(r.t.Context(), limiter.Options{URL: r.redis, AnswerTimeout: time.Minute})

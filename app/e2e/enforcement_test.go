@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// limitedTenant is a tenant with mailboxes and a limit.
+// limitedTenant is a tenant with mailboxes and a daily send limit.
 type limitedTenant struct {
 	accountTenant
 	zone      string
@@ -61,8 +61,8 @@ func (l limitedTenant) usage(index int) object {
 }
 
 // checkBlocked checks that the platform's only rule blocks exactly the mailboxes with these
-// indexes. If there are none, the rule must be off. The service must report the same mailboxes as
-// blocked.
+// indexes. Without indexes, the rule must be disabled. The service must report the same mailboxes
+// as blocked.
 func (l limitedTenant) checkBlocked(indexes ...int) {
 	l.t.Helper()
 	want := []any{}
@@ -150,7 +150,7 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 }
 
 // checkRepeatedPasses runs two passes at once and then a third pass. It checks that they change
-// nothing: the first mailbox is blocked since blockedAt and has the same events.
+// nothing: the first mailbox stays blocked with the time blockedAt and has the same events.
 func (l limitedTenant) checkRepeatedPasses(blockedAt any, events ...string) {
 	l.t.Helper()
 	l.control("DELETE", "/calls", nil)
@@ -192,8 +192,8 @@ const (
 	policyMembers = "id daily_send_limit domain_scope state mailboxes_in_scope created_at updated_at"
 )
 
-// TestMailboxLimitCreatesATransportRule checks that a limit has a rule at the platform, which is
-// off while no mailbox is blocked, and that both are removed with the tenant.
+// TestMailboxLimitCreatesATransportRule checks that a limit has a rule at the platform. The rule is
+// disabled while no mailbox is blocked, and is removed together with the tenant.
 func TestMailboxLimitCreatesATransportRule(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
@@ -227,7 +227,7 @@ func TestMailboxLimitCreatesATransportRule(t *testing.T) {
 	tenant.checkPlatformRules(0)
 }
 
-// checkPlatformRules checks that the platform has n rules, all of them off.
+// checkPlatformRules checks that the platform has n rules, and that all of them are disabled.
 func (tenant accountTenant) checkPlatformRules(n int) {
 	tenant.t.Helper()
 	rules := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("rules")
@@ -236,7 +236,7 @@ func (tenant accountTenant) checkPlatformRules(n int) {
 	}
 	for _, r := range rules {
 		if r["enabled"] != false {
-			tenant.t.Errorf("a rule at the platform is on: %v", r)
+			tenant.t.Errorf("a rule at the platform is enabled: %v", r)
 		}
 	}
 }

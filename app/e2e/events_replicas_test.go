@@ -33,7 +33,7 @@ type logReplicas struct {
 	writersEnded atomic.Bool
 }
 
-// soakTime is the duration for which the writers of a soak write.
+// soakTime is how long the writers write in a soak.
 const soakTime = 10 * time.Minute
 
 const (

@@ -55,7 +55,7 @@ func (c caller) call(method, path string, body any) reply {
 	return got
 }
 
-// expect sends a request and checks status and error code; code is "" for a success.
+// expect sends a request and checks status and error code. For a success, code is "".
 func (c caller) expect(method, path string, body any, status int, code string) reply {
 	c.t.Helper()
 	got := c.call(method, path, body)

@@ -154,7 +154,7 @@ type administrator struct {
 	t       testing.TB
 	name    string
 	browser *http.Client
-	// visited are the addresses that the browser requested; cookies are the values that it
+	// visited are the addresses that the browser requested. cookies are the cookie values that it
 	// received.
 	visited, cookies []string
 	// page, status and address belong to the last response.
@@ -243,7 +243,7 @@ func (a *administrator) submit(decision, origin string) {
 	a.load(answer, err)
 }
 
-// submitWhileUnavailable submits the same form again while the answer is 503.
+// submitWhileUnavailable submits the form, and submits it again while the answer is 503.
 func (a *administrator) submitWhileUnavailable(t *testing.T, decision, origin string) {
 	t.Helper()
 	before := *a

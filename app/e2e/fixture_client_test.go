@@ -26,7 +26,7 @@ import (
 // must ends the test if err is not nil.
 var must = apptest.Must
 
-// waitTimeout is how long a test waits for an event.
+// waitTimeout is the longest time that a test waits for a response or a condition.
 const waitTimeout = 5 * time.Minute
 
 // programs is a folder of $TENANTRY_TEST_BIN. It has the binary of the service, and the plugins in
@@ -160,8 +160,8 @@ func (c client) tryDo(method, url, key string, body any) (reply, error) {
 }
 
 // retryWhileUnavailable is like tryWithKey, but repeats the request while the answer is
-// idempotency_request_in_progress or service_unavailable. A busy service answers the latter if a
-// request waits too long for a database connection.
+// idempotency_request_in_progress or service_unavailable. A busy service answers
+// service_unavailable if a request waits too long for a database connection.
 func (c client) retryWhileUnavailable(idempotencyKey, method, path, key string, body any) (got reply, err error) {
 	c.eventually(method+" "+path+" is answered, and not in progress or unavailable", func() bool {
 		got, err = c.tryWithKey(idempotencyKey, method, c.ready.APIURL+path, key, body)
@@ -211,7 +211,7 @@ func parseReply(answer *http.Response, raw []byte) reply {
 	return got
 }
 
-// callAPI calls the API with the seeded key and no body.
+// callAPI calls the API with the API key of c.ready and no body.
 func (c client) callAPI(method, path string) reply {
 	c.t.Helper()
 	return c.do(method, c.ready.APIURL+path, c.ready.APIKey, nil)

@@ -62,8 +62,8 @@ func tamperedPlugins(t *testing.T) string {
 	return dir
 }
 
-// clientKeys generates the two private keys of all certificate files, once.
-var clientKeys = sync.OnceValues(func() ([2]*rsa.PrivateKey, error) {
+// certificateKeys generates, once, the two private keys that all certificate files use.
+var certificateKeys = sync.OnceValues(func() ([2]*rsa.PrivateKey, error) {
 	var keys [2]*rsa.PrivateKey
 	var err error
 	for i := range keys {
@@ -74,11 +74,11 @@ var clientKeys = sync.OnceValues(func() ([2]*rsa.PrivateKey, error) {
 	return keys, err
 })
 
-// certificateFile writes a client certificate and a private key. The key belongs to the certificate
-// only if keyMatches. from and until are relative to now.
+// certificateFile writes a certificate and a private key to one file. The key belongs to the
+// certificate only if keyMatches. from and until are relative to now.
 func certificateFile(t *testing.T, from, until time.Duration, keyMatches bool) string {
 	t.Helper()
-	keys, err := clientKeys()
+	keys, err := certificateKeys()
 	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tenantry"},
@@ -128,8 +128,8 @@ func silentServer(t *testing.T) string {
 	})
 }
 
-// redisDouble starts a server that answers PING like Redis, and refuses HELLO as an old Redis may.
-// It returns its URL.
+// redisDouble starts a server that answers PING like Redis, and refuses HELLO as old versions of
+// Redis do. It returns its URL.
 func redisDouble(t *testing.T) string {
 	return "redis://" + serveTCP(t, func(conn net.Conn) {
 		defer func() { _ = conn.Close() }()

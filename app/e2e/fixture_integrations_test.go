@@ -22,8 +22,8 @@ type mailboxTenant struct {
 	mailboxes []object // as the API lists them
 }
 
-// newMailboxTenant creates a tenant with mailboxes in a new account. A domain has at most three
-// mailboxes.
+// newMailboxTenant creates a tenant in a new account, with mailboxes in one domain. A domain has at
+// most three mailboxes, so there must be at most three localParts.
 func (c caller) newMailboxTenant(localParts ...string) mailboxTenant {
 	c.t.Helper()
 	tenant := c.newAccount(nil).newConnectedTenant(nil)
@@ -36,7 +36,8 @@ func (c caller) newMailboxTenant(localParts ...string) mailboxTenant {
 }
 
 // expect is like caller.expect, but repeats a request while the answer is 503, unless 503 is
-// expected. Tests at the same sandbox share the request limits of one customer.
+// expected. A platform can refuse a call for a while, because the tests of a sandbox share the
+// request limits of the same customer.
 func (c mailboxTenant) expect(method, path string, body any, status int, code string) reply {
 	c.t.Helper()
 	for deadline := time.Now().Add(waitTimeout); status != http.StatusServiceUnavailable && time.Now().Before(deadline); {
@@ -76,8 +77,8 @@ type testIntegration struct {
 	capabilities object
 }
 
-// integrationBody returns the request body that adds an integration with the credentials of the
-// sandbox's customer.
+// integrationBody returns the request body that adds an integration with the credentials that the
+// sandbox's customer has at the provider.
 func (c client) integrationBody(provider string) object {
 	c.t.Helper()
 	customer, _ := c.ready.Sending[provider].(map[string]any)
@@ -138,8 +139,8 @@ func (s signInSession) statusPath() string {
 	return s.mailboxPath(s.index, "/oauth/microsoft/status?session_id="+s.id)
 }
 
-// waitForStatus waits until the session has a status. This takes a while, because the service asks
-// the platform at most once in 3 seconds.
+// waitForStatus waits until the session has this status. This takes a while, because the service
+// asks the platform at most once in 3 seconds.
 func (s signInSession) waitForStatus(status string) reply {
 	s.t.Helper()
 	var got reply
@@ -162,7 +163,7 @@ func (i testIntegration) connectMailbox(index int) {
 }
 
 // checkConnection checks the status of a mailbox's connection in the list of mailboxes, and returns
-// the connection.
+// the connection. With the status "" there must be no connection.
 func (i testIntegration) checkConnection(index int, status string) object {
 	i.t.Helper()
 	for _, m := range i.get(i.path("/mailboxes")).objects("mailboxes") {

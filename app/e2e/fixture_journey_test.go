@@ -55,7 +55,7 @@ func (j *journey) do(method, path string, body any, retryCodes ...string) reply 
 			j.publish()
 		case got.status == http.StatusBadGateway, got.status == http.StatusServiceUnavailable, got.status == http.StatusGatewayTimeout:
 		case slices.Contains(retryCodes, got.code()):
-			key = rand.Text() // a refusal is stored with its key
+			key = rand.Text()
 		default:
 			j.t.Errorf("%s %s is answered %d %s, want a success or a temporary error", method, path, got.status, got.raw)
 			return got
@@ -88,8 +88,8 @@ func (j *journey) syncFully() {
 	})
 }
 
-// onboard connects the tenant and provisions mailboxes in two verified domains, one of which has
-// DKIM.
+// onboard connects the tenant and provisions mailboxes in two verified domains. It enables DKIM for
+// the first domain.
 func (j *journey) onboard() {
 	j.t.Helper()
 	j.step(func() {

@@ -16,11 +16,12 @@ import (
 	_ "modernc.org/sqlite" // the SQLite driver
 )
 
-// matrixFixture has the accounts and resources of the authorization matrix.
+// matrixFixture has the accounts and resources of the authorization matrix
+// (testdata/authz-matrix.csv).
 type matrixFixture struct {
 	owner           caller            // the account with which the sandbox starts
 	a               matrixAccount     // sends most requests
-	b               matrixAccount     // has the foreign resources
+	b               matrixAccount     // has the resources that are foreign to account a
 	trial           matrixAccount     // its API key has the trial form
 	spare           matrixAccount     // its plan lapses and its key is rotated during the test
 	downgraded      matrixAccount     // has more tenants than its plan has slots
@@ -30,7 +31,7 @@ type matrixFixture struct {
 	managed         accountTenant     // assigned to an account that is not in this fixture
 	formerlyManaged accountTenant     // was assigned to account a
 	deleted         accountTenant     // was connected to account a
-	ids             map[string]string // ids of resources of the tenants managed, formerlyManaged and deleted
+	ids             map[string]string // ids of further resources, and an address, by name
 
 	spans         *spanReceiver
 	process       *process
@@ -42,14 +43,14 @@ type matrixFixture struct {
 // can have a second tenant, which has a domain and a mailbox.
 type matrixAccount struct {
 	accountResources
-	second accountResources // empty if the account has one slot
+	second accountResources // empty if the account has only one tenant
 }
 
-// newMatrixAccount creates the resources of an account, with a second tenant if slots exceeds 1.
-func newMatrixAccount(c caller, slots int) matrixAccount {
+// newMatrixAccount creates the resources of an account, with one or two tenants.
+func newMatrixAccount(c caller, tenants int) matrixAccount {
 	account := matrixAccount{accountResources: c.newSigningResources("ada", "max", "lise")}
 	account.post(account.path("/domains"), object{"domain": account.newZone()})
-	if slots > 1 {
+	if tenants > 1 {
 		account.second = c.newSigningResources("ada")
 	}
 	return account
@@ -67,7 +68,7 @@ func (c caller) newSigningResources(localParts ...string) accountResources {
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, localParts...))
 	tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 25})
 	return accountResources{tenant, map[string]string{
-		"tenant_id": tenant.guid, "domain_name": zone, "row": tenant.get(tenant.path("")).text("id"),
+		"tenant_id": tenant.guid, "domain_name": zone, "tenant_resource_id": tenant.get(tenant.path("")).text("id"),
 		"domain_id":  tenant.get(tenant.path("/domains")).objects("domains")[0].text("id"),
 		"mailbox_id": tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id"),
 
@@ -159,7 +160,7 @@ func (f *matrixFixture) queryStrings(t *testing.T, query string) (values []strin
 	return values
 }
 
-// databaseSnapshot is the content of the database at one moment. version is SQLite's data_version;
+// databaseSnapshot is the content of the database at one moment. version is SQLite's data_version.
 // rows are the tables as text.
 type databaseSnapshot struct{ version, rows string }
 
@@ -174,7 +175,8 @@ func (f *matrixFixture) snapshot(t *testing.T, before databaseSnapshot) database
 	return current
 }
 
-// drainJournals empties the journals of the platforms and returns the number of calls in them.
+// drainJournals empties the journals, in which the simulated platforms record calls. It returns the
+// number of calls in them.
 func (f *matrixFixture) drainJournals(t *testing.T) (n int) {
 	t.Helper()
 	c := f.owner.withT(t)

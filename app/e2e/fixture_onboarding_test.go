@@ -30,8 +30,8 @@ type step struct {
 	handleReply func(o *onboarding, got reply)
 }
 
-// newOnboarding returns the onboarding of the sandbox's first tenant, with its first zone as
-// domain.
+// newOnboarding returns the onboarding of the sandbox's first tenant. Its domain is the sandbox's
+// first zone.
 func newOnboarding(server *restartingSandbox) *onboarding {
 	server.t.Helper()
 	o := &onboarding{restartingSandbox: server, tenant: server.ready.Tenants[0].TenantID, domain: server.ready.Zones[0]}
@@ -89,7 +89,7 @@ func onboardingSteps() []step {
 	}
 }
 
-// run executes the steps; do sends the request of a step. All attempts of a step use the same
+// run executes the steps. do sends the request of a step. All attempts of a step use the same
 // Idempotency-Key.
 func (o *onboarding) run(steps []step, do func(step, request) reply) {
 	o.t.Helper()
@@ -150,8 +150,8 @@ func (o *onboarding) checkOutcome() {
 	o.checkEqual("next step", tenant.nextStep(), nil)
 }
 
-// fillDomainSlots adds domains until the tenant has 12, and checks that a further one is refused.
-// These checks fail if a crash has changed the number of free slots.
+// fillDomainSlots adds domains until the tenant has 12, and checks that a further domain is
+// refused. These checks fail if a crash has changed the number of free slots.
 func (o *onboarding) fillDomainSlots() {
 	o.t.Helper()
 	tenant := o.accountTenant()
@@ -189,8 +189,8 @@ func newRestartingSandbox(t *testing.T, build programs, armed []string) *restart
 	return server
 }
 
-// start starts the service. A background job can reach a failpoint before the service is ready;
-// start then disarms the failpoint and tries again.
+// start starts the service. A background job can reach a failpoint before the service is ready. In
+// that case start disarms the failpoint and tries again.
 func (s *restartingSandbox) start() {
 	s.t.Helper()
 	env := append([]string{"TENANTRY_FAILPOINTS=" + strings.Join(s.armedFailpoints, ",")}, s.extraEnv...)

@@ -35,7 +35,7 @@ type process struct {
 }
 
 // processLog is a file without a name, to which a process writes its log. It is not a pipe, because
-// the process of a benchmark would then copy each line while it measures.
+// a benchmark would then have to copy each line while it measures.
 type processLog struct{ *os.File }
 
 func newProcessLog() (processLog, error) {
@@ -55,7 +55,7 @@ func (l processLog) String() string {
 	return string(text)
 }
 
-// startProcess runs a binary until the test ends. env is added to a clean environment; out receives
+// startProcess runs a binary until the test ends. env is added to a clean environment. out receives
 // standard output.
 func startProcess(t *testing.T, build programs, env []string, out io.Writer, args ...string) *process {
 	t.Helper()

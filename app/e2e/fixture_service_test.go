@@ -96,8 +96,8 @@ func newServiceFixture(t *testing.T, build programs) *serviceFixture {
 }
 
 // serveAndRecord passes a request to the simulator and records the request and its response.
-// Requests for zones are neither passed on nor recorded, because the simulator has no zones. In the
-// sandbox, the control interface answers such requests.
+// Requests for zones are neither passed on nor recorded, because the simulator has no zones.
+// replaceZone answers them, as the sandbox's control interface does.
 func (f *serviceFixture) serveAndRecord(simulatorHandler http.Handler, w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {

@@ -27,7 +27,7 @@ type webhookReceiver struct {
 
 	mu       sync.Mutex
 	messages []webhookMessage
-	// respond answers a message; a nil respond answers 200. tries counts the messages with this
+	// respond answers a message. A nil respond answers 200. tries counts the messages with this
 	// webhook-id so far, including this one.
 	respond func(w http.ResponseWriter, r *http.Request, message webhookMessage, tries int)
 }

@@ -38,7 +38,7 @@ type zoneHost interface {
 	// storedRecords returns the records that the provider has for a zone, without the SOA and the
 	// NS records of the apex.
 	storedRecords(t testing.TB, zone string) []storedRecord
-	// readDNS asks the authoritative servers for the records that the DNS plan of the case
+	// readDNS asks the authoritative servers for the records that the DNS plan of the case's domain
 	// compares.
 	readDNS(t testing.TB, c zoneCase) dns.ZoneRead
 	provider() ports.DNSProvider
@@ -68,7 +68,8 @@ type powerDNSHost struct {
 	plugin ports.DNSProvider
 }
 
-// newPowerDNSHost starts PowerDNS with the zones to which the cases refer, and its plugin.
+// newPowerDNSHost starts PowerDNS with the zones to which the zoneCases refer, and starts the
+// PowerDNS plugin.
 func newPowerDNSHost(t testing.TB) *powerDNSHost {
 	t.Helper()
 	server, err := testserver.StartPowerDNS(t.Context())
@@ -213,8 +214,8 @@ type cloudflareHost struct {
 	plugin ports.DNSProvider
 }
 
-// newCloudflareHost starts the simulator, its plugin and a DNS server with the zones to which the
-// cases refer.
+// newCloudflareHost starts the simulator, the Cloudflare plugin and a DNS server with the zones to
+// which the zoneCases refer.
 func newCloudflareHost(t testing.TB) *cloudflareHost {
 	t.Helper()
 	var handler http.Handler
@@ -280,8 +281,8 @@ func (h *cloudflareHost) replaceRecords(t testing.TB, zone string, records []zon
 	h.control(t, http.MethodPut, "/zones/"+zone+"/records", body, nil)
 }
 
-// cloudRecord is a record in the format of Cloudflare's API.
-type cloudRecord struct {
+// cloudflareRecord is a record in the format of Cloudflare's API.
+type cloudflareRecord struct {
 	Type     string `json:"type"`
 	Name     string `json:"name"`
 	Content  string `json:"content"`
@@ -312,7 +313,7 @@ func (h *cloudflareHost) storedRecords(t testing.TB, zone string) []storedRecord
 	return out
 }
 
-func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudRecord) {
+func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudflareRecord) {
 	t.Helper()
 	must(t, json.Unmarshal(raw, &r))
 	return r
@@ -340,7 +341,7 @@ func (h *cloudflareHost) publish(t testing.TB, zone string) {
 }
 
 // servedRecords returns the records with which the DNS server answers for a stored record.
-func (h *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudRecord) []zones.Record {
+func (h *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudflareRecord) []zones.Record {
 	t.Helper()
 	out := zones.Record{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}
 	switch {
@@ -357,7 +358,7 @@ func (h *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudRecord)
 }
 
 // flattenTarget returns the TXT and A records at the target of a CNAME, with the name of the CNAME.
-func (h *cloudflareHost) flattenTarget(t testing.TB, r cloudRecord) []zones.Record {
+func (h *cloudflareHost) flattenTarget(t testing.TB, r cloudflareRecord) []zones.Record {
 	t.Helper()
 	var out []zones.Record
 	tcp := wiredns.Client{Net: "tcp"}

@@ -26,7 +26,7 @@ type hostilePlugin struct {
 	// status and code are those of the API's answer to the request that tests the credential.
 	status int
 	code   string
-	// cause is the cause of the failed call that the log names.
+	// cause is the cause that the log gives for the failed call.
 	cause string
 	// logTexts are texts that one log line about the plugin contains.
 	logTexts []string
@@ -43,10 +43,10 @@ var hostilePlugins = []hostilePlugin{
 }
 
 // TestServiceSurvivesHostilePlugins starts a service with plugins that misbehave: they send wrong
-// answers, hang, exit, use many resources or print secrets. It calls each of them. Each request
-// gets the expected error. The service stays ready, the mail platform answers, and the log names
-// each plugin and no secret. The plugin that hangs is called first, so that all other calls are
-// made while its call waits.
+// answers, hang, exit, use many resources or print secrets. A request to each plugin gets the
+// expected error. The service stays ready, the mail platform answers, and the log names each plugin
+// and no secret. The plugin that hangs is called first, so that all other calls are made while its
+// call waits.
 func TestServiceSurvivesHostilePlugins(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -238,8 +238,8 @@ func checkTakeover(t *testing.T, other client, guid, failpoint, zone string) {
 	}
 }
 
-// TestAnswersAreReplayedForADay repeats requests at once, after a kill, and after 23 hours by the
-// clock: the response has the same bytes. After 25 hours the operation runs again.
+// TestAnswersAreReplayedForADay repeats requests at once, after a kill, and 23 hours later by the
+// sandbox's clock. Each response has the same bytes. After 25 hours the operation runs again.
 func TestAnswersAreReplayedForADay(t *testing.T) {
 	t.Parallel()
 	server := newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)

@@ -82,7 +82,7 @@ func (i testIntegration) checkFaults(call providerCall) {
 		i.control("POST", "/faults", fault)
 		idempotencyKey := rand.Text()
 		got, err := i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
-		for n := 0; err == nil && got.status == 503 && status != 503 && n < 5; n++ { // the service limits its own calls to the platform, and did not reach the fault
+		for n := 0; err == nil && got.status == 503 && status != 503 && n < 5; n++ { // the service's own limit of platform calls refused the call before it reached the fault
 			<-time.After(time.Second)
 			got, err = i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
 		}
@@ -281,7 +281,7 @@ func TestSignInSessionsExpire(t *testing.T) {
 		used[index].waitForStatus("connected")
 		used[index].checkConnection(1, "connected")
 		f := forgotten[index]
-		f.eventually("the sweep ends the session", func() bool {
+		f.eventually("a background job ends the session", func() bool {
 			return f.get(f.path("")).valueAt("mailbox_connections.pending") == 0.0
 		})
 		f.checkConnection(2, "failed")

@@ -51,8 +51,8 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestADifferentMailPlatformServes takes a tenant from the consent to mailboxes, and removes it,
 // with the mail plugins that `tenantry plugin new` creates. Halfway, the plugin is built again, and
-// the running sandbox uses the new program with the same tenant. The answers that pass vendorCheck
-// must not name Microsoft.
+// the running sandbox uses the new program with the same tenant. No answer that goes through
+// vendorCheck may name Microsoft.
 func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
 	for _, language := range template.Languages {
@@ -171,8 +171,8 @@ func (tenant accountTenant) expectExplained(method, path string, body any, statu
 	}
 }
 
-// limitMailboxes provisions two mailboxes. It sets a limit, which the mail platform enforces for
-// the mailbox that sends too much, and removes the limit.
+// limitMailboxes provisions two mailboxes. It sets a limit and checks that the platform blocks only
+// the mailbox that exceeds the limit. Without the limit, no mailbox is blocked.
 func (tenant accountTenant) limitMailboxes(zone string) {
 	tenant.t.Helper()
 	tenant.expectExplained("POST", tenant.path("/mailboxes"), object{"domain": zone, "account_password": "short", "mailboxes": []object{{"name": "Ada", "email": "ada@" + zone}}},

@@ -47,8 +47,8 @@ func TestMailboxesGoFromCreationToALimit(t *testing.T) {
 	checkValues(t, tenant.get(tenant.path("")).object, object{"mailbox_count": 2, "readiness.mailboxes_total": 2, "readiness.ready_to_provision": true})
 }
 
-// checkPlatformMailboxes checks that the platform has as many mailboxes as localParts, that all are
-// in this zone, are enabled and have a password.
+// checkPlatformMailboxes checks that the platform has as many mailboxes as localParts. All must be
+// in this zone, be enabled and have a password.
 func (tenant accountTenant) checkPlatformMailboxes(zone string, localParts ...string) {
 	tenant.t.Helper()
 	atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("mailboxes")

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// attempt is one request for a row of the matrix. A row about malformed values has one attempt for
-// each value.
+// attempt is one request for a row of the authorization matrix. A row (matrixRow) has an operation,
+// a condition and the expected response. A row about malformed values has one attempt for each
+// value.
 type attempt struct {
 	account         accountResources  // sends the request
 	auth            []string          // Authorization headers; nil means the account's key
@@ -100,8 +101,8 @@ func (f *matrixFixture) malformedIDs(param string) []string {
 	return []string{"x", "..%2f", "%00", "urn:uuid:" + id, "{" + id + "}", strings.ReplaceAll(id, "-", ""), id + "0", "0", "%ff", strings.Repeat("9", 300)}
 }
 
-// attempts returns the requests for a condition of the matrix. It returns none for an unknown
-// condition, which fails the matrix test.
+// attempts returns the requests for a condition of the matrix. For an unknown condition it returns
+// none, and then the matrix test fails.
 func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	a := f.ownRequest(f.a, op)
 	single := func(a attempt) []attempt { return []attempt{a} }
@@ -137,7 +138,7 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 		lapsed.ids = foreignIDs
 		return single(lapsed)
 	case "legacy_entitlement_trial_key":
-		return single(f.onExpendable(f.ownRequest(f.trial, op), op))
+		return single(f.onNewResource(f.ownRequest(f.trial, op), op))
 	case "ceiling_reached":
 		a.account.caller = f.full
 		return single(a)
@@ -158,9 +159,9 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	case "malformed_tenant_id":
 		return a.variants("tenant_id", f.malformedIDs("tenant_id")...)
 	case "tenant_resource_id_instead_of_guid":
-		return a.variants("tenant_id", a.ids["row"])
+		return a.variants("tenant_id", a.ids["tenant_resource_id"])
 	case "own_tenant_guid_upper_case":
-		a = f.onExpendable(a, op)
+		a = f.onNewResource(a, op)
 		return a.variants("tenant_id", strings.ToUpper(a.ids["tenant_id"]))
 	case "unknown_domain_name":
 		return a.variants("domain_name", noSuchZone)
@@ -240,11 +241,13 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	return f.idempotencyAttempts(op, condition)
 }
 
-// onExpendable directs an attempt that would delete or change its resource to a new resource.
-func (f *matrixFixture) onExpendable(a attempt, op operation) attempt {
+// onNewResource protects the resources of the fixture, which later attempts need. If the operation
+// deletes something or begins a sign-in, it creates an integration or a tenant and returns the
+// attempt for this new resource. Otherwise it returns the attempt unchanged.
+func (f *matrixFixture) onNewResource(a attempt, op operation) attempt {
 	switch {
 	case strings.HasPrefix(op.path, "/v1/integrations/{"):
-		return f.onExpendableIntegration(a, op)
+		return f.onNewIntegration(a, op)
 	case op.method == "DELETE":
 		tenant := a.account.newTenant(nil).connect()
 		a.ids = map[string]string{"tenant_id": tenant.guid}
@@ -254,7 +257,7 @@ func (f *matrixFixture) onExpendable(a attempt, op operation) attempt {
 
 // idempotencyAttempts returns the requests for conditions about Idempotency-Keys.
 func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []attempt {
-	a := f.onExpendable(f.ownRequest(f.a, op), op)
+	a := f.onNewResource(f.ownRequest(f.a, op), op)
 	sendFirst := func(t *testing.T, a attempt) {
 		if got := f.send(t, op, a); got.status != 200 {
 			t.Errorf("the first request is answered %d %s, want 200", got.status, got.raw)
@@ -268,7 +271,7 @@ func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []at
 		return []attempt{a.withIdempotencyKeys(""), a.withIdempotencyKeys(strings.Repeat("k", 256)), a.withIdempotencyKeys("a b"), a.withIdempotencyKeys("ü"), a.withIdempotencyKeys("one", "two")}
 	case "same_key_value_used_by_other_account":
 		a.prepare = func(t *testing.T, a attempt) {
-			other := f.onExpendable(f.ownRequest(f.b, op), op)
+			other := f.onNewResource(f.ownRequest(f.b, op), op)
 			other.idempotencyKeys = a.idempotencyKeys
 			sendFirst(t, other)
 		}
@@ -282,14 +285,14 @@ func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []at
 		}
 		a.path += "?x=1"
 	case "replay_with_lapsed_plan":
-		a = f.onExpendable(f.ownRequest(f.spare, op), op)
+		a = f.onNewResource(f.ownRequest(f.spare, op), op)
 		a.prepare = func(t *testing.T, a attempt) {
 			sendFirst(t, a)
 			f.spare.withT(t).setPlan(object{"plan": "complete", "active": false})
 			t.Cleanup(func() { f.spare.withT(t).setPlan(object{"plan": "complete", "active": true}) })
 		}
 	case "replay_with_rotated_key":
-		a = f.onExpendable(f.ownRequest(f.spare, op), op)
+		a = f.onNewResource(f.ownRequest(f.spare, op), op)
 		a.prepare = func(t *testing.T, a attempt) {
 			sendFirst(t, a)
 			f.spare.t = t
@@ -309,9 +312,9 @@ func (a attempt) withIdempotencyKeys(keys ...string) attempt {
 // matrixPlatform is the sending platform of all integrations in the matrix.
 const matrixPlatform = "instantly"
 
-// addIntegrations adds an integration to each matrixAccount. All of them but downgraded also get an
-// open OAuth session for a mailbox. addIntegrations also creates the resources for the other
-// conditions about integrations.
+// addIntegrations adds an integration to each matrixAccount. Every account except downgraded also
+// gets an open OAuth session for a mailbox. addIntegrations also creates the resources for the
+// other conditions about integrations.
 func (f *matrixFixture) addIntegrations(t *testing.T) {
 	t.Helper()
 	for _, account := range []*accountResources{&f.a.accountResources, &f.b.accountResources, &f.trial.accountResources, &f.spare.accountResources, &f.downgraded.accountResources, &f.lapsed.accountResources} {
@@ -320,7 +323,7 @@ func (f *matrixFixture) addIntegrations(t *testing.T) {
 			account.setPlan(object{"plan": "complete", "active": true})
 		}
 		account.ids["unconnected_mailbox_id"] = account.get(account.path("/mailboxes")).objects("mailboxes")[1].text("id")
-		if account != &f.downgraded.accountResources { // this account may not begin a session
+		if account != &f.downgraded.accountResources { // with more tenants than slots, it may not begin a session
 			account.addIntegration()
 		} else {
 			account.ids["integration_id"], account.ids["session_id"] = account.post("/v1/integrations", account.integrationBody(matrixPlatform)).text("id"), noSuchID
@@ -336,7 +339,7 @@ func (f *matrixFixture) addIntegrations(t *testing.T) {
 	f.ids["deleted integration"] = deletedID
 	f.ids["address"] = a.get(a.path("/mailboxes")).objects("mailboxes")[0].text("primary_smtp")
 	f.ids["managed mailbox"] = f.managedMailbox()
-	f.ids["found mailbox"] = f.foundMailbox()
+	f.ids["discovered mailbox"] = f.discoveredMailbox()
 }
 
 // managedMailbox provisions a mailbox in a tenant that is assigned to a different account, and
@@ -349,9 +352,9 @@ func (f *matrixFixture) managedMailbox() string {
 	return tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id")
 }
 
-// foundMailbox returns the id of a mailbox that discovery found: the service provisioned the
-// mailbox, deleted its tenant, and found the mailbox again.
-func (f *matrixFixture) foundMailbox() string {
+// discoveredMailbox returns the id of a mailbox that counts as discovered, not as provisioned. The
+// service provisions the mailbox, deletes its tenant, and finds the mailbox again in a sync.
+func (f *matrixFixture) discoveredMailbox() string {
 	tenant := f.a.newConnectedTenant(nil)
 	zone := tenant.newVerifiedDomain()
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
@@ -377,7 +380,7 @@ func (f *matrixFixture) integrationAttempts(a attempt, condition string) []attem
 	case "mailbox_address_instead_of_uuid":
 		return a.variants("mailbox_id", f.ids["address"])
 	case "own_discovered_mailbox_not_service_provisioned":
-		return a.variants("mailbox_id", f.ids["found mailbox"])
+		return a.variants("mailbox_id", f.ids["discovered mailbox"])
 	case "mailbox_connected_or_pending_elsewhere", "own_session_of_other_integration":
 		return a.variants("integration_id", f.ids["other integration"])
 	case "unknown_session_id":
@@ -390,9 +393,10 @@ func (f *matrixFixture) integrationAttempts(a attempt, condition string) []attem
 	return nil
 }
 
-// onExpendableIntegration directs an attempt that changes its integration to a new integration,
-// with a mailbox that has no connection.
-func (f *matrixFixture) onExpendableIntegration(a attempt, op operation) attempt {
+// onNewIntegration returns the attempt for a new integration and a mailbox without a connection, if
+// the operation deletes something or begins a session. Before it begins a session, it deletes the
+// integrations of earlier attempts, because they can have a session for the mailbox.
+func (f *matrixFixture) onNewIntegration(a attempt, op operation) attempt {
 	beginsSession := strings.HasSuffix(op.path, "/init")
 	if !beginsSession && op.method != "DELETE" {
 		return a

@@ -27,7 +27,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// rateLimitExceeded is the condition that TestEveryRateLimitIsEnforced covers, with limits on.
+// rateLimitExceeded is the condition of the rows that TestRowsOfTheMatrixAreAnswered skips, because
+// its service has no rate limits. TestEveryRateLimitIsEnforced covers these rows.
 const rateLimitExceeded = "rate_limit_exceeded"
 
 // otherRoutes are the requests of the matrix that the OpenAPI document does not describe.
@@ -44,8 +45,9 @@ var additions = map[string]string{
 	"POST /v1/webhooks/{webhook_id}/replay": "write", "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": "write",
 }
 
-// matrixRow is one line of the authorization matrix: a condition of an operation, and the expected
-// response. If twinCondition is set, a 404 must equal the response under that condition.
+// matrixRow is one line of the authorization matrix, testdata/authz-matrix.csv: an operation, a
+// condition under which it is called, and the expected response. If twinCondition is set, a 404
+// must equal the response of the same operation under that condition.
 type matrixRow struct {
 	id, condition, status, code, twinCondition, maxCalls, allowedWrites string
 	op                                                                  operation
@@ -108,8 +110,8 @@ func TestEveryOperationIsInTheMatrix(t *testing.T) {
 }
 
 // TestRowsOfTheMatrixAreAnswered sends the requests of the rows that no other test covers. It
-// checks the response, the provider calls, the database and the statements that the service ran.
-// Outside a soak it uses the rows of a sample of the operations.
+// checks the response, the provider calls, the database and the SQL statements that the service
+// ran. A soak uses the rows of all operations, other runs use the rows of 10 random operations.
 func TestRowsOfTheMatrixAreAnswered(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -195,8 +197,8 @@ func (row matrixRow) key(condition string) string {
 	return row.op.method + " " + row.op.path + " " + condition
 }
 
-// checkAnswer checks the response to one request. original is the response that it must replay, if
-// the row expects that.
+// checkAnswer checks the response to one request. If the row expects a replay, got must repeat
+// original.
 func (row matrixRow) checkAnswer(t *testing.T, got, original reply) {
 	t.Helper()
 	status, code := http.StatusText(got.status), got.code()
@@ -222,7 +224,8 @@ func (row matrixRow) checkAnswer(t *testing.T, got, original reply) {
 	}
 }
 
-// send sends the request of an attempt. Its request id is its trace id.
+// send sends the request of an attempt. The request has the same random value as its request id and
+// as its trace id, so that runRow can store the trace id.
 func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), op.method, f.owner.ready.APIURL+fillPath(a.path, a.ids), strings.NewReader(a.body))
@@ -251,16 +254,16 @@ func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 }
 
 // consentCallback is the route of the consent callback in the matrix. The service has a different
-// route for it.
+// route for the callback, so TestRowsOfTheMatrixAreAnswered skips these rows.
 const consentCallback = "GET /connect/callback"
 
-// conditionTests names the tests of conditions that a single request and its response cannot check.
+// conditionTests names the tests of the conditions that a single request cannot check.
 var conditionTests = map[string]string{
 	"response_not_stored_in_idempotency_table": "TestNoSecretLeaks",
 	"same_key_in_flight":                       "TestConcurrentRequestsWithOneKeyRunOnce",
 }
 
-// withDecisions corrects a row where the specification or the docs override the older matrix.
+// withDecisions corrects the expectation of a row if a decision after the matrix overrides it.
 func (row matrixRow) withDecisions() matrixRow {
 	name := row.op.method + " " + row.op.path
 	addsResources := slices.Contains(provisioningOps, name) ||
@@ -308,8 +311,9 @@ func declaredTests(t *testing.T) map[string]bool {
 
 var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
-// compareStatements checks that foreign and malformed ids lead to the same SQL statements as
-// unknown ids. A different time could otherwise reveal that an id exists.
+// compareStatements checks that ids of a different account and malformed ids lead to the same SQL
+// statements as unknown ids. Otherwise a caller could learn from the duration that an id exists. It
+// also checks that the service does not search for malformed API keys in the database.
 func (r *matrixRun) compareStatements(t *testing.T) {
 	t.Helper()
 	if err := r.process.stop(); err != nil { // flushes the last spans
@@ -325,11 +329,11 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 			}
 		}
 	}
-	byRow, compared := map[string]map[string]bool{}, 0
+	sequencesByKey, compared := map[string]map[string]bool{}, 0
 	for trace, row := range r.traces {
 		statements := strings.Join(statementsOfTrace[trace], "\n")
 		if row.status == "401" && strings.HasPrefix(row.condition, "bad_key_format") && statements != "" {
-			t.Errorf("%s: a key of a different form is looked up: %s", row.id, statements)
+			t.Errorf("%s: the service searches for a malformed API key: %s", row.id, statements)
 		}
 		if row.status != "404" || row.op.path == "/debug/pprof/" {
 			continue
@@ -338,13 +342,13 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 		if row.twinCondition == "" {
 			baseKey = row.key(row.condition)
 		}
-		if byRow[baseKey] == nil {
-			byRow[baseKey] = map[string]bool{}
+		if sequencesByKey[baseKey] == nil {
+			sequencesByKey[baseKey] = map[string]bool{}
 		}
-		byRow[baseKey][statements] = true
+		sequencesByKey[baseKey][statements] = true
 		compared++
 	}
-	for baseKey, sequences := range byRow {
+	for baseKey, sequences := range sequencesByKey {
 		if len(sequences) != 1 {
 			t.Errorf("%s: %d different sequences of SQL statements, want 1:", baseKey, len(sequences))
 			for statements := range sequences {
@@ -352,7 +356,7 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 			}
 		}
 		if sequences[""] {
-			t.Errorf("%s: no statement was seen", baseKey)
+			t.Errorf("%s: a request ran no SQL statement", baseKey)
 		}
 	}
 	if compared == 0 || soak.Enabled() && compared < 100 {
@@ -360,9 +364,8 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 	}
 }
 
-// provisioningOps are operations that queue jobs. The jobs call the mail platform during later
-// rows, where the calls would be counted. provisioningTest, which has no worker, therefore tests
-// the successes of these operations.
+// provisioningOps are operations that queue jobs. The matrix test does not cover their successes
+// and replays. provisioningTest does.
 var provisioningOps = []string{"POST /v1/domains/{domain_id}/dns/provision", "POST /v1/dns/provisioning-jobs/{job_id}/retry"}
 
 const provisioningTest = "TestProvisioningRunsOncePerKey"
@@ -378,8 +381,8 @@ func (row matrixRow) testedElsewhere() string {
 	return conditionTests[row.condition]
 }
 
-// addWaitingRuns adds a run to each account. The job of the run requires an action by a person, so
-// no worker processes it.
+// addWaitingRuns adds a provisioning run to each account. The job of the run requires an action by
+// a person, so no worker processes it.
 func addWaitingRuns(t *testing.T, file string, owners ...accountResources) {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), "sqlite://"+file, bunstore.Options{})

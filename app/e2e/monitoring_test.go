@@ -94,9 +94,9 @@ func metricsOfBusyService(t *testing.T) exposedMetrics {
 	fixture.settings["credential_expires"] = "2099-01-31"
 	_, tenant := newConnectedService(t, fixture, limitsOn)
 	tenant.mustSync()
-	replaceFile(t, fixture.settings["client_secret_file"], nil)
+	replaceFile(t, fixture.settings["client_secret_file"], nil) // the reload of the empty file fails
 	tenant.mustSync()
-	for range 31 { // one more than the limit
+	for range 31 { // one more than the rate limit allows
 		tenant.do("GET", tenant.ready.APIURL+tenant.domainPath("unknown.example", "/dkim-status"), tenant.key, nil)
 	}
 	metrics := parseMetrics(tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw)
@@ -250,7 +250,8 @@ var (
 	labelPair  = regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
 )
 
-// parseMetrics parses an exposition and adds the metrics and labels that Prometheus creates.
+// parseMetrics parses the output of /metrics and adds the metrics and labels that Prometheus
+// creates.
 func parseMetrics(metrics []byte) exposedMetrics {
 	found := exposedMetrics{"up": {}, "ALERTS": {"alertname": nil, "alertstate": nil}}
 	for _, line := range sampleLine.FindAllSubmatch(metrics, -1) {
@@ -269,7 +270,7 @@ func parseMetrics(metrics []byte) exposedMetrics {
 	return found
 }
 
-// counterValues returns the values of a counter at /metrics, by the value of a label.
+// counterValues returns the sums of a counter at /metrics, keyed by the value of a label.
 func (c client) counterValues(metric, label string) map[string]int {
 	c.t.Helper()
 	values := map[string]int{}

@@ -95,8 +95,8 @@ var publishedDocument = sync.OnceValues(func() (document, error) {
 // validatorMutex serializes validation, because the validator compiles schemas while it validates.
 var validatorMutex sync.Mutex
 
-// checkDocumented checks a response against the rules for all responses and, if the document has
-// its operation, against the operation.
+// checkDocumented checks a response against the rules for all responses. If the document has the
+// operation of the request, it also checks the response against this operation.
 func checkDocumented(t *testing.T, method, path string, got reply) error {
 	t.Helper()
 	document, err := publishedDocument()
@@ -181,11 +181,11 @@ func checkProblem(got reply) error {
 // the other refusals, only invalid_request at body.workspace_id may list workspaces.
 func checkWorkspaces(got reply) error {
 	_, listsWorkspaces := got.object["workspaces"]
-	hasOwnCode := strings.HasSuffix(got.code(), "_workspace_required")
-	atField := got.code() == "invalid_request" && slices.ContainsFunc(got.objects("errors"), func(e object) bool {
+	requiresWorkspace := strings.HasSuffix(got.code(), "_workspace_required")
+	isAboutWorkspace := got.code() == "invalid_request" && slices.ContainsFunc(got.objects("errors"), func(e object) bool {
 		return e.text("location") == "body.workspace_id"
 	})
-	if hasOwnCode && !listsWorkspaces || listsWorkspaces && !hasOwnCode && !atField {
+	if requiresWorkspace && !listsWorkspaces || listsWorkspaces && !requiresWorkspace && !isAboutWorkspace {
 		return errors.New("a refusal for a missing workspace lists no workspaces, or a different refusal lists them")
 	}
 	return nil
@@ -237,8 +237,8 @@ func TestServedOpenAPIMatchesTheCommand(t *testing.T) {
 }
 
 // TestGeneratedClientsOnboardATenant runs the onboarding with a Go and a TypeScript client. `make
-// test-programs` generates them from docs/openapi.yaml and compiles them; `make check` compares
-// that document with the binary's.
+// test-programs` generates the clients from docs/openapi.yaml and compiles them. `make check`
+// compares docs/openapi.yaml with the document of the binary.
 func TestGeneratedClientsOnboardATenant(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Dir(testserver.Program(t, "clients/smoke"))
@@ -260,9 +260,10 @@ func TestGeneratedClientsOnboardATenant(t *testing.T) {
 	}
 }
 
-// TestAPITakesNoDNSCredential checks that request bodies have no member with the name of an
-// account's field in a DNS plugin. The exception is api_key of a sending platform. It also checks
-// that DNS operations take no body members, and that some paths for DNS connections have no route.
+// TestAPITakesNoDNSCredential checks that no request body has a member with one of the names of
+// accountFields. The exception is api_key of a sending platform. It also checks that DNS operations
+// take no body members, that no integration can be added at a DNS provider, and that paths such as
+// /v1/dns-connections have no route.
 func TestAPITakesNoDNSCredential(t *testing.T) {
 	t.Parallel()
 	document, err := publishedDocument()
@@ -301,7 +302,8 @@ func TestAPITakesNoDNSCredential(t *testing.T) {
 	}
 }
 
-// accountFields returns the names of the DNS plugins' fields that accounts set.
+// accountFields returns the names of the fields of DNS plugins that an account sets, for example
+// its credential.
 func accountFields(t *testing.T) (names []string) {
 	t.Helper()
 	plugins, err := filepath.Glob(filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "dns-*"))

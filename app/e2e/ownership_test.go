@@ -17,7 +17,8 @@ import (
 )
 
 // unownedOperations are the operations without a path parameter. Each value names the test, or the
-// authorization matrix, that covers the operation.
+// authorization matrix (matrix_test.go), that covers the operation, and says what the operation
+// does.
 var unownedOperations = map[string]string{
 	"GET /v1/tenants":               "TestTenantGoesFromConnectLinkToDeletion: lists what the account holds",
 	"GET /v1/integrations":          "TestIntegrationGoesFromAdditionToDeletion: lists what the account holds",
@@ -103,8 +104,8 @@ func (r accountResources) foreignValues(other accountResources, param string) []
 	return values
 }
 
-// TestForeignIDsLookUnknown checks that operations with path parameters answer foreign, unknown and
-// malformed ids alike. Three providers must get no call.
+// TestForeignIDsLookUnknown checks that operations with path parameters give the same answer to ids
+// of a different account, unknown ids and malformed ids. No provider may be called.
 func TestForeignIDsLookUnknown(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -147,8 +148,9 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 }
 
 // TestBoundedKeysSeeOnlyTheirTenants calls operations with keys that only read, lack the scope of
-// the operation, are used from a forbidden address or have expired. With a key for a different
-// tenant, it compares the responses for own resources and for resources of a different account.
+// the operation, are used from a forbidden address or have expired. A key that is limited to a
+// different tenant gets the same response for the account's resources as the account's own key gets
+// for resources of a different account.
 func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -210,13 +212,13 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 				if got.comparable() != want.comparable() {
 					t.Errorf("the answer for a hidden resource is\n%s\nand for another account's resource\n%s", got.comparable(), want.comparable())
 				}
-				break // the first parameter decides
+				break // the first parameter decides the error code
 			}
 		})
 	}
 	for path, list := range map[string]string{"/v1/tenants": "tenants", "/v1/dns/provisioning-runs": "runs", "/v1/enforcement/events": "events", "/v1/events": "events", "/v1/audit": "entries", "/v1/webhooks": "webhooks"} {
 		if got := forOtherTenant.get(path); len(got.objects(list)) != 0 {
-			t.Errorf("with a key for other tenants %s shows %s, want an empty list", path, got.raw)
+			t.Errorf("with a key for a different tenant %s shows %s, want an empty list", path, got.raw)
 		}
 	}
 }
@@ -236,9 +238,9 @@ func addExpiredKey(t *testing.T, file string, owner accountResources) string {
 	return text.Reveal()
 }
 
-// checkIndistinguishable checks that an operation answers each foreign value of one parameter
-// alike. The other parameters have the caller's own ids. If param is the first parameter, the first
-// request has ids of the other account in all parameters.
+// checkIndistinguishable checks that an operation gives the same answer to all foreignValues of one
+// parameter. The other parameters have the caller's own ids. If param is the first parameter, the
+// first request has ids of the other account in all parameters.
 func (r accountResources) checkIndistinguishable(t *testing.T, other accountResources, op operation, param string) {
 	t.Helper()
 	body := validBodies[op.method+" "+op.path]
@@ -257,7 +259,7 @@ func (r accountResources) checkIndistinguishable(t *testing.T, other accountReso
 			first = got.comparable()
 		}
 		if got.comparable() != first {
-			t.Errorf("the answer to %q differs from the one to an id of a different account:\n%s\nand\n%s", value, got.comparable(), first)
+			t.Errorf("the answer to %q differs from the answer to an id of a different account:\n%s\nand\n%s", value, got.comparable(), first)
 		}
 	}
 }
@@ -276,7 +278,7 @@ func (r reply) comparable() string {
 }
 
 // TestForeignDomainInABodyLooksUnknown checks that the creation of a mailbox gets the same response
-// for a foreign, an unknown and an invalid domain.
+// for a domain of a different account, an unknown domain and an invalid domain.
 func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)

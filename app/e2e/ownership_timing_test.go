@@ -40,8 +40,9 @@ var timedOperations = []timedOperation{
 // value.
 const timedRounds = 20_000
 
-// timedValues returns values of a parameter, keyed by their kind. Requests with them must take the
-// same time. The values have the same length, so that only the resource differs.
+// timedValues returns values of a parameter, keyed by their kind. Requests with values of different
+// kinds must take the same time. The values have the same length, because the length can affect the
+// time.
 func timedValues(param, foreignID string) map[string]string {
 	if param == "domain_name" {
 		n := len(foreignID)
@@ -95,8 +96,8 @@ func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, 
 	return time.Since(start), answer.StatusCode
 }
 
-// measureKinds sends all kinds of values in a random order. It returns the durations by kind, in
-// microseconds.
+// measureKinds sends a request with each kind of value in each round, in a random order. It returns
+// the durations by kind, in microseconds.
 func (timed timedOperation) measureKinds(s *stopwatch, own, other accountResources, rounds int) map[string][]float64 {
 	s.t.Helper()
 	paths, names := map[string]string{}, []string{}
@@ -141,10 +142,11 @@ func (timed timedOperation) distinguishablePairs(s *stopwatch, own, other accoun
 	return differ
 }
 
-// TestForeignIDsTakeTheSameTime checks that the durations of refusals do not distinguish foreign,
-// unknown and malformed ids. Only a soak judges the durations: it sends enough requests, and no
-// other test runs meanwhile. Other runs check only the status. A difference counts only if two
-// measurements show it, because a single measurement can show noise of the machine.
+// TestForeignIDsTakeTheSameTime checks that the durations of refusals do not distinguish ids of a
+// different account, unknown ids and malformed ids. Only a soak judges the durations: it sends
+// enough requests, and no other test runs meanwhile. Other runs check only the status. A difference
+// counts only if two measurements show it, because a single measurement can show noise of the
+// machine.
 func TestForeignIDsTakeTheSameTime(t *testing.T) {
 	databases, rounds := map[string][]string{"sqlite": nil}, timedRounds
 	if soak.Enabled() {

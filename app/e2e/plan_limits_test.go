@@ -72,8 +72,9 @@ func TestTenantSlotsAreEnforced(t *testing.T) {
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "max"))
 }
 
-// TestRevokedConsentAllowsANewLink checks that a tenant whose consent was revoked does not prevent
-// a new connect link, because the link may be for that tenant.
+// TestRevokedConsentAllowsANewLink checks that an account gets a connect link although a tenant
+// with revoked consent uses the account's only slot. This tenant can be connected again. A
+// different tenant cannot be connected.
 func TestRevokedConsentAllowsANewLink(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
@@ -190,9 +191,9 @@ func (pair *replicaPair) countPlatformWrites(method, path, cmdlet string) (n int
 	return n
 }
 
-// TestResourceLimitsHoldAcrossTwoServers sends 50 requests at once to two processes. It does so for
-// mailboxes, domains and tenants, of which fewer are allowed. The database ends with exactly the
-// allowed number.
+// TestResourceLimitsHoldAcrossTwoServers sends 50 concurrent requests to two servers, to create
+// more mailboxes, domains and tenants than are allowed. Afterwards the database has exactly the
+// allowed number of each. It also adds the same domain 50 times: the domain is created once.
 func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
 	t.Parallel()
 	pair := newReplicaPair(t, "complete", 3)
@@ -230,8 +231,8 @@ func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
 	t.Run("tenants", pair.checkTenantLimit)
 }
 
-// checkTenantLimit lets 50 administrators confirm at once. The account has three slots, one of
-// which is taken.
+// checkTenantLimit lets 50 administrators confirm at once. The account has three slots, and its
+// first tenant uses one of them.
 func (pair *replicaPair) checkTenantLimit(t *testing.T) {
 	administrators := make([]*administrator, concurrentRequests)
 	for i := range administrators {

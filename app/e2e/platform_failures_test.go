@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// platformWrites are the operations of the mail platform that the tests disturb in each step, in
-// order. All but token are writes.
+// platformWrites are the operations of the mail platform that the tests disturb in each step of the
+// onboarding, in order. All but token are writes.
 var platformWrites = map[string][]string{
 	"connect":     {"token"},
 	"sync":        {"create-roleAssignments", "Set-TransportConfig"},
@@ -25,7 +25,8 @@ var platformWrites = map[string][]string{
 }
 
 // runDisturbed runs an onboarding. For each step it calls disturb, which can send the request of
-// the step and interfere with it. Then it repeats the request until it succeeds.
+// the step and interfere with the platform calls of the request. Then it repeats the request until
+// it succeeds.
 func runDisturbed(t *testing.T, disturb func(o *onboarding, r request, operations []string)) {
 	t.Helper()
 	o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil))
@@ -93,11 +94,12 @@ func (o *onboarding) holdAnswer(operation string) (before int) {
 }
 
 // TestServiceKilledBeforeThePlatformAnswers kills the service after the platform has executed a
-// write and before its response arrives. A soak tests each write, other runs test a sample.
+// call and before the service has the response. A soak tests each of platformWrites, other runs
+// test a sample.
 func TestServiceKilledBeforeThePlatformAnswers(t *testing.T) {
 	t.Parallel()
 	writes := slices.Concat(slices.Collect(maps.Values(platformWrites))...)
-	slices.Sort(writes) // otherwise a seed does not repeat its sample
+	slices.Sort(writes) // so that a seed always selects the same sample
 	chosen := soak.Sample(t, writes, 4)
 	runDisturbed(t, func(o *onboarding, r request, operations []string) {
 		for _, operation := range operations {
@@ -155,8 +157,9 @@ func TestLostPlatformAnswersAreResolved(t *testing.T) {
 	})
 }
 
-// checkInterrupted checks the response to a request that lost a response of the platform: a
-// success, or 503 or 504 while the outcome is unknown. It returns whether the request succeeded.
+// checkInterrupted checks the response to a request during which a response of the platform was
+// lost. The request must succeed, or be answered 503 or 504 while the outcome is unknown.
+// checkInterrupted returns whether the request succeeded.
 func (o *onboarding) checkInterrupted(operation string, p *pendingRequest) bool {
 	o.t.Helper()
 	if p.err != nil {

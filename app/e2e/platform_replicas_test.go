@@ -13,8 +13,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// lagMS returns a lag for replicas, in milliseconds. In a soak the lag is random.
-func lagMS(r *rand.Rand) int {
+// chooseLagMS returns a lag for replicas of the mail platform, in milliseconds. In a soak the lag
+// is random.
+func chooseLagMS(r *rand.Rand) int {
 	if soak.Enabled() {
 		return 200 + r.IntN(8000)
 	}
@@ -37,7 +38,7 @@ func TestTenantWorksWhileReplicasOfThePlatformLag(t *testing.T) {
 				replicas := object{"lag_ms": ms, "answers": answers}
 				return object{"graph_replicas": replicas, "exchange_replicas": replicas}
 			}
-			j := newJourney(c, nil, lagging(lagMS(random), answers))
+			j := newJourney(c, nil, lagging(chooseLagMS(random), answers))
 			j.onboard()
 			// A sync during other requests can miss a new mailbox. The service then hides the
 			// mailbox until the next sync.
@@ -52,8 +53,8 @@ func TestTenantWorksWhileReplicasOfThePlatformLag(t *testing.T) {
 			j.rename(renamed)
 			waitForAll()
 
-			// The lagging replica does not show the next mailbox until the clock moves. Its
-			// creation succeeds because only lists lag. A sync that misses the mailbox must not
+			// The lagging replica does not show the next mailbox until the clock moves. The mailbox
+			// can be created, because only lists lag. A sync that misses the mailbox must not
 			// delete its row, and a repeated request must not set a second password.
 			j.setBehaviour(lagging(600_000, "lists"))
 			j.step(func() { j.provision(j.zones[1], "grete") })
@@ -74,7 +75,7 @@ func TestTenantWorksWhileReplicasOfThePlatformLag(t *testing.T) {
 				checkValues(t, got.object, object{"created_count": 0, "exists_count": 1})
 			}
 			j.checkCreatedOnce()
-			j.setBehaviour(lagging(lagMS(random), answers))
+			j.setBehaviour(lagging(chooseLagMS(random), answers))
 			c.control("POST", "/clock", object{"advance": "601s"})
 			j.checkLimits(ids)
 			j.eventually("a sync sees all changes", func() bool {
@@ -98,7 +99,7 @@ func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 		t.Run(answers, func(t *testing.T) {
 			limited := c.withT(t).newLimitedTenant(5, "ada", "max")
 			lag := func(answers string) {
-				limited.setBehaviour(object{"exchange_replicas": object{"lag_ms": hiddenMS, "answers": answers}})
+				limited.setBehaviour(object{"exchange_replicas": object{"lag_ms": endlessLagMS, "answers": answers}})
 			}
 			enforceLimit := func(perDay int, blocked ...any) {
 				t.Helper()
@@ -171,17 +172,17 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 		t.Run(answers, func(t *testing.T) {
 			t.Parallel()
 			tenant := c.withT(t).newAccount(nil).newConnectedTenant(nil)
-			tenant.lagGraph(hiddenMS, "") // replicas can show the state of this moment, without the domain
+			tenant.lagGraph(endlessLagMS, "") // the replica keeps the state of this moment, without the domain
 			zone := tenant.newVerifiedDomain()
 			tenant.post(tenant.path("/mailbox-limits"), object{"daily_send_limit": 20, "domain_scope": zone})
 			before := tenant.get(tenant.path("/domains")).objects("domains")
-			tenant.lagGraph(hiddenMS, "all")
+			tenant.lagGraph(endlessLagMS, "all")
 			tenant.mustSync()
 			if hidden := tenant.get(tenant.path("/domains")); len(before) != 1 || hidden.valueAt("count") != 0.0 {
 				t.Fatalf("the domains are %v before and %s after the sync, want one before and none after", before, hidden.raw)
 			}
 
-			tenant.lagGraph(hiddenMS, answers)
+			tenant.lagGraph(endlessLagMS, answers)
 			add := func() reply {
 				got, err := tenant.tryWithKey(t.Name(), "POST", tenant.ready.APIURL+tenant.path("/domains"), tenant.key, object{"domain": zone})
 				must(t, err)
@@ -229,8 +230,8 @@ func TestRunWaitsForAHiddenDomain(t *testing.T) {
 	checkValues(t, enable().object, object{"status": "enabled"})
 }
 
-// hiddenMS is a lag, in milliseconds, that is longer than a test.
-const hiddenMS = 3_600_000
+// endlessLagMS is a lag of a replica, in milliseconds, that is longer than a test.
+const endlessLagMS = 3_600_000
 
 // lagGraph sets the lag of a replica of Graph, and which reads this replica answers.
 func (tenant accountTenant) lagGraph(ms int, answers string) {

@@ -19,8 +19,8 @@ var platformTargets = []object{
 	{"match": "POST /exchange/"}, {"match": "POST /exchange/", "writes_only": true},
 }
 
-// drawFault returns a fault of the mail platform: throttling with and without Retry-After, an
-// outage, an expired token, a lost or late answer, or an answer that is cut off.
+// drawFault returns a random fault of the mail platform: throttling with and without Retry-After,
+// an outage, an expired token, a lost or late answer, or an answer that is cut off.
 func drawFault(random *rand.Rand) object {
 	target := platformTargets[random.IntN(len(platformTargets))]
 	kinds := []object{
@@ -41,8 +41,8 @@ func drawFault(random *rand.Rand) object {
 	return fault
 }
 
-// drawTenant returns the request bodies for a variant of a simulated tenant: setup creates the
-// tenant, and behaviour changes its behaviour.
+// drawTenant returns the request bodies for a random variant of a simulated tenant: setup creates
+// the tenant, and behaviour changes its behaviour.
 func drawTenant(random *rand.Rand, bootstrap string) (setup, behaviour object) {
 	pick := func(values ...any) any { return values[random.IntN(len(values))] }
 	replicas := func() object {
@@ -79,20 +79,20 @@ func TestFaultsBreakNoRuleOfThePlatform(t *testing.T) {
 func checkPlatformRules(t *testing.T, c caller, random *rand.Rand) {
 	t.Helper()
 	var lock sync.Mutex // random is not safe for concurrent use
-	prepare := func() {
+	injectRandomFault := func() {
 		lock.Lock()
 		defer lock.Unlock()
 		c.control("POST", "/faults", drawFault(random))
 	}
 	c.control("POST", "/faults", object{"provider": mailPlatform, "match": "GET /graph/", "kind": "status", "status": 429, "retry_after": 1, "times": 1})
-	t.Run("jobs", func(t *testing.T) {
+	t.Run("tenants", func(t *testing.T) {
 		for _, bootstrap := range []string{"ready", "dehydrated"} {
 			setup, behaviour := drawTenant(random, bootstrap)
 			t.Run(bootstrap, func(t *testing.T) {
 				t.Parallel()
 				t.Logf("the tenant: %v", behaviour)
 				j := newJourney(c.withT(t), setup, behaviour)
-				j.prepare = prepare
+				j.prepare = injectRandomFault
 				j.onboard()
 				ids := j.mailboxIDs()
 				j.rename(ids["ada@"+j.zones[0]])

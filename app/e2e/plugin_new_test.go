@@ -104,7 +104,7 @@ func newPluginInDevelopment(t *testing.T, kind, name, language string) pluginInD
 	}
 	written := runTenantry(t, nil, "plugin", "new", kind, name, "--language", language, "-o", "json").mustJSON(t)
 	p := pluginInDevelopment{module: outsideModule{written.text("folder")}, versionFile: "provider.py"}
-	if language == "node" { // instead of npm ci, which downloads the packages
+	if language == "node" { // copies the packages, because npm ci would download them
 		const packages = "node_modules"
 		p.versionFile = "provider.js"
 		if err := os.CopyFS(filepath.Join(p.module.dir, packages), os.DirFS(filepath.Join("..", "..", "plugins", "template", "node", packages))); err != nil {
@@ -134,8 +134,8 @@ func (p pluginInDevelopment) upgrade(c caller, sandbox *process) {
 }
 
 // TestPluginUnderDevelopmentRunsInTheSandbox writes a DNS plugin in each language and starts the
-// sandbox with it. The plugin provisions a domain. After it was built again, the running sandbox
-// uses the new program with the same zones.
+// sandbox with it. The plugin provisions a domain. After the plugin is built again, the running
+// sandbox uses the new program with the same zones.
 func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	t.Parallel()
 	for _, language := range template.Languages {
@@ -155,7 +155,8 @@ func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	}
 }
 
-// provisionAt adds a domain, provisions its DNS, and checks that the plugin of this provider did it.
+// provisionAt adds a domain, provisions its DNS, and checks that the plugin of this provider wrote
+// the records.
 func (tenant accountTenant) provisionAt(provider, zone string) {
 	tenant.t.Helper()
 	tenant.post(tenant.path("/domains"), object{"domain": zone})
@@ -169,7 +170,7 @@ func (tenant accountTenant) provisionAt(provider, zone string) {
 
 // TestSendingPluginUnderDevelopmentRunsInTheSandbox writes a sending plugin in each language and
 // starts the sandbox with it. A mailbox is connected at the platform of the plugin. After the
-// plugin was built again, the platform still has the mailbox, and the mailbox can be disconnected.
+// plugin is built again, the platform still has the mailbox, and the mailbox can be disconnected.
 func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	t.Parallel()
 	for _, language := range template.Languages {

@@ -127,8 +127,8 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 
 const repository = "github.com/tenantry/tenantry"
 
-// authorPackages are the packages of the repository that a plugin author imports; conformance is
-// for tests.
+// authorPackages are the packages of the repository that a plugin may import. Only the tests of the
+// plugin import conformance.
 var authorPackages = []string{repository + "/plugins/sdk", repository + "/plugins/sdk/simulate", repository + "/plugins/conformance"}
 
 // TestPluginBuildsOutsideTheRepository copies sending-emailbison and the packages of the SDK out of

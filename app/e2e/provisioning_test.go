@@ -183,9 +183,9 @@ func TestProvisioningRunIsShown(t *testing.T) {
 	}
 }
 
-// TestZoneIsProvisionedAfterItsConflictIsRemoved checks that a zone with a foreign MX record is
-// refused, and that the response lists the record. After its removal the domain is provisioned, and
-// a waiting job can be retried at once.
+// TestZoneIsProvisionedAfterItsConflictIsRemoved checks that a zone with an MX record of a
+// different mail server is refused, and that the response lists the record. After the record is
+// removed, the domain is provisioned, and a waiting job can be retried at once.
 func TestZoneIsProvisionedAfterItsConflictIsRemoved(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
@@ -216,7 +216,8 @@ func TestZoneIsProvisionedAfterItsConflictIsRemoved(t *testing.T) {
 }
 
 // TestJobsFollowTheClockOfTheSandbox moves the clock of a sandbox. A job that is created after a
-// move starts at once. The hour for which a job waits for a reliable read passes with a move.
+// move starts at once. A job waits at most an hour for a reliable read of its zone, and a move of
+// the clock ends this hour.
 func TestJobsFollowTheClockOfTheSandbox(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
@@ -231,7 +232,7 @@ func TestJobsFollowTheClockOfTheSandbox(t *testing.T) {
 			return tenant.get("/v1/dns/provisioning-runs/" + run).objects("jobs")[0].text("status") == "waiting"
 		})
 		if waited := time.Since(requested); waited >= 25*time.Second {
-			t.Errorf("the job started after %s, so a sweep started it", waited)
+			t.Errorf("the job started after %s, so only the periodic sweep for lost wake-ups started it, want a start at once", waited)
 		}
 		tenant.control("POST", "/clock", object{"advance": "61m"})
 		job := tenant.waitForRun(run).objects("jobs")[0]
@@ -323,21 +324,21 @@ func (m *manyDomains) injectFaults(random *rand.Rand) {
 	}
 }
 
-// rescueTime is the time within which a worker takes over the jobs of a killed worker.
-const rescueTime = 90 * time.Second
+// takeoverTime is the time within which a worker takes over the jobs of a killed worker.
+const takeoverTime = 90 * time.Second
 
 // waitForRuns waits until every run has ended, and checks that all have completed. In a soak, each
-// run that is still open after rescueTime must have made progress since the last kill.
+// run that is still open after takeoverTime must have made progress since the last kill.
 func (m *manyDomains) waitForRuns(within time.Duration) {
 	m.t.Helper()
 	lastKill, progressChecked := time.Now(), !soak.Enabled()
 	for {
 		openRuns := m.openRuns()
-		if isOverdue := time.Since(lastKill) > rescueTime; isOverdue && !progressChecked {
+		if isOverdue := time.Since(lastKill) > takeoverTime; isOverdue && !progressChecked {
 			progressChecked = true
 			for _, run := range openRuns {
 				if updatedAt, _ := time.Parse(time.RFC3339, run.text("updated_at")); updatedAt.Before(lastKill) {
-					m.t.Errorf("nothing has happened for %s since the last kill: %v", rescueTime, run)
+					m.t.Errorf("nothing has happened for %s since the last kill: %v", takeoverTime, run)
 				}
 			}
 		}
@@ -378,7 +379,7 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 		server, err := testserver.StartPostgres(t.Context())
 		must(t, err)
 		t.Cleanup(server.Stop)
-		url := server.URL + "?synchronous_commit=on" // test servers disable synchronous_commit, and a crash would lose commits
+		url := server.URL + "?synchronous_commit=on" // test servers turn it off, and then a crash loses commits
 		provisionOverKills(t, &restartingSandbox{flags: []string{"--database", url}}, 10, func() {
 			must(t, server.Crash(t.Context()))
 		})

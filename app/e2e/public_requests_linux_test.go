@@ -22,7 +22,7 @@ type publicRequest struct {
 	route           string
 	method, path    string
 	header          string // further lines of the head
-	body            string // the body from clients that read no answer
+	body            string // sent by the clients that do not read the answer
 	status          int
 	onAdminListener bool // the admin listener serves the request, not the API listener
 }

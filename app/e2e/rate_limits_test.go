@@ -91,7 +91,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 	for _, op := range document.operations {
 		name := op.method + " " + op.path
 		bucket, listed := buckets[name]
-		if !listed && name != "POST /api-key/rotate" { // the matrix has no such row for this operation
+		if !listed && name != "POST /api-key/rotate" { // the matrix has no rate-limit row for this operation
 			t.Errorf("the matrix does not say in which bucket %s counts", name)
 		}
 		got := retryUntilRefused(name, func() reply { return tenant.do(op.method, tenant.ready.APIURL+fillPath(op.path, ids), tenant.key, nil) })
@@ -116,8 +116,8 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 
 var fallbackSample = regexp.MustCompile(`(?m)^tenantry_ratelimit_fallback(?:\{.*\})? (\S+)$`)
 
-// slowRedis gives Redis a minute for each answer, because a busy machine is slow. A Redis that is
-// stopped refuses connections at once.
+// slowRedis gives Redis a minute for each answer, because a busy machine is slow. Tests that stop
+// Redis do not wait that long, because a stopped Redis refuses connections at once.
 const slowRedis = "TENANTRY_REDIS_TIMEOUT=1m"
 
 // TestReplicasShareRateLimits checks that two servers with one Redis together allow the requests of

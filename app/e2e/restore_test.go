@@ -294,8 +294,9 @@ func newLargeBackup(t *testing.T) string {
 	return file
 }
 
-// killRestoreHalfway kills restore in the middle of a backup. restore reads the backup twice, first
-// to check it and then to write it. Through named pipes it gets the whole backup, then half of it.
+// killRestoreHalfway kills restore while it fills the database. restore reads the backup twice,
+// first to check it and then to write its rows. Through named pipes it gets the whole backup, then
+// half of it.
 func killRestoreHalfway(t *testing.T, env []string, file string) {
 	t.Helper()
 	raw, err := os.ReadFile(file)

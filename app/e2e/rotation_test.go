@@ -216,7 +216,7 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 }
 
 // TestReplacedClientSecretIsReloaded expires the old secret at the platform. The service uses the
-// new secret as soon as it is in the file.
+// new secret as soon as it is in the file. If the file becomes empty, the new secret stays in use.
 func TestReplacedClientSecretIsReloaded(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

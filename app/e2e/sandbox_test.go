@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// TestSandboxReadyLineIsComplete checks the values of the ready line, and that the files with the API key are
-// readable only by their owner.
+// TestSandboxReadyLineIsComplete checks the values of the ready line, and that the files with the
+// API key are readable only by their owner.
 func TestSandboxReadyLineIsComplete(t *testing.T) {
 	t.Parallel()
 	dataDir := t.TempDir()
@@ -105,7 +105,7 @@ func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	}
 	_, third := startDev(t, build, dataDir, nil, control...)
 	if third.APIKey == first.APIKey || third.APIKey == rotated || third.AccountID != first.AccountID || third.ControlURL != first.ControlURL {
-		t.Error("after a rotation the key is not a new one of the same account, or the control interface moved")
+		t.Error("after a rotation the key is not a new one of the same account, or the address of the control interface changed")
 	}
 	tenant.ready, tenant.key = third, third.APIKey
 	tenant.checkTenants(tenant.guid)
@@ -136,7 +136,7 @@ func TestMovedClockSurvivesRestart(t *testing.T) {
 	build, dataDir := requirePrograms(t, releaseBuild), t.TempDir()
 	p, r := startDev(t, build, dataDir, nil, "--no-seed")
 	if r.Zones == nil || r.Tenants == nil || len(r.Zones)+len(r.Tenants) != 0 || r.APIKey == "" || r.AccountID == "" {
-		t.Errorf("the zones are %v and the tenants %v, want none but an account with a key", r.Zones, r.Tenants)
+		t.Errorf("the zones are %v and the tenants %v, want no zone, no tenant, and an account with a key", r.Zones, r.Tenants)
 	}
 	c := seededAccount(t, r)
 	c.checkTenants()
@@ -183,8 +183,8 @@ func TestSandboxListensOnLoopbackOnly(t *testing.T) {
 
 // TestSandboxConnectsSimulatedDNS checks that the seeded account has one connection to the
 // simulated Cloudflare, even after the sandbox was killed. A different account gets its connection
-// through the control interface. The DNS plan of a prepared zone merges the platform into its SPF
-// record.
+// through the control interface. The DNS plan of a prepared zone adds the mail platform to the SPF
+// record of the zone.
 func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	t.Parallel()
 	build, dataDir := requirePrograms(t, releaseBuild), t.TempDir()
@@ -210,7 +210,7 @@ func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	plan := tenant.get("/v1/domains/" + id + "/dns/plan")
 	checkValues(t, plan.object, object{"read.reliable": true, "dns_provider.id": "cloudflare", "safe_to_apply": true})
 	if !strings.Contains(string(plan.raw), "v=spf1 a ip4:192.0.2.7 include:spf.protection.outlook.com ~all") {
-		t.Errorf("the plan does not merge the platform into the SPF record: %s", plan.raw)
+		t.Errorf("the plan does not add the mail platform to the SPF record: %s", plan.raw)
 	}
 	automation := tenant.get("/v1/domains/" + id + "/dns/automation")
 	checkValues(t, automation.object, object{"automation.connection_present": true, "automation.safe_to_apply": true, "automation.manual_action_required": false})

@@ -42,9 +42,9 @@ func (s *leakSearch) expectStatus(status int, method, path, key string, body any
 // for secrets.
 func (s *leakSearch) sendUnknownSecrets() {
 	s.client.t.Helper()
-	foreign := make([]byte, 24)
-	_, _ = rand.Read(foreign)
-	s.secrets["unknown key"] = "tny_live_" + hex.EncodeToString(foreign)
+	randomBytes := make([]byte, 24)
+	_, _ = rand.Read(randomBytes)
+	s.secrets["unknown key"] = "tny_live_" + hex.EncodeToString(randomBytes)
 	s.expectStatus(401, "GET", "/v1/tenants", s.secrets["unknown key"], nil)
 	s.expectStatus(401, "GET", "/v1/tenants", s.newSecret("malformed key", "tny_live_"), nil)
 	s.expectStatus(404, "GET", "/v1/"+s.newSecret("secret in a path", "p"), s.ready.APIKey, nil)
@@ -161,8 +161,9 @@ func (s *leakSearch) runOperations() {
 	s.addTokenSecrets()
 }
 
-// runWebhooks creates a webhook, rotates its secret, and lets both secrets sign messages, one of
-// which is refused. Only the responses to the creation and to the rotation may contain a secret.
+// runWebhooks creates a webhook, rotates its secret, and sends two test messages that both secrets
+// sign. The endpoint refuses the second message. Only the responses to the creation and to the
+// rotation may contain a secret.
 func (s *leakSearch) runWebhooks(key string) {
 	s.client.t.Helper()
 	addSecret := func(name, text string) {
@@ -247,7 +248,7 @@ func (s *leakSearch) sendPasswords(path, key string) {
 	sendPassword(400, "weak password", strings.ToLower(rand.Text()), nil)
 	sendPassword(400, "password beside an unknown field", strong(), object{"unknown": 1})
 	sendPassword(400, "password of a wrong address", strong(), object{"mailboxes": []object{{"name": "A", "email": "a@elsewhere.test"}}})
-	sendPassword(404, "password for a foreign domain", strong(), object{"domain": "foreign.test"})
+	sendPassword(404, "password for an unknown domain", strong(), object{"domain": "foreign.test"})
 	sendPassword(400, "long password", strong()+strings.Repeat("x", 300), nil)
 	s.secrets["password of a wrong type"] = rand.Text()
 	s.expectStatus(400, "POST", path, key, object{"domain": s.zone, "account_password": []string{s.secrets["password of a wrong type"]}, "mailboxes": []object{}})
@@ -385,7 +386,7 @@ func (s *leakSearch) runIntegrations(mailboxes, key string) {
 		oauthPath := integrationPath + "/mailboxes/" + mailbox + "/oauth/microsoft"
 		started := s.do("POST", s.ready.APIURL+oauthPath+"/init", key, nil)
 		if started.status != http.StatusOK || !strings.Contains(started.text("auth_url"), s.secrets["sign-in link"]) {
-			s.client.t.Fatalf("the begin of a sign-in is answered %d %s, want 200 with the sign-in link", started.status, started.raw)
+			s.client.t.Fatalf("the start of a sign-in is answered %d %s, want 200 with the sign-in link", started.status, started.raw)
 		}
 		s.expectStatus(200, "GET", oauthPath+"/status?session_id="+started.text("session_id"), key, nil)
 		s.expectStatus(200, "GET", integrationPath, key, nil)

@@ -266,7 +266,7 @@ func encodings(secret string) map[string][]byte {
 		"in a query":        []byte(url.QueryEscape(secret)), "in a path": []byte(url.PathEscape(secret)),
 		"percent-encoded": []byte(percentEncode(secret, "%%%02X")), "percent-encoded in lower case": []byte(percentEncode(secret, "%%%02x")),
 		"in HTML": []byte(html.EscapeString(secret)), "quoted": []byte(strings.Trim(strconv.Quote(secret), `"`)),
-		"in JSON": jsonText(secret, false), "in careful JSON": jsonText(secret, true),
+		"in JSON": jsonText(secret, false), "in JSON with escaped HTML": jsonText(secret, true),
 	}
 	for offset := range 3 {
 		padded := append(make([]byte, offset), secret...)

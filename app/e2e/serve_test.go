@@ -270,7 +270,7 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 	db, err := sql.Open("pgx", direct)
 	must(t, err)
 	defer func() { _ = db.Close() }()
-	// As in a fast shutdown of PostgreSQL: it ends its sessions and then stops.
+	// PostgreSQL does the same in a fast shutdown: it ends its sessions and then stops.
 	if _, err := db.ExecContext(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"); err != nil {
 		t.Fatal(err)
 	}
@@ -288,8 +288,8 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 	}
 }
 
-// TestIdleServiceMakesFewTransactions counts the transactions of a service that has nothing to do,
-// with all its background work. At least one period must have at most 4 transactions a second.
+// TestIdleServiceMakesFewTransactions counts the transactions of a service that gets no requests
+// and runs all its background jobs. At least one period must have at most 4 transactions a second.
 // Other periods may have more: some jobs run once a minute, and on a busy machine delayed jobs run
 // at the same time.
 func TestIdleServiceMakesFewTransactions(t *testing.T) {

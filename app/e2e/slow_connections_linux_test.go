@@ -121,10 +121,10 @@ func (conns *slowConns) checkEnd(limit time.Duration, status int) {
 	}
 }
 
-// healthyRequests sends n valid requests from each of several callers. If enough is not nil, the
-// callers go on until enough returns true. Half of the callers use a new connection for each
-// request. healthyRequests returns the durations of all requests in ascending order.
-func healthyRequests(t *testing.T, c client, n int, enough func() bool) []time.Duration {
+// sendHealthyRequests sends n valid requests from each of several callers. If enough is not nil,
+// the callers go on until enough returns true. Half of the callers use a new connection for each
+// request. sendHealthyRequests returns the durations of all requests in ascending order.
+func sendHealthyRequests(t *testing.T, c client, n int, enough func() bool) []time.Duration {
 	t.Helper()
 	const callers, pace = 4, 15 * time.Millisecond
 	durationsByCaller := make([][]time.Duration, callers)
@@ -217,11 +217,11 @@ func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
 		"\r\nIdempotency-Key: slow\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"domain\":\"")
 	forms := newSlowConns(t, address, "POST /connect/microsoft365/confirm HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded"+
 		"\r\nContent-Length: 1000\r\n\r\ndecision=")
-	heads := newSlowConns(t, address, "GET /v1/tenants HTTP/1.1\r\nHost: x\r\nX-Slow: ") // last, because it ends first
-	healthyRequests(t, c, 10, nil)
+	heads := newSlowConns(t, address, "GET /v1/tenants HTTP/1.1\r\nHost: x\r\nX-Slow: ") // opened last, because the service ends these connections first
+	sendHealthyRequests(t, c, 10, nil)
 	server := httpapi.Server("", nil)
 	heads.checkEnd(server.ReadHeaderTimeout, 0)
 	bodies.checkEnd(server.ReadTimeout, http.StatusBadRequest)
 	forms.checkEnd(server.ReadTimeout, http.StatusBadRequest)
-	healthyRequests(t, c, 10, nil)
+	sendHealthyRequests(t, c, 10, nil)
 }

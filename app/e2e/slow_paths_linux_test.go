@@ -51,7 +51,7 @@ type publicFlood struct {
 
 	running context.Context
 	clients sync.WaitGroup
-	opened  sync.WaitGroup // the first connections
+	opened  sync.WaitGroup // waits for the first connection of each client
 	pending atomic.Int64   // the slow clients whose first connection has not ended
 	refused atomic.Int64   // the answers 503 to slow clients
 
@@ -61,12 +61,12 @@ type publicFlood struct {
 
 // startFlood starts the clients. It returns when each has opened a connection or failed to do so.
 // stop ends the clients and returns the first error of a client, for example a wrong answer.
-// Clients of the admin listener record no errors.
+// Clients of the admin listener record no errors, because it limits the connections of an address.
 func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop func() error) {
 	t.Helper()
 	running, cancel := context.WithCancel(t.Context())
 	f = &publicFlood{request: q, address: strings.TrimPrefix(c.ready.APIURL, "http://"), running: running}
-	if q.onAdminListener { // the admin listener limits the connections of an address
+	if q.onAdminListener { // the clients share the limit of an address that only they use
 		f.address = strings.TrimPrefix(c.ready.AdminURL, "http://")
 		f.dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}
 	}
@@ -199,7 +199,7 @@ func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
 	p, c := fixture.serve(env)
 	c.ready.APIKey = key
-	healthyRequests(t, c, 30, nil)
+	sendHealthyRequests(t, c, 30, nil)
 	for _, q := range soak.Sample(t, publicRequests, 2) {
 		t.Run(q.String(), func(t *testing.T) {
 			c.t = t
@@ -248,7 +248,7 @@ func openConnections(c client) (n int) {
 	return n
 }
 
-// sendDuringFlood calls healthyRequests while a flood runs, and sends further requests until the
+// sendDuringFlood calls sendHealthyRequests while a flood runs. The requests go on until the
 // service has ended the first connection of each slow client. It returns the durations of all
 // healthy requests in ascending order.
 func sendDuringFlood(t *testing.T, q publicRequest, c client, n int) []time.Duration {
@@ -257,7 +257,7 @@ func sendDuringFlood(t *testing.T, q publicRequest, c client, n int) []time.Dura
 	if _, unread := floodSize(); !q.onAdminListener {
 		c.eventually("the unread connections are open", func() bool { return openConnections(c) >= unread })
 	}
-	durations := healthyRequests(t, c, n, func() bool { return f.pending.Load() == 0 })
+	durations := sendHealthyRequests(t, c, n, func() bool { return f.pending.Load() == 0 })
 	if q.onAdminListener { // the admin listener answers four requests at a time, including requests of slow clients
 		c.eventually("/metrics answers 200", func() bool {
 			return c.do("GET", c.ready.AdminURL+"/metrics", "", nil).status == http.StatusOK

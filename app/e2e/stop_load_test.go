@@ -39,8 +39,8 @@ type clientLoad struct {
 	failed    map[string]error // errors of requests without a complete response
 }
 
-// runClient sends requests until a request gets no response, and returns the last API key. With an
-// e-mail address it rotates the key.
+// runClient sends requests until a request gets no response, and returns the last API key. If email
+// is not empty, each request rotates the key.
 func (load *clientLoad) runClient(name, key, email string) string {
 	c := &http.Client{Transport: &http.Transport{}}
 	defer c.CloseIdleConnections()
@@ -138,7 +138,7 @@ func stopUnderLoad(t *testing.T, database string) {
 	if code, spent := p.cmd.ProcessState.ExitCode(), time.Since(start); code != 0 || soak.Enabled() && spent > drainTime {
 		t.Errorf("the service ended with the exit code %d after %v, want 0 within %v", code, spent, drainTime)
 	}
-	t.Logf("%d requests were answered, %d clients were refused at last", load.answered.Load(), len(load.failed))
+	t.Logf("%d requests were answered, %d clients ended with a failed request", load.answered.Load(), len(load.failed))
 	// Each client had at most one request in progress when the stop began.
 	if after := load.compareWithLog(p.logs.String()); after <= readers+rotators {
 		t.Errorf("%d requests were answered after the stop began, want more than %d, the number of clients", after, readers+rotators)
@@ -185,7 +185,7 @@ func (load *clientLoad) compareWithLog(logs string) (after int) {
 	for id, err := range load.failed {
 		var network *net.OpError
 		if !errors.As(err, &network) && !errors.Is(err, io.EOF) {
-			load.t.Errorf("%s did not end with its connection: %v", id, err)
+			load.t.Errorf("%s failed with an error that is not about its connection: %v", id, err)
 		}
 	}
 	return after
@@ -235,8 +235,8 @@ func dialAPI(t *testing.T, c client) net.Conn {
 	return conn
 }
 
-// sendAndRead sends a request and reads one response in one read: the response is short and written
-// at once.
+// sendAndRead sends a request and reads the response. One read is enough, because the response is
+// short and written at once.
 func sendAndRead(t *testing.T, conn net.Conn, request string) []byte {
 	t.Helper()
 	if _, err := io.WriteString(conn, request); err != nil {

@@ -18,14 +18,14 @@ type waitingRun struct {
 	zone, id string
 }
 
-// newWaitingRun starts the provisioning of a domain that Graph does not show until lagGraph changes
-// that. It returns when the job waits.
+// newWaitingRun starts the provisioning of a domain while no read at Graph shows the domain. It
+// returns when the job waits. lagGraph(0, "") makes Graph show the domain.
 func (tenant accountTenant) newWaitingRun() waitingRun {
 	tenant.t.Helper()
 	tenant.withDNSConnection()
-	tenant.lagGraph(hiddenMS, "")
+	tenant.lagGraph(endlessLagMS, "")
 	zone, id := tenant.newHostedDomain()
-	tenant.lagGraph(hiddenMS, "all")
+	tenant.lagGraph(endlessLagMS, "all")
 	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
 	run := waitingRun{tenant, zone, fmt.Sprint(started.valueAt("run.id"))}
 	tenant.eventually("the job waits for the domain", func() bool {
@@ -72,7 +72,7 @@ func TestJobsOfASuspendedAccountWait(t *testing.T) {
 	}
 
 	runAccountCommand("suspend")
-	restart() // ends an attempt that has begun before the suspension
+	restart() // ends an attempt of the job that began before the suspension
 	for _, run := range []waitingRun{suspended, active} {
 		run.lagGraph(0, "")
 	}

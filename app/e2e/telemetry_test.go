@@ -161,8 +161,9 @@ func TestReadyzListsItsChecks(t *testing.T) {
 }
 
 // TestOutageLeadsFromAlertToTrace follows an outage of the mail platform as an SRE would. An alert
-// fires for the provider and the operation of the failed call's log line. The line leads to the
-// trace and is in the runbook. doctor names the platform.
+// fires for the provider and the operation in the log line of the failed call. The log line has the
+// id of the trace, and the runbook of the alert mentions the log line. doctor reports that the
+// check of the mail platform failed.
 func TestOutageLeadsFromAlertToTrace(t *testing.T) {
 	t.Parallel()
 	receiver, fixture := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -215,10 +215,11 @@ func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	tenant.expect("POST", tenant.path("/sync"), nil, 404, "tenant_not_found")
 }
 
-// revoke revokes the consent, the Exchange role or the application's own grant at the platform.
-func (tenant accountTenant) revoke(subject string) {
+// revoke revokes a grant at the platform: "consent", "exchange_role" or "app_role", which is the
+// application permission for Exchange.
+func (tenant accountTenant) revoke(grant string) {
 	tenant.t.Helper()
-	tenant.control("POST", "/tenants/"+tenant.guid+"/revoke", object{"what": subject})
+	tenant.control("POST", "/tenants/"+tenant.guid+"/revoke", object{"what": grant})
 }
 
 // TestWithdrawnConsentDeniesPlatformCalls checks that operations which need the platform are denied
@@ -268,8 +269,8 @@ func TestSyncRestoresAWithdrawnExchangeRole(t *testing.T) {
 	checkValues(t, tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada")).object, object{"created_count": 1})
 }
 
-// TestWithdrawnExchangeGrantNeedsANewConsent checks that a sync does not restore the application's
-// own grant, and that a new consent does.
+// TestWithdrawnExchangeGrantNeedsANewConsent checks that a sync does not restore the application
+// permission for Exchange, and that a new consent does.
 func TestWithdrawnExchangeGrantNeedsANewConsent(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)

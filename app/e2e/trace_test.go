@@ -204,7 +204,7 @@ func TestJobsAreLinkedToTheirRequest(t *testing.T) {
 	if ended := tenant.waitForRun(run); ended.valueAt("run.status") != "completed" {
 		t.Fatalf("the run ended as %s, want it completed", ended.raw)
 	}
-	// The service and its plugins export independently.
+	// The service and its plugins export independently, so their spans arrive at different times.
 	var spans []receivedSpan
 	tenant.eventually("the spans of all steps, and of both plugins below steps", func() bool {
 		spans, _ = receiver.received(t)

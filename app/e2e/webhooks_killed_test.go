@@ -19,7 +19,7 @@ type killedSender struct {
 	receiver    *webhookReceiver
 	webhookPath string // the API path of the webhook
 	secret      string
-	cursor      string // the end of the log when the webhook was created
+	cursor      string // the end of the event log when the webhook was created
 }
 
 // newKilledSender starts a sandbox and adds a webhook for all events.
@@ -44,7 +44,7 @@ func (k *killedSender) restart(armed ...string) {
 	k.start()
 }
 
-// logEvent writes an event. The service may be killed before it answers.
+// logEvent creates an API key, and thereby an event. The service may be killed before it answers.
 func (k *killedSender) logEvent() {
 	name := fmt.Sprintf("key %d", uniqueNumber.Add(1))
 	_, _ = k.tryDo("POST", k.ready.APIURL+"/v1/keys", k.ready.APIKey, object{"name": name, "scopes": []string{"events:read"}})

@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// replicaEvents is the number of events that are written one after the other. A reader that no
-// event wakes waits for 30 s. If that happens for half of the events, the test takes longer than
-// waitTimeout and fails.
+// replicaEvents is the number of events that are written one after the other. If an event does not
+// wake the waiting request, the request waits for 30 s. If that happens for half of the events, the
+// test takes longer than waitTimeout and fails.
 const replicaEvents = 30
 
 // TestReplicasTellEachOther writes events at two servers on one PostgreSQL database, with Redis and

@@ -61,7 +61,7 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 		filtered.waitAll(wanted)
 		c.checkListedDeliveries(filteredPath, wanted)
 		if n := len(filtered.received()); n != len(wanted) {
-			t.Errorf("a webhook of two types got %d messages, %d events have these types", n, len(wanted))
+			t.Errorf("a webhook for two event types got %d messages, %d events have these types", n, len(wanted))
 		}
 	})
 }
@@ -158,8 +158,8 @@ func attemptTime(t *testing.T, delivery object, i int) time.Time {
 	return began
 }
 
-// checkPause checks the pause between the end of the last try of a delivery and its next try,
-// within one second.
+// checkPause checks the pause between the end of the last try of a delivery and its next try, with
+// a tolerance of one second.
 func checkPause(t *testing.T, delivery object, want time.Duration) {
 	t.Helper()
 	attempts := delivery.objects("attempts")

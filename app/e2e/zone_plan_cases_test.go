@@ -149,7 +149,7 @@ func allZoneCases() []zoneCase {
 	return all
 }
 
-// outsideZones are foreign zones to which the records of the cases refer.
+// outsideZones are zones of other owners to which the records of the cases refer.
 var outsideZones = map[string]string{
 	"elsewhere.test": `
 _spf 300 TXT v=spf1 ip4:198.51.100.0/24 -all
@@ -206,7 +206,7 @@ var spfCases = []zoneCase{
 	unmergedSPF("spf-eleven-lookups", "v=spf1 include:_six.elsewhere.test a mx ptr ~all", "conflict spf_lookup_limit blocking"),
 	{
 		name: "spf-unreachable-name", records: "@ 300 TXT v=spf1 include:_spf.unreachable.example ~all",
-		want: wantItems{"spf": "conflict spf_lookups_unknown blocking"}, onlyAt: "powerdns", // the sandbox's DNS answers for all names
+		want: wantItems{"spf": "conflict spf_lookups_unknown blocking"}, onlyAt: "powerdns", // the sandbox's DNS answers for all names, so no name is unreachable
 	},
 	unmergedSPF("spf-syntax", "v=spf1 ip4:300.1.2.3 -all", "conflict spf_syntax blocking"),
 	unmergedSPF("spf-permissive", "v=spf1 a +all", "conflict spf_permissive"),

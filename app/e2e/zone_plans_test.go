@@ -201,7 +201,7 @@ func runZoneCases(t *testing.T, h zoneHost, zones []zoneCase, name string) {
 	t.Helper()
 	var totals caseTotals
 	t.Cleanup(func() {
-		t.Logf("%d zones: %d written, %d refused with a reason; %d foreign records destroyed, %d wrong writes, %d unexplained refusals",
+		t.Logf("%d zones: %d written, %d refused with a reason; %d unplanned records destroyed, %d wrong writes, %d unexplained refusals",
 			totals.zones.Load(), totals.written.Load(), totals.refused.Load(), totals.destroyed.Load(), totals.wrong.Load(), totals.unexplained.Load())
 	})
 	for _, c := range zones {
