@@ -142,8 +142,8 @@ func violations(list string, allowed, users map[string][]string) []string {
 	return found
 }
 
-// inSameFolder reports whether dep and pkg are in the same folder that row matches. Such an import
-// is always allowed.
+// inSameFolder reports whether dep begins with the same path elements as pkg, as many as row has. A
+// row such as plugins/* has two. An import in the same folder is always allowed.
 func inSameFolder(pkg, dep, row string) bool {
 	depth := strings.Count(row, "/") + 1 // number of path elements of the folder
 	if row == "core" || row == "ports" {

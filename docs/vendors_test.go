@@ -33,10 +33,9 @@ var allowedVendors = map[string][]string{
 	"core/integration/integration.go":                               {"microsoft"},
 	"adapters/httpapi/pages/templates/guide-sending-platforms.html": {"emailbison", "instantly", "microsoft", "plusvibe", "salesblink", "smartlead"},
 	// examples of a provider's id
-	"core/dnsconnection/dnsconnection.go": {"cloudflare"},
-	"app/operator/dnsconnection_add.go":   {"cloudflare", "powerdns"},
-	"app/settings/load.go":                {"microsoft"},
-	"app/command/reference.go":            {"microsoft"},
+	"app/operator/dnsconnection_add.go": {"cloudflare", "powerdns"},
+	"app/settings/load.go":              {"microsoft"},
+	"app/command/reference.go":          {"microsoft"},
 	// the default of mail_platform, which is the bundled plugin
 	"app/settings/settings.go": {"microsoft"},
 	// the sending platform of the demo

@@ -48,8 +48,9 @@ type Queue interface {
 
 // Handler processes a job. Its context has a deadline, and Worker.Stop can cancel it. If the
 // handler fails or panics, the Worker logs the error and retries the wake-up. The pauses before
-// retries grow up to a maximum. Two handlers may run at the same time for one job, so a handler's
-// writes must check the epoch in the job's row.
+// retries grow up to a maximum, until the handler succeeds. A new wake-up of the job can end the
+// current pause, but does not make the next pauses shorter. Two handlers may run at the same time
+// for one job, so a handler's writes must check the epoch in the job's row.
 type Handler func(ctx context.Context, w Wakeup) error
 
 // Periodic is recurring work. It runs when a worker starts, and then once for all replicas at every

@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// SendWatch reports the state of counting and enforcement of send limits to operators.
-type SendWatch interface {
+// SendHealthReader reports the state of counting and enforcement of send limits to operators.
+type SendHealthReader interface {
 	// SendHealth summarizes all accounts. A tenant is lagging in these cases:
 	//
 	//   - Its messages were last counted before laggingBefore, or at a time that is too far in the
@@ -22,7 +22,7 @@ type SendWatch interface {
 	SendHealth(ctx context.Context, now, laggingBefore time.Time) (SendHealth, error)
 	// SendStandings returns the state of an account's tenants that were counted or have a blocked
 	// mailbox.
-	SendStandings(ctx context.Context, owner access.AccountID) (map[tenant.GUID]SendStanding, error)
+	SendStandings(ctx context.Context, owner access.AccountID) (map[tenant.GUID]SendState, error)
 }
 
 // SendHealth is the state of enforcement for all accounts.
@@ -39,8 +39,8 @@ type SendHealth struct {
 	BlockedMailboxes, StrandedMailboxes int
 }
 
-// SendStanding is the state of enforcement for one tenant.
-type SendStanding struct {
+// SendState is the state of enforcement for one tenant.
+type SendState struct {
 	// CountedAt is when the tenant's messages were last counted, zero for never.
 	CountedAt time.Time
 	// Blocked is the number of blocked mailboxes.

@@ -199,8 +199,8 @@ type WebhookHealth struct {
 	OldestDue time.Time
 }
 
-// WebhookWatch returns figures for metrics.
-type WebhookWatch interface {
+// WebhookHealthReader returns figures for metrics.
+type WebhookHealthReader interface {
 	WebhookHealth(ctx context.Context, now time.Time) (WebhookHealth, error)
 }
 

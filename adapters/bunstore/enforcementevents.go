@@ -79,7 +79,7 @@ func countsOfEvent(e enforcementRow) (counts []eventCountRow) {
 
 // firstID returns the smallest id of an event at or after a time.
 func firstID(unixSeconds int64) string {
-	return ident.New(time.Unix(unixSeconds, 0), [ident.Entropy]byte{})
+	return ident.New(time.Unix(unixSeconds, 0), [ident.EntropyBytes]byte{})
 }
 
 // RecordEvents implements ports.EnforcementEvents. The first attempt assumes that no event is
@@ -351,7 +351,7 @@ func eventTime(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, no
 
 // withIDAt returns the event with the time at, and with a new id that contains this time.
 func withIDAt(e sendlimit.Event, at time.Time) sendlimit.Event {
-	var random [ident.Entropy]byte
+	var random [ident.EntropyBytes]byte
 	_, _ = rand.Read(random[:]) // never fails
 	e.ID, e.At = ident.New(at, random), at
 	return e

@@ -32,7 +32,7 @@ func newEvent(n, tenantNumber int, at time.Time) sendlimit.Event {
 	if n%3 == 0 {
 		action = sendlimit.Unblocked
 	}
-	entropy := [ident.Entropy]byte{8: byte(n >> 8), 9: byte(n)}
+	entropy := [ident.EntropyBytes]byte{8: byte(n >> 8), 9: byte(n)}
 	return sendlimit.Event{ID: ident.New(at, entropy), Tenant: guid(tenantNumber), Address: fmt.Sprintf("box%d@d%d.test", n, tenantNumber),
 		Action: action, Sent: n, Limit: 25, At: at.UTC().Truncate(time.Microsecond)}
 }
@@ -362,7 +362,7 @@ func TestStandingsAreReturnedOnlyToAccountThatHoldsTenant(t *testing.T) {
 		stranger.saveCounts(t, s, stranger.claim(t, s), 3)
 		got, err := s.SendStandings(t.Context(), fixture.owner)
 		must(t, "standings", err)
-		want := map[tenant.GUID]ports.SendStanding{fixture.guid: {CountedAt: dueTime.Truncate(time.Microsecond), Blocked: 1}}
+		want := map[tenant.GUID]ports.SendState{fixture.guid: {CountedAt: dueTime.Truncate(time.Microsecond), Blocked: 1}}
 		if diff := compare.Diff(want, got); diff != "" {
 			t.Fatalf("unexpected result (-want +got):\n%s", diff)
 		}

@@ -34,9 +34,9 @@ type keyBoundsRow struct {
 }
 
 func newKeyBoundsRow(keyID string, b access.Bounds, createdBy string) keyBoundsRow {
-	row := keyBoundsRow{KeyID: keyID, Scopes: storedText(strings.Join(access.Words(b.Scopes), " ")), CreatedBy: storedText(createdBy)}
+	row := keyBoundsRow{KeyID: keyID, Scopes: storedText(strings.Join(access.Strings(b.Scopes), " ")), CreatedBy: storedText(createdBy)}
 	if b.Tenants != nil {
-		row.Tenants = joinedWords(access.Words(b.Tenants))
+		row.Tenants = joinedWords(access.Strings(b.Tenants))
 	}
 	if b.Networks != nil {
 		var networks []string

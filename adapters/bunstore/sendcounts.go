@@ -283,7 +283,7 @@ const (
 	enforceableTenant = "(t.consent = ? AND t.bootstrap = ?)"
 )
 
-// SendHealth implements ports.SendWatch.
+// SendHealth implements ports.SendHealthReader.
 func (s *Store) SendHealth(ctx context.Context, now, laggingBefore time.Time) (health ports.SendHealth, err error) {
 	err = s.db.Snapshot(ctx, "count tenants of enforcement", func(ctx context.Context, tx bun.IDB) error {
 		health = ports.SendHealth{}
@@ -320,8 +320,8 @@ func setOldestDue(ctx context.Context, s *Store, tx bun.IDB, now time.Time, h *p
 	return err
 }
 
-// SendStandings implements ports.SendWatch.
-func (s *Store) SendStandings(ctx context.Context, owner access.AccountID) (map[tenant.GUID]ports.SendStanding, error) {
+// SendStandings implements ports.SendHealthReader.
+func (s *Store) SendStandings(ctx context.Context, owner access.AccountID) (map[tenant.GUID]ports.SendState, error) {
 	var rows []struct {
 		GUID      string    `bun:"guid"`
 		CountedAt time.Time `bun:",nullzero"`
@@ -333,10 +333,10 @@ func (s *Store) SendStandings(ctx context.Context, owner access.AccountID) (map[
 			ColumnExpr("t.guid, max(m.sends_today_at) AS counted_at, count(m.blocked_at) AS blocked").
 			Where("t.account_id = ?", accountKey(owner)).GroupExpr("t.guid").Scan(ctx, &rows)
 	})
-	byTenant := make(map[tenant.GUID]ports.SendStanding, len(rows))
+	byTenant := make(map[tenant.GUID]ports.SendState, len(rows))
 	for _, r := range rows {
 		if !r.CountedAt.IsZero() || r.Blocked > 0 {
-			byTenant[tenant.GUID(r.GUID)] = ports.SendStanding{CountedAt: r.CountedAt.UTC(), Blocked: r.Blocked}
+			byTenant[tenant.GUID(r.GUID)] = ports.SendState{CountedAt: r.CountedAt.UTC(), Blocked: r.Blocked}
 		}
 	}
 	return byTenant, err

@@ -131,7 +131,7 @@ var _ interface {
 	ports.EventLogs
 	ports.Webhooks
 	ports.Deliveries
-	ports.WebhookWatch
+	ports.WebhookHealthReader
 	ports.Idempotency
 } = (*Store)(nil)
 
@@ -248,27 +248,14 @@ func storedText(s string) string {
 // storedTime returns t in UTC, truncated to microseconds, which is the precision of both databases.
 func storedTime(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// sealedColumns maps each table with data that is encrypted with the keyset to a column of this
-// data. If a row has such data, the column is not NULL.
-var sealedColumns = map[string]string{
-	"connect_flows": "verifier", "idempotency_keys": "answer", "dns_connections": "credential",
-	"integrations": "credential", "webhooks": "secret",
-}
-
 // HasSealedValues reports whether the database holds data encrypted with a keyset. Without that
 // keyset the data cannot be read.
 func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
-	for table, column := range sealedColumns {
-		var exists bool
-		query := "SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)"
-		if err := s.db.NewRaw(query, bun.Ident(table), bun.Ident(column)).Scan(ctx, &exists); err != nil {
-			return false, database.Translate(ctx, err)
-		}
-		if exists {
-			return true, nil
-		}
+	sealed, err := database.HasSealedValues(ctx, s.db)
+	if err != nil {
+		return false, database.Translate(ctx, err)
 	}
-	return false, nil
+	return sealed, nil
 }
 
 // whereIn restricts a query to rows with one of the values. It does not restrict the query if there

@@ -157,15 +157,17 @@ func (s *Store) lockWebhook(ctx context.Context, tx bun.IDB, owner, id string) (
 	return findWebhook(ctx, s.db.LockRows(tx.NewSelect(), "w"), owner, id)
 }
 
-// lockWebhooks returns webhooks and locks their rows in the order of their keys. query must have a
-// list of keys with the alias k. Webhooks that were deleted are omitted.
+// lockWebhooks returns the webhooks that query names, without those that were deleted. It locks
+// their rows in the order of their keys, so that two transactions do not wait for each other. query
+// must define the common table expression k with the columns account_id and webhook_id.
 func (s *Store) lockWebhooks(ctx context.Context, query *bun.SelectQuery) ([]webhookRow, error) {
 	var hooks []webhookRow
 	err := s.db.LockRows(selectByKeys(query, &hooks), "w").Scan(ctx)
 	return hooks, err
 }
 
-// selectByKeys makes query select the webhooks of its list of keys k, in the order of the keys.
+// selectByKeys makes query select the webhooks whose keys are in its common table expression k,
+// sorted by account and id.
 func selectByKeys(query *bun.SelectQuery, hooks *[]webhookRow) *bun.SelectQuery {
 	return query.Model(hooks).Join("JOIN k ON w.account_id = k.account_id AND w.id = k.webhook_id").Order("w.account_id", "w.id")
 }
@@ -339,7 +341,7 @@ func (s *Store) DisableFailing(ctx context.Context, since time.Time, limit int) 
 	return disabled, err
 }
 
-// WebhookHealth implements ports.WebhookWatch.
+// WebhookHealth implements ports.WebhookHealthReader.
 func (s *Store) WebhookHealth(ctx context.Context, now time.Time) (ports.WebhookHealth, error) {
 	var counts struct {
 		Enabled, Disabled, Failing, Pending int

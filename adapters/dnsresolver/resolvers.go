@@ -99,9 +99,9 @@ type Resolver struct {
 	Err  error
 }
 
-// Resolvers asks each resolver separately for the SOA of name and returns the results in the
+// CheckResolvers asks each resolver separately for the SOA of name and returns the results in the
 // configured order.
-func (r *Reader) Resolvers(ctx context.Context, name string) []Resolver {
+func (r *Reader) CheckResolvers(ctx context.Context, name string) []Resolver {
 	list := make([]Resolver, len(r.resolvers))
 	var group panics.Group
 	for i, addr := range r.resolvers {

@@ -24,7 +24,7 @@ func TestResolversAreCheckedSeparately(t *testing.T) {
 		Resolvers:  []string{fmt.Sprintf("127.0.0.1:%d", env.port), "127.0.0.1:1", fmt.Sprintf("127.0.0.9:%d", env.port)},
 		UDPTimeout: hangTimeout, TCPTimeout: hangTimeout,
 	})
-	got := reader.Resolvers(t.Context(), "Example.test.")
+	got := reader.CheckResolvers(t.Context(), "Example.test.")
 	if len(got) != 3 || got[0].Err != nil || got[1].Err == nil || got[2].Err == nil {
 		t.Fatalf("got %v, want a success and two errors", got)
 	}

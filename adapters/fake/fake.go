@@ -230,19 +230,19 @@ func (p *Platform) Revoke(id tenant.GUID, grant string) {
 // The data does not depend on tenantry's database.
 type Snapshot struct {
 	Consent   string
-	Domains   []HeldDomain
-	Mailboxes []HeldMailbox
+	Domains   []SnapshotDomain
+	Mailboxes []SnapshotMailbox
 	Rules     []sendlimit.Rule
 }
 
-// HeldDomain is a domain at the platform. Signed is true if DKIM signing is enabled.
-type HeldDomain struct {
+// SnapshotDomain is a domain at the platform. Signed is true if DKIM signing is enabled.
+type SnapshotDomain struct {
 	domain.Platform
 	Signed bool
 }
 
-// HeldMailbox is a mailbox at the platform, and whether its password is set and submission is open.
-type HeldMailbox struct {
+// SnapshotMailbox is a mailbox at the platform, and whether its password is set and submission is open.
+type SnapshotMailbox struct {
 	mailbox.Platform
 	PasswordSet, SubmissionOpen bool
 }
@@ -256,11 +256,11 @@ func (p *Platform) SnapshotOf(id tenant.GUID) Snapshot {
 	snapshot := Snapshot{Consent: t.consent}
 	for _, name := range slices.Sorted(maps.Keys(t.domains)) {
 		d := t.domains[name]
-		snapshot.Domains = append(snapshot.Domains, HeldDomain{d.Platform, d.signing.Enabled})
+		snapshot.Domains = append(snapshot.Domains, SnapshotDomain{d.Platform, d.signing.Enabled})
 	}
 	for _, address := range slices.Sorted(maps.Keys(t.mailboxes)) {
 		m := t.mailboxes[address]
-		snapshot.Mailboxes = append(snapshot.Mailboxes, HeldMailbox{m.Platform, m.hasPassword, m.submissionOpen})
+		snapshot.Mailboxes = append(snapshot.Mailboxes, SnapshotMailbox{m.Platform, m.hasPassword, m.submissionOpen})
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.rules)) {
 		snapshot.Rules = append(snapshot.Rules, t.rules[name].answer())

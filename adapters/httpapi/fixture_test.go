@@ -294,7 +294,7 @@ func (env *testEnv) serveConnectPages() {
 
 // newID returns a new id of the service.
 func newID(now time.Time) string {
-	return ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:ident.Entropy]))
+	return ident.New(now, [ident.EntropyBytes]byte([]byte(rand.Text())[:ident.EntropyBytes]))
 }
 
 // attachTenant attaches a further tenant to the account.

@@ -199,7 +199,7 @@ func keyOf(k access.Key) KeyEntry {
 	for _, n := range k.Bounds.Networks {
 		networks = append(networks, n.String())
 	}
-	return KeyEntry{ID: k.ID, Name: k.Name, KeyHint: k.Hint, Scopes: access.Words(k.Bounds.Scopes), TenantIDs: listOrNil(access.Words(k.Bounds.Tenants)),
+	return KeyEntry{ID: k.ID, Name: k.Name, KeyHint: k.Hint, Scopes: access.Strings(k.Bounds.Scopes), TenantIDs: listOrNil(access.Strings(k.Bounds.Tenants)),
 		AllowedCIDRs: listOrNil(networks), CreatedAt: k.CreatedAt.UTC(), CreatedBy: textOrNil(k.CreatedBy), ExpiresAt: timeOrNil(k.Bounds.ExpiresAt),
 		LastUsedAt: timeOrNil(k.LastUsedAt), RevokedAt: timeOrNil(k.RevokedAt)}
 }

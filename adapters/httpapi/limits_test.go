@@ -195,7 +195,7 @@ func (env *testEnv) addEnforcementEvents(t *testing.T, owner testAccount, n int)
 	var events []sendlimit.Event
 	for i := range n {
 		at := time.Date(2026, 3, 1, 12, i, 0, 0, time.UTC)
-		e := sendlimit.Event{ID: ident.New(at, [ident.Entropy]byte{9: byte(i)}), Tenant: owner.tenant, Address: fmt.Sprintf("box%d@a.example", i),
+		e := sendlimit.Event{ID: ident.New(at, [ident.EntropyBytes]byte{9: byte(i)}), Tenant: owner.tenant, Address: fmt.Sprintf("box%d@a.example", i),
 			Action: sendlimit.Blocked, Sent: 26, Limit: 25, At: at}
 		if i%3 == 2 {
 			e.Action, e.Sent = sendlimit.Unblocked, 0

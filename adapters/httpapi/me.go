@@ -75,7 +75,7 @@ func meOf(caller access.Caller, o keys.Overview, balances []guard.Balance) me {
 	plan := caller.Account.Plan
 	return me{
 		AccountID: string(caller.Account.ID), Plan: plan.Name, AutomaticDNS: plan.AutomaticDNS, TenantSlots: plan.TenantSlots, TenantsHeld: o.TenantCount,
-		Key: callerKey{ID: caller.KeyID, Name: caller.KeyName, Scopes: access.Words(caller.Bounds.Scopes), TenantIDs: listOrNil(access.Words(caller.Bounds.Tenants)),
+		Key: callerKey{ID: caller.KeyID, Name: caller.KeyName, Scopes: access.Strings(caller.Bounds.Scopes), TenantIDs: listOrNil(access.Strings(caller.Bounds.Tenants)),
 			ExpiresAt: timeOrNil(caller.Bounds.ExpiresAt)},
 		Limits: convertAll(balances, func(b guard.Balance) bucketBalance {
 			return bucketBalance{Bucket: string(b.Bucket), Limit: b.Limit, WindowSeconds: int(b.Window.Seconds()), Remaining: b.Remaining}

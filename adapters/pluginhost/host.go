@@ -85,9 +85,9 @@ type SupervisionPolicy struct {
 	// UsageInterval is the minimum time between two comparisons of a process's resource usage with
 	// its limits. The comparison runs at the end of a call. The default is 10 s.
 	UsageInterval time.Duration
-	// TimeoutLimit is a number of consecutive calls that end at their deadline. After this number,
+	// MaxTimeouts is a number of consecutive calls that end at their deadline. After this number,
 	// the host kills the plugin if it also fails its health check. The default is 3.
-	TimeoutLimit int
+	MaxTimeouts int
 }
 
 func (p SupervisionPolicy) withDefaults() SupervisionPolicy {
@@ -100,7 +100,7 @@ func (p SupervisionPolicy) withDefaults() SupervisionPolicy {
 		CrashLimit:    cmp.Or(p.CrashLimit, 5),
 		DrainTimeout:  cmp.Or(p.DrainTimeout, 30*time.Second),
 		UsageInterval: cmp.Or(p.UsageInterval, 10*time.Second),
-		TimeoutLimit:  cmp.Or(p.TimeoutLimit, 3),
+		MaxTimeouts:   cmp.Or(p.MaxTimeouts, 3),
 	}
 }
 

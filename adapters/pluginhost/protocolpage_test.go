@@ -35,7 +35,7 @@ func TestProtocolPageHasTheNumbersOfTheHost(t *testing.T) {
 		fmt.Sprintf("the old process can finish its calls for up to %d seconds", seconds(d.DrainTimeout)),
 		fmt.Sprintf("waits %d ms before the next start", d.Backoff.Milliseconds()),
 		words[d.CrashLimit] + " failures in a row | one start a minute",
-		words[d.TimeoutLimit] + " calls in a row end at their deadlines",
+		words[d.MaxTimeouts] + " calls in a row end at their deadlines",
 		fmt.Sprintf("calls `Check` of the health service, with a deadline of %d second.", seconds(d.PingTimeout)),
 		fmt.Sprintf("after a call, at most every %d seconds", seconds(d.UsageInterval)),
 		fmt.Sprintf("A message has at most %d MiB, in both directions", wire.MaxMessage>>20),

@@ -261,7 +261,7 @@ func (s *supervisor) callEnded(i *instance, err error) {
 
 // checkResponsive runs a health check after a call that ended at its deadline. A plugin that passes
 // the check is not killed: its provider is slow, not the plugin. A plugin that fails the check is
-// killed if at least TimeoutLimit consecutive calls have ended at their deadline.
+// killed if at least MaxTimeouts consecutive calls have ended at their deadline.
 func (s *supervisor) checkResponsive(i *instance) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.policy.PingTimeout)
 	defer cancel()
@@ -271,7 +271,7 @@ func (s *supervisor) checkResponsive(i *instance) {
 	if err == nil {
 		i.consecutiveTimeouts = 0
 	}
-	isHanging := i.consecutiveTimeouts >= s.policy.TimeoutLimit && s.running == i
+	isHanging := i.consecutiveTimeouts >= s.policy.MaxTimeouts && s.running == i
 	if isHanging {
 		s.hangs++
 		s.running = nil

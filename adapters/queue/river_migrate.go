@@ -72,8 +72,8 @@ func createSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// Pending returns the names of the migrations that a database lacks.
-func Pending(ctx context.Context, url string) ([]string, error) {
+// PendingMigrations returns the names of the migrations that a database lacks.
+func PendingMigrations(ctx context.Context, url string) ([]string, error) {
 	pool, err := connect(ctx, url)
 	if err != nil {
 		return nil, err

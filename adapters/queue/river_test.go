@@ -24,7 +24,7 @@ func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
 	if _, err := queue.OpenRiver(t.Context(), url, contractOptions); !errors.Is(err, queue.ErrNotMigrated) {
 		t.Fatalf("%v, want %v", err, queue.ErrNotMigrated)
 	}
-	missing, err := queue.Pending(t.Context(), url)
+	missing, err := queue.PendingMigrations(t.Context(), url)
 	if err != nil || len(missing) == 0 {
 		t.Fatalf("%v, %v", missing, err)
 	}
@@ -43,7 +43,7 @@ func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
 	if got := slices.Concat(ran...); !slices.Equal(got, missing) {
 		t.Errorf("the migrations %v ran, want %v", got, missing)
 	}
-	if missing, err := queue.Pending(t.Context(), url); err != nil || len(missing) > 0 {
+	if missing, err := queue.PendingMigrations(t.Context(), url); err != nil || len(missing) > 0 {
 		t.Errorf("%v, %v", missing, err)
 	}
 	openRiver(t, url, contractOptions)

@@ -16,7 +16,7 @@ import (
 // entry is a wake-up in a scheduler.
 type entry struct {
 	ports.Wakeup
-	failures  int
+	failures  int // the number of consecutive failures of the handler
 	heapIndex int // index in scheduler.notDue, -1 when the entry is not in it
 }
 
@@ -48,7 +48,8 @@ func newScheduler(maxHandlers int) scheduler {
 	}
 }
 
-// add enqueues a wake-up. If the job already has a waiting wake-up, the earlier of the two is kept.
+// add enqueues a wake-up. If the job already has a waiting wake-up, the earlier of the two is kept,
+// with the number of failures of the retry if one of them is a retry.
 func (s *scheduler) add(added *entry) {
 	if s.active[added.job()] {
 		if previous := s.rerun[added.job()]; previous == nil || added.At.Before(previous.At) {
@@ -62,6 +63,7 @@ func (s *scheduler) add(added *entry) {
 		heap.Push(&s.notDue, added)
 		return
 	}
+	previous.failures = max(previous.failures, added.failures)
 	if previous.heapIndex >= 0 && added.At.Before(previous.At) {
 		previous.At = added.At
 		heap.Fix(&s.notDue, previous.heapIndex)

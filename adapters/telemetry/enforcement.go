@@ -51,9 +51,9 @@ func NewEnforcement() (*Enforcement, error) {
 // errInternal stands for all errors that are neither from a provider nor a cancellation.
 var errInternal = errors.New("failed")
 
-// RecordBlockDelay records the time between the first message beyond the limit and the storage of
+// RecordLag records the time between the first message beyond the limit and the storage of
 // the block.
-func (e *Enforcement) RecordBlockDelay(ctx context.Context, delay time.Duration) {
+func (e *Enforcement) RecordLag(ctx context.Context, delay time.Duration) {
 	e.lag.Record(ctx, delay.Seconds())
 }
 

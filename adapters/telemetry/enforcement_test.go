@@ -82,7 +82,7 @@ func TestLagBucketsSeparateMinutesFromHours(t *testing.T) {
 		110 * time.Minute, 150 * time.Minute, 5 * time.Hour, 11 * time.Hour, 20 * time.Hour}
 	found := collectSamples(t, func(e *Enforcement) {
 		for _, lag := range lags {
-			e.RecordBlockDelay(t.Context(), lag)
+			e.RecordLag(t.Context(), lag)
 		}
 	})
 	const namePrefix = "tenantry_enforcement_lag_seconds "

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Cloudflare starts a server that answers reads like Cloudflare's API, and returns its URL. It
+// StartCloudflare starts a server that answers reads like Cloudflare's API, and returns its URL. It
 // accepts every token. The account has one zone, without records.
-func Cloudflare(t testing.TB, zone string) (url string) {
+func StartCloudflare(t testing.TB, zone string) (url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		zones := []map[string]any{}

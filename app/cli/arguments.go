@@ -95,7 +95,7 @@ var mayBeEmpty = []string{"name", "display-name", "support-url"}
 // empty.
 func RefuseEmptyFlagValues(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		_, isSetting := flag.Annotations[SettingFlag]
+		_, isSetting := flag.Annotations[SettingAnnotation]
 		if err == nil && !isSetting && !slices.Contains(mayBeEmpty, flag.Name) && flag.Value.Type() == "string" && flag.Value.String() == "" {
 			err = UsageError(fmt.Errorf("--%s is empty", flag.Name))
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// SettingFlag is the annotation of flags that set a setting.
-const SettingFlag = "tenantry_setting"
+// SettingAnnotation is the key of the annotation that marks a flag as the flag of a setting.
+const SettingAnnotation = "tenantry_setting"
 
 // The groups of commands in the help. A command that the map groupOf does not contain is in
 // groupOperate.
@@ -55,9 +55,9 @@ func printUsage(cmd *cobra.Command) error {
 	} else {
 		_, _ = fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
 	}
-	ownFlags, settings := SplitFlags(cmd)
-	if ownFlags.HasAvailableFlags() {
-		_, _ = fmt.Fprintf(w, "\nFlags:\n%s", ownFlags.FlagUsages())
+	others, settings := SplitFlags(cmd)
+	if others.HasAvailableFlags() {
+		_, _ = fmt.Fprintf(w, "\nFlags:\n%s", others.FlagUsages())
 	}
 	switch {
 	case !settings.HasAvailableFlags():
@@ -88,17 +88,18 @@ func printSubcommands(w io.Writer, cmd *cobra.Command) {
 	}
 }
 
-// SplitFlags returns the flags of a command in two sets: its own flags, and the flags of settings.
-func SplitFlags(cmd *cobra.Command) (ownFlags, settings *pflag.FlagSet) {
-	ownFlags, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+// SplitFlags returns the flags of a command, with the inherited ones, in two sets. The set settings
+// has the flags that set a setting, and the set others has all other flags.
+func SplitFlags(cmd *cobra.Command) (others, settings *pflag.FlagSet) {
+	others, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	add := func(flag *pflag.Flag) {
-		if _, setting := flag.Annotations[SettingFlag]; setting {
+		if _, isSetting := flag.Annotations[SettingAnnotation]; isSetting {
 			settings.AddFlag(flag)
 			return
 		}
-		ownFlags.AddFlag(flag)
+		others.AddFlag(flag)
 	}
 	cmd.LocalFlags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
-	return ownFlags, settings
+	return others, settings
 }

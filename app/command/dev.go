@@ -220,7 +220,7 @@ func serveSandbox(ctx context.Context, environment *sandbox.Environment, c setti
 	url := "http://" + api.Addr().String()
 	s, err := wiring.Assemble(ctx, c, log, url, wiring.Overrides{
 		Now: environment.Now, Secrets: environment.Secrets(), JobRetryPolicy: wiring.SandboxJobRetryPolicy,
-		CountsTTL: sandboxCountsTTL, OperatorSettings: operatorSettings, NameServers: sandbox.NameServers, OnlyLimited: true,
+		CountsTTL: sandboxCountsTTL, OperatorSettings: operatorSettings, NameServers: sandbox.NameServers, OnlyTenantsWithLimits: true,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())

@@ -179,15 +179,14 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 	return okFinding("%s opens (mode %#o)", path, info.Mode().Perm())
 }
 
-// missingKeyset distinguishes a first start from a lost keyset. The finding is a failure when the
-// database has accounts, because an earlier keyset may have encrypted values, which a new keyset
-// could not decrypt. `tenantry serve` creates a keyset only if the database has no encrypted
-// values.
+// missingKeyset distinguishes a first start from a lost keyset. The finding is a failure if the
+// database has values that an earlier keyset encrypted, because a new keyset cannot decrypt them.
+// In this case `tenantry serve` refuses to create a keyset.
 func (e *examination) missingKeyset(ctx context.Context, path string) finding {
 	if db, err := e.openDatabase(); err == nil {
-		if m, err := db.Migrations(ctx); err == nil && m.InUse {
-			return failedFinding("restore the keyset from its backup: "+path,
-				"there is no keyset, but the database is in use: its encrypted values cannot be decrypted")
+		if sealed, err := db.HasSealedValues(ctx); err == nil && sealed {
+			return failedFinding("restore the keyset from its backup, or correct keyset_file: "+path,
+				"there is no keyset, but the database holds values that a keyset encrypted")
 		}
 	}
 	return warningFinding("run `tenantry keyset create`, or start `tenantry serve`, which creates the keyset", "there is no keyset yet: %s", path)

@@ -63,7 +63,7 @@ func (e *examination) checkMigrations(ctx context.Context) finding {
 	}
 	m, err := db.Migrations(ctx)
 	if err == nil && len(m.Pending) == 0 && m.RequiredRelease == 0 {
-		m.Pending, err = wiring.PendingQueue(ctx, e.config)
+		m.Pending, err = wiring.PendingQueueMigrations(ctx, e.config)
 	}
 	switch {
 	case err != nil:

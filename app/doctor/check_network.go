@@ -36,7 +36,7 @@ func (e *examination) checkDNS(ctx context.Context) finding {
 	})
 	var resolvers []dnsresolver.Resolver
 	var resolverChecks panics.Group
-	resolverChecks.Go(func() { resolvers = reader.Resolvers(ctx, probeZone) })
+	resolverChecks.Go(func() { resolvers = reader.CheckResolvers(ctx, probeZone) })
 	zoneRead, err := reader.Read(ctx, "", probeZone)
 	resolverChecks.Wait()
 	var silentResolvers []string

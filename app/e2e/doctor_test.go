@@ -244,7 +244,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"migrations", "the database is down", []string{"TENANTRY_DATABASE_URL=postgres://ann@" + closedPort + "/x"}, doctor.Warning, "database must pass first", "database"},
 		{"keyset", "a file that others can read", []string{"TENANTRY_KEYSET_FILE=" + copyTempFile(t, filepath.Join(fixture.dataDir, "keyset.json"), 0o644)}, doctor.Failed, "open to users other than its owner", "^chmod 600 /"},
 		{"keyset", "a file that is not a keyset", []string{"TENANTRY_KEYSET_FILE=" + file("{}", 0o600)}, doctor.Failed, "is not a keyset", "backup"},
-		{"keyset", "a missing file", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, doctor.Failed, "database is in use", "backup"},
+		{"keyset", "a missing file", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, doctor.Warning, "no keyset yet", "tenantry keyset create"},
 		{"public_url", "not set", []string{"TENANTRY_PUBLIC_URL="}, doctor.Warning, "the address of listen.*redirect URIs to register", "TENANTRY_PUBLIC_URL.*https://"},
 		{"public_url", "not set, with TLS", append(tlsCertificate(certificateFile(t, -time.Hour, 90*24*time.Hour, true)), "TENANTRY_PUBLIC_URL="), doctor.Warning, "listen, https://", "https://"},
 		{"public_url", "not https", []string{"TENANTRY_PUBLIC_URL=http://tenantry.example"}, doctor.Failed, "neither https", "https://"},

@@ -390,7 +390,7 @@ func addWaitingRuns(t *testing.T, file string, owners ...accountResources) {
 	defer func() { _ = store.Close() }()
 	for i, resources := range owners {
 		now := time.Now().UTC()
-		runID, jobID := ident.New(now, [ident.Entropy]byte{1, byte(i)}), ident.New(now, [ident.Entropy]byte{2, byte(i)})
+		runID, jobID := ident.New(now, [ident.EntropyBytes]byte{1, byte(i)}), ident.New(now, [ident.EntropyBytes]byte{2, byte(i)})
 		job := provisioning.NewJob(jobID, runID, access.AccountID(resources.id), resources.ids["domain_id"], tenant.GUID(resources.guid), resources.ids["domain_name"], now)
 		job.Status, job.RequiredAction, job.Message = provisioning.ActionRequired, provisioning.DomainUnavailable, "It belongs to another tenant."
 		run := provisioning.Run{ID: runID, Account: job.Account, TotalDomains: 1, CreatedAt: now}

@@ -173,7 +173,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	auditReader := withBounds(object{"scopes": []string{"audit:read"}})
 	keyWriter := withBounds(object{"scopes": []string{"keys:write"}})
 	fromOtherNetwork := withBounds(object{"allowed_cidrs": []string{"192.0.2.0/24"}})
-	reader := withBounds(object{"scopes": slices.DeleteFunc(access.Words(access.OperationScopes()), func(s string) bool { return strings.HasSuffix(s, ":write") })})
+	reader := withBounds(object{"scopes": slices.DeleteFunc(access.Strings(access.OperationScopes()), func(s string) bool { return strings.HasSuffix(s, ":write") })})
 	expired := first
 	expired.key = addExpiredKey(t, file, first)
 	for _, op := range document.operations {

@@ -60,9 +60,10 @@ func drawTenant(random *rand.Rand, bootstrap string) (setup, behaviour object) {
 }
 
 // TestFaultsBreakNoRuleOfThePlatform takes tenants from onboarding to removal while random faults
-// occur at the mail platform. The platform's journal must have no violation, such as a call before
-// a Retry-After has passed. Two tenants, one of them dehydrated, share the faults. A soak tests 12
-// pairs of tenants.
+// occur at the mail platform. The journal of the simulator must show no broken rule of the
+// platform, such as a call before a Retry-After has passed. Two tenants run at the same time, and a
+// fault hits the first matching call of either. One of them is dehydrated: Exchange does not allow
+// its customization yet. `make soak` tests 12 pairs of tenants.
 func TestFaultsBreakNoRuleOfThePlatform(t *testing.T) {
 	t.Parallel()
 	c, random, pairs := privateSandbox(t), soak.Rand(t), 1

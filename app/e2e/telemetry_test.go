@@ -30,7 +30,7 @@ func collectTelemetry(t *testing.T, env ...string) (customer map[string]string, 
 	receiver, fixture := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
 	const token = "not-a-token-of-anybody"
 	env = append(append(fixture.env(t.TempDir(), ""), receiver.env()...), env...)
-	env = append(env, "TENANTRY_PROVIDERS_CLOUDFLARE_API_URL="+testserver.Cloudflare(t, "told.test"))
+	env = append(env, "TENANTRY_PROVIDERS_CLOUDFLARE_API_URL="+testserver.StartCloudflare(t, "told.test"))
 	id, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
 	fixture.runCommand(env, "dns-connection", "add", "--account", id, "--provider", "cloudflare", "--credential-file", writeTempFile(t, token, 0o600))
 	p, c := fixture.serve(env)

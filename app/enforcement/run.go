@@ -42,10 +42,10 @@ type Runner struct {
 	// OnPassEnd, if set, is called with the result of each pass, unless the pass lost its lease or
 	// the tenant was deleted.
 	OnPassEnd func(ctx context.Context, err error)
-	// OnlyLimited excludes tenants that have neither a limit nor a managed rule from sweeps, so
+	// OnlyTenantsWithLimits excludes tenants that have neither a limit nor a managed rule from sweeps, so
 	// their messages are not counted. The sandbox sets it, so that its journal of platform calls
 	// shows only the calls that a limit or a rule needs.
-	OnlyLimited bool
+	OnlyTenantsWithLimits bool
 
 	// missing are the mailboxes that passes exclude, because the platform did not list them.
 	missing missingMailboxes

@@ -84,7 +84,7 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 	due, err := r.Claims.DueTenants(ctx, r.Now(), maxTenantsPerSweep)
 	passWakeups := make([]ports.Wakeup, 0, len(due))
 	for _, d := range due {
-		if r.OnlyLimited {
+		if r.OnlyTenantsWithLimits {
 			scopes, err := r.Policies.ScopesWithRules(ctx, d.Account, d.Tenant)
 			if err != nil && !errors.Is(err, fault.TenantNotFound) {
 				return nil, false, err

@@ -80,11 +80,11 @@ func TestRunAllPassesOverEveryTenant(t *testing.T) {
 	must(t, fx.RunAll(t.Context())) // a tenant without consent is excluded
 }
 
-// TestOnlyLimitedExcludesTenantsWithoutALimit checks that a sweep with OnlyLimited wakes no tenant
+// TestOnlyTenantsWithLimitsExcludesTenantsWithoutALimit checks that a sweep with OnlyTenantsWithLimits wakes no tenant
 // without a limit.
-func TestOnlyLimitedExcludesTenantsWithoutALimit(t *testing.T) {
+func TestOnlyTenantsWithLimitsExcludesTenantsWithoutALimit(t *testing.T) {
 	fx := newFixture(t)
-	fx.OnlyLimited = true
+	fx.OnlyTenantsWithLimits = true
 	if n := fx.sweep(t); n != 0 {
 		t.Fatalf("%d are woken without a limit", n)
 	}

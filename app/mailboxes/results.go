@@ -52,7 +52,8 @@ func (s *Service) storeResults(ctx context.Context, owner access.AccountID, resu
 }
 
 // combineResults returns the results, or one error for the whole request if any mailbox has an
-// error. A repetition of the request can then return a result for every mailbox.
+// error. The client can then repeat the request, which continues with the unfinished mailboxes and
+// returns a result for every mailbox.
 func (s *Service) combineResults(ctx context.Context, owner access.AccountID, id tenant.GUID, results []Result, errs []error) ([]Result, error) {
 	worst := error(nil)
 	for _, err := range errs {

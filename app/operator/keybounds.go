@@ -61,7 +61,7 @@ type boundsRow struct {
 }
 
 func newBoundsRow(k access.Key) boundsRow {
-	row := boundsRow{Scopes: access.Words(k.Bounds.Scopes), TenantIDs: access.Words(k.Bounds.Tenants), ExpiresAt: optionalStamp(k.Bounds.ExpiresAt)}
+	row := boundsRow{Scopes: access.Strings(k.Bounds.Scopes), TenantIDs: access.Strings(k.Bounds.Tenants), ExpiresAt: optionalStamp(k.Bounds.ExpiresAt)}
 	for _, n := range k.Bounds.Networks {
 		row.AllowedCIDRs = append(row.AllowedCIDRs, n.String())
 	}

@@ -30,7 +30,7 @@ func pluginManifestCommand() *cobra.Command {
 		Short: "List the files of a plugin with their checksums",
 		Long: "Writes " + verified.ManifestFile + " beside ENTRY, the file that starts a plugin. The manifest lists ENTRY and the\n" +
 			"files of the PATHs with their SHA-256. A PATH is a file or a folder, relative to the folder of ENTRY. `tenantry plugin add ENTRY`\n" +
-			"then adds the whole folder, and the checksum of the catalog covers every listed file. A file that is not\n" +
+			"then adds all listed files, and the checksum of the catalog covers each of them. A file that is not\n" +
 			"listed is not installed. Write the manifest again after each change.",
 		Args: cli.AtLeastOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -106,9 +106,9 @@ func (Config) AddFlags(flags *pflag.FlagSet) {
 			help += " (default " + value + ")"
 		}
 		flags.String(FlagName(field), "", help)
-		_ = flags.SetAnnotation(FlagName(field), cli.SettingFlag, nil)
+		_ = flags.SetAnnotation(FlagName(field), cli.SettingAnnotation, nil)
 	}
-	_ = flags.SetAnnotation("config", cli.SettingFlag, nil)
+	_ = flags.SetAnnotation("config", cli.SettingAnnotation, nil)
 }
 
 // Fields iterates over the fields of Config. Each field except Providers is a setting.

@@ -14,3 +14,13 @@ func (w *Worker) Due() int {
 	defer w.mu.Unlock()
 	return len(w.due)
 }
+
+// WaitingTries returns the number of tries that wait for the answer of an endpoint.
+func (w *Worker) WaitingTries() (n int) {
+	w.slots.mu.Lock()
+	defer w.slots.mu.Unlock()
+	for _, tries := range w.slots.waitingTries {
+		n += len(tries)
+	}
+	return n
+}

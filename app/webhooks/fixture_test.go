@@ -134,7 +134,7 @@ func (fx *fixture) fanOut(t testing.TB, p process) {
 }
 
 func (fx *fixture) newID() string {
-	return ident.New(fx.now(), [ident.Entropy]byte([]byte(rand.Text())[:ident.Entropy]))
+	return ident.New(fx.now(), [ident.EntropyBytes]byte([]byte(rand.Text())[:ident.EntropyBytes]))
 }
 
 // wakeDue runs the handlers of all wake-ups so far, as the queue does when they are due. Then it

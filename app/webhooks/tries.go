@@ -80,11 +80,11 @@ func (t *Tries) Try(ctx context.Context, d ports.ClaimedDelivery) (TryResult, er
 	return t.try(ctx, d, func(webhook.Response) {})
 }
 
-// try does the work of Try. It calls answered before it stores the result.
+// try does the work of Try. It calls answered before it stores the result, and also if the sender
+// panics.
 func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(webhook.Response)) (TryResult, error) {
 	began := t.now()
-	response := t.send(ctx, d)
-	answered(response)
+	response := t.send(ctx, d, answered)
 	if ctx.Err() != nil && !response.Accepted() {
 		saveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 		defer cancel()
@@ -167,9 +167,11 @@ func (t *Tries) storeBatchOf(batch []*pendingResult) {
 	}
 }
 
-// send sends the message of a delivery. If the event is no longer stored or the message cannot be
-// signed, the try fails.
-func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery) webhook.Response {
+// send sends the message of a delivery and calls answered with the response. If the event is no
+// longer stored or the message cannot be signed, the try fails. If send panics, the response is
+// empty.
+func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery, answered func(webhook.Response)) (response webhook.Response) {
+	defer func() { answered(response) }()
 	if d.Event == nil {
 		return webhook.Response{Error: "the event is no longer stored", Final: true}
 	}

@@ -304,6 +304,26 @@ func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	}
 }
 
+// TestAPanicOfTheSenderEndsTheTry checks that a try whose sender panics neither keeps its slot nor
+// counts as a try that waits for the endpoint's answer.
+func TestAPanicOfTheSenderEndsTheTry(t *testing.T) {
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
+	arrived := make(chan struct{}, 10)
+	fx.addWebhook(t, p, owner, func(context.Context, webhook.Message) webhook.Response {
+		arrived <- struct{}{}
+		panic("broken sender")
+	})
+	fx.emit(t, owner, 1)
+	fx.fanOut(t, p)
+	<-arrived
+	p.worker.WaitIdle()
+	if n := p.worker.WaitingTries(); n != 0 {
+		t.Errorf("%d tries wait for an answer after the panic, want 0", n)
+	}
+}
+
 // TestATestWakesTheDeliveryThatWaitedForIt sends a test message to a failing endpoint, which gets
 // one message at a time. A delivery that becomes due meanwhile is sent right after the test
 // message, without a sweep.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -15,21 +14,26 @@ import (
 // descriptionCache caches the descriptions of plugins. A description changes only when its plugin
 // is upgraded.
 type descriptionCache struct {
-	host *pluginhost.Host
+	read func(ctx context.Context, name string) (wire.Description, error) // pluginhost.Host.Describe
 	log  *slog.Logger
 
-	mu     sync.Mutex
-	byName map[string]wire.Description
+	mu      sync.Mutex // guards the fields below
+	byName  map[string]wire.Description
+	changes int // the number of calls of forget
 }
 
 func newDescriptionCache(o providerOptions) *descriptionCache {
-	c := &descriptionCache{host: o.host, log: o.log, byName: map[string]wire.Description{}}
-	o.host.OnChange(func(name string) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.byName, name)
-	})
+	c := &descriptionCache{read: o.host.Describe, log: o.log, byName: map[string]wire.Description{}}
+	o.host.OnChange(c.forget)
 	return c
+}
+
+// forget deletes the description of a plugin whose version has changed.
+func (c *descriptionCache) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byName, name)
+	c.changes++
 }
 
 // cached returns the description of a plugin that has described itself.
@@ -41,41 +45,49 @@ func (c *descriptionCache) cached(name string) (wire.Description, bool) {
 }
 
 // describe returns the description of a plugin. It starts a plugin that has not described itself
-// yet.
+// yet. If a plugin changed meanwhile, describe does not cache the description, because it may
+// describe the replaced version.
 func (c *descriptionCache) describe(ctx context.Context, name string) (wire.Description, error) {
-	if description, ok := c.cached(name); ok {
+	c.mu.Lock()
+	description, ok := c.byName[name]
+	changes := c.changes
+	c.mu.Unlock()
+	if ok {
 		return description, nil
 	}
-	description, err := c.host.Describe(ctx, name)
+	description, err := c.read(ctx, name)
 	if err != nil {
 		return wire.Description{}, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byName[name] = description
+	if c.changes == changes {
+		c.byName[name] = description
+	}
 	return description, nil
 }
 
 // describeAll returns the descriptions of plugins in the order of names. A plugin that fails to
 // start is logged and left out.
 func (c *descriptionCache) describeAll(ctx context.Context, names []string) []wire.Description {
+	descriptions := make([]wire.Description, len(names))
+	errs := make([]error, len(names))
 	var plugins panics.Group
-	for _, name := range names {
-		if _, ok := c.cached(name); ok {
+	for i, name := range names {
+		if description, ok := c.cached(name); ok {
+			descriptions[i] = description
 			continue
 		}
-		plugins.Go(func() {
-			if _, err := c.describe(ctx, name); err != nil {
-				c.log.WarnContext(ctx, "the plugin of a provider returned no description", "provider", name, "error", err)
-			}
-		})
+		plugins.Go(func() { descriptions[i], errs[i] = c.describe(ctx, name) })
 	}
 	plugins.Wait()
 	var described []wire.Description
-	for _, name := range names {
-		if description, ok := c.cached(name); ok {
-			described = append(described, description)
+	for i, name := range names {
+		if errs[i] != nil {
+			c.log.WarnContext(ctx, "the plugin of a provider returned no description", "provider", name, "error", errs[i])
+			continue
 		}
+		described = append(described, descriptions[i])
 	}
 	return described
 }

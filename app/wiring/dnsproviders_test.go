@@ -104,7 +104,7 @@ func TestSandboxServersDetectAProvider(t *testing.T) {
 func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
-	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": testserver.Cloudflare(t, "a.test"), "api_token_file": "/nonexistent"}}
+	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": testserver.StartCloudflare(t, "a.test"), "api_token_file": "/nonexistent"}}
 	p := openTestProviders(t, newDNSProviders, testserver.Program(t, "release/plugins"), fingerprinter, counters, providerSettings)
 	account := tokenCredential("account-key")
 	account.Settings = map[string]string{"api_url": "http://" + testserver.FreeAddress(t)}
@@ -150,7 +150,7 @@ func TestReplicasShareCredentialBudget(t *testing.T) {
 	t.Parallel()
 	fingerprinter, shared := newFingerprinterAndLimiter(t)
 	counters := takeCounter{shared, map[string]int{}}
-	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": testserver.Cloudflare(t, "a.test")}}
+	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": testserver.StartCloudflare(t, "a.test")}}
 	dir := testserver.Program(t, "release/plugins")
 	firstReplica, secondReplica := openTestProviders(t, newDNSProviders, dir, fingerprinter, counters, providerSettings), openTestProviders(t, newDNSProviders, dir, fingerprinter, counters, providerSettings)
 	for i, p := range []*DNSProviders{firstReplica, secondReplica} {

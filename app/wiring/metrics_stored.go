@@ -30,8 +30,8 @@ const lagThreshold = 2 * sendlimit.MaxInterval
 type storedGauges struct {
 	queue         jobQueue
 	domainChecks  ports.DomainChecks
-	sendHealth    ports.SendWatch
-	webhookHealth ports.WebhookWatch
+	sendHealth    ports.SendHealthReader
+	webhookHealth ports.WebhookHealthReader
 	now           func() time.Time
 	jobKinds      []string // all kinds; a kind without a waiting job is reported as 0
 	ttl           time.Duration

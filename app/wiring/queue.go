@@ -116,12 +116,12 @@ func MigrateQueue(ctx context.Context, c settings.Config) ([]string, error) {
 	return queue.Migrate(ctx, c.DatabaseURL)
 }
 
-// PendingQueue returns the names of the migrations that MigrateQueue would apply.
-func PendingQueue(ctx context.Context, c settings.Config) ([]string, error) {
+// PendingQueueMigrations returns the names of the migrations that MigrateQueue would apply.
+func PendingQueueMigrations(ctx context.Context, c settings.Config) ([]string, error) {
 	if strings.HasPrefix(c.DatabaseURL, "sqlite:") {
 		return nil, nil
 	}
-	return queue.Pending(ctx, c.DatabaseURL)
+	return queue.PendingMigrations(ctx, c.DatabaseURL)
 }
 
 // QueueWork returns all background jobs: the handlers by job kind, and the periodic jobs.
@@ -270,7 +270,7 @@ func (s *Service) InitEnforcer(o Overrides) error {
 	}
 	s.Enforcer = &enforcement.Runner{
 		Claims: s.Store, Policies: s.Store, Tenants: s.Store, Platform: s.Platform, Now: o.Now,
-		OnBlockDelay: m.RecordBlockDelay, OnChange: m.CountChange, OnPassEnd: m.CountPass, OnlyLimited: o.OnlyLimited,
+		OnBlockDelay: m.RecordLag, OnChange: m.CountChange, OnPassEnd: m.CountPass, OnlyTenantsWithLimits: o.OnlyTenantsWithLimits,
 	}
 	return nil
 }

@@ -114,8 +114,8 @@ type Overrides struct {
 	// those that its plugin describes. The service uses them to detect the provider of a zone.
 	// NameServers may be nil.
 	NameServers func(provider string) []string
-	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
-	OnlyLimited bool
+	// OnlyTenantsWithLimits excludes tenants without a send limit from the enforcement sweep.
+	OnlyTenantsWithLimits bool
 }
 
 // Service has the parts of the assembled service. Assemble creates it, and the caller must call

@@ -185,7 +185,7 @@ func (b Bounds) Text() string {
 	for _, n := range b.Networks {
 		networks = append(networks, n.String())
 	}
-	parts := []string{joinSorted(Words(b.Scopes)), joinSorted(Words(b.Tenants)), joinSorted(networks), ""}
+	parts := []string{joinSorted(Strings(b.Scopes)), joinSorted(Strings(b.Tenants)), joinSorted(networks), ""}
 	if !b.ExpiresAt.IsZero() {
 		parts[3] = b.ExpiresAt.UTC().Format(time.RFC3339Nano)
 	}
@@ -196,8 +196,8 @@ func joinSorted(words []string) string {
 	return strings.Join(slices.Sorted(slices.Values(words)), " ")
 }
 
-// Words returns scopes or tenants as strings. It returns nil for nil.
-func Words[W ~string](list []W) []string {
+// Strings returns scopes or tenants as strings. It returns nil for nil.
+func Strings[W ~string](list []W) []string {
 	if list == nil {
 		return nil
 	}

@@ -68,7 +68,7 @@ func NewKey(random io.Reader, prefix string, form KeyForm, owner AccountID, name
 	}
 	var bytes struct {
 		key [keyBytes]byte
-		id  [ident.Entropy]byte
+		id  [ident.EntropyBytes]byte
 	}
 	for _, part := range [][]byte{bytes.key[:], bytes.id[:]} {
 		if _, err := io.ReadFull(random, part); err != nil {

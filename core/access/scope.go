@@ -95,7 +95,8 @@ func checkScopes(scopes []Scope) error {
 }
 
 // insufficientScope returns the insufficient_scope error. required is the scope that the caller's
-// key lacks. If a different bound stops the request, required is the scope of the operation.
+// key lacks. If the key has the scope, and its tenants, networks or expiry stop the request,
+// required is the scope of the operation.
 func insufficientScope(required Scope, format string, args ...any) error {
 	return fault.InsufficientScope.WithValues(required, format, args...)
 }

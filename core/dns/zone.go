@@ -16,8 +16,9 @@ type Zone struct {
 	ID          string // id at the provider, opaque
 	Name        string // the apex, in the form of Record.Name
 	NameServers []string
-	// Idle is the plugin's code for why the provider does not publish the zone, such as "pending"
-	// or "secondary". It is empty if the provider publishes the zone.
+	// Idle is the plugin's code for why a change of the zone would not be published: the provider
+	// does not publish the zone ("pending"), or copies it from a different server ("secondary").
+	// It is empty if changes are published.
 	Idle string
 }
 

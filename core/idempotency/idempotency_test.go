@@ -80,14 +80,14 @@ func TestRequestTextDistinguishesRequests(t *testing.T) {
 		t.Error("the case of an id makes a different request")
 	}
 	for name, change := range map[string]func(*Request){
-		"method":                     func(r *Request) { r.Method = "PATCH" },
-		"path":                       func(r *Request) { r.Path += "/x" },
-		"case of the path":           func(r *Request) { r.Path = "/V1" + r.Path[3:] },
-		"query":                      func(r *Request) { r.Query = "a=2" },
-		"query moved from the path":  func(r *Request) { r.Path, r.Query = r.Path+"a", "=1" },
-		"white space":                func(r *Request) { r.Body = []byte(`{"domain": "a.example"}`) },
-		"body":                       func(r *Request) { r.Body = nil },
-		"method moved from the path": func(r *Request) { r.Method, r.Path = "POST/", r.Path[1:] },
+		"method":                      func(r *Request) { r.Method = "PATCH" },
+		"path":                        func(r *Request) { r.Path += "/x" },
+		"case of the path":            func(r *Request) { r.Path = "/V1" + r.Path[3:] },
+		"query":                       func(r *Request) { r.Query = "a=2" },
+		"boundary of path and query":  func(r *Request) { r.Path, r.Query = r.Path+"a", "=1" },
+		"white space":                 func(r *Request) { r.Body = []byte(`{"domain": "a.example"}`) },
+		"body":                        func(r *Request) { r.Body = nil },
+		"boundary of method and path": func(r *Request) { r.Method, r.Path = "POST/", r.Path[1:] },
 	} {
 		changed := original
 		change(&changed)

@@ -55,12 +55,12 @@ func canonicalChar(char byte, position int) (byte, bool) {
 	}
 }
 
-// Entropy is the number of random bytes in an id.
-const Entropy = 10
+// EntropyBytes is the number of random bytes in an id.
+const EntropyBytes = 10
 
 // New returns a UUIDv7. An id sorts after the ids of earlier milliseconds, so new rows go to the
 // end of an index.
-func New(now time.Time, random [Entropy]byte) string {
+func New(now time.Time, random [EntropyBytes]byte) string {
 	var id [16]byte
 	for i, ms := 5, now.UnixMilli(); i >= 0; i, ms = i-1, ms>>8 {
 		id[i] = byte(ms)
@@ -74,7 +74,7 @@ func New(now time.Time, random [Entropy]byte) string {
 
 // NewFrom is New with random bytes that it reads from random. It fails if the read fails.
 func NewFrom(random io.Reader, now time.Time) (string, error) {
-	var entropy [Entropy]byte
+	var entropy [EntropyBytes]byte
 	if _, err := io.ReadFull(random, entropy[:]); err != nil {
 		return "", fmt.Errorf("read random bytes: %w", err)
 	}

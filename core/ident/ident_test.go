@@ -57,8 +57,8 @@ func TestParseOrZeroAlwaysReturnsUUID(t *testing.T) {
 
 func TestNewIDsSortByTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		random := func(name string) [ident.Entropy]byte {
-			return [ident.Entropy]byte(rapid.SliceOfN(rapid.Byte(), ident.Entropy, ident.Entropy).Draw(t, name))
+		random := func(name string) [ident.EntropyBytes]byte {
+			return [ident.EntropyBytes]byte(rapid.SliceOfN(rapid.Byte(), ident.EntropyBytes, ident.EntropyBytes).Draw(t, name))
 		}
 		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
 		earlier, later := ident.New(at, random("one")), ident.New(at.Add(time.Millisecond), random("two"))

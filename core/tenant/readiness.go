@@ -72,8 +72,8 @@ func (t Tenant) nextStep() string {
 	}
 }
 
-// lacksGrant reports whether tenantry lacks the role or the consent that it needs at the mail
-// server. Only an administrator can grant them.
+// lacksGrant reports whether the bootstrap waits for an administrator, who must grant a role
+// (StepGrantRole) or a permission at the mail server (StepReconnect).
 func (t Tenant) lacksGrant() bool {
 	return t.Bootstrap != BootstrapReady && (t.BootstrapStep == StepGrantRole || t.BootstrapStep == StepReconnect)
 }

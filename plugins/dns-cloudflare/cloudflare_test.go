@@ -3,6 +3,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -57,8 +58,8 @@ func TestANewDomainNeedsAtMostFiveCalls(t *testing.T) {
 }
 
 // TestApplyKeepsTheOwnersRecordSettings checks that a record keeps its comment and its automatic
-// TTL when Apply changes its content, and that a proxied CNAME stays proxied. The new CNAME is
-// neither proxied nor flattened.
+// TTL when Apply changes its content, and that a proxied CNAME stays proxied. A CNAME that Apply
+// adds is neither proxied nor flattened.
 func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -266,5 +267,15 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 		if _, err := newProcessState().provider(connection); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v, want invalid_request", name, err)
 		}
+	}
+}
+
+// TestErrorOfAccountIDNamesLowerCase checks that the error for an account id in upper case says
+// that the digits must be lower-case. Cloudflare's ids have no upper-case letters.
+func TestErrorOfAccountIDNamesLowerCase(t *testing.T) {
+	connection := sdk.Connection{Settings: map[string]string{"account_id": strings.Repeat("A", 32)}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a")}}
+	_, err := newProcessState().provider(connection)
+	if detail := sdk.OutcomeOf(err).Detail; !strings.Contains(detail, "lower-case") {
+		t.Errorf("the error is %q, want it to mention lower-case", detail)
 	}
 }

@@ -80,7 +80,7 @@ func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, err
 	}
 	account := connection.Settings["account_id"]
 	if account != "" && !accountID.MatchString(account) {
-		return nil, sdk.Misconfigured("account_id", "it must have 32 hexadecimal digits")
+		return nil, sdk.Misconfigured("account_id", "it must have 32 lower-case hexadecimal digits")
 	}
 	client := *s.http
 	fingerprint := connection.Fingerprint()

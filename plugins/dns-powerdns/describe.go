@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	version  = "0.1.0"
-	serverID = "localhost" // the only id of a server in the API of an Authoritative Server
-	callTime = 15 * time.Second
+	version     = "0.1.0"
+	serverID    = "localhost" // the only id of a server in the API of an Authoritative Server
+	callTimeout = 15 * time.Second
 )
 
 func description() sdk.Description {
@@ -45,8 +45,8 @@ type processState struct {
 
 func newProcessState() *processState {
 	return &processState{
-		guarded:   sdk.NewGuardedHTTPClient(callTime, false),
-		unguarded: sdk.NewGuardedHTTPClient(callTime, true),
+		guarded:   sdk.NewGuardedHTTPClient(callTimeout, false),
+		unguarded: sdk.NewGuardedHTTPClient(callTimeout, true),
 		locks:     sdk.NewZoneLocks(),
 		waits:     sdk.NewWaits(nil),
 	}

@@ -65,7 +65,8 @@ func countZones(body io.Reader) (count int, err error) {
 	return count, err
 }
 
-// Zone implements sdk.DNSProvider. A zone is idle if its primary is a different server.
+// Zone implements sdk.DNSProvider. It sets Idle for a zone whose primary is a different server,
+// because the plugin cannot change such a zone.
 func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	apex := sdk.PlainName(name) + "."
 	filter := url.Values{"rrset_name": {apex}, "rrset_type": {"NS"}}
@@ -97,7 +98,7 @@ func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, err
 }
 
 // readZone reads the zone with this apex. It fails if the answer contains a different zone.
-// Otherwise all record sets of the wanted zone would seem to be missing.
+// Without this check, all record sets of the wanted zone would seem to be missing.
 func (p *provider) readZone(ctx context.Context, apex, path string) (z zoneDoc, err error) {
 	err = p.get(sdk.WithMaxAnswer(ctx, maxZone), path, func(body io.Reader) error {
 		return json.NewDecoder(body).Decode(&z)

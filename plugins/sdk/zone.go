@@ -7,8 +7,8 @@ import "github.com/tenantry/tenantry/core/dns"
 // The types of the parameters and results of a DNSProvider.
 type (
 	// Zone is a zone at the provider. ID is the provider's id of the zone. The host does not
-	// interpret ID. Name is the apex. Idle is the reason why the provider does not publish the
-	// zone, or empty.
+	// interpret ID. Name is the apex. Idle is the reason why the provider would not publish a
+	// change of the zone, or empty.
 	Zone = dns.Zone
 	// RRSet is a record set: all Values of one Name and Type, and their TTL in seconds. Names are
 	// fully qualified, in lower case, without the final dot. A TXT value is the text without

@@ -12,6 +12,7 @@
 //	prepared.go     prepared statements for the most frequent reads
 //	tracing.go      spans and the duration metric of each statement
 //	migrate.go      Migrate, PendingMigrations, the check of the schema's release
+//	sealed.go       HasSealedValues
 package database
 
 import (

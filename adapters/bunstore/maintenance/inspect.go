@@ -132,8 +132,6 @@ type Migrations struct {
 	// RequiredRelease is the schema release that the database requires if this binary is too old,
 	// otherwise 0.
 	RequiredRelease int
-	// InUse reports whether there are accounts.
-	InUse bool
 }
 
 // Migrations reads which migrations were applied to the database, and which release the database
@@ -167,8 +165,16 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	if requiredRelease > migrations.Release {
 		m.RequiredRelease = requiredRelease
 	}
-	err = i.db.NewRaw("SELECT EXISTS (SELECT 1 FROM accounts)").Scan(ctx, &m.InUse)
-	return m, err
+	return m, nil
+}
+
+// HasSealedValues reports whether the database holds data encrypted with a keyset.
+func (i *Inspection) HasSealedValues(ctx context.Context) (bool, error) {
+	sealed, err := database.HasSealedValues(ctx, i.db)
+	if err != nil {
+		return false, operatorError("", err)
+	}
+	return sealed, nil
 }
 
 // ClockSkew returns how far the server's clock is ahead of this machine's clock. It returns false

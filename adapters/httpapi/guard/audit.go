@@ -47,7 +47,7 @@ const unknownOperation = "unknown"
 
 // newAct returns the act of a request by a known key.
 func (g *guard) newAct(r *http.Request, e *exchange) *ports.Act {
-	var entropy [ident.Entropy]byte
+	var entropy [ident.EntropyBytes]byte
 	_, _ = rand.Read(entropy[:]) // never fails
 	entry := audit.Entry{
 		ID: ident.New(g.idempotency.Now(), entropy), Account: e.caller.Account.ID,

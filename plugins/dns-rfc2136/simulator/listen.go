@@ -17,8 +17,8 @@ import (
 )
 
 // listen passes the messages of TCP connections to handler. It uses the same address after a
-// restart, because accounts have stored the address in their connections. If it cannot listen
-// there, it uses a new port.
+// restart, because the DNS connections that accounts have stored contain this address. If it cannot
+// listen there, it uses a new port.
 func listen(dataDir string, handler http.Handler) (address string, err error) {
 	stored, err := simulate.OpenFile(filepath.Join(dataDir, "listener.json"), "127.0.0.1:0")
 	if err != nil {

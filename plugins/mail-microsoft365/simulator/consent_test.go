@@ -160,6 +160,32 @@ func TestRedirectURIMustBeRegistered(t *testing.T) {
 	}
 }
 
+// TestPortOfLoopbackRedirectURIIsIgnored registers one URI with a port. Every port is accepted,
+// because Microsoft ignores the ports of both URIs. Host and path must match.
+func TestPortOfLoopbackRedirectURIIsIgnored(t *testing.T) {
+	for registered, tests := range map[string]map[string]int{
+		"http://127.0.0.1:8080/callback": {
+			"http://127.0.0.1:8080/callback": http.StatusOK, "http://127.0.0.1:9090/callback": http.StatusOK, "http://127.0.0.1/callback": http.StatusOK,
+			"http://localhost:8080/callback": http.StatusBadRequest, "http://127.0.0.1:8080/other": http.StatusBadRequest,
+		},
+		"http://localhost:8080/callback": {"http://localhost:8080/callback": http.StatusOK, "http://localhost/callback": http.StatusOK},
+		"http://[::1]:8080/callback":     {"http://[::1]:9090/callback": http.StatusOK},
+		"https://app.example.net:444/callback": {
+			"https://app.example.net:444/callback": http.StatusOK, "https://app.example.net/callback": http.StatusBadRequest,
+		},
+	} {
+		sim := startSimulator(t)
+		testTenant := sim.newTenant()
+		sim.control("POST", "/app", jsonObject{"redirect_uris": []string{registered}})
+		for uri, want := range tests {
+			address := strings.Replace(testTenant.consentURL(), url.QueryEscape(callback), url.QueryEscape(uri), 1)
+			if answer, _ := testTenant.page(address, nil); answer.status != want {
+				t.Errorf("registered %s, requested %s: %d, want %d", registered, uri, answer.status, want)
+			}
+		}
+	}
+}
+
 // TestDeniedTenantRefusesRoleAssignment checks a tenant whose administrator does not let the
 // application assign roles.
 func TestDeniedTenantRefusesRoleAssignment(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -103,21 +104,29 @@ func (s *simulator) signer() (signingKey, error) {
 }
 
 // allowsRedirect reports whether a redirect URI is registered. The comparison is exact, with one
-// exception: as at Microsoft, an http URI with a loopback address may have any port. Such a URI
-// must be registered without a port.
+// exception: like Microsoft, it ignores the ports of loopback URIs.
 func (r registration) allowsRedirect(uri string) bool {
-	want, err := url.Parse(uri)
-	if err != nil || want.Fragment != "" {
+	requested, err := url.Parse(uri)
+	if err != nil || requested.Fragment != "" {
 		return false
 	}
-	ip := net.ParseIP(want.Hostname())
-	if want.Scheme == "http" && (want.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
-		want.Host = want.Hostname()
-		if ip != nil && ip.To4() == nil {
-			want.Host = "[" + want.Host + "]"
-		}
+	return slices.ContainsFunc(r.RedirectURIs, func(registered string) bool {
+		return withoutLoopbackPort(registered) == withoutLoopbackPort(uri)
+	})
+}
+
+// withoutLoopbackPort removes the port of an http URI whose host is localhost or a loopback
+// address. It returns every other URI unchanged.
+func withoutLoopbackPort(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "http" {
+		return uri
 	}
-	return slices.Contains(r.RedirectURIs, want.String())
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && !ip.IsLoopback() {
+		return uri
+	}
+	u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())
+	return u.String()
 }
 
 // controlApp changes the members of the registration that the body contains.

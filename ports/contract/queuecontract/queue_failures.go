@@ -71,6 +71,24 @@ var queueFailures = []queueCheck{
 			previousTry = try
 		}
 	}},
+	{"the pauses of a failing job grow, even if the job is woken while its handler runs", func(t testing.TB, open func() ports.Worker) {
+		w := open()
+		tries := make(chan time.Time, 10)
+		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
+			tries <- time.Now()
+			// This wake-up is due after all retries of this check.
+			return errors.Join(errBroken, w.Wake(ctx, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)}))
+		}})
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		previousTry := receiveWithin(t, eventTimeout, tries, "the first try")
+		for failures := range 3 {
+			try := receiveWithin(t, eventTimeout, tries, "a retry")
+			if pause, want := try.Sub(previousTry), QueueRetryDelay<<failures; pause < want*9/10 {
+				t.Fatalf("after %d failures the job was tried again after %s, want a pause of %s", failures+1, pause, want)
+			}
+			previousTry = try
+		}
+	}},
 	{"a failing job does not affect other jobs", func(t testing.TB, open func() ports.Worker) {
 		w, recorder := open(), newWakeupRecorder()
 		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "bad": func(context.Context, ports.Wakeup) error { panic(errBroken) }})

@@ -203,6 +203,20 @@ var brokenQueues = []struct {
 	{"a retry without a pause", "a job is retried with pauses after an error or a panic", func() brokenQueue {
 		return brokenQueue{options: func(o *queue.Options) { o.RetryDelay = time.Millisecond }}
 	}},
+	{"all retries have the same pause", "the pauses of a failing job grow, even if the job is woken while its handler runs", func() brokenQueue {
+		return brokenQueue{start: func(w ports.Worker, ctx context.Context, work ports.Work) error {
+			for kind, handler := range work.Handlers {
+				work.Handlers[kind] = func(ctx context.Context, got ports.Wakeup) error {
+					if handler(ctx, got) != nil {
+						got.At = time.Now().Add(QueueRetryDelay)
+						return w.Wake(ctx, got)
+					}
+					return nil
+				}
+			}
+			return w.Start(ctx, work)
+		}}
+	}},
 	{"one failure stops all jobs", "a failing job does not affect other jobs", func() brokenQueue {
 		var failed atomic.Bool
 		return brokenQueue{handle: func(h ports.Handler) ports.Handler {
