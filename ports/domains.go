@@ -56,7 +56,7 @@ type Domains interface {
 }
 
 // DomainChecks provides the verified domains of all active accounts to the worker that rereads
-// their DNS.
+// their DNS. It ignores domains that are missing at the platform.
 type DomainChecks interface {
 	// StaleDomains lists at most limit verified domains whose last read was at or before the given
 	// time, oldest read first. A domain that was never read counts as read at its creation.

@@ -47,6 +47,9 @@ type Connections interface {
 	// integration_not_found or, after that check, with mailbox_not_found. A mailbox that discovery
 	// found is not eligible and also fails with mailbox_not_found.
 	EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.EligibleMailbox, error)
+	// RemovableConnection returns the same as EligibleMailbox, but the mailbox may be marked as
+	// missing.
+	RemovableConnection(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.EligibleMailbox, error)
 	// ConnectionCounts counts an integration's connections.
 	ConnectionCounts(ctx context.Context, owner access.AccountID, integrationID string) (integration.Counts, error)
 	// BeginSession stores a new pending session before the platform is called. In the same
@@ -70,11 +73,12 @@ type Connections interface {
 	// oauth_session_not_found.
 	Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error)
 	// SaveSession stores a session, and c if it is not nil, and commits the stored answer with
-	// them. Only a pending session can change, with one exception: a connected session replaces an
-	// expired session, because the platform may report a success late. The exception does not apply
-	// if the mailbox's connection is disconnecting or disconnected. If the session cannot change,
-	// SaveSession stores nothing and saved is false. If a different integration has the mailbox,
-	// SaveSession fails like BeginSession.
+	// them. A session that is not connected changes only a pending connection, so SaveSession may
+	// store the session without c. Only a pending session can change, with one exception: a
+	// connected session replaces an expired session, because the platform may report a success
+	// late. The exception does not apply if the mailbox's connection is disconnecting or
+	// disconnected. If the session cannot change, SaveSession stores nothing and saved is false. If
+	// a different integration has the mailbox, SaveSession fails like BeginSession.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, storedAnswer *StoredAnswer) (saved bool, err error)
 	// ClaimSessionCheck records that the caller checks a pending session at the platform at now.
 	// claimed is false if the session has ended or was already checked after the time since. Only

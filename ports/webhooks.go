@@ -72,8 +72,8 @@ type Deliveries interface {
 	// stored, if the webhook already has webhook.MaxConcurrent claimed deliveries.
 	ClaimTest(ctx context.Context, owner access.AccountID, webhookID string, lease time.Duration, now time.Time) (d ClaimedDelivery, claimed bool, err error)
 	// SaveDeliveries stores claimed deliveries after their tries and ends their leases, in one
-	// transaction. It also updates the webhooks with the results, as Webhook.AfterTry says. It
-	// returns the results in the order of tried.
+	// transaction. It also updates the webhooks with the results of the messages that were sent, as
+	// Webhook.AfterTry says. It returns the results in the order of tried.
 	SaveDeliveries(ctx context.Context, tried []TriedDelivery, now time.Time) ([]SavedDelivery, error)
 	// ReleaseDelivery ends the lease of a claimed delivery that was not tried.
 	ReleaseDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery) error
@@ -88,7 +88,7 @@ type Deliveries interface {
 	Redeliver(ctx context.Context, owner access.AccountID, webhookID, id string, now time.Time) (webhook.Delivery, error)
 
 	// DueWebhooks lists at most limit enabled webhooks with a due delivery that is not claimed, of
-	// all active accounts. Webhooks whose delivery has been due for the longest time come first.
+	// all active accounts, in random order.
 	DueWebhooks(ctx context.Context, now time.Time, limit int) ([]DueWebhook, error)
 	// DropDeliveries deletes at most limit deliveries that were created before the given time. It
 	// returns how many it deleted.
@@ -129,7 +129,8 @@ func (s *Slots) Take(standing webhook.Standing) bool {
 // FanOutResult is what FanOut did.
 type FanOutResult struct {
 	Claimed []ClaimedDelivery
-	// Waiting are the webhooks with new deliveries for which no slot was free.
+	// Waiting are the webhooks with new deliveries that must be claimed later: no slot was free, or
+	// the webhook had claimed deliveries, whose end may already have been stored.
 	Waiting []DueWebhook
 	// More is true if the log has events after the new position of a webhook.
 	More bool
@@ -163,6 +164,8 @@ type TriedDelivery struct {
 	Account access.AccountID
 	// Gone is true if the endpoint wants no more messages.
 	Gone bool
+	// NotSent is true if no message was sent, so the try says nothing about the endpoint.
+	NotSent bool
 }
 
 // SavedDelivery is the result of storing a TriedDelivery.

@@ -108,6 +108,8 @@ func openCircuitWait(err error) (wait time.Duration, ok bool) {
 func TestFailuresOpenACircuit(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
+	lostLease, lose := context.WithCancelCause(t.Context())
+	lose(errors.New("the lease was lost"))
 	for _, tt := range []struct {
 		name  string
 		ctx   context.Context
@@ -123,6 +125,7 @@ func TestFailuresOpenACircuit(t *testing.T) {
 		{"throttled", t.Context(), outcomeError(outcome.Throttled), false},
 		{"a setting is missing", t.Context(), fault.ServiceUnavailable.With("not configured"), false},
 		{"the caller cancelled the call", canceled, outcomeError(outcome.Unknown), false},
+		{"the caller lost its lease", lostLease, outcomeError(outcome.Unknown), false},
 		{"success", t.Context(), nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -166,6 +169,26 @@ func TestOldFailuresDoNotOpenACircuit(t *testing.T) {
 				t.Fatal("failures with long pauses between them opened the circuit")
 			}
 			time.Sleep(5 * time.Minute)
+		}
+	})
+}
+
+// TestOpeningIsMeasuredByTheMonotonicClock checks that the time of the opening is the time since
+// the circuit was created. A change of the wall clock does not change this time, nor the
+// Retry-After that is computed from it.
+func TestOpeningIsMeasuredByTheMonotonicClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newGuardedMail(&provider{err: outcomeError(outcome.Down)}, Options{Failures: 2, OpenTime: time.Minute})
+		tenant := m.For("t")
+		_ = callRead(t.Context(), tenant) // creates the circuit
+		time.Sleep(3 * time.Second)
+		_ = callRead(t.Context(), tenant) // opens it
+		if openedAt := time.Duration(m.circuits.circuit("tenant/t").openedAt.Load()); openedAt != 3*time.Second {
+			t.Errorf("the circuit opened %s after its creation, want 3s", openedAt)
+		}
+		time.Sleep(20 * time.Second)
+		if wait, open := openCircuitWait(callRead(t.Context(), tenant)); !open || wait != 40*time.Second+time.Millisecond {
+			t.Errorf("the circuit is open: %v, for %s, want 40.001s", open, wait)
 		}
 	})
 }

@@ -33,12 +33,16 @@ type circuit struct {
 	domain   string
 	openTime time.Duration
 	budget   BudgetFunc
-	openedAt atomic.Int64 // the time of the last opening, in Unix nanoseconds
 	breaker  *gobreaker.CircuitBreaker[struct{}]
+
+	// createdAt has a monotonic clock reading. openedAt is the time from createdAt to the last
+	// opening, in nanoseconds. A change of the wall clock therefore does not affect openedAt.
+	createdAt time.Time
+	openedAt  atomic.Int64
 }
 
 func newCircuit(domain string, options Options) *circuit {
-	c := &circuit{domain: domain, openTime: options.OpenTime, budget: options.Budget}
+	c := &circuit{domain: domain, openTime: options.OpenTime, budget: options.Budget, createdAt: time.Now()}
 	kind, _, _ := strings.Cut(domain, "/") // the part after the slash is customer data
 	c.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Interval:     options.Window,
@@ -53,7 +57,7 @@ func newCircuit(domain string, options Options) *circuit {
 		IsExcluded:   func(err error) bool { return errors.Is(err, errNoEvidence) || errors.Is(err, errReadFirst) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
-				c.openedAt.Store(time.Now().UnixNano())
+				c.openedAt.Store(int64(time.Since(c.createdAt)))
 			}
 			options.Log.Warn("circuit changed", "provider", options.Provider, "domain", kind, "from", stateOf(from), "to", stateOf(to))
 		},
@@ -132,8 +136,8 @@ func recordEffects(ctx context.Context, call wire.Call, err error) {
 // errFailed if the provider failed, and errNoEvidence if the call shows neither.
 func classify(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.KindOf(err); {
-	case errors.Is(context.Cause(ctx), context.Canceled):
-		return errNoEvidence // the caller has cancelled the call
+	case errors.Is(ctx.Err(), context.Canceled):
+		return errNoEvidence // the caller has cancelled the call, or has lost its lease
 	case outcome.IsUnsent(err):
 		return errNoEvidence
 	case kind == outcome.Down, kind == outcome.Broken, kind == outcome.Unknown:
@@ -159,7 +163,8 @@ func (c *circuit) refusal(wait time.Duration) error {
 
 // remainingOpenTime returns the time after which an open circuit sends a read.
 func (c *circuit) remainingOpenTime() time.Duration {
-	remaining := c.openTime - time.Since(time.Unix(0, c.openedAt.Load()))
+	timeOpen := time.Since(c.createdAt) - time.Duration(c.openedAt.Load())
+	remaining := c.openTime - timeOpen
 	// One millisecond is added, because gobreaker becomes half open just after its timeout, and
 	// because a Retry-After of 0 is not sent.
 	return max(remaining, 0) + time.Millisecond

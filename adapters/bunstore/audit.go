@@ -29,7 +29,7 @@ type auditRow struct {
 	ID        string `bun:",pk"`
 	Action    string
 	Operator  string
-	Details   map[string]string `bun:"type:jsonb"`
+	Details   storedDetails `bun:"type:jsonb"`
 	CreatedAt time.Time
 }
 
@@ -54,7 +54,7 @@ func (s *Store) RecordAction(ctx context.Context, action audit.Action, details m
 func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action, owner string, details map[string]string) error {
 	row := auditRow{
 		AccountID: owner, ID: newID(), Action: storedText(string(action)), Operator: s.operator,
-		Details: map[string]string{}, CreatedAt: storedTime(time.Now()),
+		Details: storedDetails{}, CreatedAt: storedTime(time.Now()),
 	}
 	for name, value := range details {
 		row.Details[storedText(name)] = storedText(value)
@@ -170,8 +170,12 @@ type chainRow struct {
 	DroppedSequence int64
 }
 
-// storedEntry returns e with texts that the database can store.
+// storedEntry returns e as it is read back from the database. The hash of an entry must cover these
+// values. The entry has no tenant if its tenant is the zero UUID or is not a UUID.
 func storedEntry(e audit.Entry) audit.Entry {
+	if e.Tenant = tenant.GUID(ident.ParseOrZero(string(e.Tenant))); e.Tenant == ident.Zero {
+		e.Tenant = ""
+	}
 	for _, text := range []*string{&e.Actor.ID, &e.Actor.Name, (*string)(&e.Action), &e.Subject.Type, &e.Subject.ID, &e.Outcome.Code, &e.RequestID, &e.ClientIP} {
 		*text = storedText(*text)
 	}

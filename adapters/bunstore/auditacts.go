@@ -24,7 +24,7 @@ type actRow struct {
 	AccountID string `bun:",pk"`
 	WriteKey  []byte `bun:",pk"`
 	ID        string
-	Entry     json.RawMessage `bun:"type:jsonb"`
+	Entry     json.RawMessage // see storedJSON
 	StartedAt int64           // microseconds, see Store.databaseNowSQL
 }
 
@@ -93,19 +93,21 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 
 // endStoredAct deletes the stored act. If the act has an outcome, endStoredAct adds the act's
 // entry. It adds no second entry if the entry is stored already: RecordLostWrites may have stored
-// it, or an earlier commit whose result was lost.
+// it, or an earlier commit whose result was lost. It adds no entry either if a later attempt has
+// replaced the act.
 //
-// The stored act may belong to an earlier attempt with the same Idempotency-Key. With an outcome,
-// endStoredAct deletes that act, because one entry stands for both attempts.
+// The stored act may belong to a different attempt with the same Idempotency-Key. If this attempt
+// has stored its act, the stored act is its own or that of a later attempt, which endStoredAct
+// leaves. Otherwise an attempt with an outcome deletes the act of an earlier attempt, because one
+// entry stands for both attempts.
 func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
 	deletion := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)
-	if p.outcome == nil {
-		_, err := deletion.Where("id = ?", p.act.Entry.ID).Exec(ctx)
-		return err
+	if p.outcome == nil || p.act.State() == ports.ActStored {
+		deletion = deletion.Where("id = ?", p.act.Entry.ID)
 	}
 	res, err := deletion.Exec(ctx)
-	if err != nil {
+	if err != nil || p.outcome == nil {
 		return err
 	}
 	deletedRows, err := res.RowsAffected()
@@ -142,7 +144,7 @@ func (p *pendingEntries) afterCommit(committed bool) {
 }
 
 func (s *Store) storeAct(ctx context.Context, tx bun.IDB, act *ports.Act) error {
-	text, err := json.Marshal(storedEntry(act.Entry))
+	text, err := storedJSON(storedEntry(act.Entry))
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -243,17 +244,59 @@ func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 }
 
 // TestAttemptThatLostItsKeyLeavesTheOtherAct ends a first attempt after a second attempt has taken
-// over the Idempotency-Key. The first attempt must not delete the act of the second attempt.
+// over the Idempotency-Key. The first attempt must not delete the act of the second attempt. The
+// second attempt then gets the entry.
 func TestAttemptThatLostItsKeyLeavesTheOtherAct(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		owner := newAccount(t, s, "ann")
-		attachTenant(t, s, owner, 1)
-		firstCtx := ports.WithAct(t.Context(), newAct(owner, "w"))
-		storeActOf(t, s, firstCtx, owner)
-		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
-		must(t, "end the first", s.EndAct(firstCtx, nil))
-		requireLostActs(t, s, 1)
-	})
+	for name, outcome := range map[string]*audit.Outcome{"without an outcome": nil, "with an outcome": {Status: 503, Code: "service_unavailable"}} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, s *Store) {
+				owner := newAccount(t, s, "ann")
+				attachTenant(t, s, owner, 1)
+				entriesBefore := len(exportEntries(t, s, owner))
+				firstCtx := ports.WithAct(t.Context(), newAct(owner, "w"))
+				storeActOf(t, s, firstCtx, owner)
+				secondAct := newAct(owner, "w")
+				secondCtx := ports.WithAct(t.Context(), secondAct)
+				must(t, "change", reserveDomainNamed(secondCtx, s, owner, "b.example"))
+				must(t, "end the first", s.EndAct(firstCtx, outcome))
+				if n := countStoredActs(t, s); n != 1 {
+					t.Fatalf("%d acts are stored, want that of the second attempt", n)
+				}
+				must(t, "end the second", s.EndAct(secondCtx, createdOutcome))
+				if e := requireOneMoreEntry(t, s, owner, entriesBefore); e.ID != secondAct.Entry.ID || e.Outcome != *createdOutcome {
+					t.Fatalf("the entry is %+v, want that of the second attempt", e)
+				}
+			})
+		})
+	}
+}
+
+// TestEntryIsHashedAsItIsStored adds entries with GUIDs that the store changes. exportEntries
+// checks that the hashes are those of the stored entries.
+func TestEntryIsHashedAsItIsStored(t *testing.T) {
+	for name, tt := range map[string]struct{ named, want tenant.GUID }{
+		"the zero UUID":  {ident.Zero, ""},
+		"malformed":      {"x\xff\x00", ""},
+		"in upper case":  {"AAAAAAAA-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000001"},
+		"canonical":      {guid(1), guid(1)},
+		"without tenant": {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, s *Store) {
+				owner := newAccount(t, s, "ann")
+				entriesBefore := len(exportEntries(t, s, owner))
+				addEntries(t, s, owner, 1, func(e *audit.Entry) {
+					e.Tenant = tt.named
+					for _, text := range []*string{&e.Actor.ID, &e.Actor.Name, (*string)(&e.Action), &e.Subject.Type, &e.Subject.ID, &e.RequestID, &e.ClientIP} {
+						*text += hostileText + "\x00\xff"
+					}
+				})
+				if e := requireOneMoreEntry(t, s, owner, entriesBefore); e.Tenant != tt.want {
+					t.Errorf("the tenant is %q, want %q", e.Tenant, tt.want)
+				}
+			})
+		})
+	}
 }
 
 // TestConcurrentWritersMakeOneChain checks that writers of one account in two processes append to

@@ -258,7 +258,7 @@ type readinessRow struct {
 
 	AccountID string          `bun:",pk"`
 	TenantID  string          `bun:",pk"`
-	Readiness json.RawMessage `bun:"type:jsonb"`
+	Readiness json.RawMessage // see storedJSON
 }
 
 // tenantKey identifies a tenant of an account.
@@ -310,7 +310,7 @@ func (s *Store) compareReadiness(ctx context.Context, tx bun.IDB, key tenantKey)
 	if reflect.DeepEqual(before, readinessEvent.Data) {
 		return nil
 	}
-	if stored.Readiness, err = json.Marshal(readinessEvent.Data); err != nil {
+	if stored.Readiness, err = storedJSON(readinessEvent.Data); err != nil {
 		return err
 	}
 	if _, err := tx.NewUpdate().Model(&stored).Column("readiness").WherePK().Exec(ctx); err != nil {

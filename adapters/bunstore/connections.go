@@ -206,18 +206,18 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 }
 
 // eligibleMailboxes selects an integration, left-joined with the eligible mailboxes of its account.
-// A mailbox is eligible if it is provisioned, is in one of listedStages, and is not missing. Its
-// tenant must be visible to the caller. joinCondition can exclude more mailboxes. It is empty or
-// begins with AND. If the integration does not exist, the result has no rows. If no mailbox
-// matches, the result is one row with an empty mailbox. Connections are read separately. Right
-// after the first refresh, PostgreSQL has no statistics about them, and a join would take more than
-// a second.
+// A mailbox is eligible if it is provisioned and is in one of listedStages. Its tenant must be
+// visible to the caller. joinCondition can exclude more mailboxes, such as missing ones. It is
+// empty or begins with AND. If the integration does not exist, the result has no rows. If no
+// mailbox matches, the result is one row with an empty mailbox. Connections are read separately.
+// Right after the first refresh, PostgreSQL has no statistics about them, and a join would take
+// more than a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
 	visibleCondition, visibleArgs := ofVisibleTenant(ctx, "m")
 	joinCondition, args = joinCondition+visibleCondition, append(args, visibleArgs...)
 	return db.NewSelect().TableExpr("integrations AS ig").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
-		Join("LEFT JOIN mailboxes AS m ON m.account_id = ig.account_id AND m.provisioned AND m.stage IN (?) AND "+presentMailbox+joinCondition,
+		Join("LEFT JOIN mailboxes AS m ON m.account_id = ig.account_id AND m.provisioned AND m.stage IN (?)"+joinCondition,
 			append([]any{listedStages}, args...)...).
 		Join("LEFT JOIN "+tenantOfMailbox).
 		Join("LEFT JOIN domains AS d ON d.account_id = m.account_id AND d.tenant_id = m.tenant_id AND d.name = m.domain_name").
@@ -258,7 +258,7 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 	var connections []connectionRow
 	err := s.db.RunRead(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
 		mailboxes = nil
-		return eligibleMailboxes(ctx, db, accountKey(owner), integrationKey, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
+		return eligibleMailboxes(ctx, db, accountKey(owner), integrationKey, onlyPresent).Order("m.address", "m.id").Scan(ctx, &mailboxes)
 	})
 	if err != nil {
 		return nil, err
@@ -280,17 +280,33 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 
 // EligibleMailbox implements ports.Connections.
 func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.EligibleMailbox, error) {
+	return s.findConnection(ctx, "find eligible mailbox", owner, integrationID, mailboxID, onlyPresent)
+}
+
+// RemovableConnection implements ports.Connections.
+func (s *Store) RemovableConnection(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.EligibleMailbox, error) {
+	return s.findConnection(ctx, "find removable connection", owner, integrationID, mailboxID, "")
+}
+
+// onlyPresent is a join condition of eligibleMailboxes that excludes missing mailboxes.
+const onlyPresent = " AND " + presentMailbox
+
+func (s *Store) findConnection(ctx context.Context, operation string, owner access.AccountID, integrationID, mailboxID, joinCondition string) (integration.EligibleMailbox, error) {
 	var found integration.EligibleMailbox
-	err := s.db.RunRead(ctx, "find eligible mailbox", func(ctx context.Context, db bun.IDB) (err error) {
-		found, err = eligibleMailbox(ctx, db, accountKey(owner), ident.ParseOrZero(integrationID), ident.ParseOrZero(mailboxID))
+	err := s.db.RunRead(ctx, operation, func(ctx context.Context, db bun.IDB) (err error) {
+		found, err = findEligible(ctx, db, accountKey(owner), ident.ParseOrZero(integrationID), ident.ParseOrZero(mailboxID), joinCondition)
 		return err
 	})
 	return found, err
 }
 
 func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID string) (integration.EligibleMailbox, error) {
+	return findEligible(ctx, db, owner, integrationID, mailboxID, onlyPresent)
+}
+
+func findEligible(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID, joinCondition string) (integration.EligibleMailbox, error) {
 	var row mailboxRow
-	err := eligibleMailboxes(ctx, db, owner, integrationID, " AND m.id = ?", mailboxID).Scan(ctx, &row)
+	err := eligibleMailboxes(ctx, db, owner, integrationID, joinCondition+" AND m.id = ?", mailboxID).Scan(ctx, &row)
 	isUnknownIntegration := errors.Is(err, sql.ErrNoRows)
 	if err != nil && !isUnknownIntegration {
 		return integration.EligibleMailbox{}, err

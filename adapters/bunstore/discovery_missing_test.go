@@ -122,5 +122,15 @@ func TestMissingObjectIsReservedAgain(t *testing.T) {
 		if got := boxes[2]; got.ID != missingBox.ID || got.Stage != mailbox.Reserved || !got.Provisioned || got.JustReserved {
 			t.Fatalf("got %+v, want the row %s as a reservation", got, missingBox.ID)
 		}
+		for range 2 { // the second request finds the reservation of the first
+			if got := boxes[2]; !got.Observed.PreviousMissingSince.Equal(discoveryStart) {
+				t.Fatalf("the mailbox was missing since %v, want %v", got.Observed.PreviousMissingSince, discoveryStart)
+			}
+			boxes, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 3, discoveryStart.Add(time.Hour))
+			must(t, "reserve again", err)
+		}
+		must(t, "miss again", s.SaveMailbox(t.Context(), ann, boxes[2].MissingAgain()))
+		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "c"), 3, discoveryStart)
+		must(t, "reserve the place of the missing mailbox", err)
 	})
 }

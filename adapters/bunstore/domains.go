@@ -379,8 +379,9 @@ func (s *Store) EndReservation(ctx context.Context, owner access.AccountID, doma
 }
 
 // dnsCheckCondition and lastDNSRead equal the condition and the first expression of the index
-// domains_checked, so that queries can use the index. The queries also use ofActiveAccount, because
-// the domains of suspended and closed accounts are not checked.
+// domains_checked, so that queries can use the index. The queries also use presentDomain and
+// ofActiveAccount. Missing domains are not checked, and neither are the domains of suspended and
+// closed accounts.
 const (
 	dnsCheckCondition = "d.verified AND d.added"
 	lastDNSRead       = "COALESCE(d.checked_at, d.created_at)"
@@ -393,7 +394,7 @@ func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) (
 	err := s.db.RunRead(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(dnsCheckCondition).
-			Where(ofActiveAccount("d")).Where(lastDNSRead+" <= ?", storedTime(before)).OrderExpr(lastDNSRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
+			Where(presentDomain).Where(ofActiveAccount("d")).Where(lastDNSRead+" <= ?", storedTime(before)).OrderExpr(lastDNSRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
 	return convertAll(rows, func(r struct{ AccountID, ID string }) ports.StaleDomain {
 		return ports.StaleDomain{ID: r.ID, Account: access.AccountID(r.AccountID)}
@@ -410,7 +411,7 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 	err := s.db.RunRead(ctx, "count drifted domains", func(ctx context.Context, db bun.IDB) error {
 		groups = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.records->>'Drifted' AS drifted, count(*) AS domains").
-			Where(dnsCheckCondition).Where(ofActiveAccount("d")).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
+			Where(dnsCheckCondition).Where(presentDomain).Where(ofActiveAccount("d")).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
 	})
 	if err != nil {
 		return health, err
@@ -434,9 +435,9 @@ func (s *Store) readCheckProgress(ctx context.Context, h *ports.DomainHealth) er
 	}
 	err := s.db.RunRead(ctx, "count verified domains", func(ctx context.Context, db bun.IDB) error {
 		oldest := db.NewSelect().TableExpr("domains AS d").ColumnExpr(lastDNSRead).Where(dnsCheckCondition).
-			Where(ofActiveAccount("d")).OrderExpr(lastDNSRead + ", d.id").Limit(1)
+			Where(presentDomain).Where(ofActiveAccount("d")).OrderExpr(lastDNSRead + ", d.id").Limit(1)
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("count(*) AS domains").ColumnExpr("(?) AS oldest", oldest).
-			Where(dnsCheckCondition).Where(ofActiveAccount("d")).Scan(ctx, &row)
+			Where(dnsCheckCondition).Where(presentDomain).Where(ofActiveAccount("d")).Scan(ctx, &row)
 	})
 	if h.Verified = row.Domains; !row.Oldest.IsZero() {
 		h.OldestRead = row.Oldest.UTC()

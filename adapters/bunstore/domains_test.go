@@ -396,6 +396,37 @@ func TestOnlyVerifiedDomainsAreCheckedAgain(t *testing.T) {
 	})
 }
 
+// TestMissingDomainIsNotCheckedAgain checks a verified domain that one discovery missed. No method
+// reads a missing domain, so its check would do nothing, and it would take a place in each sweep.
+func TestMissingDomainIsNotCheckedAgain(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		missing := addCheckedDomain(t, s, ann, 1, "missing.test", time.Hour, domain.SPFGone)
+		present := addCheckedDomain(t, s, ann, 1, "present.test", 2*time.Hour)
+		list := []domain.Platform{{Name: present.Name, Verified: true}}
+		discover := func(at time.Time, found []domain.Platform) {
+			t.Helper()
+			discovery := withMissedNames(t, s, ann, guid(1), ports.DiscoveryResult{Began: at, Domains: found})
+			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
+		}
+
+		discover(discoveryStart, list)
+		requireOrder(t, "missing", staleDomainIDs(t, s, 9*time.Hour, 1), present.ID)
+		want := ports.DomainHealth{Verified: 1, OldestRead: now.Add(2 * time.Hour), Drifted: map[domain.Drift]int{}}
+		if diff := cmp.Diff(want, domainHealth(t, s)); diff != "" {
+			t.Errorf("counted while the domain is missing (-want +got):\n%s", diff)
+		}
+
+		discover(discoveryStart.Add(time.Minute), append(list, domain.Platform{Name: missing.Name, Verified: true}))
+		requireOrder(t, "found again", staleDomainIDs(t, s, 9*time.Hour, 9), missing.ID, present.ID)
+		want = ports.DomainHealth{Verified: 2, OldestRead: now.Add(time.Hour), Drifted: map[domain.Drift]int{domain.SPFGone: 1}}
+		if diff := cmp.Diff(want, domainHealth(t, s)); diff != "" {
+			t.Errorf("counted after the domain was found (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestHealthCountsDomainsOfAllAccountsByDrift(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")

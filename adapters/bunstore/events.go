@@ -32,7 +32,7 @@ type eventRow struct {
 	SubjectType string
 	SubjectID   string
 	Version     int64
-	Data        json.RawMessage `bun:"type:jsonb"`
+	Data        json.RawMessage // see storedJSON
 	CreatedAt   time.Time
 }
 
@@ -119,14 +119,14 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 	}
 	rows := make([]eventRow, 0, len(events))
 	for i, e := range events {
-		data, err := json.Marshal(e.Data)
+		data, err := storedJSON(e.Data)
 		if err != nil {
 			return err
 		}
 		rows = append(rows, eventRow{
 			AccountID: owner, Sequence: log.LastSequence - int64(len(events)) + int64(i) + 1, ID: newID(), Type: string(e.Type),
 			TenantGUID: ident.ParseOrZero(string(e.Tenant)), SubjectType: string(e.Subject.Type), SubjectID: storedText(e.Subject.ID),
-			Version: nextVersions[e.Subject], Data: json.RawMessage(storedText(string(data))), CreatedAt: storedTime(now),
+			Version: nextVersions[e.Subject], Data: data, CreatedAt: storedTime(now),
 		})
 		nextVersions[e.Subject]++
 	}
@@ -456,7 +456,8 @@ func (s *Store) dropLogBatch(ctx context.Context, owner string, cutoff time.Time
 		if _, err := tx.NewDelete().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence <= ?", lastSequence).Exec(ctx); err != nil {
 			return err
 		}
-		_, err := tx.NewUpdate().Model((*eventLogRow)(nil)).Set("dropped_sequence = ?", lastSequence).Where("el.account_id = ?", owner).Exec(ctx)
+		_, err := tx.NewUpdate().Model((*eventLogRow)(nil)).Set("dropped_sequence = ?", lastSequence).Where("el.account_id = ?", owner).
+			Where("el.dropped_sequence < ?", lastSequence).Exec(ctx) // a concurrent call may have deleted later events
 		return err
 	})
 	return n, err

@@ -233,6 +233,20 @@ func TestDroppedEventsExpireCursors(t *testing.T) {
 	})
 }
 
+// TestDroppedSequenceNeverFalls drops the rest of a log of which a concurrent call has dropped more.
+func TestDroppedSequenceNeverFalls(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		emitEvents(t, s, owner, domainEvent("", "d1", event.DomainAdded), domainEvent("", "d2", event.DomainAdded), domainEvent("", "d3", event.DomainAdded))
+		execSQL(t, s, "DELETE FROM events WHERE account_id = ? AND sequence > 1", accountKey(owner))
+		execSQL(t, s, "UPDATE event_logs SET dropped_sequence = 3 WHERE account_id = ?", accountKey(owner))
+		_, err := s.DropEvents(t.Context(), time.Now().Add(24*time.Hour))
+		must(t, "drop", err)
+		_, err = s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: 2, Limit: 1})
+		requireRefusal(t, "cursor before the dropped events", err, fault.CursorExpired)
+	})
+}
+
 // TestLogIsDroppedByWholeDays checks that DropEvents deletes only the events of days that have
 // ended, in the order of the log. It deletes a long log in several batches.
 func TestLogIsDroppedByWholeDays(t *testing.T) {

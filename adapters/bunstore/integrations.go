@@ -342,15 +342,20 @@ func (s *Store) saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow,
 	if len(rowsToSave) == 0 {
 		return 0, nil
 	}
-	_, err = tx.NewInsert().Model(&rowsToSave).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
+	var savedMailboxIDs []string
+	err = tx.NewInsert().Model(&rowsToSave).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("platform_account = EXCLUDED.platform_account").
 		Set("platform_address = EXCLUDED.platform_address").
 		Set("platform_name = EXCLUDED.platform_name").
 		Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
 		Set("connected_at = EXCLUDED.connected_at").Set("updated_at = EXCLUDED.updated_at").
-		Where("mc.updated_at <= ?", began).Exec(ctx)
+		Where("mc.updated_at <= ?", began).Returning("mailbox_id").Scan(ctx, &savedMailboxIDs)
 	if err != nil {
 		return 0, err
 	}
-	return len(rowsToSave), emitConnections(ctx, tx, rows[0].AccountID, changed)
+	// A concurrent transaction can have inserted a connection after lockConnections. The statement
+	// skips such a connection if it is newer.
+	saved := setOf(savedMailboxIDs)
+	changed = slices.DeleteFunc(changed, func(c change[connectionRow]) bool { return !saved[c.after.MailboxID] })
+	return len(changed), emitConnections(ctx, tx, rows[0].AccountID, changed)
 }

@@ -208,7 +208,7 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err != nil {
 			return err
 		}
-		reReserved, newSpecs, err := reserveMissing(ctx, tx, missing, newSpecs, storedTime(now))
+		reReserved, newSpecs, err := reserveMissing(ctx, tx, d, missing, newSpecs, storedTime(now))
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 			return err
 		}
 		reserved = inSpecOrder(specs, append(rows, inserted...), len(rows), d)
-		return nil
+		return readEarlierMisses(ctx, tx, d.AccountID, reserved)
 	})
 	return reserved, err
 }
@@ -264,14 +264,18 @@ func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, m
 // reserveMissing reserves each missing mailbox whose address is in newSpecs, and returns the rows
 // of these mailboxes. The rows keep their ids, because the platform may still have the mailboxes.
 // unmatched contains the specs that have no row in missing.
-func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, newSpecs []mailbox.Spec, now time.Time) (rows []mailboxRow, unmatched []mailbox.Spec, err error) {
+func reserveMissing(ctx context.Context, tx bun.IDB, d domainRow, missing []mailboxRow, newSpecs []mailbox.Spec, now time.Time) (rows []mailboxRow, unmatched []mailbox.Spec, err error) {
+	stored, err := observations(ctx, tx, mailboxObservations, d.AccountID, convertAll(missing, func(r mailboxRow) string { return r.ID })...)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, spec := range newSpecs {
 		i := slices.IndexFunc(missing, func(r mailboxRow) bool { return r.Address == spec.Address })
 		if i < 0 {
 			unmatched = append(unmatched, spec)
 			continue
 		}
-		missed := missing[i].mailbox()
+		missed := stored[missing[i].ID].ofMailbox(missing[i].mailbox())
 		m := missed.ReservedAgain(now)
 		if err := saveMailboxes(ctx, tx, missing[i].AccountID, change[mailbox.Mailbox]{missed, m}); err != nil {
 			return nil, nil, err
@@ -280,6 +284,19 @@ func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, newSp
 		rows = append(rows, missing[i])
 	}
 	return rows, unmatched, nil
+}
+
+// readEarlierMisses sets Observed.PreviousMissingSince and Observed.Account in the mailboxes that
+// were reserved again after a discovery missed them.
+func readEarlierMisses(ctx context.Context, tx bun.IDB, owner string, reserved []mailbox.Mailbox) error {
+	ids := convertAll(reserved, func(m mailbox.Mailbox) string { return m.ID })
+	stored, err := observations(ctx, tx, mailboxObservations, owner, ids...)
+	for i, m := range reserved {
+		if o := stored[m.ID].ofMailbox(m).Observed; m.Stage == mailbox.Reserved && !o.PreviousMissingSince.IsZero() {
+			reserved[i].Observed.Account, reserved[i].Observed.PreviousMissingSince = o.Account, o.PreviousMissingSince
+		}
+	}
+	return err
 }
 
 func mailboxAddresses(rows []mailboxRow) []string {

@@ -31,7 +31,8 @@ type observationRow struct {
 
 // observedTimes maps the name of a part to the time of its last observation. A part is a group of
 // fields that are read together, such as a tenant's profile. The entries "change" and "missed" are
-// not times of observations (see domain.Observed). Renaming an entry requires a migration.
+// not times of observations (see domain.Observed and mailbox.Observed). Renaming an entry requires
+// a migration.
 type observedTimes map[string]time.Time
 
 // observationTable is a table of observations. canBeMissing is true if its objects can be missing
@@ -143,12 +144,16 @@ func (r observationRow) ofDomain(d domain.Domain) domain.Domain {
 
 func mailboxObservation(owner string, m mailbox.Mailbox) observationRow {
 	o := m.Observed
-	return newObservation(owner, m.ID, observedTimes{"stage": o.Stage, "account": o.Account, "name": o.Name}, m.MissingSince)
+	return newObservation(owner, m.ID, observedTimes{
+		"stage": o.Stage, "account": o.Account, "name": o.Name, "missed": o.PreviousMissingSince,
+	}, m.MissingSince)
 }
 
 // ofMailbox returns the mailbox with its stored observation.
 func (r observationRow) ofMailbox(m mailbox.Mailbox) mailbox.Mailbox {
-	m.Observed = mailbox.Observed{Stage: r.Observed["stage"], Account: r.Observed["account"], Name: r.Observed["name"]}
+	m.Observed = mailbox.Observed{
+		Stage: r.Observed["stage"], Account: r.Observed["account"], Name: r.Observed["name"], PreviousMissingSince: r.Observed["missed"],
+	}
 	m.MissingSince = r.MissingSince.UTC()
 	return m
 }

@@ -16,7 +16,9 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -351,4 +353,45 @@ func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 			t.Fatalf("the next listing stored %d connections, want 1", n)
 		}
 	})
+}
+
+// TestRefreshSkipsConnectionOfConcurrentSession checks a session that begins while a refresh is
+// stored. The refresh neither counts nor logs the connection that it did not store.
+func TestRefreshSkipsConnectionOfConcurrentSession(t *testing.T) {
+	url := testserver.Database(t) // not shared, because the test observes all database connections
+	setup := migratedStore(t, url)
+	fixture := newIntegrationFixture(t, setup, "ann", 1)
+	log := readerAtEnd(t, setup, fixture.owner)
+	hook := newPausingHook(`INSERT INTO "mailbox_connections"`)
+	pausing := openStore(t, url, hook)
+	begun := make(chan error, 1)
+	go func() {
+		begun <- pausing.BeginSession(t.Context(), fixture.owner, newSession(fixture.integration1, fixture.boxes[0], 1), connectionID(1), now)
+	}()
+	<-hook.paused
+	var stored int
+	saved := make(chan error, 1)
+	go func() {
+		var err error
+		stored, err = setup.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now, []integration.Connection{
+			fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected),
+		}, nil)
+		saved <- err
+	}()
+	waitForLock(t, setup)
+	close(hook.resume)
+	must(t, "begin session", <-begun)
+	must(t, "save refresh", <-saved)
+	if c := fixture.storedConnection(t, setup, fixture.integration1, 0); c.Status != integration.ConnectionPending || stored != 1 {
+		t.Errorf("%d connections were stored, want 1; the first is %+v, want it pending", stored, c)
+	}
+	var connected []string
+	for _, e := range log.nextEvents(t) {
+		if e.Type == event.ConnectionConnected {
+			connected = append(connected, e.Subject.ID)
+		}
+	}
+	if want := fixture.storedConnection(t, setup, fixture.integration1, 1).ID; !slices.Equal(connected, []string{want}) {
+		t.Errorf("the connected connections are %q, want only %s", connected, want)
+	}
 }

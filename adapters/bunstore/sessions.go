@@ -158,16 +158,20 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session
 	var wasSaved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" OAuth session", func(ctx context.Context, tx bun.IDB) error {
 		wasSaved = false
-		if c != nil { // see lockToConnect for the order of locks
-			if _, err := s.lockConnections(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
+		savesConnection := c != nil
+		if savesConnection { // see lockToConnect for the order of locks
+			stored, err := s.lockConnections(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
+			if err != nil {
 				return err
 			}
+			savesConnection = session.Status == integration.SessionConnected ||
+				stored[row.MailboxID].Status == string(integration.ConnectionPending)
 		}
 		n, err := savePendingSession(ctx, tx, row)
 		if err != nil || n == 0 {
 			return err
 		}
-		if c != nil {
+		if savesConnection {
 			if err := s.saveSessionConnection(ctx, tx, row, *c); err != nil {
 				return err
 			}

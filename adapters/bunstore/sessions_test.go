@@ -307,6 +307,33 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 	})
 }
 
+// TestFailedSessionChangesOnlyPendingConnection checks that the end of a failed or expired session
+// does not overwrite a connection that a concurrent request has changed.
+func TestFailedSessionChangesOnlyPendingConnection(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		n := 0
+		for _, ended := range []integration.SessionStatus{integration.SessionFailed, integration.SessionExpired} {
+			for _, status := range allConnectionStatuses {
+				if status == integration.ConnectionDisconnected {
+					continue // a disconnection also ends the session
+				}
+				n++
+				session := fixture.beginSession(t, s, fixture.integration1, 0, n)
+				want := fixture.setConnection(t, s, fixture.integration1, 0, status)
+				failed := want.WithFailure("reason", now.Add(time.Hour))
+				if status == integration.ConnectionPending {
+					want = failed
+				}
+				session.Status, session.Reason = ended, "reason"
+				requireSaved(t, "end the session", true)(s.SaveSession(t.Context(), fixture.owner, session, &failed, nil))
+				fixture.requireSession(t, "the session", s, session)
+				fixture.requireConnection(t, string(ended)+", "+string(status), s, fixture.integration1, 0, want)
+			}
+		}
+	})
+}
+
 // TestSuccessReplacesExpiryUnlessMailboxWasDisconnected checks two concurrent requests. The first
 // request stores that the session has expired. Then the second request stores a success that it had
 // found earlier. Disconnections of a different mailbox and at a different integration do not count.

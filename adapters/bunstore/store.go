@@ -44,6 +44,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -58,6 +60,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/webhook"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -303,3 +306,38 @@ func requireRow(res sql.Result, err, refusal error) error {
 	}
 	return err
 }
+
+// nulReplacer replaces the JSON escape of NUL by the escape of U+FFFD. It reads an escaped
+// backslash as one unit, so it keeps the text `\u0000`, whose JSON form is `\\u0000`.
+var nulReplacer = strings.NewReplacer(`\\`, `\\`, `\u0000`, `\ufffd`)
+
+// storedJSON returns the JSON form of v, in which NUL is replaced as in storedText.
+//
+// A JSON column whose texts come from outside has either the type json.RawMessage without a type in
+// its bun tag, or a type with a Value method. Bun then writes the JSON like any other text. If the
+// tag of a json.RawMessage has the type jsonb, or another type has no Value method, bun changes the
+// text `\u0000`. PostgreSQL refuses the result, and SQLite stores a different text.
+func storedJSON(v any) (json.RawMessage, error) {
+	text, err := json.Marshal(v)
+	return json.RawMessage(nulReplacer.Replace(string(text))), err
+}
+
+func jsonValue(v any) (driver.Value, error) {
+	text, err := storedJSON(v)
+	return string(text), err
+}
+
+// storedDetails are the details of an auditRow.
+type storedDetails map[string]string
+
+// Value implements driver.Valuer.
+func (d storedDetails) Value() (driver.Value, error) { return jsonValue(d) }
+
+// storedAttempts are the attempts of a deliveryRow.
+type storedAttempts []webhook.Attempt
+
+// Value implements driver.Valuer.
+func (a storedAttempts) Value() (driver.Value, error) { return jsonValue(a) }
+
+// Value implements driver.Valuer.
+func (r storedRecords) Value() (driver.Value, error) { return jsonValue(r) }

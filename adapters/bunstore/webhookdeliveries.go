@@ -31,8 +31,8 @@ type deliveryRow struct {
 	EventType     string
 	Sequence      int64
 	Status        string
-	Tries         int               // since the delivery was created or redelivered
-	Attempts      []webhook.Attempt `bun:"type:jsonb"`
+	Tries         int            // since the delivery was created or redelivered
+	Attempts      storedAttempts `bun:"type:jsonb"`
 	NextAttemptAt time.Time
 	Epoch         int64
 	LeasedUntil   int64 // microseconds, see Store.databaseNowSQL
@@ -51,7 +51,7 @@ func (r deliveryRow) delivery() webhook.Delivery {
 func newDeliveryRow(owner, webhookID, eventID string, t event.Type, sequence int64, now time.Time) deliveryRow {
 	return deliveryRow{
 		AccountID: owner, ID: newID(), WebhookID: webhookID, EventID: eventID, EventType: string(t), Sequence: sequence,
-		Status: string(webhook.Pending), Attempts: []webhook.Attempt{}, NextAttemptAt: storedTime(now), CreatedAt: storedTime(now),
+		Status: string(webhook.Pending), Attempts: storedAttempts{}, NextAttemptAt: storedTime(now), CreatedAt: storedTime(now),
 	}
 }
 
@@ -119,7 +119,7 @@ type resultRow struct {
 	ClaimEpoch int64  `bun:"claim"`
 	NewStatus  string `bun:"result"`
 	TriesMade  int
-	AllTries   []webhook.Attempt `bun:"type:jsonb"`
+	AllTries   storedAttempts `bun:"type:jsonb"`
 	NextAt     time.Time
 }
 
@@ -184,17 +184,20 @@ func webhookResults(tried []ports.TriedDelivery) []webhookResult {
 	for _, d := range tried {
 		key := webhookKey{accountKey(d.Account), ident.ParseOrZero(d.WebhookID)}
 		r, succeeded := byHook[key], d.Status == webhook.Delivered
-		byHook[key] = webhookResult{key, r.Succeeded || succeeded, r.Failed || !succeeded, r.Gone || d.Gone}
+		byHook[key] = webhookResult{key, r.Succeeded || succeeded, r.Failed || !succeeded && !d.NotSent, r.Gone || d.Gone}
 	}
 	return convertAll(sortedWebhookKeys(slices.Collect(maps.Keys(byHook))), func(k webhookKey) webhookResult { return byHook[k] })
 }
 
 // saveResults stores the results of deliveries that still have the epoch of their claim, and
-// returns the ids of these deliveries.
+// returns the ids of these deliveries. If a delivery was redelivered during the try, its tries were
+// set to 0 then. Unless the try succeeded, such a delivery stays pending and due.
 func saveResults(ctx context.Context, tx bun.IDB, results []resultRow) (map[string]bool, error) {
 	var ids []string
 	err := tx.NewUpdate().With("r", tx.NewValues(&results)).Model((*deliveryRow)(nil)).TableExpr("r").
-		Set("status = r.result").Set("tries = r.tries_made").Set("attempts = r.all_tries").Set("next_attempt_at = r.next_at").Set("leased_until = 0").
+		Set("status = CASE WHEN r.result = ? OR wd.tries + 1 = r.tries_made THEN r.result ELSE wd.status END", string(webhook.Delivered)).
+		Set("next_attempt_at = CASE WHEN wd.tries + 1 = r.tries_made THEN r.next_at ELSE wd.next_attempt_at END").
+		Set("tries = wd.tries + 1").Set("attempts = r.all_tries").Set("leased_until = 0").
 		Where("wd.account_id = r.account_id").Where("wd.id = r.delivery_id").Where("wd.epoch = r.claim").
 		Where("wd.status = ?", string(webhook.Pending)).Returning("id").Scan(ctx, &ids)
 	return setOf(ids), err
@@ -213,7 +216,7 @@ func updateWebhookStatus(ctx context.Context, tx bun.IDB, hook webhookRow, tried
 	before := hook.webhook()
 	w, reason := before, webhook.Reason("")
 	for _, d := range tried {
-		if reason == "" {
+		if reason == "" && !d.NotSent {
 			w, reason = w.AfterTry(d.Delivery, d.Gone)
 		}
 	}
@@ -312,7 +315,8 @@ func (s *Store) Redeliver(ctx context.Context, owner access.AccountID, webhookID
 	return row.delivery(), nil
 }
 
-// DueWebhooks implements ports.Deliveries.
+// DueWebhooks implements ports.Deliveries. In the order of their times, webhooks whose endpoints
+// hang could fill each list.
 func (s *Store) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]ports.DueWebhook, error) {
 	var rows []webhookRow
 	err := s.db.RunRead(ctx, "list due webhooks", func(ctx context.Context, db bun.IDB) error {
@@ -321,7 +325,7 @@ func (s *Store) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]po
 			Join("JOIN webhooks AS w ON w.account_id = wd.account_id AND w.id = wd.webhook_id AND w.status = ?", string(webhook.Enabled)).
 			Where("wd.status = 'pending'").Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.databaseNowSQL()).
 			Where(ofActiveAccount("wd")).GroupExpr("wd.account_id, wd.webhook_id").
-			OrderExpr("min(wd.next_attempt_at), wd.webhook_id").Limit(int64(limit)).Scan(ctx, &rows)
+			OrderExpr("random()").Limit(int64(limit)).Scan(ctx, &rows)
 	})
 	return convertAll(rows, func(r webhookRow) ports.DueWebhook {
 		return ports.DueWebhook{Account: access.AccountID(r.AccountID), ID: r.ID}

@@ -136,6 +136,32 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 	})
 }
 
+// TestRedeliverDuringATryKeepsAllTriesButOne redelivers a delivery during its last try.
+func TestRedeliverDuringATryKeepsAllTriesButOne(t *testing.T) {
+	for status, want := range map[int]webhook.DeliveryStatus{500: webhook.Pending, 200: webhook.Delivered} {
+		eachStore(t, func(t *testing.T, s *Store) {
+			owner := newAccount(t, s, "a")
+			hook := addWebhook(t, s, owner, nil)
+			emitEvents(t, s, owner, domainEvent(guid(1), "1", event.DomainAdded))
+			fanOut(t, s, owner)
+			execSQL(t, s, "UPDATE webhook_deliveries SET tries = ? WHERE account_id = ?", webhook.MaxTries-1, accountKey(owner))
+			d := claimDeliveries(t, s, hook, now)[0]
+			later := now.Add(time.Minute)
+			_, err := s.Redeliver(t.Context(), owner, hook.ID, d.ID, later)
+			must(t, "redeliver", err)
+			if again := claimDeliveries(t, s, hook, later); len(again) != 0 {
+				t.Errorf("claimed %+v during the try, want no delivery", again)
+			}
+			saved, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{triedDelivery(hook, d.Delivery, status, now)}, later)
+			must(t, "save", err)
+			got := deliveriesOf(t, s, hook, "")[0]
+			if got.Status != want || got.Tries != 1 || len(got.Attempts) != 1 || !got.NextAttemptAt.Equal(later) || saved[0] != (ports.SavedDelivery{Saved: true, HasDue: want == webhook.Pending}) {
+				t.Errorf("after the status %d: %+v, saved %+v; want it %s and due at once, with one try and one attempt", status, got, saved[0], want)
+			}
+		})
+	}
+}
+
 // TestReplayFromATimeFindsTheFirstEvent stores events whose times are nearly in order. It compares
 // the result of positionAt for random times with a search through all events.
 func TestReplayFromATimeFindsTheFirstEvent(t *testing.T) {
@@ -394,4 +420,25 @@ func TestResultsAreSavedTogether(t *testing.T) {
 			t.Errorf("the failed delivery is claimed again as %+v, want one attempt", again)
 		}
 	})
+}
+
+// TestTriesThatSentNothingDoNotCountForTheEndpoint saves failed tries in which nothing was sent.
+func TestTriesThatSentNothingDoNotCountForTheEndpoint(t *testing.T) {
+	for _, failingSince := range []time.Time{{}, now.Add(-webhook.DisableAfter)} {
+		eachStore(t, func(t *testing.T, s *Store) {
+			owner := newAccount(t, s, "a")
+			hook := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.FailingSince = failingSince })
+			emitEvents(t, s, owner, domainEvent(guid(1), "1", event.DomainAdded))
+			fanOut(t, s, owner)
+			tried := triedDelivery(hook, claimDeliveries(t, s, hook, now)[0].Delivery, 0, now)
+			tried.NotSent = true
+			_, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{tried}, now)
+			must(t, "save", err)
+			read, err := s.Webhook(t.Context(), owner, hook.ID)
+			must(t, "read", err)
+			if got := deliveriesOf(t, s, hook, webhook.Pending); len(got) != 1 || len(got[0].Attempts) != 1 || !read.FailingSince.Equal(failingSince) || read.Status != webhook.Enabled {
+				t.Errorf("the deliveries are %+v, want one with an attempt; the webhook is %s and failing since %v, want it enabled and %v", got, read.Status, read.FailingSince, failingSince)
+			}
+		})
+	}
 }

@@ -155,7 +155,8 @@ type addedDeliveries struct {
 // add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at
 // once and the slots allow. If only slots are lacking, add also adds the webhook to waiting.
 // Deliveries beyond the maximum of the endpoint are claimed when another delivery to the endpoint
-// has finished.
+// has finished. If that delivery was claimed before this transaction, its result may be stored
+// while the new deliveries are not committed yet. Therefore add also adds the webhook to waiting.
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false
@@ -167,6 +168,7 @@ func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 		row := newDeliveryRow(p.AccountID, p.WebhookID, e.ID, e.Type, e.Sequence, a.now)
 		switch {
 		case free <= 0:
+			waits = waits || a.claimed[w.ID] > 0
 		case a.slots.Take(standing):
 			free--
 			row.Epoch = 1

@@ -169,8 +169,9 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 		}
 		emit(6)
 		claims, waiting = fanOutBoth(manySlots)
-		if claims[working.ID] != 2 || claims[failing.ID] != 1 || len(waiting) != 0 {
-			t.Errorf("with many slots: claims %v, want 2 of the working and 1 of the failing webhook; waiting %v, want none", claims, waiting)
+		// The try in progress of the working webhook may not see the new deliveries when it ends.
+		if claims[working.ID] != 2 || claims[failing.ID] != 1 || !slices.Equal(waiting, []ports.DueWebhook{dueWebhook(working)}) {
+			t.Errorf("with many slots: claims %v, want 2 of the working and 1 of the failing webhook; waiting %v, want the working webhook", claims, waiting)
 		}
 		if n := len(claimDeliveries(t, s, working, now)); n != 1 {
 			t.Errorf("after one try finished, %d deliveries were claimed, want 1", n)

@@ -250,8 +250,15 @@ func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 			}
 			return ids
 		}
-		if got := dueAt(now, 10); len(got) != 3 || got[0] != hooks[2].ID || !slices.Equal(dueAt(now, 1), got[:1]) || len(dueAt(now.Add(-time.Second), 10)) != 1 {
-			t.Errorf("the due webhooks are %v, want three, with that of account b first", got)
+		if got := dueAt(now, 10); len(got) != 3 || !slices.Equal(dueAt(now.Add(-time.Second), 10), []string{hooks[2].ID}) {
+			t.Errorf("the due webhooks are %v, want three, and only that of account b a second before", got)
+		}
+		listed := map[string]bool{}
+		for range 100 {
+			listed[dueAt(now, 1)[0]] = true
+		}
+		if len(listed) != 3 {
+			t.Errorf("100 lists of one due webhook had only %v, want each of the three webhooks", listed)
 		}
 		failed := claimDeliveries(t, s, hooks[2], now)[0]
 		saveTry(t, s, hooks[2], failed.Delivery, 500, now)
@@ -299,8 +306,9 @@ func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 		saveTry(t, s, tested, claimDeliveries(t, s, tested, now)[0].Delivery, 200, now)
 		for _, failingOrWorking := range []webhook.Webhook{hook, working} {
 			d := claimDeliveries(t, s, failingOrWorking, now)[0].Delivery
-			d.Tries = webhook.MaxTries - 1 // so that no delivery is pending after this try
-			saveTry(t, s, failingOrWorking, d, map[string]int{hook.ID: 500, working.ID: 200}[failingOrWorking.ID], now)
+			final := webhook.Response{StatusCode: map[string]int{hook.ID: 500, working.ID: 200}[failingOrWorking.ID], Final: true} // so no delivery stays pending
+			_, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{{Delivery: d.AfterTry(final, now, 0), Account: owner}}, now)
+			must(t, "save", err)
 		}
 		for _, tt := range []struct {
 			since time.Time

@@ -187,7 +187,8 @@ func (v comparison) unaskedServers() []string {
 }
 
 // mergeReports returns a ZoneRead with the values that all serving servers return. A mail platform
-// may ask any server. A value therefore counts as published only if all servers return it.
+// may ask any server. A value therefore counts as published only if all servers return it. For
+// addresses see commonValues.
 func mergeReports(name, apex string, serving []report) dns.ZoneRead {
 	merged := dns.ZoneRead{Domain: name, Zone: apex}
 	if len(serving) > 0 {
@@ -196,14 +197,14 @@ func mergeReports(name, apex string, serving []report) dns.ZoneRead {
 	return merged
 }
 
-// commonSets returns the values that all servers return, sorted by name, type and value.
+// commonSets returns the common values of all servers, sorted by name, type and value.
 func commonSets(serving []report) []dns.RRSet {
 	var sets []dns.RRSet
 	for k, first := range serving[0].sets {
 		values, ttl, synthesised := first.values, first.ttl, first.isSynthesised
 		for _, other := range serving[1:] {
 			s := other.sets[k]
-			values = intersect(values, s.values)
+			values = k.commonValues(values, s.values)
 			ttl = min(ttl, s.ttl)
 			synthesised = synthesised && s.isSynthesised
 		}
@@ -217,6 +218,15 @@ func commonSets(serving []report) []dns.RRSet {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type))
 	})
 	return sets
+}
+
+// commonValues returns the values that are in both lists. The addresses of a name can differ in
+// each answer, so commonValues returns the first list of addresses if both lists have addresses.
+func (k setKey) commonValues(a, b []string) []string {
+	if (k.kind == dns.A || k.kind == dns.AAAA) && len(b) > 0 {
+		return a
+	}
+	return intersect(a, b)
 }
 
 func intersect(a, b []string) []string {

@@ -232,7 +232,7 @@ func (r *Reader) parentZoneServers(ctx context.Context, name string) []netip.Add
 		hosts := hostsOf(m, apex).hosts
 		rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
 		hosts = hosts[:min(len(hosts), maxParentServers)]
-		for _, s := range r.permittedServers(hosts, r.resolveHosts(ctx, referral{hosts, m}, apex)) {
+		for _, s := range r.permittedServers(hosts, r.resolveHosts(ctx, referral{hosts, m}, apex), nil) {
 			addrs = append(addrs, s.addrs[:min(len(s.addrs), 1)]...)
 		}
 	}

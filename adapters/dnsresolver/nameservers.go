@@ -49,7 +49,7 @@ func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent re
 		return z, reasonNoAnswer
 	}
 	addrsOfHost := r.resolveHosts(ctx, allServers, z.apex, fromParent.glue)
-	z.servers = r.permittedServers(allServers.hosts, addrsOfHost)
+	z.servers = r.permittedServers(allServers.hosts, addrsOfHost, nil)
 	return z, ""
 }
 
@@ -57,15 +57,14 @@ func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent re
 // maxServers and maxAddresses allow.
 func (r *Reader) addServersByName(ctx context.Context, z zone, hosts []string) zone {
 	hosts = hosts[:min(len(hosts), max(0, maxServers-len(z.servers)))]
-	addrs := 0
-	for _, s := range z.servers {
-		addrs += len(s.addrs)
-	}
+	addrsOfHost := r.resolveHosts(ctx, referral{hosts: hosts}, z.apex)
 	z.servers = slices.Clone(z.servers)
-	for _, s := range r.permittedServers(hosts, r.resolveHosts(ctx, referral{hosts: hosts}, z.apex)) {
-		s.addrs = s.addrs[:min(len(s.addrs), max(0, maxAddresses-addrs))]
-		addrs += len(s.addrs)
-		z.servers = append(z.servers, s)
+	for i, s := range r.permittedServers(hosts, addrsOfHost, z.servers) {
+		// A host is left out if maxAddresses allows none of its addresses. In the list, it would
+		// look like a server that does not answer.
+		if len(s.addrs) > 0 || s.isBlocked || len(addrsOfHost[i]) == 0 {
+			z.servers = append(z.servers, s)
+		}
 	}
 	return z
 }
@@ -141,27 +140,41 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 }
 
 // permittedServers returns the hosts with their permitted addresses: at most maxAddressesPerServer
-// for each host and maxAddresses in total. addrsOfHost holds the addresses of each host.
-func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr) []server {
-	servers := make([]server, len(hosts))
+// for each host and maxAddresses in total. addrsOfHost holds the addresses of each host. The
+// addresses of the present servers count too. Every host gets its first address before a host gets
+// its second one, so that as many servers as possible are asked.
+func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr, present []server) []server {
 	permitted := map[netip.AddrPort]bool{}
-	for i, host := range hosts {
-		s := server{name: host}
-		slices.SortFunc(addrsOfHost[i], netip.Addr.Compare)
-		for _, ip := range slices.Compact(addrsOfHost[i]) {
-			addr := netip.AddrPortFrom(ip.Unmap(), r.port)
-			switch {
-			case !r.allowPrivate && !isPublic(ip):
-				s.isBlocked = true
-			case len(s.addrs) < maxAddressesPerServer && (permitted[addr] || len(permitted) < maxAddresses):
-				permitted[addr] = true
-				s.addrs = append(s.addrs, addr)
-			}
+	for _, s := range present {
+		for _, addr := range s.addrs {
+			permitted[addr] = true
 		}
-		s.isBlocked = s.isBlocked && len(s.addrs) == 0
-		servers[i] = s
+	}
+	servers := make([]server, len(hosts))
+	for limit := range maxAddressesPerServer {
+		for i, host := range hosts {
+			servers[i].name = host
+			r.addAddresses(&servers[i], addrsOfHost[i], limit+1, permitted)
+		}
 	}
 	return servers
+}
+
+// addAddresses adds the addresses ips to a server until it has limit addresses. permitted holds the
+// addresses of all servers.
+func (r *Reader) addAddresses(s *server, ips []netip.Addr, limit int, permitted map[netip.AddrPort]bool) {
+	anyForbidden := false
+	for _, ip := range slices.SortedFunc(slices.Values(ips), netip.Addr.Compare) {
+		addr := netip.AddrPortFrom(ip.Unmap(), r.port)
+		switch {
+		case !r.allowPrivate && !isPublic(ip):
+			anyForbidden = true
+		case len(s.addrs) < limit && !slices.Contains(s.addrs, addr) && (permitted[addr] || len(permitted) < maxAddresses):
+			permitted[addr] = true
+			s.addrs = append(s.addrs, addr)
+		}
+	}
+	s.isBlocked = anyForbidden && len(s.addrs) == 0
 }
 
 func appendAddr(list []netip.Addr, rr wire.RR) []netip.Addr {

@@ -41,14 +41,32 @@ func TestServerAddressesAreLimited(t *testing.T) {
 		}
 	}
 	total := 0
-	for _, s := range r.permittedServers(hosts, addrsOfHost) {
-		if len(s.addrs) > maxAddressesPerServer || s.isBlocked {
-			t.Fatalf("got %v, want at most %d addresses and no block", s, maxAddressesPerServer)
+	for _, s := range r.permittedServers(hosts, addrsOfHost, nil) {
+		if len(s.addrs) == 0 || len(s.addrs) > maxAddressesPerServer || s.isBlocked {
+			t.Fatalf("got %v, want 1 to %d addresses and no block", s, maxAddressesPerServer)
 		}
 		total += len(s.addrs)
 	}
 	if total != maxAddresses {
 		t.Fatalf("got %d addresses, want %d", total, maxAddresses)
+	}
+}
+
+// TestServerWithoutAddressBelowTheLimitIsNotAdded checks a server that only the zone lists. If the
+// other servers use all addresses, the server is not asked, and must not look unreachable.
+func TestServerWithoutAddressBelowTheLimitIsNotAdded(t *testing.T) {
+	r := New(Options{Resolvers: []string{"192.0.2.1"}, Port: 53})
+	address := func(i, j int) netip.Addr { return netip.AddrFrom4([4]byte{8, 8, byte(i), byte(j)}) }
+	var z zone
+	for i := range maxAddresses / 2 {
+		addrs := []netip.AddrPort{netip.AddrPortFrom(address(i, 0), 53), netip.AddrPortFrom(address(i, 1), 53)}
+		z.servers = append(z.servers, server{addrs: addrs})
+	}
+	r.hostAddrs.put("new.test", []netip.Addr{address(99, 0)})
+	r.hostAddrs.put("same-address.test", []netip.Addr{address(0, 1)})
+	added := r.addServersByName(t.Context(), z, []string{"new.test", "same-address.test"}).servers[len(z.servers):]
+	if len(added) != 1 || added[0].name != "same-address.test" || len(added[0].addrs) != 1 {
+		t.Fatalf("got %v, want only the server whose address is already asked", added)
 	}
 }
 

@@ -254,3 +254,20 @@ func TestDelegationIsCachedButRecordsAreNot(t *testing.T) {
 		t.Errorf("the server was asked %d times, want twice", n)
 	}
 }
+
+// TestRotatingAddressesStayInTheRead checks that a name whose addresses differ in each answer keeps
+// its addresses. Without them, a plan would create a record at a name that is in use.
+func TestRotatingAddressesStayInTheRead(t *testing.T) {
+	const address = "autodiscover.example.test. 300 IN A 192.0.2.7"
+	env := newFixture(t, delegation)
+	env.startServer("127.0.0.2", newServer(t, standardZone))
+	env.startServer("127.0.0.3", newServer(t, strings.ReplaceAll(standardZone, address, "autodiscover.example.test. 60 IN A 192.0.2.8")))
+	got := env.read("example.test")
+	if !got.Complete {
+		t.Fatalf("not complete: %s", got.Reason)
+	}
+	want := dns.RRSet{Name: "autodiscover.example.test", Type: dns.A, TTL: 60, Values: []string{"192.0.2.7"}}
+	if diff := cmp.Diff(want, dns.Find(got.Sets, want.Name, want.Type)); diff != "" {
+		t.Fatal(diff)
+	}
+}

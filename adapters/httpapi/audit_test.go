@@ -20,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -211,6 +212,25 @@ func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 		"add-domain tenant "+string(env.accountA.tenant)+": 403 access_denied",
 		"rotate-api-key key "+got[7].Actor.ID+": 403 access_denied",
 	)
+}
+
+// TestRefusalThatNamesTheZeroUUIDKeepsTheChain checks that an account's chain stays valid after a
+// refused request that names the zero UUID as the tenant. The entry has no tenant.
+func TestRefusalThatNamesTheZeroUUIDKeepsTheChain(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	bounds := access.Unbounded()
+	bounds.Scopes = []access.Scope{access.EventsRead}
+	boundedKey := env.addBoundedKey(t, env.accountA.account.ID, bounds)
+	path := "/v1/tenants/" + ident.Zero
+	client.expect(call{method: "GET", path: path, key: boundedKey}, 403, "insufficient_scope")
+	client.expect(call{method: "DELETE", path: path, key: boundedKey}, 403, "insufficient_scope")
+	requireEntries(t, client, env, "get-tenant tenant "+ident.Zero+": 403 insufficient_scope", "delete-tenant tenant "+ident.Zero+": 403 insufficient_scope")
+	for _, e := range exportedEntries(client, env.accountA.key) {
+		if e.TenantID != "" {
+			t.Errorf("the tenant of %s is %q, want none", e.summary(), e.TenantID)
+		}
+	}
 }
 
 // failingChains is a store. Its EndAct fails for the outcomes that failsFor selects.

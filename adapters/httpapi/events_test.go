@@ -214,3 +214,26 @@ func TestWaitingRequestsOfAnAccountAreLimited(t *testing.T) {
 	cancel()
 	wg.Wait()
 }
+
+// TestWaitingRequestIsRecognizedInALongQuery checks that a waiting request counts as one, even if
+// its query has more parameters than net/url parses.
+func TestWaitingRequestIsRecognizedInALongQuery(t *testing.T) {
+	env := newTestEnv(t)
+	env.options.Guard.Limits.Off = false
+	counters := newCounters(t)
+	env.options.Guard.Limits.Counters = counters
+	client := serve(t, env.handler(t))
+	for range 5 {
+		leave, ok := counters.Enter(t.Context(), "waiters:"+string(env.accountA.account.ID), 5)
+		if !ok {
+			t.Fatal("no slot is free")
+		}
+		defer leave()
+	}
+	for _, padding := range []string{"", strings.Repeat("&", 10_000), "&x=%zz"} {
+		got := client.do(call{method: "GET", path: "/v1/events?after=now&wait_seconds=1" + padding, key: env.accountA.key})
+		if got.status != http.StatusTooManyRequests || got.header.Get("X-RateLimit-Bucket") != "event_waiters" {
+			t.Errorf("a query of %d bytes: got %d %s, want 429 of event_waiters", len(padding), got.status, got.raw)
+		}
+	}
+}

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/app/lease"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
@@ -252,6 +254,94 @@ func TestLostLeaseStopsTheRun(t *testing.T) {
 				t.Errorf("got %d %s after %d more calls, want a 5xx after no call", got.status, got.raw, env.platform.Calls("Records")-calls)
 			}
 		})
+	}
+}
+
+// contextStore is a tenant store whose Tenant waits until ctx ends, and sends the cause.
+type contextStore struct {
+	tenantStore
+
+	reached chan<- struct{}
+	causes  chan<- error
+}
+
+func (s contextStore) Tenant(ctx context.Context, _ access.AccountID, _ tenant.GUID) (tenant.Tenant, error) {
+	close(s.reached)
+	<-ctx.Done()
+	s.causes <- context.Cause(ctx)
+	return tenant.Tenant{}, ctx.Err()
+}
+
+// TestLostLeaseEndsTheOperation checks that the context of an operation ends when the attempt loses
+// the lease of its Idempotency-Key. It does not end when the client disconnects.
+func TestLostLeaseEndsTheOperation(t *testing.T) {
+	env := newTestEnv(t)
+	reached, disconnected, causes := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, renew: func(idempotency.KeyID, string) (bool, error) {
+		<-disconnected
+		return false, nil
+	}}
+	env.options.Guard.Idempotency.Lease = 150 * time.Millisecond
+	service := *env.options.Tenants
+	service.Tenants = contextStore{env.store, reached, causes}
+	env.options.Tenants = &service
+	handler := env.handler(t)
+	ctx, disconnect := context.WithCancel(t.Context())
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		request := keyedCall(env, "k", "POST", "/v1/tenants/"+string(env.accountA.tenant)+"/sync", "").request(t, "http://api.example").WithContext(ctx)
+		handler.ServeHTTP(httptest.NewRecorder(), request)
+	}()
+	receive(t, reached, "the request did not reach the store")
+	disconnect()
+	select {
+	case cause := <-causes:
+		t.Fatalf("the operation ended when the client disconnected: %v", cause)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(disconnected)
+	if cause := receive(t, causes, "the operation did not end"); !errors.Is(cause, lease.ErrLost) {
+		t.Errorf("the operation ended because of %v, want %v", cause, lease.ErrLost)
+	}
+	receive(t, answered, "the request was not answered")
+}
+
+// slowClaims is a key store whose Claim takes longer by a delay.
+type slowClaims struct {
+	ports.Idempotency
+
+	delay time.Duration
+}
+
+func (s slowClaims) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
+	attempt, won, err := s.Idempotency.Claim(ctx, c)
+	time.Sleep(s.delay)
+	return attempt, won, err
+}
+
+// TestLeaseOfAKeyBeginsBeforeItsClaim checks that the time of a slow claim counts as a part of the
+// lease. Two thirds of the lease have passed at the first renewal, so that the lease counts as lost
+// when this renewal fails.
+func TestLeaseOfAKeyBeginsBeforeItsClaim(t *testing.T) {
+	env := newTestEnv(t)
+	const keyLease = 900 * time.Millisecond
+	renewals := make(chan struct{}, 100)
+	env.options.Guard.Idempotency.Lease = keyLease
+	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: slowClaims{env.store, keyLease / 2}, renew: func(idempotency.KeyID, string) (bool, error) {
+		renewals <- struct{}{}
+		return false, errors.New("away")
+	}}
+	service := *env.options.Tenants
+	causes := make(chan error, 1)
+	service.Tenants = contextStore{env.store, make(chan struct{}), causes}
+	env.options.Tenants = &service
+	client := serve(t, env.handler(t))
+	if got := client.do(keyedCall(env, "k", "POST", "/v1/tenants/"+string(env.accountA.tenant)+"/sync", "")); got.status < 500 || len(renewals) != 1 {
+		t.Errorf("got %d after %d renewals, want a 5xx after 1: %s", got.status, len(renewals), got.raw)
+	}
+	if cause := <-causes; !errors.Is(cause, lease.ErrLost) {
+		t.Errorf("the operation ended because of %v, want %v", cause, lease.ErrLost)
 	}
 }
 

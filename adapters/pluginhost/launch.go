@@ -38,8 +38,8 @@ type instance struct {
 
 // launch starts a process from the files of the catalog entry and asks for its description. It
 // fails when the files do not have the checksum of the entry, and when the process does not start
-// in time. It also fails when the described name or kind differs from the entry. If launch fails,
-// no process is left.
+// in time. It also fails when the described name or kind differs from the entry, and when the
+// supervisor is closed during the start. If launch fails, no process is left.
 func (s *supervisor) launch(entry CatalogEntry) (*instance, error) {
 	options := s.host.options
 	files, err := verified.Open(filepath.Join(options.Dir, entry.File), entry.SHA256)
@@ -54,6 +54,7 @@ func (s *supervisor) launch(entry CatalogEntry) (*instance, error) {
 		OnLine:  func(line []byte) { panics.Guarded(func() { output.writeLine(line) }, s.logPanic)() },
 		Limits:  options.Limits,
 		Timeout: s.policy.StartTimeout,
+		Abort:   s.closing,
 	})
 	if err != nil {
 		return nil, errors.Join(err, files.Close())
@@ -61,6 +62,13 @@ func (s *supervisor) launch(entry CatalogEntry) (*instance, error) {
 	i := &instance{process: p, files: files, exitRecorded: make(chan struct{}), warnedOf: map[string]bool{}}
 	ctx, cancel := context.WithTimeout(context.Background(), s.policy.StartTimeout)
 	defer cancel()
+	panics.Go(func() {
+		select {
+		case <-s.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}, s.logPanic)
 	d, err := p.Describe(ctx)
 	if err == nil && (d.Name != entry.Name || string(d.Kind) != entry.Kind) {
 		err = fmt.Errorf("the plugin describes itself as %.60q of kind %.60q, but the catalog has %q of kind %q", d.Name, d.Kind, entry.Name, entry.Kind)

@@ -48,7 +48,11 @@ func newOutput(log *slog.Logger, r *redactor) *output {
 func (o *output) writeLine(text []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(bytes.TrimSpace(text)) == 0 || o.isPanicMessage(text) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return
+	}
+	withheld, begins := o.isPanicMessage(text)
+	if withheld && !begins {
 		return
 	}
 	if !o.limiter.Allow() {
@@ -59,25 +63,27 @@ func (o *output) writeLine(text []byte) {
 		o.log.Warn("plugin printed too much", "lines_dropped", o.dropped)
 		o.dropped = 0
 	}
-	if o.logStructured(text) {
-		return
+	switch {
+	case begins:
+		o.log.Error("plugin panicked; its message is withheld because it may contain a secret")
+	case !o.logStructured(text):
+		o.log.Info("plugin output", "text", o.sanitize(string(text)))
 	}
-	o.log.Info("plugin output", "text", o.sanitize(string(text)))
 }
 
-// isPanicMessage reports whether a line belongs to the message of a panic. The message is not
-// logged, because it contains the panic's value. The value may be a secret that the redactor does
-// not know, such as a token from the provider or a part of a secret. The stack traces after the
-// message are logged.
-func (o *output) isPanicMessage(text []byte) bool {
+// isPanicMessage reports whether a line belongs to the message of a panic, and whether the message
+// begins with it. The message must not be logged, because it contains the panic's value. The value
+// may be a secret that the redactor does not know, such as a token from the provider or a part of a
+// secret. The stack traces after the message are logged.
+func (o *output) isPanicMessage(text []byte) (withheld, begins bool) {
 	switch {
 	case bytes.HasPrefix(text, []byte("panic: ")), bytes.HasPrefix(text, []byte("fatal error: ")):
+		begins = !o.isInPanic
 		o.isInPanic = true
-		o.log.Error("plugin panicked; its message is withheld because it may contain a secret")
 	case bytes.HasPrefix(text, []byte("goroutine ")):
 		o.isInPanic = false
 	}
-	return o.isInPanic
+	return o.isInPanic, begins
 }
 
 // logStructured logs a line in the JSON format of hclog, with its level and without its time and

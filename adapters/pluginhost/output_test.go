@@ -56,6 +56,23 @@ func TestPanicMessageIsWithheldAndItsStackLogged(t *testing.T) {
 	}
 }
 
+func TestPanicMessagesAreLimited(t *testing.T) {
+	var log bytes.Buffer
+	o := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
+	o.limiter.SetLimit(0)
+	for range maxBurst {
+		for _, l := range []string{"panic: first", "panic: second", "goroutine 7 [running]:"} {
+			o.writeLine([]byte(l))
+		}
+	}
+	if got := strings.Count(log.String(), "\n"); got != maxBurst {
+		t.Fatalf("%d lines were logged, want %d", got, maxBurst)
+	}
+	if strings.Contains(log.String(), "second") {
+		t.Error("the log contains the message of a panic")
+	}
+}
+
 func TestDroppedLinesAreCounted(t *testing.T) {
 	var log bytes.Buffer
 	o := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})

@@ -107,13 +107,15 @@ func (s *supervisor) upgrade(wanted CatalogEntry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.isClosed:
+		if err == nil {
+			i.dispose(0)
+		}
+		return nil
 	case err != nil:
 		s.rejected, s.lastError = wanted, err
 		s.log.Error("the new version is not healthy, so the plugin stays as it is", "error", err, "version", s.entry.Version, "rejected", wanted.Version)
 		return fmt.Errorf("plugin %s stays at version %s: %w", s.name, s.entry.Version, err)
-	case s.isClosed:
-		i.dispose(0)
-		return nil
 	}
 	replacedEntry, replacedProcess := s.entry, s.running
 	s.entry, s.previous, s.rejected, s.wasRemoved = wanted, &replacedEntry, CatalogEntry{}, false

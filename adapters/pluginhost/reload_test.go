@@ -4,6 +4,8 @@ package pluginhost_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -129,6 +131,74 @@ func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	requireRunning(t, host, "puppet")
 	if err := host.Reload(); err != nil || host.Status()[0].Version != "1.2.3" {
 		t.Errorf("the rejected version is back: %v, %+v", err, host.Status())
+	}
+}
+
+// TestUpgradeWithoutPreviousFilesIsRestarted offers a version that exits in its first call, after
+// the files of the previous version were deleted or overwritten. The host starts the new version
+// again.
+func TestUpgradeWithoutPreviousFilesIsRestarted(t *testing.T) {
+	const version = "2.0.0-exits-first"
+	overwrite := func(t *testing.T, dir string) {
+		path := filepath.Join(dir, "mail-puppet-"+version)
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, append(content, "rebuilt"...), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(append(content, "rebuilt"...)) // checksumOf has cached the old sum
+		writeCatalog(t, dir, pluginhost.CatalogEntry{Name: "puppet", Kind: "mail", File: filepath.Base(path), SHA256: hex.EncodeToString(sum[:]), Version: version})
+	}
+	for name, change := range map[string]func(t *testing.T, dir string, host *pluginhost.Host){
+		"overwritten": func(t *testing.T, dir string, _ *pluginhost.Host) {
+			offerVersion(t, dir, version)
+			overwrite(t, dir)
+		},
+		"removed and added": func(t *testing.T, dir string, host *pluginhost.Host) {
+			writeCatalog(t, dir)
+			if err := errors.Join(os.Remove(filepath.Join(dir, "mail-puppet")), host.Reload()); err != nil {
+				t.Fatal(err)
+			}
+			offerVersion(t, dir, version)
+		},
+		"removed and added between two reloads": func(t *testing.T, dir string, _ *pluginhost.Host) {
+			if err := os.Remove(filepath.Join(dir, "mail-puppet")); err != nil {
+				t.Fatal(err)
+			}
+			offerVersion(t, dir, version)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := pluginDir(t, "puppet:puppet")
+			if name == "overwritten" {
+				offerVersion(t, dir, version)
+			}
+			host, _ := newHost(t, pluginhost.Options{Dir: dir})
+			change(t, dir, host)
+			if err := host.Reload(); err != nil || host.Status()[0].Version != version {
+				t.Fatalf("%v, %+v, want the new version running", err, host.Status())
+			}
+			if _, err := tenantOf(host, "puppet", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
+				t.Fatalf("the call that ended the new version: %v", err)
+			}
+			for host.Status()[0].LastError == nil {
+				time.Sleep(time.Millisecond) // until the exit is recorded
+			}
+			for {
+				d, err := host.Describe(t.Context(), "puppet")
+				var result *outcome.Error
+				if errors.As(err, &result) && result.Cause == "plugin_restarting" && host.Status()[0].ConsecutiveFailures == 1 {
+					time.Sleep(time.Millisecond) // until the delay of the restart has passed
+					continue
+				}
+				if err != nil || d.Version != version {
+					t.Errorf("the plugin runs version %q, %v, want the new version again", d.Version, err)
+				}
+				return
+			}
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -202,8 +203,12 @@ func (s *supervisor) recordExit(i *instance, exitStatus string) {
 // the earliest time of the next start. The caller holds s.mu.
 //
 // If the plugin was upgraded and its new version has not answered a call yet, recordFailure makes
-// the previous version current again instead.
+// the previous version current again instead. It does not do so if the files of the previous
+// version were deleted or overwritten.
 func (s *supervisor) recordFailure(err error) {
+	if s.previous != nil && verified.Check(filepath.Join(s.host.options.Dir, s.previous.File), s.previous.SHA256) != nil {
+		s.previous = nil
+	}
 	if s.previous != nil {
 		s.log.Error("the new version failed before it answered a call, so the previous version is used again",
 			"error", err, "version", s.previous.Version, "rejected", s.entry.Version)
@@ -309,7 +314,8 @@ func (s *supervisor) kill() {
 	}
 }
 
-// close stops the process and waits for all background work of the supervisor.
+// close stops the process, also if it is starting, and waits for all background work of the
+// supervisor.
 func (s *supervisor) close() {
 	s.mu.Lock()
 	if !s.isClosed {

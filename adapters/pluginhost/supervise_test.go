@@ -276,3 +276,32 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 		t.Fatalf("after Close: %v", err)
 	}
 }
+
+// TestCloseDoesNotWaitForAStartingProcess closes the host while a plugin does not complete its
+// start.
+func TestCloseDoesNotWaitForAStartingProcess(t *testing.T) {
+	policy := fastRestart
+	policy.StartTimeout = time.Hour
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "silent:puppet"), Supervision: policy})
+	callErr := make(chan error, 1)
+	go func() {
+		_, err := tenantOf(host, "silent", "").Profile(t.Context())
+		callErr <- err
+	}()
+	for host.Status()[0].State != pluginhost.Starting {
+		time.Sleep(time.Millisecond) // until the start has begun
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		host.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(testTimeout):
+		t.Fatal("Close waits for the start")
+	}
+	if err := <-callErr; outcome.KindOf(err) != outcome.Down {
+		t.Errorf("the call that waited for the start: %v, want an error of the kind down", err)
+	}
+}

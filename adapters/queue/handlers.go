@@ -22,9 +22,12 @@ type handlers map[string]ports.Handler
 
 // newHandlers returns the handlers of w, and a handler for each periodic job. The handler of a
 // periodic job enqueues the next wake-up before it runs the job, so that a failure does not end the
-// series. wakeupID(at) is the id of the wake-up for the run at that time. newHandlers fails if a
-// kind has two handlers or an interval is not positive.
-func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string) (handlers, error) {
+// series. newHandlers fails if a kind has two handlers or an interval is not positive.
+//
+// All wake-ups of a periodic job have the same id, also in different replicas. So the queue keeps
+// one wake-up of the job, even if every run fails, and a run starts only after the previous run has
+// ended.
+func newHandlers(q ports.Queue, w ports.Work) (handlers, error) {
 	byKind := handlers{}
 	for kind, handle := range w.Handlers {
 		byKind[kind] = handle
@@ -37,13 +40,16 @@ func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string
 			return nil, fmt.Errorf("queue: kind %q has the interval %s, which is not positive", periodic.Kind, periodic.Every)
 		}
 		byKind[periodic.Kind] = func(ctx context.Context, w ports.Wakeup) error {
-			at := nextRun(periodic, w.At)
+			now, at := time.Now(), nextRun(periodic, w.At)
 			// If the clock of this process lags behind the clock of the queue, now can be before
 			// w.At. The next run must still be after w.At.
-			if now := time.Now(); now.After(w.At) {
+			if now.After(w.At) {
 				at = nextRun(periodic, now)
 			}
-			if err := q.Wake(ctx, ports.Wakeup{Kind: periodic.Kind, ID: wakeupID(at), At: at}); err != nil {
+			// The sum has a monotonic clock reading. If the clock is set back, Local therefore
+			// still runs the job after the same time.
+			at = now.Add(at.Sub(now))
+			if err := q.Wake(ctx, ports.Wakeup{Kind: periodic.Kind, At: at}); err != nil {
 				return err
 			}
 			return periodic.Do(ctx)

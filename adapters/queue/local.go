@@ -58,9 +58,7 @@ func (l *Local) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 
 // Start implements ports.Worker.
 func (l *Local) Start(ctx context.Context, w ports.Work) error {
-	// All runs of a periodic job share one id, so that a run starts only after the previous run has
-	// ended.
-	byKind, err := newHandlers(l, w, func(time.Time) string { return "" })
+	byKind, err := newHandlers(l, w)
 	if err != nil {
 		return err
 	}

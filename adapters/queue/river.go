@@ -126,10 +126,7 @@ func (r *River) createClient() error {
 
 // Start implements ports.Worker.
 func (r *River) Start(ctx context.Context, w ports.Work) error {
-	// Replicas that start together each run a periodic job, and each enqueues the next run. The id
-	// of a wake-up is the time of its run. The queue therefore keeps only one wake-up for each run,
-	// even while the previous run is in progress.
-	byKind, err := newHandlers(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
+	byKind, err := newHandlers(r, w)
 	if err != nil {
 		return err
 	}

@@ -80,6 +80,37 @@ func TestPeriodicWorkRunsOnceForAllReplicas(t *testing.T) {
 	queuecontract.QueuePeriodic(t, 8, replicas...)
 }
 
+// TestFailingPeriodicWorkDoesNotPileUp checks that work that always fails has one wake-up, and that
+// it runs again at each multiple of its interval at the latest.
+func TestFailingPeriodicWorkDoesNotPileUp(t *testing.T) {
+	t.Parallel()
+	options := contractOptions
+	options.RetryDelay = time.Minute // no retry is due during the test
+	r := openRiver(t, newMigratedDatabase(t), options)
+	runs := make(chan bool, 1000)
+	failing := ports.Periodic{Kind: "sweep", Every: 500 * time.Millisecond, Do: func(context.Context) error {
+		runs <- true
+		return errors.New("the sweep failed")
+	}}
+	if err := r.Start(t.Context(), ports.Work{Periodic: []ports.Periodic{failing}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		select {
+		case <-runs:
+		case <-time.After(hangTimeout):
+			t.Fatal("the failing work does not run again at the next multiple of its interval")
+		}
+	}
+	backlog, err := r.Backlog(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(backlog) > 1 || len(backlog) == 1 && backlog[0].Waiting > 1 {
+		t.Errorf("the waiting wake-ups are %+v, want one at most", backlog)
+	}
+}
+
 // TestWakeupsSurviveDatabaseCrash checks that wake-ups from before and after a crash of the
 // database are both handled.
 func TestWakeupsSurviveDatabaseCrash(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// checkInterval is the minimum time between two checks of the file by currentRing.
+// checkInterval is the minimum time between two checks of the file by currentRing. It is also the
+// minimum time until a failed reload is repeated.
 const checkInterval = time.Second
 
 // sameFile reports whether a and b show the same file, modification time, size and mode. If they
@@ -38,7 +39,7 @@ func (s *Sealer) currentRing() *keyring {
 // ringWithKey returns a keyring to open or check a value. id identifies the key that made the
 // value. If the current keyring does not have this key, ringWithKey reloads a changed file, because
 // a replica with a newer keyset may have made the value. ringWithKey does not read an unchanged
-// file again, because anyone can send values with invented ids.
+// file for each value, because anyone can send values with invented ids.
 func (s *Sealer) ringWithKey(id uint32) *keyring {
 	if ring := s.ring.Load(); ring.hasKey(id) {
 		return ring
@@ -51,16 +52,19 @@ func (s *Sealer) ringWithKey(id uint32) *keyring {
 
 // reloadChanged reads the file if its file info has changed since the last check. It calls Stat
 // before it reads. If the file is written between the two calls, the next check therefore finds
-// that the file has changed. The caller holds s.mu.
+// that the file has changed. If the last reload failed, reloadChanged also reads an unchanged file,
+// because the cause can end without a change of the info, such as the owner of the file or a lack
+// of file descriptors. The caller holds s.mu.
 func (s *Sealer) reloadChanged() {
 	info, err := os.Stat(s.path)
 	if err != nil {
 		info = nil
 	}
-	if sameFile(s.lastInfo, info) {
+	retryDue := s.lastError != "" && time.Since(s.reloadedAt) >= checkInterval
+	if sameFile(s.lastInfo, info) && !retryDue {
 		return
 	}
-	s.lastInfo = info
+	s.lastInfo, s.reloadedAt = info, time.Now()
 	s.reload()
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/secrets"
@@ -224,6 +225,42 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSealerRetriesAFailedReload checks that the sealer reads a keyset file again after a failed
+// reload, even if the file info stays the same. An example is a file that the process may not read
+// until its owner is changed. The sealer does not repeat the read at once.
+func TestSealerRetriesAFailedReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := createKeyset(t)
+		s := openSealer(t, path)
+		if _, err := secrets.Rotate(path); err != nil {
+			t.Fatal(err)
+		}
+		fresh := sealSecret(t, openSealer(t, path))
+		rotated, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// write changes the content of the file, but not its info.
+		modified := time.Now()
+		write := func(content []byte) {
+			t.Helper()
+			if err := errors.Join(os.WriteFile(path, content, 0o600), os.Chtimes(path, modified, modified)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(bytes.Repeat([]byte(" "), len(rotated)))
+		if _, err := s.Open(fresh, "p"); err == nil {
+			t.Fatal("a secret opens with an unusable keyset file")
+		}
+		write(rotated)
+		if _, err := s.Open(fresh, "p"); err == nil {
+			t.Error("the sealer repeats a failed reload at once")
+		}
+		time.Sleep(2 * time.Second)
+		requireOpens(t, s, fresh)
+	})
 }
 
 // TestForgedSecretsDoNotReadTheKeyset checks that a forged secret causes no read of an unchanged

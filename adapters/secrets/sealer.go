@@ -44,10 +44,10 @@ type Sealer struct {
 	// file info just before the file was last read. It is nil if there was no file.
 	content  []byte
 	lastInfo fs.FileInfo
-	// checkedAt is when currentRing last checked the file for a change. lastError is the text of
-	// the last reload's error, "" if the reload succeeded.
-	checkedAt time.Time
-	lastError string
+	// checkedAt is when currentRing last checked the file for a change. reloadedAt is when the last
+	// reload began. lastError is the text of its error, "" if the reload succeeded.
+	checkedAt, reloadedAt time.Time
+	lastError             string
 }
 
 var _ ports.Sealer = (*Sealer)(nil)

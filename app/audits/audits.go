@@ -63,7 +63,7 @@ func (s *Service) ExportPage(ctx context.Context, owner access.AccountID, after 
 
 // DeleteOldEntries deletes the entries of all UTC days that ended at least Retention ago.
 func (s *Service) DeleteOldEntries(ctx context.Context) error {
-	if s.Retention == 0 {
+	if s.Retention <= 0 {
 		return nil
 	}
 	cutoff := s.Now().Add(-s.Retention).UTC().Truncate(24 * time.Hour)

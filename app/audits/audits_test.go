@@ -74,6 +74,13 @@ func TestZeroRetentionKeepsEntriesForever(t *testing.T) {
 	}
 }
 
+func TestNegativeRetentionDeletesNothing(t *testing.T) {
+	c := &fakeChains{old: []int{1}}
+	if err := newService(c, -24*time.Hour).DeleteOldEntries(t.Context()); err != nil || len(c.before) != 0 {
+		t.Errorf("with a negative retention, entries before %v were deleted, %v", c.before, err)
+	}
+}
+
 func TestRecordLostWritesRecordsAll(t *testing.T) {
 	c := &fakeChains{lost: []int{500, 3}}
 	if err := newService(c, 0).RecordLostWrites(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {

@@ -182,10 +182,16 @@ func (c *claim) save(ctx context.Context, j provisioning.Job) error {
 	return nil
 }
 
-// releaseJob releases the job in its stored state, for any worker to claim.
+// releaseJob releases the job in its stored state, for any worker to claim. If the worker is
+// stopping, the interrupted attempt does not count as a fault.
 func (c *claim) releaseJob(ctx context.Context) error {
 	if c.lease.IsTaken() {
 		return lease.ErrLost
+	}
+	if stopped := provisioning.CancelAttempt(c.job); stopped != c.job && isStopping(ctx) {
+		if err := c.save(ctx, stopped); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
@@ -194,6 +200,12 @@ func (c *claim) releaseJob(ctx context.Context) error {
 		return err
 	}
 	return c.wake(ctx, now)
+}
+
+// isStopping reports whether the queue cancelled the attempt because the worker is stopping. An
+// attempt can also end because its time is over or because its lease was not renewed.
+func isStopping(ctx context.Context) bool {
+	return errors.Is(ctx.Err(), context.Canceled) && !errors.Is(context.Cause(ctx), lease.ErrLost)
 }
 
 // wake queues the job for the time attemptAt. It converts this time from the service's clock to the

@@ -97,6 +97,34 @@ func TestStopReleasesTheJob(t *testing.T) {
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 }
 
+// TestStopsDoNotFailTheJob checks that an attempt does not count as a fault if the stop of its
+// worker interrupted it, however often this happens in the same step.
+func TestStopsDoNotFailTheJob(t *testing.T) {
+	fx := newFixture(t)
+	fx.connect(t, fx.provider)
+	id := fx.createJob(t).ID
+	j := fx.runUntil(t, id, provisioning.StagePropagation)
+	fx.wait(j.NextAttemptAt)
+	for n := range 25 {
+		gate := fx.fake.Hold("VerifyDomain")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- fx.Handle(ctx, ports.Wakeup{ID: id}) }()
+		select {
+		case <-gate.Arrived():
+		case err := <-ended:
+			t.Fatalf("after %d stops, the attempt ended with %v: %+v", n, err, fx.job(t, id))
+		}
+		stop()
+		must(t, <-ended)
+		gate.Release()
+		if j := fx.job(t, id); j.Status != provisioning.Queued || j.Faults != 0 {
+			t.Fatalf("after %d stops, the job is %s with %d faults, want it queued without faults", n+1, j.Status, j.Faults)
+		}
+	}
+	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
+}
+
 // runUntil runs the job until it waits in the stage.
 func (fx *fixture) runUntil(t *testing.T, id string, stage provisioning.Stage) provisioning.Job {
 	t.Helper()

@@ -87,6 +87,55 @@ func TestEndTenantWideKeepsDomains(t *testing.T) {
 	fx.checkEvents(t)
 }
 
+// TestEndWithAMissingMailbox checks that End moves the blocks to the tenant-wide rule although one
+// of the blocked mailboxes was deleted at the platform.
+func TestEndWithAMissingMailbox(t *testing.T) {
+	for name, missing := range map[string][]int{"one mailbox is missing": {0}, "all mailboxes are missing": {0, 2}} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t)
+			present := []string{}
+			for i, m := range fx.mailboxes {
+				if !slices.Contains(missing, i) {
+					present = append(present, m.Address)
+				}
+			}
+			fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 5, domainOne: 3}, 6, 0, 6)
+			service, scope := fx.limitService(), domainOne
+			service.Platform = partialPlatform{fx.fake, &present}
+			_, err := service.End(t.Context(), fx.owner, fx.id, &scope, nil)
+			must(t, err)
+			var wantBlocked []string
+			if len(missing) == 1 {
+				wantBlocked = []string{fx.mailboxes[2].Address}
+			}
+			if !slices.Equal(fx.blockedByRules(t), wantBlocked) || sendlimit.RuleOf(domainOne, fx.fake.SnapshotOf(fx.id).Rules).Name != "" {
+				t.Fatalf("the platform has %+v", fx.fake.SnapshotOf(fx.id).Rules)
+			}
+			fx.Platform = partialPlatform{fx.fake, &present}
+			must(t, fx.run(t))
+			fx.checkConsistent(t)
+		})
+	}
+}
+
+// TestEndTenantWideMovesBlocksToDomains checks the end of the tenant-wide limit before a pass has
+// applied a new limit of a domain. The domain's rule then blocks the mailboxes that the
+// tenant-wide rule blocked. End unblocks the mailboxes that do not exceed the new limit.
+func TestEndTenantWideMovesBlocksToDomains(t *testing.T) {
+	fx := newFixture(t)
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 5}, 6, 12, 7)
+	fx.limit(t, domainOne, 10)
+	ended, err := fx.endPolicy(t, sendlimit.TenantWide)
+	must(t, err)
+	wantBlocked := []string{fx.mailboxes[1].Address}
+	if ended.Unblocked != 2 || !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
+		t.Fatalf("%+v; the rules block %v, the store %v", ended, fx.blockedByRules(t), fx.storedBlocked(t))
+	}
+	fx.checkConsistent(t) // the block has one event: the mailbox stayed blocked
+	must(t, fx.run(t))
+	fx.checkConsistent(t)
+}
+
 // TestEndConvergesAfterAFailure lets each call of End that changes a rule fail, before and after
 // the effect of the call. After a failed End, a pass restores the block. A repeated End ends the
 // policy, with or without a pass in between.

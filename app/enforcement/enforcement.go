@@ -45,7 +45,7 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.Even
 // DeleteOldEvents deletes the events of the UTC days that ended at least Retention ago. It fails
 // only when the store fails.
 func (s *Service) DeleteOldEvents(ctx context.Context) error {
-	if s.Retention == 0 {
+	if s.Retention <= 0 {
 		return nil
 	}
 	_, err := s.Events.DeleteEvents(ctx, s.Now().Add(-s.Retention))

@@ -116,13 +116,18 @@ func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.
 	return errors.Join(err, releaseErr)
 }
 
-// retryAt returns the time at which a tenant is due after a failed pass. After a cancelled pass the
-// tenant is due at once.
+// retryAt returns the time at which a tenant is due after a failed pass. This time is not after the
+// end of the day, because mailboxes may have to be unblocked then. After a cancelled pass the tenant
+// is due at once.
 func (p *pass) retryAt(ctx context.Context) time.Time {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return p.now
 	}
-	return p.now.Add(sendlimit.MinInterval)
+	retry := p.now.Add(sendlimit.MinInterval)
+	if p.day.Contains(p.now) && retry.After(p.day.End) {
+		return p.day.End
+	}
+	return retry
 }
 
 func (r *Runner) leaseDuration() time.Duration {

@@ -58,6 +58,23 @@ func TestASweepWakesDueTenants(t *testing.T) {
 	}
 }
 
+// TestAFailedPassIsRepeatedAtTheEndOfTheDay checks that a failed pass shortly before the end of the
+// day does not keep mailboxes blocked on the next day.
+func TestAFailedPassIsRepeatedAtTheEndOfTheDay(t *testing.T) {
+	fx := newFixture(t)
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 5}, 6)
+	endOfDay := fx.now.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	fx.advance(endOfDay.Sub(fx.now) - time.Minute)
+	fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled, Times: 1})
+	if n := fx.sweep(t); n != 1 || len(fx.storedBlocked(t)) != 1 {
+		t.Fatalf("%d are woken, the blocked mailboxes are %q", n, fx.storedBlocked(t))
+	}
+	fx.advance(time.Minute)
+	if n := fx.sweep(t); n != 1 || len(fx.storedBlocked(t)) != 0 {
+		t.Fatalf("on the next day %d are woken, the blocked mailboxes are %q", n, fx.storedBlocked(t))
+	}
+}
+
 // TestRunAllPassesOverEveryTenant checks that RunAll makes a pass over a tenant with consent, due
 // or not, and returns the error of the pass.
 func TestRunAllPassesOverEveryTenant(t *testing.T) {

@@ -60,7 +60,7 @@ func (s *Service) LastPosition(ctx context.Context, owner access.AccountID) (int
 // DeleteOldEvents deletes the events of the UTC days that ended at least Retention ago. It fails
 // only when the store fails.
 func (s *Service) DeleteOldEvents(ctx context.Context) error {
-	if s.Retention == 0 {
+	if s.Retention <= 0 {
 		return nil
 	}
 	_, err := s.Events.DropEvents(ctx, s.Now().Add(-s.Retention))

@@ -166,6 +166,25 @@ func TestTestStoresItsResult(t *testing.T) {
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 
+// TestTestRejectsACredentialOfTheSelectedWorkspace checks a credential that works in the workspace
+// that is selected at the platform. Such a credential fails the test as soon as it has access to a
+// second workspace, as it does in Create.
+func TestTestRejectsACredentialOfTheSelectedWorkspace(t *testing.T) {
+	fx := newFixture(t)
+	fx.instantly.Reach.SelectedWorkspaceOnly = true
+	id := fx.createIntegration(t, "instantly")
+	if got, err := fx.Test(t.Context(), fx.ann.ID, id, nil); err != nil || got.Status != integration.Connected {
+		t.Fatalf("with one workspace: %+v, %v, want it connected", got, err)
+	}
+	fx.instantly.Reach.Workspaces = append(fx.instantly.Reach.Workspaces, integration.Workspace{ID: "second", Name: "Second"})
+	fx.advance(time.Second)
+	got, err := fx.Test(t.Context(), fx.ann.ID, id, nil)
+	must(t, err)
+	if stored := fx.storedIntegration(t, id); got.Status != integration.Failed || stored.Status != integration.Failed {
+		t.Errorf("with two workspaces: %+v, stored is %+v, want it failed", got, stored)
+	}
+}
+
 // TestCredentialOpensOnlyForItsIntegration checks that a sealed credential can be decrypted only in
 // the row for which it was encrypted.
 func TestCredentialOpensOnlyForItsIntegration(t *testing.T) {

@@ -24,11 +24,19 @@ import (
 // provider_credential_rejected, or another error of the platform. If the account exists and the
 // integration cannot remove accounts, it fails with capability_not_supported.
 func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string, encoder ports.AnswerEncoder[DisconnectResult]) (DisconnectResult, error) {
+	return s.disconnect(ctx, owner, id, mailboxID, s.Connections.EligibleMailbox, encoder)
+}
+
+// mailboxReader reads a mailbox with its connection to an integration.
+type mailboxReader func(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.EligibleMailbox, error)
+
+// disconnect does the work of Disconnect. It reads the mailbox with read.
+func (s *Service) disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string, read mailboxReader, encoder ports.AnswerEncoder[DisconnectResult]) (DisconnectResult, error) {
 	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return DisconnectResult{}, err
 	}
-	e, err := s.Connections.EligibleMailbox(ctx, owner, i.ID, mailboxID)
+	e, err := read(ctx, owner, i.ID, mailboxID)
 	if err != nil {
 		return DisconnectResult{}, err
 	}
@@ -41,22 +49,23 @@ func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, ma
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	r := &removal{Service: s, platform: platform, integration: i, eligible: e, connection: e.Connection, encoder: encoder}
+	r := &removal{Service: s, platform: platform, integration: i, eligible: e, connection: e.Connection, read: read, encoder: encoder}
 	began := s.now()
 	d, err := r.disconnect(ctx)
 	return d, s.recordRejection(ctx, i, began, err)
 }
 
 // DisconnectAll disconnects a mailbox from all integrations of the account, because the mailbox is
-// about to be removed. An account stays at its platform if the integration cannot remove accounts,
-// or if the platform rejects the credential. DisconnectAll does not fail in these cases.
+// about to be removed. The mailbox may be marked as missing. An account stays at its platform if
+// the integration cannot remove accounts, or if the platform rejects the credential. DisconnectAll
+// does not fail in these cases.
 func (s *Service) DisconnectAll(ctx context.Context, owner access.AccountID, mailboxID string) error {
 	integrations, err := s.Integrations.Integrations(ctx, owner)
 	if err != nil {
 		return err
 	}
 	for _, i := range integrations {
-		_, err := s.Disconnect(ctx, owner, i.ID, mailboxID, nil)
+		_, err := s.disconnect(ctx, owner, i.ID, mailboxID, s.Connections.RemovableConnection, nil)
 		for _, ignored := range []error{fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing, fault.CredentialRejected} {
 			if errors.Is(err, ignored) {
 				err = nil
@@ -76,6 +85,7 @@ type removal struct {
 	integration integration.Integration
 	eligible    integration.EligibleMailbox
 	connection  integration.Connection // as stored
+	read        mailboxReader
 	encoder     ports.AnswerEncoder[DisconnectResult]
 }
 
@@ -101,19 +111,21 @@ func (r *removal) disconnect(ctx context.Context) (DisconnectResult, error) {
 // removeAccount removes the account at the platform. It first stores the connection as
 // `disconnecting`, unless the mailbox is connected through a different integration.
 func (r *removal) removeAccount(ctx context.Context, id string) (DisconnectResult, error) {
-	original := r.connection
-	if !r.eligible.HeldElsewhere {
-		if err := r.save(ctx, r.withStatus(integration.ConnectionDisconnecting), nil); err != nil {
-			return DisconnectResult{}, err
-		}
+	original, err := r.save(ctx, r.asDisconnecting, nil)
+	heldElsewhere := errors.Is(err, fault.ConnectedElsewhere)
+	if err != nil && !heldElsewhere {
+		return DisconnectResult{}, err
 	}
-	err := r.remove(ctx, id)
+	err = r.remove(ctx, id)
 	switch {
 	case err == nil:
 		return r.storeDisconnected(ctx, true)
+	case outcome.ChangedNothing(err) && heldElsewhere:
+		return DisconnectResult{}, err
 	case outcome.ChangedNothing(err):
 		original.UpdatedAt = r.now()
-		if saveErr := r.save(ctx, original, nil); saveErr != nil {
+		// If a concurrent request changed the connection, the change is newer than original.
+		if _, saveErr := r.saveOnce(ctx, original, nil); saveErr != nil {
 			return DisconnectResult{}, saveErr
 		}
 		return DisconnectResult{}, err
@@ -146,11 +158,13 @@ func (r *removal) callRemove(ctx context.Context, id string) error {
 	return reconcile.Call(ctx, func(ctx context.Context) error { return r.platform.Remove(ctx, id) })
 }
 
-// withStatus returns the connection with this status.
-func (r *removal) withStatus(status integration.ConnectionStatus) integration.Connection {
-	c := r.connection
-	c.Status, c.UpdatedAt = status, r.now()
+func (r *removal) asDisconnecting(c integration.Connection) integration.Connection {
+	c.Status, c.UpdatedAt = integration.ConnectionDisconnecting, r.now()
 	return c
+}
+
+func (r *removal) asDisconnected(c integration.Connection) integration.Connection {
+	return c.WithoutAccount("", r.now())
 }
 
 // storeDisconnected stores the connection as disconnected, together with the answer.
@@ -160,7 +174,7 @@ func (r *removal) storeDisconnected(ctx context.Context, removed bool) (Disconne
 	if err != nil {
 		return DisconnectResult{}, err
 	}
-	if err := r.save(ctx, r.connection.WithoutAccount("", r.now()), storedAnswer); err != nil {
+	if _, err := r.save(ctx, r.asDisconnected, storedAnswer); err != nil {
 		return DisconnectResult{}, err
 	}
 	return d, nil
@@ -169,30 +183,39 @@ func (r *removal) storeDisconnected(ctx context.Context, removed bool) (Disconne
 // saveTries is the maximum number of attempts to save a connection that concurrent requests change.
 const saveTries = 5
 
-// save stores the connection. If a concurrent request changed the stored connection, save
-// overwrites the change, because the caller has requested the disconnect.
-func (r *removal) save(ctx context.Context, c integration.Connection, storedAnswer *ports.StoredAnswer) error {
+// save changes the stored connection. If a concurrent request changed it meanwhile, save changes
+// the new state, because the caller has requested the disconnect. save returns the connection as it
+// was before.
+func (r *removal) save(ctx context.Context, change func(integration.Connection) integration.Connection, storedAnswer *ports.StoredAnswer) (before integration.Connection, err error) {
 	for range saveTries {
-		saved, err := r.saveOnce(ctx, c, storedAnswer)
+		before = r.connection
+		saved, err := r.saveOnce(ctx, change(before), storedAnswer)
 		if err != nil || saved {
+			return before, err
+		}
+		err = reconcile.Store(ctx, func(ctx context.Context) error {
+			e, err := r.read(ctx, r.integration.AccountID, r.integration.ID, r.eligible.Mailbox.ID)
+			r.connection = e.Connection
 			return err
+		})
+		if err != nil {
+			return before, err
 		}
 	}
-	return fmt.Errorf("save connection: other requests changed it %d times", saveTries)
+	return before, fmt.Errorf("save connection: other requests changed it %d times", saveTries)
 }
 
+// saveOnce stores the connection, unless a concurrent request changed the stored connection.
 func (r *removal) saveOnce(ctx context.Context, c integration.Connection, storedAnswer *ports.StoredAnswer) (saved bool, err error) {
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		if saved, err = r.Connections.SaveConnection(ctx, r.integration.AccountID, c, r.connection.UpdatedAt, storedAnswer); err != nil {
-			return fmt.Errorf("save connection: %w", err)
-		}
-		if saved {
-			r.connection = c
-			return nil
-		}
-		e, err := r.Connections.EligibleMailbox(ctx, r.integration.AccountID, r.integration.ID, r.eligible.Mailbox.ID)
-		r.connection.UpdatedAt = e.Connection.UpdatedAt
+		saved, err = r.Connections.SaveConnection(ctx, r.integration.AccountID, c, r.connection.UpdatedAt, storedAnswer)
 		return err
 	})
-	return saved, err
+	if err != nil {
+		return false, fmt.Errorf("save connection: %w", err)
+	}
+	if saved {
+		r.connection = c
+	}
+	return saved, nil
 }

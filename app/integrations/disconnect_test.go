@@ -4,12 +4,14 @@ package integrations_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -239,5 +241,128 @@ func TestDisconnectRemovesALeftOverAccount(t *testing.T) {
 	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
 	if len(fx.instantly.AllAccounts()) != 0 {
 		t.Error("the platform still has the account")
+	}
+}
+
+// TestRefusedDisconnectKeepsANewerState checks that a disconnect that the platform refuses does not
+// store a state that is older than the stored one. A concurrent request stores its result before
+// the disconnect reads the account, or while the platform removes the account.
+func TestRefusedDisconnectKeepsANewerState(t *testing.T) {
+	for name, tt := range map[string]struct {
+		method string // the call that waits for the concurrent request
+		change func(c integration.Connection, now time.Time) integration.Connection
+	}{
+		"disconnected before the removal begins": {"Account", func(c integration.Connection, now time.Time) integration.Connection { return c.WithoutAccount("", now) }},
+		"disconnected during the removal":        {"Remove", func(c integration.Connection, now time.Time) integration.Connection { return c.WithoutAccount("", now) }},
+		"other before the removal begins":        {"Account", asOther},
+		"other during the removal":               {"Remove", asOther},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t)
+			id := fx.createIntegration(t, "instantly")
+			fx.connect(t, id, fx.anna)
+			fx.advance(time.Second)
+			fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
+			var want integration.Connection
+			fx.beforeCall(tt.method, func() {
+				fx.advance(time.Second)
+				stored := fx.storedConnection(t, id, fx.anna)
+				want = tt.change(stored, fx.clock)
+				saved, err := fx.store.SaveConnection(t.Context(), fx.ann.ID, want, stored.UpdatedAt, nil)
+				if err != nil || !saved {
+					t.Fatal(saved, err)
+				}
+				fx.advance(time.Second)
+			})
+			_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+			requireRefusal(t, err, fault.ProviderUnavailable)
+			if got := fx.requireStatus(t, id, fx.anna, want.Status); got.PlatformAccountID != want.PlatformAccountID {
+				t.Errorf("the connection is %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// beforeCall runs do once, before the next call of a method of the platform `instantly`.
+func (fx *fixture) beforeCall(method string, do func()) {
+	fx.platforms.AddWorkspace("instantly", "key", "ws-1", &interruptedPlatform{fx.instantly, method, do})
+}
+
+// interruptedPlatform runs do once, before the next call of a method.
+type interruptedPlatform struct {
+	ports.SendingPlatform
+	method string
+	do     func()
+}
+
+func (p *interruptedPlatform) interrupt(method string) {
+	if p.method == method {
+		p.method = ""
+		p.do()
+	}
+}
+
+func (p *interruptedPlatform) Account(ctx context.Context, address string) (integration.Account, error) {
+	p.interrupt("Account")
+	return p.SendingPlatform.Account(ctx, address)
+}
+
+func (p *interruptedPlatform) Remove(ctx context.Context, id string) error {
+	p.interrupt("Remove")
+	return p.SendingPlatform.Remove(ctx, id)
+}
+
+func asOther(c integration.Connection, now time.Time) integration.Connection {
+	c.Status, c.PlatformAccountID, c.UpdatedAt = integration.ConnectionOther, "newer", now
+	return c
+}
+
+// TestDisconnectGoesOnAfterAnotherIntegrationConnected checks that a disconnect of a failed account
+// succeeds if a different integration connects the mailbox meanwhile.
+func TestDisconnectGoesOnAfterAnotherIntegrationConnected(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		t.Run(fmt.Sprintf("refused %v", refused), func(t *testing.T) {
+			fx := newFixture(t)
+			id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+			fx.connect(t, id, fx.anna)
+			fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed})
+			fx.refresh(t, id)
+			fx.advance(time.Second)
+			if refused {
+				fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
+			}
+			fx.beforeCall("Account", func() { fx.connect(t, secondID, fx.anna) })
+			_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+			if refused {
+				requireRefusal(t, err, fault.ProviderUnavailable)
+				fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
+			} else {
+				must(t, err)
+				fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
+			}
+			fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
+		})
+	}
+}
+
+// TestDisconnectAllDisconnectsAMissingMailbox checks that DisconnectAll removes the account of a
+// mailbox that is marked as missing. Disconnect does not find such a mailbox.
+func TestDisconnectAllDisconnectsAMissingMailbox(t *testing.T) {
+	fx := newFixture(t)
+	id := fx.createIntegration(t, "instantly")
+	fx.connect(t, id, fx.anna)
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.ann.ID, tenantGUID, ports.DiscoveryResult{
+		Began: fx.clock, At: fx.clock, Mailboxes: []mailbox.Platform{{Address: fx.ben.Address}}, MissedMailboxes: map[string]bool{fx.anna.Address: true},
+	}))
+	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+	requireRefusal(t, err, fault.MailboxNotFound)
+	fx.advance(time.Second)
+	must(t, fx.DisconnectAll(t.Context(), fx.ann.ID, fx.anna.ID))
+	if accounts := fx.instantly.AllAccounts(); len(accounts) != 0 {
+		t.Errorf("the platform still has %v", accounts)
+	}
+	counts, err := fx.store.ConnectionCounts(t.Context(), fx.ann.ID, id)
+	if err != nil || counts.Disconnected != 1 {
+		t.Errorf("the counts are %+v, %v, want 1 disconnected", counts, err)
 	}
 }

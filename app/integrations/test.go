@@ -46,10 +46,13 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, e
 }
 
 // currentWorkspace returns the integration's workspace as the platform reports it now. It fails
-// with provider_credential_rejected if the credential no longer has access to the workspace.
+// with provider_credential_rejected if the credential no longer has access to the workspace,
+// or if its calls may use a different workspace.
 func currentWorkspace(i integration.Integration, reach integration.Reach) (integration.Workspace, error) {
 	index := slices.IndexFunc(reach.Workspaces, func(w integration.Workspace) bool { return w.ID == i.Workspace.ID })
 	switch {
+	case reach.SelectedWorkspaceOnly && len(reach.Workspaces) > 1: // Reach.Choose refuses the credential, too
+		return i.Workspace, fault.CredentialRejected.With("the credential works in the workspace that is currently selected at the platform, and has access to several workspaces")
 	case index >= 0:
 		return reach.Workspaces[index], nil
 	case len(reach.Workspaces) == 1 && (reach.Workspaces[0].ID == "" || i.Workspace.ID == ""):

@@ -136,8 +136,8 @@ func (l *Lease) RenewInBackground(ctx context.Context, onLost func(error)) (kept
 }
 
 // renewUntilLost renews the lease until ctx ends, the lease is lost, or the lease could not be
-// renewed for two thirds of its duration. It returns nil when ctx ends, and otherwise the error of
-// the last renewal.
+// renewed for two thirds of its duration. A renewal that gets no answer ends when the lease
+// expires. renewUntilLost returns nil when ctx ends, and otherwise the error of the last renewal.
 func (l *Lease) renewUntilLost(ctx context.Context) error {
 	ticker := time.NewTicker(l.duration / 3)
 	defer ticker.Stop()
@@ -147,7 +147,11 @@ func (l *Lease) renewUntilLost(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		attemptCtx, cancel := context.WithTimeout(ctx, l.duration/3)
+		timeout := l.duration / 3
+		if remaining := time.Until(l.expiry()); remaining > 0 { // an expired lease can still be renewed
+			timeout = min(timeout, remaining)
+		}
+		attemptCtx, cancel := context.WithTimeout(ctx, timeout)
 		err := l.Renew(attemptCtx)
 		cancel()
 		switch {

@@ -153,6 +153,43 @@ func TestLostLeaseEndsTheContext(t *testing.T) {
 	}
 }
 
+// TestLastRenewalEndsWithTheLease checks a lease whose request took a sixth of its duration. The
+// first renewal fails, and the second gets no answer. The context ends when the lease expires.
+func TestLastRenewalEndsWithTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, renewals := time.Now(), 0
+		time.Sleep(duration / 6)
+		l := New(start, duration, func(ctx context.Context, _ time.Duration) (bool, error) {
+			if renewals++; renewals == 1 {
+				return false, errTest
+			}
+			<-ctx.Done()
+			return false, ctx.Err()
+		})
+		ctx, stop := l.RenewInBackground(t.Context(), func(error) {})
+		<-ctx.Done()
+		if took := time.Since(start); took != duration || renewals != 2 {
+			t.Errorf("the context ended after %s and %d renewals, want %s and 2", took, renewals, duration)
+		}
+		stop()
+	})
+}
+
+// TestExpiredLeaseCanBeRenewed checks that a lease is renewed after its expiry if no one else has
+// acquired it, for example after the process was suspended.
+func TestExpiredLeaseCanBeRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{delay: time.Second}
+		l := New(time.Now().Add(-duration), duration, store.hold)
+		ctx, stop := l.RenewInBackground(t.Context(), func(err error) { t.Errorf("lost: %v", err) })
+		time.Sleep(duration)
+		if err := l.UntilExpiry(ctx, doNothing); err != nil {
+			t.Error(err)
+		}
+		stop()
+	})
+}
+
 // TestPanicOfARenewalReachesTheWork checks that a panic in the background renewal ends the context
 // of RenewInBackground, and continues in the goroutine that calls stop.
 func TestPanicOfARenewalReachesTheWork(t *testing.T) {

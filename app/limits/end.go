@@ -5,9 +5,11 @@ package limits
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
@@ -36,8 +38,8 @@ type EndResult struct {
 }
 
 // End ends a policy: it unblocks the mailboxes that only this policy blocks, and removes its rule
-// at the platform. If a blocked mailbox also exceeds the tenant-wide limit, the tenant-wide rule
-// blocks it instead.
+// at the platform. If a blocked mailbox also exceeds the limit of another policy, the rule of that
+// policy blocks it instead.
 //
 // The policy is deleted last, while enforcement is paused. If End stops before the deletion, the
 // next enforcement pass restores the rule, and the caller can repeat End. After End, a different
@@ -101,7 +103,7 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 		return orPauseLost(leaseHeld, err)
 	}
 	now := e.Now()
-	unblocks, tenantWideList, err := e.decide(ctx, now)
+	unblocks, blockLists, err := e.decide(ctx, now)
 	if err != nil {
 		return err
 	}
@@ -110,7 +112,7 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 			return orPauseLost(leaseHeld, err)
 		}
 	}
-	if err := e.setRules(ctx, tenantWideList); err != nil {
+	if err := e.setRules(ctx, blockLists); err != nil {
 		return err
 	}
 	if len(unblocks) > 0 {
@@ -140,17 +142,17 @@ func orPauseLost(leaseHeld bool, err error) error {
 }
 
 func (e *policyEnding) listRules(ctx context.Context) (rules []sendlimit.Rule, err error) {
-	err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
+	err = reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) (err error) {
 		rules, err = e.platform.Rules(ctx)
 		return err
-	})
+	}, nil)
 	return rules, err
 }
 
 // decide returns the unblocks of the mailboxes that only this policy blocks. If a blocked mailbox
-// moves from this policy's rule to the tenant-wide rule, tenantWideList holds all addresses that
-// the tenant-wide rule must block. Otherwise tenantWideList is nil.
-func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocks []sendlimit.Change, tenantWideList []string, err error) {
+// moves from this policy's rule to the rule of another policy, blockLists maps the scope of that
+// policy to all addresses that its rule must block. blockLists has no other scopes.
+func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocks []sendlimit.Change, blockLists map[string][]string, err error) {
 	location, err := sendlimit.TimeZone(e.claim.TimeZone)
 	if err != nil {
 		return nil, nil, err
@@ -164,6 +166,10 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocks []se
 	if err != nil {
 		return nil, nil, err
 	}
+	rules, err := e.listRules(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read rules: %w", err)
+	}
 	limits := sendlimit.ByScope(policies)
 	remaining := maps.Clone(limits)
 	delete(remaining, e.result.Policy.Scope)
@@ -172,35 +178,34 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocks []se
 		mailboxes = append(mailboxes, m.StateOn(day))
 	}
 	decision := sendlimit.Decide(e.claim.Tenant, remaining, mailboxes, day, now)
-	anyMoves := false
+	blocks, moves := map[string][]string{}, map[string]bool{}
+	endedRule := sendlimit.RuleOf(e.result.Policy.Scope, rules)
 	for _, m := range mailboxes {
 		scope, covered := limits.Covering(m.Domain)
-		inScope := covered && scope == e.result.Policy.Scope
-		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.MailboxID == m.ID && c.Action == sendlimit.Unblocked }); i >= 0 && inScope {
+		// The rule blocks a mailbox of another scope until a pass has applied a new policy.
+		ends := covered && scope == e.result.Policy.Scope || slices.Contains(endedRule.Blocks(), strings.ToLower(m.Address))
+		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.MailboxID == m.ID && c.Action == sendlimit.Unblocked }); i >= 0 && ends {
 			unblocks = append(unblocks, decision.Changes[i])
 		}
-		if !m.BlockedAt.IsZero() && slices.Contains(decision.BlockLists[sendlimit.TenantWide], m.Address) {
-			tenantWideList, anyMoves = append(tenantWideList, m.Address), anyMoves || inScope
+		newScope, _ := remaining.Covering(m.Domain)
+		if !m.BlockedAt.IsZero() && slices.Contains(decision.BlockLists[newScope], m.Address) {
+			blocks[newScope], moves[newScope] = append(blocks[newScope], m.Address), moves[newScope] || ends
 		}
 	}
-	slices.Sort(tenantWideList)
-	if !anyMoves {
-		tenantWideList = nil
+	maps.DeleteFunc(blocks, func(scope string, _ []string) bool { return !moves[scope] })
+	for _, list := range blocks {
+		slices.Sort(list)
 	}
-	return unblocks, tenantWideList, nil
+	return unblocks, blocks, nil
 }
 
-// setRules makes the tenant-wide rule block exactly the mailboxes of tenantWideList, unless the
-// list is empty. After that, it removes the rule of the policy. In this order, a mailbox that moves
-// between the rules stays blocked. Both calls can be repeated.
-func (e *policyEnding) setRules(ctx context.Context, tenantWideList []string) error {
-	if len(tenantWideList) > 0 {
-		err := reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
-			_, err := e.platform.Block(ctx, sendlimit.TenantWide, tenantWideList)
-			return err
-		}, nil)
-		if err != nil {
-			return fmt.Errorf("block tenant-wide: %w", err)
+// setRules makes the rule of each scope in blockLists block exactly the mailboxes of its list.
+// After that, it removes the rule of the policy. In this order, a mailbox that moves between the
+// rules stays blocked. All calls can be repeated.
+func (e *policyEnding) setRules(ctx context.Context, blockLists map[string][]string) error {
+	for _, scope := range slices.Sorted(maps.Keys(blockLists)) {
+		if err := e.block(ctx, scope, blockLists[scope]); err != nil {
+			return fmt.Errorf("block: %w", err)
 		}
 	}
 	return reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
@@ -208,5 +213,25 @@ func (e *policyEnding) setRules(ctx context.Context, tenantWideList []string) er
 	}, nil)
 }
 
-// endTries is the maximum number of tries of each call that sets or removes a rule.
+// block makes the rule of a scope block these mailboxes. The platform refuses a list with a missing
+// mailbox. If it does, block leaves out the missing mailboxes. The next pass unblocks them.
+func (e *policyEnding) block(ctx context.Context, scope string, list []string) error {
+	set := func(list []string) error {
+		return reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
+			_, err := e.platform.Block(ctx, scope, list)
+			return err
+		}, nil)
+	}
+	err := set(list)
+	if !errors.Is(err, fault.MailboxNotFound) {
+		return err
+	}
+	known, err := e.knownAddresses(ctx, e.platform, list)
+	if err != nil {
+		return err
+	}
+	return set(known)
+}
+
+// endTries is the maximum number of tries of each call that lists, sets or removes rules.
 const endTries = 3

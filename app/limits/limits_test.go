@@ -288,3 +288,22 @@ func TestSetForALimitRemovedMeanwhileCanBeRepeated(t *testing.T) {
 		}
 	}
 }
+
+// TestSetForALimitChangedMeanwhileIsAnUpdate checks that Set does not report a limit as unchanged
+// if another request changed it while Set called the platform.
+func TestSetForALimitChangedMeanwhileIsAnUpdate(t *testing.T) {
+	fx := newFixture(t)
+	fx.set(t, nil, 10)
+	fx.Platform = deletingPlatform{fx.fake, func() {
+		fx.Platform, fx.now = fx.fake, fx.now.Add(time.Second)
+		fx.set(t, nil, 5)
+		fx.now = fx.now.Add(time.Second)
+	}}
+	result := fx.set(t, nil, 10)
+	if result.PolicyResult != sendlimit.Updated || result.Policy.PerDay != 10 || !result.Policy.UpdatedAt.Equal(fx.now) {
+		t.Fatalf("got %+v, want an update", result)
+	}
+	if got, err := fx.Get(t.Context(), fx.owner, guid, nil); err != nil || got != result.Limit {
+		t.Fatalf("the limit is %+v, %v, want %+v", got, err, result.Limit)
+	}
+}

@@ -65,6 +65,13 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return SetResult{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 	}
+	current, err := s.Policies.Policy(ctx, owner, id, scope) // another request may have changed the limit
+	switch {
+	case err == nil && current.ID == p.ID:
+		p = current
+	case err != nil && !errors.Is(err, fault.PolicyNotFound): // save refuses a deleted policy
+		return SetResult{}, err
+	}
 	var result SetResult
 	result.Mailboxes = len(addresses)
 	now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store

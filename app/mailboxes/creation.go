@@ -68,7 +68,7 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 		var existed bool
 		switch found, at, existed, err = c.createAtPlatform(ctx); {
 		case c.missedBySync && existed:
-			return c.keepMissedMailbox(ctx, found, at)
+			return c.keepMissedMailbox(ctx, found, at, err)
 		case err != nil:
 			return c.releaseReservation(ctx, err)
 		}
@@ -151,10 +151,20 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 // keeps its id and its limit, and its stage becomes Reserved again. If found is not nil,
 // keepMissedMailbox stores found in the row. Otherwise a later request or sync stores the mailbox.
 // The request sets no password.
-func (c *creation) keepMissedMailbox(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
+//
+// If the platform refused the address and the mailbox cannot be hidden any more, a different object
+// has the address. The row then becomes missing again, and the result has the refusal cause.
+func (c *creation) keepMissedMailbox(ctx context.Context, found *mailbox.Platform, at time.Time, cause error) (Result, error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Reserved, c.Now()
+	isFinal := found == nil && errors.Is(cause, fault.InvalidMailboxEmail) && !c.row.MayBeHidden(c.Now())
+	if isFinal {
+		c.row = c.row.MissingAgain()
+	}
 	if err := c.save(ctx, c.owner, c.row); err != nil {
 		return Result{}, err
+	}
+	if isFinal {
+		return c.failedResult(cause), nil
 	}
 	if found == nil {
 		return Result{}, &outcome.Error{Kind: outcome.NotReady, Cause: "address_taken", Detail: "the mailbox exists, but the platform does not show it yet"}
@@ -223,7 +233,7 @@ func (c *creation) saveCreated(ctx context.Context) error {
 
 // copyPlatform copies the platform's fields, as read at the time at, into the row.
 func (c *creation) copyPlatform(found mailbox.Platform, at time.Time) {
-	c.row.Observed.Account, c.row.Observed.Name = at, at
+	c.row.Observed.Account, c.row.Observed.Name, c.row.Observed.PreviousMissingSince = at, at, time.Time{}
 	c.row.ObjectID, c.row.DisplayName, c.row.Address = found.ObjectID, found.DisplayName, c.spec.Address
 	c.row.PrincipalName, c.row.Alias, c.row.AccountEnabled = found.PrincipalName, found.Alias, found.AccountEnabled
 }

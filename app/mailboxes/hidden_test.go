@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -66,6 +67,41 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestProvisionFailsForAMissedAddressOfAnotherObject checks requests for a mailbox that a discovery
+// missed, while a different object has the address. As long as the platform's replicas may lag, the
+// requests are unfinished. Later the refusal is final, and the row counts as missing again.
+func TestProvisionFailsForAMissedAddressOfAnotherObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const anna = "anna@example.test"
+		fx := newFixture(t)
+		_, err := fx.provision(t.Context(), anna)
+		must(t, err)
+		time.Sleep(time.Minute)
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{
+			Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
+		}))
+		fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound})
+		for range 2 {
+			_, err = fx.provision(t.Context(), anna)
+			requireRefusal(t, err, fault.ProviderTimeout)
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(observation.ReplicaLag)
+		for range 2 {
+			got, err := fx.provision(t.Context(), anna)
+			must(t, err)
+			if got[0].Status != mailbox.ResultFailed || got[0].Failure.Code != fault.InvalidMailboxEmail {
+				t.Fatalf("got %+v, want a failed mailbox", got[0])
+			}
+		}
+		if listed := fx.storedMailboxes(t); len(listed) != 0 {
+			t.Errorf("the missed mailbox is listed: %+v", listed)
+		}
+		_, err = fx.provision(t.Context(), "b@example.test", "c@example.test", "d@example.test")
+		must(t, err) // the missing mailbox does not count against the limit
+	})
 }
 
 // TestProvisionCompletesAMailboxThatReplicasDoNotShow sends the same request twice. The first

@@ -49,7 +49,7 @@ func createKeyCommand() *cobra.Command {
 			return cli.UsageError(errors.New("--name must be one line of at most 100 characters"))
 		}
 		now := time.Now()
-		bounds, err := flags.bounds(now)
+		bounds, err := flags.bounds(cmd, now)
 		if err != nil {
 			return err
 		}

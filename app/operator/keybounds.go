@@ -31,11 +31,11 @@ func (f *boundsFlags) addFlags(cmd *cobra.Command) {
 // flagNames maps the names of bounds in the API to flags.
 var flagNames = map[string]string{"scopes": "scope", "tenant_ids": "tenant", "allowed_cidrs": "cidr", "expires_at": "expires"}
 
-// bounds returns the bounds that the flags set. If the value of a flag is invalid, it returns a
-// usage error that names the flag.
-func (f *boundsFlags) bounds(now time.Time) (access.Bounds, error) {
+// bounds returns the bounds that the flags of cmd set. If the value of a flag is invalid, it
+// returns a usage error that names the flag. An empty value is invalid.
+func (f *boundsFlags) bounds(cmd *cobra.Command, now time.Time) (access.Bounds, error) {
 	var expires *time.Time
-	if f.expires != "" {
+	if cmd.Flags().Changed("expires") {
 		expiry, err := time.Parse(time.RFC3339, f.expires)
 		if err != nil {
 			return access.Bounds{}, cli.UsageError(errors.New("--expires must be a time such as 2027-01-31T00:00:00Z"))

@@ -37,6 +37,10 @@ func (c Config) Check() error {
 	return nil
 }
 
+// maxKeepDays is the maximum of the settings keep_…_days. A time.Duration cannot hold more than
+// 106751 days.
+const maxKeepDays = 36500
+
 // Problems returns an error for each setting whose value is invalid.
 func (c Config) Problems() []Problem {
 	var problems []Problem
@@ -82,6 +86,14 @@ func (c Config) Problems() []Problem {
 	}{{"plugin_memory_mib", c.PluginMemoryMiB}, {"plugin_processes", c.PluginProcesses}, {"plugin_open_files", c.PluginOpenFiles}} {
 		if limit.value < 0 {
 			addProblem(limit.setting, "must not be negative, got %d", limit.value)
+		}
+	}
+	for _, days := range []struct {
+		setting string
+		value   int
+	}{{"keep_events_days", c.KeepEventsDays}, {"keep_log_days", c.KeepLogDays}, {"keep_audit_days", c.KeepAuditDays}} {
+		if days.value < 0 || days.value > maxKeepDays {
+			addProblem(days.setting, "must be between 0 and %d, got %d", maxKeepDays, days.value)
 		}
 	}
 	for _, address := range c.DNSResolvers {

@@ -2,7 +2,11 @@
 
 package settings
 
-import "testing"
+import (
+	"math"
+	"slices"
+	"testing"
+)
 
 // TestInvalidDMARCRecordIsRefused checks that dmarc_record must be a record that receivers accept.
 func TestInvalidDMARCRecordIsRefused(t *testing.T) {
@@ -16,5 +20,25 @@ func TestInvalidDMARCRecordIsRefused(t *testing.T) {
 		if found == wantAccepted {
 			t.Errorf("%q: %v", record, problems)
 		}
+	}
+}
+
+// TestRetentionOutsideItsRangeIsRefused checks that a setting keep_…_days must be between 0 and
+// 36500. With a negative number, everything would be deleted. A number above 106751 overflows
+// time.Duration.
+func TestRetentionOutsideItsRangeIsRefused(t *testing.T) {
+	t.Parallel()
+	for days, wantAccepted := range map[int]bool{-1: false, 0: true, 1: true, 36500: true, 36501: false, 106752: false, math.MinInt: false} {
+		problems := Config{KeepEventsDays: days, KeepLogDays: days, KeepAuditDays: days}.Problems()
+		for _, setting := range []string{"keep_events_days", "keep_log_days", "keep_audit_days"} {
+			accepted := !slices.ContainsFunc(problems, func(p Problem) bool { return p.Setting == setting })
+			if accepted != wantAccepted {
+				t.Errorf("%s %d: accepted is %v, want %v", setting, days, accepted, wantAccepted)
+			}
+		}
+	}
+	want := Problem{"keep_audit_days", "must be between 0 and 36500, got -1"}
+	if problems := (Config{KeepAuditDays: -1}).Problems(); !slices.Contains(problems, want) {
+		t.Errorf("the problems are %v, want %v among them", problems, want)
 	}
 }

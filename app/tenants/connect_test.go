@@ -328,6 +328,35 @@ func TestConfirmAgainAfterTheStoreWasUnavailable(t *testing.T) {
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
+// disconnectingTenants is a store. While a tenant is attached, the browser of the administrator
+// disconnects, and the context of the request ends.
+type disconnectingTenants struct {
+	tenantStore
+
+	disconnect context.CancelFunc
+}
+
+func (d disconnectingTenants) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error) {
+	d.disconnect()
+	return d.tenantStore.Attach(ctx, owner, t, sessions...)
+}
+
+// TestConfirmFinishesAfterTheBrowserDisconnects checks that Confirm attaches the tenant although
+// the request ends, because the link is already used up.
+func TestConfirmFinishesAfterTheBrowserDisconnects(t *testing.T) {
+	fx := newFixture(t)
+	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	ctx, disconnect := context.WithCancel(t.Context())
+	defer disconnect()
+	fx.Tenants = disconnectingTenants{fx.Tenants, disconnect}
+	if _, err := fx.Confirm(ctx, b.cookie, confirmation.CSRF, true); err != nil {
+		t.Fatal(err)
+	}
+	if guids := fx.listedTenants(t, fx.ann); !slices.Equal(guids, []tenant.GUID{guid}) {
+		t.Fatalf("ann has the tenants %v, want %s", guids, guid)
+	}
+}
+
 func TestLateConfirmIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)

@@ -80,7 +80,10 @@ func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (WithdrawResult,
 	if err != nil {
 		return WithdrawResult{}, err
 	}
-	owner, err = s.Assignments.Withdraw(ctx, guid, removal.RemainingRules...)
+	err = reconcile.Store(ctx, func(ctx context.Context) (err error) {
+		owner, err = s.Assignments.Withdraw(ctx, guid, removal.RemainingRules...)
+		return err
+	})
 	if err != nil {
 		s.resumeEnforcement(ctx, removal)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
@@ -265,6 +266,22 @@ func TestWithdrawWithoutPlatformNamesTheRemainingRules(t *testing.T) {
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
 		t.Fatalf("ann still has %v", guids)
 	}
+}
+
+// TestWithdrawSucceedsWhileThePlatformHangs checks that Withdraw ends the assignment although the
+// removal of the rules uses up its time. The result names the rules that remain.
+func TestWithdrawSucceedsWhileThePlatformHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newManagedFixtureWithRule(t)
+		fx.platform.Hold("RemoveRules")
+		deleted, err := fx.Withdraw(t.Context(), guid)
+		if err != nil || deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, []string{sendlimit.RuleName(sendlimit.TenantWide)}) {
+			t.Fatalf("got %+v, %v, want a remaining rule and no error of Withdraw", deleted, err)
+		}
+		if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
+			t.Fatalf("ann still has %v", guids)
+		}
+	})
 }
 
 // TestRemoveAllRules checks that RemoveAllRules removes the managed rules of the tenants of an

@@ -19,6 +19,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// confirmTimeout is the timeout of Confirm. It leaves enough time for each call of the store.
+const confirmTimeout = 50 * time.Second
+
 // ConfirmationPage is the content of the confirmation page: the account, the tenant that the
 // account would manage, and the administrator who signed in.
 type ConfirmationPage struct {
@@ -194,9 +197,12 @@ func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 //
 // The flow ends before the tenant is attached. If the process crashes between these two steps, the
 // user needs a new link. If the store is unavailable, Confirm moves the flow back, and the user can
-// confirm again. A repeated Confirm attaches the same tenant and takes no second slot. Confirm does
-// not call the mail platform. The next sync prepares the tenant.
+// confirm again. If the browser disconnects, Confirm continues. A repeated Confirm attaches the same
+// tenant and takes no second slot. Confirm does not call the mail platform. The next sync prepares
+// the tenant.
 func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, connect bool) (tenant.Tenant, error) {
+	ctx, cancel := reconcile.Detach(ctx, confirmTimeout)
+	defer cancel()
 	if !constantTimeEqual(csrf, deriveToken(cookie, "csrf")) {
 		return tenant.Tenant{}, invalidLinkError()
 	}

@@ -97,7 +97,7 @@ func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(
 	if t.OnTry != nil {
 		t.OnTry(ctx, tried)
 	}
-	saved, err := t.store(ports.TriedDelivery{Delivery: tried.Delivery, Account: d.Webhook.Account, Gone: response.IsGone()})
+	saved, err := t.store(ports.TriedDelivery{Delivery: tried.Delivery, Account: d.Webhook.Account, Gone: response.IsGone(), NotSent: response.NotSent})
 	if err != nil {
 		return tried, fmt.Errorf("store the result of a delivery: %w", err)
 	}
@@ -173,12 +173,12 @@ func (t *Tries) storeBatchOf(batch []*pendingResult) {
 func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery, answered func(webhook.Response)) (response webhook.Response) {
 	defer func() { answered(response) }()
 	if d.Event == nil {
-		return webhook.Response{Error: "the event is no longer stored", Final: true}
+		return webhook.Response{Error: "the event is no longer stored", Final: true, NotSent: true}
 	}
 	m, err := t.message(d)
 	if err != nil {
 		t.Log.ErrorContext(ctx, "a delivery cannot be signed", "webhook", d.WebhookID, "delivery", d.ID, "error", err)
-		return webhook.Response{Error: "the message could not be signed"}
+		return webhook.Response{Error: "the message could not be signed", NotSent: true}
 	}
 	return t.Sender.Send(ctx, m)
 }

@@ -304,6 +304,24 @@ func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	}
 }
 
+// TestAMessageThatCannotBeSignedDoesNotCountForTheEndpoint delivers an event to a webhook whose
+// secret cannot be decrypted.
+func TestAMessageThatCannotBeSignedDoesNotCountForTheEndpoint(t *testing.T) {
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	w := webhook.Webhook{ID: fx.newID(), Account: fx.createAccount(t, "a"), URL: "https://0.test/", Status: webhook.Enabled,
+		Secrets: webhook.Secrets{Current: []byte("none")}, CreatedAt: fx.now()}
+	apptest.Must(t, fx.store.AddWebhook(t.Context(), w, nil))
+	fx.emit(t, w.Account, 1)
+	fx.fanOut(t, p)
+	list := fx.deliveries(t, p, w)
+	read, err := fx.store.Webhook(t.Context(), w.Account, w.ID)
+	apptest.Must(t, err)
+	if len(list) != 1 || len(list[0].Attempts) != 1 || read.IsFailing() {
+		t.Errorf("the deliveries are %+v, want one with an attempt; failing is %v, want false", list, read.IsFailing())
+	}
+}
+
 // TestAPanicOfTheSenderEndsTheTry checks that a try whose sender panics neither keeps its slot nor
 // counts as a try that waits for the endpoint's answer.
 func TestAPanicOfTheSenderEndsTheTry(t *testing.T) {

@@ -22,7 +22,8 @@ type budgets struct {
 
 // spend takes the cost of one call from each budget that covers the call. If one budget has too
 // little left, spend takes nothing, and returns false with the time until a retry can succeed.
-// giveBack returns the cost to the budgets. spend is used as breaker.Options.Budget.
+// giveBack returns the cost to the budgets. spend ignores a budget whose limit or window is not
+// positive. spend is used as breaker.Options.Budget.
 func (b budgets) spend(ctx context.Context, budgetDomain, operation string) (giveBack func(), retryIn time.Duration, ok bool) {
 	var undos []func()
 	giveBack = func() {
@@ -36,7 +37,7 @@ func (b budgets) spend(ctx context.Context, budgetDomain, operation string) (giv
 	}
 	for _, budget := range description.Budgets {
 		owner, covered := b.owner(budget.Key, budgetDomain)
-		if !covered {
+		if !covered || budget.Limit < 1 || budget.Window <= 0 { // a limiter accepts only positive values
 			continue
 		}
 		for range budget.Cost(operation) {

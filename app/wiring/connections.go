@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
@@ -202,21 +201,15 @@ func (s *Service) WarnOfMissingMailPlatform(ctx context.Context, configured map[
 
 // platformFacts implements ports.PlatformFacts with the description of the mail platform's plugin.
 type platformFacts struct {
-	describe func(ctx context.Context, name string) (wire.Description, error)
+	describe describeFunc // descriptionCache.describe
 	name     string
-
-	facts atomic.Pointer[platform.Facts] // nil until the plugin has described itself
 }
 
 // Facts implements ports.PlatformFacts.
 func (p *platformFacts) Facts(ctx context.Context) (platform.Facts, error) {
-	if facts := p.facts.Load(); facts != nil {
-		return *facts, nil
-	}
 	d, err := p.describe(ctx, p.name)
 	if err != nil {
 		return platform.Facts{}, &outcome.Error{Kind: outcome.Down, Detail: "describe the mail platform", Cause: "plugin"}
 	}
-	p.facts.Store(&d.MailPlatform)
 	return d.MailPlatform, nil
 }

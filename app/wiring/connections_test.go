@@ -3,12 +3,14 @@
 package wiring
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/platform"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -40,4 +42,27 @@ func TestUnknownProviderSettingsAreNamedWithTheNearest(t *testing.T) {
 	if diff := cmp.Diff(want, ProviderSettingProblems(configured, []string{"broken", "microsoft365"}, describe)); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestFactsOfAnUpgradedPluginAreRead checks that Facts returns the facts of the new version after
+// the mail platform's plugin was upgraded. Before the upgrade, Facts reads the description once.
+func TestFactsOfAnUpgradedPluginAreRead(t *testing.T) {
+	administrator, reads := "Global Admin", 0
+	cache := &descriptionCache{byName: map[string]wire.Description{}}
+	cache.read = func(_ context.Context, name string) (wire.Description, error) {
+		reads++
+		return wire.Description{Name: name, MailPlatform: platform.Facts{Administrator: administrator}}, nil
+	}
+	facts := &platformFacts{describe: cache.describe, name: "microsoft365"}
+	expectAdministrator := func(want string, wantReads int) {
+		t.Helper()
+		if got, err := facts.Facts(t.Context()); err != nil || got.Administrator != want || reads != wantReads {
+			t.Errorf("the administrator is %q after %d reads, %v, want %q after %d reads", got.Administrator, reads, err, want, wantReads)
+		}
+	}
+	expectAdministrator("Global Admin", 1)
+	administrator = "Global Administrator"
+	expectAdministrator("Global Admin", 1)
+	cache.forget("microsoft365")
+	expectAdministrator("Global Administrator", 2)
 }

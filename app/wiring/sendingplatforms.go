@@ -37,7 +37,8 @@ type sendingPlatforms struct {
 	log           *slog.Logger
 	fingerprinter ports.Fingerprinter
 	operator      Connections
-	chains        map[string]callChain // by provider
+	chains        map[string]callChain // by provider, with the plugins that were removed since the start
+	names         func() []string      // returns the names of the sending plugins, sorted, without removed plugins
 	descriptions  *descriptionCache
 }
 
@@ -50,6 +51,7 @@ func newSendingPlatforms(c settings.Config, o providerOptions) (*sendingPlatform
 	}
 	return &sendingPlatforms{
 		host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, descriptions: newDescriptionCache(o), operator: o.operatorConnections(c),
+		names: func() []string { return o.host.Names(wire.KindSending) },
 	}, nil
 }
 
@@ -58,7 +60,7 @@ func newSendingPlatforms(c settings.Config, o providerOptions) (*sendingPlatform
 // and left out. Platforms fails only when ctx ends.
 func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provider, error) {
 	var described []integration.Provider
-	for _, description := range p.descriptions.describeAll(ctx, slices.Sorted(maps.Keys(p.chains))) {
+	for _, description := range p.descriptions.describeAll(ctx, p.names()) {
 		described = append(described, p.describedProvider(ctx, description))
 	}
 	return described, ctx.Err()
@@ -183,8 +185,8 @@ func (p *sendingPlatforms) pluginPort(provider string, account wire.Connection, 
 // provider has no plugin, with service_unavailable if the plugin does not run, and with
 // invalid_request if the text does not match the fields.
 func (p *sendingPlatforms) ParseCredential(ctx context.Context, provider string, text secret.Text) (secret.Credential, error) {
-	if _, ok := p.chains[provider]; !ok {
-		known := strings.Join(slices.Sorted(maps.Keys(p.chains)), ", ")
+	if names := p.names(); !slices.Contains(names, provider) {
+		known := strings.Join(names, ", ")
 		return secret.Credential{}, fault.UnknownProvider.At("There is no sending platform with this name. The sending platforms are "+known+".",
 			fault.Field{Name: "provider", Message: "must be one of " + known})
 	}

@@ -9,12 +9,15 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -86,6 +89,48 @@ func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 		if _, err := p.ParseCredential(t.Context(), missing, secret.New("x")); err == nil {
 			t.Errorf("ParseCredential accepts a credential of the missing provider %s", missing)
 		}
+	}
+}
+
+// TestRemovedSendingPluginIsNotOffered removes a plugin from the catalog after it described itself.
+// Platforms no longer lists the plugin, and ParseCredential refuses its name as unknown. Calls of
+// existing integrations fail as outcome.Down.
+func TestRemovedSendingPluginIsNotOffered(t *testing.T) {
+	t.Parallel()
+	fingerprinter, counters := newFingerprinterAndLimiter(t)
+	dir := testserver.PluginsWithout(t, "")
+	p := openTestProviders(t, newSendingPlatforms, dir, fingerprinter, counters, nil)
+	listsInstantly := func() bool {
+		t.Helper()
+		listed, err := p.Platforms(t.Context())
+		must(t, err)
+		return slices.ContainsFunc(listed, func(platform integration.Provider) bool { return platform.ID == "instantly" })
+	}
+	if _, err := p.ParseCredential(t.Context(), "instantly", secret.New("x")); err != nil || !listsInstantly() {
+		t.Fatalf("before the removal: %v, want that Instantly is offered", err)
+	}
+	catalog := filepath.Join(dir, "catalog.json")
+	text, err := os.ReadFile(catalog)
+	must(t, err)
+	var content struct {
+		Plugins []pluginhost.CatalogEntry `json:"plugins"`
+	}
+	must(t, json.Unmarshal(text, &content))
+	content.Plugins = slices.DeleteFunc(content.Plugins, func(e pluginhost.CatalogEntry) bool { return e.Name == "instantly" })
+	text, err = json.Marshal(content)
+	must(t, err)
+	must(t, os.Remove(catalog)) // it is a link to the file of all tests
+	must(t, os.WriteFile(catalog, text, 0o600))
+	must(t, p.host.Reload())
+
+	if listsInstantly() {
+		t.Error("Platforms lists the removed platform")
+	}
+	if _, err := p.ParseCredential(t.Context(), "instantly", secret.New("x")); !errors.Is(err, fault.UnknownProvider) || strings.Contains(err.Error(), "instantly") {
+		t.Errorf("a credential of the removed platform: %v, want unknown_provider with the names of the others", err)
+	}
+	if _, err := p.For("instantly", keyCredential("x")).Check(t.Context()); outcome.KindOf(err) != outcome.Down {
+		t.Errorf("a call of an existing integration: %v, want outcome.Down", err)
 	}
 }
 
@@ -186,6 +231,7 @@ func TestReplicasShareSendingBudget(t *testing.T) {
 func describedPlatforms(providerSettings map[string]map[string]string, descriptions ...wire.Description) *sendingPlatforms {
 	cache := &descriptionCache{byName: map[string]wire.Description{}}
 	p := &sendingPlatforms{chains: map[string]callChain{}, descriptions: cache, operator: Connections{Settings: providerSettings}}
+	p.names = func() []string { return slices.Sorted(maps.Keys(p.chains)) }
 	for _, description := range descriptions {
 		p.chains[description.Name], cache.byName[description.Name] = callChain{}, description
 	}

@@ -24,7 +24,7 @@
 //   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.
 //   - callchain.go: the call chain. budgets.go: how many calls a provider allows.
 //   - dnsproviders.go: the ports of the DNS providers. sendingplatforms.go: the ports of the
-//     sending platforms. descriptions.go: the cached descriptions of their plugins.
+//     sending platforms. descriptions.go: the cached descriptions of plugins.
 //   - metrics.go: the gauges and counters of this process. metrics_stored.go and
 //     metrics_webhooks.go: the gauges of stored data and of waiting jobs.
 //
@@ -292,7 +292,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 	dnsReader := dnsresolver.New(dnsresolver.Options{
 		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.Now, Log: s.Log,
 	})
-	s.facts = &platformFacts{describe: s.Host.Describe, name: s.MailPlatform}
+	s.facts = &platformFacts{describe: newDescriptionCache(providerOptions{host: s.Host, log: s.Log}).describe, name: s.MailPlatform}
 	reconciler := &reconcile.Reconciler{Platform: s.Platform, Domains: s.Store, DNS: dnsReader, Facts: s.facts, Now: o.Now}
 	s.KeyUses = &keys.Uses{Store: s.Store, Log: s.Log}
 	s.keys = &keys.Service{Keys: s.Store, AccountKeys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}

@@ -199,3 +199,31 @@ func TestSPFReferences(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanSPFReplacesManagedRecordAgain checks a platform whose include changes several times. The
+// plan adds the new include to the customer's record, without the includes of earlier writes.
+func TestPlanSPFReplacesManagedRecordAgain(t *testing.T) {
+	const customer, first, second = "v=spf1 a ~all", "v=spf1 a include:one.test ~all", "v=spf1 a include:two.test ~all"
+	written := func(value, replaced string) dns.Written {
+		return dns.Written{Purpose: dns.Sending, Name: "a.test", Type: dns.TXT, Value: value, Replaced: replaced}
+	}
+	references := spfTree(map[string]string{"one.test": "v=spf1 -all", "two.test": "v=spf1 -all", "x.test": "v=spf1 -all"})
+	for _, tt := range []planCase{
+		{name: "the customer's record was replaced twice", sets: spfRecords(second),
+			managed: []dns.Written{written(first, customer), written(second, first)}, after: []string{"v=spf1 a " + includePlatform + " ~all"}},
+		{name: "the customer changed the record between the writes", sets: spfRecords("v=spf1 mx include:one.test include:two.test ~all"),
+			managed: []dns.Written{written(first, customer), written("v=spf1 mx include:one.test include:two.test ~all", "v=spf1 mx include:one.test ~all")},
+			after:   []string{"v=spf1 mx include:one.test " + includePlatform + " ~all"}},
+		{name: "the first write replaced no record", sets: spfRecords("v=spf1 include:two.test -all"),
+			managed: []dns.Written{written("v=spf1 include:one.test -all", ""), written("v=spf1 include:two.test -all", "v=spf1 include:one.test -all")},
+			after:   []string{"v=spf1 " + includePlatform + " -all"}},
+		// The store keeps only the last write of a value, so the customer's record is not known.
+		{name: "the platform returned to an earlier include", sets: spfRecords(first),
+			managed: []dns.Written{written(second, first), written(first, second)}, after: []string{"v=spf1 a include:one.test " + includePlatform + " ~all"}},
+		{name: "a write that removed duplicates", sets: spfRecords(first),
+			managed: []dns.Written{written(first, first)}, after: []string{"v=spf1 a include:one.test " + includePlatform + " ~all"}},
+	} {
+		tt.referenced, tt.action, tt.reason = references, dns.Update, dns.ReasonOwnSuperseded
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, offerWithoutOwnership(), "a.test", dns.Sending) })
+	}
+}

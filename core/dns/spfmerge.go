@@ -83,7 +83,7 @@ func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 		// record before that write, the new record is the customer's record with the missing terms.
 		// Otherwise the new record is the platform's record.
 		base, reason = desired, ReasonOwnSuperseded
-		if earlier, ok := parseSPF(w.Replaced); ok {
+		if earlier, ok := parseSPF(z.replacedSPF(w)); ok {
 			base = earlier
 			missing, _ = missingTerms(base, desired)
 		}
@@ -96,6 +96,23 @@ func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	}
 	result, _ := parseSPF(base.withTerms(missing))
 	return z.checkLimits(result, desired, update(reason, []string{text}, result.text))
+}
+
+// replacedSPF returns the customer's SPF record that a record of tenantry replaced, or "" if there
+// was none. The replaced record can be an earlier record of tenantry, so replacedSPF follows the
+// writes back. The store keeps only the last write of a value, so the writes can form a loop. The
+// customer's record is then unknown, and replacedSPF returns a record of tenantry, which contains
+// the customer's terms.
+func (z zoneView) replacedSPF(w Written) string {
+	text, seen := w.Replaced, []string{w.Value}
+	for !slices.Contains(seen, text) {
+		earlier, managed := z.findWritten(Sending, text)
+		if !managed {
+			break
+		}
+		seen, text = append(seen, text), earlier.Replaced
+	}
+	return text
 }
 
 // mergeConflict returns a conflict and false if terms must not be added to the record, otherwise

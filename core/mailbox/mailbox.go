@@ -75,7 +75,8 @@ type Mailbox struct {
 	// found the mailbox. The API does not list a missing mailbox.
 	MissingSince time.Time
 	// Observed says when each part of the mailbox was observed at the platform. It is zero in a
-	// mailbox that a use case has just loaded from the store.
+	// mailbox that a use case has just loaded from the store, except in a missing mailbox that was
+	// reserved again.
 	Observed Observed
 }
 

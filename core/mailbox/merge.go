@@ -3,6 +3,7 @@
 package mailbox
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -13,9 +14,14 @@ import (
 // never. The comment of a time lists the fields of its part. Package observation defines the time
 // of an observation.
 type Observed struct {
-	Stage   time.Time // Stage and Provisioned
-	Account time.Time // ObjectID, PrincipalName, Alias, AccountEnabled and MissingSince
+	Stage time.Time // Stage and Provisioned
+	// Account is the time of ObjectID, PrincipalName, Alias, AccountEnabled, MissingSince and
+	// PreviousMissingSince.
+	Account time.Time
 	Name    time.Time // DisplayName
+	// PreviousMissingSince keeps the MissingSince of a missing mailbox while a request creates the
+	// mailbox again. ReservedAgain sets it.
+	PreviousMissingSince time.Time
 }
 
 // Merge returns the stored mailbox m, updated with the observation seen. A part of m stays only if
@@ -30,6 +36,7 @@ func (m Mailbox) Merge(seen Mailbox) Mailbox {
 	if observation.Advance(&m.Observed.Account, seen.Observed.Account) {
 		m.ObjectID, m.PrincipalName, m.Alias = seen.ObjectID, seen.PrincipalName, seen.Alias
 		m.AccountEnabled, m.MissingSince = seen.AccountEnabled, seen.MissingSince
+		m.Observed.PreviousMissingSince = seen.Observed.PreviousMissingSince
 	}
 	if observation.Advance(&m.Observed.Name, seen.Observed.Name) {
 		m.DisplayName = seen.DisplayName
@@ -56,7 +63,7 @@ func (m Mailbox) WithPlatformState(p Platform, at time.Time) Mailbox {
 	}
 	m.ObjectID, m.Alias, m.AccountEnabled, m.MissingSince = p.ObjectID, p.Alias, p.AccountEnabled, time.Time{}
 	m.DisplayName = p.DisplayName
-	m.Observed.Account, m.Observed.Name = at, at
+	m.Observed.Account, m.Observed.Name, m.Observed.PreviousMissingSince = at, at, time.Time{}
 	return m
 }
 
@@ -67,21 +74,41 @@ func (m Mailbox) ReservedAgain(at time.Time) Mailbox {
 	if m.Stage == Ready {
 		m.Stage = Reserved
 	}
+	m.Observed = Observed{Stage: at, Account: at, Name: at, PreviousMissingSince: m.MissingSince}
 	m.MissingSince = time.Time{}
-	m.Observed = Observed{Stage: at, Account: at, Name: at}
 	return m
+}
+
+// MissingAgain returns a reservation that ReservedAgain made as a missing mailbox, with its old
+// MissingSince. MissingAgain is called when the platform refused the address. The observation keeps
+// its time, so that the result of a concurrent request replaces it.
+func (m Mailbox) MissingAgain() Mailbox {
+	m.MissingSince, m.Observed.PreviousMissingSince = m.Observed.PreviousMissingSince, time.Time{}
+	return m
+}
+
+// MayBeHidden reports whether the platform may still have the mailbox of a reservation that
+// ReservedAgain made, although it does not show the mailbox. This is the case if the first
+// discovery that missed the mailbox was less than observation.ReplicaLag ago, or if its time is not
+// known.
+func (m Mailbox) MayBeHidden(now time.Time) bool {
+	since := m.Observed.PreviousMissingSince
+	return since.IsZero() || now.Sub(since) < observation.ReplicaLag
 }
 
 // AfterMiss returns the stored mailbox after a discovery that found it neither in the platform's
 // list nor by its address. The discovery began at the time at. gone reports whether the mailbox no
 // longer exists. If the stored observation is newer than the discovery, AfterMiss changes nothing.
+// For a missing mailbox that was reserved again, the earlier misses count too, unless a request may
+// have created a new mailbox since then.
 func (m Mailbox) AfterMiss(at time.Time) (missed Mailbox, gone bool) {
 	since := m.MissingSince
+	if m.Stage == Reserved {
+		since = cmp.Or(since, m.Observed.PreviousMissingSince)
+	}
 	if !observation.Advance(&m.Observed.Account, at) {
 		return m, false
 	}
-	if since.IsZero() {
-		m.MissingSince = at
-	}
+	m.MissingSince, m.Observed.PreviousMissingSince = cmp.Or(since, at), time.Time{}
 	return m, observation.IsGone(since, at)
 }

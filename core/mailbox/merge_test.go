@@ -66,3 +66,24 @@ func TestMailboxIsGoneAfterTwoMisses(t *testing.T) {
 		t.Fatal("not gone after the last miss")
 	}
 }
+
+// TestReservedMailboxCountsEarlierMisses checks a missing mailbox that a request reserved again. A
+// second miss removes it. If the request may have created a new mailbox, the miss is a first one.
+func TestReservedMailboxCountsEarlierMisses(t *testing.T) {
+	firstMiss := time.Unix(1000, 0)
+	later := firstMiss.Add(observation.ReplicaLag)
+	reserved := mailbox.Mailbox{Stage: mailbox.Ready, MissingSince: firstMiss}.ReservedAgain(firstMiss.Add(time.Minute))
+	if !reserved.MayBeHidden(later.Add(-1)) || reserved.MayBeHidden(later) || !(mailbox.Mailbox{}).MayBeHidden(later) {
+		t.Errorf("the mailbox may be hidden at a wrong time: %+v", reserved)
+	}
+	if again := reserved.MissingAgain(); !again.MissingSince.Equal(firstMiss) || !again.Observed.PreviousMissingSince.IsZero() {
+		t.Errorf("got %+v, want a mailbox that is missing since %v", again, firstMiss)
+	}
+	if missed, gone := reserved.AfterMiss(later); !gone || !missed.MissingSince.Equal(firstMiss) {
+		t.Errorf("got %+v, gone %t, want a mailbox that no longer exists", missed, gone)
+	}
+	reserved.Stage = mailbox.Creating
+	if missed, gone := reserved.AfterMiss(later); gone || !missed.MissingSince.Equal(later) {
+		t.Errorf("got %+v, gone %t, want a mailbox that is missing since %v", missed, gone, later)
+	}
+}

@@ -42,6 +42,14 @@ func (p RetryPolicy) BeginAttempt(j Job, now time.Time) (Job, Step) {
 	return j, j.Next
 }
 
+// CancelAttempt returns the job without the fault that BeginAttempt counted for the attempt. If a
+// step of the attempt has ended, Faults is already 0, and CancelAttempt returns the job unchanged.
+// A worker calls CancelAttempt when its own stop interrupts the attempt.
+func CancelAttempt(j Job) Job {
+	j.Faults = max(j.Faults-1, 0)
+	return j
+}
+
 // excludeIdle moves the start times of the job's time limits forward by the time for which the job
 // was due and not attempted. A job is not attempted while its account is suspended or no worker
 // runs.

@@ -130,7 +130,8 @@ type Progress struct {
 	ZoneChanges int
 	// Attempt counts the tries of the current step, and determines the next pause. Faults counts
 	// consecutive attempts that failed with an internal fault, were refused without a known reason
-	// or did not finish a step. An attempt that has just begun has not finished a step either.
+	// or did not finish a step. An attempt that has just begun has not finished a step either. An
+	// attempt that the stop of its worker interrupted does not count (see CancelAttempt).
 	Attempt, Faults int
 	// StageSince is when the time limit of the current stage began. This is when the stage was
 	// entered, except that excludeIdle moves the start times of time limits forward. OutageTime is

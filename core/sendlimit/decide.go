@@ -163,17 +163,18 @@ const (
 )
 
 // NextEvaluation returns the time of a tenant's next evaluation. The interval shrinks as a mailbox
-// approaches its limit. If a mailbox is blocked, the next evaluation is at the end of the day or
-// earlier. To spread the load, each tenant has an offset of up to a tenth of the interval, which
-// makes the interval shorter.
+// approaches its limit. If a mailbox is blocked or exceeds its limit, the next evaluation is at the
+// end of the day or earlier. To spread the load, each tenant has an offset of up to a tenth of the
+// interval, which makes the interval shorter.
 func NextEvaluation(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day, now time.Time) time.Time {
 	highestUse, anyBlocked := 0.0, false
 	for _, m := range mailboxes {
 		if _, covered := policies.Covering(m.Domain); !covered {
 			continue
 		}
-		anyBlocked = anyBlocked || m.isBlocked()
-		if limit := policies.Effective(m.OwnLimit, m.Domain); !m.isBlocked() && limit > 0 {
+		limit := policies.Effective(m.OwnLimit, m.Domain)
+		anyBlocked = anyBlocked || m.isBlocked() || limit > 0 && m.Sent > limit
+		if !m.isBlocked() && limit > 0 {
 			highestUse = max(highestUse, min(1, float64(m.Sent)/float64(limit)))
 		}
 	}

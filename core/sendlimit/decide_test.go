@@ -197,9 +197,16 @@ func TestNextEvaluationComesSoonerNearALimit(t *testing.T) {
 			t.Errorf("%s: the next evaluation is after %s, want up to a tenth less than %s", tt.name, wait, tt.wait)
 		}
 	}
-	anyBlocked := []sendlimit.MailboxState{{Counted: true, Sent: 21, BlockedAt: noon}}
-	if next := sendlimit.NextEvaluation("guid", tenantPolicy, anyBlocked, today, evening); !next.Equal(today.End) {
-		t.Errorf("the next evaluation after a block is at %s, want the end of the day", next)
+	for name, tt := range map[string]struct {
+		mailbox sendlimit.MailboxState
+		at      time.Time
+	}{
+		"blocked before this pass": {sendlimit.MailboxState{Counted: true, Sent: 21, BlockedAt: noon}, evening},
+		"blocked in this pass":     {sendlimit.MailboxState{Counted: true, Sent: 21}, today.End.Add(-time.Minute)},
+	} {
+		if next := sendlimit.NextEvaluation("guid", tenantPolicy, []sendlimit.MailboxState{tt.mailbox}, today, tt.at); !next.Equal(today.End) {
+			t.Errorf("%s: the next evaluation is at %s, want the end of the day", name, next)
+		}
 	}
 }
 

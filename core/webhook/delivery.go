@@ -64,6 +64,8 @@ type Response struct {
 	RetryAfter time.Duration // 0 unless the endpoint asked for a pause
 	// Final is true if a further try cannot succeed.
 	Final bool
+	// NotSent is true if no message was sent. Then Error says why.
+	NotSent bool
 }
 
 // Accepted reports whether the endpoint accepted the message.

@@ -5,8 +5,10 @@ package sdk
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -82,6 +84,29 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 	}
 	if _, _, err := get(t, localhostURL); err != nil {
 		t.Errorf("a request outside a call: %v", err)
+	}
+}
+
+// TestGuardedClientConnectsToHostWithULabels sends a request to a host with U-labels. The request
+// passes the check of the host and reaches the resolver.
+func TestGuardedClientConnectsToHostWithULabels(t *testing.T) {
+	errResolver := errors.New("the resolver was asked")
+	d := NewDialer(4*time.Minute, false)
+	d.net.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errResolver }}
+	transport := newTransport()
+	transport.DialContext = d.DialContext
+	const url = "https://bücher.example"
+	hosts := wire.Description{Hosts: []string{"{url}"}}.HostsOf(wire.Connection{Settings: map[string]string{"url": url}})
+	request, err := http.NewRequestWithContext(wire.WithHosts(t.Context(), hosts), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := newHTTPClient(4*time.Minute, transport).Do(request)
+	if err == nil {
+		_ = answer.Body.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), errResolver.Error()) {
+		t.Errorf("the error is %v, want the error of the resolver", err)
 	}
 }
 

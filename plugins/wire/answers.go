@@ -83,5 +83,6 @@ func accountStateFromProto(a *proto.SendingAccount) integration.AccountState {
 func sameName(a, b string) bool { return plainName(a) == plainName(b) }
 
 // plainName returns a DNS name or host in lower case and without its final dot, for comparisons. It
-// does not convert U-labels, because the host and the plugins use A-labels.
+// does not convert U-labels, because the host and the plugins use A-labels. For hosts that accounts
+// enter, see asciiHost.
 func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }

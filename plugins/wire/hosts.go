@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/idna"
 )
 
 // HostsOf returns the hosts to which calls with the connection may connect. An entry of Hosts such
@@ -26,7 +28,7 @@ func (d Description) HostsOf(c Connection) []string {
 			entry = hostIn(value)
 		}
 		if entry != "" {
-			hosts = append(hosts, plainName(entry))
+			hosts = append(hosts, asciiHost(entry))
 		}
 	}
 	return hosts
@@ -81,6 +83,15 @@ func hostIn(value string) string {
 	return u.Hostname()
 }
 
+// asciiHost returns the plainName of a host, with A-labels instead of U-labels. The package
+// net/http connects to A-labels, but the URL of a request has the labels that the account entered.
+func asciiHost(host string) string {
+	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
+		host = ascii
+	}
+	return plainName(host)
+}
+
 type hostsKey struct{}
 
 // WithHosts returns a context whose requests may go only to these hosts. Each entry is a host or a
@@ -93,7 +104,7 @@ func WithHosts(ctx context.Context, hosts []string) context.Context {
 // come from WithHosts, every host is allowed.
 func MayConnect(ctx context.Context, host string) bool {
 	hosts, isLimited := ctx.Value(hostsKey{}).([]string)
-	host = plainName(host)
+	host = asciiHost(host)
 	return !isLimited || slices.ContainsFunc(hosts, func(pattern string) bool {
 		suffix, isPattern := strings.CutPrefix(pattern, "*")
 		return pattern == host || isPattern && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix)

@@ -98,3 +98,16 @@ func TestACallKnowsItsHosts(t *testing.T) {
 		}
 	}
 }
+
+// TestMayConnectToHostWithULabels names a host with U-labels. net/http connects to its A-labels.
+func TestMayConnectToHostWithULabels(t *testing.T) {
+	d := Description{Hosts: []string{"{url}"}}
+	for _, url := range []string{"https://bücher.example", "https://BÜCHER.example:8443/v1", "https://xn--bcher-kva.example"} {
+		ctx := WithHosts(t.Context(), d.HostsOf(Connection{Settings: map[string]string{"url": url}}))
+		for host, want := range map[string]bool{"bücher.example": true, "xn--bcher-kva.example": true, "XN--BCHER-KVA.example": true, "bucher.example": false} {
+			if got := MayConnect(ctx, host); got != want {
+				t.Errorf("MayConnect to %q is %t, want %t; the URL is %s", host, got, want, url)
+			}
+		}
+	}
+}

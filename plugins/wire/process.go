@@ -5,6 +5,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"sync"
@@ -34,6 +35,8 @@ type Launch struct {
 	Limits Limits
 	// Timeout limits the start, including the first health check.
 	Timeout time.Duration
+	// Abort makes Start fail when the channel is closed. It may be nil.
+	Abort <-chan struct{}
 }
 
 // Process is a running plugin.
@@ -45,8 +48,9 @@ type Process struct {
 }
 
 // Start starts a plugin process and waits until it is healthy. It fails when the program cannot be
-// run, does not complete the handshake, or is not healthy within Launch.Timeout. If Start fails, no
-// process is left. The error wraps ErrVersion if the protocol versions differ.
+// run, does not complete the handshake, or is not healthy within Launch.Timeout. It also fails when
+// Launch.Abort is closed. If Start fails, no process is left. The error wraps ErrVersion if the
+// protocol versions differ.
 func Start(launch Launch) (*Process, error) {
 	r, err := newRunner(launch)
 	if err != nil {
@@ -66,6 +70,10 @@ func Start(launch Launch) (*Process, error) {
 		_ = r.Kill(context.Background())
 		_ = <-connected // connect returns, because Kill has ended the process
 		err = fmt.Errorf("the plugin did not start within %s", launch.Timeout)
+	case <-launch.Abort:
+		r.abort()
+		_ = <-connected
+		err = errors.New("the start of the plugin was aborted")
 	}
 	if err != nil {
 		p.Kill()

@@ -45,6 +45,24 @@ func TestProcessStartsAnswersAndStops(t *testing.T) {
 	p.Stop(0) // a second Stop has no effect
 }
 
+// TestAbortEndsAStart closes Launch.Abort before the start and during the start of a program that
+// prints nothing.
+func TestAbortEndsAStart(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	for _, delay := range []time.Duration{0, 100 * time.Millisecond} {
+		abort := make(chan struct{})
+		if delay == 0 {
+			close(abort)
+		} else {
+			time.AfterFunc(delay, func() { close(abort) })
+		}
+		_, err := Start(Launch{Exe: "/bin/cat", Name: "x", OnLine: func([]byte) {}, Timeout: time.Hour, Abort: abort})
+		if err == nil || !strings.Contains(err.Error(), "aborted") {
+			t.Errorf("abort after %s: %v, want an error that says so", delay, err)
+		}
+	}
+}
+
 func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for _, tt := range []struct {

@@ -33,6 +33,7 @@ type processRunner struct {
 	pid       atomic.Int64 // 0 until the process runs
 	socketDir string       // the folder with the sockets of the process
 	limits    Limits       // before the start the requested limits, then the limits in force
+	aborted   atomic.Bool  // abort was called
 	killed    atomic.Bool  // Kill has sent its signal
 	exited    chan struct{}
 	state     *os.ProcessState
@@ -89,7 +90,16 @@ func (r *processRunner) Start(context.Context) error {
 		return fmt.Errorf("start process: %w", err)
 	}
 	r.pid.Store(int64(r.cmd.Process.Pid))
+	if r.aborted.Load() {
+		return r.Kill(context.Background())
+	}
 	return nil
+}
+
+// abort kills the process like Kill. If the process does not run yet, Start kills it.
+func (r *processRunner) abort() {
+	r.aborted.Store(true)
+	_ = r.Kill(context.Background())
 }
 
 func (r *processRunner) reap() {

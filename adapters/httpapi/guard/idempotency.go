@@ -38,6 +38,8 @@ type keyedWrite struct {
 	// record is the stored record of the key. It is valid if hasRecord is true.
 	record    idempotency.Record
 	hasRecord bool
+	// claimBegan is a time before the request to the store that claimed the key.
+	claimBegan time.Time
 }
 
 // replayStored answers a request whose Idempotency-Key has a record, unless the request may claim
@@ -172,6 +174,7 @@ func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, 
 	if err != nil {
 		return "", false, err
 	}
+	keyed.claimBegan = time.Now()
 	claim := ports.Claim{Key: keyed.keyID, Fingerprint: fingerprint, Lease: g.idempotency.Lease, Now: g.idempotency.Now()}
 	if keyed.hasRecord {
 		return g.idempotency.Keys.TakeOver(ctx, keyed.record.Attempt, claim)

@@ -175,7 +175,7 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 // the lease is lost, keepLease cancels the returned context, and no further provider call starts.
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	keyOptions := x.guard.idempotency
-	keyLease := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
+	keyLease := lease.New(x.claimBegan, keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
 		return keyOptions.Keys.RenewKeyLease(ctx, x.keyID, x.attempt, duration)
 	})
 	return keyLease.RenewInBackground(ctx, func(err error) {

@@ -112,7 +112,7 @@ func (g *guard) concurrencyLimit(rules OperationRules, r *http.Request) (c concu
 	switch {
 	case rules.Bucket == ProviderHeavy || rules.Bucket == ProviderHeavyWrites || rules.CallsProviderIf != nil && rules.CallsProviderIf(peekBody(r)):
 		c = concurrencyLimit{ProviderConcurrency, "account:", g.limits.MaxProviderOperations, "the account already has %d operations in progress that call providers"}
-	case rules.WaitsIf != nil && rules.WaitsIf(r.URL.Query()):
+	case rules.WaitsIf != nil && rules.WaitsIf(declaredValues(exchangeOf(r.Context()).route.op, r.URL.RawQuery)):
 		c = concurrencyLimit{EventWaiters, "waiters:", g.limits.MaxEventWaiters, "the account already has %d requests that wait for events"}
 	default:
 		return c, false

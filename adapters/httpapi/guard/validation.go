@@ -69,6 +69,22 @@ func queryValues(raw, name string) (values []string, ok bool) {
 	return values, true
 }
 
+// declaredValues returns the values of the query parameters that op declares, in a raw query. It
+// parses the query as checkQuery does. url.ParseQuery differs: it returns no values for a query
+// with too many parameters.
+func declaredValues(op *huma.Operation, raw string) url.Values {
+	declared := url.Values{}
+	for _, param := range op.Parameters {
+		if param.In != "query" {
+			continue
+		}
+		if values, ok := queryValues(raw, param.Name); ok && len(values) > 0 {
+			declared[param.Name] = values
+		}
+	}
+	return declared
+}
+
 // validateJSON answers 400 for a body that is not strict JSON, and if the body is missing although
 // the operation needs one. It also answers 400 for a body other than {} if the operation accepts no
 // body. Huma and the use cases validate the members.
@@ -115,7 +131,9 @@ func checkBody(body []byte, declared *huma.RequestBody) error {
 }
 
 // setDeadline sets the time limit of the operation. An operation that can have a body continues
-// when its caller disconnects, so that it completes its change.
+// when its caller disconnects, so that it completes its change. claimKey has already detached a
+// write with an Idempotency-Key from its caller. Such a write ends if it loses the lease of its key
+// (see keepLease).
 func (g *guard) setDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route := exchangeOf(r.Context()).route
@@ -124,7 +142,7 @@ func (g *guard) setDeadline(next http.Handler) http.Handler {
 			return
 		}
 		ctx := r.Context()
-		if mayHaveBody(route.op.Method) {
+		if mayHaveBody(route.op.Method) && !route.rules.Write {
 			ctx = context.WithoutCancel(ctx)
 		}
 		ctx, cancel := context.WithTimeout(ctx, route.rules.timeout())

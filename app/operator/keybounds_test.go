@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// TestBoundThatIsEmptyIsRefused passes an empty value to each flag of the bounds, as a script does
+// that passes an empty variable. The key must not be created without the bound.
+func TestBoundThatIsEmptyIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"expires", "scope", "tenant", "cidr"} {
+		cmd, flags := &cobra.Command{}, boundsFlags{}
+		flags.addFlags(cmd)
+		if err := cmd.ParseFlags([]string{"--" + name, ""}); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := flags.bounds(cmd, time.Now()); err == nil || !strings.Contains(err.Error(), "--"+name) {
+			t.Errorf("--%s with an empty value: got %+v, %v, want an error that names the flag", name, b, err)
+		}
+	}
+	cmd, flags := &cobra.Command{}, boundsFlags{}
+	flags.addFlags(cmd)
+	if b, err := flags.bounds(cmd, time.Now()); err != nil || !b.ExpiresAt.IsZero() || b.Tenants != nil || b.Networks != nil {
+		t.Errorf("without flags: got %+v, %v, want no bounds", b, err)
+	}
+}

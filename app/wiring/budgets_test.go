@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// TestBudgetWithoutLimitOrWindowIsIgnored checks that a budget whose limit or window is not
+// positive refuses no call. The other budgets of the plugin still apply.
+func TestBudgetWithoutLimitOrWindowIsIgnored(t *testing.T) {
+	_, counters := newFingerprinterAndLimiter(t)
+	for name, invalid := range map[string]wire.Budget{
+		"no limit":        {Key: "egress", Window: time.Minute},
+		"negative limit":  {Key: "egress", Limit: -1, Window: time.Minute},
+		"no window":       {Key: "egress", Limit: 1},
+		"negative window": {Key: "egress", Limit: 1, Window: -time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			describe := func(context.Context, string) (wire.Description, error) {
+				return wire.Description{Budgets: []wire.Budget{invalid, {Key: "credential", Limit: 2, Window: time.Minute}}}, nil
+			}
+			b := budgets{name, describe, counters}
+			for call := range 3 {
+				if _, _, ok := b.spend(t.Context(), "provider", "check"); ok != (call < 2) {
+					t.Errorf("call %d: allowed is %v", call, ok)
+				}
+			}
+		})
+	}
+}
