@@ -54,7 +54,9 @@ type Queue interface {
 type Handler func(ctx context.Context, w Wakeup) error
 
 // Periodic is recurring work. It runs when a worker starts, and then once for all replicas at every
-// multiple of Every in UTC (see time.Time.Truncate). After an error it is retried like a Handler.
+// multiple of Every in UTC (see time.Time.Truncate). A run starts only after the previous run has
+// ended. If a process is killed during a run, the queue must notice this first. After an error a
+// run is retried like a Handler.
 type Periodic struct {
 	// Kind must differ from the kinds of all handlers.
 	Kind  string

@@ -189,9 +189,12 @@ func webhookResults(tried []ports.TriedDelivery) []webhookResult {
 	return convertAll(sortedWebhookKeys(slices.Collect(maps.Keys(byHook))), func(k webhookKey) webhookResult { return byHook[k] })
 }
 
-// saveResults stores the results of deliveries that still have the epoch of their claim, and
-// returns the ids of these deliveries. If a delivery was redelivered during the try, its tries were
-// set to 0 then. Unless the try succeeded, such a delivery stays pending and due.
+// saveResults stores the results of deliveries that still have the epoch and the lease of their
+// claim, and returns the ids of these deliveries. A result that an earlier commit has stored has
+// ended the lease, so a repeated call does not count the try again.
+//
+// If a delivery was redelivered during the try, its tries were set to 0 then. Unless the try
+// succeeded or was the first, such a delivery stays pending and due.
 func saveResults(ctx context.Context, tx bun.IDB, results []resultRow) (map[string]bool, error) {
 	var ids []string
 	err := tx.NewUpdate().With("r", tx.NewValues(&results)).Model((*deliveryRow)(nil)).TableExpr("r").
@@ -199,7 +202,7 @@ func saveResults(ctx context.Context, tx bun.IDB, results []resultRow) (map[stri
 		Set("next_attempt_at = CASE WHEN wd.tries + 1 = r.tries_made THEN r.next_at ELSE wd.next_attempt_at END").
 		Set("tries = wd.tries + 1").Set("attempts = r.all_tries").Set("leased_until = 0").
 		Where("wd.account_id = r.account_id").Where("wd.id = r.delivery_id").Where("wd.epoch = r.claim").
-		Where("wd.status = ?", string(webhook.Pending)).Returning("id").Scan(ctx, &ids)
+		Where("wd.leased_until > 0").Where("wd.status = ?", string(webhook.Pending)).Returning("id").Scan(ctx, &ids)
 	return setOf(ids), err
 }
 

@@ -162,6 +162,25 @@ func TestRedeliverDuringATryKeepsAllTriesButOne(t *testing.T) {
 	}
 }
 
+// TestRepeatedSaveCountsATryOnce saves the same result twice, as after a commit whose answer was
+// lost.
+func TestRepeatedSaveCountsATryOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		hook := addWebhook(t, s, owner, nil)
+		emitEvents(t, s, owner, domainEvent(guid(1), "1", event.DomainAdded))
+		fanOut(t, s, owner)
+		d := claimDeliveries(t, s, hook, now)[0]
+		for range 2 {
+			_, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{triedDelivery(hook, d.Delivery, 500, now)}, now)
+			must(t, "save", err)
+		}
+		if got := deliveriesOf(t, s, hook, "")[0]; got.Tries != 1 || got.Status != webhook.Pending {
+			t.Errorf("got %+v, want a pending delivery with one try", got)
+		}
+	})
+}
+
 // TestReplayFromATimeFindsTheFirstEvent stores events whose times are nearly in order. It compares
 // the result of positionAt for random times with a search through all events.
 func TestReplayFromATimeFindsTheFirstEvent(t *testing.T) {

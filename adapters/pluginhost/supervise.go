@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -206,8 +207,11 @@ func (s *supervisor) recordExit(i *instance, exitStatus string) {
 // the previous version current again instead. It does not do so if the files of the previous
 // version were deleted or overwritten.
 func (s *supervisor) recordFailure(err error) {
-	if s.previous != nil && verified.Check(filepath.Join(s.host.options.Dir, s.previous.File), s.previous.SHA256) != nil {
-		s.previous = nil
+	if s.previous != nil {
+		checkErr := verified.Check(filepath.Join(s.host.options.Dir, s.previous.File), s.previous.SHA256)
+		if errors.Is(checkErr, fs.ErrNotExist) || errors.Is(checkErr, verified.ErrChecksum) {
+			s.previous = nil
+		}
 	}
 	if s.previous != nil {
 		s.log.Error("the new version failed before it answered a call, so the previous version is used again",

@@ -86,6 +86,7 @@ func TestFailingPeriodicWorkDoesNotPileUp(t *testing.T) {
 	t.Parallel()
 	options := contractOptions
 	options.RetryDelay = time.Minute // no retry is due during the test
+	options.HandlerTimeout, options.RescueAfter = hangTimeout, 2*hangTimeout
 	r := openRiver(t, newMigratedDatabase(t), options)
 	runs := make(chan bool, 1000)
 	failing := ports.Periodic{Kind: "sweep", Every: 500 * time.Millisecond, Do: func(context.Context) error {

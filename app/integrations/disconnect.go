@@ -120,7 +120,7 @@ func (r *removal) removeAccount(ctx context.Context, id string) (DisconnectResul
 	switch {
 	case err == nil:
 		return r.storeDisconnected(ctx, true)
-	case outcome.ChangedNothing(err) && heldElsewhere:
+	case outcome.ChangedNothing(err) && (heldElsewhere || original.Status == integration.ConnectionDisconnecting):
 		return DisconnectResult{}, err
 	case outcome.ChangedNothing(err):
 		original.UpdatedAt = r.now()
@@ -189,7 +189,11 @@ const saveTries = 5
 func (r *removal) save(ctx context.Context, change func(integration.Connection) integration.Connection, storedAnswer *ports.StoredAnswer) (before integration.Connection, err error) {
 	for range saveTries {
 		before = r.connection
-		saved, err := r.saveOnce(ctx, change(before), storedAnswer)
+		changed := change(before)
+		if before.Status == integration.ConnectionDisconnecting && changed.Status == before.Status {
+			return before, nil // the request that stored this status restores the old one if it is refused
+		}
+		saved, err := r.saveOnce(ctx, changed, storedAnswer)
 		if err != nil || saved {
 			return before, err
 		}

@@ -183,8 +183,11 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocks []se
 	for _, m := range mailboxes {
 		scope, covered := limits.Covering(m.Domain)
 		// The rule blocks a mailbox of another scope until a pass has applied a new policy.
-		ends := covered && scope == e.result.Policy.Scope || slices.Contains(endedRule.Blocks(), strings.ToLower(m.Address))
-		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.MailboxID == m.ID && c.Action == sendlimit.Unblocked }); i >= 0 && ends {
+		address, inScope := strings.ToLower(m.Address), covered && scope == e.result.Policy.Scope
+		ends := inScope || slices.Contains(endedRule.Blocks(), address)
+		// If the rule of its own scope blocks the mailbox too, the next pass unblocks it.
+		staysBlocked := !inScope && slices.Contains(sendlimit.RuleOf(scope, rules).Blocks(), address)
+		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.MailboxID == m.ID && c.Action == sendlimit.Unblocked }); i >= 0 && ends && !staysBlocked {
 			unblocks = append(unblocks, decision.Changes[i])
 		}
 		newScope, _ := remaining.Covering(m.Domain)

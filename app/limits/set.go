@@ -65,7 +65,11 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return SetResult{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 	}
-	current, err := s.Policies.Policy(ctx, owner, id, scope) // another request may have changed the limit
+	var current sendlimit.Policy
+	err = reconcile.Store(ctx, func(ctx context.Context) (err error) {
+		current, err = s.Policies.Policy(ctx, owner, id, scope) // another request may have changed the limit
+		return err
+	})
 	switch {
 	case err == nil && current.ID == p.ID:
 		p = current

@@ -83,13 +83,18 @@ func hostIn(value string) string {
 	return u.Hostname()
 }
 
-// asciiHost returns the plainName of a host, with A-labels instead of U-labels. The package
-// net/http connects to A-labels, but the URL of a request has the labels that the account entered.
+// asciiHost returns the plainName of a host or of a pattern such as *.example.com, with A-labels
+// instead of U-labels. The package net/http connects to A-labels, but the URL of a request has the
+// labels that the account entered.
 func asciiHost(host string) string {
-	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
-		host = ascii
+	name, isPattern := strings.CutPrefix(host, "*.")
+	if ascii, err := idna.Lookup.ToASCII(name); err == nil {
+		name = ascii
 	}
-	return plainName(host)
+	if isPattern {
+		name = "*." + name
+	}
+	return plainName(name)
 }
 
 type hostsKey struct{}
