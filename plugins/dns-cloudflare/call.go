@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -85,30 +84,4 @@ func causeWithCode(cause string, codes errorWithCodes) string {
 		return cause
 	}
 	return fmt.Sprint(cause, " ", codes.ErrorCodes()[0])
-}
-
-// Check implements sdk.DNSProvider. An active token may have too few permissions, so Check also
-// reads a page of zones and, if there is a zone, a page of its records.
-func (p *provider) Check(ctx context.Context) (int, error) {
-	verify := "/user/tokens/verify"
-	if p.account != "" {
-		verify = "/accounts/" + p.account + "/tokens/verify"
-	}
-	var token struct {
-		Status string `json:"status"`
-	}
-	if _, err := p.call(ctx, http.MethodGet, verify, nil, &token); err != nil {
-		return 0, err
-	}
-	if token.Status != "active" {
-		return 0, sdk.CredentialRefused("cloudflare token_not_active")
-	}
-	var zones []zoneDoc
-	total, err := p.call(ctx, http.MethodGet, "/zones?per_page=5", nil, &zones)
-	if err != nil || len(zones) == 0 {
-		return 0, err
-	}
-	var records []recordDoc
-	_, err = p.call(ctx, http.MethodGet, "/zones/"+zones[0].ID+"/dns_records?per_page=1", nil, &records)
-	return max(total, len(zones)), err
 }

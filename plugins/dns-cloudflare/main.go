@@ -5,9 +5,9 @@
 //
 //   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description, and how a provider is created from a connection. Start here.
-//   - zone.go: reading zones and records.
+//   - zone.go: the check of a token, and reading zones and records.
 //   - apply.go: writing records in one batch.
-//   - call.go: one API call, the meaning of its errors, and the check of a token.
+//   - call.go: one API call and the meaning of its errors.
 //   - budget.go: the rate limit of a token.
 //
 // Package simulator simulates the API for tests and for `tenantry dev`.
