@@ -36,6 +36,6 @@ type Limiter interface {
 type Waits interface {
 	// Wait makes all calls of a scope wait for at least the duration atLeast from now. Plugins
 	// define the scopes, such as a tenant or a credential. Wait returns the remaining wait of the
-	// scope, 0 if there is none. With an atLeast of 0 it changes nothing.
+	// scope, which is 0 if calls may be made now. With an atLeast of 0 it changes nothing.
 	Wait(ctx context.Context, scope string, atLeast time.Duration) (remaining time.Duration)
 }

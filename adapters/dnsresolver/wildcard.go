@@ -20,7 +20,7 @@ type wildcardScope struct {
 
 // detectWildcards marks the answers that may come from a wildcard record. For each scope it asks
 // for a random name below the scope's parent, and compares the answers. If the random name or a
-// name of the scope does not exist, there is no wildcard.
+// name of the scope does not exist, the scope's parent has no wildcard record.
 func (sr *serverReader) detectWildcards(ctx context.Context) {
 	dkimName := "_domainkey." + sr.read.name
 	scopes := []wildcardScope{

@@ -41,8 +41,8 @@ type process struct {
 }
 
 // startProcess starts the program exe and returns the first line that it prints. name is argument 0
-// of the process. startProcess fails if the process exits or ctx ends before this line, or if there
-// is no line within startTimeout.
+// of the process. startProcess fails if the process exits or ctx ends before this line, or if the
+// process prints no line within startTimeout.
 func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args ...string) (*process, []byte, error) {
 	firstLine := make(chan []byte, 1)
 	started := &process{exited: make(chan struct{})}

@@ -30,7 +30,7 @@ type ZoneConnection struct {
 
 // ForZone returns a connection that has access to the zone with this apex. It skips candidates that
 // the account no longer has. It returns the first connection whose zone serves the delegation. If
-// there is none, it returns the first connection that has access.
+// no zone serves it, ForZone returns the first connection that has access.
 //
 // ForZone fails with ErrNoConnection when the account has none of the candidates, and with
 // dns.NoZoneError when no candidate has access to the zone. If the test of a connection fails,

@@ -13,7 +13,7 @@ import (
 
 // Check implements sdk.SendingPlatform. Only the key of a user with the role owner may list the
 // workspaces. Any other key is valid if it can list senders. The calls with such a key use the
-// workspace of the connection or, if there is none, the default workspace of the key.
+// workspace of the connection. Without a workspace they use the default workspace of the key.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	data, err := p.call(ctx, http.MethodGet, "/workspaces", nil)
 	if err == nil {

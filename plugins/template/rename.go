@@ -51,7 +51,7 @@ var exampleWord = regexp.MustCompile(`([Ff]or |\.)?\b(example|Example|EXAMPLE)\b
 // and "for example".
 func rename(text, name string) string {
 	title := strings.ToUpper(name[:1]) + name[1:]
-	// exampleWord does not match in this name of a variable, because \b is no boundary beside "_".
+	// exampleWord does not match in this name of a variable, because \b does not match beside "_".
 	text = strings.ReplaceAll(text, "PROVIDERS_EXAMPLE_", "PROVIDERS_"+strings.ToUpper(name)+"_")
 	return exampleWord.ReplaceAllStringFunc(text, func(match string) string {
 		m := exampleWord.FindStringSubmatch(match)

@@ -97,8 +97,9 @@ type errorBody struct {
 }
 
 // failureFromResponse converts an error response to a *Failure. It uses the first number in
-// error_codes or, if there is none, the number in the description. call.Retry would repeat a
-// request that failed with operatorError or requestLoop, so call.Permanent wraps these failures.
+// error_codes. If error_codes is empty, it uses the number in the description. call.Retry would
+// repeat a request that failed with operatorError or requestLoop, so call.Permanent wraps these
+// failures.
 func failureFromResponse(resp call.Response) error {
 	var body errorBody
 	_ = json.Unmarshal(resp.Body, &body) // the body may be a proxy's page
