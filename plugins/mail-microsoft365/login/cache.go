@@ -91,14 +91,14 @@ func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, request *tokenR
 	return Token{}, e.request, mustSend
 }
 
-// finish stores the result of a request and wakes the callers that wait for it. If the outcome is
-// Down or Throttled, an old token that can still be used stays in use. After any other error,
-// finish removes the old token.
+// finish stores the result of a request and wakes the callers that wait for it. An old token that
+// can still be used stays in use if the login host is down, throttles or does not answer in time.
+// After any other error, finish removes the old token.
 func (c *TokenCache) finish(key tokenKey, request *tokenRequest, t Token, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entry(key)
-	if err != nil && isUnavailable(err) && e.token.isUsable(c.Now()) {
+	if isUnavailable(err) && e.token.isUsable(c.Now()) {
 		e.noRenewalBefore = c.Now().Add(unavailableDelay(err))
 		t, err = e.token, nil
 	}
@@ -111,8 +111,11 @@ func (c *TokenCache) finish(key tokenKey, request *tokenRequest, t Token, err er
 }
 
 func isUnavailable(err error) bool {
-	kind := outcome.KindOf(err)
-	return kind == outcome.Throttled || kind == outcome.Down
+	switch outcome.KindOf(err) {
+	case outcome.Throttled, outcome.Down, outcome.Unknown:
+		return true
+	}
+	return false
 }
 
 func unavailableDelay(err error) time.Duration {
@@ -123,8 +126,8 @@ func unavailableDelay(err error) time.Duration {
 	return failedRenewalDelay
 }
 
-// failedRenewalDelay is the minimum time until the next renewal after one that failed with Down or
-// Throttled, if the answer has no Retry-After.
+// failedRenewalDelay is the minimum time until the next renewal after one that failed because the
+// login host was not available, if there is no Retry-After.
 const failedRenewalDelay = 30 * time.Second
 
 // discardRefused removes the cached token if it is t, which an API has refused with the status. It

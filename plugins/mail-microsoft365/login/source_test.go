@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
@@ -51,6 +54,37 @@ func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// silentHost is a transport to a login host that never answers.
+type silentHost struct{ requests int }
+
+// RoundTrip implements http.RoundTripper.
+func (h *silentHost) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.requests++
+	httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{}) // so the request counts as sent
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestARenewalThatTimesOutKeepsTheToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := &silentHost{}
+		h := (&fakeLogin{url: "https://login.example"}).host()
+		h.HTTP = &http.Client{Transport: silent}
+		s := TokenSource{Host: h, Tokens: &TokenCache{Now: time.Now}, Connection: "c1", Tenant: guid, Scope: graphScope}
+		_, request, _ := s.Tokens.tokenOrRequest(s.key())
+		s.Tokens.finish(s.key(), request, Token{Value: secret.New("t1"), Obtained: time.Now(), Expires: time.Now().Add(time.Hour)}, nil)
+
+		s.Renew(0)
+		s.expectToken(t, "t1")
+		sent := silent.requests
+		s.Renew(0)
+		s.expectToken(t, "t1")
+		if sent == 0 || silent.requests != sent {
+			t.Errorf("%d requests were sent for the first renewal and %d for the second, want at least one and none", sent, silent.requests-sent)
+		}
+	})
 }
 
 func TestRenewalsAreLimited(t *testing.T) {
