@@ -36,7 +36,8 @@ type domainRemovalRow struct {
 }
 
 // removedMailboxRow is a mailbox that was removed at RemovedAt. Discoveries that began less than
-// observation.ReplicaLag after that time ignore the mailbox.
+// observation.ReplicaLag after that time ignore the mailbox. Requests that read the mailbox at the
+// platform do the same (see MailboxRemoved).
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
 
@@ -269,6 +270,19 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 		}
 		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
+}
+
+// MailboxRemoved implements ports.Removals.
+func (s *Store) MailboxRemoved(ctx context.Context, owner access.AccountID, id tenant.GUID, objectID string, now time.Time) (removed bool, err error) {
+	err = s.db.RunRead(ctx, "find removed mailbox", func(ctx context.Context, db bun.IDB) (err error) {
+		removed, err = db.NewSelect().Model((*removedMailboxRow)(nil)).
+			Join("JOIN tenants AS t ON t.account_id = rm.account_id AND t.id = rm.tenant_id").
+			Where("rm.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.ParseOrZero(string(id))).
+			Where("rm.object_id = ?", storedText(objectID)).
+			Where("rm.removed_at > ?", storedTime(now.Add(-observation.ReplicaLag))).Exists(ctx)
+		return err
+	})
+	return removed, err
 }
 
 // deleteOrMarkMissing deletes a mailbox. If the mailbox was blocked, it also records the unblock.

@@ -266,6 +266,39 @@ func TestRemovedMailboxIsLeftOutOfLaggingLists(t *testing.T) {
 	})
 }
 
+func TestRemovedMailboxIsKnownWhileReplicasLag(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attachTenant(t, s, ann, 1)
+		attachTenant(t, s, ann, 2)
+		d := addDomain(t, s, ann, guid(1), "one.test")
+		m := addMailbox(t, s, ann, d, "a", mailbox.Ready)
+		m.TenantGUID, m.ObjectID = guid(1), "object-1"
+		must(t, "remove", s.RemoveMailbox(t.Context(), ann, m, now, nil))
+		for _, tt := range []struct {
+			name     string
+			owner    access.AccountID
+			tenant   tenant.GUID
+			objectID string
+			after    time.Duration
+			want     bool
+		}{
+			{"just removed", ann, guid(1), "object-1", 0, true},
+			{"removed a moment less than ReplicaLag ago", ann, guid(1), "object-1", observation.ReplicaLag - time.Millisecond, true},
+			{"removed earlier", ann, guid(1), "object-1", observation.ReplicaLag, false},
+			{"a different mailbox", ann, guid(1), "object-2", 0, false},
+			{"a mailbox without an object id", ann, guid(1), "", 0, false},
+			{"a different tenant", ann, guid(2), "object-1", 0, false},
+			{"a different account", bob, guid(1), "object-1", 0, false},
+		} {
+			removed, err := s.MailboxRemoved(t.Context(), tt.owner, tt.tenant, tt.objectID, now.Add(tt.after))
+			if must(t, tt.name, err); removed != tt.want {
+				t.Errorf("%s: removed is %v, want %v", tt.name, removed, tt.want)
+			}
+		}
+	})
+}
+
 // TestRemovedMailboxIsUnblocked checks that the removal of a blocked mailbox records an unblock
 // event.
 func TestRemovedMailboxIsUnblocked(t *testing.T) {

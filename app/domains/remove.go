@@ -73,27 +73,37 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 // earlier removal had begun, and a later read showed a sign that the domain was removed and added
 // again (domain.Observed.Change), the platform's domain may be new. removeFromPlatform does not
 // remove this domain either.
+//
+// If the first read does not find the domain, a lagging replica may hide a domain that was added
+// just now. removeFromPlatform therefore removes it nevertheless, unless an earlier removal had
+// begun. That removal has probably removed the domain, and a replica may hide a new one.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (mayBeNew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
-	var found domain.Platform
-	isGoneOrNew := func(ctx context.Context) (_ bool, err error) {
-		found, err = domainsteps.FetchDomain(ctx, platform, d.Name)
+	observed := d
+	isGoneOrNew := func(ctx context.Context) (bool, error) {
+		readAt := s.Now()
+		found, err := domainsteps.FetchDomain(ctx, platform, d.Name)
 		if errors.Is(err, fault.DomainNotFound) {
 			return true, nil
 		}
-		mayBeNew = err == nil && d.Verified && !found.Verified
-		return mayBeNew, err
+		if err != nil {
+			return false, err
+		}
+		observed, mayBeNew = d.WithPlatformState(found, readAt), d.Verified && !found.Verified
+		return mayBeNew, nil
 	}
-	readAt := s.Now()
-	if done, err := isGoneOrNew(ctx); err != nil || done {
+	isGone, err := isGoneOrNew(ctx)
+	if err != nil || mayBeNew {
 		return mayBeNew, err
 	}
 	began := s.Now()
-	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, d.WithPlatformState(found, readAt), began)
-	if err != nil {
+	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, observed, began)
+	switch {
+	case err != nil:
 		return false, fmt.Errorf("begin removal of domain: %w", err)
-	}
-	if removal.MayBeNew {
+	case isGone && removal.Repeated:
+		return false, nil
+	case removal.MayBeNew:
 		return true, nil
 	}
 	unchanged := true // true as long as no call can have removed the domain

@@ -164,6 +164,40 @@ func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 	}
 }
 
+// TestRemovalReachesADomainThatReplicasDoNotShow checks that a first removal removes a domain that
+// its read does not find. A repeated removal with such a read keeps the domain, which may be new.
+func TestRemovalReachesADomainThatReplicasDoNotShow(t *testing.T) {
+	missFault := fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 1}
+	t.Run("a first removal", func(t *testing.T) {
+		fx := newFixture(t)
+		fx.addAndPublish(t)
+		fx.fake.Fail(missFault)
+		fx.requireRemoval(t)
+	})
+	t.Run("a first removal that the platform refuses", func(t *testing.T) {
+		fx := newFixture(t)
+		fx.addAndPublish(t)
+		fx.fake.Fail(missFault)
+		fx.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Refused, Code: fault.DomainInUse, Times: 1})
+		_, err := fx.remove(t, true)
+		requireRefusal(t, err, fault.DomainInUse)
+		fx.fake.Fail(missFault)
+		fx.requireRemoval(t)
+	})
+	t.Run("a repeated removal", func(t *testing.T) {
+		fx := newFixture(t)
+		fx.addAndVerify(t)
+		fx.loseRemoval(t)
+		fx.addAtPlatform(t)
+		fx.fake.Fail(missFault)
+		_, err := fx.remove(t, true)
+		must(t, err)
+		if len(fx.fake.SnapshotOf(guid).Domains) != 1 || fx.isStored(t) {
+			t.Fatalf("the platform has %v, stored %v", fx.fake.SnapshotOf(guid).Domains, fx.isStored(t))
+		}
+	})
+}
+
 // TestSyncDoesNotStoreANewDomainAfterALostAnswer lets two syncs delete the stored domain after a
 // removal has lost its answer. A later sync must not store the new domain, because a repetition of
 // the removal would then remove it.

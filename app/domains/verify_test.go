@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -241,6 +242,44 @@ func TestFailedVerificationReadsTheDNS(t *testing.T) {
 	if !fx.storedDomain(t).Status.VerificationSeen {
 		t.Fatal("a read without answers deleted the result of an earlier read")
 	}
+}
+
+// slowPlatform is a platform whose answers about domains come late. Records never answers.
+type slowPlatform struct{ ports.MailPlatform }
+
+func (p slowPlatform) For(id tenant.GUID) ports.MailTenant {
+	return slowTenant{p.MailPlatform.For(id)}
+}
+
+type slowTenant struct{ ports.MailTenant }
+
+func (m slowTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
+	reconcile.Wait(ctx, 15*time.Second)
+	return m.MailTenant.Domain(ctx, name)
+}
+
+func (m slowTenant) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+	_, _ = m.MailTenant.VerifyDomain(ctx, name)
+	<-ctx.Done()
+	return domain.Platform{}, ctx.Err()
+}
+
+func (m slowTenant) Records(ctx context.Context, _ string) (domain.Records, error) {
+	<-ctx.Done()
+	return domain.Records{}, ctx.Err()
+}
+
+func TestVerifyEndsAtItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		fx.addAndVerify(t)
+		began := time.Now()
+		d, err := fx.service(slowPlatform{fx.fake}, fx.store).Verify(t.Context(), fx.account.ID, guid, zone)
+		must(t, err)
+		if took := time.Since(began); !d.Verified || took > workTimeout {
+			t.Errorf("verified is %v after %v, want true within %v", d.Verified, took, workTimeout)
+		}
+	})
 }
 
 func TestVerifyContinuesWithoutItsCaller(t *testing.T) {

@@ -5,6 +5,7 @@ package mailboxes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
@@ -13,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -55,7 +57,7 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	var at time.Time
 	err := reconcile.Run(ctx, c.retry, func(ctx context.Context) (err error) {
 		at = c.Now()
-		found, err = fetchMailbox(ctx, c.platform, c.spec.Address)
+		found, err = c.fetchCurrent(ctx, c.owner, c.row.TenantGUID, c.spec.Address)
 		return err
 	}, nil)
 	if err != nil {
@@ -104,6 +106,10 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 //   - The outcome of an earlier call is unknown: the platform may not show the mailbox yet.
 //     createAtPlatform repeats the call and the read, at most maxHiddenLookups times.
 //
+// A call that returns a removed mailbox has an unknown outcome: a lagging replica may have hidden
+// the mailbox that the call created. createAtPlatform then reads the mailbox until the platform no
+// longer shows the removed one.
+//
 // existed is true if the last call was refused because the address is taken. It is also true if the
 // mailbox is the object that the row had before.
 func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, existed bool, err error) {
@@ -116,6 +122,9 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 	err = reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
 		created, err := c.platform.CreateMailbox(ctx, c.spec)
 		takenErr, c.domainNotAccepted = nil, outcome.KindOf(err) == outcome.NotReady
+		if err == nil {
+			err = c.checkNotRemoved(ctx, c.owner, c.row.TenantGUID, created, outcome.Unknown)
+		}
 		switch {
 		case err == nil:
 			found, at = &created, c.Now()
@@ -129,7 +138,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 	}, func(ctx context.Context) (bool, error) {
 		var err error
 		at = c.Now()
-		found, err = fetchMailbox(ctx, c.platform, c.spec.Address)
+		found, err = c.fetchCurrent(ctx, c.owner, c.row.TenantGUID, c.spec.Address)
 		switch {
 		case err != nil:
 			c.mayExist = true
@@ -260,4 +269,30 @@ func fetchMailbox(ctx context.Context, platform ports.MailTenant, address string
 		return nil, nil
 	}
 	return found, err
+}
+
+// fetchCurrent reads a mailbox as fetchMailbox does. It fails with outcome.NotReady while the
+// platform shows a removed mailbox at the address.
+func (s *Service) fetchCurrent(ctx context.Context, owner access.AccountID, id tenant.GUID, address string) (*mailbox.Platform, error) {
+	found, err := fetchMailbox(ctx, s.Platform.For(id), address)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	if err := s.checkNotRemoved(ctx, owner, id, *found, outcome.NotReady); err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// checkNotRemoved fails with an outcome of the given kind if tenantry has recently removed the
+// mailbox found. A lagging replica of the platform then still shows the mailbox.
+func (s *Service) checkNotRemoved(ctx context.Context, owner access.AccountID, id tenant.GUID, found mailbox.Platform, kind outcome.Kind) error {
+	removed, err := s.Removals.MailboxRemoved(ctx, owner, id, found.ObjectID, s.Now())
+	if err != nil {
+		return fmt.Errorf("find removed mailbox: %w", err)
+	}
+	if removed {
+		return &outcome.Error{Kind: kind, Cause: "removed_mailbox", Detail: "the platform still shows a removed mailbox"}
+	}
+	return nil
 }

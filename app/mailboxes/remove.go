@@ -13,6 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -78,14 +80,21 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 
 // removeAtPlatform removes the mailbox by its object id. A second removal of the same id changes
 // nothing, so removeAtPlatform repeats a call whose outcome is unknown. If the stored mailbox has
-// no object id, the id is first read at the platform and stored.
+// no object id, the id is first read at the platform and stored. If this read finds no mailbox, a
+// lagging replica may hide a new mailbox. removeAtPlatform then fails with outcome.NotReady until
+// observation.ReplicaLag after the creation.
 func (s *Service) removeAtPlatform(ctx context.Context, owner access.AccountID, m *mailbox.Mailbox) error {
 	platform := s.Platform.For(m.TenantGUID)
 	if m.ObjectID == "" {
 		readAt := s.Now()
-		found, err := fetchMailbox(ctx, platform, m.Address)
-		if err != nil || found == nil {
+		found, err := s.fetchCurrent(ctx, owner, m.TenantGUID, m.Address)
+		switch {
+		case err != nil:
 			return err
+		case found == nil && readAt.Sub(m.CreatedAt) < observation.ReplicaLag:
+			return &outcome.Error{Kind: outcome.NotReady, Cause: "hidden_mailbox", Detail: "the platform does not show the new mailbox yet"}
+		case found == nil:
+			return nil
 		}
 		*m = m.WithPlatformState(*found, readAt)
 		if err := s.save(ctx, owner, *m); err != nil {

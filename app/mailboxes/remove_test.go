@@ -13,6 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -157,4 +158,150 @@ func TestMailboxRemovalResolvesALostAnswer(t *testing.T) {
 		}
 		fx.requireComplete(t, 1)
 	}
+}
+
+// laggingPlatform is a platform that still shows the removed mailbox.
+type laggingPlatform struct {
+	ports.MailPlatform
+	removed mailbox.Platform
+	// currentReads is the number of reads that do not show the removed mailbox. The next staleReads
+	// reads show it.
+	currentReads, staleReads int
+	// staleCreations is the number of CreateMailbox calls that return the removed mailbox.
+	staleCreations int
+}
+
+func (p *laggingPlatform) For(id tenant.GUID) ports.MailTenant {
+	return laggingTenant{p.MailPlatform.For(id), p}
+}
+
+type laggingTenant struct {
+	ports.MailTenant
+	platform *laggingPlatform
+}
+
+func (m laggingTenant) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
+	switch p := m.platform; {
+	case p.currentReads > 0:
+		p.currentReads--
+	case p.staleReads > 0:
+		p.staleReads--
+		return p.removed, nil
+	}
+	return m.MailTenant.Mailbox(ctx, address)
+}
+
+func (m laggingTenant) CreateMailbox(ctx context.Context, spec mailbox.Spec) (mailbox.Platform, error) {
+	if p := m.platform; p.staleCreations > 0 {
+		p.staleCreations--
+		return p.removed, nil
+	}
+	return m.MailTenant.CreateMailbox(ctx, spec)
+}
+
+// platformMailbox returns the mailbox with an address at the platform.
+func (fx *fixture) platformMailbox(t *testing.T, address string) mailbox.Platform {
+	t.Helper()
+	found, err := fx.fake.For(guid).Mailbox(t.Context(), address)
+	must(t, err)
+	return found
+}
+
+// TestRemovedMailboxIsCreatedAgain removes a mailbox and creates it again while replicas of the
+// platform still show the removed mailbox.
+func TestRemovedMailboxIsCreatedAgain(t *testing.T) {
+	takenFault := fake.Fault{Method: "CreateMailbox", Kind: outcome.Refused, Code: fault.InvalidMailboxEmail, Times: 1}
+	for _, tt := range []struct {
+		name   string
+		lag    laggingPlatform
+		faults []fake.Fault
+	}{
+		{"the first reads show the removed mailbox", laggingPlatform{staleReads: 3}, nil},
+		{"the platform reports its address as taken", laggingPlatform{currentReads: 1, staleReads: 3}, []fake.Fault{takenFault}},
+		{"the creation returns the removed mailbox", laggingPlatform{currentReads: 1, staleReads: 3, staleCreations: 1}, nil},
+	} {
+		inFakeTime(t, tt.name, func(t *testing.T) {
+			fx := newFixture(t)
+			m, _ := fx.provisionRemovable(t)
+			tt.lag.MailPlatform, tt.lag.removed = fx.fake, fx.platformMailbox(t, m.Address)
+			_, err := fx.remove(t, m)
+			must(t, err)
+			fx.Platform = &tt.lag
+			for _, f := range tt.faults {
+				fx.fake.Fail(f)
+			}
+			got, err := fx.provision(t.Context(), m.Address)
+			must(t, err)
+			if got[0].Status != mailbox.ResultCreated || got[0].Mailbox.ObjectID == m.ObjectID {
+				t.Errorf("got %+v, want a new mailbox instead of %s", got[0], m.ObjectID)
+			}
+			fx.requireComplete(t, 2)
+		})
+	}
+	inFakeTime(t, "the reads show the removed mailbox until the request ends", func(t *testing.T) {
+		fx := newFixture(t)
+		fx.Pause, fx.Timeout = time.Second, 10*time.Second
+		m, _ := fx.provisionRemovable(t)
+		lag := &laggingPlatform{MailPlatform: fx.fake, removed: fx.platformMailbox(t, m.Address), staleReads: 1000}
+		_, err := fx.remove(t, m)
+		must(t, err)
+		fx.Platform = lag
+		_, err = fx.provision(t.Context(), m.Address)
+		requireRefusal(t, err, fault.ProviderTimeout)
+		fx.requireComplete(t, 1)
+		lag.staleReads = 0
+		_, err = fx.provision(t.Context(), m.Address)
+		must(t, err)
+		fx.requireComplete(t, 2)
+	})
+}
+
+// TestRemovalWithoutAnObjectIDNeedsACurrentRead removes a new mailbox whose object id is not stored
+// yet. Replicas of the platform may hide this mailbox, or still show a removed one at its address.
+func TestRemovalWithoutAnObjectIDNeedsACurrentRead(t *testing.T) {
+	forgetObjectID := func(t *testing.T, fx *fixture, m mailbox.Mailbox) {
+		t.Helper()
+		m.ObjectID, m.Observed.Account = "", fx.Now()
+		must(t, fx.store.SaveMailbox(t.Context(), fx.account.ID, m))
+	}
+	inFakeTime(t, "the read finds no mailbox", func(t *testing.T) {
+		fx := newFixture(t)
+		m, _ := fx.provisionRemovable(t)
+		forgetObjectID(t, fx, m)
+		endMisses := fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound})
+		_, err := fx.remove(t, m)
+		requireRefusal(t, err, fault.ProviderTimeout)
+		endMisses()
+		_, err = fx.remove(t, m)
+		must(t, err)
+		fx.requireComplete(t, 1)
+	})
+	inFakeTime(t, "the mailbox does not exist any more", func(t *testing.T) {
+		fx := newFixture(t)
+		m, _ := fx.provisionRemovable(t)
+		forgetObjectID(t, fx, m)
+		must(t, fx.fake.For(guid).RemoveMailbox(t.Context(), m.ObjectID))
+		time.Sleep(observation.ReplicaLag)
+		_, err := fx.remove(t, m)
+		must(t, err)
+		fx.requireComplete(t, 1)
+	})
+	inFakeTime(t, "the read shows a removed mailbox", func(t *testing.T) {
+		fx := newFixture(t)
+		removed, _ := fx.provisionRemovable(t)
+		lag := &laggingPlatform{MailPlatform: fx.fake, removed: fx.platformMailbox(t, removed.Address)}
+		_, err := fx.remove(t, removed)
+		must(t, err)
+		_, err = fx.provision(t.Context(), removed.Address)
+		must(t, err)
+		m := fx.storedMailboxes(t)[0]
+		forgetObjectID(t, fx, m)
+		lag.staleReads = 1
+		fx.Platform = lag
+		_, err = fx.remove(t, m)
+		requireRefusal(t, err, fault.ProviderTimeout)
+		_, err = fx.remove(t, m)
+		must(t, err)
+		fx.requireComplete(t, 1)
+	})
 }

@@ -189,13 +189,16 @@ type Consent struct {
 //     tenant's readiness shows it.
 //   - The read succeeds: only a grant at the mail server is missing. The next sync restores it.
 //   - The read fails with a different error: RecordIfRevoked stores nothing.
+//
+// The read continues after a cancellation of ctx, and ends at the deadline of ctx.
 func (c Consent) RecordIfRevoked(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	if !errors.Is(err, fault.AccessDenied) {
 		return err
 	}
-	ctx = context.WithoutCancel(ctx)
+	readCtx, cancel := Detach(ctx, callTimeout)
+	defer cancel()
 	began := c.Now()
-	profileErr := Call(ctx, func(ctx context.Context) error {
+	profileErr := Call(readCtx, func(ctx context.Context) error {
 		_, err := c.Platform.For(id).Profile(ctx)
 		return err
 	})

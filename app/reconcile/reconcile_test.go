@@ -368,3 +368,24 @@ func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
 		}
 	})
 }
+
+// TestReadOfARevokedConsentEndsAtTheDeadline checks a read of the profile that gets no answer. The
+// read ends at the caller's deadline, and nothing is stored.
+func TestReadOfARevokedConsentEndsAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		platform := fake.New()
+		platform.Connect(guid, fake.Setup{})
+		gate := platform.Hold("Profile")
+		go func() { <-gate.Arrived() }()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		began := time.Now()
+		denied := fault.AccessDenied.With("denied")
+		if err := (Consent{Platform: platform, Now: time.Now}).RecordIfRevoked(ctx, "owner", guid, denied); err != denied {
+			t.Errorf("got %v, want %v", err, denied)
+		}
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("the read took %v, want 5s", took)
+		}
+	})
+}

@@ -77,10 +77,13 @@ func (r *Reconciler) enableMail(ctx context.Context, platform ports.MailTenant, 
 	}, nil)
 }
 
-// readRecords reads the DNS records that the platform requires. It has its own timeout, so that it
-// runs even after slow steps.
+// readRecords reads the DNS records that the platform requires. Like the steps before it, it
+// continues after a cancellation of ctx, so that the result of the steps is stored. It ends at the
+// deadline of ctx.
 func (r *Reconciler) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
-	return Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
+	ctx, cancel := Detach(ctx, callTimeout)
+	defer cancel()
+	return Call(ctx, func(ctx context.Context) error {
 		began := r.Now()
 		records, err := platform.Records(ctx, d.Name)
 		if err == nil {
