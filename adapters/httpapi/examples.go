@@ -187,7 +187,7 @@ var exampleKeyEntry = KeyEntry{ID: exampleKeyID, Name: "reporting", KeyHint: "9f
 	AllowedCIDRs: &[]string{"192.0.2.0/24"}, CreatedAt: exampleTime, CreatedBy: pointerTo("019a52d0-04e1-7d0c-8b7a-2e6f41c9a00c"), ExpiresAt: pointerTo(exampleTime.AddDate(0, 3, 0))}
 
 var exampleCreateKey = newKey{Name: "reporting", Scopes: []string{"domains:*", "tenants:read"}, TenantIDs: []string{exampleTenantID}, AllowedCIDRs: []string{"192.0.2.0/24"},
-	ExpiresAt: pointerTo(exampleTime.AddDate(0, 3, 0))}
+	ExpiresAt: exampleTime.AddDate(0, 3, 0).Format(time.RFC3339)}
 
 var (
 	exampleIssuedKey  = issuedKey{KeyEntry: exampleKeyEntry, APIKey: exampleKey}

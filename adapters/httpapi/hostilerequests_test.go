@@ -328,6 +328,9 @@ func queryStrings() []string {
 		"offset=-1", "active_only=yes", "tenant_id=x", "limit=1&limit=2", "limit[]=1", ";", "&&&&", "=", strings.Repeat("a=b&", 3000), "user_email=" + strings.Repeat("a", 8000), "user_email=" + canary}
 }
 
+// acceptHeadersOfJSON are unusual Accept headers that allow a JSON answer.
+var acceptHeadersOfJSON = []string{"application/json;, text/plain", "application/json; , */*", "text/html;q, application/json", "*;q, */*", "*/*, json"}
+
 // hostileHeaders returns pairs of a header name and a value.
 func hostileHeaders() [][2]string {
 	headers := [][2]string{{"Idempotency-Key", ""}, {"Idempotency-Key", "a b"}, {"Idempotency-Key", strings.Repeat("k", 256)}, {"Idempotency-Key", "ü"}, {"Idempotency-Key", `"quoted"`},
@@ -338,8 +341,11 @@ func hostileHeaders() [][2]string {
 		{"Baggage", strings.Repeat("a=b,", 2000)}, {"Content-Encoding", "gzip"}, {"Content-Encoding", "identity"}, {"Authorization", "Bearer " + canary}, {"Authorization", "Basic " + canary},
 		{"Authorization", "Bearer"}, {"Authorization", "Bearer  x"}, {"Authorization", strings.Repeat("a", 10000)}, {"Cookie", strings.Repeat("a=b;", 2000)}, {"Range", "bytes=0-1"}, {"If-None-Match", "*"},
 		{"Origin", "https://evil.example"}, {"Host", "evil.example"}, {"Upgrade", "h2c"}, {"Connection", "Upgrade"}}
-	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/cbor", "application/json; charset=utf-16", "application/json;;", "application/jsonx", "x", "*/*"} {
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/cbor", "application/json; charset=utf-16", "application/json;;", "application/json ; charset=utf-8", `application/json; profile="a+b"`, "application/jsonx", "x", "*/*"} {
 		headers = append(headers, [2]string{"Content-Type", kind})
+	}
+	for _, accept := range acceptHeadersOfJSON {
+		headers = append(headers, [2]string{"Accept", accept})
 	}
 	return headers
 }

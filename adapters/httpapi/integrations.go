@@ -4,7 +4,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
-	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
@@ -35,35 +33,15 @@ type createIntegrationInput struct {
 // createIntegration is the body of create-integration. The provider's plugin checks the format of
 // the credential.
 type createIntegration struct {
-	Provider    string       `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform's id. GET /v1/me lists the sending platforms."`
-	Name        string       `json:"name" doc:"A label of your choice, 1 to 256 characters."`
-	APIKey      string       `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. If a platform needs more than a key, this is a JSON object encoded as a string, as described in the guide above."`
-	WorkspaceID optionalText `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, if the credential has access to several."`
-}
-
-// optionalText is an optional text that must not be null. Huma accepts null for every optional
-// member, so this type detects null.
-type optionalText string
-
-// nullText marks a member that was null. No text in a request can have this value, because U+0000
-// is refused.
-const nullText optionalText = "\x00"
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *optionalText) UnmarshalJSON(raw []byte) error {
-	if string(raw) == "null" {
-		*t = nullText
-		return nil
-	}
-	return json.Unmarshal(raw, (*string)(t))
+	Provider    string `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform's id. GET /v1/me lists the sending platforms."`
+	Name        string `json:"name" doc:"A label of your choice, 1 to 256 characters."`
+	APIKey      string `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. If a platform needs more than a key, this is a JSON object encoded as a string, as described in the guide above."`
+	WorkspaceID string `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, if the credential has access to several."`
 }
 
 func (b createIntegration) newIntegration(owner access.AccountID) (integrations.NewIntegration, error) {
-	if b.WorkspaceID == nullText {
-		return integrations.NewIntegration{}, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.workspace_id", Message: "expected string"})
-	}
 	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "name")
-	return integrations.NewIntegration{Account: owner, Provider: b.Provider, Name: name, APIKey: secret.New(b.APIKey), WorkspaceID: string(b.WorkspaceID)}, err
+	return integrations.NewIntegration{Account: owner, Provider: b.Provider, Name: name, APIKey: secret.New(b.APIKey), WorkspaceID: b.WorkspaceID}, err
 }
 
 func registerIntegrationOperations(api huma.API, service *integrations.Service) {

@@ -130,16 +130,27 @@ type createKeyInput struct {
 }
 
 type newKey struct {
-	Name         string     `json:"name" doc:"What the key is for, 1 to 256 characters."`
-	Scopes       []string   `json:"scopes" doc:"What the key may do: scopes of operations such as tenants:read, a resource with a star such as domains:*, or * for everything."`
-	TenantIDs    []string   `json:"tenant_ids,omitempty" doc:"The GUIDs of the tenants that the key sees. If omitted, the key sees all."`
-	AllowedCIDRs []string   `json:"allowed_cidrs,omitempty" doc:"The networks from which the key can be used, such as 192.0.2.0/24. If omitted, from all."`
-	ExpiresAt    *time.Time `json:"expires_at,omitempty" doc:"When the key expires. If omitted, it never expires."`
+	Name         string   `json:"name" doc:"What the key is for, 1 to 256 characters."`
+	Scopes       []string `json:"scopes" doc:"What the key may do: scopes of operations such as tenants:read, a resource with a star such as domains:*, or * for everything."`
+	TenantIDs    []string `json:"tenant_ids,omitempty" doc:"The GUIDs of the tenants that the key sees. If omitted, the key sees all."`
+	AllowedCIDRs []string `json:"allowed_cidrs,omitempty" doc:"The networks from which the key can be used, such as 192.0.2.0/24. If omitted, from all."`
+	ExpiresAt    string   `json:"expires_at,omitempty" format:"date-time" doc:"When the key expires. If omitted, it never expires."`
 }
 
+// request parses ExpiresAt, which is a text because time.Time does not decode escapes in JSON
+// strings.
 func (b newKey) request() (keys.KeyRequest, error) {
-	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "name")
-	return keys.KeyRequest{Name: name, Scopes: b.Scopes, Tenants: b.TenantIDs, Networks: b.AllowedCIDRs, ExpiresAt: b.ExpiresAt}, err
+	requested := keys.KeyRequest{Scopes: b.Scopes, Tenants: b.TenantIDs, Networks: b.AllowedCIDRs}
+	if b.ExpiresAt != "" {
+		at, err := time.Parse(time.RFC3339, b.ExpiresAt) // huma has checked the format
+		if err != nil {
+			return requested, err
+		}
+		requested.ExpiresAt = &at
+	}
+	var err error
+	requested.Name, err = mailbox.DisplayName(norm.NFC.String(b.Name), "name")
+	return requested, err
 }
 
 type rotateKeyInput struct {

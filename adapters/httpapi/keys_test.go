@@ -109,16 +109,27 @@ func TestInvalidKeyRequestsAreRefused(t *testing.T) {
 		`{"name":"k","scopes":["*"],"allowed_cidrs":[]}`, `{"name":"k","scopes":["*"],"allowed_cidrs":["127.0.0.1"]}`,
 		`{"name":"k","scopes":["*"],"expires_at":"2020-01-01T00:00:00Z"}`, `{"name":"k","scopes":["*"],"expires_at":"tomorrow"}`,
 		`{"name":"k","scopes":["*"],"expires_at":"0001-01-01T00:00:00Z"}`, `{"name":"k","scopes":["*"],"expires_at":"9999-12-31T23:59:59-01:00"}`,
-		`{"name":"k","scopes":["*"],"form":"live"}`,
+		`{"name":"k","scopes":["*"],"form":"live"}`, `{"name":"k","scopes":["*"],"tenant_ids":null}`,
+		`{"name":"k","scopes":["*"],"allowed_cidrs":null}`, `{"name":"k","scopes":["*"],"expires_at":null}`,
 	} {
 		client.expect(call{method: "POST", path: "/v1/keys", body: body, key: env.accountA.key, headers: map[string]string{"Content-Type": "application/json"}}, 400, "invalid_request")
 	}
 	id := env.keyID(t, env.accountA)
-	for _, body := range []string{`{"overlap_hours":73}`, `{"overlap_hours":-1}`, `{"overlap_hours":"1"}`, `{"overlap_hours":1.5}`, `{"hours":1}`, `[]`} {
+	for _, body := range []string{`{"overlap_hours":73}`, `{"overlap_hours":-1}`, `{"overlap_hours":"1"}`, `{"overlap_hours":1.5}`, `{"hours":1}`, `[]`, `{"overlap_hours":null}`} {
 		client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", body: body, key: env.accountA.key}, 400, "invalid_request")
 	}
 	for _, query := range []string{"limit=0", "limit=101", "limit=x", "after=x", "after=" + strings.Repeat("A", 40)} {
 		client.expect(call{method: "GET", path: "/v1/keys?" + query, key: env.accountA.key}, 400, "invalid_request")
+	}
+}
+
+// TestExpiryTimeMayHaveEscapes creates a key. In the request, the expiry time contains a JSON
+// escape, which a JSON string can have for any character.
+func TestExpiryTimeMayHaveEscapes(t *testing.T) {
+	env := newTestEnv(t)
+	created := createKey(serve(t, env.handler(t)), env.accountA.key, `{"name":"k","scopes":["*"],"expires_at":"2126-01-02T03:04:05\u005a"}`)
+	if got := memberText(created, "expires_at"); got != "2126-01-02T03:04:05Z" {
+		t.Errorf("the key expires at %q, want 2126-01-02T03:04:05Z", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -74,6 +75,8 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 		{"a different JSON media type", withHeaders(add(`{"domain":"example.com"}`), "Content-Type", "application/merge-patch+json"), 415, "unsupported_media_type"},
 		{"utf-16", withHeaders(add(`{"domain":"example.com"}`), "Content-Type", "application/json; charset=utf-16"), 415, "unsupported_media_type"},
 		{"explicit utf-8", withHeaders(add(`{"domain":"com"}`), "Content-Type", "application/json; charset=UTF-8"), 400, "invalid_domain"},
+		{"a space before a parameter", withHeaders(add(`{"domain":"com"}`), "Content-Type", "application/json ; charset=utf-8"), 400, "invalid_domain"},
+		{"a parameter with a plus sign", withHeaders(add(`{"domain":"com"}`), "Content-Type", `application/json; profile="a+b"`), 400, "invalid_domain"},
 		{"gzip", withHeaders(add(gzipText(`{"domain":"example.com"}`)), "Content-Encoding", "gzip"), 415, "unsupported_media_type"},
 		{"identity encoding", withHeaders(add(`{"domain":"com"}`), "Content-Encoding", "identity"), 400, "invalid_domain"},
 		{"operation without a body: a member", call{method: "POST", path: domainsOfA + "/example.com/verify", body: `{"a":1}`}, 400, "invalid_request"},
@@ -97,6 +100,8 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 		{"patch with null", change(`null`), 400, "invalid_request"},
 		{"patch: an unknown member beside a known one", change(`{"daily_send_limit":5,"Daily_Send_Limit":99}`), 400, "invalid_request"},
 		{"patch: duplicate", change(`{"daily_send_limit":5,"daily_send_limit":25}`), 400, "invalid_request"},
+		{"patch: a space before a parameter", withHeaders(change(`{"daily_send_limit":5}`), "Content-Type", "application/json ; charset=utf-8"), 404, "mailbox_not_found"},
+		{"patch: a parameter with a plus sign", withHeaders(change(`{"daily_send_limit":5}`), "Content-Type", `application/json; profile="a+b"`), 404, "mailbox_not_found"},
 		{"patch: ownership before an empty change", change(`{}`), 404, "mailbox_not_found"},
 		{"patch: ownership before the limit", change(`{"daily_send_limit":99}`), 404, "mailbox_not_found"},
 	} {
@@ -136,6 +141,25 @@ func TestUnknownMembersAreLocated(t *testing.T) {
 					t.Fatalf("the location is %v, want %s", first["location"], location)
 				}
 			})
+		}
+	}
+}
+
+// TestNullOptionalMembersAreLocated checks the location of the error for an optional member that is
+// null, in each operation that has such members.
+func TestNullOptionalMembersAreLocated(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	for _, tt := range []struct{ path, body, location string }{
+		{"/v1/keys", `{"name":"k","scopes":["*"],"tenant_ids":null}`, "body.tenant_ids"},
+		{"/v1/keys/x/rotate", `{"overlap_hours":null}`, "body.overlap_hours"},
+		{"/v1/webhooks", `{"url":"https://hooks.example.test/","event_types":["*"],"description":null}`, "body.description"},
+		{"/v1/webhooks/x/rotate-secret", `{"overlap_hours":null}`, "body.overlap_hours"},
+		{integrationsPath, `{"provider":"instantly","name":"n","api_key":"k","workspace_id":null}`, "body.workspace_id"},
+	} {
+		got := client.expect(call{method: "POST", path: tt.path, body: tt.body, key: env.accountA.key}, 400, "invalid_request")
+		if locations := got.locations(); !slices.Equal(locations, []string{tt.location}) {
+			t.Errorf("POST %s: the locations are %v, want %s", tt.path, locations, tt.location)
 		}
 	}
 }
@@ -209,6 +233,26 @@ func TestOnlyJSONIsAcceptable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnusualAcceptHeadersGetJSON sends Accept headers that allow JSON, but that huma misreads. The
+// rotation shows that a new key is not lost.
+func TestUnusualAcceptHeadersGetJSON(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	key := env.accountA.key
+	for _, accept := range acceptHeadersOfJSON {
+		headers := map[string]string{"Accept": accept, "Idempotency-Key": ""}
+		listed := client.expect(call{method: "GET", path: "/v1/tenants", key: key, headers: headers}, 200, "")
+		rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: key, headers: headers}, 200, "")
+		for _, got := range []reply{listed, rotated} {
+			if kind := got.header.Get("Content-Type"); kind != "application/json" {
+				t.Errorf("for Accept %q the Content-Type is %q, want application/json", accept, kind)
+			}
+		}
+		key = memberText(rotated, "api_key")
+	}
+	client.expect(call{method: "GET", path: "/v1/tenants", key: key}, 200, "")
 }
 
 func TestInvalidIdempotencyKeysAreRefused(t *testing.T) {

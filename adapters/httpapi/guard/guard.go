@@ -36,8 +36,8 @@
 //     idempotency_run.go).
 //  18. checkQuery answers 400 for invalid query parameters (validation.go).
 //  19. hideTenants replaces the ids of tenants that the key must not see (hiddentenants.go).
-//  20. validateJSON answers 400 for a body that is not strict JSON, is missing or is not accepted
-//     (validation.go).
+//  20. validateJSON answers 400 for a body that is not strict JSON, is missing or is not accepted,
+//     and for an optional member that is null (validation.go).
 //  21. setDeadline sets the time limit of the operation (validation.go).
 //
 // The main types are guard (the dependencies of the steps), exchange (the state of one request) and
@@ -170,11 +170,25 @@ func (g *guard) handler() http.Handler {
 }
 
 func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
-	if exchangeOf(r.Context()).isPage {
+	e := exchangeOf(r.Context())
+	if e.isPage {
 		g.pages.ServeHTTP(w, r)
 		return
 	}
+	if e.route.op != nil {
+		removeMediaTypes(r)
+	}
 	g.mux.ServeHTTP(w, r)
+}
+
+// removeMediaTypes removes Accept and Content-Type, which checkAccept and readBody have checked.
+// Huma parses them differently. Some values that these steps allow make huma panic after the
+// operation, answer with the media type json, or refuse the body. Without the headers, huma reads
+// and writes application/json.
+func removeMediaTypes(r *http.Request) {
+	r.Header = r.Header.Clone()
+	r.Header.Del("Accept")
+	r.Header.Del("Content-Type")
 }
 
 // exchange is the state of one request. assignRequestID creates the exchange and stores it in the

@@ -21,6 +21,7 @@ type route struct {
 	path    string // the pattern without the method
 	op      *huma.Operation
 	rules   OperationRules
+	nonNull []string // see nonNullMembers
 }
 
 // routesOf returns the operations of the document, keyed by mux pattern.
@@ -29,7 +30,7 @@ func routesOf(doc *huma.OpenAPI) map[string]route {
 	for path, item := range doc.Paths {
 		for _, op := range OperationsOf(item) {
 			pattern := op.Method + " " + path
-			routes[pattern] = route{pattern: pattern, path: path, op: op, rules: RulesOf(op)}
+			routes[pattern] = route{pattern: pattern, path: path, op: op, rules: RulesOf(op), nonNull: nonNullMembers(op, doc.Components.Schemas)}
 		}
 	}
 	return routes

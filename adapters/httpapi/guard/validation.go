@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -87,17 +89,20 @@ func declaredValues(op *huma.Operation, raw string) url.Values {
 
 // validateJSON answers 400 for a body that is not strict JSON, and if the body is missing although
 // the operation needs one. It also answers 400 for a body other than {} if the operation accepts no
-// body. Huma and the use cases validate the members.
+// body, and for an optional member that is null. Huma and the use cases validate the other members.
 func (g *guard) validateJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		op := exchangeOf(r.Context()).route.op
-		if op == nil || !mayHaveBody(op.Method) {
+		route := exchangeOf(r.Context()).route
+		if route.op == nil || !mayHaveBody(route.op.Method) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
-			err = checkBody(body, op.RequestBody)
+			err = checkBody(body, route.op.RequestBody)
+		}
+		if err == nil {
+			err = checkNonNull(body, route.nonNull)
 		}
 		if err != nil {
 			Refuse(w, r, err)
@@ -126,6 +131,44 @@ func checkBody(body []byte, declared *huma.RequestBody) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil || len(members) > 0 {
 		return refusal.Invalid("the operation takes no body", refusal.ProblemField{Location: "body", Message: "not empty and not {}"})
+	}
+	return nil
+}
+
+// nonNullMembers returns the names of the optional members that must not be null in the body of the
+// operation. Huma accepts null for every optional member, as if the member were missing, but
+// refuses null for a required one. An operation with SkipValidateBody checks its members itself.
+func nonNullMembers(op *huma.Operation, schemas huma.Registry) []string {
+	if op.RequestBody == nil || op.SkipValidateBody {
+		return nil
+	}
+	schema := op.RequestBody.Content["application/json"].Schema
+	if schema.Ref != "" {
+		schema = schemas.SchemaFromRef(schema.Ref)
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		if !schema.Properties[name].Nullable && !slices.Contains(schema.Required, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// checkNonNull returns invalid_request if one of the named members of body is null.
+func checkNonNull(body []byte, names []string) error {
+	var members map[string]json.RawMessage
+	if len(names) == 0 || json.Unmarshal(body, &members) != nil {
+		return nil // huma refuses a body that is not an object
+	}
+	var fields []refusal.ProblemField
+	for _, name := range names {
+		if string(members[name]) == "null" {
+			fields = append(fields, refusal.ProblemField{Location: "body." + name, Message: "must not be null"})
+		}
+	}
+	if len(fields) > 0 {
+		return refusal.Invalid("an optional member is null", fields...)
 	}
 	return nil
 }
