@@ -60,6 +60,9 @@ type TenantClaims interface {
 	// included, so that their mailboxes are unblocked. A due time that is too far ahead can only
 	// come from clock skew and counts as due now.
 	DueTenants(ctx context.Context, now time.Time, limit int) ([]DueTenant, error)
+	// TenantsDueBy lists all tenants that are due at a time, as DueTenants does, but also the leased
+	// ones. The tenant that has been due for the longest time comes first.
+	TenantsDueBy(ctx context.Context, at time.Time) ([]DueTenant, error)
 	// ClaimTenant claims a tenant for the duration of the lease, if DueTenants would still list it.
 	// It does not change the due time.
 	ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (claim TenantClaim, won bool, err error)

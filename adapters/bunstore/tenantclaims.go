@@ -73,29 +73,48 @@ func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
 		Where("t.consent = ?", string(tenant.ConsentGranted)).Where("t.bootstrap = ?", string(tenant.BootstrapReady))
 }
 
+// dueTenantRow is a due tenant. Since is the time when it became due.
+type dueTenantRow struct {
+	AccountID string
+	GUID      string `bun:"guid"`
+	Since     time.Time
+}
+
+func (r dueTenantRow) dueTenant() ports.DueTenant {
+	return ports.DueTenant{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(r.GUID), At: r.Since.UTC()}
+}
+
+// dueTenants makes a query select the dueTenantRow of each tenant that is due, leased or not.
+func dueTenants(q *bun.SelectQuery, now time.Time) *bun.SelectQuery {
+	return enforceable(q).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").Join(sendStateOfTenant).
+		Where(isDue(dueSince), isDueArgs(now)...)
+}
+
+// TenantsDueBy implements ports.TenantClaims.
+func (s *Store) TenantsDueBy(ctx context.Context, at time.Time) ([]ports.DueTenant, error) {
+	var rows []dueTenantRow
+	err := s.db.RunRead(ctx, "list due and leased tenants", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return dueTenants(db.NewSelect(), at).OrderExpr("since, t.guid").Scan(ctx, &rows)
+	})
+	return convertAll(rows, dueTenantRow.dueTenant), err
+}
+
 // DueTenants implements ports.TenantClaims. Like DueJobs, it serves accounts in fair shares.
 func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]ports.DueTenant, error) {
-	type dueTenantRow struct {
-		AccountID string
-		GUID      string `bun:"guid"`
-		Since     time.Time
-	}
 	var rows []dueTenantRow
 	err := s.db.RunRead(ctx, "list due tenants", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		busy := db.NewSelect().TableExpr("send_tenants AS st").ColumnExpr("st.account_id, count(*) AS runs").
 			Where("st.leased_until > ?", s.databaseNowSQL()).GroupExpr("st.account_id")
-		dueQuery := enforceable(db.NewSelect()).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").
+		dueQuery := dueTenants(db.NewSelect(), now).
 			ColumnExpr("row_number() OVER (PARTITION BY t.account_id ORDER BY "+dueSince+", t.id) AS nth").
-			Join(sendStateOfTenant).
-			Where(isDue(dueSince), isDueArgs(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.databaseNowSQL())
+			Where("COALESCE(st.leased_until, 0) <= ?", s.databaseNowSQL())
 		return db.NewSelect().With("busy", busy).With("due", dueQuery).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.guid, due.since").
 			OrderExpr("due.nth + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(limit)).Scan(ctx, &rows)
 	})
-	return convertAll(rows, func(r dueTenantRow) ports.DueTenant {
-		return ports.DueTenant{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(r.GUID), At: r.Since.UTC()}
-	}), err
+	return convertAll(rows, dueTenantRow.dueTenant), err
 }
 
 // ClaimTenant implements ports.TenantClaims.

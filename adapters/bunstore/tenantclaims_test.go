@@ -169,6 +169,29 @@ func TestReleasedTenantLeavesOtherTenantsLeased(t *testing.T) {
 	})
 }
 
+func TestLeasedTenantsAreListedByTheirDueTime(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		leased := newSendLimitFixture(t, s, "ann", 1)
+		leased.claim(t, s)
+		released := newSendLimitFixture(t, s, "bob", 2)
+		later := dueTime.Add(time.Minute)
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), released.claim(t, s), later))
+		unprepared := newAccount(t, s, "carl")
+		attachTenant(t, s, unprepared, 3)
+		listed := func(at time.Time) (ids []string) {
+			tenants, err := s.TenantsDueBy(t.Context(), at)
+			must(t, "list", err)
+			for _, d := range tenants {
+				ids = append(ids, string(d.Account)+" "+string(d.Tenant))
+			}
+			return ids
+		}
+		first, second := string(leased.owner)+" "+leased.tenantID(), string(released.owner)+" "+released.tenantID()
+		requireOrder(t, "before the second is due", listed(later.Add(-time.Microsecond)), first)
+		requireOrder(t, "when both are due", listed(later), first, second)
+	})
+}
+
 func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)

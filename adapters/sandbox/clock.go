@@ -73,26 +73,33 @@ func (c *controller) setClock(r *http.Request) (any, error) {
 	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
-	var newTime time.Time
+	newTime := func() time.Time { return *in.Now }
 	switch {
 	case (in.Now == nil) == (in.Advance == nil):
 		return nil, badRequest("give exactly one of now and advance")
-	case in.Now != nil:
-		newTime = *in.Now
-	default:
+	case in.Advance != nil:
 		advance, err := time.ParseDuration(*in.Advance)
 		if err != nil || advance < 0 || advance > maxClockOffset {
 			return nil, badRequest(`advance must be a duration such as "24h", between 0 and 100 years`)
 		}
-		newTime = c.Now().Add(advance)
+		newTime = func() time.Time { return c.Now().Add(advance) }
 	}
-	if err := c.clock.set(newTime); err != nil {
-		return nil, err
-	}
-	if err := c.setSimulatorClocks(r.Context(), newTime); err != nil {
+	if err := c.moveClocks(r.Context(), newTime); err != nil {
 		return nil, err
 	}
 	return emptyResponse{}, c.WakeDueJobs(r.Context())
+}
+
+// moveClocks sets the clock of the service and the clocks of the simulators to the result of
+// newTime. Concurrent calls run one after another, so that newTime can depend on the current time.
+func (env *Environment) moveClocks(ctx context.Context, newTime func() time.Time) error {
+	env.moveClockMu.Lock()
+	defer env.moveClockMu.Unlock()
+	now := newTime()
+	if err := env.clock.set(now); err != nil {
+		return err
+	}
+	return env.setSimulatorClocks(ctx, now)
 }
 
 func (env *Environment) setSimulatorClocks(ctx context.Context, now time.Time) error {

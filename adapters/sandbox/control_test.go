@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -152,6 +153,35 @@ func TestCallsMakeAndEditZones(t *testing.T) {
 	fixture.mustCall("GET", "/zones/new.example/records", "", "[]")
 }
 
+// TestConcurrentMovesOfTheClockAddUp checks that no move is lost when calls overlap, and that the
+// last time that a simulator receives is the time of the service.
+func TestConcurrentMovesOfTheClockAddUp(t *testing.T) {
+	fixture := newFixture(t)
+	const moves = 20
+	before := fixture.environment.Now()
+	var calls sync.WaitGroup
+	for range moves {
+		calls.Go(func() {
+			if status, body := fixture.call("POST", "/clock", `{"advance":"1h"}`); status != http.StatusOK {
+				t.Errorf("got %d %s, want 200", status, body)
+			}
+		})
+	}
+	calls.Wait()
+	now := fixture.environment.Now()
+	if ahead := now.Sub(before); ahead < moves*time.Hour || ahead > moves*time.Hour+10*time.Minute {
+		t.Errorf("after %d moves by 1h the clock is ahead by %s", moves, ahead)
+	}
+	received := fixture.receivedCalls()
+	var last struct {
+		Now time.Time `json:"now"`
+	}
+	must(t, json.Unmarshal([]byte(strings.TrimPrefix(received[len(received)-1], "POST /_control/clock ")), &last))
+	if behind := now.Sub(last.Now); len(received) != moves || behind < 0 || behind > 10*time.Minute {
+		t.Errorf("the simulator received %d times, the last %s, want %d times, the last %s", len(received), last.Now, moves, now)
+	}
+}
+
 func TestClockMovesServiceAndSimulators(t *testing.T) {
 	fixture := newFixture(t)
 	before := time.Now()
@@ -255,6 +285,11 @@ func TestRestartKeepsTheState(t *testing.T) {
 	fourth := run(func(*sandbox.Environment, sandbox.Ready) {})
 	if fourth.APIKey == third.APIKey || fourth.AccountID != first.AccountID {
 		t.Error("the start after a rotation with overlap did not create a new key of the same account")
+	}
+	service.accounts[0].ClosedAt = time.Now()
+	fifth := run(func(*sandbox.Environment, sandbox.Ready) {})
+	if fifth.AccountID == first.AccountID || fifth.APIKey == fourth.APIKey || fifth.UserEmail != first.UserEmail {
+		t.Errorf("the start after the account was closed: got account %s of %s, want a new account with a new key", fifth.AccountID, fifth.UserEmail)
 	}
 	if info, err := os.Stat(options.DataDir + "/sandbox/api-key.json"); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file of the key: %v, %v, want the mode 0600", info, err)

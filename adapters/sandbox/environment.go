@@ -79,6 +79,10 @@ type Environment struct {
 	zonesURL  string // base URL of the API through which simulators edit zones
 	servers   []*loopbackServer
 
+	// moveClockMu is held while the clocks of the service and of the simulators are set, so that
+	// all of them get the same time. It is locked before simulatorsMu.
+	moveClockMu sync.Mutex
+
 	simulatorsMu sync.RWMutex
 	simulators   []*simulator // RestartSimulator replaces an element
 }

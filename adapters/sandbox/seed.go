@@ -85,10 +85,11 @@ func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 	return ready, err
 }
 
-// ensureOwner returns the account of the sandbox and an API key. It creates them if necessary.
+// ensureOwner returns the account of the sandbox and an API key. It creates them if necessary. If
+// the account was closed, ensureOwner creates a new one, because a closed account gets no key.
 func (c *controller) ensureOwner(ctx context.Context) (access.Account, secret.Text, error) {
 	acc, err := c.Accounts.FindAccount(ctx, ownerEmail)
-	if errors.Is(err, fault.AccountNotFound) {
+	if errors.Is(err, fault.AccountNotFound) || err == nil && acc.Status() == access.StatusClosed {
 		acc, err = c.Accounts.CreateAccount(ctx, ownerEmail, ownerPlan, 0, c.Now())
 	}
 	if err != nil {

@@ -73,6 +73,24 @@ func TestControlOfASendingPlatform(t *testing.T) {
 	}
 }
 
+// TestControlOfASecondWorkspace checks that the control calls of a sending platform apply to the
+// workspace in their query, with the bundled plugin of PlusVibe.
+func TestControlOfASecondWorkspace(t *testing.T) {
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "plusvibe"), Seed: true})
+	r, err := env.Open(t.Context(), newService(t).services(env))
+	must(t, err)
+	accounts, inSecond := r.ControlURL+"/sending/plusvibe/accounts", "?workspace_id=65f3a1b2c3d4e5f600000002"
+	if status, body := sendRequest(t, "PUT", accounts+"/ada@one.test"+inSecond, `{}`); status != http.StatusOK {
+		t.Fatalf("a new account in the second workspace: got %d %s, want 200", status, body)
+	}
+	for query, want := range map[string]bool{"": false, inSecond: true} {
+		status, body := sendRequest(t, "GET", accounts+query, "")
+		if listed := strings.Contains(body, "ada@one.test"); status != http.StatusOK || listed != want {
+			t.Errorf("the accounts with the query %q: got %d %s, want the new account listed: %v", query, status, body, want)
+		}
+	}
+}
+
 func TestUnseededSandboxHasNoSendingCustomers(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
 	r, err := env.Open(t.Context(), newService(t).services(env))

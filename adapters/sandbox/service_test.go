@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,7 +79,7 @@ func (s *service) services(env *sandbox.Environment) sandbox.Services {
 			return nil
 		},
 		Enforce:     func(context.Context) error { s.enforceCalls++; return nil },
-		WakeDueJobs: func(context.Context) error { s.wakeCalls++; return nil },
+		WakeDueJobs: func(context.Context) error { s.mu.Lock(); defer s.mu.Unlock(); s.wakeCalls++; return nil },
 		KillPlugin:  func(name string) error { s.killed = append(s.killed, name); return nil },
 		APIURL:      s.site.URL, AdminURL: "http://127.0.0.1:9", KeyPrefix: "tny",
 	}
@@ -156,8 +157,9 @@ func (s *service) CreateAccount(_ context.Context, email, plan string, slots int
 	return a, nil
 }
 
+// FindAccount returns the newest account of an address. It also returns closed accounts.
 func (s *service) FindAccount(_ context.Context, idOrEmail string) (access.Account, error) {
-	for _, a := range s.accounts {
+	for _, a := range slices.Backward(s.accounts) {
 		if string(a.ID) == idOrEmail || a.Email == idOrEmail {
 			return a, nil
 		}
@@ -184,6 +186,13 @@ func (s *service) change(id access.AccountID, do func(*access.Account)) (access.
 }
 
 func (s *service) AddKey(_ context.Context, k access.Key) error {
+	acc, err := s.FindAccount(context.Background(), string(k.Account))
+	if err == nil {
+		err = acc.CheckOpen()
+	}
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keys[k.Hash] = k

@@ -88,6 +88,8 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 // address. RestartSimulator does nothing if the plugin's simulator does not run, or if the catalog
 // does not have the plugin.
 func (env *Environment) RestartSimulator(ctx context.Context, name string) error {
+	env.moveClockMu.Lock()
+	defer env.moveClockMu.Unlock()
 	env.simulatorsMu.Lock()
 	defer env.simulatorsMu.Unlock()
 	running := slices.IndexFunc(env.simulators, func(s *simulator) bool { return s.ready.Provider == name })

@@ -19,11 +19,14 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// forward forwards a call to the simulator and returns its response.
+// forward forwards a call with its query to the simulator and returns its response.
 func (s *simulator) forward(r *http.Request, path string) (any, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
+	}
+	if r.URL.RawQuery != "" {
+		path += "?" + r.URL.RawQuery
 	}
 	answer, err := s.controlCall(r.Context(), r.Method, path, body)
 	if err != nil {

@@ -286,7 +286,8 @@ func writeEnv(folder string, r sandbox.Ready) error {
 // printWelcome prints the addresses of the sandbox, and what the user can try in it.
 func printWelcome(out io.Writer, r sandbox.Ready, o devOptions) {
 	control := r.ControlURL
-	if _, port, _ := net.SplitHostPort(o.control); port != "0" && control != "http://"+o.control {
+	// Only the ports are compared, because the host of o.control can be a name.
+	if _, port, _ := net.SplitHostPort(o.control); port != "0" && !strings.HasSuffix(control, ":"+port) {
 		control += "  (" + o.control + " is taken; --control sets a different address)"
 	}
 	_, _ = fmt.Fprintf(out, `The sandbox is ready.

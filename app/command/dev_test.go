@@ -72,7 +72,7 @@ func TestDevLogFileGetsAllRecords(t *testing.T) {
 // TestWelcomeSaysThatTheControlAddressIsTaken checks that the welcome text warns if the control
 // interface has a different address than --control asks for.
 func TestWelcomeSaysThatTheControlAddressIsTaken(t *testing.T) {
-	for control, wantTaken := range map[string]bool{"127.0.0.1:8081": true, "127.0.0.1:5000": false, "127.0.0.1:0": false} {
+	for control, wantTaken := range map[string]bool{"127.0.0.1:8081": true, "127.0.0.1:5000": false, "localhost:5000": false, "127.0.0.1:0": false} {
 		var out bytes.Buffer
 		printWelcome(&out, sandbox.Ready{ControlURL: "http://127.0.0.1:5000"}, devOptions{control: control, data: "./x"})
 		if got := strings.Contains(out.String(), control+" is taken"); got != wantTaken || !strings.Contains(out.String(), "x/"+devLogFile) {

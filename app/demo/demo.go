@@ -15,6 +15,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,8 +30,11 @@ const demoDomain = "example-one.test"
 
 // Run executes all steps against the sandbox that ready describes. It prints each request to the
 // API with its status and duration to out. It stops at the first step that fails and returns the
-// error.
+// error. It also fails if the sandbox has no tenant.
 func Run(ctx context.Context, out io.Writer, ready sandbox.Ready) error {
+	if len(ready.Tenants) == 0 {
+		return errors.New("the sandbox has no tenant: mail_platform must name a plugin that has a simulator")
+	}
 	w := &walkthrough{out: out, ready: ready}
 	stop, err := w.startReceiver(ctx)
 	if err != nil {

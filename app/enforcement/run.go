@@ -84,23 +84,25 @@ type pass struct {
 func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
 	r.runAllLock.RLock()
 	defer r.runAllLock.RUnlock()
-	return r.runPass(ctx, owner, id, r.Now())
+	_, err := r.runPass(ctx, owner, id, r.Now())
+	return err
 }
 
-// runPass makes one pass over a tenant whose due time is at or before dueBy.
-func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, dueBy time.Time) error {
+// runPass makes one pass over a tenant whose due time is at or before dueBy. claimed is false if the
+// tenant could not be claimed.
+func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, dueBy time.Time) (claimed bool, err error) {
 	claimBegan := time.Now()
-	claimed, won, err := r.Claims.ClaimTenant(ctx, owner, id, r.leaseDuration(), dueBy)
+	claim, won, err := r.Claims.ClaimTenant(ctx, owner, id, r.leaseDuration(), dueBy)
 	if err != nil || !won {
-		return err
+		return false, err
 	}
 	passLease := lease.New(claimBegan, r.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
-		return r.Claims.RenewTenantLease(ctx, claimed, duration)
+		return r.Claims.RenewTenantLease(ctx, claim, duration)
 	})
-	p := &pass{Runner: r, TenantClaim: claimed, platform: r.Platform.For(id), lease: passLease, now: r.Now()}
+	p := &pass{Runner: r, TenantClaim: claim, platform: r.Platform.For(id), lease: passLease, now: r.Now()}
 	due, err := p.countAndEnforce(ctx)
 	if errors.Is(err, lease.ErrLost) || errors.Is(err, fault.TenantNotFound) {
-		return nil
+		return true, nil
 	}
 	if r.OnPassEnd != nil {
 		r.OnPassEnd(ctx, err)
@@ -110,10 +112,10 @@ func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.
 		err = reconcile.Consent{Tenants: r.Tenants, Platform: r.Platform, Now: r.Now}.RecordIfRevoked(ctx, owner, id, err)
 	}
 	releaseErr := reconcile.Store(ctx, func(ctx context.Context) error {
-		_, err := r.Claims.ReleaseTenant(ctx, claimed, due)
+		_, err := r.Claims.ReleaseTenant(ctx, claim, due)
 		return err
 	})
-	return errors.Join(err, releaseErr)
+	return true, errors.Join(err, releaseErr)
 }
 
 // retryAt returns the time at which a tenant is due after a failed pass. This time is not after the

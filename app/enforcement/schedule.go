@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
@@ -39,6 +40,8 @@ const (
 	// nextSweepDelay is the pause after a sweep that found maxTenantsPerSweep due tenants, because
 	// more tenants may be due.
 	nextSweepDelay = time.Second
+	// leaseCheckInterval is how often RunAll tries to claim a leased tenant.
+	leaseCheckInterval = 250 * time.Millisecond
 )
 
 // Handlers returns the wake-up handler for passes. If no slot becomes free, the tenant stays due.
@@ -98,27 +101,55 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 	return passWakeups, len(due) == maxTenantsPerSweep, err
 }
 
-// RunAll makes a pass over every tenant, due or not. It skips the tenants that DueTenants excludes,
-// such as tenants with a revoked consent. It first waits for the passes in progress in this
-// process. It returns the joined errors of the passes that it made. The sandbox uses RunAll.
+// RunAll makes a pass over every tenant, due or not. It skips the tenants that TenantsDueBy
+// excludes, such as tenants with a revoked consent. It first waits for the passes in progress in
+// this process. If another process holds a tenant, or was killed while it held the tenant, RunAll
+// waits for the end of that lease. It returns the joined errors of the passes that it made, and the
+// error of ctx if ctx ends while RunAll waits. The sandbox uses RunAll.
 func (r *Runner) RunAll(ctx context.Context) error {
 	r.runAllLock.Lock()
 	defer r.runAllLock.Unlock()
-	until := r.Now().Add(reconcile.FarFuture)
-	dueTenants, err := r.Claims.DueTenants(ctx, until, 1<<30)
-	if err != nil {
-		return err
+	dueBy := r.Now().Add(reconcile.FarFuture)
+	finished := map[tenant.GUID]bool{}
+	var errs []error
+	for {
+		// Each round lists the tenants again, because a leased tenant may be deleted meanwhile.
+		tenants, err := r.Claims.TenantsDueBy(ctx, dueBy)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		tenants = slices.DeleteFunc(tenants, func(d ports.DueTenant) bool { return finished[d.Tenant] })
+		done, err := r.runPasses(ctx, tenants, dueBy)
+		errs = append(errs, err)
+		for n, d := range tenants {
+			finished[d.Tenant] = done[n]
+		}
+		if !slices.Contains(done, false) {
+			return errors.Join(errs...)
+		}
+		select {
+		case <-time.After(leaseCheckInterval):
+		case <-ctx.Done():
+			return errors.Join(append(errs, ctx.Err())...)
+		}
 	}
-	errs := make([]error, len(dueTenants))
+}
+
+// runPasses makes a pass over each of the tenants and returns the joined errors. done has one
+// element for each tenant. An element is false if the tenant could not be claimed, because it is
+// leased or deleted.
+func (r *Runner) runPasses(ctx context.Context, tenants []ports.DueTenant, dueBy time.Time) (done []bool, err error) {
+	done, errs := make([]bool, len(tenants)), make([]error, len(tenants))
 	slots := make(chan struct{}, ParallelPasses)
 	var wg panics.Group
-	for n, d := range dueTenants {
+	for n, d := range tenants {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			errs[n] = r.runPass(ctx, d.Account, d.Tenant, until)
+			claimed, err := r.runPass(ctx, d.Account, d.Tenant, dueBy)
+			done[n], errs[n] = claimed || err != nil, err
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return done, errors.Join(errs...)
 }

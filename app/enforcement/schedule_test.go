@@ -97,6 +97,54 @@ func TestRunAllPassesOverEveryTenant(t *testing.T) {
 	must(t, fx.RunAll(t.Context())) // a tenant without consent is excluded
 }
 
+// TestRunAllWaitsForAnotherLease checks that RunAll makes a pass over a tenant whose lease another
+// process holds. That process may have been killed, so that only the end of the lease frees the
+// tenant.
+func TestRunAllWaitsForAnotherLease(t *testing.T) {
+	fx := newFixture(t)
+	passes := 0
+	fx.OnPassEnd = func(context.Context, error) { passes++ }
+	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.owner, guid, time.Second, fx.now); err != nil || !won {
+		t.Fatalf("the claim of the other process: %v, %v", won, err)
+	}
+	if must(t, fx.RunAll(t.Context())); passes != 1 {
+		t.Fatalf("%d passes, want 1", passes)
+	}
+	if _, won, err := fx.store.SeizeTenant(t.Context(), fx.owner, guid, time.Hour); err != nil || !won {
+		t.Fatalf("the second claim of the other process: %v, %v", won, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	fx.Claims = cancellingClaims{fx.Claims, cancel}
+	if err := fx.RunAll(ctx); !errors.Is(err, context.Canceled) || passes != 1 {
+		t.Fatalf("%v and %d passes, want the end of the context", err, passes)
+	}
+}
+
+// TestRunAllDoesNotWaitForADeletedTenant checks that RunAll ends if a tenant that it waits for is
+// deleted.
+func TestRunAllDoesNotWaitForADeletedTenant(t *testing.T) {
+	fx := newFixture(t)
+	claims := &claimsOfADeletion{TenantClaims: fx.store, delete: func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid, nil)) }}
+	fx.Claims = claims
+	if must(t, fx.RunAll(t.Context())); claims.attempts != 1 {
+		t.Fatalf("%d claims of a tenant that is deleted, want 1", claims.attempts)
+	}
+}
+
+// claimsOfADeletion is a store whose tenants are leased until delete deletes them.
+type claimsOfADeletion struct {
+	ports.TenantClaims
+
+	delete   func()
+	attempts int
+}
+
+func (s *claimsOfADeletion) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (claim ports.TenantClaim, won bool, err error) {
+	s.attempts++
+	s.delete()
+	return claim, false, nil
+}
+
 // TestOnlyTenantsWithLimitsExcludesTenantsWithoutALimit checks that a sweep with OnlyTenantsWithLimits wakes no tenant
 // without a limit.
 func TestOnlyTenantsWithLimitsExcludesTenantsWithoutALimit(t *testing.T) {

@@ -3,11 +3,17 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/tenantry/tenantry/plugins/dns-cloudflare/simulator"
 	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 // TestInactiveTokensAreRefused checks disabled and expired tokens. Cloudflare answers the
@@ -76,4 +82,34 @@ func (f *fixture) verifyStatus(token string) (status int) {
 	answer := httptest.NewRecorder()
 	f.simulator.ServeHTTP(answer, req)
 	return answer.Code
+}
+
+// TestBlockOfATokenEndsAfterItsWindow checks that a token that exceeded its limit is accepted after
+// the window, although the simulated clock moves back.
+func TestBlockOfATokenEndsAfterItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sim, ready, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &fixture{simulator: sim, ready: ready}
+		moveClock := func(duration string) {
+			body := strings.NewReader(`{"advance":"` + duration + `"}`)
+			sim.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/_control/clock", body))
+		}
+		moveClock("24h")
+		for range maxCalls {
+			if status := f.verifyStatus(simulator.Token); status != http.StatusOK {
+				t.Fatalf("a call below the limit: %d, want 200", status)
+			}
+		}
+		if status := f.verifyStatus(simulator.Token); status != http.StatusTooManyRequests {
+			t.Errorf("a call beyond the limit: %d, want 429", status)
+		}
+		moveClock("-24h")
+		time.Sleep(rateWindow)
+		if status := f.verifyStatus(simulator.Token); status != http.StatusOK {
+			t.Errorf("a call after the window: %d, want 200", status)
+		}
+	})
 }

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -107,7 +108,8 @@ func (sim *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retry
 // the request.
 func (sim *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := sim.token(r)
-	remaining, wait := sim.rateLimits.count(token, sim.kit.Now())
+	// By the simulated clock, which can move back, a token could stay blocked for too long.
+	remaining, wait := sim.rateLimits.count(token, time.Now())
 	w.Header().Set("Ratelimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, maxCalls, int(rateWindow.Seconds())))
 	w.Header().Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%d`, remaining, int(wait.Seconds())))
 	switch {

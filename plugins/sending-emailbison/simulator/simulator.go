@@ -139,10 +139,11 @@ type quirks struct {
 // rate is the limit of calls of an instance. All tokens of the instance share it.
 var rate = simulate.Rate{Calls: 3000, Window: time.Minute, Fixed: true}
 
-// admit counts the call. If the route exists, it refuses a request without a valid token. Like
+// admit counts the call by the real clock. The simulated clock can move back, and calls could then
+// be refused for too long. If the route exists, admit refuses a request without a valid token. Like
 // Laravel, it redirects such a request to the sign-in page if the request does not accept JSON.
 func admit(req *request) simulate.Answer {
-	usage := req.Count("instance", req.Now, rate)
+	usage := req.Count("instance", time.Now(), rate)
 	req.Header.Set("X-RateLimit-Limit", strconv.Itoa(rate.Calls))
 	req.Header.Set("X-RateLimit-Remaining", strconv.Itoa(usage.Left))
 	if usage.Wait > 0 {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,6 +178,8 @@ func TestListsHavePagesOfFifteen(t *testing.T) {
 	}
 }
 
+// TestCallsPerMinuteAreLimited checks that the limit of calls holds for a minute, although the
+// simulated clock moves back.
 func TestCallsPerMinuteAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _, err := New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})
@@ -188,6 +191,11 @@ func TestCallsPerMinuteAreLimited(t *testing.T) {
 			h.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/api/users", nil))
 			return recorder
 		}
+		moveClock := func(duration string) {
+			body := strings.NewReader(`{"advance":"` + duration + `"}`)
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/_control/clock", body))
+		}
+		moveClock("24h")
 		for range rate.Calls {
 			if call().Code == 429 {
 				t.Fatal("throttled below the limit")
@@ -196,6 +204,7 @@ func TestCallsPerMinuteAreLimited(t *testing.T) {
 		if answer := call(); answer.Code != 429 || answer.Header().Get("Retry-After") != "60" || answer.Header().Get("X-RateLimit-Remaining") != "0" {
 			t.Errorf("a call beyond the limit: %d %v, want 429 for 60 s", answer.Code, answer.Header())
 		}
+		moveClock("-24h")
 		time.Sleep(time.Minute)
 		if answer := call(); answer.Code == 429 || answer.Header().Get("X-RateLimit-Remaining") != "2999" {
 			t.Errorf("a call in the next window: %d %v, want 2999 remaining calls", answer.Code, answer.Header())

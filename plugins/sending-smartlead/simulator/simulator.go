@@ -146,11 +146,12 @@ func admit(req *request) simulate.Answer {
 		return errorAnswer(http.StatusUnauthorized, "Invalid API Key")
 	}
 	req.Key, req.Workspace = owner, strconv.Itoa(owner.UserID)
-	usage := req.Count(text, req.Now, plan...)
+	now := time.Now() // the simulated clock can move back, and a key could then be refused for too long
+	usage := req.Count(text, now, plan...)
 	if len(plan) > 0 {
 		req.Header.Set("X-RateLimit-Limit", strconv.Itoa(plan[0].Calls))
 		req.Header.Set("X-RateLimit-Remaining", strconv.Itoa(usage.Left))
-		req.Header.Set("X-RateLimit-Reset", strconv.FormatInt(req.Now.Add(usage.Reset).Unix(), 10))
+		req.Header.Set("X-RateLimit-Reset", strconv.FormatInt(now.Add(usage.Reset).Unix(), 10))
 	}
 	switch {
 	case usage.Wait > 0:
