@@ -166,6 +166,45 @@ func TestTestStoresItsResult(t *testing.T) {
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 
+// TestTestOfAnEndedPlanKeepsTheStatus checks that the test of a valid credential whose plan has
+// ended reports a failure, and stores an error of the integration but no rejected credential.
+func TestTestOfAnEndedPlanKeepsTheStatus(t *testing.T) {
+	fx := newFixture(t)
+	id := fx.createIntegration(t, "instantly")
+	fx.advance(time.Hour)
+	fx.instantly.SetPlanEnded(true)
+	got, err := fx.Test(t.Context(), fx.ann.ID, id, nil)
+	must(t, err)
+	stored := fx.storedIntegration(t, id)
+	if got.Status != integration.Failed || !got.HasError || !strings.Contains(got.Message, "plan") {
+		t.Errorf("the test returned %+v, want it failed because of the plan", got)
+	}
+	if stored.Status != integration.Connected || !stored.HasError || stored.LastTestedAt != fx.clock {
+		t.Errorf("stored is %+v, want it connected, with an error", stored)
+	}
+}
+
+// TestTestStoresTheWorkspaceThatThePlatformNamesLater checks an integration whose platform named no
+// workspace when it was created.
+func TestTestStoresTheWorkspaceThatThePlatformNamesLater(t *testing.T) {
+	fx := newFixture(t)
+	workspaces := fx.instantly.Reach.Workspaces
+	fx.instantly.Reach.Workspaces = []integration.Workspace{{}}
+	id := fx.createIntegration(t, "instantly")
+	for _, reported := range [][]integration.Workspace{{{}}, workspaces, {{}}} {
+		fx.advance(time.Second)
+		fx.instantly.Reach.Workspaces = reported
+		got, err := fx.Test(t.Context(), fx.ann.ID, id, nil)
+		must(t, err)
+		if stored := fx.storedIntegration(t, id); got.Status != integration.Connected || stored.Workspace != got.Workspace {
+			t.Errorf("the platform reports %+v: the test returned %+v, stored is %+v", reported, got, stored)
+		}
+	}
+	if stored := fx.storedIntegration(t, id); stored.Workspace != workspaces[0] {
+		t.Errorf("the stored workspace is %+v, want %+v", stored.Workspace, workspaces[0])
+	}
+}
+
 // TestTestRejectsACredentialOfTheSelectedWorkspace checks a credential that works in the workspace
 // that is selected at the platform. Such a credential fails the test as soon as it has access to a
 // second workspace, as it does in Create.

@@ -120,12 +120,17 @@ type accountRead struct {
 	resumable bool
 	// cause is the error that interrupted the read.
 	cause error
+	// outOfTime is true if the deadline of the last refresh interrupted the read, and this refresh
+	// has read at least one page.
+	outOfTime bool
 }
 
 // continueAfter reports whether a later refresh continues the read, and how long to wait before
 // that refresh.
 func (r *accountRead) continueAfter(now time.Time) (pause time.Duration, willContinue bool) {
-	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.KindOf(r.cause) != outcome.Throttled {
+	kind := outcome.KindOf(r.cause)
+	interrupted := kind == outcome.Throttled || kind == outcome.Unknown && r.outOfTime
+	if !r.resumable || r.listing == nil || r.pages == 0 || !interrupted {
 		return 0, false
 	}
 	pause = max(outcome.RetryAfter(r.cause), minPause)

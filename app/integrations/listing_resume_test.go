@@ -15,14 +15,23 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// limitedPlatform is a platform that throttles a list of accounts after pagesLeft pages.
+// limitedPlatform is a platform that throttles a list of accounts after pagesLeft pages. If wait is
+// set, the platform instead calls wait, and its answer to the next page is lost.
 type limitedPlatform struct {
 	ports.SendingPlatform
 
 	pagesLeft int
+	wait      func(context.Context)
 }
 
+// untilItEnds waits until ctx ends.
+func untilItEnds(ctx context.Context) { <-ctx.Done() }
+
 func (r *limitedPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+	if r.pagesLeft == 0 && r.wait != nil {
+		r.wait(ctx)
+		return integration.Page{}, &outcome.Error{Kind: outcome.Unknown}
+	}
 	if r.pagesLeft == 0 {
 		return integration.Page{}, &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Minute}
 	}
@@ -67,9 +76,18 @@ func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform
 
 // TestScheduledRefreshesContinueAThrottledList checks that scheduled refreshes continue a throttled
 // list until it is complete.
-func TestScheduledRefreshesContinueAThrottledList(t *testing.T) {
+func TestScheduledRefreshesContinueAThrottledList(t *testing.T) { requireContinuedList(t, nil) }
+
+// TestScheduledRefreshesContinueASlowList checks that scheduled refreshes continue a list that they
+// cannot read before their deadline.
+func TestScheduledRefreshesContinueASlowList(t *testing.T) { requireContinuedList(t, untilItEnds) }
+
+// requireContinuedList requires that four scheduled refreshes read a list of seven pages. wait is
+// limitedPlatform.wait.
+func requireContinuedList(t *testing.T, wait func(context.Context)) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, id, r := newLimitedFixture(t)
+		r.wait = wait
 		for part := range 3 {
 			wakeup := fx.takeWakeup(t)
 			r.pagesLeft = 2
@@ -82,7 +100,7 @@ func TestScheduledRefreshesContinueAThrottledList(t *testing.T) {
 		}
 		wakeup := fx.takeWakeup(t)
 		// The queue uses the clock of the machine.
-		if wait := time.Until(wakeup.At); wakeup.ID != id || wakeup.Account != fx.ann.ID || wait <= 0 || wait > time.Minute {
+		if pause := time.Until(wakeup.At); wakeup.ID != id || wakeup.Account != fx.ann.ID || pause <= 0 || pause > time.Minute {
 			t.Errorf("the next part is %+v", wakeup)
 		}
 		r.pagesLeft = 2
@@ -94,6 +112,78 @@ func TestScheduledRefreshesContinueAThrottledList(t *testing.T) {
 		}
 		if wakeups := fx.wakeups.Take(); len(wakeups) != 0 || fx.storedIntegration(t, id).RefreshedAt.IsZero() {
 			t.Errorf("the refresh has not ended: %+v", wakeups)
+		}
+	})
+}
+
+// contextQueue is a queue that refuses a wake-up if the context has ended, as the real queues do.
+type contextQueue struct{ ports.Queue }
+
+func (q contextQueue) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return q.Queue.Wake(ctx, wakeups...)
+}
+
+// TestScheduledRefreshIsContinuedAfterTheHandlersDeadline checks that a refresh that used all the
+// time of its handler still queues its continuation.
+func TestScheduledRefreshIsContinuedAfterTheHandlersDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx, _, r := newLimitedFixture(t)
+		fx.Queue = contextQueue{fx.wakeups}
+		wakeup := fx.takeWakeup(t)
+		r.pagesLeft, r.wait = 2, untilItEnds
+		ctx, cancel := context.WithTimeout(t.Context(), fx.Timeout/2)
+		defer cancel()
+		must(t, fx.Handlers()[wakeup.Kind](ctx, wakeup))
+		fx.takeWakeup(t)
+	})
+}
+
+// TestScheduledRefreshEndsAtAPageWithoutAnAnswer checks that a refresh is not continued if its
+// deadline ended it before it read a page, or if an answer was lost before the deadline. The
+// integration is then marked as failing.
+func TestScheduledRefreshEndsAtAPageWithoutAnAnswer(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		pages int // pages of the second part
+		wait  func(context.Context)
+	}{
+		{"the deadline ends the next part before it reads a page", 0, untilItEnds},
+		{"an answer is lost before the deadline", 1, func(context.Context) {}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fx, id, r := newLimitedFixture(t)
+				r.pagesLeft, r.wait = 2, untilItEnds
+				first := fx.takeWakeup(t)
+				must(t, fx.Handlers()[first.Kind](t.Context(), first))
+				second := fx.takeWakeup(t)
+				r.pagesLeft, r.wait = tt.pages, tt.wait
+				must(t, fx.Handlers()[second.Kind](t.Context(), second))
+				if wakeups := fx.wakeups.Take(); len(wakeups) != 0 || !fx.storedIntegration(t, id).HasError {
+					t.Errorf("wake-ups %+v, want none, and an error of the integration", wakeups)
+				}
+			})
+		})
+	}
+}
+
+// TestStoppedRefreshIsRepeatedByTheQueue checks that the handler fails if the worker stops during
+// the second page. Without an error, the queue would not repeat the refresh.
+func TestStoppedRefreshIsRepeatedByTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx, id, r := newLimitedFixture(t)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		r.pagesLeft, r.wait = 1, func(context.Context) { stop() }
+		wakeup := fx.takeWakeup(t)
+		if err := fx.Handlers()[wakeup.Kind](ctx, wakeup); err == nil {
+			t.Error("the handler of a stopped refresh returned no error")
+		}
+		if wakeups := fx.wakeups.Take(); len(wakeups) != 0 || fx.storedIntegration(t, id).HasError {
+			t.Errorf("wake-ups %+v, want none, and no error of the integration", wakeups)
 		}
 	})
 }

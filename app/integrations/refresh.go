@@ -48,7 +48,10 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 		read.listing = newListing(read.mailboxes)
 	}
 	read.platform, read.now = platform, s.now
-	if read.cause = read.readAll(ctx); read.cause != nil {
+	pagesBefore := read.pages
+	read.cause = read.readAll(ctx)
+	read.outOfTime = errors.Is(ctx.Err(), context.DeadlineExceeded) && read.pages > pagesBefore
+	if read.cause != nil {
 		return s.handleIncomplete(ctx, i, read)
 	}
 	return s.reconcile(ctx, i, read, encoder)
@@ -70,7 +73,7 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 	// If the platform throttles a later page and no refresh continues the listing, tenantry cannot
 	// read the whole list. Only then is throttling an error of the integration.
 	_, willContinue := read.continueAfter(s.now())
-	if outcome.KindOf(cause) != outcome.Throttled || read.pages > 0 && !willContinue {
+	if !willContinue && (outcome.KindOf(cause) != outcome.Throttled || read.pages > 0) {
 		if err := s.saveObserved(ctx, i.AfterError(read.requestedAt)); err != nil {
 			return RefreshResult{}, errors.Join(cause, err)
 		}

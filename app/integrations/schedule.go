@@ -82,14 +82,19 @@ func refreshAfter(id string, owner access.AccountID, delay time.Duration) ports.
 }
 
 // refreshDue refreshes one integration. It does not return errors of the platform, because the next
-// scheduled refresh tries again. It returns internal errors, so that the queue retries. It
-// schedules the continuation of a listing that the platform throttled.
+// scheduled refresh tries again. It returns internal errors and the error of a refresh that was
+// cancelled because the worker stops, so that the queue retries. It schedules the continuation of a
+// listing that the platform throttled, or that ran out of time.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	read := s.partialReads.take(w.ID, s.now())
 	_, err := s.refresh(ctx, w.Account, w.ID, read, nil)
 	if pause, willContinue := read.continueAfter(s.now()); willContinue && err == nil {
 		s.partialReads.keep(w.ID, read, s.now())
-		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, pause))
+		// The refresh may have used all the time of ctx.
+		return s.Queue.Wake(context.WithoutCancel(ctx), refreshAfter(w.ID, w.Account, pause))
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return err
 	}
 	if outcome.KindOf(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
 		return nil

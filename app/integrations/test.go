@@ -18,8 +18,10 @@ import (
 )
 
 // Test checks the credential at the platform, and stores and returns the result. A rejected
-// credential is a result, not an error. Test fails with integration_not_found, with
-// UnreadableError, or when the platform neither accepts nor refuses the credential.
+// credential is a result, not an error. A valid credential whose plan has ended fails the test too,
+// but Test then stores an error of the integration and not the status Failed. Test fails with
+// integration_not_found, with UnreadableError, or when the platform neither accepts nor refuses the
+// credential.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[TestResult]) (TestResult, error) {
 	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
@@ -36,13 +38,18 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, e
 			i.Observed.Workspace = began
 		}
 	}
+	planInactive := isPlanInactive(err)
 	t, err := testResult(i, began, translateError(err))
 	if err != nil {
 		return TestResult{}, err
 	}
 	t.LastTestedAt = s.now()
 	t.UpdatedAt = t.LastTestedAt
-	return t, s.saveTest(ctx, t, encoder)
+	tested := t.Integration
+	if planInactive { // the platform accepts the credential
+		tested.Status, tested.Observed.Status = i.Status, i.Observed.Status
+	}
+	return t, s.saveTest(ctx, tested, t, encoder)
 }
 
 // currentWorkspace returns the integration's workspace as the platform reports it now. It fails
@@ -55,8 +62,10 @@ func currentWorkspace(i integration.Integration, reach integration.Reach) (integ
 		return i.Workspace, fault.CredentialRejected.With("the credential works in the workspace that is currently selected at the platform, and has access to several workspaces")
 	case index >= 0:
 		return reach.Workspaces[index], nil
-	case len(reach.Workspaces) == 1 && (reach.Workspaces[0].ID == "" || i.Workspace.ID == ""):
-		return i.Workspace, nil // the platform offers no choice of workspaces, or no workspace is stored
+	case len(reach.Workspaces) == 1 && i.Workspace.ID == "":
+		return reach.Workspaces[0], nil // the platform named no workspace before
+	case len(reach.Workspaces) == 1 && reach.Workspaces[0].ID == "":
+		return i.Workspace, nil // the platform offers no choice of workspaces
 	default:
 		return i.Workspace, fault.CredentialRejected.With("the credential no longer has access to the workspace")
 	}
@@ -82,13 +91,14 @@ func failureAdvice(err error) string {
 	return "Fix the credential at the platform and test again, or add an integration with a new credential."
 }
 
-func (s *Service) saveTest(ctx context.Context, t TestResult, encoder ports.AnswerEncoder[TestResult]) error {
+// saveTest stores a tested integration, and the answer t of the test.
+func (s *Service) saveTest(ctx context.Context, tested integration.Integration, t TestResult, encoder ports.AnswerEncoder[TestResult]) error {
 	storedAnswer, err := encoder.Encode(t)
 	if err != nil {
 		return err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Integrations.SaveIntegration(ctx, t.Integration, storedAnswer)
+		return s.Integrations.SaveIntegration(ctx, tested, storedAnswer)
 	})
 	if err != nil {
 		return fmt.Errorf("save test of integration: %w", err)

@@ -10,13 +10,14 @@ import (
 )
 
 // RetryAfter checks that the plugin of a sending platform sends nothing with a credential while a
-// Retry-After applies to this credential. It runs the plugin's code against the plugin's simulator.
+// Retry-After applies to this credential, not even for a different workspace of the credential. It
+// runs the plugin's code against the plugin's simulator.
 func RetryAfter(t T, open opener, p sdk.Plugin) {
 	t.Helper()
 	env := SimulateSending(t, open, p.Sending)
 	env.FailOnce(map[string]any{"kind": "status", "status": http.StatusTooManyRequests, "retry_after": 300})
-	for call := range 3 {
-		_, err := env.With().Check(t.Context())
+	for call, workspace := range []string{"", "", "2"} {
+		_, err := env.With(map[string]string{"workspace_id": workspace}).Check(t.Context())
 		if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter <= 0 || result.RetryAfter > 5*time.Minute {
 			t.Errorf("call %d after a Retry-After of 5 minutes: %v, want throttled with the rest of the wait", call+1, err)
 		}

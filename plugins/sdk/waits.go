@@ -100,6 +100,13 @@ func (w *Waits) Check(ctx context.Context, scopes ...string) error {
 	return nil
 }
 
+// KeyScope returns the scope of the calls with an API key at a base URL. All workspaces of the key
+// share this scope, because platforms count calls by key. With Connection.Fingerprint, each
+// workspace would have its own scope. The scope does not reveal the key.
+func KeyScope(baseURL string, key Secret) string {
+	return Connection{Settings: map[string]string{"base_url": baseURL}, Secrets: map[string]Secret{"api_key": key}}.Fingerprint()
+}
+
 // CauseHeldBack is the Cause of a Throttled outcome when the call was not sent, because its scope
 // has to wait.
 const CauseHeldBack = outcome.CauseHeldBack

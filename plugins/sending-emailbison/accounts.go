@@ -33,6 +33,9 @@ type account struct {
 // Account implements sdk.SendingPlatform. The search matches parts of addresses, and some instances
 // ignore the search parameter and return every account. Therefore Account compares each address.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
+	if err := p.requireWorkspace(ctx); err != nil {
+		return sdk.Account{}, err
+	}
 	for number := 1; number <= maxPages; number++ {
 		found, hasMore, _, err := p.page(ctx, number, address)
 		if err != nil {
@@ -52,7 +55,9 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 
 // Accounts implements sdk.SendingPlatform. The cursor has the page number, and the total number of
 // accounts at the time of the previous page. If the total is smaller now, an account may have moved
-// to a page that was read before. Then Accounts fails with Broken.
+// to a page that was read before. Then Accounts fails with Broken. It also fails with Broken if
+// more pages follow and the total is missing. Accounts checks the workspace after the first and
+// after the last page, because somebody can select a different workspace during the listing.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	number, previousTotal := 1, 0
 	if cursor != "" {
@@ -64,8 +69,16 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	if err != nil {
 		return sdk.Page{}, err
 	}
+	if hasMore && total == 0 {
+		return sdk.Page{}, sdk.BrokenAnswer("unexpected_answer")
+	}
 	if total < previousTotal {
 		return sdk.Page{}, sdk.BrokenAnswer("emailbison list moved")
+	}
+	if number == 1 || !hasMore {
+		if err := p.requireWorkspace(ctx); err != nil {
+			return sdk.Page{}, err
+		}
 	}
 	page := sdk.Page{Accounts: found}
 	if hasMore {
@@ -114,6 +127,9 @@ func accountState(status string) (state sdk.AccountState, reason string) {
 // Remove implements sdk.SendingPlatform. If EmailBison has no account with this id, the account
 // counts as removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
+	if err := p.requireWorkspace(ctx); err != nil {
+		return err
+	}
 	var answer struct {
 		Success *bool `json:"success"`
 		Data    struct {

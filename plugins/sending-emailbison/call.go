@@ -23,11 +23,15 @@ var (
 	errForbidden = errors.New("emailbison does not allow it")
 )
 
+// maxAnswer is the maximum size of an answer in bytes. A page has up to 100 accounts with
+// signatures.
+const maxAnswer = 8 << 20
+
 // call makes one request below /api of the instance and decodes the JSON object of a 2xx answer
 // other than 204 into out. If EmailBison itself answers 404 or 403, call returns errNotFound or
 // errForbidden. Any other error is an sdk.Outcome.
 func (p *platform) call(ctx context.Context, method, path string, out any) error {
-	r, err := http.NewRequestWithContext(ctx, method, p.instance+"/api"+path, nil)
+	r, err := http.NewRequestWithContext(sdk.WithMaxAnswer(ctx, maxAnswer), method, p.instance+"/api"+path, nil)
 	if err != nil {
 		return sdk.Misconfigured("instance_url", "it does not form a valid URL")
 	}

@@ -37,17 +37,12 @@ func (u user) workspace() workspace {
 // was last selected at the instance. A token with access to several workspaces must be a
 // super-admin token, so Check sets SelectedWorkspaceOnly for it.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
-	var answer struct {
-		Data *user `json:"data"`
-	}
-	if err := p.call(ctx, http.MethodGet, "/users", &answer); err != nil {
+	workspace, err := p.currentWorkspace(ctx)
+	if err != nil {
 		return sdk.Reach{}, asInstanceError(err)
 	}
-	if answer.Data == nil {
-		return sdk.Reach{}, sdk.BrokenAnswer("unexpected_answer")
-	}
 	workspaces, listed, err := p.workspaces(ctx)
-	switch workspace := answer.Data.workspace(); {
+	switch {
 	case err != nil:
 		return sdk.Reach{}, err
 	case len(workspaces) > 0:
@@ -61,6 +56,39 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	default:
 		return sdk.Reach{Workspaces: []sdk.Workspace{{}}}, nil
 	}
+}
+
+// currentWorkspace returns the workspace in which calls with the token act, or a workspace without
+// an id if the instance does not report it.
+func (p *platform) currentWorkspace(ctx context.Context) (workspace, error) {
+	var answer struct {
+		Data *user `json:"data"`
+	}
+	if err := p.call(ctx, http.MethodGet, "/users", &answer); err != nil {
+		return workspace{}, err
+	}
+	if answer.Data == nil {
+		return workspace{}, sdk.BrokenAnswer("unexpected_answer")
+	}
+	return answer.Data.workspace(), nil
+}
+
+// requireWorkspace refuses the credential if its calls act in a different workspace than the
+// expected one, as after somebody has selected a workspace for a super-admin token. The accounts of
+// the expected workspace would otherwise seem to be removed. An instance that does not report the
+// workspace is accepted.
+func (p *platform) requireWorkspace(ctx context.Context) error {
+	if p.workspace == "" {
+		return nil
+	}
+	current, err := p.currentWorkspace(ctx)
+	if err != nil {
+		return asOutcome(err)
+	}
+	if current.ID != "" && string(current.ID) != p.workspace {
+		return sdk.CredentialRefused("emailbison workspace")
+	}
+	return nil
 }
 
 // workspaces returns the workspaces on the first maxPages pages of the token's list. listed is

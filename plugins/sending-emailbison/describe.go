@@ -31,7 +31,8 @@ func description() sdk.Description {
 		// customers of the instance share it, so the budget of one credential is lower.
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: 10, Window: time.Second,
-			Costs: map[string]int{"check": 2}, // GET /users and GET /workspaces/v1.1
+			// These calls read GET /users for the workspace, and make one more request.
+			Costs: map[string]int{"check": 2, "account": 2, "accounts": 2, "remove": 2},
 		}},
 		FaultDomain: sdk.FaultCredential, // each instance is a separate server
 	}
@@ -41,7 +42,7 @@ func description() sdk.Description {
 // connects only to public addresses. The client private connects to all addresses.
 type processState struct {
 	public, private *http.Client
-	waits           *sdk.Waits // pauses after a Retry-After, keyed by the fingerprint of the connection
+	waits           *sdk.Waits // pauses after a Retry-After, keyed by sdk.KeyScope
 }
 
 func newProcessState() *processState {
@@ -69,10 +70,10 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 	if allowPrivate {
 		p.http = s.private
 	}
-	p.http = s.waits.Client(p.http, connection.Fingerprint())
 	p.instance, p.token, err = readCredential(connection, allowPrivate)
 	if err != nil {
 		return nil, err
 	}
+	p.http = s.waits.Client(p.http, sdk.KeyScope(p.instance, p.token))
 	return p, nil
 }

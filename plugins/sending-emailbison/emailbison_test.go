@@ -87,9 +87,7 @@ func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
 		t.Fatalf("the account in the selected workspace: %+v, %v, want it to exist", a, err)
 	}
-	if status := env.rawStatus(http.MethodPost, "/workspaces/v1.1/switch-workspace", superAdminToken, `{"team_id":2}`); status != http.StatusOK {
-		t.Fatalf("selecting a workspace answers %d, want 200", status)
-	}
+	env.selectWorkspace(2)
 	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
 		t.Fatalf("after a different workspace was selected: %+v, %v, want no account", a, err)
 	}
@@ -101,6 +99,61 @@ func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 	}
 	if writes != 1 {
 		t.Errorf("%d write calls, want only the call of this test", writes)
+	}
+}
+
+// selectWorkspace selects the workspace that super-admin tokens use.
+func (env instance) selectWorkspace(id int) {
+	env.t.Helper()
+	if status := env.rawStatus(http.MethodPost, "/workspaces/v1.1/switch-workspace", superAdminToken, fmt.Sprintf(`{"team_id":%d}`, id)); status != http.StatusOK {
+		env.t.Fatalf("selecting a workspace answers %d, want 200", status)
+	}
+}
+
+// TestCallsInADifferentWorkspaceAreRefused checks that no call with a super-admin token reads or
+// removes an account after somebody has selected a different workspace at the instance. The host
+// would otherwise take every account for removed.
+func TestCallsInADifferentWorkspaceAreRefused(t *testing.T) {
+	env := newInstance(t)
+	env.createSuperAdmin(2)
+	platform := env.platformFor(superAdminToken, "1")
+	env.putAccounts("anna@a.example")
+	anna, err := platform.Account(t.Context(), "anna@a.example")
+	if err != nil || !anna.Exists() {
+		t.Fatalf("in the expected workspace: %+v, %v, want anna", anna, err)
+	}
+	env.selectWorkspace(2)
+	_, accountErr := platform.Account(t.Context(), "anna@a.example")
+	_, accountsErr := platform.Accounts(t.Context(), "")
+	for call, err := range map[string]error{"account": accountErr, "accounts": accountsErr, "remove": platform.Remove(t.Context(), anna.ID)} {
+		if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "access_denied" {
+			t.Errorf("%s in a different workspace: %v, want refused with access_denied", call, err)
+		}
+	}
+	env.selectWorkspace(1)
+	if err := platform.Remove(t.Context(), anna.ID); err != nil || len(env.Held("")) != 0 {
+		t.Errorf("removing the account in the expected workspace: %v, %d accounts are left", err, len(env.Held("")))
+	}
+}
+
+// TestListingFailsWhenTheWorkspaceChanges selects a different workspace with equally many accounts
+// during a listing.
+func TestListingFailsWhenTheWorkspaceChanges(t *testing.T) {
+	env := newInstance(t)
+	env.createSuperAdmin(2)
+	for workspace := 1; workspace <= 2; workspace++ {
+		for n := range 20 {
+			env.Put(fmt.Sprintf("user%03d@w%d.example", n, workspace), map[string]any{"workspace_id": workspace})
+		}
+	}
+	platform := env.platformFor(superAdminToken, "1")
+	first, err := platform.Accounts(t.Context(), "")
+	if err != nil || first.Next == "" {
+		t.Fatalf("the first page: %+v, %v, want a page that another page follows", first, err)
+	}
+	env.selectWorkspace(2)
+	if page, err := platform.Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Refused {
+		t.Errorf("the last page: %+v, %v, want refused", page, err)
 	}
 }
 
@@ -187,6 +240,36 @@ func TestListingAndSearchWithIgnoredParameters(t *testing.T) {
 	}
 	if _, err := platform.Account(t.Context(), "nobody@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("an unknown address, if the instance ignores the search and has too many pages: %v, want broken", err)
+	}
+}
+
+// TestPageWithLongSignaturesIsRead reads a page of 100 accounts with long signatures.
+func TestPageWithLongSignaturesIsRead(t *testing.T) {
+	env := newInstance(t)
+	env.setQuirks(map[string]bool{"honour_per_page": true})
+	for n := range 100 {
+		env.Put(fmt.Sprintf("user%03d@a.example", n), map[string]any{"email_signature": strings.Repeat("<p>Kind regards</p>", 1024)})
+	}
+	if accounts, pages, err := env.List(env.platformFor(simulator.Token, "")); err != nil || len(accounts) != 100 || pages != 1 {
+		t.Errorf("%d accounts on %d pages, %v, want 100 on one page", len(accounts), pages, err)
+	}
+}
+
+// TestListingWithoutATotalIsBroken reads a list of several pages without the total number of
+// accounts, so that Accounts cannot detect a removed account. A list of one page needs no total.
+func TestListingWithoutATotalIsBroken(t *testing.T) {
+	env := newInstance(t)
+	env.setQuirks(map[string]bool{"hide_total": true})
+	platform := env.platformFor(simulator.Token, "")
+	env.putAccounts("anna@a.example")
+	if accounts, _, err := env.List(platform); err != nil || len(accounts) != 1 {
+		t.Errorf("one page: %+v, %v, want one account", accounts, err)
+	}
+	for n := range 15 {
+		env.putAccounts(fmt.Sprintf("user%03d@a.example", n))
+	}
+	if page, err := platform.Accounts(t.Context(), ""); sdk.OutcomeOf(err).Kind != sdk.Broken {
+		t.Errorf("the first of two pages: %+v, %v, want broken", page, err)
 	}
 }
 

@@ -50,7 +50,7 @@ func requestCosts() map[string]int { return map[string]int{"check": 2, "account"
 // processState has the state that all connections of the process share.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // pauses after a Retry-After, keyed by the fingerprint of the connection
+	waits *sdk.Waits // pauses after a Retry-After, keyed by sdk.KeyScope
 	now   func() time.Time
 }
 
@@ -75,12 +75,12 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL")
 	}
-	key := strings.TrimSpace(connection.Secrets["api_key"].Reveal())
-	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
+	key := connection.Secrets["api_key"]
+	if key := strings.TrimSpace(key.Reveal()); key == "" || strings.ContainsFunc(key, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
 		return nil, sdk.Misconfigured("api_key", "it is missing or contains an invalid character")
 	}
 	return &platform{
-		http: s.waits.Client(s.http, connection.Fingerprint()), now: s.now, base: base, key: connection.Secrets["api_key"], workspace: connection.Settings["workspace_id"],
+		http: s.waits.Client(s.http, sdk.KeyScope(base, key)), now: s.now, base: base, key: key, workspace: connection.Settings["workspace_id"],
 		authHosts: splitList(cmp.Or(connection.Settings["auth_hosts"], authHosts)),
 	}, nil
 }

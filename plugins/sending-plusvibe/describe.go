@@ -57,7 +57,7 @@ func description() sdk.Description {
 // processState has the state that all connections of the process share.
 type processState struct {
 	http           *http.Client
-	waits          *sdk.Waits // pauses after a Retry-After, keyed by the fingerprint of the connection
+	waits          *sdk.Waits // pauses after a Retry-After, keyed by sdk.KeyScope
 	loggedStatuses sync.Map   // the unknown account statuses that were logged
 }
 
@@ -83,7 +83,7 @@ type platform struct {
 // partner's login is invalid. It sends no request.
 func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	p := &platform{
-		process: s, http: s.waits.Client(s.http, connection.Fingerprint()), base: strings.TrimRight(cmp.Or(connection.Settings["base_url"], baseURL), "/"), userAgent: cmp.Or(connection.Settings["user_agent"], userAgent),
+		process: s, base: strings.TrimRight(cmp.Or(connection.Settings["base_url"], baseURL), "/"), userAgent: cmp.Or(connection.Settings["user_agent"], userAgent),
 		key: connection.Secrets["api_key"], username: connection.Secrets[fieldUsername], password: connection.Secrets[fieldPassword], workspace: connection.Settings[fieldWorkspace],
 	}
 	if u, err := url.Parse(p.base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
@@ -98,6 +98,7 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 	if p.username.Empty() != p.password.Empty() {
 		return nil, sdk.Misconfigured(fieldPassword, "set partner_username and partner_password together")
 	}
+	p.http = s.waits.Client(s.http, sdk.KeyScope(p.base, p.key))
 	p.usesPartnerLogin = !p.password.Empty() && connection.Settings[fieldAllow] == "true"
 	for host := range strings.SplitSeq(cmp.Or(connection.Settings["auth_hosts"], authHost), ",") {
 		p.authHosts = append(p.authHosts, strings.TrimSpace(host))

@@ -115,6 +115,6 @@ func (p *platform) pauseKey(ctx context.Context, err error) error {
 		return err
 	}
 	result.RetryAfter = max(result.RetryAfter, minPause)
-	p.process.waits.Extend(ctx, p.fingerprint, result.RetryAfter)
+	p.process.waits.Extend(ctx, p.scope, result.RetryAfter)
 	return &result
 }

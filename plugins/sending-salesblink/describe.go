@@ -40,7 +40,7 @@ func description() sdk.Description {
 // processState has the state that all connections of the process share.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // pauses after a 429 or a Retry-After, keyed by platform.fingerprint
+	waits *sdk.Waits // pauses after a 429 or a Retry-After, keyed by platform.scope
 }
 
 func newProcessState() *processState {
@@ -49,13 +49,13 @@ func newProcessState() *processState {
 
 // platform implements sdk.SendingPlatform for one API key and one workspace.
 type platform struct {
-	process     *processState
-	http        *http.Client // sends nothing while the key must wait
-	base        string
-	authHosts   []string // hosts to which a sign-in link may lead
-	key         sdk.Secret
-	fingerprint string // identifies the base URL and the key without revealing the key
-	workspace   string // empty for the default workspace of the key
+	process   *processState
+	http      *http.Client // sends nothing while the key must wait
+	base      string
+	authHosts []string // hosts to which a sign-in link may lead
+	key       sdk.Secret
+	scope     string // the scope of this key in the waits of process
+	workspace string // empty for the default workspace of the key
 }
 
 // newPlatform returns the platform of a connection. It fails if base_url or the key is
@@ -71,10 +71,8 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 	if key := p.key.Reveal(); key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, sdk.Misconfigured("api_key", "it is missing or contains a space or another invalid character; write the key without the word Bearer")
 	}
-	p.fingerprint = sdk.Connection{
-		Settings: map[string]string{"base_url": p.base}, Secrets: map[string]sdk.Secret{"api_key": p.key},
-	}.Fingerprint()
-	p.http = s.waits.Client(s.http, p.fingerprint)
+	p.scope = sdk.KeyScope(p.base, p.key)
+	p.http = s.waits.Client(s.http, p.scope)
 	for host := range strings.SplitSeq(cmp.Or(connection.Settings["auth_hosts"], authHost), ",") {
 		p.authHosts = append(p.authHosts, strings.TrimSpace(host))
 	}

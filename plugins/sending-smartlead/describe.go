@@ -49,7 +49,7 @@ func description() sdk.Description {
 // processState has the state that all connections of the process share.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // pauses that Smartlead requires, keyed by the fingerprint of the connection
+	waits *sdk.Waits // pauses that Smartlead requires, keyed by sdk.KeyScope
 	now   func() time.Time
 }
 
@@ -61,7 +61,7 @@ func newProcessState() *processState {
 type platform struct {
 	http       *http.Client
 	waits      *sdk.Waits
-	scope      string // the scope of this connection in waits
+	scope      string // the scope of this key in waits
 	now        func() time.Time
 	base       string
 	key        sdk.Secret
@@ -83,7 +83,7 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 	if !ok {
 		return nil, sdk.Misconfigured("workspace_id", "it must be the number of a client")
 	}
-	scope := connection.Fingerprint()
+	scope := sdk.KeyScope(base, key)
 	return &platform{
 		http: s.waits.Client(s.http, scope), waits: s.waits, scope: scope, now: s.now, base: base, key: key, configured: configured,
 	}, nil

@@ -20,6 +20,7 @@ type sender struct {
 	Workspace  int    `json:"workspace_id"`
 	Name       string `json:"name"`
 	Email      string `json:"email"`
+	Signature  string `json:"email_signature"`
 	IMAPServer string `json:"imap_server"`
 	IMAPPort   int    `json:"imap_port"`
 	SMTPServer string `json:"smtp_server"`
@@ -46,8 +47,12 @@ func newSender(req *request, workspace, address string) sender {
 
 // doc returns the sender as the API shows it.
 func (s sender) doc() map[string]any {
+	var signature any
+	if s.Signature != "" {
+		signature = s.Signature
+	}
 	return map[string]any{
-		"id": s.ID, "name": s.Name, "email": s.Email, "email_signature": nil, "imap_server": s.IMAPServer, "imap_port": s.IMAPPort,
+		"id": s.ID, "name": s.Name, "email": s.Email, "email_signature": signature, "imap_server": s.IMAPServer, "imap_port": s.IMAPPort,
 		"smtp_server": s.SMTPServer, "smtp_port": s.SMTPPort, "daily_limit": s.DailyLimit, "type": s.Type, "status": s.Status, "warmup_enabled": false,
 		"emails_sent_count": 0, "bounced_count": 0, "total_replied_count": 0, "tags": []any{}, "created_at": s.Created, "updated_at": s.Updated,
 	}

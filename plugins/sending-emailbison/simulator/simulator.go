@@ -133,6 +133,7 @@ type quirks struct {
 	HonourPerPage     bool `json:"honour_per_page"` // the parameter per_page sets the page size, which is otherwise 15
 	HideWorkspaceList bool `json:"hide_list"`       // only super-admins may list workspaces
 	HideOwnWorkspace  bool `json:"hide_own"`        // the answer to GET /users does not contain the workspace
+	HideTotal         bool `json:"hide_total"`      // a page does not contain the total number of entries
 	IgnoreSearch      bool `json:"ignore_search"`
 }
 
@@ -209,11 +210,15 @@ func pageOf[T any](req *request, items []T, size int) simulate.Answer {
 		query.Set("page", strconv.Itoa(n))
 		return (&url.URL{Scheme: "http", Host: req.HTTP.Host, Path: req.HTTP.URL.Path, RawQuery: query.Encode()}).String()
 	}
+	var total any = len(items)
+	if req.State.Vendor.Quirks.HideTotal {
+		total = nil
+	}
 	return simulate.OK(map[string]any{
 		"data":  entries,
 		"links": map[string]any{"first": link(1), "last": link(lastPage), "prev": link(number - 1), "next": link(number + 1)},
 		"meta": map[string]any{
-			"current_page": number, "last_page": lastPage, "per_page": size, "total": len(items), "path": "http://" + req.HTTP.Host + req.HTTP.URL.Path,
+			"current_page": number, "last_page": lastPage, "per_page": size, "total": total, "path": "http://" + req.HTTP.Host + req.HTTP.URL.Path,
 			"from": start + 1, "to": start + len(entries),
 		},
 	})

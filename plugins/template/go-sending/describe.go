@@ -37,7 +37,7 @@ func description() sdk.Description {
 // processState is shared by all calls. It keeps no settings and no secrets.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // waits after a Retry-After, keyed by the fingerprint of the connection
+	waits *sdk.Waits // waits after a Retry-After, keyed by sdk.KeyScope
 }
 
 func newProcessState() *processState {
@@ -64,9 +64,10 @@ func (s *processState) platform(connection sdk.Connection) (sdk.SendingPlatform,
 	if key.Empty() || strings.ContainsAny(key.Reveal(), "\r\n\x00") {
 		return nil, sdk.Misconfigured("api_key", "it is missing or contains a line break")
 	}
+	baseURL := strings.TrimRight(base.String(), "/")
 	return &platform{
-		base: strings.TrimRight(base.String(), "/"), key: key, workspace: connection.Settings["workspace_id"],
+		base: baseURL, key: key, workspace: connection.Settings["workspace_id"],
 		authHosts: strings.Split(connection.Settings["auth_hosts"], ","),
-		http:      s.waits.Client(s.http, connection.Fingerprint()), // sends no request of this key during a Retry-After
+		http:      s.waits.Client(s.http, sdk.KeyScope(baseURL, key)), // sends no request of this key during a Retry-After
 	}, nil
 }
