@@ -120,6 +120,23 @@ func TestPluginWithoutHandshakeIsDown(t *testing.T) {
 	}
 }
 
+// TestOutputAfterTheHandshakeIsDiscarded calls a plugin that writes more to its standard output in
+// each call than a pipe holds, without a line break. The output must not block the plugin.
+func TestOutputAfterTheHandshakeIsDiscarded(t *testing.T) {
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "writer:hostile")})
+	var processes [2]string
+	for i := range processes {
+		progress, err := tenantOf(host, "writer", "").Bootstrap(withTimeout(t, testTimeout))
+		if err != nil {
+			t.Fatalf("call %d: %v", i+1, err)
+		}
+		processes[i] = progress.Message
+	}
+	if processes[0] != processes[1] {
+		t.Errorf("the calls ran in the processes %v, want one process", processes)
+	}
+}
+
 // TestPluginMustMatchTheCatalog checks that a plugin does not run under the name of a different
 // plugin, or as a plugin of a different kind.
 func TestPluginMustMatchTheCatalog(t *testing.T) {

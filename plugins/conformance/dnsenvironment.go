@@ -90,16 +90,20 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 			t.Fatalf("the write returned %v after %d requests, want 1", err, sent)
 		}
 	}},
+	{ID: "dns/failures/write-html-page", Proves: "a write that is answered with an HTML page is reported as broken or unknown", Run: func(t T, d *dnsEnvironment) {
+		d.requireHTTP(t)
+		d.checkFailedWrite(t, simulate.Fault{Kind: simulate.HTML}, outcome.Broken, outcome.Unknown)
+	}},
 	{ID: "dns/write/status-500", Proves: "a write that the provider answers with 500 is reported as broken or unknown", Run: func(t T, d *dnsEnvironment) {
-		d.checkFailedWrite(t, 500, outcome.Broken, outcome.Unknown)
+		d.checkFailedWrite(t, simulate.Fault{Kind: simulate.Status, Status: 500}, outcome.Broken, outcome.Unknown)
 	}},
 	{ID: "dns/write/status-504", Proves: "a write that a gateway answers with 504 is reported as unknown or broken", Run: func(t T, d *dnsEnvironment) {
 		d.requireHTTP(t)
-		d.checkFailedWrite(t, 504, outcome.Unknown, outcome.Broken)
+		d.checkFailedWrite(t, simulate.Fault{Kind: simulate.Status, Status: 504}, outcome.Unknown, outcome.Broken)
 	}},
 	{ID: "dns/write/status-503", Proves: "a write that the provider answers with 503 is reported as down", Run: func(t T, d *dnsEnvironment) {
 		d.requireHTTP(t)
-		d.checkFailedWrite(t, 503, outcome.Down)
+		d.checkFailedWrite(t, simulate.Fault{Kind: simulate.Status, Status: 503}, outcome.Down)
 	}},
 }
 
@@ -135,18 +139,19 @@ func (d *dnsEnvironment) readManySets(t T, setCount int) (requests int) {
 	return d.simulator.requestCount(t) - before
 }
 
-// checkFailedWrite makes one write that the provider answers with status, and checks that its
+// checkFailedWrite makes one write that the provider answers with fault, and checks that the
 // outcome is one of want.
-func (d *dnsEnvironment) checkFailedWrite(t T, status int, want ...outcome.Kind) {
+func (d *dnsEnvironment) checkFailedWrite(t T, fault simulate.Fault, want ...outcome.Kind) {
 	t.Helper()
 	zone := d.NewZone(t)
 	found, err := d.Provider().Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatalf("Zone failed: %v", err)
 	}
-	d.simulator.planFault(t, simulate.Fault{Kind: simulate.Status, Status: status, Times: 1, WritesOnly: true})
+	fault.Times, fault.WritesOnly = 1, true
+	d.simulator.planFault(t, fault)
 	if _, err = d.addText(t, found, "x"); !slices.Contains(want, outcome.KindOf(err)) {
-		t.Fatalf("a write that the provider answers with %d returned %v, want %v", status, err, want)
+		t.Fatalf("a write that the provider answers with %+v returned %v, want %v", fault, err, want)
 	}
 }
 

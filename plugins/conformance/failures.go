@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -94,17 +93,6 @@ var dnsFailureChecks = []check{
 		}
 		if sent := requests.Load() - before; sent != 0 {
 			t.Errorf("the second Check sent %d requests, want none until the Retry-After is over", sent)
-		}
-	}},
-	{ID: "dns/failures/write-html-page", Proves: "a write that is answered with an HTML page is reported as broken or unknown", Run: func(t T, b Binary) {
-		url := b.startHTMLServer(t)
-		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
-		defer cancel()
-		_, err := b.dns(b.Start(t), b.Connect(url)).Apply(ctx, unknownZone, []dns.Change{{
-			Before: dns.RRSet{Name: unknownZone.Name, Type: dns.TXT}, After: dns.RRSet{Name: unknownZone.Name, Type: dns.TXT, TTL: 300, Values: []string{"x"}},
-		}})
-		if got := outcome.KindOf(err); got != outcome.Broken && got != outcome.Unknown {
-			t.Errorf("Apply returned %v, want broken or unknown", err)
 		}
 	}},
 }

@@ -26,7 +26,7 @@ type faultInjector struct {
 	writes   atomic.Int64 // the number of requests with a method other than GET and HEAD
 
 	mu         sync.Mutex
-	planned    simulate.Fault // the planned fault, if the simulator cannot plan faults itself
+	planned    simulate.Fault // the planned fault, if the simulator does not cause it itself
 	failure    contract.Failure
 	firstPages map[string][]byte // keyed by path, used while failure is contract.RepeatsFirstPage
 }
@@ -66,7 +66,7 @@ func (f *faultInjector) currentFailure() contract.Failure {
 	return f.failure
 }
 
-// setPlanned replaces the planned fault. Its kind must be Status, DropBefore or DropAfter.
+// setPlanned replaces the planned fault. Its kind must be Status, DropBefore, DropAfter or HTML.
 func (f *faultInjector) setPlanned(fault simulate.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,6 +105,9 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	case simulate.DropAfter:
 		next.ServeHTTP(newResponseBuffer(), r)
 		panic(http.ErrAbortHandler)
+	case simulate.HTML:
+		writeHTMLPage(w)
+		return
 	}
 	failure := f.currentFailure()
 	if failure == 0 {
@@ -128,8 +131,7 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	body := response.body.Bytes()
 	switch failure {
 	case contract.AnswersHTML:
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, "<html><body>Checking your browser</body></html>")
+		writeHTMLPage(w)
 		return
 	case contract.Truncates:
 		body = body[:len(body)/2]
@@ -146,6 +148,12 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(response.status)
 	_, _ = w.Write(body)
+}
+
+// writeHTMLPage answers with an HTML page, like a proxy in front of the provider.
+func writeHTMLPage(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/html")
+	_, _ = io.WriteString(w, "<html><body>Checking your browser</body></html>")
 }
 
 // repeatFirstPage returns the answer to the first GET of the path of r, even if r asks for a later

@@ -29,7 +29,7 @@ var plantedBugs = []struct{ check, bug string }{
 	{"dns/failures/status-500", "500-is-refused"},
 	{"dns/failures/status-503", "503-is-broken"},
 	{"dns/failures/throttled", "drops-retry-after"},
-	{"dns/failures/write-html-page", "html-is-fine"},
+	{"dns/failures/write-html-page", "html-of-a-write-is-fine"},
 	{"dns/read/apex-only", "finds-the-zone-above"},
 	{"dns/read/counts-zones", "counts-one"},
 	{"dns/read/every-byte", "quotes-texts"},

@@ -129,8 +129,9 @@ func checkFields(t T, fields []sdk.Field) {
 			t.Errorf("field %q has a default, although it is secret or required", f.Name)
 		}
 		looksSecret := strings.Contains(f.Name, "secret") || strings.Contains(f.Name, "token") || strings.Contains(f.Name, "password")
-		isSwitch := f.Default == "true" || f.Default == "false" // a boolean setting is not a secret
-		if looksSecret && !isSwitch && !f.Secret {
+		// A setting with a default is not a secret, and neither is a URL such as token_url.
+		isPublic := f.Default != "" || strings.HasSuffix(f.Name, "_url")
+		if looksSecret && !isPublic && !f.Secret {
 			t.Errorf("field %q is not marked as secret", f.Name)
 		}
 	}

@@ -106,6 +106,28 @@ func TestEveryCheckHasAnID(t *testing.T) {
 	}
 }
 
+// TestFieldsThatMustBeSecretAreRecognized checks which fields the suite takes for secrets.
+func TestFieldsThatMustBeSecretAreRecognized(t *testing.T) {
+	for _, tt := range []struct {
+		field    sdk.Field
+		isSecret bool
+	}{
+		{sdk.Field{Name: "api_token"}, true},
+		{sdk.Field{Name: "client_secret"}, true},
+		{sdk.Field{Name: "token_url"}, false},
+		{sdk.Field{Name: "token_endpoint", Default: "https://login.acme.com/token"}, false},
+		{sdk.Field{Name: "use_tokens", Default: "true"}, false},
+		{sdk.Field{Name: "api_url"}, false},
+	} {
+		tt.field.Help = "help"
+		r := &failureRecorder{TB: t}
+		checkFields(r, []sdk.Field{tt.field})
+		if reported := strings.Contains(strings.Join(r.messages, ""), "not marked as secret"); reported != tt.isSecret || len(r.messages) > 1 {
+			t.Errorf("%+v: the suite reports %q", tt.field, r.messages)
+		}
+	}
+}
+
 // TestFactsOfAMailPlatformAreChecked checks a valid description, and descriptions with one mistake
 // each.
 func TestFactsOfAMailPlatformAreChecked(t *testing.T) {

@@ -188,11 +188,12 @@ func (s *Simulator) Violations(t T) []simulate.Entry {
 
 // planFault makes the next f.Times calls to which f applies fail, or 1,000 calls if f.Times is 0.
 // lift deletes all planned faults. If the simulator has no control calls for faults, the proxy
-// injects the fault.
+// injects the fault. The proxy always injects an HTML page itself, because a simulator that is not
+// written with the SDK need not have this kind of fault.
 func (s *Simulator) planFault(t T, f simulate.Fault) (lift func()) {
 	t.Helper()
 	f.Times = cmp.Or(f.Times, 1000)
-	if !s.plansFaults {
+	if !s.plansFaults || f.Kind == simulate.HTML {
 		s.faults.setPlanned(f)
 		return func() { s.faults.setPlanned(simulate.Fault{}) }
 	}

@@ -66,9 +66,9 @@ func withoutApexCNAME(zone sdk.Zone, sets []sdk.RRSet) []sdk.RRSet {
 }
 
 // write sends the batch, reads the zone again and returns its sets. Cloudflare may answer that a
-// record already exists, for example after an earlier attempt of the same write. In this case,
-// write succeeds if the zone has the wanted sets. Otherwise it returns sdk.ZoneChanged, or an
-// Unknown outcome if it cannot read the zone.
+// record already exists or no longer exists, for example after an earlier attempt of the same
+// write. In this case, write succeeds if the zone has the wanted sets. Otherwise it returns
+// sdk.ZoneChanged, or an Unknown outcome if it cannot read the zone.
 func (p *provider) write(ctx context.Context, zone sdk.Zone, records []recordDoc, changes []sdk.Change) ([]sdk.RRSet, error) {
 	batch, err := newBatch(records, changes)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *provider) write(ctx context.Context, zone sdk.Zone, records []recordDoc
 	switch {
 	case err == nil:
 		return sdk.ReadBack(ctx, p, zone, changes)
-	case !errors.Is(err, errRecordExists):
+	case !errors.Is(err, errConflict):
 		return nil, err
 	}
 	current, err := p.Records(ctx, zone)

@@ -15,21 +15,22 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// existsCodes are the error codes for a write that conflicts with an existing record. 81053 and
-// 81054 mean that the name has a record that excludes the new record. 81057 and 81058 mean that a
-// record with the same type, name and content exists.
-var existsCodes = []int{81053, 81054, 81057, 81058}
+// conflictCodes are the error codes for a write that conflicts with the records of the zone. 81044
+// means that a record to change or delete does not exist. 81053 and 81054 mean that the name has a
+// record that excludes the new record. 81057 and 81058 mean that a record with the same type, name
+// and content exists.
+var conflictCodes = []int{81044, 81053, 81054, 81057, 81058}
 
 // jsonErrorPrefix is the beginning of the library's error for an answer that it cannot parse. The
 // error has no exported type.
 const jsonErrorPrefix = "error unmarshalling the JSON response"
 
-var errRecordExists = errors.New("a conflicting record exists")
+var errConflict = errors.New("the write conflicts with the records of the zone")
 
 // call makes one API request with in as its JSON body, and decodes the result into out. total is
 // the number of objects on all pages of a list, or 0 if the answer does not contain it. For the
-// error codes in existsCodes, call fails with errRecordExists. For all other errors, it fails with
-// an outcome of package sdk.
+// error codes in conflictCodes, call fails with errConflict. For all other errors, it fails with an
+// outcome of package sdk.
 func (p *provider) call(ctx context.Context, method, path string, in, out any) (total int, err error) {
 	resp, err := p.api.Raw(ctx, method, path, in, nil)
 	if err != nil {
@@ -48,7 +49,7 @@ func (p *provider) call(ctx context.Context, method, path string, in, out any) (
 type errorWithCodes interface{ ErrorCodes() []int }
 
 // classifyError converts an error of the Cloudflare library to an outcome of package sdk, or to
-// errRecordExists.
+// errConflict.
 func classifyError(ctx context.Context, err error) error {
 	var outcome *sdk.Outcome
 	if errors.As(err, &outcome) {
@@ -63,10 +64,10 @@ func classifyError(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &unauthorized), errors.As(err, &forbidden):
 		return sdk.CredentialRefused(causeWithCode("cloudflare", codes))
+	case codes != nil && slices.ContainsFunc(codes.ErrorCodes(), isConflictCode):
+		return errConflict
 	case errors.As(err, &notFound):
 		return sdk.RequestRefused(causeWithCode("cloudflare not_found", codes))
-	case errors.As(err, &refused) && slices.ContainsFunc(existsCodes, func(code int) bool { return slices.Contains(refused.ErrorCodes(), code) }):
-		return errRecordExists
 	case errors.As(err, &refused):
 		return sdk.RequestRefused(causeWithCode("cloudflare refused", codes))
 	case ctx.Err() != nil:
@@ -77,6 +78,8 @@ func classifyError(ctx context.Context, err error) error {
 		return sdk.TransportError(err)
 	}
 }
+
+func isConflictCode(code int) bool { return slices.Contains(conflictCodes, code) }
 
 // causeWithCode appends the first error code of Cloudflare, if there is one, to a cause.
 func causeWithCode(cause string, codes errorWithCodes) string {

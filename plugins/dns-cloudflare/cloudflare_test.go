@@ -257,6 +257,37 @@ func TestWriteChecksARecordThatExists(t *testing.T) {
 	}
 }
 
+// TestWriteChecksARecordThatNoLongerExists covers the error 81044: a record that the batch replaces
+// or deletes was deleted after it was read.
+func TestWriteChecksARecordThatNoLongerExists(t *testing.T) {
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	dnsProvider := fixture.Provider().(*provider)
+	zoneInfo, err := dnsProvider.Zone(t.Context(), zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := txtSet(zone, "v=spf1 mx -all", "kept")
+	fixture.Put(t, zone, before)
+	read, err := dnsProvider.listRecords(t.Context(), zoneInfo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixture.Put(t, zone, txtSet(zone, "kept"))
+	for name, tt := range map[string]struct {
+		after   sdk.RRSet
+		changed bool
+	}{
+		"the batch replaces the record":                               {txtSet(zone, "v=spf1 include:spf.protection.outlook.com -all", "kept"), true},
+		"the batch deletes the record, and the zone is as wanted now": {txtSet(zone, "kept"), false},
+	} {
+		_, err := dnsProvider.write(t.Context(), zoneInfo, read, []sdk.Change{{Before: before, After: tt.after}})
+		if isChanged := sdk.OutcomeOf(err) == sdk.OutcomeOf(sdk.ZoneChanged()); isChanged != tt.changed || (err != nil) != tt.changed {
+			t.Errorf("%s: %v, want a changed zone: %v", name, err, tt.changed)
+		}
+	}
+}
+
 func TestInvalidConnectionsAreRefused(t *testing.T) {
 	for name, connection := range map[string]sdk.Connection{
 		"no token":             {},

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,7 +45,11 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 		if mode := current.SOAEditAPI; mode != nil && !countsEveryChange(*mode) {
 			return nil, sdk.NotServed("soa_edit_api", "set it to DEFAULT or INCREASE for the zone, so that its serial shows every change. Otherwise a change that somebody else makes at the same time could be lost unnoticed")
 		}
-		serial, err := p.patch(ctx, zonePath(zone.ID), map[string]any{"rrsets": current.patchDocs(outstanding)})
+		docs, err := current.patchDocs(outstanding)
+		if err != nil {
+			return nil, err
+		}
+		serial, err := p.patch(ctx, zonePath(zone.ID), map[string]any{"rrsets": docs})
 		if err != nil {
 			return nil, err
 		}
@@ -92,21 +97,30 @@ func serialOf(soa sdk.RRSet) (uint64, bool) {
 }
 
 // patchDocs converts changes to documents of the API. A value that does not change keeps its
-// spelling, and a disabled record stays disabled.
-func (z zoneDoc) patchDocs(changes []sdk.Change) []rrsetDoc {
+// spelling, and a disabled record stays disabled unless its value is one of the wanted values.
+// patchDocs refuses a CNAME if the name has a disabled CNAME with a different target. The server
+// allows only one of them, and the zone's owner may still need the disabled one.
+func (z zoneDoc) patchDocs(changes []sdk.Change) ([]rrsetDoc, error) {
 	var docs []rrsetDoc
 	for _, change := range changes {
 		set := rrsetDoc{Name: change.After.Name + ".", Type: string(change.After.Type), TTL: change.After.TTL, ChangeType: "REPLACE", Records: []recordDoc{}}
-		if set.TTL <= 0 {
+		if set.TTL <= 0 && len(change.Before.Values) == 0 {
 			set.TTL = defaultTTL
 		}
 		// A content is the text of a record in the API. Two contents can have the same value,
 		// because the value of a TXT record can be divided into strings in different ways.
 		contentsByValue := map[string][]string{}
 		for _, record := range z.findSet(change.After).Records {
-			if record.Disabled {
+			value, err := sdk.ReadContent(change.After.Type, record.Content)
+			isWanted := err == nil && slices.Contains(change.After.Values, value)
+			switch {
+			case record.Disabled && isWanted:
+				// The server refuses a set that has the same record disabled and enabled.
+			case record.Disabled && change.After.Type == sdk.CNAME && len(change.After.Values) > 0:
+				return nil, sdk.NotServed(change.After.Name, "the zone has a disabled CNAME record at this name, and PowerDNS allows only one CNAME at a name. Delete or enable the disabled record")
+			case record.Disabled:
 				set.Records = append(set.Records, record)
-			} else if value, err := sdk.ReadContent(change.After.Type, record.Content); err == nil {
+			case isWanted:
 				contentsByValue[value] = append(contentsByValue[value], record.Content)
 			}
 		}
@@ -122,7 +136,7 @@ func (z zoneDoc) patchDocs(changes []sdk.Change) []rrsetDoc {
 		}
 		docs = append(docs, set)
 	}
-	return docs
+	return docs, nil
 }
 
 func (z zoneDoc) findSet(s sdk.RRSet) rrsetDoc {

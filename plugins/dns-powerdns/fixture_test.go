@@ -131,6 +131,15 @@ func (f *fixture) Put(t conformance.T, zone string, s sdk.RRSet) {
 	f.replaceSet(t, zone, map[string]any{"name": s.Name + ".", "type": s.Type, "ttl": s.TTL, "changetype": "REPLACE", "records": records})
 }
 
+// putDisabled replaces a set by disabled records, which the server stores and does not serve.
+func (f *fixture) putDisabled(t conformance.T, zone string, s sdk.RRSet) {
+	records := []map[string]any{}
+	for _, v := range s.Values {
+		records = append(records, map[string]any{"content": sdk.WriteContent(s.Type, v), "disabled": true})
+	}
+	f.replaceSet(t, zone, map[string]any{"name": s.Name + ".", "type": s.Type, "ttl": s.TTL, "changetype": "REPLACE", "records": records})
+}
+
 func (f *fixture) replaceSet(t conformance.T, zone string, set map[string]any) {
 	t.Helper()
 	f.callServer(t, http.MethodPatch, "/zones/"+zone+".", map[string]any{"rrsets": []any{set}})

@@ -77,6 +77,62 @@ func TestApplyKeepsTheOwnersRecords(t *testing.T) {
 	}
 }
 
+// TestApplyEnablesADisabledRecord writes a value of which the zone has a disabled record.
+func TestApplyEnablesADisabledRecord(t *testing.T) {
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	for _, after := range []sdk.RRSet{
+		{Name: "_dmarc." + zone, Type: sdk.TXT, TTL: 300, Values: []string{"v=DMARC1; p=none"}},
+		{Name: "autodiscover." + zone, Type: sdk.CNAME, TTL: 300, Values: []string{"autodiscover.outlook.com"}},
+	} {
+		fixture.putDisabled(t, zone, after)
+		before := sdk.RRSet{Name: after.Name, Type: after.Type}
+		if _, err := fixture.Provider().Apply(t.Context(), findZone(t, fixture, zone), []sdk.Change{{Before: before, After: after}}); err != nil {
+			t.Fatal(err)
+		}
+		if held := sdk.FindSet(fixture.Held(t, zone), after.Name, after.Type); !held.Same(after) {
+			t.Errorf("the zone has %+v, want %+v", held, after)
+		}
+	}
+	if raw := string(fixture.callServer(t, http.MethodGet, "/zones/"+zone+".", nil)); strings.Contains(raw, `"disabled": true`) {
+		t.Errorf("a disabled record is left: %s", raw)
+	}
+}
+
+// TestDisabledCNAMEIsNotReplaced writes a CNAME at a name that has a disabled CNAME with a
+// different target. The server allows only one CNAME, enabled or not.
+func TestDisabledCNAMEIsNotReplaced(t *testing.T) {
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	disabled := sdk.RRSet{Name: "autodiscover." + zone, Type: sdk.CNAME, TTL: 300, Values: []string{"mail.old.example"}}
+	fixture.putDisabled(t, zone, disabled)
+	after := disabled
+	after.Values = []string{"autodiscover.outlook.com"}
+	_, err := fixture.Provider().Apply(t.Context(), findZone(t, fixture, zone), []sdk.Change{{Before: sdk.RRSet{Name: after.Name, Type: sdk.CNAME}, After: after}})
+	if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || !strings.Contains(result.Detail, "disabled CNAME") || !strings.Contains(result.Detail, after.Name) {
+		t.Errorf("got %v, want a refusal that names the disabled CNAME at %s", err, after.Name)
+	}
+	if patches := fixture.patches.Load(); patches != 0 {
+		t.Errorf("%d PATCH requests, want none", patches)
+	}
+}
+
+// TestApplyKeepsATTLOf0 adds a value to a set whose owner has chosen the TTL 0.
+func TestApplyKeepsATTLOf0(t *testing.T) {
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	before := sdk.RRSet{Name: zone, Type: sdk.TXT, Values: []string{"of the owner"}}
+	fixture.Put(t, zone, before)
+	after := before
+	after.Values = []string{"of the owner", "MS=ms1"}
+	if _, err := fixture.Provider().Apply(t.Context(), findZone(t, fixture, zone), []sdk.Change{{Before: before, After: after}}); err != nil {
+		t.Fatal(err)
+	}
+	if held := sdk.FindSet(fixture.Held(t, zone), zone, sdk.TXT); !held.Same(after) || held.TTL != 0 {
+		t.Errorf("the zone has %+v, want %+v", held, after)
+	}
+}
+
 // TestChangeDuringAWriteIsReported lets the zone's owner add a value between the plugin's read and
 // its PATCH. The PATCH replaces the whole set, so the owner's value is lost. The plugin must not
 // report success.

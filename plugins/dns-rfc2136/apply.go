@@ -101,7 +101,7 @@ func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes [
 // change keeps its division into character-strings.
 func addUpdates(msg *wire.Msg, existing []wire.RR, change sdk.Change) ([]wire.RR, error) {
 	ttl := uint32(defaultTTL)
-	if change.After.TTL > 0 {
+	if change.After.TTL > 0 || len(existing) > 0 {
 		ttl = uint32(change.After.TTL)
 	}
 	ttlChanges := len(existing) > 0 && existing[0].Header().Ttl != ttl

@@ -138,6 +138,27 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 	}
 }
 
+// TestApplyKeepsATTLOf0 adds a value to a set whose owner has chosen the TTL 0.
+func TestApplyKeepsATTLOf0(t *testing.T) {
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	before := sdk.RRSet{Name: zone, Type: sdk.TXT, Values: []string{"of the owner"}}
+	fixture.Put(t, zone, before)
+	after := before
+	after.Values = []string{"of the owner", "MS=ms1"}
+	provider := fixture.Provider()
+	zoneInfo, err := provider.Zone(t.Context(), zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: before, After: after}}); err != nil {
+		t.Fatal(err)
+	}
+	if held := sdk.FindSet(fixture.Held(t, zone), zone, sdk.TXT); !held.Same(after) || held.TTL != 0 {
+		t.Errorf("the zone has %+v, want %+v", held, after)
+	}
+}
+
 func validConnection() sdk.Connection {
 	return sdk.Connection{
 		Settings: map[string]string{"server": "ns1.example.com", "zones": "Example.com., example.net", "key_name": "upd"},

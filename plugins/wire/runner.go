@@ -3,6 +3,8 @@
 package wire
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -158,10 +160,34 @@ func (r *processRunner) endedByKill() bool {
 	return ok && r.killed.Load() && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-func (r *processRunner) Stdout() io.ReadCloser { return r.stdout }
+// Stdout returns the process's standard output up to the end of its first line. This is the line of
+// the handshake.
+func (r *processRunner) Stdout() io.ReadCloser { return &firstLineReader{ReadCloser: r.stdout} }
 func (r *processRunner) Stderr() io.ReadCloser { return r.stderr }
 func (r *processRunner) Name() string          { return r.cmd.Args[0] }
 func (r *processRunner) ID() string            { return strconv.FormatInt(r.pid.Load(), 10) }
+
+// firstLineReader reads the first line of a stream. The Read after this line discards the rest of
+// the stream, and returns io.EOF when it ends. go-plugin must not read the rest, because it splits
+// the stream into lines and stops reading at a line of more than 64 KiB. The process would then
+// block as soon as the pipe is full.
+type firstLineReader struct {
+	io.ReadCloser
+	complete bool // the line has been read
+}
+
+// Read implements io.Reader.
+func (r *firstLineReader) Read(p []byte) (int, error) {
+	if r.complete {
+		_, err := io.Copy(io.Discard, r.ReadCloser)
+		return 0, cmp.Or(err, io.EOF)
+	}
+	n, err := r.ReadCloser.Read(p)
+	if i := bytes.IndexByte(p[:n], '\n'); i >= 0 {
+		n, r.complete = i+1, true
+	}
+	return n, err
+}
 
 func (*processRunner) Diagnose(context.Context) string { return "" }
 

@@ -33,6 +33,27 @@ func TestBinary(t *testing.T) {
 	})
 }
 
+// TestApplyKeepsATTLOf0 adds a value to a set whose owner has chosen the TTL 0.
+func TestApplyKeepsATTLOf0(t *testing.T) {
+	env := newEnv(t)
+	zone := env.NewZone(t)
+	before := sdk.RRSet{Name: zone, Type: sdk.TXT, Values: []string{"of the owner"}}
+	env.Put(t, zone, before)
+	after := before
+	after.Values = []string{"of the owner", "added"}
+	provider := env.Provider()
+	zoneInfo, err := provider.Zone(t.Context(), zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: before, After: after}}); err != nil {
+		t.Fatal(err)
+	}
+	if held := sdk.FindSet(env.Held(t, zone), zone, sdk.TXT); !held.Same(after) || held.TTL != 0 {
+		t.Errorf("the zone has %+v, want %+v", held, after)
+	}
+}
+
 // TestFailuresHaveTheRightOutcome checks the outcome for several failures of the provider.
 func TestFailuresHaveTheRightOutcome(t *testing.T) {
 	for name, tt := range map[string]struct {

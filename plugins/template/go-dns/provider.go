@@ -126,7 +126,7 @@ func (r recordSets) patch(changes []sdk.Change) recordSets {
 	request := recordSets{Version: r.Version}
 	for _, c := range changes {
 		set := setDoc{Name: c.After.Name, Type: string(c.After.Type), TTL: c.After.TTL, Values: append([]string{}, c.After.Values...)}
-		if set.TTL <= 0 {
+		if set.TTL <= 0 && len(c.Before.Values) == 0 {
 			set.TTL = defaultTTL
 		}
 		request.Sets = append(request.Sets, set)

@@ -8,6 +8,7 @@
 //   - quitter exits instead of describing itself.
 //   - garbler answers Profile and AddDomain with bytes that are not a message, and Bootstrap with
 //     the id of its process.
+//   - writer writes 300 kB without a line break to its standard output in each call of Bootstrap.
 //   - A plugin with any other name answers Profile with 1 GiB.
 package main
 
@@ -84,8 +85,14 @@ func (services) AddDomain(context.Context, *proto.DomainRequest) (*proto.Platfor
 	return &proto.PlatformDomain{Name: "garbled.example"}, nil
 }
 
+// standardOutput is the file that the host reads. plugin.Serve replaces os.Stdout.
+var standardOutput = os.Stdout
+
 // Bootstrap returns the process id as the message.
 func (services) Bootstrap(context.Context, *proto.TenantRequest) (*proto.Progress, error) {
+	if strings.Contains(os.Args[0], "writer") {
+		_, _ = standardOutput.WriteString(strings.Repeat("x", 300_000))
+	}
 	return &proto.Progress{Status: "ready", Message: strconv.Itoa(os.Getpid())}, nil
 }
 
