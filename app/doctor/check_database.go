@@ -37,7 +37,10 @@ func (e *examination) checkDatabase(ctx context.Context) finding {
 	}
 	if err := db.Writable(ctx); err != nil {
 		fix := "give the database user the privilege to write"
-		if db.File != "" {
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			fix = cli.FixFileAccess
+		case db.File != "":
 			fix = "make file and folder writable for the user of the service: " + db.File
 		}
 		return failedFinding(fix, "%s %s can be read but not written: %s", db.Kind, db.Version, cli.FirstLine(err))

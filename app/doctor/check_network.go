@@ -5,6 +5,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/dnsresolver"
 	"github.com/tenantry/tenantry/app/tenants"
@@ -111,20 +113,33 @@ func (e *examination) redirectURIHint(address string) string {
 	return "redirect URIs to register: " + strings.Join(tenants.RedirectURIs(address, e.config.MailPlatform), " and ")
 }
 
-// resolveHost returns the IP addresses of a host. It queries the first configured resolver. If no
-// resolver is configured, or dns_resolvers is invalid, it queries the resolvers of this machine.
+// resolveHost returns the IP addresses of a host. It queries the configured resolvers in their
+// order, until one of them answers. If no resolver is configured, or dns_resolvers is invalid, it
+// queries the resolvers of this machine.
 func (e *examination) resolveHost(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
 	}
-	resolver := &net.Resolver{}
-	if len(e.config.DNSResolvers) > 0 && e.settingProblems["dns_resolvers"] == "" {
-		resolver.PreferGo = true
-		resolver.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, e.config.DNSResolvers[0])
+	if len(e.config.DNSResolvers) == 0 || e.settingProblems["dns_resolvers"] != "" {
+		return lookUp(ctx, &net.Resolver{}, host, probeTimeout)
+	}
+	var addresses []netip.Addr
+	var err error
+	for _, server := range e.config.DNSResolvers {
+		resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, server)
+		}}
+		addresses, err = lookUp(ctx, resolver, host, probeTimeout/time.Duration(len(e.config.DNSResolvers)))
+		var answer *net.DNSError
+		if err == nil || errors.As(err, &answer) && answer.IsNotFound {
+			break
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	return addresses, err
+}
+
+func lookUp(ctx context.Context, resolver *net.Resolver, host string, timeout time.Duration) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return resolver.LookupNetIP(ctx, "ip", host)
 }

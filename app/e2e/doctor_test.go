@@ -305,6 +305,9 @@ func TestDoctorReportsEachFault(t *testing.T) {
 					t.Errorf("the check %s contains a secret", id)
 				}
 			}
+			if tt.id == "dns" && tt.status == doctor.Warning && checks["public_url"].text("status") != doctor.OK {
+				t.Errorf("the check public_url is %v, want ok, because a resolver answers", checks["public_url"])
+			}
 			if tt.id != "dns" && checks["dns"].text("status") != doctor.OK {
 				t.Errorf("the check dns is %v, want ok", checks["dns"])
 			}

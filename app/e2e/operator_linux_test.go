@@ -140,18 +140,42 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	}
 }
 
+// TestDoctorFindsThatTheDatabaseCannotBeWritten checks that doctor run by a user who may only read
+// the database fails the check. Its fix is not a mode that would lock out the user of the service.
+func TestDoctorFindsThatTheDatabaseCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	dataDir := filepath.Join(t.TempDir(), "data")
+	runTenantry(t, []string{"TENANTRY_DATA_DIR=" + dataDir}, "migrate", "-o", "json").mustJSON(t)
+	must(t, os.Chmod(dataDir, 0o777)) // SQLite creates files in the folder, even to read
+	must(t, os.Chmod(filepath.Join(dataDir, "tenantry.db"), 0o444))
+	var report object
+	must(t, json.Unmarshal([]byte(runAsDifferentUser(t, dataDir, "doctor", "-o", "json").stdout), &report))
+	check := report.objects("checks")[0]
+	checkValues(t, check, object{"id": "database", "status": doctor.Failed})
+	if !strings.Contains(check.text("summary"), "permission denied") || !strings.Contains(check.text("fix"), "as the user of the service") {
+		t.Errorf("the check is %v, want the missing permission, and a fix that names the user of the service", check)
+	}
+}
+
 // runWithoutAccess runs a command that cannot read its database and keyset, because their mode is
-// 0. If the test runs as root, which ignores the mode, the command runs as a different user.
+// 0.
 func runWithoutAccess(t *testing.T, dataDir string, args ...string) commandResult {
+	t.Helper()
+	for _, name := range []string{"tenantry.db", "keyset.json"} {
+		must(t, os.Chmod(filepath.Join(dataDir, name), 0))
+	}
+	return runAsDifferentUser(t, dataDir, args...)
+}
+
+// runAsDifferentUser runs a command. If the test runs as root, which ignores the modes of files,
+// the command runs as a different user.
+func runAsDifferentUser(t *testing.T, dataDir string, args ...string) commandResult {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, args...)
 	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "TENANTRY_DATA_DIR=" + dataDir}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	for _, name := range []string{"tenantry.db", "keyset.json"} {
-		must(t, os.Chmod(filepath.Join(dataDir, name), 0))
-	}
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 		makeEnterable(t, dataDir)
@@ -166,6 +190,8 @@ func runWithoutAccess(t *testing.T, dataDir string, args ...string) commandResul
 func makeEnterable(t *testing.T, folder string) {
 	t.Helper()
 	for ; folder != filepath.Clean(os.TempDir()) && folder != "/"; folder = filepath.Dir(folder) {
-		must(t, os.Chmod(folder, 0o755))
+		info, err := os.Stat(folder)
+		must(t, err)
+		must(t, os.Chmod(folder, info.Mode().Perm()|0o055))
 	}
 }

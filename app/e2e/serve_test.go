@@ -148,6 +148,25 @@ func unprivilegedDatabaseURL(t *testing.T) string {
 	return url + querySeparator(url) + "role=" + role
 }
 
+// TestServeNeedsNoRightToCreateTables checks that the service starts and answers with a database
+// role that may only read and write rows. A different role ran the migrations.
+func TestServeNeedsNoRightToCreateTables(t *testing.T) {
+	t.Parallel()
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	database := unprivilegedDatabaseURL(t)
+	owner, role, _ := strings.Cut(database, "role=")
+	for _, schema := range []string{"public", "tenantry_queue"} {
+		execPostgres(t, owner, "GRANT USAGE ON SCHEMA "+schema+" TO "+role)
+		execPostgres(t, owner, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "+schema+" TO "+role)
+		execPostgres(t, owner, "GRANT USAGE ON ALL SEQUENCES IN SCHEMA "+schema+" TO "+role)
+	}
+	env := fixture.env(t.TempDir(), database)
+	id, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
+	p, server := fixture.serve(env)
+	caller{client: server, id: id, email: "ann@example.com", key: key}.checkTenants()
+	must(t, p.stop())
+}
+
 // TestLostKeysetIsNotReplaced checks that serve creates no keyset if the database has values that a
 // lost keyset encrypted. With `keyset create` the operator can give up the encrypted values.
 func TestLostKeysetIsNotReplaced(t *testing.T) {

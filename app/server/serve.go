@@ -37,8 +37,8 @@ import (
 // Serve listens on the addresses of the settings, assembles the service and runs it until ctx is
 // cancelled. It returns an error when a different process has locked the SQLite database, when the
 // certificate cannot be used, or when an address is in use. It also returns an error when a setting
-// of a provider is unknown, or when the service fails to start. Serve also returns the errors of
-// Run.
+// of a provider is unknown, or when the service fails to start. If ctx is cancelled during the
+// start, Serve returns nil. Serve also returns the errors of Run.
 func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		release, err := Lock(path)
@@ -64,16 +64,30 @@ func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 		scheme = "https://"
 	}
 	publicURL := cmp.Or(c.PublicURL, scheme+api.Addr().String())
-	s, err := wiring.Assemble(ctx, c, log, publicURL, wiring.Overrides{})
+	s, err := assemble(ctx, c, log, publicURL)
 	if err != nil {
-		return errors.Join(err, api.Close(), admin.Close())
-	}
-	if err := s.FinishInterrupted(ctx, c.DatabaseURL); err != nil {
-		return errors.Join(wiring.DatabaseError(err), api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
+		err = errors.Join(err, api.Close(), admin.Close())
+		if ctx.Err() != nil {
+			log.Info("stopped during the start", "error", err)
+			return nil
+		}
+		return err
 	}
 	s.WarnOfMissingMailPlatform(ctx, c.Providers)
 	log.Info("serving", "api", scheme+api.Addr().String(), "admin", "http://"+admin.Addr().String(), "version", cli.Version)
 	return Run(ctx, s, api, admin, tlsConfig, func() {})
+}
+
+// assemble assembles the service, and releases the leases that a previous process left.
+func assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicURL string) (*wiring.Service, error) {
+	s, err := wiring.Assemble(ctx, c, log, publicURL, wiring.Overrides{})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.FinishInterrupted(ctx, c.DatabaseURL); err != nil {
+		return nil, errors.Join(wiring.DatabaseError(err), s.Close(context.WithoutCancel(ctx)))
+	}
+	return s, nil
 }
 
 // Listen returns a listener on a TCP address. It fails when the address is invalid or in use. The
@@ -115,9 +129,13 @@ func maxConnections(s *wiring.Service) int {
 // finish in time.
 func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsConfig *tls.Config, ready func()) error {
 	if s.RunsJobs {
-		if err := s.Queue.Start(ctx, s.QueueWork()); err != nil {
+		// If ctx is cancelled during the start, the jobs start, and then stop as at any later time.
+		if err := s.Queue.Start(context.WithoutCancel(ctx), s.QueueWork()); err != nil {
 			err = wiring.DatabaseError(fmt.Errorf("start the jobs: %w", err))
-			return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
+			stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), s.DrainTime)
+			defer cancelStop()
+			// The queue may have started in part, and Close waits for the connections that it uses.
+			return errors.Join(err, api.Close(), admin.Close(), s.StopQueue(stopCtx), s.Close(stopCtx))
 		}
 		s.WebhookWorker.Start()
 	}

@@ -47,7 +47,7 @@ func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 		if ctx.Err() != nil {
 			break
 		}
-		eventsLeft, err := w.fanOutAccounts(context.WithoutCancel(ctx), batch)
+		eventsLeft, err := w.fanOutAccounts(ctx, batch)
 		more, errs = more || eventsLeft, append(errs, err)
 	}
 	return more, errors.Join(errs...)
@@ -56,7 +56,7 @@ func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 // fanOutAccounts adds the deliveries for the new events of some accounts and starts their tries.
 // Deliveries for which no slot is free are claimed later.
 func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
+	ctx, cancel := w.batchContext(ctx)
 	defer cancel()
 	slots, closed := w.slots.take(maxClaims)
 	if closed {

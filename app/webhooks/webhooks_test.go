@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/webhooks"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/webhook"
@@ -239,6 +240,42 @@ func TestStopInterruptsTries(t *testing.T) {
 	fx.wakeDue(t, next)
 	if repeated := r.wait(t, 1)[0]; repeated.ID != interrupted.ID {
 		t.Errorf("repeated %s, want %s", repeated.ID, interrupted.ID)
+	}
+}
+
+// hangingStore is a store whose FanOut ends only when its context ends.
+type hangingStore struct {
+	ports.Deliveries
+
+	begun chan struct{}
+	ended chan error // receives the reason why the context ended
+}
+
+func (s *hangingStore) FanOut(ctx context.Context, _ []access.AccountID, _ int, _ ports.Slots, _ time.Duration, _ time.Time) (ports.FanOutResult, error) {
+	close(s.begun)
+	<-ctx.Done()
+	s.ended <- ctx.Err()
+	return ports.FanOutResult{}, ctx.Err()
+}
+
+// TestStopInterruptsABatch checks that a batch that hangs in the database is interrupted when the
+// time of Stop ends. The fan-out itself would give the batch more time.
+func TestStopInterruptsABatch(t *testing.T) {
+	fx := newFixture(t)
+	store := &hangingStore{fx.store, make(chan struct{}), make(chan error, 1)}
+	p := fx.startProcess(t, func(o *webhooks.Options) { o.Deliveries = store })
+	owner := fx.createAccount(t, "a")
+	fx.addWebhook(t, p, owner, newRecorder(200).handle)
+	fx.emit(t, owner, 1)
+	p.worker.Start()
+	<-store.begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.worker.Stop(ctx); err == nil {
+		t.Error("Stop returned no error, though a batch did not end in time")
+	}
+	if err := <-store.ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the batch ended with %v, want %v", err, context.Canceled)
 	}
 }
 

@@ -70,12 +70,14 @@ type Options struct {
 type Worker struct {
 	Options
 
-	slots       *slots
-	triesCtx    context.Context // the context of the tries that this worker starts
-	cancelTries context.CancelFunc
-	loops       panics.Group    // the fan-out and the claims
-	loopsCtx    context.Context // the context of the loops
-	endLoops    context.CancelFunc
+	slots         *slots
+	triesCtx      context.Context // the context of the tries that this worker starts
+	cancelTries   context.CancelFunc
+	loops         panics.Group    // the fan-out and the claims
+	loopsCtx      context.Context // the context of the loops
+	endLoops      context.CancelFunc
+	batchesCtx    context.Context // ends with the context of Stop, see batchContext
+	cancelBatches context.CancelFunc
 
 	mu sync.Mutex // guards due
 	// due holds the time at which the deliveries of each webhook are to be claimed, by the
@@ -90,6 +92,7 @@ func NewWorker(o Options) *Worker {
 	w := &Worker{Options: o, slots: newSlots(cmp.Or(o.Slots, defaultSlots)), due: map[ports.DueWebhook]time.Time{}, woken: make(chan struct{}, 1)}
 	w.triesCtx, w.cancelTries = context.WithCancel(context.Background())
 	w.loopsCtx, w.endLoops = context.WithCancel(context.Background())
+	w.batchesCtx, w.cancelBatches = context.WithCancel(context.Background())
 	return w
 }
 
@@ -211,15 +214,27 @@ func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
 	errs := make([]error, claimBatches)
 	var batches panics.Group
 	for i, batch := range slices.Collect(slices.Chunk(due, claimBatch)) {
-		batches.Go(func() { errs[i] = w.claim(context.WithoutCancel(ctx), batch) })
+		batches.Go(func() { errs[i] = w.claim(ctx, batch) })
 	}
 	batches.Wait()
 	return len(due) == claimBatches*claimBatch, errors.Join(errs...)
 }
 
+// batchContext returns the context of the transaction of one batch. It does not end with the
+// context of the loop, so a batch in progress is finished when Stop ends the loops. It ends after
+// batchTimeout, or when the context of Stop ends.
+func (w *Worker) batchContext(loopCtx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(loopCtx), batchTimeout)
+	unlink := context.AfterFunc(w.batchesCtx, cancel)
+	return ctx, func() {
+		unlink()
+		cancel()
+	}
+}
+
 // claim claims due deliveries of webhooks in one transaction.
 func (w *Worker) claim(ctx context.Context, due []ports.DueWebhook) error {
-	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
+	ctx, cancel := w.batchContext(ctx)
 	defer cancel()
 	slots, closed := w.slots.take(len(due) * webhook.MaxConcurrent)
 	if closed || slots.Total == 0 {
@@ -270,13 +285,13 @@ func (w *Worker) try(d ports.ClaimedDelivery, t *startedTry) {
 
 // Stop ends the loops of Start, and no new try starts. Tries in progress may continue for
 // stopGrace. Then Stop interrupts them. An interrupted try does not count, and a running process
-// repeats it. Stop fails if tries have not ended when ctx ends.
+// repeats it. Batches in progress may continue until ctx ends. Stop fails if batches or tries have
+// not ended by then. It cancels these batches.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.slots.close()
 	w.endLoops()
-	w.loops.Wait()
 	ended := make(chan struct{})
-	panics.Go(func() { w.slots.waitIdle(); close(ended) }, func(*panics.Error) {})
+	panics.Go(func() { w.loops.Wait(); w.slots.waitIdle(); close(ended) }, func(*panics.Error) {})
 	grace := time.NewTimer(stopGrace)
 	defer grace.Stop()
 	select {
@@ -290,6 +305,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	case <-ended:
 		return nil
 	case <-ctx.Done():
+		w.cancelBatches()
 		return errors.New("webhooks: some deliveries did not end in time")
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -197,10 +198,16 @@ func onlyForActiveAccounts(accounts ports.Keys, handle ports.Handler) ports.Hand
 	}
 }
 
-// StopQueue waits until running handlers and deliveries finish, at most until ctx ends. If some did
-// not finish, it returns an error, and their jobs run again later.
+// StopQueue waits until running handlers and deliveries finish, at most until ctx ends. It waits
+// for both at the same time, so that slow deliveries do not shorten the time of the handlers. If
+// some did not finish, it returns an error, and their jobs run again later.
 func (s *Service) StopQueue(ctx context.Context) error {
-	if err := errors.Join(s.WebhookWorker.Stop(ctx), s.Queue.Stop(ctx)); err != nil {
+	var deliveriesErr, handlersErr error
+	var stops panics.Group
+	stops.Go(func() { deliveriesErr = s.WebhookWorker.Stop(ctx) })
+	stops.Go(func() { handlersErr = s.Queue.Stop(ctx) })
+	stops.Wait()
+	if err := errors.Join(deliveriesErr, handlersErr); err != nil {
 		return cli.WithFix(fmt.Errorf("jobs: %w", err), "the jobs continue after the next start; raise drain_time if this happens often")
 	}
 	return nil

@@ -5,11 +5,13 @@ package wiring
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -90,5 +92,55 @@ func TestEachKindOfJobDecidesOnInactiveAccounts(t *testing.T) {
 		if waits := err != nil && strings.HasPrefix(err.Error(), "load the account of a job: "); waits == runsForInactiveAccounts[kind] {
 			t.Errorf("%s: waits while its account is inactive: %t (%v)", kind, waits, err)
 		}
+	}
+}
+
+// waitingDeliveries is a store whose FanOut waits until the queue is stopped or its context ends.
+type waitingDeliveries struct {
+	ports.Deliveries
+
+	begun, queueStopped chan struct{}
+	ended               chan error
+}
+
+func (waitingDeliveries) AccountsWithNewEvents(context.Context, int) ([]access.AccountID, error) {
+	return []access.AccountID{"ann"}, nil
+}
+
+func (d waitingDeliveries) FanOut(ctx context.Context, _ []access.AccountID, _ int, _ ports.Slots, _ time.Duration, _ time.Time) (ports.FanOutResult, error) {
+	close(d.begun)
+	select {
+	case <-d.queueStopped:
+	case <-ctx.Done():
+	}
+	d.ended <- ctx.Err()
+	return ports.FanOutResult{}, ctx.Err()
+}
+
+// stoppableQueue is a queue that closes stopped when it is stopped.
+type stoppableQueue struct {
+	jobQueue
+
+	stopped chan struct{}
+}
+
+func (q stoppableQueue) Stop(context.Context) error {
+	close(q.stopped)
+	return nil
+}
+
+// TestSlowDeliveriesDoNotDelayTheStopOfTheQueue checks that StopQueue stops the queue while a batch
+// of deliveries is still in progress.
+func TestSlowDeliveriesDoNotDelayTheStopOfTheQueue(t *testing.T) {
+	deliveries := waitingDeliveries{begun: make(chan struct{}), queueStopped: make(chan struct{}), ended: make(chan error, 1)}
+	service := &Service{
+		Queue:         stoppableQueue{stopped: deliveries.queueStopped},
+		WebhookWorker: webhooks.NewWorker(webhooks.Options{Deliveries: deliveries, Now: time.Now, Log: slog.New(slog.DiscardHandler)}),
+	}
+	service.WebhookWorker.Start()
+	<-deliveries.begun
+	must(t, service.StopQueue(t.Context()))
+	if err := <-deliveries.ended; err != nil {
+		t.Errorf("the queue was not stopped before the batch ended with %v", err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"syscall"
 	"time"
 
@@ -89,11 +88,14 @@ func postgresKind(code string) error {
 		"0A000": // a migration made a prepared statement invalid, so it must be prepared again
 		return errConflict
 	case "57P01", "57P02", "57P03", // the server stops, crashed or starts
-		"53300", "25006", // too many connections, or the server is a standby
+		"25006",                   // the server is a standby
+		"58030",                   // an input or output error, such as that of a broken disk
 		"28P01", "28000", "3D000": // wrong password, user or database
 		return errUnavailable
 	}
-	if strings.HasPrefix(code, "08") {
+	switch code[:min(2, len(code))] {
+	case "08", // the connection failed
+		"53": // the server lacks disk space, memory or connections
 		return errUnavailable
 	}
 	return nil

@@ -28,10 +28,11 @@ func (d *DB) Migrate(ctx context.Context) error {
 	if err := d.checkRelease(ctx); err != nil {
 		return err
 	}
-	m, err := d.migrator()
+	set, err := discoverMigrations()
 	if err != nil {
 		return err
 	}
+	m := d.migrator(set)
 	// Two processes that start on one SQLite file may both migrate it. That is safe, because Init
 	// and the migrations can run twice.
 	return d.retry(ctx, "migrate", func() error {
@@ -50,32 +51,41 @@ func (d *DB) Migrate(ctx context.Context) error {
 }
 
 // PendingMigrations returns the names of the migrations that this release has and the database
-// lacks.
+// lacks. It only reads, because the service calls it with a database user who may not be allowed to
+// create tables.
 func (d *DB) PendingMigrations(ctx context.Context) ([]string, error) {
-	m, err := d.migrator()
+	set, err := discoverMigrations()
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	err = d.retry(ctx, "read migrations", func() error {
 		names = nil
-		if err := m.Init(ctx); err != nil {
+		status := set.Sorted()
+		migrated, err := HasTable(ctx, d, "bun_migrations")
+		if err == nil && migrated {
+			status, err = d.migrator(set).MigrationsWithStatus(ctx)
+		}
+		if err != nil {
 			return err
 		}
-		status, err := m.MigrationsWithStatus(ctx)
 		for _, migration := range status.Unapplied() {
 			names = append(names, migration.Name+"_"+migration.Comment)
 		}
-		return err
+		return nil
 	})
 	return names, err
 }
 
-func (d *DB) migrator() (*migrate.Migrator, error) {
+func discoverMigrations() (*migrate.Migrations, error) {
 	set := migrate.NewMigrations()
 	if err := set.Discover(migrations.Files); err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
+	return set, nil
+}
+
+func (d *DB) migrator(set *migrate.Migrations) *migrate.Migrator {
 	types := map[string]string{"uuid": "text", "ts": "timestamp", "json": "text", "bytes": "blob"}
 	if IsPostgres(d) {
 		types = map[string]string{"uuid": "uuid", "ts": "timestamptz", "json": "jsonb", "bytes": "bytea"}
@@ -83,7 +93,7 @@ func (d *DB) migrator() (*migrate.Migrator, error) {
 	// WithMarkAppliedOnSuccess marks a migration as applied after it ran. By default bun marks a
 	// migration before it runs, so a migration that failed would count as applied.
 	return migrate.NewMigrator(d.DB, set, migrate.WithTemplateData(types),
-		migrate.WithMarkAppliedOnSuccess(true), migrate.WithUpsert(true)), nil
+		migrate.WithMarkAppliedOnSuccess(true), migrate.WithUpsert(true))
 }
 
 func (d *DB) lockMigrations(ctx context.Context) (unlock func(), err error) {

@@ -3,6 +3,7 @@
 package database
 
 import (
+	"crypto/rand"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,29 @@ func TestPendingListsMissingMigrations(t *testing.T) {
 	})
 }
 
+// TestPendingNeedsNoRightToCreateTables checks that a PostgreSQL role that may only read and write
+// rows can read which migrations are pending.
+func TestPendingNeedsNoRightToCreateTables(t *testing.T) {
+	url, role := databasetest.NewSchema(t), "reader_"+strings.ToLower(rand.Text())
+	owner, err := Open(t.Context(), url, Options{})
+	must(t, "open", err)
+	defer func() { _ = owner.Close() }()
+	execSQL(t, owner, "CREATE ROLE "+role)
+	defer func() { execSQL(t, owner, "DROP OWNED BY "+role+"; DROP ROLE "+role) }()
+	execSQL(t, owner, "DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO "+role+"', current_schema()); END $$")
+	d, err := Open(t.Context(), url+"&role="+role, Options{})
+	must(t, "open", err)
+	defer func() { _ = d.Close() }()
+	if pending, err := d.PendingMigrations(t.Context()); err != nil || len(pending) == 0 {
+		t.Errorf("pending in an empty schema: %v, %v, want all migrations", pending, err)
+	}
+	must(t, "migrate", owner.Migrate(t.Context()))
+	execSQL(t, owner, "DO $$ BEGIN EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %I TO "+role+"', current_schema()); END $$")
+	if pending, err := d.PendingMigrations(t.Context()); err != nil || len(pending) != 0 {
+		t.Errorf("pending after the migration: %v, %v, want none", pending, err)
+	}
+}
+
 // TestMigrationsCanRunTwice covers a process that crashes after it ran a migration and before it
 // marked the migration as applied.
 func TestMigrationsCanRunTwice(t *testing.T) {
@@ -48,9 +72,9 @@ func TestMigrationsCanRunTwice(t *testing.T) {
 func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		d := migratedDB(t, url(t))
-		m, err := d.migrator()
-		must(t, "open migrator", err)
-		if _, err := m.Rollback(t.Context()); err != nil {
+		set, err := discoverMigrations()
+		must(t, "discover migrations", err)
+		if _, err := d.migrator(set).Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		tables := d.NewSelect().TableExpr("sqlite_master").Column("name").Where("type = 'table'").Where("name NOT LIKE 'sqlite_%'").Where("name NOT LIKE 'bun_%'")

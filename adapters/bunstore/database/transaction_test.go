@@ -22,7 +22,8 @@ import (
 func TestPostgresErrorsAreClassified(t *testing.T) {
 	for code, want := range map[string]error{
 		"23505": ErrDuplicate, "23503": ErrMissingParent, "40001": errConflict, "40P01": errConflict, "55P03": errConflict,
-		"57P01": errUnavailable, "57P03": errUnavailable, "53300": errUnavailable, "08006": errUnavailable, "25006": errUnavailable, "42601": nil, "22P02": nil,
+		"57P01": errUnavailable, "57P03": errUnavailable, "53100": errUnavailable, "53200": errUnavailable, "53300": errUnavailable, "58030": errUnavailable,
+		"08006": errUnavailable, "25006": errUnavailable, "42601": nil, "22P02": nil,
 	} {
 		if got := kindOf(fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code})); !errors.Is(got, want) {
 			t.Errorf("the kind of SQLSTATE %s is %v, want %v", code, got, want)

@@ -37,6 +37,8 @@ type Inspection struct {
 	Mode    fs.FileMode // SQLite: the file's permissions
 	Journal string      // SQLite: the journal mode, which database.Open sets to wal
 	db      *bun.DB
+	// fileWriteErr is the error of opening the SQLite file for writing, or nil.
+	fileWriteErr error
 }
 
 // Inspect connects to a database. It returns fs.ErrNotExist for a missing SQLite file and
@@ -73,11 +75,13 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 		return nil, err
 	}
 	i.Mode = info.Mode().Perm()
-	if f, err := os.Open(i.File); err != nil { // SQLite's own error does not say why
-		return nil, err
-	} else if err := f.Close(); err != nil {
+	// SQLite's own error does not say why it cannot read the file, and SQLite reports no error if it
+	// cannot write the file. Both are checked before SQLite opens the file. After that, closing the
+	// file here would release the locks that SQLite holds on it.
+	if err := openAndClose(i.File, os.O_RDONLY); err != nil {
 		return nil, err
 	}
+	i.fileWriteErr = openAndClose(i.File, os.O_RDWR)
 	query := url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": {"busy_timeout(3000)"}}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: i.File}).EscapedPath()+"?"+query.Encode())
 	if err != nil {
@@ -87,13 +91,26 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 	return bun.NewDB(db, sqlitedialect.New()), nil
 }
 
+// openAndClose returns the error of opening an existing file.
+func openAndClose(path string, flag int) error {
+	f, err := os.OpenFile(path, flag, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // Close closes the connections.
 func (i *Inspection) Close() error { return i.db.Close() }
 
-// Writable returns an error if the database does not accept writes. On SQLite it takes the write
-// lock. On PostgreSQL it runs an update that changes no row. If the schema is missing, it checks
-// the privilege to create tables. It rolls its transaction back.
+// Writable returns an error if the database does not accept writes. The error is fs.ErrPermission
+// for a SQLite file that the user may not write. On SQLite it takes the write lock. On PostgreSQL
+// it runs an update that changes no row. If the schema is missing, it checks the privilege to
+// create tables. It rolls its transaction back.
 func (i *Inspection) Writable(ctx context.Context) error {
+	if i.fileWriteErr != nil { // SQLite would begin a read transaction without an error
+		return i.fileWriteErr
+	}
 	tx, err := i.db.BeginTx(ctx, nil)
 	if err != nil {
 		return operatorError("", err)
