@@ -40,7 +40,8 @@ type Accounts interface {
 	// changes, it deletes the enforcement log and the event log in several transactions. rulesLeft
 	// names the managed rules that remain in the account's tenants, for the audit record. If a call
 	// is interrupted, a second call deletes the rest of the logs and returns the time of the first
-	// call. CloseAccount fails with account_not_found.
+	// call. CloseAccount fails with account_not_found. If it fails to delete the logs, it returns
+	// the error and the Closing of the closed account. With any other error, the Closing is zero.
 	CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (Closing, error)
 }
 

@@ -284,7 +284,7 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 		return s.closeLockedAccount(ctx, tx, acc, rulesLeft, &closing)
 	})
 	if err != nil {
-		return closing, err
+		return ports.Closing{}, err
 	}
 	// The events are deleted after the commit, because their log may be too long for one
 	// transaction. A closed account gets no new events.

@@ -287,6 +287,33 @@ func TestClosingAccountDeletesItsEnforcementEvents(t *testing.T) {
 	})
 }
 
+// TestFailureAfterClosingReturnsTheClosing checks that the result tells whether the account is
+// closed, if CloseAccount fails. The failures come from a table that is missing for a while.
+func TestFailureAfterClosingReturnsTheClosing(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		newKey(t, s, ann, 1)
+		closeWithout := func(table string) (ports.Closing, error) {
+			t.Helper()
+			_, err := s.db.DB.ExecContext(t.Context(), "ALTER TABLE "+table+" RENAME TO renamed")
+			must(t, "rename", err)
+			closing, closeErr := s.CloseAccount(t.Context(), ann, now)
+			_, err = s.db.DB.ExecContext(t.Context(), "ALTER TABLE renamed RENAME TO "+table)
+			must(t, "rename back", err)
+			return closing, closeErr
+		}
+		if closing, err := closeWithout("closed_accounts"); err == nil || closing != (ports.Closing{}) {
+			t.Fatalf("without a commit: got %+v, %v, want no result and an error", closing, err)
+		}
+		if closing, err := closeWithout("enforcement_counts"); err == nil || !closing.At.Equal(now) || closing.KeysRevoked != 1 {
+			t.Fatalf("after the commit: got %+v, %v, want the closing and an error", closing, err)
+		}
+		if closing, err := closeWithout("enforcement_counts"); err == nil || !closing.At.Equal(now) || closing.KeysRevoked != 0 {
+			t.Fatalf("a closed account: got %+v, %v, want the time of the closing and an error", closing, err)
+		}
+	})
+}
+
 func TestClosingAccountAgainChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

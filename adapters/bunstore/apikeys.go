@@ -301,8 +301,8 @@ func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id s
 		if err := retireSecrets(ctx, tx, row, storedTime(fresh.CreatedAt), storedTime(oldUntil)); err != nil {
 			return err
 		}
-		row.Hash, row.Hint = fresh.Hash[:], storedText(fresh.Hint)
-		_, err = tx.NewUpdate().Model((*keyRow)(nil)).Set("hash = ?", row.Hash).Set("hint = ?", row.Hint).
+		row.Hash, row.Form, row.Hint = fresh.Hash[:], string(fresh.Form), storedText(fresh.Hint)
+		_, err = tx.NewUpdate().Model((*keyRow)(nil)).Set("hash = ?", row.Hash).Set("form = ?", row.Form).Set("hint = ?", row.Hint).
 			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
 		if err != nil {
 			return err

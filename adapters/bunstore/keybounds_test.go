@@ -129,14 +129,16 @@ func TestKeysArePagedNewestFirst(t *testing.T) {
 func secretHash(n byte) [32]byte { return [32]byte{n, 1, 's'} }
 
 func renewedKey(key access.Key, n byte, at time.Time) access.Key {
-	key.Hash, key.Hint, key.CreatedAt = secretHash(n), "efgh", at
+	key.Hash, key.Form, key.Hint, key.CreatedAt = secretHash(n), access.Live, "efgh", at
 	return key
 }
 
 func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		key := newKey(t, s, ann, 1)
+		key := apiKey(ann, 1)
+		key.Form = access.Trial
+		must(t, "add key", s.AddKey(t.Context(), key))
 		until := now.Add(24 * time.Hour)
 		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 1, now), until, nil))
 		oldCaller, err := s.Caller(t.Context(), key.Hash)
@@ -148,8 +150,8 @@ func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 		}
 		stored, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
-		if stored.Hint != "efgh" || stored.Name != key.Name || !stored.CreatedAt.Equal(key.CreatedAt) {
-			t.Fatalf("the key is %+v, want the new hint, and the old name and creation", stored)
+		if stored.Hint != "efgh" || stored.Form != access.Live || stored.Name != key.Name || !stored.CreatedAt.Equal(key.CreatedAt) {
+			t.Fatalf("the key is %+v, want the new hint and form, and the old name and creation", stored)
 		}
 	})
 }

@@ -18,6 +18,7 @@
 package backup
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -87,12 +88,10 @@ func Command() *cobra.Command {
 			if passphraseFile == "" {
 				cli.Warn(cmd, "keyset_in_clear", "the backup contains the unencrypted keyset, so anyone who can read the backup can read the stored secrets; --credential-file FILE encrypts the backup")
 			}
-			if err := cli.Show(cmd, newBackupRow(args[0], "written", !passphrase.Empty(), info)); err != nil {
-				return err
-			}
-			return wiring.RecordAction(cmd.Context(), c, audit.Backup, map[string]string{
+			err = wiring.RecordAction(cmd.Context(), c, audit.Backup, map[string]string{
 				"file": args[0], "encrypted": strconv.FormatBool(!passphrase.Empty()), "sha256": info.manifest.SHA256,
 			})
+			return errors.Join(err, cli.Show(cmd, newBackupRow(args[0], "written", !passphrase.Empty(), info)))
 		},
 	}
 	cmd.Flags().StringVar(&passphraseFile, "credential-file", "", "encrypt the backup with the passphrase in this file, or from standard input (-)")

@@ -58,12 +58,10 @@ func RestoreCommand() *cobra.Command {
 			if err != nil {
 				return addRestoreFix(err)
 			}
-			if err := cli.Show(cmd, newBackupRow(source.name, "restored", !passphrase.Empty(), info)); err != nil {
-				return err
-			}
-			return wiring.RecordAction(cmd.Context(), c, audit.Restore, map[string]string{
+			err = wiring.RecordAction(cmd.Context(), c, audit.Restore, map[string]string{
 				"file": source.name, "sha256": info.manifest.SHA256, "created_at": cli.FormatTime(info.header.CreatedAt), "rows": strconv.Itoa(info.manifest.rows()),
 			})
+			return errors.Join(err, cli.Show(cmd, newBackupRow(source.name, "restored", !passphrase.Empty(), info)))
 		},
 	}
 	cmd.Flags().StringVar(&passphraseFile, "credential-file", "", "read the passphrase of the backup from this file, or from standard input (-)")

@@ -138,8 +138,9 @@ func RequireFlags(cmd *cobra.Command, names ...string) {
 const maxSecret = 64 << 10
 
 // ReadSecret reads a secret from the named file, or from standard input when name is "-". It
-// removes the white space around the secret. When name is empty, it returns an empty secret. kind
-// is the name of the secret in error messages, such as "passphrase".
+// removes the white space around the secret. When name is empty, it returns an empty secret. It
+// stops waiting for standard input and fails when the context of cmd ends. kind is the name of the
+// secret in error messages, such as "passphrase".
 func ReadSecret(cmd *cobra.Command, name, kind string) (secret.Text, error) {
 	if name == "" {
 		return secret.Text{}, nil
@@ -147,7 +148,7 @@ func ReadSecret(cmd *cobra.Command, name, kind string) (secret.Text, error) {
 	var raw []byte
 	var err error
 	if name == "-" {
-		raw, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxSecret+1))
+		raw, err = readInput(cmd, func(in io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(in, maxSecret+1)) })
 	} else {
 		raw, err = os.ReadFile(name)
 	}

@@ -24,6 +24,7 @@ func TestSecretsAreReadWholeOrRefused(t *testing.T) {
 		}
 		for _, name := range []string{file, "-"} {
 			cmd := &cobra.Command{}
+			cmd.SetContext(t.Context())
 			cmd.SetIn(strings.NewReader(tt.text))
 			got, err := ReadSecret(cmd, name, "passphrase")
 			switch {

@@ -4,6 +4,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -68,10 +69,10 @@ func migrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := cli.Show(cmd, migrationRow{"migrated", append([]string{}, applied...)}); err != nil || len(applied) == 0 {
-				return err
+			if len(applied) > 0 {
+				err = wiring.RecordAction(cmd.Context(), c, audit.Migrate, map[string]string{"migrations": strings.Join(applied, ", "), "version": cli.Version})
 			}
-			return wiring.RecordAction(cmd.Context(), c, audit.Migrate, map[string]string{"migrations": strings.Join(applied, ", "), "version": cli.Version})
+			return errors.Join(err, cli.Show(cmd, migrationRow{"migrated", append([]string{}, applied...)}))
 		},
 	}
 	settings.Config{}.AddFlags(cmd.Flags())

@@ -76,6 +76,11 @@ func TestConfigRedactsSecrets(t *testing.T) {
 		"TENANTRY_REDIS_URL=rediss://:" + secret + "@redis.example/0",
 		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET=" + secret,
 	}
+	notURLs := []string{
+		onePluginPerKindEnv(t),
+		"TENANTRY_DATABASE_URL=host=db.example user=ann password=" + secret,
+		"TENANTRY_REDIS_URL=default:" + secret + "@redis.example:6379/0",
+	}
 	for _, format := range []string{"text", "json"} {
 		result := runTenantry(t, env, "config", "-o", format)
 		if strings.Contains(result.stdout+result.stderr, secret) {
@@ -85,6 +90,10 @@ func TestConfigRedactsSecrets(t *testing.T) {
 			if !strings.Contains(result.stdout, want) {
 				t.Errorf("the output lacks %s:\n%s", want, result.stdout)
 			}
+		}
+		result = runTenantry(t, notURLs, "config", "-o", format)
+		if result.code != cli.ExitUsage || strings.Contains(result.stdout+result.stderr, secret) {
+			t.Errorf("with addresses that are not URLs: exit code %d, want %d and no secret:\n%s%s", result.code, cli.ExitUsage, result.stdout, result.stderr)
 		}
 	}
 }

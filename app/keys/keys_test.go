@@ -105,6 +105,22 @@ func TestRotateReplacesTheKey(t *testing.T) {
 	}
 }
 
+// TestRenewedSecretOfATrialKeyIsLive checks that the answer and the store have the form of the new
+// secret.
+func TestRenewedSecretOfATrialKeyIsLive(t *testing.T) {
+	service, account, key := newService(t)
+	caller, err := service.Authenticate(t.Context(), bearer(key), anyAddress)
+	apptest.Must(t, err)
+	renewed, err := service.RenewSecret(t.Context(), caller, caller.KeyID, 0, nil)
+	apptest.Must(t, err)
+	stored, err := service.AccountKeys.AccountKey(t.Context(), account.ID, caller.KeyID)
+	apptest.Must(t, err)
+	form, err := access.ParseKey("tny", renewed.Secret)
+	if err != nil || form != access.Live || renewed.Form != form || stored.Form != form {
+		t.Errorf("the secret has the form %q, %v, the answer has %q and the store %q; want live", form, err, renewed.Form, stored.Form)
+	}
+}
+
 func TestRotateRefusesAnAddressOfAnotherAccount(t *testing.T) {
 	service, _, key := newService(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key), anyAddress)

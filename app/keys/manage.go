@@ -91,7 +91,7 @@ func (s *Service) RenewSecret(ctx context.Context, caller access.Caller, id stri
 	if err != nil {
 		return IssuedKey{}, fmt.Errorf("rotate key: %w", err)
 	}
-	key.Hash, key.Hint = newKey.Hash, newKey.Hint
+	key.Hash, key.Form, key.Hint = newKey.Hash, newKey.Form, newKey.Hint
 	renewed := IssuedKey{key, text}
 	storedAnswer, err := encoder.Encode(renewed)
 	if err != nil {

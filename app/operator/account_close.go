@@ -3,7 +3,6 @@
 package operator
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -43,7 +42,7 @@ func closeCommand() *cobra.Command {
 			"On a terminal the command asks for confirmation. Otherwise it requires --yes.",
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
 		if !yes && acc.Status() != access.StatusClosed {
-			if err := confirm(ctx, cmd, closingQuestion(acc)); err != nil {
+			if err := confirm(cmd, closingQuestion(acc)); err != nil {
 				return err
 			}
 		}
@@ -53,12 +52,16 @@ func closeCommand() *cobra.Command {
 		}
 		remaining, _ := remainingRules(removals)
 		closing, err := store.CloseAccount(ctx, acc.ID, time.Now(), ruleNames(remaining)...)
-		if err != nil {
+		if err != nil && closing.At.IsZero() { // the account is not closed
 			(&tenants.Service{Claims: store, Now: time.Now}).ResumeEnforcement(ctx, removals)
 			return err
 		}
+		// The tenants are released, so a repetition of the command cannot name the rules.
 		for _, removal := range removals {
 			warnOfRemainingRules(cmd, removal.Tenant, removal.RuleRemoval)
+		}
+		if err != nil {
+			return cli.WithFix(fmt.Errorf("the account is closed, but its events could not be deleted: %w", err), "run the command again to delete the events")
 		}
 		return cli.Show(cmd, newClosedAccountRow(acc, closing, removals))
 	})
@@ -90,34 +93,13 @@ func closingQuestion(acc access.Account) string {
 	return fmt.Sprintf("Close the account %s of %s permanently? Its keys are revoked, its %d tenants are released, and its DNS connections and integrations are removed.", acc.ID, acc.Email, acc.TenantCount)
 }
 
-// confirm asks question on the terminal and returns nil when the reply is y or yes, in upper or
-// lower case. It returns an error for any other reply, when standard input is not a terminal, and
-// when ctx ends.
-func confirm(ctx context.Context, cmd *cobra.Command, question string) error {
-	notConfirmed := cli.WithFix(errors.New("the account was not closed: closing cannot be undone and was not confirmed"), "add --yes to close the account without a question")
-	in := cmd.InOrStdin()
-	if !isTerminal(in) {
-		return notConfirmed
-	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
-	answer := make(chan string, 1)
-	go func() {
-		line, err := bufio.NewReader(in).ReadString('\n')
-		if err != nil {
-			_, _ = fmt.Fprintln(cmd.ErrOrStderr())
-		}
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case reply := <-answer:
-		if reply != "y" && reply != "yes" {
-			return notConfirmed
-		}
+// confirm asks question on the terminal. It returns an error when cli.Confirm returns false, and
+// when standard input is not a terminal.
+func confirm(cmd *cobra.Command, question string) error {
+	if isTerminal(cmd.InOrStdin()) && cli.Confirm(cmd, question) {
 		return nil
-	case <-ctx.Done(): // Ctrl-C does not interrupt ReadString
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr())
-		return notConfirmed
 	}
+	return cli.WithFix(errors.New("the account was not closed: closing cannot be undone and was not confirmed"), "add --yes to close the account without a question")
 }
 
 // isTerminal reports whether in can be an interactive terminal. It accepts every character device

@@ -109,10 +109,16 @@ func displayValue(field reflect.StructField, value reflect.Value) string {
 }
 
 // redactURL redacts the password of a URL, and the value of each query parameter for which
-// isSecretName is true. A URL or a query that cannot be parsed is redacted as a whole.
+// isSecretName is true. A URL or a query that cannot be parsed is redacted as a whole. So is an
+// address that does not begin with a scheme and "://", or that has an @ after its host. The part
+// before the @ can be a password that url.Parse does not recognize. The path of a SQLite file has
+// no password.
 func redactURL(address string) string {
 	u, err := url.Parse(address)
-	if err != nil {
+	if err != nil || !strings.HasPrefix(strings.ToLower(address), u.Scheme+"://") {
+		return redacted
+	}
+	if u.Scheme != "sqlite" && strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		return redacted
 	}
 	if _, ok := u.User.Password(); ok {
@@ -135,14 +141,15 @@ func redactURL(address string) string {
 // in _file is a path, which is not a secret.
 func isSecretName(name string) bool {
 	name = strings.ToLower(name)
-	return !strings.HasSuffix(name, "_file") && slices.ContainsFunc([]string{"secret", "password", "token", "certificate", "passphrase"},
+	return !strings.HasSuffix(name, "_file") && slices.ContainsFunc([]string{"secret", "password", "token", "certificate", "passphrase", "api_key", "credential"},
 		func(word string) bool { return strings.Contains(name, word) })
 }
 
 // providerRows returns the settings of the providers: first the settings that a plugin describes,
 // then settings that are set but not described by a plugin. The value of a described setting is
 // never a secret, because a setting for a secret is the path of a file. The value of an undescribed
-// setting can be a misplaced secret.
+// setting can be a misplaced secret: one whose name is that of a secret field, or looks like a
+// secret.
 func providerRows(r settings.Reading, descriptions map[string]wire.Description) []settingRow {
 	var rows []settingRow
 	add := func(provider, name, value string) {
@@ -158,7 +165,8 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 	for _, provider := range slices.Sorted(maps.Keys(r.Config.Providers)) {
 		for _, name := range wiring.UnknownSettings(descriptions[provider], r.Config.Providers[provider]) {
 			value := r.Config.Providers[provider][name]
-			if value != "" && isSecretName(name) {
+			isSecretField := slices.ContainsFunc(descriptions[provider].Fields, func(f wire.Field) bool { return f.Secret && f.Name == name })
+			if value != "" && (isSecretField || isSecretName(name)) {
 				value = redacted
 			}
 			add(provider, name, value)

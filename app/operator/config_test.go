@@ -3,9 +3,11 @@
 package operator
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 func TestPasswordsInURLsAreNotShown(t *testing.T) {
@@ -14,9 +16,58 @@ func TestPasswordsInURLsAreNotShown(t *testing.T) {
 		"postgres://h/x?password=p;q":   "postgres://h/x?[redacted]",
 		"postgres://a:p@[/x":            redacted,
 		"sqlite:///x/tenantry.db":       "sqlite:///x/tenantry.db",
+		"sqlite:///a@b/tenantry.db":     "sqlite:///a@b/tenantry.db",
+
+		"postgres:///x?host=/run/postgresql": "postgres:///x?host=/run/postgresql",
+
+		"host=db user=ann password=s3cret dbname=x": redacted,
+		"default:s3cret@redis:6379/0":               redacted,
+		"redis:s3cret@h:6379":                       redacted,
+		"ann:s3cret@db/x":                           redacted,
+		"//ann:s3cret@db/x":                         redacted,
+		"postgres:ann:s3cret@db/x":                  redacted,
+		"postgres:/ann:s3cret@db/x":                 redacted,
+		"postgres:///ann:s3cret@db/x":               redacted,
+		"postgres://ann:12/s3cret@db/x":             redacted,
+		"postgres://ann:12?s3cret@db/x":             redacted,
+		"postgres://ann:12#s3cret@db/x":             redacted,
 	} {
 		if got := redactURL(databaseURL); got != want {
 			t.Errorf("%s is shown as %s, want %s", databaseURL, got, want)
+		}
+	}
+}
+
+// TestMisplacedSecretsOfProvidersAreNotShown checks that the value of a setting is not shown if
+// the setting has the name of a secret field, or looks like a secret. Without a catalog, the
+// plugin does not describe its fields.
+func TestMisplacedSecretsOfProvidersAreNotShown(t *testing.T) {
+	reading := settings.Reading{Config: settings.Config{Providers: map[string]map[string]string{
+		"acme": {"api_key": "s3cret", "signature": "s3cret", "credential": "s3cret", "api_key_file": "/path", "region": "eu"},
+	}}}
+	described := map[string]wire.Description{"acme": {Fields: []wire.Field{
+		{Name: "api_key", Secret: true, Account: true}, {Name: "signature", Secret: true, Account: true}, {Name: "region"},
+	}}}
+	for _, tt := range []struct {
+		name         string
+		descriptions map[string]wire.Description
+		want         map[string]string
+	}{
+		{"with the catalog", described, map[string]string{
+			"api_key": redacted, "signature": redacted, "credential": redacted, "api_key_file": "/path", "region": "eu",
+		}},
+		{"without a catalog", nil, map[string]string{
+			"api_key": redacted, "signature": "s3cret", "credential": redacted, "api_key_file": "/path", "region": "eu",
+		}},
+	} {
+		rows := providerRows(reading, tt.descriptions)
+		if len(rows) != len(tt.want) {
+			t.Errorf("%s: got the rows %+v, want %d", tt.name, rows, len(tt.want))
+		}
+		for _, row := range rows {
+			if name := strings.TrimPrefix(row.Name, "providers.acme."); row.Value != tt.want[name] {
+				t.Errorf("%s: %s is shown as %q, want %q", tt.name, name, row.Value, tt.want[name])
+			}
 		}
 	}
 }

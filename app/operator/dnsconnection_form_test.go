@@ -42,6 +42,7 @@ func TestFormReadsSeveralSecrets(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cmd := &cobra.Command{}
+			cmd.SetContext(t.Context())
 			cmd.SetIn(strings.NewReader(tt.content))
 			got, err := formWithTwoSecrets.secrets(cmd, "-")
 			message := ""
@@ -66,6 +67,7 @@ func TestFormReadsOneSecretAsItIs(t *testing.T) {
 	t.Parallel()
 	form := credentialForm{wire.Description{Name: "plain", Fields: formWithTwoSecrets.Fields[3:4]}}
 	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
 	cmd.SetIn(strings.NewReader("{\"key\": 1} and more\r\n"))
 	if got, err := form.secrets(cmd, "-"); err != nil || len(got) != 1 || got["key"].Reveal() != `{"key": 1} and more` {
 		t.Errorf("%v, %q, want the whole text as the secret", err, got["key"].Reveal())

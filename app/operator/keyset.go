@@ -3,6 +3,8 @@
 package operator
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/secrets"
@@ -111,11 +113,11 @@ func withKeyset(chooseOperation func() keysetOperation) func(*cobra.Command, []s
 			return wiring.KeysetError(c.KeysetFile, err)
 		}
 		row := newKeysetRow(c.KeysetFile, keys)
-		if err := cli.Show(cmd, row); err != nil || operation.action == "" {
-			return err
+		if operation.action != "" {
+			err = wiring.RecordAction(cmd.Context(), c, operation.action, map[string]string{
+				"primary_key_id": row.Primary, "newest_key_id": row.Keys[len(row.Keys)-1].KeyID,
+			})
 		}
-		return wiring.RecordAction(cmd.Context(), c, operation.action, map[string]string{
-			"primary_key_id": row.Primary, "newest_key_id": row.Keys[len(row.Keys)-1].KeyID,
-		})
+		return errors.Join(err, cli.Show(cmd, row))
 	}
 }

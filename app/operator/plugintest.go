@@ -3,7 +3,6 @@
 package operator
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -194,9 +193,7 @@ func (f pluginTestFlags) confirm(cmd *cobra.Command, o conformance.Options) erro
 	if f.yes {
 		return nil
 	}
-	_, _ = fmt.Fprint(out, "Continue? [y/N] ")
-	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+	if cli.Confirm(cmd, "Continue?") {
 		return nil
 	}
 	return cli.WithFix(errors.New("not confirmed: the provider was not called"), "answer y, or set --yes")

@@ -4,6 +4,7 @@ package operator
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -16,8 +17,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
@@ -181,6 +185,22 @@ func TestPluginTestAgainstRealOnlyReads(t *testing.T) {
 			strings.Contains(out, "dns/write") || strings.Contains(out, "a-wrong-token") {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
+	}
+}
+
+// TestInterruptEndsTheQuestionOfPluginTest checks that the command does not wait for an answer
+// after Ctrl-C, and does not call the provider.
+func TestInterruptEndsTheQuestionOfPluginTest(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	in, writer := io.Pipe()
+	defer func() { _ = writer.Close() }()
+	cmd := &cobra.Command{}
+	cmd.SetContext(ctx)
+	cmd.SetIn(in)
+	cmd.SetErr(io.Discard)
+	if err := (pluginTestFlags{}).confirm(cmd, conformance.Options{}); err == nil || !strings.HasPrefix(err.Error(), "not confirmed") {
+		t.Errorf("got the error %v, want that the test was not confirmed", err)
 	}
 }
 

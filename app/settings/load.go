@@ -67,6 +67,9 @@ func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
 		k := koanf.New(".")
 		err := source.load(k)
 		if err == nil {
+			err = splitLists(k)
+		}
+		if err == nil {
 			err = merged.Merge(k)
 		}
 		if err != nil {
@@ -124,7 +127,10 @@ func loadFile(k *koanf.Koanf, flags *pflag.FlagSet) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	for _, key := range k.Keys() {
-		if err == nil && !isSetting(key) {
+		switch {
+		case isEmptySection(key, k.Get(key)):
+			k.Delete(key)
+		case err == nil && !isSetting(key):
 			err = fmt.Errorf("%s: there is no setting %q%s", name, key, suggestion(key))
 		}
 	}
@@ -144,15 +150,27 @@ func FromVariable(name, value string) (string, any) {
 		return "providers." + provider + "." + name, value
 	}
 	for field := range Fields() {
-		if field.Tag.Get("koanf") != key || field.Type.Kind() == reflect.Map {
-			continue
+		if field.Tag.Get("koanf") == key && field.Type.Kind() != reflect.Map {
+			return key, value
 		}
-		if field.Type.Kind() == reflect.Slice {
-			return key, strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
-		}
-		return key, value
 	}
 	return "", nil
+}
+
+// splitLists splits the lists of k that are text. Their items are separated by commas or spaces. A
+// list in the settings file can also be a YAML list, which stays as it is.
+func splitLists(k *koanf.Koanf) error {
+	for field := range Fields() {
+		key := field.Tag.Get("koanf")
+		text, isText := k.Get(key).(string)
+		if field.Type.Kind() != reflect.Slice || !isText {
+			continue
+		}
+		if err := k.Set(key, strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // flagSettings returns the settings whose flags were set, with their values.

@@ -5,6 +5,7 @@ package settings
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,5 +85,42 @@ func TestDatabaseURLIsChecked(t *testing.T) {
 	_, err := Load(newFlags(t, "database_url: mysql://ann:s3cret@h/x"), nil)
 	if err == nil || !strings.HasPrefix(err.Error(), "database_url: ") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("got %v, want an error about database_url without the password", err)
+	}
+}
+
+// TestListIsTextWithCommasOrAYAMLList checks both forms of a list in the settings file. It also
+// checks the form with commas in a variable and in a flag.
+func TestListIsTextWithCommasOrAYAMLList(t *testing.T) {
+	want := []string{"192.0.2.1:53", "192.0.2.2:53"}
+	check := func(source string, flags *pflag.FlagSet) {
+		t.Helper()
+		loaded, err := Load(flags, nil)
+		if err != nil || !slices.Equal(loaded.DNSResolvers, want) {
+			t.Errorf("%s: got %q, %v, want %q", source, loaded.DNSResolvers, err, want)
+		}
+	}
+	check("text in the file", newFlags(t, `dns_resolvers: "192.0.2.1:53, 192.0.2.2:53"`))
+	check("a list in the file", newFlags(t, `dns_resolvers: ["192.0.2.1:53", "192.0.2.2:53"]`))
+	flags := newFlags(t, "")
+	if err := flags.Set("dns-resolvers", "192.0.2.1:53,192.0.2.2:53"); err != nil {
+		t.Fatal(err)
+	}
+	check("a flag", flags)
+	t.Setenv("TENANTRY_DNS_RESOLVERS", "192.0.2.1:53,192.0.2.2:53")
+	check("a variable", newFlags(t, ""))
+}
+
+// TestEmptySectionsOfProvidersAreAccepted checks that the settings of providers, or of one
+// provider, can all be commented out. Variables can still set them.
+func TestEmptySectionsOfProvidersAreAccepted(t *testing.T) {
+	t.Setenv("TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID", "from-variable")
+	for _, content := range []string{
+		"providers:\n  # microsoft365:\n", "providers: {}", "providers:\n  microsoft365:\n    # client_id: x\n", "providers: {microsoft365: {}}",
+		"providers:\n  cloudflare:\n  microsoft365:\n    client_id: from-file\n",
+	} {
+		loaded, err := Read(newFlags(t, content), nil)
+		if got := loaded.Config.Providers; err != nil || len(got) != 1 || got["microsoft365"]["client_id"] != "from-variable" {
+			t.Errorf("%q: got %v, %v, want only the setting of the variable", content, got, err)
+		}
 	}
 }

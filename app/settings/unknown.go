@@ -39,6 +39,14 @@ func isSetting(key string) bool {
 	return false
 }
 
+// isEmptySection reports whether key is providers or providers.<id>, and value contains no setting.
+// The value is nil if all settings are commented out, and an empty map for `{}`.
+func isEmptySection(key string, value any) bool {
+	section, isMap := value.(map[string]any)
+	name, id, _ := strings.Cut(key, ".")
+	return name == providersSetting && !strings.Contains(id, ".") && (value == nil || isMap && len(section) == 0)
+}
+
 // These variables begin with TENANTRY_ and are not settings. sandboxAndTestVariables lists names
 // without the prefix: variables that the sandbox writes for shells, and variables that control
 // tests. serviceLink and servicePort match variables that Kubernetes sets in containers if the name

@@ -195,7 +195,8 @@ func KeysetError(file string, err error) error {
 // RecordAction writes an audit event about an action that was not recorded in a transaction, for
 // example the addition of a plugin. It does nothing when the embedded database does not exist, or
 // when the database has no audit table yet. details must not contain secrets. If the event cannot
-// be written, the error says that the action was done but not recorded.
+// be written, the error says that the action was done but not recorded. A command calls
+// RecordAction before it prints its result, because printing can fail.
 func RecordAction(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

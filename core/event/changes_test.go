@@ -143,9 +143,10 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"CreatedAt": noEvent(identity), "UpdatedAt": noEvent("set with the limit"),
 	})
 	checkFields(t, access.Key{ID: "k"}, OfKey, map[string]field{
-		"ID": noEvent(identity), "Account": noEvent(identity), "Form": noEvent(identity), "CreatedAt": noEvent(identity),
+		"ID": noEvent(identity), "Account": noEvent(identity), "CreatedAt": noEvent(identity),
 		"Bounds": noEvent("set at creation"), "CreatedBy": noEvent(identity),
 		"Hash": noEvent("a fresh secret is a rotation, see OfRotation"), "Hint": noEvent("a fresh secret is a rotation, see OfRotation"),
+		"Form":       noEvent("a fresh secret is a rotation, see OfRotation"),
 		"Name":       noEvent("set at creation"),
 		"RevokedAt":  {newValue: changedAt, event: KeyRevoked},
 		"LastUsedAt": noEvent("changes with the requests that use the key"),
