@@ -224,7 +224,7 @@ type limitEnded struct {
 
 func limitEndedOf(e limits.EndResult) limitEnded {
 	message := "The limit is no longer enforced, and its mail flow rule was removed from the tenant. The mail platform can apply the old rule for up to 30 minutes."
-	if e.Policy.RuleID == "" {
+	if !e.HadRule {
 		message = "The limit is no longer enforced. It had no mail flow rule yet."
 	}
 	return limitEnded{

@@ -79,6 +79,20 @@ func TestLimitWithoutMailboxesHasNoRule(t *testing.T) {
 	checkMembers(t, removed, map[string]any{"status": "removed", "message": "The limit is no longer enforced. It had no mail flow rule yet."})
 }
 
+// TestEndedLimitHadTheRuleOfItsFirstBlock checks the answer for a limit that was set without a
+// rule, and whose rule was created later.
+func TestEndedLimitHadTheRuleOfItsFirstBlock(t *testing.T) {
+	env := newTestEnv(t)
+	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapReady })
+	client, path := serve(t, env.handler(t)), "/v1/tenants/"+string(env.accountA.tenant)+"/mailbox-limits"
+	client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":25}`, key: env.accountA.key}, 200, "")
+	_, err := env.platform.For(env.accountA.tenant).Block(t.Context(), sendlimit.TenantWide, []string{"ada@example.test"})
+	must(t, err)
+	removed := client.expect(call{method: "DELETE", path: path, key: env.accountA.key}, 200, "")
+	checkMembers(t, removed, map[string]any{"status": "removed",
+		"message": "The limit is no longer enforced, and its mail flow rule was removed from the tenant. The mail platform can apply the old rule for up to 30 minutes."})
+}
+
 // TestInvalidMailboxLimitsAreRefused checks the code of each invalid request, and which code is
 // returned when several apply.
 func TestInvalidMailboxLimitsAreRefused(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -104,6 +105,24 @@ func TestDeleteUnblocksMailboxes(t *testing.T) {
 		t.Fatalf("the events are %+v, want a block and an unblock of ada", events)
 	}
 	fx.checkEvents(t)
+}
+
+// TestDeleteWithoutItsPauseCanBeRepeated ends a limit while the tenant is being deleted, after the
+// rules were removed. The end of the limit revokes the lease of the deletion, and moves a block to
+// another rule. The deletion must not delete the tenant and leave this rule.
+func TestDeleteWithoutItsPauseCanBeRepeated(t *testing.T) {
+	fx := newFixture(t)
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 11)
+	s := fx.deletionService()
+	s.Claims = crashingClaims{fx.store, &crashPlan{stepName: "SaveChanges", pause: func() (lost bool) {
+		_, err := fx.endPolicy(t, domainOne)
+		must(t, err)
+		return true
+	}}}
+	if _, err := s.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("got %v, want service_unavailable; the rules block %q", err, fx.blockedByRules(t))
+	}
+	fx.deleteTenant(t, fx.deletionService())
 }
 
 // failingTenants is a store that fails to delete tenants.

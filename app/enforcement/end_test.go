@@ -168,3 +168,59 @@ func TestEndConvergesAfterAFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestEndSetsNoRuleAfterTheTenantWasDeleted deletes the tenant during a call of End whose answer is
+// lost. End must not repeat the call. Otherwise the rule would block mailboxes forever.
+func TestEndSetsNoRuleAfterTheTenantWasDeleted(t *testing.T) {
+	fx := newFixture(t)
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 11)
+	service, scope := fx.limitService(), domainOne
+	service.Platform = crashingPlatform{fx.fake, &crashPlan{stepName: "Block", pause: func() (lost bool) {
+		fx.deleteTenant(t, fx.deletionService())
+		return true
+	}}}
+	_, err := service.End(t.Context(), fx.owner, fx.id, &scope, nil)
+	if rules := fx.fake.SnapshotOf(fx.id).Rules; !errors.Is(err, fault.ServiceUnavailable) || len(rules) != 0 {
+		t.Fatalf("%v; the platform has %+v", err, rules)
+	}
+}
+
+// TestIntentsOfOtherScopesOutliveEnd loses the answer to a block by the tenant-wide rule, while a
+// lagging replica lists the rule without this block. The limit of a domain is then ended, and the
+// tenant-wide limit is raised above the count. The next pass must still switch the rule off.
+func TestIntentsOfOtherScopesOutliveEnd(t *testing.T) {
+	fx := newFixture(t)
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 5, domainOne: 5}, 6)
+	fx.fake.FreezeRuleList(fx.id)
+	fx.fake.Send(fx.id, fx.mailboxes[2].Address, 6)
+	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
+	if err := fx.run(t); err == nil || len(fx.ruleList(t, sendlimit.TenantWide)) != 1 {
+		t.Fatalf("%v: the rule blocks %q", err, fx.ruleList(t, sendlimit.TenantWide))
+	}
+	fx.limit(t, sendlimit.TenantWide, 10)
+	_, err := fx.endPolicy(t, domainOne)
+	must(t, err)
+	must(t, fx.run(t))
+	if rules, stored := fx.blockedByRules(t), fx.storedBlocked(t); len(rules) != 0 || len(stored) != 0 {
+		t.Fatalf("the rules block %q, stored is %q", rules, stored)
+	}
+}
+
+// TestEndKnowsTheRuleOfTheFirstBlock checks that End reports the rule of a limit that was set
+// without a rule. The first block created this rule, and the list of a lagging replica can lack it.
+func TestEndKnowsTheRuleOfTheFirstBlock(t *testing.T) {
+	for name, lagging := range map[string]bool{"the list has the rule": false, "the list lacks the rule": true} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t)
+			if lagging {
+				fx.fake.FreezeRuleList(fx.id)
+			}
+			fx.sendUnderLimits(t, map[string]int{domainOne: 5}, 6)
+			ended, err := fx.endPolicy(t, domainOne)
+			must(t, err)
+			if ended.Policy.RuleID != "" || !ended.HadRule || len(fx.fake.SnapshotOf(fx.id).Rules) != 0 {
+				t.Fatalf("got %+v, and the rules %+v", ended, fx.fake.SnapshotOf(fx.id).Rules)
+			}
+		})
+	}
+}

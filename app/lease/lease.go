@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package lease keeps a lease that the database granted to this process. A lease is on a
-// provisioning job, on a tenant during an enforcement pass, or on an Idempotency-Key.
+// provisioning job, on a tenant during an enforcement pass or the removal of a send limit, or on an
+// Idempotency-Key.
 //
 // RenewInBackground renews a lease in the background. GuardWrite renews it before a write that
 // would do harm after the lease was lost. RunHeld renews it before other calls, if it is stale. A

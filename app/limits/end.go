@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/app/lease"
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -21,8 +22,8 @@ import (
 )
 
 const (
-	// endLease is the longest time for which End pauses enforcement for the tenant. It is longer
-	// than workTimeout, so that the pause lasts until End has finished.
+	// endLease is the duration of the lease with which End pauses enforcement for the tenant. It is
+	// longer than workTimeout, so that the pause lasts until End has finished.
 	endLease = time.Minute
 	// passWait is the default of Service.PassWait.
 	passWait = 5 * time.Second
@@ -34,6 +35,9 @@ const (
 type EndResult struct {
 	Limit
 
+	// HadRule is true if the platform had the rule of the policy. Policy.RuleID can be empty then,
+	// because the first block of a mailbox also creates the rule.
+	HadRule   bool
 	Unblocked int
 }
 
@@ -63,16 +67,20 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	}
 	ctx, cancel := reconcile.Detach(ctx, cmp.Or(s.Timeout, workTimeout))
 	defer cancel()
+	claimBegan := time.Now()
 	claim, paused, err := reconcile.EnforcementPause{
 		Claims: s.Claims, Now: s.Now, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
 	}.Begin(ctx, owner, id, endLease)
 	if err == nil && !paused {
-		err = pauseLost()
+		err = reconcile.PauseLost()
 	}
 	if err != nil {
 		return EndResult{}, err
 	}
-	e := &policyEnding{Service: s, claim: claim, platform: s.Platform.For(id), result: EndResult{Limit: limit}, encoder: encoder}
+	claimLease := lease.New(claimBegan, endLease, func(ctx context.Context, duration time.Duration) (bool, error) {
+		return s.Claims.RenewTenantLease(ctx, claim, duration)
+	})
+	e := &policyEnding{Service: s, claim: claim, lease: claimLease, platform: s.Platform.For(id), result: EndResult{Limit: limit}, encoder: encoder}
 	err = e.endPolicy(ctx)
 	_ = reconcile.Store(ctx, func(ctx context.Context) error { // if the release fails, the lease expires
 		_, err := s.Claims.ReleaseTenant(ctx, claim, s.Now())
@@ -84,31 +92,33 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	return e.result, nil
 }
 
-// pauseLost is the error for a tenant whose enforcement could not be paused for long enough.
-func pauseLost() error {
-	return fault.ServiceUnavailable.RetryIn(5*time.Second, "the enforcement of the tenant could not be paused; try again")
-}
-
 // policyEnding ends one policy while enforcement is paused.
 type policyEnding struct {
 	*Service
 	claim    ports.TenantClaim
+	lease    *lease.Lease
 	platform ports.MailTenant
 	result   EndResult
 	encoder  ports.AnswerEncoder[EndResult]
 }
 
 func (e *policyEnding) endPolicy(ctx context.Context) error {
-	if _, _, leaseHeld, err := reconcile.ReconcileIntents(ctx, e.Claims, e.claim, e.Now, e.listRules); err != nil || !leaseHeld {
+	rules, err := e.listRules(ctx)
+	if err != nil {
+		return fmt.Errorf("read rules: %w", err)
+	}
+	intents, _, leaseHeld, err := reconcile.ReconcileIntents(ctx, e.Claims, e.claim, e.Now, func(context.Context) ([]sendlimit.Rule, error) { return rules, nil })
+	if err != nil || !leaseHeld {
 		return orPauseLost(leaseHeld, err)
 	}
 	now := e.Now()
-	unblocks, blockLists, err := e.decide(ctx, now)
+	unblocks, blockLists, err := e.decide(ctx, now, rules)
 	if err != nil {
 		return err
 	}
-	if len(unblocks) > 0 {
-		if leaseHeld, err := e.Claims.SaveIntents(ctx, e.claim, unblocks); err != nil || !leaseHeld {
+	intents = e.unresolved(intents, unblocks, blockLists)
+	if len(unblocks)+len(intents) > 0 {
+		if leaseHeld, err := e.Claims.SaveIntents(ctx, e.claim, slices.Concat(unblocks, intents)); err != nil || !leaseHeld {
 			return orPauseLost(leaseHeld, err)
 		}
 	}
@@ -116,16 +126,21 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 		return err
 	}
 	if len(unblocks) > 0 {
-		if leaseHeld, err := e.Claims.SaveChanges(ctx, e.claim, ports.SendChanges{At: e.Now(), Done: unblocks}); err != nil || !leaseHeld {
+		changes := ports.SendChanges{At: e.Now(), Done: unblocks}
+		for _, c := range intents {
+			changes.Unresolved = append(changes.Unresolved, c.MailboxID)
+		}
+		if leaseHeld, err := e.Claims.SaveChanges(ctx, e.claim, changes); err != nil || !leaseHeld {
 			return orPauseLost(leaseHeld, err)
 		}
 	}
 	e.result.Unblocked = len(unblocks)
+	// The list of a lagging replica can lack a new rule.
+	e.result.HadRule = e.result.Policy.RuleID != "" || sendlimit.RuleOf(e.result.Policy.Scope, rules).Name != "" || len(unblocks) > 0
 	storedAnswer, err := e.encoder.Encode(e.result)
 	if err != nil {
 		return err
 	}
-	leaseHeld := false
 	err = reconcile.Store(ctx, func(ctx context.Context) (err error) {
 		leaseHeld, err = e.Removals.RemovePolicy(ctx, e.claim, e.result.Policy.ID, storedAnswer)
 		return err
@@ -133,10 +148,10 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 	return orPauseLost(leaseHeld, err)
 }
 
-// orPauseLost returns err, or the error of pauseLost when the lease is not held.
+// orPauseLost returns err, or the error of reconcile.PauseLost when the lease is not held.
 func orPauseLost(leaseHeld bool, err error) error {
 	if err == nil && !leaseHeld {
-		return pauseLost()
+		return reconcile.PauseLost()
 	}
 	return err
 }
@@ -152,7 +167,7 @@ func (e *policyEnding) listRules(ctx context.Context) (rules []sendlimit.Rule, e
 // decide returns the unblocks of the mailboxes that only this policy blocks. If a blocked mailbox
 // moves from this policy's rule to the rule of another policy, blockLists maps the scope of that
 // policy to all addresses that its rule must block. blockLists has no other scopes.
-func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocks []sendlimit.Change, blockLists map[string][]string, err error) {
+func (e *policyEnding) decide(ctx context.Context, now time.Time, rules []sendlimit.Rule) (unblocks []sendlimit.Change, blockLists map[string][]string, err error) {
 	location, err := sendlimit.TimeZone(e.claim.TimeZone)
 	if err != nil {
 		return nil, nil, err
@@ -165,10 +180,6 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocks []se
 	stored, err := e.Claims.CountedMailboxes(ctx, e.claim, day.Start)
 	if err != nil {
 		return nil, nil, err
-	}
-	rules, err := e.listRules(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read rules: %w", err)
 	}
 	limits := sendlimit.ByScope(policies)
 	remaining := maps.Clone(limits)
@@ -202,6 +213,19 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocks []se
 	return unblocks, blocks, nil
 }
 
+// unresolved returns the intents of earlier passes that End keeps for the next pass. They may
+// concern rules that End does not set, see reconcile.ReconcileIntents.
+func (e *policyEnding) unresolved(intents, unblocks []sendlimit.Change, blockLists map[string][]string) []sendlimit.Change {
+	setsRule := func(scope string) bool {
+		_, moves := blockLists[scope]
+		return moves || scope == e.result.Policy.Scope
+	}
+	return slices.DeleteFunc(intents, func(intent sendlimit.Change) bool {
+		return intent.Action == sendlimit.Blocked && setsRule(intent.Scope) ||
+			slices.ContainsFunc(unblocks, func(c sendlimit.Change) bool { return c.MailboxID == intent.MailboxID })
+	})
+}
+
 // setRules makes the rule of each scope in blockLists block exactly the mailboxes of its list.
 // After that, it removes the rule of the policy. In this order, a mailbox that moves between the
 // rules stays blocked. All calls can be repeated.
@@ -211,19 +235,30 @@ func (e *policyEnding) setRules(ctx context.Context, blockLists map[string][]str
 			return fmt.Errorf("block: %w", err)
 		}
 	}
-	return reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
-		return e.platform.RemoveRule(ctx, e.result.Policy.Scope)
+	return e.callWithRenewedLease(ctx, func(ctx context.Context) error { return e.platform.RemoveRule(ctx, e.result.Policy.Scope) })
+}
+
+// callWithRenewedLease makes a call that changes a rule, and repeats it if necessary. It renews the
+// lease before each try. Otherwise a late try could change a rule after a different request has
+// revoked the lease, for example to delete the tenant.
+func (e *policyEnding) callWithRenewedLease(ctx context.Context, call func(context.Context) error) error {
+	err := reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
+		return e.lease.GuardWrite(ctx, call)
 	}, nil)
+	if errors.Is(err, lease.ErrLost) {
+		return reconcile.PauseLost()
+	}
+	return err
 }
 
 // block makes the rule of a scope block these mailboxes. The platform refuses a list with a missing
 // mailbox. If it does, block leaves out the missing mailboxes. The next pass unblocks them.
 func (e *policyEnding) block(ctx context.Context, scope string, list []string) error {
 	set := func(list []string) error {
-		return reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
+		return e.callWithRenewedLease(ctx, func(ctx context.Context) error {
 			_, err := e.platform.Block(ctx, scope, list)
 			return err
-		}, nil)
+		})
 	}
 	err := set(list)
 	if !errors.Is(err, fault.MailboxNotFound) {

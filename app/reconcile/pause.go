@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -20,16 +21,18 @@ const FarFuture = 365 * 24 * time.Hour
 type EnforcementPause struct {
 	Claims ports.TenantClaims
 	Now    func() time.Time
-	// Pause is the time between two tries to claim the tenant. PassWait is how long to wait for a
-	// pass in progress. CallWait is how long to wait for the last call of a pass whose lease was
-	// revoked.
+	// Pause is the time between two tries to claim the tenant. PassWait is how long to wait for the
+	// holder of the lease. CallWait is how long to wait for the last call of a holder whose lease
+	// was revoked.
 	Pause, PassWait, CallWait time.Duration
 }
 
-// Begin claims the tenant for the duration of the lease. If a pass holds the tenant for longer than
-// PassWait, Begin revokes the lease of the pass. After its current call the pass can change nothing
-// more. Begin waits CallWait for this call. held is false for a tenant with a revoked consent or an
-// unprepared mail server, because enforcement makes no pass over such a tenant.
+// Begin claims the tenant for the duration of the lease. If a pass, or a different use case, holds
+// the tenant for longer than PassWait, Begin revokes that lease. Each holder renews its lease
+// before each call that can make a rule block a mailbox. After its current call, the earlier holder
+// can therefore block nothing more. Begin waits CallWait for this call. held is false for a tenant
+// with a revoked consent or an unprepared mail server, because enforcement makes no pass over such
+// a tenant.
 func (p EnforcementPause) Begin(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim ports.TenantClaim, held bool, err error) {
 	if claim, held, err = p.claim(ctx, owner, id, lease); err != nil || held {
 		return claim, held, err
@@ -41,8 +44,13 @@ func (p EnforcementPause) Begin(ctx context.Context, owner access.AccountID, id 
 	return claim, true, nil
 }
 
+// PauseLost returns the error for a tenant whose enforcement could not be paused for long enough.
+func PauseLost() error {
+	return fault.ServiceUnavailable.RetryIn(5*time.Second, "the enforcement of the tenant could not be paused; try again")
+}
+
 // claim claims the tenant. It returns false when the tenant cannot be claimed within PassWait,
-// because a pass holds it or enforcement excludes it.
+// because its lease is held or enforcement excludes it.
 func (p EnforcementPause) claim(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim ports.TenantClaim, won bool, err error) {
 	waitCtx, cancel := context.WithTimeout(ctx, p.PassWait)
 	defer cancel()

@@ -30,7 +30,8 @@ type DeleteResult struct {
 // jobs. It first removes the managed transport rules at the platform. Otherwise a rule would keep
 // blocking mailboxes after the service has deleted their limits. If rules may remain, Delete
 // deletes the tenant anyway, and the result names these rules. Delete changes nothing else at the
-// platform. It fails with tenant_not_found.
+// platform. It fails with tenant_not_found, and with service_unavailable if a different request
+// ends the pause of enforcement.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID, encoder ports.AnswerEncoder[DeleteResult]) (DeleteResult, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err != nil {
@@ -63,7 +64,7 @@ type WithdrawResult struct {
 }
 
 // Withdraw ends the assignment of a managed tenant, on behalf of the operator. It first removes the
-// managed transport rules, as Delete does. It fails with tenant_not_found.
+// managed transport rules, and fails, as Delete does.
 func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (WithdrawResult, error) {
 	guid := tenant.ParseGUIDOrNone(string(id))
 	owner, err := s.Assignments.AccountOfManagedTenant(ctx, guid)

@@ -51,8 +51,8 @@ var (
 
 // removeManagedRules removes the managed rules from a tenant that may have some, and records the
 // unblocks. While enforcement is paused, no pass can create the rules again. If rules may remain,
-// the result names them and the reason. removeManagedRules fails when the store fails or the
-// context ends.
+// the result names them and the reason. removeManagedRules fails when the store fails, the context
+// ends, or a different request revokes the lease.
 func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (result RuleRemoval, err error) {
 	scopes, err := s.Policies.ScopesWithRules(ctx, owner, t.GUID)
 	if err != nil || len(scopes) == 0 {
@@ -129,7 +129,8 @@ func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []stri
 }
 
 // recordUnblocks stores that the blocked mailboxes are unblocked. The events of the unblocks are
-// kept after the tenant is deleted.
+// kept after the tenant is deleted. recordUnblocks fails with service_unavailable if a different
+// request has revoked the lease. That request may block mailboxes again.
 func (s *Service) recordUnblocks(ctx context.Context, claim ports.TenantClaim) error {
 	location, err := sendlimit.TimeZone(claim.TimeZone)
 	if err != nil {
@@ -151,10 +152,10 @@ func (s *Service) recordUnblocks(ctx context.Context, claim ports.TenantClaim) e
 			changes.Done = append(changes.Done, m.StateOn(day).ChangeTo(sendlimit.Unblocked, claim.Tenant, sendlimit.ByScope(policies), now))
 		}
 	}
-	if len(changes.Done) == 0 {
-		return nil
+	leaseHeld, err := s.Claims.SaveChanges(ctx, claim, changes)
+	if err == nil && !leaseHeld {
+		return reconcile.PauseLost()
 	}
-	_, err = s.Claims.SaveChanges(ctx, claim, changes) // if a concurrent deletion has seized the lease, that deletion records the unblocks
 	return err
 }
 
