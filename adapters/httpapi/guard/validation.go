@@ -158,9 +158,7 @@ func nonNullMembers(op *huma.Operation, schemas huma.Registry) []string {
 // checkNonNull returns invalid_request if one of the named members of body is null.
 func checkNonNull(body []byte, names []string) error {
 	var members map[string]json.RawMessage
-	if len(names) == 0 || json.Unmarshal(body, &members) != nil {
-		return nil // huma refuses a body that is not an object
-	}
+	_ = json.Unmarshal(body, &members) // members is empty for a body that is not an object, which huma refuses
 	var fields []refusal.ProblemField
 	for _, name := range names {
 		if string(members[name]) == "null" {
