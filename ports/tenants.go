@@ -29,7 +29,8 @@ type Tenants interface {
 	//     account's plan.
 	//   - If the account already holds the tenant, Attach renews ConsentedAt, ConnectedBy and the
 	//     consent, and takes no slot. A failed bootstrap becomes pending again, because the consent
-	//     can restore a missing grant.
+	//     can restore a missing grant. If t is managed, Attach keeps ConnectedBy, and keeps
+	//     ConsentedAt unless the stored consent is revoked, because an assignment is not a consent.
 	//
 	// Attaching a managed tenant is recorded as described at Audit. Attach fails with
 	// tenant_limit_reached, account_closed, or tenant_held_elsewhere. It fails with no_api_plan if

@@ -282,6 +282,10 @@ func (s *Store) recordAssignment(ctx context.Context, tx bun.IDB, row tenantRow,
 
 // renewConsent updates the consent of a tenant that the account already holds, and sets a failed
 // bootstrap back to pending. It returns false if the account does not hold the tenant.
+//
+// A repeated assignment is not a consent. It keeps connected_by, and keeps consented_at while the
+// consent is granted. It still proves the consent, because the caller has read the tenant at the
+// platform. So the consent, and the pending bootstrap, count as observed at the time of Attach.
 func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bool, error) {
 	before, err := s.lockTenant(ctx, tx, row.AccountID, row.GUID)
 	if errors.Is(err, fault.TenantNotFound) {
@@ -289,6 +293,13 @@ func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bo
 	}
 	if err != nil {
 		return false, err
+	}
+	observedAt := row.ConsentedAt
+	if row.Managed {
+		row.ConnectedBy = before.ConnectedBy
+		if before.Consent == string(tenant.ConsentGranted) {
+			row.ConsentedAt = before.ConsentedAt
+		}
 	}
 	if _, err := tx.NewUpdate().Model(&row).Column("consent", "consented_at", "connected_by").
 		Where("account_id = ?", row.AccountID).Where("guid = ?", row.GUID).Exec(ctx); err != nil {
@@ -298,10 +309,13 @@ func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bo
 	after.Consent, after.ConsentedAt, after.ConnectedBy = tenant.ConsentGranted, row.ConsentedAt, row.ConnectedBy
 	emitTenant(ctx, row.AccountID, change[tenant.Tenant]{before.tenant(), after})
 	stored, err := selectTenant(ctx, tx, row.AccountID, row.GUID)
-	if err != nil || stored.Bootstrap != tenant.BootstrapFailed {
-		return true, err
+	if err != nil {
+		return false, err
 	}
-	stored.Bootstrap, stored.BootstrapStep, stored.Observed.Bootstrap = tenant.BootstrapPending, tenant.StepWait, row.ConsentedAt
+	stored.Observed.Consent = observedAt
+	if stored.Bootstrap == tenant.BootstrapFailed {
+		stored.Bootstrap, stored.BootstrapStep, stored.Observed.Bootstrap = tenant.BootstrapPending, tenant.StepWait, observedAt
+	}
 	return true, s.mergeTenant(ctx, tx, row.AccountID, stored)
 }
 

@@ -254,6 +254,63 @@ func TestSecondConsentRenewsFirstAndTakesNoSlot(t *testing.T) {
 	})
 }
 
+// TestRepeatedAssignmentIsNotAConsent checks that a repeated assignment keeps the time of the
+// consent and the administrator. The assignment still proves that the consent is valid. So an older
+// observation cannot revoke the consent afterwards. If the stored consent was revoked, the time of
+// the assignment becomes the time of the consent.
+func TestRepeatedAssignmentIsNotAConsent(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		const admin = "admin@contoso.test"
+		ann := newAccount(t, s, "ann")
+		attach := func(managed bool, connectedBy string, at time.Time) tenant.Tenant {
+			t.Helper()
+			attached, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: managed, ConsentedAt: at, ConnectedBy: connectedBy})
+			must(t, "attach", err)
+			return attached
+		}
+		revoke := func(at time.Time) {
+			t.Helper()
+			seen, err := s.Tenant(t.Context(), ann, guid(1))
+			must(t, "tenant", err)
+			seen.Consent, seen.Observed.Consent = tenant.ConsentRevoked, at
+			must(t, "save", s.SaveTenant(t.Context(), ann, seen))
+		}
+		require := func(got tenant.Tenant, consentedAt time.Time) {
+			t.Helper()
+			if got.Consent != tenant.ConsentGranted || !got.ConsentedAt.Equal(consentedAt) || got.ConnectedBy != admin || !got.Managed {
+				t.Fatalf("got %+v, want a managed tenant with the consent of %s at %v", got, admin, consentedAt)
+			}
+		}
+		attach(true, "", now)
+		attach(false, admin, now.Add(time.Hour))
+		require(attach(true, "", now.Add(3*time.Hour)), now.Add(time.Hour))
+		revoke(now.Add(2 * time.Hour))
+		got, err := s.Tenant(t.Context(), ann, guid(1))
+		must(t, "tenant", err)
+		require(got, now.Add(time.Hour))
+		revoke(now.Add(4 * time.Hour))
+		require(attach(true, "", now.Add(5*time.Hour)), now.Add(5*time.Hour))
+	})
+}
+
+// TestRepeatedAssignmentRetriesBootstrap checks that a repeated assignment sets a failed bootstrap
+// back to pending, although it does not renew the consent.
+func TestRepeatedAssignmentRetriesBootstrap(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		assignTenant(t, s, ann, 1)
+		failed, err := s.Tenant(t.Context(), ann, guid(1))
+		must(t, "tenant", err)
+		failed.Bootstrap, failed.BootstrapStep, failed.Observed.Bootstrap = tenant.BootstrapFailed, tenant.StepGrantRole, now.Add(time.Hour)
+		must(t, "save", s.SaveTenant(t.Context(), ann, failed))
+		again, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now.Add(2 * time.Hour)})
+		must(t, "assign again", err)
+		if again.Bootstrap != tenant.BootstrapPending || again.BootstrapStep != tenant.StepWait {
+			t.Fatalf("the bootstrap is %s in step %s, want pending", again.Bootstrap, again.BootstrapStep)
+		}
+	})
+}
+
 func TestTenantBeyondLimitIsRefused(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

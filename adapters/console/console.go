@@ -134,7 +134,7 @@ func (c *pages) callback(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{redirectTo: redirect.URL, cookie: c.newCookie(redirect.Cookie)}, nil
+	return answer{redirectTo: redirect.URL, cookie: c.newCookie(redirect)}, nil
 }
 
 func (c *pages) signIn(r *http.Request) (answer, error) {
@@ -214,11 +214,14 @@ func (c *pages) cookieName() string {
 
 func (c *pages) isHTTPS() bool { return strings.HasPrefix(c.Tenants.PublicURL, "https:") }
 
-func (c *pages) newCookie(value secret.Text) *http.Cookie {
+// newCookie returns the cookie of a flow. It expires with the flow. It lives at least one second,
+// because a cookie without Max-Age would live until the browser is closed.
+func (c *pages) newCookie(redirect tenants.Redirect) *http.Cookie {
+	seconds := int(redirect.ExpiresAt.Sub(c.Tenants.Now()).Seconds())
 	// With SameSite=Lax, the browser also sends the cookie when the platform redirects to tenantry.
 	// With SameSite=Strict it would not, because the navigation starts at another site.
 	return &http.Cookie{
-		Name: c.cookieName(), Value: value.Reveal(), Path: "/", MaxAge: int((15 * time.Minute).Seconds()),
+		Name: c.cookieName(), Value: redirect.Cookie.Reveal(), Path: "/", MaxAge: max(1, seconds),
 		HttpOnly: true, Secure: c.isHTTPS(), SameSite: http.SameSiteLaxMode,
 	}
 }

@@ -3,11 +3,14 @@
 package httpapi_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 )
 
@@ -90,4 +93,38 @@ func TestRenewedLinkIsReplayed(t *testing.T) {
 	}
 	renew.headers = map[string]string{"Idempotency-Key": ""}
 	client.expect(renew, 400, "idempotency_key_required")
+}
+
+// TestConnectCookieLivesUntilTheLinkExpires checks that the browser keeps the cookie of a connect
+// flow as long as the service accepts the flow.
+func TestConnectCookieLivesUntilTheLinkExpires(t *testing.T) {
+	env := newTestEnv(t)
+	env.serveConnectPages()
+	now := time.Now().Truncate(time.Second)
+	env.options.Tenants.Now = func() time.Time { return now }
+	handler := env.handler(t)
+	for _, tt := range []struct {
+		name            string
+		lifetime, waits time.Duration
+		want            int
+	}{
+		{"the default lifetime", tenants.DefaultLinkLifetime, 0, 15 * 60},
+		{"a day", 24 * time.Hour, 0, 24 * 60 * 60},
+		{"consent after an hour", 24 * time.Hour, time.Hour, 23 * 60 * 60},
+		{"consent in the last second", time.Minute, time.Minute - time.Millisecond, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			link, err := env.options.Tenants.ConnectURL(t.Context(), env.accountA.account, tenants.LinkRequest{Lifetime: tt.lifetime})
+			must(t, err)
+			consent, err := env.platform.Visit(link.URL, env.accountA.administrator(), true)
+			must(t, err)
+			now = link.ExpiresAt.Add(tt.waits - tt.lifetime)
+			recorder := httptest.NewRecorder()
+			handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/connect/microsoft365/callback?"+consent, nil))
+			cookies := recorder.Result().Cookies()
+			if recorder.Code != http.StatusSeeOther || len(cookies) != 1 || cookies[0].MaxAge != tt.want {
+				t.Fatalf("the callback is answered %d with the cookies %v, want 303 with one cookie for %d s", recorder.Code, cookies, tt.want)
+			}
+		})
+	}
 }

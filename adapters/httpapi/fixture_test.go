@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,12 @@ type testAccount struct {
 	account access.Account
 	key     string
 	tenant  tenant.GUID
+}
+
+// administrator returns the address of the administrator of the account's tenant at the fake
+// platform.
+func (a testAccount) administrator() string {
+	return "admin@t" + strings.ReplaceAll(string(a.tenant), "-", "")[:8] + ".onmicrosoft.com"
 }
 
 func newTestEnv(t testing.TB) *testEnv {

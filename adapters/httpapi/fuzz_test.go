@@ -175,9 +175,8 @@ func newConnectLink(t testing.TB, handler http.Handler, key string) *url.URL {
 // of the redirect back to tenantry, and the cookie of the browser.
 func (env *testEnv) returnFromSignIn(t testing.TB, handler http.Handler) (query, cookie string) {
 	t.Helper()
-	administrator := "admin@t" + strings.ReplaceAll(string(env.accountA.tenant), "-", "")[:8] + ".onmicrosoft.com"
 	visit := func(page string) string {
-		query, err := env.platform.Visit(page, administrator, true)
+		query, err := env.platform.Visit(page, env.accountA.administrator(), true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -108,7 +108,7 @@ type tenantSummary struct {
 	Status                  *string    `json:"status" doc:"Always null for now."`
 	DiscoveryCompleted      bool       `json:"discovery_completed" doc:"Whether a discovery has finished."`
 	ExchangeBootstrapStatus string     `json:"exchange_bootstrap_status" enum:"ready,pending,failed" doc:"Whether mail-server automation is set up."`
-	ConsentedAt             *time.Time `json:"consented_at" doc:"When consent was given; null for a tenant that was assigned."`
+	ConsentedAt             *time.Time `json:"consented_at" doc:"When consent was given, or when the tenant was assigned."`
 	LastSyncAt              *time.Time `json:"last_sync_at" doc:"Last successful discovery, null before the first."`
 }
 
@@ -124,9 +124,9 @@ type tenantDetail struct {
 	DiscoveryCompleted      bool       `json:"discovery_completed" doc:"Whether a discovery has finished."`
 	ExchangeBootstrapStatus string     `json:"exchange_bootstrap_status" enum:"ready,pending,failed" doc:"Whether mail-server automation is set up."`
 	SMTPAuthOrgEnabled      bool       `json:"smtp_auth_org_enabled" doc:"Whether authenticated SMTP is on for the organization."`
-	ConsentedAt             *time.Time `json:"consented_at" doc:"When consent was given; null for a tenant that was assigned."`
+	ConsentedAt             *time.Time `json:"consented_at" doc:"When consent was given, or when the tenant was assigned."`
 	LastSyncAt              *time.Time `json:"last_sync_at" doc:"Last successful discovery, null before the first."`
-	ConnectedBy             *string    `json:"connected_by" doc:"The address of the administrator who consented; null for a tenant that was assigned."`
+	ConnectedBy             *string    `json:"connected_by" doc:"The address of the administrator who consented on the connect pages; null for a tenant that was only assigned."`
 	Readiness               readiness  `json:"readiness" doc:"The state of the setup."`
 }
 

@@ -57,10 +57,12 @@ type LinkRequest struct {
 	Lifetime  time.Duration
 }
 
-// Redirect sends a browser to URL and sets Cookie, which binds the browser to the flow.
+// Redirect sends a browser to URL and sets Cookie, which binds the browser to the flow. The flow
+// ends at ExpiresAt, so the browser needs the cookie until then.
 type Redirect struct {
-	URL    string
-	Cookie secret.Text
+	URL       string
+	Cookie    secret.Text
+	ExpiresAt time.Time
 }
 
 // ConnectURL starts a connect session and returns its first link. It fails with invalid_return_url,
@@ -198,7 +200,7 @@ func (s *Service) sendToSignIn(ctx context.Context, flow ports.ConnectFlow, clai
 	if err != nil {
 		return Redirect{}, fmt.Errorf("sign-in url: %w", err)
 	}
-	return Redirect{URL: signInURL, Cookie: cookie}, s.Flows.SaveFlow(ctx, flow)
+	return Redirect{URL: signInURL, Cookie: cookie, ExpiresAt: flow.ExpiresAt}, s.Flows.SaveFlow(ctx, flow)
 }
 
 func (s *Service) signInRequest(flow ports.ConnectFlow, cookie, verifier secret.Text) ports.SignIn {

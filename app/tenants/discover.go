@@ -121,7 +121,11 @@ func mailboxError(err error) string {
 // domains are checked, the next sync starts with the unchecked domains. If the platform fails for a
 // domain, checkDomains continues with the other domains. It returns only errors of the store.
 func (r *syncRun) checkDomains(ctx context.Context) error {
-	stored, err := r.Domains.Domains(ctx, r.owner, r.tenant.GUID)
+	var stored []domain.Domain
+	err := reconcile.Store(ctx, func(ctx context.Context) (err error) {
+		stored, err = r.Domains.Domains(ctx, r.owner, r.tenant.GUID)
+		return err
+	})
 	if err != nil {
 		return err
 	}

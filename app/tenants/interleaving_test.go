@@ -55,7 +55,7 @@ func newRaceOf(t *testing.T, fx *fixture) *race {
 	r.Tenants, r.Discoveries, r.Domains, r.Platform = store, store, store, platform
 	steps := &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: r.platform.DNS, Facts: r.platform, Reconciler: r.Reconciler, Now: clock}
 	r.domains = &domains.Service{Steps: steps}
-	r.mailboxes = &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: r.store, Platform: platform,
+	r.mailboxes = &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: r.store, Removals: r.store, Platform: platform,
 		Reconciler: r.Reconciler, Now: clock, RequireSMTPAuth: true, Pause: time.Millisecond, Timeout: apptest.HangTimeout}
 	return r
 }

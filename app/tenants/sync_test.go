@@ -360,6 +360,30 @@ func TestSyncEndsWhenItsTimeIsUp(t *testing.T) {
 	})
 }
 
+// TestSyncWhoseTimeEndsBeforeTheChecksStoresItsResults checks that a sync stores what it found,
+// although its time ends while it reads the objects that the lists lack. It then checks no domain.
+func TestSyncWhoseTimeEndsBeforeTheChecksStoresItsResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newConnectedFixture(t, fake.Setup{})
+		fx.addPlatformObjects(t)
+		fx.sync(t)
+		fx.now = fx.now.Add(time.Minute)
+		fx.Timeout, fx.Platform = time.Second, laggingPlatform{fx.platform, false}
+		defer fx.platform.Hold("Domain").Release()
+		defer fx.platform.Hold("Mailbox").Release()
+		synced := fx.sync(t)
+		if synced.Discovery.Status != "completed" || !synced.Tenant.LastSyncAt.Equal(fx.now) {
+			t.Fatalf("got %+v, want a completed discovery at %v", synced, fx.now)
+		}
+		domains, _ := fx.storedObjects(t)
+		for _, d := range domains {
+			if !d.CheckedAt.Before(fx.now) {
+				t.Errorf("%s was checked at %v, after the time of the sync had ended", d.Name, d.CheckedAt)
+			}
+		}
+	})
+}
+
 func TestSyncOfTenantDeletedMeanwhileFails(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	gate := fx.platform.Hold("Profile")

@@ -97,6 +97,17 @@ func TestAssignKeepsConnectedTenant(t *testing.T) {
 	}
 }
 
+func TestRepeatedAssignKeepsTheAdministrator(t *testing.T) {
+	fx, _ := newManagedFixture(t)
+	connected := fx.connect(t, fx.ann, admin)
+	fx.now = fx.now.Add(time.Hour)
+	assigned, err := fx.Assign(t.Context(), fx.ann, guid)
+	apptest.Must(t, err)
+	if assigned.ConnectedBy != admin || !assigned.ConsentedAt.Equal(connected.ConsentedAt) {
+		t.Fatalf("assigned again as %+v, want the consent of %+v", assigned, connected)
+	}
+}
+
 func TestAssignToClosedAccountIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	if _, err := fx.store.CloseAccount(t.Context(), fx.ann.ID, fx.now); err != nil {
