@@ -290,3 +290,37 @@ func TestReplaysNeedTheBoundsOfTheFirstRequest(t *testing.T) {
 	manager := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:write"}})
 	client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: manager, headers: headers}, 403, "insufficient_scope")
 }
+
+// TestKeyOperationSharesItsIdempotencyKey sends the Idempotency-Key of a write that manages keys
+// again, with a different write.
+func TestKeyOperationSharesItsIdempotencyKey(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	createKey := call{method: "POST", path: "/v1/keys", body: `{"name":"everything","scopes":["*"]}`}
+	createWebhook := call{method: "POST", path: "/v1/webhooks", body: `{"url":"https://hooks.example.test/200","event_types":["*"]}`}
+	send := func(c call, key, idempotencyKey string) reply {
+		c.key, c.headers = key, map[string]string{"Idempotency-Key": idempotencyKey}
+		return client.do(c)
+	}
+	unlimited := env.addBoundedKey(t, env.accountA.account.ID, access.Unbounded())
+	withExpiry := access.Unbounded()
+	withExpiry.ExpiresAt = time.Now().Add(time.Hour)
+	limited := env.addBoundedKey(t, env.accountA.account.ID, withExpiry)
+	for idempotencyKey, writes := range map[string][2]call{"one": {createKey, createWebhook}, "two": {createWebhook, createKey}} {
+		first := send(writes[0], env.accountA.key, idempotencyKey)
+		if first.status != 200 {
+			t.Fatalf("got %d %s, want 200", first.status, first.raw)
+		}
+		for _, key := range []string{env.accountA.key, unlimited} {
+			if got := send(writes[1], key, idempotencyKey); got.status != 409 || got.code() != "idempotency_key_conflict" {
+				t.Errorf("%s after %s got %d %s, want a conflict", writes[1].path, writes[0].path, got.status, got.raw)
+			}
+			if got := send(writes[0], key, idempotencyKey); got.raw != first.raw {
+				t.Errorf("%s got %d %s, want the replay %s", writes[0].path, got.status, got.raw, first.raw)
+			}
+		}
+		if got := send(createKey, limited, idempotencyKey); got.header.Get("Idempotency-Replayed") != "" || got.code() != "insufficient_scope" {
+			t.Errorf("a limited key got %d %s, want insufficient_scope", got.status, got.raw)
+		}
+	}
+}

@@ -12,8 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/page"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // eventTypes returns the types of the events of a page.
@@ -162,6 +165,59 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 		if got.status != http.StatusOK || len(eventTypes(got)) == 0 || eventTypes(got)[0] != "tenant.connected" {
 			t.Errorf("a waiting request got %d %s, want the event tenant.connected", got.status, got.raw)
 		}
+	}
+}
+
+// observedLog is a store whose first read of a log closes the channel read.
+type observedLog struct {
+	*bunstore.Store
+	once sync.Once
+	read chan struct{}
+}
+
+func (l *observedLog) LoggedEvents(ctx context.Context, owner access.AccountID, q ports.LogQuery) (ports.LogPage, error) {
+	logPage, err := l.Store.LoggedEvents(ctx, owner, q)
+	l.once.Do(func() { close(l.read) })
+	return logPage, err
+}
+
+// TestWaitingRequestEndsWithItsKey revokes the key of a request that waits for events, or suspends
+// the account. The next event is logged later, so the request must not get it.
+func TestWaitingRequestEndsWithItsKey(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end        func(t *testing.T, env *testEnv, client *apiClient, keyID string)
+		status     int
+		code       string
+		wantHeader string // the WWW-Authenticate of the answer
+	}{
+		"the key is revoked": {func(_ *testing.T, env *testEnv, client *apiClient, keyID string) {
+			client.expect(call{method: "DELETE", path: "/v1/keys/" + keyID, key: env.accountA.key}, http.StatusOK, "")
+		}, http.StatusUnauthorized, "invalid_api_key", "Bearer"},
+		"the account is suspended": {func(t *testing.T, env *testEnv, _ *apiClient, _ string) {
+			env.deactivate(t, env.accountA)
+		}, http.StatusPaymentRequired, "no_api_plan", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := newTestEnv(t)
+			observed := &observedLog{Store: env.store, read: make(chan struct{})}
+			env.options.Events.Events = observed
+			client := serve(t, env.handler(t))
+			created := client.expect(call{method: "POST", path: "/v1/keys", body: `{"name":"reader","scopes":["events:read"]}`, key: env.accountA.key}, http.StatusOK, "")
+			answered := make(chan reply, 1)
+			go func() {
+				answered <- client.do(call{method: "GET", path: "/v1/events?after=now&wait_seconds=30&types=key.created", key: memberText(created, "api_key")})
+			}()
+			<-observed.read
+			tt.end(t, env, client, memberText(created, "id"))
+			env.addKey(t, env.accountA.account.ID)
+			got := <-answered
+			if got.status != tt.status || got.code() != tt.code || got.header.Get("WWW-Authenticate") != tt.wantHeader {
+				t.Errorf("got %d %v %s, want %d %s", got.status, got.header, got.raw, tt.status, tt.code)
+			}
+			if tt.status == http.StatusUnauthorized {
+				requireEntries(t, client, env, "create-key key "+memberText(created, "id")+": 200", "revoke-key key "+memberText(created, "id")+": 200", "list-events nothing: 401 invalid_api_key")
+			}
+		})
 	}
 }
 

@@ -68,11 +68,14 @@ func New(o Options) *Sender {
 	if s.resolver == nil {
 		s.resolver = net.DefaultResolver
 	}
-	dialer := &net.Dialer{Resolver: o.Resolver, ControlContext: s.checkConnection}
+	// net/http opens a connection without the deadline of the try, because a later try can use the
+	// connection. Therefore the connection and its TLS handshake have their own time limits.
+	dialer := &net.Dialer{Timeout: sendTimeout, Resolver: o.Resolver, ControlContext: s.checkConnection}
 	s.client = &http.Client{
 		Transport: &http.Transport{
 			DialContext:            dialer.DialContext,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
+			TLSHandshakeTimeout:    sendTimeout,
 			ForceAttemptHTTP2:      true,
 			MaxIdleConns:           maxIdle,
 			MaxIdleConnsPerHost:    maxIdlePerHost,
@@ -205,8 +208,10 @@ func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Respons
 	}
 	r.StatusCode, r.RetryAfter = response.StatusCode, retryAfter(response.Header.Get("Retry-After"), time.Now())
 	// Only the status and the header of the answer matter, so an error while the body is read is
-	// ignored.
-	_, _ = io.CopyN(io.Discard, response.Body, maxDiscarded)
+	// ignored. After a 101 the body is the connection itself, and a read would not end with ctx.
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		_, _ = io.CopyN(io.Discard, response.Body, maxDiscarded)
+	}
 	_ = response.Body.Close()
 	return r, nil
 }

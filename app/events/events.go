@@ -29,8 +29,8 @@ type Service struct {
 // List returns a page of the account's log. If the page is empty, List waits for an event, but at
 // most for the duration wait. List passes each wait to idle as a function, which idle must call.
 // Before the call, idle can release resources that other requests need. After the call, idle can
-// acquire the resources again. List fails with cursor_expired, invalid_request or the error of
-// idle.
+// acquire the resources again, and check that the caller may still read the log. List fails with
+// cursor_expired, invalid_request or the error of idle.
 func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQuery, wait time.Duration, idle func(wait func()) error) (ports.LogPage, error) {
 	page, err := s.Events.LoggedEvents(ctx, owner, q)
 	if err != nil || wait == 0 {

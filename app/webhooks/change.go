@@ -130,12 +130,14 @@ func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id s
 	now := s.now()
 	rotate := func(w *webhook.Webhook) { w.Secrets = w.Secrets.Rotate(sealedSecret, overlap, now) }
 	rotate(&w)
-	storedAnswer, err := encoder.Encode(WebhookWithSecret{w, text})
+	rotated := WebhookWithSecret{w, text}
+	storedAnswer, err := encoder.Encode(rotated)
 	if err != nil {
 		return WebhookWithSecret{}, err
 	}
-	w, err = s.Webhooks.ChangeWebhook(ctx, owner, id, webhook.ReasonRequested, storedAnswer, rotate)
-	return WebhookWithSecret{w, text}, err
+	// A concurrent request may have changed other fields. The answer must still be the stored one.
+	_, err = s.Webhooks.ChangeWebhook(ctx, owner, id, webhook.ReasonRequested, storedAnswer, rotate)
+	return rotated, err
 }
 
 // TestResult is the result of Test.

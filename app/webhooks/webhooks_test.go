@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/webhooks"
 	"github.com/tenantry/tenantry/core/access"
@@ -152,6 +154,39 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 		if m := messages[len(messages)-1]; !signedWith(t, m, rotatedWebhook) || signedWith(t, m, oldWebhook) != c.previousSigns {
 			t.Errorf("after %s: %q", c.wait, m.Signature)
 		}
+	}
+}
+
+// concurrentlyChangedWebhooks changes the description of a webhook before each other change.
+type concurrentlyChangedWebhooks struct{ *bunstore.Store }
+
+func (s concurrentlyChangedWebhooks) ChangeWebhook(ctx context.Context, owner access.AccountID, id string, reason webhook.Reason, storedAnswer *ports.StoredAnswer, change func(*webhook.Webhook)) (webhook.Webhook, error) {
+	_, err := s.Store.ChangeWebhook(ctx, owner, id, reason, nil, func(w *webhook.Webhook) { w.Description = "changed" })
+	if err != nil {
+		return webhook.Webhook{}, err
+	}
+	return s.Store.ChangeWebhook(ctx, owner, id, reason, storedAnswer, change)
+}
+
+// TestRotationReturnsItsStoredAnswer rotates a secret while a different request changes the
+// webhook. The first answer must be equal to the stored answer, which a repetition gets.
+func TestRotationReturnsItsStoredAnswer(t *testing.T) {
+	fx := newFixture(t)
+	p := fx.startProcess(t, nil)
+	owner := fx.createAccount(t, "a")
+	w := fx.addWebhook(t, p, owner, newRecorder(200).handle)
+	p.Webhooks = concurrentlyChangedWebhooks{fx.store}
+	var stored webhooks.WebhookWithSecret
+	returned, err := p.RotateSecret(t.Context(), owner, w.ID, time.Hour, func(answer webhooks.WebhookWithSecret) (*ports.StoredAnswer, error) {
+		stored = answer
+		return nil, nil
+	})
+	apptest.Must(t, err)
+	if !reflect.DeepEqual(returned, stored) {
+		t.Errorf("the answer is %+v, want the stored answer %+v", returned, stored)
+	}
+	if got, err := p.Get(t.Context(), owner, w.ID); err != nil || got.Description != "changed" || !reflect.DeepEqual(got.Secrets, returned.Secrets) {
+		t.Errorf("the webhook is %+v, %v, want both changes", got, err)
 	}
 }
 

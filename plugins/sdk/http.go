@@ -107,13 +107,18 @@ func (u urlRestorer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // bodyLimiter limits the size of an answer to the limit of WithMaxAnswer, which is MaxAnswer by
-// default.
+// default. It returns a BrokenAnswer error for a 101, because then the body is the connection
+// itself, and the time limit of the client would not end a read.
 type bodyLimiter struct{ next http.RoundTripper }
 
 func (l bodyLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := l.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		_ = resp.Body.Close()
+		return nil, BrokenAnswer("status 101")
 	}
 	limit, isSet := r.Context().Value(maxAnswerKey{}).(int64)
 	if !isSet {

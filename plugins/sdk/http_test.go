@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -140,6 +141,35 @@ func TestAnswersAreLimitedInSize(t *testing.T) {
 				t.Fatalf("read %d bytes, %v, want %d bytes, %v", len(got), err, tt.length, tt.err)
 			}
 		})
+	}
+}
+
+// TestProtocolSwitchIsABrokenAnswer checks that the client closes the connection after a 101. The
+// time limit of the client would not end a read of this connection.
+func TestProtocolSwitchIsABrokenAnswer(t *testing.T) {
+	readErr := make(chan error, 1)
+	url := startProvider(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_, err = conn.Read(make([]byte, 1))
+		readErr <- err
+	})
+	answer, err := NewHTTPClient(50 * time.Millisecond).Get(url)
+	if err == nil {
+		_, _ = io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		t.Error("the client returned an answer")
+	} else if got := OutcomeOf(TransportError(err)); got != OutcomeOf(BrokenAnswer("status 101")) {
+		t.Errorf("the error is %v, want a broken answer", err)
+	}
+	if err := <-readErr; errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection stayed open")
 	}
 }
 

@@ -105,13 +105,13 @@ func UnknownEffect(cause string) error {
 // ErrPrivateAddress or ErrHostNotNamed. After a cancellation or a timeout, TransportError returns
 // an UnknownEffect error, even if the connection was not open yet. It also returns an UnknownEffect
 // error for every other error of the connection. For an answer that is longer than its limit, it
-// returns AnswerTooLarge.
+// returns AnswerTooLarge. For a 101 it returns a BrokenAnswer error.
 func TransportError(err error) error {
 	var opErr *net.OpError
 	var netErr net.Error
 	var outcomeErr *outcome.Error
 	switch {
-	case errors.As(err, &outcomeErr): // not sent because of Waits
+	case errors.As(err, &outcomeErr): // not sent because of Waits, or the answer is a 101
 		return outcomeErr
 	case errors.Is(err, ErrPrivateAddress):
 		return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address",

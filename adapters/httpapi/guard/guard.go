@@ -253,17 +253,12 @@ func (g *guard) authenticate(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		authorization := r.Header.Values("Authorization")
-		caller, err := g.keys.Authenticate(r.Context(), authorization, e.client)
+		caller, err := g.checkAPIKey(r)
 		e.caller = caller
 		if err != nil {
-			if errors.Is(err, fault.InvalidAPIKey) {
-				g.acceptedKeys.forgetKey(authorization)
-			}
 			Refuse(w, r, err)
 			return
 		}
-		g.acceptedKeys.add(authorization, caller.Account.ID)
 		if tenants := caller.Bounds.Tenants; tenants != nil {
 			r = r.WithContext(ports.WithTenants(r.Context(), tenants))
 		}
@@ -271,14 +266,40 @@ func (g *guard) authenticate(next http.Handler) http.Handler {
 	})
 }
 
+// checkAPIKey returns the caller that the API key of the request identifies, like
+// keys.Service.Authenticate. It also adds the key to acceptedKeys or removes it.
+func (g *guard) checkAPIKey(r *http.Request) (access.Caller, error) {
+	authorization := r.Header.Values("Authorization")
+	caller, err := g.keys.Authenticate(r.Context(), authorization, exchangeOf(r.Context()).client)
+	switch {
+	case err == nil:
+		g.acceptedKeys.add(authorization, caller.Account.ID)
+	case errors.Is(err, fault.InvalidAPIKey):
+		g.acceptedKeys.forgetKey(authorization)
+	}
+	return caller, err
+}
+
 // checkPlan answers 402 for an account without an active API plan.
 func (g *guard) checkPlan(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
 		if e.needsKey(r.URL.Path) && !e.caller.Account.Active {
-			Refuse(w, r, fault.NoAPIPlan.With("the account has no active API plan"))
+			Refuse(w, r, noPlanError())
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func noPlanError() error { return fault.NoAPIPlan.With("the account has no active API plan") }
+
+// checkCallerAgain fails if the API key or the account of a request may no longer be used. During a
+// wait, the key can be revoked or expire, and the account can be suspended.
+func (g *guard) checkCallerAgain(r *http.Request) error {
+	caller, err := g.checkAPIKey(r)
+	if err == nil && !caller.Account.Active {
+		return noPlanError()
+	}
+	return err
 }

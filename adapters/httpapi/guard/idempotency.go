@@ -71,12 +71,13 @@ func keyedWriteOf(r *http.Request, e *exchange) *keyedWrite {
 // received it.
 //
 // If the write manages API keys, the suffix contains all bounds of the caller's key. For other
-// writes, the suffix contains the tenants to which the caller's key is limited. It is empty if the
-// caller's key is not limited to some tenants. A suffix begins with a space, which an
-// Idempotency-Key cannot contain.
+// writes, the suffix contains the tenants to which the caller's key is limited. The suffix is empty
+// if there is no such limit. An API key without bounds therefore has one record for each
+// Idempotency-Key, whatever the write. A suffix begins with a space, which an Idempotency-Key
+// cannot contain.
 func boundsSuffix(e *exchange) string {
 	switch bounds := e.caller.Bounds; {
-	case e.route.rules.ManagesKeys:
+	case e.route.rules.ManagesKeys && bounds.Text() != access.Unbounded().Text():
 		return " " + bounds.Text()
 	case bounds.Tenants != nil:
 		return " " + access.Bounds{Tenants: bounds.Tenants}.Text()

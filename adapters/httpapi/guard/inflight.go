@@ -172,14 +172,20 @@ func (g *guard) limitAccount(next http.Handler) http.Handler {
 				return
 			}
 			e.slot = s
-			e.waitWithoutSlot = func(wait func()) error { return g.releaseSlotDuring(r.Context(), e, wait) }
+			e.waitWithoutSlot = func(wait func()) error {
+				if err := g.releaseSlotDuring(r.Context(), e, wait); err != nil {
+					return err
+				}
+				return g.checkCallerAgain(r)
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
 // WaitWithoutSlot releases the in-flight slot of the request of ctx, runs wait, and acquires a slot
-// again. It fails with service_unavailable if no slot is free when wait returns.
+// again. It fails with service_unavailable if no slot is free when wait returns. It fails like the
+// steps authenticate and checkPlan if the key or the account may no longer be used.
 func WaitWithoutSlot(ctx context.Context, wait func()) error {
 	e := exchangeOf(ctx)
 	if e == nil || e.waitWithoutSlot == nil { // an operation without the middleware, in tests

@@ -100,6 +100,10 @@ func Send(ctx context.Context, client *http.Client, request Request) (Response, 
 		return Response{}, lostResponse(ctx, request.Effect, sent)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// The body is the connection itself, and no time limit would end a read.
+		return Response{}, Broken("101")
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
 		return Response{}, lostResponse(ctx, request.Effect, true)

@@ -5,11 +5,14 @@ package call_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -112,6 +115,29 @@ func TestLostResponsesBecomeOutcomes(t *testing.T) {
 			_, err := send(ctx, tt.effect, tt.address)
 			expectKind(t, err, tt.want)
 		})
+	}
+}
+
+// TestProtocolSwitchIsABrokenAnswer checks that Send closes the connection after a 101. No time
+// limit would end a read of this connection.
+func TestProtocolSwitchIsABrokenAnswer(t *testing.T) {
+	readErr := make(chan error, 1)
+	address := startServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_, err = conn.Read(make([]byte, 1))
+		readErr <- err
+	})
+	_, err := send(t.Context(), call.Create, address)
+	expectKind(t, err, outcome.Broken)
+	if err := <-readErr; errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection stayed open")
 	}
 }
 
