@@ -38,7 +38,6 @@ var unauditedWrites = map[string]string{
 	"drop DNS write":                             "background work, and the operator's undo, which is audited when it ends",
 	"withdraw reservation of domain":             "takes back a reservation; the transaction of the reservation stored the act",
 	"cancel removal of domain":                   "cancels a removal; the transaction that began the removal stored the act",
-	"release mailbox":                            "takes back a reservation; the transaction of the reservation stored the act",
 	"hold tenant":                                "a lease",
 	"release tenant":                             "a lease",
 	"claim check of OAuth session":               "a read of the session's status",

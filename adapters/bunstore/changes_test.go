@@ -194,6 +194,48 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 	})
 }
 
+// TestMailboxThatIsReservedAgainIsLoggedAsVanishedOnlyWithItsRow misses a mailbox and reserves it
+// again. The log must not have a vanished mailbox while the row stays, and no created mailbox if a
+// discovery finds the same object. A different object is a new mailbox.
+func TestMailboxThatIsReservedAgainIsLoggedAsVanishedOnlyWithItsRow(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		must(t, "discover", s.SaveDiscovery(t.Context(), ann, guid(1), ports.DiscoveryResult{Began: now, At: now, Mailboxes: platformMailboxes("a@" + d.Name)}))
+		log, at := readerAtEnd(t, s, ann), now
+		later := func() time.Time {
+			at = at.Add(2 * time.Hour)
+			return at
+		}
+		missAndReserve := func() mailbox.Mailbox {
+			t.Helper()
+			miss(t, s, ann, guid(1), later())
+			reserved, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a"), mailbox.MaxPerDomain, later())
+			must(t, "reserve", err)
+			log.requireTypes(t, "missed and reserved again", readinessChanged)
+			return reserved[0]
+		}
+		missAndReserve()
+		found := ports.DiscoveryResult{Began: later(), At: at, Mailboxes: platformMailboxes("a@" + d.Name)}
+		must(t, "find", s.SaveDiscovery(t.Context(), ann, guid(1), found))
+		log.requireTypes(t, "found again", readinessChanged)
+
+		box := missAndReserve()
+		box.Stage, box.Observed.Stage = mailbox.Creating, later()
+		must(t, "create", s.SaveMailbox(t.Context(), ann, box))
+		found.Began, found.At = later(), at
+		found.Mailboxes[0].ObjectID = "a different object"
+		must(t, "find", s.SaveDiscovery(t.Context(), ann, guid(1), found))
+		log.requireTypes(t, "created anew", event.MailboxCreated, readinessChanged)
+		box.Stage, box.Observed.Stage = mailbox.Ready, later()
+		must(t, "complete", s.SaveMailbox(t.Context(), ann, box))
+		log.requireTypes(t, "completed", event.MailboxUpdated)
+
+		missAndReserve()
+		miss(t, s, ann, guid(1), later())
+		log.requireTypes(t, "missed again", event.MailboxVanished)
+	})
+}
+
 func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

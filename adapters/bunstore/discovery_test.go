@@ -46,6 +46,13 @@ func saveSecondDiscovery(t testing.TB, s *Store, owner access.AccountID, id tena
 	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, id, withMissedNames(t, s, owner, id, found)))
 }
 
+// miss stores a discovery that began at the time at and found no mailboxes.
+func miss(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time) {
+	t.Helper()
+	found := ports.DiscoveryResult{Began: at, At: at, Mailboxes: []mailbox.Platform{}}
+	must(t, "miss", s.SaveDiscovery(t.Context(), owner, id, withMissedNames(t, s, owner, id, found)))
+}
+
 // withMissedNames returns the discovery with MissedDomains and MissedMailboxes set. They contain
 // every stored name, with true if the list of the discovery does not contain it.
 func withMissedNames(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) ports.DiscoveryResult {

@@ -35,7 +35,6 @@ var silentWrites = map[string]string{
 	"EndReservation":         "a reservation is not a domain yet",
 	"insertReservations":     "a reservation is not a mailbox yet",
 	"renewReservations":      "a reservation is not a mailbox yet",
-	"ReleaseMailbox":         "a reservation is not a mailbox yet",
 	"updateTodayCounts":      "a count is not an event, but a block is",
 	"ReservePolicy":          "a policy without a limit is reserved only; a policy that it replaces ended with its domain",
 	"deleteOrphanPolicies":   "the policies ended with their domains",

@@ -72,10 +72,7 @@ func domainOf(address string) string {
 	return address[strings.LastIndexByte(address, '@')+1:]
 }
 
-var (
-	listedStages     = bun.List([]mailbox.Stage{mailbox.Created, mailbox.Ready})
-	unfinishedStages = bun.List([]mailbox.Stage{mailbox.Reserved, mailbox.Creating})
-)
+var listedStages = bun.List([]mailbox.Stage{mailbox.Created, mailbox.Ready})
 
 func mailboxNotFound() error { return fault.MailboxNotFound.With("the tenant holds no such mailbox") }
 
@@ -157,25 +154,26 @@ func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, m
 	})
 }
 
-// ReleaseMailbox implements ports.MailboxStore.
+// ReleaseMailbox implements ports.MailboxStore. The row can be that of a missing mailbox that was
+// reserved again, and such a mailbox can be blocked.
 func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error {
-	return s.db.RunWrite(ctx, "release mailbox", func(ctx context.Context, db bun.IDB) error {
-		_, err := db.NewDelete().Model((*mailboxRow)(nil)).Where("account_id = ?", accountKey(owner)).
-			Where("id = ?", ident.ParseOrZero(mailboxID)).Where("stage IN (?)", unfinishedStages).
-			Where("stored_at = ?", storedTime(reservedAt)).Exec(ctx)
-		return err
+	return s.inTransaction(ctx, "release mailbox", func(ctx context.Context, tx bun.IDB) error {
+		row, state, err := s.lockMailboxAndSendState(ctx, tx, accountKey(owner), ident.ParseOrZero(mailboxID))
+		if errors.Is(err, fault.MailboxNotFound) {
+			return nil
+		}
+		if err != nil || row.Stage.IsListed() || !row.StoredAt.Equal(storedTime(reservedAt)) {
+			return err
+		}
+		t := tenantRow{AccountID: row.AccountID, ID: row.TenantID, GUID: row.TenantGUID}
+		return s.deleteOrMarkMissing(ctx, tx, t, state, row, event.MailboxVanished, storedTime(s.now()))
 	})
 }
 
 // SetSendLimit implements ports.MailboxStore.
 func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error {
 	return s.inTransaction(ctx, "set send limit", func(ctx context.Context, tx bun.IDB) error {
-		tenantIDs := tx.NewSelect().Model((*mailboxRow)(nil)).Where("m.account_id = ?", accountKey(owner)).Where("m.id = ?", ident.ParseOrZero(mailboxID)).Column("tenant_id")
-		state, err := s.lockSendState(ctx, tx, accountKey(owner), tenantIDs)
-		if err != nil {
-			return err
-		}
-		row, err := s.lockMailbox(ctx, tx, accountKey(owner), ident.ParseOrZero(mailboxID))
+		row, state, err := s.lockMailboxAndSendState(ctx, tx, accountKey(owner), ident.ParseOrZero(mailboxID))
 		if err != nil {
 			return err
 		}
@@ -190,6 +188,16 @@ func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailbo
 		emitMailbox(ctx, row.AccountID, change[mailbox.Mailbox]{before, after}, event.MailboxRemoved)
 		return makeDue(ctx, tx, state, now)
 	})
+}
+
+// lockMailboxAndSendState locks the enforcement state of a mailbox's tenant, and then the mailbox.
+func (s *Store) lockMailboxAndSendState(ctx context.Context, tx bun.IDB, owner, id string) (row mailboxRow, state sendTenantRow, err error) {
+	tenantIDs := tx.NewSelect().Model((*mailboxRow)(nil)).Where("m.account_id = ?", owner).Where("m.id = ?", id).Column("tenant_id")
+	if state, err = s.lockSendState(ctx, tx, owner, tenantIDs); err != nil {
+		return row, state, err
+	}
+	row, err = s.lockMailbox(ctx, tx, owner, id)
+	return row, state, err
 }
 
 // ReserveMailboxes implements ports.MailboxStore.

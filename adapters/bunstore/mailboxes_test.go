@@ -15,8 +15,11 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // newMailDomain creates an account with one tenant and one domain, contoso.test.
@@ -206,6 +209,36 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 			}
 		}
 		must(t, "save the other reservation", s.SaveMailbox(t.Context(), ann, unreleased))
+	})
+}
+
+// TestReleasedMailboxIsUnblocked releases a blocked mailbox that was missed and reserved again. The
+// release must record the unblock, and the log must show that the mailbox vanished. If the outcome
+// of a block is unknown, the row must stay, but the log is the same.
+func TestReleasedMailboxIsUnblocked(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		claim := fixture.claim(t, s)
+		d, err := s.Domain(t.Context(), fixture.owner, fixture.guid, "a.test")
+		must(t, "find domain", err)
+		for i := range fixture.boxes {
+			fixture.boxes[i].ObjectID = "object of " + fixture.boxes[i].Address
+			must(t, "save", s.SaveMailbox(t.Context(), fixture.owner, fixture.boxes[i]))
+		}
+		requireLeaseHeld(t, "block ada", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 26))))
+		fixture.saveIntents(t, s, claim, fixture.blockChange(1, 26))
+		miss(t, s, fixture.owner, fixture.guid, now.Add(time.Hour))
+		reserved, err := s.ReserveMailboxes(t.Context(), fixture.owner, d.ID, mailboxSpecs(d, "ada", "bob"), mailbox.MaxPerDomain, now.Add(2*time.Hour))
+		must(t, "reserve again", err)
+		log := readerAtEnd(t, s, fixture.owner)
+		must(t, "release ada", s.ReleaseMailbox(t.Context(), fixture.owner, reserved[0].ID, reserved[0].ReservedAt))
+		log.requireTypes(t, "a blocked mailbox", event.MailboxUnblocked, event.MailboxVanished)
+		must(t, "release bob", s.ReleaseMailbox(t.Context(), fixture.owner, reserved[1].ID, reserved[1].ReservedAt))
+		log.requireTypes(t, "a mailbox with an intended block", event.MailboxVanished)
+		if events := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 9}).Events; len(events) != 2 || events[0].Action != sendlimit.Unblocked || events[0].Address != fixture.boxes[0].Address {
+			t.Fatalf("the events are %+v, want a block and an unblock of ada", events)
+		}
+		fixture.requireIntents(t, s, claim, fixture.blockChange(1, 26))
 	})
 }
 

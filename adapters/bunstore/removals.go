@@ -257,7 +257,7 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 			return orNotFound(err, mailboxNotFound())
 		}
 		row.TenantGUID = t.GUID
-		if err := s.deleteOrMarkMissing(ctx, tx, t, state, row, now); err != nil {
+		if err := s.deleteOrMarkMissing(ctx, tx, t, state, row, event.MailboxRemoved, now); err != nil {
 			return err
 		}
 		if m.ObjectID != "" {
@@ -287,8 +287,10 @@ func (s *Store) MailboxRemoved(ctx context.Context, owner access.AccountID, id t
 
 // deleteOrMarkMissing deletes a mailbox. If the mailbox was blocked, it also records the unblock.
 // If the outcome of a block is unknown, it marks the mailbox as missing instead, because only an
-// enforcement pass can find out whether the platform blocks the mailbox (see unblockGone).
-func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
+// enforcement pass can find out whether the platform blocks the mailbox (see unblockGone). The
+// event of the mailbox is the same in both cases. When a discovery later deletes the missing row,
+// there is no second event. removalType is the type of the event, as in emitMailbox.
+func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, removalType event.Type, now time.Time) error {
 	deletable, unblocks, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.DiscoveryResult{Began: now, At: now})
 	if err != nil {
 		return err
@@ -299,11 +301,10 @@ func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow
 			return err
 		}
 		before := stored[row.ID].ofMailbox(row.mailbox())
-		missing := before
-		missing.MissingSince, missing.Observed.Account = now, now
-		return saveMailboxes(ctx, tx, t.AccountID, change[mailbox.Mailbox]{before, missing})
+		emitMailbox(ctx, t.AccountID, change[mailbox.Mailbox]{before: before}, removalType)
+		return saveMailboxes(ctx, tx, t.AccountID, change[mailbox.Mailbox]{before, before.AfterRemoval(now)})
 	}
-	if err := s.deleteMailboxes(ctx, tx, t.AccountID, deletable, event.MailboxRemoved); err != nil {
+	if err := s.deleteMailboxes(ctx, tx, t.AccountID, deletable, removalType); err != nil {
 		return err
 	}
 	return recordEvents(ctx, tx, t.AccountID, unblocks)

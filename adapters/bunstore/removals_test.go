@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/observation"
@@ -320,4 +321,43 @@ func TestRemovedMailboxIsUnblocked(t *testing.T) {
 			t.Fatalf("the events are %+v, want one unblock event of %s", log.Events, m.Address)
 		}
 	})
+}
+
+// TestRemovalOfMailboxWithIntendedBlockIsLoggedOnce removes a mailbox while the outcome of its
+// block is unknown. The row stays, but the log must show the removal at once. The later deletion of
+// the row must record the unblock, without a second removal. A later mailbox with the address is
+// logged as created.
+func TestRemovalOfMailboxWithIntendedBlockIsLoggedOnce(t *testing.T) {
+	for name, recreated := range map[string]bool{"the row is deleted": false, "the mailbox is created again": true} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, s *Store) {
+				fixture := newSendLimitFixture(t, s, "ann", 1)
+				claim := fixture.claim(t, s)
+				ada := fixture.boxes[0]
+				ada.TenantGUID, ada.ObjectID = fixture.guid, "object of ada"
+				must(t, "save", s.SaveMailbox(t.Context(), fixture.owner, ada))
+				fixture.saveIntents(t, s, claim, fixture.blockChange(0, 26))
+				log := readerAtEnd(t, s, fixture.owner)
+				removedAt := now.Add(time.Hour)
+				must(t, "remove", s.RemoveMailbox(t.Context(), fixture.owner, ada, removedAt, nil))
+				log.requireTypes(t, "removed", event.MailboxRemoved, readinessChanged)
+				_, err := s.RemovableMailbox(t.Context(), fixture.owner, fixture.guid, ada.ID)
+				requireRefusal(t, "find the removed mailbox", err, fault.MailboxNotFound)
+				requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 26))))
+				log.requireTypes(t, "the block had taken effect", event.MailboxBlocked)
+				if boxes := fixture.listBoxes(t, s, claim); len(boxes) != 2 {
+					t.Fatalf("the counted mailboxes are %+v, want the blocked one too", boxes)
+				}
+				at := removedAt.Add(observation.ReplicaLag)
+				discovery := ports.DiscoveryResult{Began: at, At: at, Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{ada.Address: true}}
+				want := []event.Type{event.MailboxUnblocked}
+				if recreated {
+					discovery.Mailboxes, discovery.MissedMailboxes = []mailbox.Platform{{ObjectID: "a new object", Address: ada.Address}}, nil
+					want = []event.Type{event.MailboxCreated, readinessChanged}
+				}
+				must(t, "discover", s.SaveDiscovery(t.Context(), fixture.owner, fixture.guid, discovery))
+				log.requireTypes(t, "discovered", want...)
+			})
+		})
+	}
 }

@@ -41,6 +41,12 @@ func (r dayCountRow) count() sendlimit.Count {
 // countRetention before the mark that earlierMark returns.
 const countRetention = 48 * time.Hour
 
+// countedMailbox is the SQL condition that enforcement counts the messages of the mailbox with the
+// alias m. listedStages is its argument. A missing mailbox that was reserved again is counted too,
+// because the platform may still have the mailbox and its rule may block it. Unlike a new
+// reservation, such a mailbox has an object id or is blocked.
+const countedMailbox = "(m.stage IN (?) OR m.blocked_at IS NOT NULL OR m.object_id <> '')"
+
 // CountedMailboxes implements ports.TenantClaims.
 func (s *Store) CountedMailboxes(ctx context.Context, claim ports.TenantClaim, since time.Time) ([]ports.CountedMailbox, error) {
 	var boxes []mailboxRow
@@ -50,7 +56,7 @@ func (s *Store) CountedMailboxes(ctx context.Context, claim ports.TenantClaim, s
 	err := s.db.Snapshot(ctx, "list mailboxes with counts", func(ctx context.Context, tx bun.IDB) error {
 		boxes, dayCounts = nil, nil
 		if err := tx.NewSelect().Model(&boxes).Column("id", "address", "domain_name", "daily_send_limit", "blocked_at").
-			Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantByGUID, owner, guid).Where("m.stage IN (?)", listedStages).Order("m.address").Scan(ctx); err != nil {
+			Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantByGUID, owner, guid).Where(countedMailbox, listedStages).Order("m.address").Scan(ctx); err != nil {
 			return err
 		}
 		ids := convertAll(boxes, func(m mailboxRow) string { return m.ID })
@@ -228,7 +234,7 @@ func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.G
 			Join(sendStateOfTenant).
 			Join("LEFT JOIN tenant_licenses AS tl ON tl.account_id = t.account_id AND tl.tenant_id = t.id").
 			Join("LEFT JOIN recipient_limits AS rl ON rl.account_id = t.account_id AND rl.tenant_id = t.id").
-			Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.sends_today_at IS NOT NULL AND m.stage IN (?)",
+			Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.sends_today_at IS NOT NULL AND "+countedMailbox,
 				listedStages).
 			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.ParseOrZero(string(id))).Scan(ctx, &rows)
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -41,6 +42,33 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 		must(t, "mailboxes", err)
 		if shown[0].SendsToday != 7 || !shown[0].SendsTodayAt.Equal(dueTime.Truncate(time.Microsecond)) || shown[1].SendsToday != 0 || !shown[1].SendsTodayAt.IsZero() {
 			t.Fatalf("the mailboxes are %+v, want 7 messages of the first and no count of the second", shown)
+		}
+	})
+}
+
+// TestMailboxThatIsReservedAgainIsCounted checks a mailbox that a discovery missed and that a
+// request then reserves again. The platform may still have the mailbox, so its messages count. A
+// new reservation does not count.
+func TestMailboxThatIsReservedAgainIsCounted(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		claim := fixture.claim(t, s)
+		d, err := s.Domain(t.Context(), fixture.owner, fixture.guid, "a.test")
+		must(t, "find domain", err)
+		ada := fixture.boxes[0]
+		ada.ObjectID = "object of ada"
+		must(t, "save", s.SaveMailbox(t.Context(), fixture.owner, ada))
+		fixture.saveCounts(t, s, claim, 7)
+		miss(t, s, fixture.owner, fixture.guid, now.Add(time.Hour))
+		_, err = s.ReserveMailboxes(t.Context(), fixture.owner, d.ID, mailboxSpecs(d, "ada", "new"), mailbox.MaxPerDomain, now.Add(2*time.Hour))
+		must(t, "reserve", err)
+		boxes := fixture.listBoxes(t, s, claim)
+		if len(boxes) != 2 || boxes[0].ID != ada.ID || len(boxes[0].Counts) != 1 || boxes[1].ID != fixture.boxes[1].ID {
+			t.Fatalf("the counted mailboxes are %+v, want ada and bob", boxes)
+		}
+		sending, err := s.Sending(t.Context(), fixture.owner, fixture.guid, dueTime)
+		if must(t, "sending", err); sending.SentToday != 14 {
+			t.Fatalf("the tenant sent %d messages, want 14", sending.SentToday)
 		}
 	})
 }

@@ -69,8 +69,12 @@ func isDueArgs(now time.Time) []any {
 // enforceable makes a query select the tenants whose sent messages can be read. It does not exclude
 // tenants of suspended accounts, because their blocked mailboxes must still be unblocked.
 func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
-	return q.TableExpr("tenants AS t").
-		Where("t.consent = ?", string(tenant.ConsentGranted)).Where("t.bootstrap = ?", string(tenant.BootstrapReady))
+	return consented(q).Where("t.bootstrap = ?", string(tenant.BootstrapReady))
+}
+
+// consented makes a query select the tenants whose consent is granted.
+func consented(q *bun.SelectQuery) *bun.SelectQuery {
+	return q.TableExpr("tenants AS t").Where("t.consent = ?", string(tenant.ConsentGranted))
 }
 
 // dueTenantRow is a due tenant. Since is the time when it became due.
@@ -127,17 +131,19 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 	return s.claimTenant(ctx, "seize tenant", owner, id, lease, nil)
 }
 
-// claimTenant claims a tenant whose sent messages can be read (see enforceable). If dueAt is not
-// nil, it claims the tenant only if the tenant is due at that time and no lease is valid.
+// claimTenant claims a tenant whose consent is granted. If dueAt is not nil, it claims the tenant
+// only if an enforcement pass could: the tenant's sent messages can be read (see enforceable), the
+// tenant is due at that time, and no lease is valid.
 func (s *Store) claimTenant(ctx context.Context, operation string, owner access.AccountID, id tenant.GUID, lease time.Duration, dueAt *time.Time) (ports.TenantClaim, bool, error) {
 	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
 	err := s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
-		query := enforceable(tx.NewSelect()).ColumnExpr("t.id, "+dueSince).Join(sendStateOfTenant).
-			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid)
+		query := consented(tx.NewSelect())
 		if dueAt != nil {
-			query = query.Where(isDue(dueSince), isDueArgs(*dueAt)...)
+			query = enforceable(tx.NewSelect()).Where(isDue(dueSince), isDueArgs(*dueAt)...)
 		}
+		query = query.ColumnExpr("t.id, "+dueSince).Join(sendStateOfTenant).
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", guid)
 		var tenantID string
 		var since time.Time
 		if err := query.Scan(ctx, &tenantID, &since); err != nil {

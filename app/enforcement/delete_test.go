@@ -125,6 +125,25 @@ func TestDeleteWithoutItsPauseCanBeRepeated(t *testing.T) {
 	fx.deleteTenant(t, fx.deletionService())
 }
 
+// TestDeleteUnblocksMailboxesOfATenantWithoutAMailServer checks the deletion of a tenant whose mail
+// server is no longer prepared. It unblocks the mailboxes and records the unblocks.
+func TestDeleteUnblocksMailboxesOfATenantWithoutAMailServer(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, domainOne, 5)
+	ada := fx.mailboxes[0].Address
+	fx.fake.Send(fx.id, ada, 6)
+	must(t, fx.run(t))
+	stored, err := fx.store.Tenant(t.Context(), fx.owner, fx.id)
+	must(t, err)
+	stored.Bootstrap = tenant.BootstrapPending
+	must(t, fx.store.SaveTenant(t.Context(), fx.owner, stored))
+	fx.deleteTenant(t, fx.deletionService())
+	if events := fx.events(t); len(events) != 1 || len(events[ada]) != 2 {
+		t.Fatalf("the events are %+v, want a block and an unblock of ada", events)
+	}
+	fx.checkEvents(t)
+}
+
 // failingTenants is a store that fails to delete tenants.
 type failingTenants struct{ *bunstore.Store }
 

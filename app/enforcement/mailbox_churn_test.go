@@ -57,6 +57,26 @@ func TestMailboxThatASyncDropsIsUnblocked(t *testing.T) {
 	}
 }
 
+// TestBlockedMailboxThatIsReservedAgainStaysBlocked checks a blocked mailbox that a sync misses and
+// that a request then creates again. The platform may still have the mailbox, so its rule must keep
+// blocking it.
+func TestBlockedMailboxThatIsReservedAgainStaysBlocked(t *testing.T) {
+	fx := newFixture(t)
+	ada := fx.mailboxes[0]
+	fx.limit(t, sendlimit.TenantWide, 5)
+	fx.fake.Send(fx.id, ada.Address, 6)
+	must(t, fx.run(t))
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, ports.DiscoveryResult{Began: fx.now, At: fx.now,
+		Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{ada.Address: true}}))
+	_, err := fx.store.ReserveMailboxes(t.Context(), fx.owner, ada.DomainID, []mailbox.Spec{{Address: ada.Address}}, mailbox.MaxPerDomain, fx.now)
+	must(t, err)
+	must(t, fx.run(t))
+	if blocked := fx.blockedByRules(t); !slices.Equal(blocked, []string{ada.Address}) {
+		t.Fatalf("the rules block %q, want %s", blocked, ada.Address)
+	}
+	fx.checkEvents(t)
+}
+
 // TestUnblockWithoutLimitNamesTheExceededLimit checks the unblock of a mailbox that no longer has a
 // limit. The event names the limit for which the mailbox was blocked.
 func TestUnblockWithoutLimitNamesTheExceededLimit(t *testing.T) {

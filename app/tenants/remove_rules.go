@@ -75,9 +75,8 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 	return result, nil
 }
 
-// removeRulesAndRecord removes the rules and records the unblocks. If enforcement makes passes over
-// the tenant and could not be paused, a pass may create the rules again. All rules then count as
-// remaining.
+// removeRulesAndRecord removes the rules and records the unblocks. If enforcement could not be
+// paused, a pass may create the rules again. All rules then count as remaining.
 func (s *Service) removeRulesAndRecord(ctx context.Context, t tenant.Tenant, scopes []string, result *RuleRemoval) error {
 	if result.paused {
 		s.reconcileIntents(ctx, result.pause)
@@ -86,7 +85,7 @@ func (s *Service) removeRulesAndRecord(ctx context.Context, t tenant.Tenant, sco
 	if result.Err == nil && result.paused {
 		return reconcile.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, result.pause) })
 	}
-	if result.Err == nil && t.Bootstrap == tenant.BootstrapReady {
+	if result.Err == nil {
 		result.RemainingRules, result.Err = ruleNames(scopes), errNotPaused
 	}
 	return nil

@@ -131,14 +131,19 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 // unblock. A mailbox that the API does not list yet has no events. removalType is the type of the
 // event of a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
 // MailboxRemoved.
+//
+// A request can reserve a missing mailbox again. The API then does not list the mailbox, but it is
+// not deleted, so it has no event. When the platform shows the same object again, the mailbox has
+// no second event MailboxCreated. A different object is a new mailbox.
 func OfMailbox(before, after mailbox.Mailbox, removalType Type) []Event {
-	listedBefore, listedAfter := before.Stage.IsListed(), after.Stage.IsListed()
 	switch {
-	case !listedBefore && listedAfter:
-		return []Event{ofMailbox(MailboxCreated, after)}
-	case listedBefore && !listedAfter:
+	case after.ID == "" && (before.Stage.IsListed() || before.ObjectID != ""):
 		return []Event{ofMailbox(removalType, before)}
-	case listedBefore && shownParts(before) != shownParts(after):
+	case !after.Stage.IsListed():
+		return nil
+	case !before.Stage.IsListed() && !(before.WasMissed() && before.ObjectID != "" && before.ObjectID == after.ObjectID):
+		return []Event{ofMailbox(MailboxCreated, after)}
+	case shownParts(before) != shownParts(after):
 		return []Event{ofMailbox(MailboxUpdated, after)}
 	}
 	return nil
@@ -147,11 +152,11 @@ func OfMailbox(before, after mailbox.Mailbox, removalType Type) []Event {
 // shownParts returns the parts of a mailbox whose change causes the event MailboxUpdated.
 func shownParts(m mailbox.Mailbox) any {
 	return struct {
-		stage                      mailbox.Stage
+		isIncomplete               bool // the mailbox lacks its password and its sign-in
 		name, principalName, alias string
 		enabled                    bool
 		limit                      int
-	}{m.Stage, m.DisplayName, m.PrincipalName, m.Alias, m.AccountEnabled, m.DailySendLimit}
+	}{m.Stage == mailbox.Created, m.DisplayName, m.PrincipalName, m.Alias, m.AccountEnabled, m.DailySendLimit}
 }
 
 func ofMailbox(eventType Type, m mailbox.Mailbox) Event {

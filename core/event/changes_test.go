@@ -260,6 +260,43 @@ func setOtherValue(v reflect.Value) {
 	}
 }
 
+// TestMailboxIsCreatedAndRemovedOnce lists changes of the stage of a mailbox that a sync missed and
+// that a request reserved again. The row of the mailbox stays until the mailbox is removed.
+func TestMailboxIsCreatedAndRemovedOnce(t *testing.T) {
+	box := func(stage mailbox.Stage, objectID string, missed time.Time) mailbox.Mailbox {
+		return mailbox.Mailbox{ID: "m", Stage: stage, ObjectID: objectID, Observed: mailbox.Observed{PreviousMissingSince: missed}}
+	}
+	never := time.Time{}
+	for _, tt := range []struct {
+		name          string
+		before, after mailbox.Mailbox
+		want          []Type
+	}{
+		{"a new mailbox is found", mailbox.Mailbox{}, box(mailbox.Ready, "1", never), []Type{MailboxCreated}},
+		{"a new mailbox is created", box(mailbox.Creating, "", never), box(mailbox.Created, "1", never), []Type{MailboxCreated}},
+		{"a discovery stored the object of a new mailbox first", box(mailbox.Creating, "1", never), box(mailbox.Created, "1", never), []Type{MailboxCreated}},
+		{"a missed mailbox is reserved again", box(mailbox.Ready, "1", never), box(mailbox.Reserved, "1", changedAt), nil},
+		{"a request is about to create it", box(mailbox.Reserved, "1", changedAt), box(mailbox.Creating, "1", changedAt), nil},
+		{"it is found again", box(mailbox.Reserved, "1", changedAt), box(mailbox.Ready, "1", never), nil},
+		{"it is found again by the request that creates it", box(mailbox.Creating, "1", changedAt), box(mailbox.Created, "1", never), []Type{MailboxUpdated}},
+		{"it is created anew", box(mailbox.Creating, "1", changedAt), box(mailbox.Created, "2", never), []Type{MailboxCreated}},
+		{"a reservation without a mailbox is found after a miss", box(mailbox.Reserved, "", changedAt), box(mailbox.Ready, "1", never), []Type{MailboxCreated}},
+		{"a mailbox is deleted", box(mailbox.Ready, "1", never), mailbox.Mailbox{}, []Type{MailboxVanished}},
+		{"a missed mailbox is deleted", box(mailbox.Reserved, "1", changedAt), mailbox.Mailbox{}, []Type{MailboxVanished}},
+		{"a reservation is deleted", box(mailbox.Reserved, "", never), mailbox.Mailbox{}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []Type
+			for _, e := range OfMailbox(tt.before, tt.after, MailboxVanished) {
+				got = append(got, e.Type)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Fatalf("the events are %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestNextStepIsPartOfReadiness(t *testing.T) {
 	verified := tenant.Tenant{GUID: "t", Consent: tenant.ConsentGranted, Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled,
 		Discovery: tenant.DiscoveryCompleted, DomainCount: 1, DomainsVerified: 1}

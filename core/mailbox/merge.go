@@ -96,6 +96,21 @@ func (m Mailbox) MayBeHidden(now time.Time) bool {
 	return since.IsZero() || now.Sub(since) < observation.ReplicaLag
 }
 
+// WasMissed reports whether a discovery missed the mailbox and nothing has found it since then. The
+// mailbox may be reserved again.
+func (m Mailbox) WasMissed() bool {
+	return !m.MissingSince.IsZero() || !m.Observed.PreviousMissingSince.IsZero()
+}
+
+// AfterRemoval returns a mailbox that was removed at the time at and whose row must stay. The
+// result is a missing reservation. It does not have the object id, because a later mailbox with the
+// address is a new one.
+func (m Mailbox) AfterRemoval(at time.Time) Mailbox {
+	m.Stage, m.Provisioned, m.ObjectID, m.MissingSince = Reserved, false, "", at
+	m.Observed.Stage, m.Observed.Account, m.Observed.PreviousMissingSince = at, at, time.Time{}
+	return m
+}
+
 // AfterMiss returns the stored mailbox after a discovery that found it neither in the platform's
 // list nor by its address. The discovery began at the time at. gone reports whether the mailbox no
 // longer exists. If the stored observation is newer than the discovery, AfterMiss changes nothing.
