@@ -25,9 +25,9 @@ type MailboxStore interface {
 	// reserved, with new ids and JustReserved set. A missing mailbox becomes a reservation again:
 	// it counts towards max like a new row, but keeps its id, and JustReserved is not set. While it
 	// is reserved, Observed.PreviousMissingSince and Observed.Account are set. Each time an
-	// unfinished row is reserved again, its ReservedAt increases. ReserveMailboxes fails with
-	// domain_not_found. It fails with mailbox_limit_reached, and stores nothing, if the domain would
-	// have more than max rows that are not missing.
+	// unfinished or a missing row is reserved again, its ReservedAt increases. ReserveMailboxes
+	// fails with domain_not_found. It fails with mailbox_limit_reached, and stores nothing, if the
+	// domain would have more than max rows that are not missing.
 	ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, max int, now time.Time) ([]mailbox.Mailbox, error)
 	// SaveMailbox merges the observation m into the stored mailbox with mailbox.Mailbox.Merge. It
 	// keeps each stored part that was observed later than the same part of m. It fails with

@@ -272,7 +272,7 @@ func TestDiscoveryAddsListedMailboxesAndRemovesMissingOnes(t *testing.T) {
 		want := mailbox.Mailbox{
 			ID: got.ID, TenantGUID: guid(1), DomainID: d.ID, Stage: mailbox.Ready, ObjectID: "object of New@contoso.test",
 			DisplayName: hostileText, Address: "new@contoso.test", PrincipalName: "New@contoso.test", Alias: "alias of New@contoso.test",
-			AccountEnabled: true, CreatedAt: now.Add(-time.Hour), DomainName: d.Name, TenantName: "Contoso",
+			AccountEnabled: true, CreatedAt: now.Add(-time.Hour), ReservedAt: discoveryStart, DomainName: d.Name, TenantName: "Contoso",
 		}
 		if got != want {
 			t.Fatalf("got  %+v\nwant %+v", got, want)

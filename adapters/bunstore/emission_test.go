@@ -34,7 +34,7 @@ var silentWrites = map[string]string{
 	"WithdrawReservation":    "a reservation is not a domain yet",
 	"EndReservation":         "a reservation is not a domain yet",
 	"insertReservations":     "a reservation is not a mailbox yet",
-	"renewReservations":      "a reservation is not a mailbox yet",
+	"renewReservation":       "a reservation is not a mailbox yet",
 	"updateTodayCounts":      "a count is not an event, but a block is",
 	"ReservePolicy":          "a policy without a limit is reserved only; a policy that it replaces ended with its domain",
 	"deleteOrphanPolicies":   "the policies ended with their domains",

@@ -230,7 +230,7 @@ func addMailbox(t testing.TB, s *Store, owner access.AccountID, d domain.Domain,
 	boxes, err := s.ReserveMailboxes(t.Context(), owner, d.ID, mailboxSpecs(d, local), mailbox.MaxPerDomain, now)
 	must(t, "reserve mailbox", err)
 	m := boxes[0]
-	m.Stage, m.Provisioned, m.JustReserved, m.ReservedAt = stage, stage != mailbox.Reserved, false, time.Time{}
+	m.Stage, m.Provisioned, m.JustReserved = stage, stage != mailbox.Reserved, false
 	must(t, "save mailbox", s.SaveMailbox(t.Context(), owner, m))
 	return m
 }

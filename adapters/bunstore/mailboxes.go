@@ -62,7 +62,7 @@ func (r mailboxRow) mailbox() mailbox.Mailbox {
 		ObjectID: r.ObjectID, DisplayName: r.DisplayName, Address: r.Address, PrincipalName: r.PrincipalName, Alias: r.Alias,
 		AccountEnabled: r.AccountEnabled, DailySendLimit: r.DailySendLimit, SendsToday: r.SendsToday,
 		SendsTodayAt: r.SendsTodayAt.UTC(), BlockedAt: r.BlockedAt.UTC(), CreatedAt: r.CreatedAt.UTC(),
-		DomainName: r.DomainName, TenantName: r.TenantName,
+		ReservedAt: r.StoredAt.UTC(), DomainName: r.DomainName, TenantName: r.TenantName,
 	}
 }
 
@@ -220,10 +220,10 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err != nil {
 			return err
 		}
-		rows = append(rows, reReserved...)
 		if err := renewReservations(ctx, tx, rows, specs, now); err != nil {
 			return err
 		}
+		rows = append(rows, reReserved...)
 		inserted, err := insertReservations(ctx, tx, d, newSpecs, storedTime(now))
 		if err != nil {
 			return err
@@ -289,6 +289,9 @@ func reserveMissing(ctx context.Context, tx bun.IDB, d domainRow, missing []mail
 			return nil, nil, err
 		}
 		missing[i].Stage = m.Stage
+		if err := renewReservation(ctx, tx, &missing[i], now); err != nil {
+			return nil, nil, err
+		}
 		rows = append(rows, missing[i])
 	}
 	return rows, unmatched, nil
@@ -335,14 +338,19 @@ func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs
 		if !isRequested || row.Stage.IsListed() {
 			continue
 		}
-		row.StoredAt = nextReservation(row.StoredAt, now)
-		_, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("stored_at = ?", row.StoredAt).
-			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
-		if err != nil {
+		if err := renewReservation(ctx, tx, row, now); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// renewReservation stores a new time of reservation for a mailbox.
+func renewReservation(ctx context.Context, tx bun.IDB, row *mailboxRow, now time.Time) error {
+	row.StoredAt = nextReservation(row.StoredAt, now)
+	_, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("stored_at = ?", row.StoredAt).
+		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+	return err
 }
 
 // inSpecOrder returns the mailboxes of rows in the order of specs. The first storedCount elements
@@ -354,7 +362,7 @@ func inSpecOrder(specs []mailbox.Spec, rows []mailboxRow, storedCount int, d dom
 		row := rows[i]
 		row.DomainID, row.TenantGUID, row.TenantName = d.ID, d.TenantGUID, d.TenantName
 		box := row.mailbox()
-		box.JustReserved, box.ReservedAt = i >= storedCount, row.StoredAt.UTC()
+		box.JustReserved = i >= storedCount
 		boxes = append(boxes, box)
 	}
 	return boxes

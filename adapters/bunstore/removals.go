@@ -36,8 +36,9 @@ type domainRemovalRow struct {
 }
 
 // removedMailboxRow is a mailbox that was removed at RemovedAt. Discoveries that began less than
-// observation.ReplicaLag after that time ignore the mailbox. Requests that read the mailbox at the
-// platform do the same (see MailboxRemoved).
+// observation.ReplicaLag after that time ignore the mailbox. During this time, a request that reads
+// the mailbox by its address does not accept it (see MailboxRemoved). A creation or a removal
+// waits, and a rename without an answer fails.
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
 

@@ -75,11 +75,14 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 // remove this domain either.
 //
 // If the first read does not find the domain, a lagging replica may hide a domain that was added
-// just now. removeFromPlatform therefore removes it nevertheless, unless an earlier removal had
-// begun. That removal has probably removed the domain, and a replica may hide a new one.
+// just now. removeFromPlatform therefore calls the platform nevertheless, unless an earlier removal
+// had begun. That removal has probably removed the domain, and a replica may hide a new one. A
+// second read could miss the domain too, so a call with an unknown outcome is repeated without one.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (mayBeNew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	observed := d
+	// isGoneOrNew reports whether the platform has no domain to remove. It sets mayBeNew if the
+	// platform has a domain that may be new.
 	isGoneOrNew := func(ctx context.Context) (bool, error) {
 		readAt := s.Now()
 		found, err := domainsteps.FetchDomain(ctx, platform, d.Name)
@@ -92,16 +95,20 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 		observed, mayBeNew = d.WithPlatformState(found, readAt), d.Verified && !found.Verified
 		return mayBeNew, nil
 	}
-	isGone, err := isGoneOrNew(ctx)
+	notFound, err := isGoneOrNew(ctx)
 	if err != nil || mayBeNew {
 		return mayBeNew, err
+	}
+	check := reconcile.EffectCheck(isGoneOrNew)
+	if notFound {
+		check = nil
 	}
 	began := s.Now()
 	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, observed, began)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("begin removal of domain: %w", err)
-	case isGone && removal.Repeated:
+	case notFound && removal.Repeated:
 		return false, nil
 	case removal.MayBeNew:
 		return true, nil
@@ -111,7 +118,7 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 		err := platform.RemoveDomain(ctx, d.Name)
 		unchanged = unchanged && outcome.ChangedNothing(err)
 		return err
-	}, isGoneOrNew)
+	}, check)
 	if err != nil && unchanged && !removal.Repeated {
 		cancel := func(ctx context.Context) error { return s.Removals.CancelDomainRemoval(ctx, owner, d, began) }
 		if cancelErr := reconcile.Store(ctx, cancel); cancelErr != nil {

@@ -174,6 +174,15 @@ func TestRemovalReachesADomainThatReplicasDoNotShow(t *testing.T) {
 		fx.fake.Fail(missFault)
 		fx.requireRemoval(t)
 	})
+	t.Run("a first removal without an answer", func(t *testing.T) {
+		fx := newFixture(t)
+		fx.addAndPublish(t)
+		twoMisses := missFault
+		twoMisses.Times = 2
+		fx.fake.Fail(twoMisses)
+		fx.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1})
+		fx.requireRemoval(t)
+	})
 	t.Run("a first removal that the platform refuses", func(t *testing.T) {
 		fx := newFixture(t)
 		fx.addAndPublish(t)

@@ -120,8 +120,8 @@ type accountRead struct {
 	resumable bool
 	// cause is the error that interrupted the read.
 	cause error
-	// outOfTime is true if the deadline of the last refresh interrupted the read, and this refresh
-	// has read at least one page.
+	// outOfTime is true if the last refresh that worked on the read has read at least one page, and
+	// its deadline then interrupted the read.
 	outOfTime bool
 }
 
@@ -129,7 +129,7 @@ type accountRead struct {
 // that refresh.
 func (r *accountRead) continueAfter(now time.Time) (pause time.Duration, willContinue bool) {
 	kind := outcome.KindOf(r.cause)
-	interrupted := kind == outcome.Throttled || kind == outcome.Unknown && r.outOfTime
+	interrupted := kind == outcome.Throttled || (kind == outcome.Unknown && r.outOfTime)
 	if !r.resumable || r.listing == nil || r.pages == 0 || !interrupted {
 		return 0, false
 	}

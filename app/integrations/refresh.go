@@ -70,8 +70,9 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 		s.reportDrift(i.Provider, integration.DriftRefused)
 		return RefreshResult{}, s.recordRejection(ctx, i, read.requestedAt, cause)
 	}
-	// If the platform throttles a later page and no refresh continues the listing, tenantry cannot
-	// read the whole list. Only then is throttling an error of the integration.
+	// A later refresh continues a listing that throttling or the deadline has interrupted after at
+	// least one page. If no refresh continues the listing, tenantry cannot read the whole list, which
+	// is an error of the integration. A throttled first page says nothing about the list.
 	_, willContinue := read.continueAfter(s.now())
 	if !willContinue && (outcome.KindOf(cause) != outcome.Throttled || read.pages > 0) {
 		if err := s.saveObserved(ctx, i.AfterError(read.requestedAt)); err != nil {

@@ -38,16 +38,15 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, e
 			i.Observed.Workspace = began
 		}
 	}
-	planInactive := isPlanInactive(err)
-	t, err := testResult(i, began, translateError(err))
-	if err != nil {
-		return TestResult{}, err
+	i.LastTestedAt = s.now()
+	i.UpdatedAt = i.LastTestedAt
+	t, testErr := testResult(i, began, translateError(err))
+	if testErr != nil {
+		return TestResult{}, testErr
 	}
-	t.LastTestedAt = s.now()
-	t.UpdatedAt = t.LastTestedAt
 	tested := t.Integration
-	if planInactive { // the platform accepts the credential
-		tested.Status, tested.Observed.Status = i.Status, i.Observed.Status
+	if isPlanInactive(err) { // the platform accepts the credential
+		tested = i.AfterError(began)
 	}
 	return t, s.saveTest(ctx, tested, t, encoder)
 }

@@ -57,7 +57,7 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	var at time.Time
 	err := reconcile.Run(ctx, c.retry, func(ctx context.Context) (err error) {
 		at = c.Now()
-		found, err = c.fetchCurrent(ctx, c.owner, c.row.TenantGUID, c.spec.Address)
+		found, err = c.fetchCurrent(ctx, c.owner, c.row)
 		return err
 	}, nil)
 	if err != nil {
@@ -106,9 +106,9 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 //   - The outcome of an earlier call is unknown: the platform may not show the mailbox yet.
 //     createAtPlatform repeats the call and the read, at most maxHiddenLookups times.
 //
-// A call that returns a removed mailbox has an unknown outcome: a lagging replica may have hidden
-// the mailbox that the call created. createAtPlatform then reads the mailbox until the platform no
-// longer shows the removed one.
+// If CreateMailbox returns a removed mailbox, the lookup inside it read a lagging replica, and the
+// call may have created a new mailbox. Its outcome is therefore unknown. createAtPlatform then
+// reads the mailbox until the platform no longer shows the removed one.
 //
 // existed is true if the last call was refused because the address is taken. It is also true if the
 // mailbox is the object that the row had before.
@@ -123,7 +123,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 		created, err := c.platform.CreateMailbox(ctx, c.spec)
 		takenErr, c.domainNotAccepted = nil, outcome.KindOf(err) == outcome.NotReady
 		if err == nil {
-			err = c.checkNotRemoved(ctx, c.owner, c.row.TenantGUID, created, outcome.Unknown)
+			err = c.checkNotRemoved(ctx, c.owner, c.row.TenantGUID, created.ObjectID, outcome.Unknown)
 		}
 		switch {
 		case err == nil:
@@ -138,7 +138,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 	}, func(ctx context.Context) (bool, error) {
 		var err error
 		at = c.Now()
-		found, err = c.fetchCurrent(ctx, c.owner, c.row.TenantGUID, c.spec.Address)
+		found, err = c.fetchCurrent(ctx, c.owner, c.row)
 		switch {
 		case err != nil:
 			c.mayExist = true
@@ -255,39 +255,31 @@ func (c *creation) failedResult(cause error) Result {
 	return Result{Status: mailbox.ResultFailed, Spec: c.spec, Failure: fault.ErrorOf(cause)}
 }
 
-// fetchMailbox reads a mailbox with the timeout of one call. It returns nil if the mailbox does not
-// exist.
-func fetchMailbox(ctx context.Context, platform ports.MailTenant, address string) (found *mailbox.Platform, err error) {
-	err = reconcile.Call(ctx, func(ctx context.Context) error {
-		m, err := platform.Mailbox(ctx, address)
-		if err == nil {
-			found = &m
-		}
+// fetchCurrent reads the platform's mailbox at the address of m, with the timeout of one call. It
+// returns nil if there is none. It fails with outcome.NotReady while the platform shows a removed
+// mailbox at the address.
+func (s *Service) fetchCurrent(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) (*mailbox.Platform, error) {
+	var found mailbox.Platform
+	err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
+		found, err = s.Platform.For(m.TenantGUID).Mailbox(ctx, m.Address)
 		return err
 	})
 	if errors.Is(err, fault.MailboxNotFound) {
 		return nil, nil
 	}
-	return found, err
-}
-
-// fetchCurrent reads a mailbox as fetchMailbox does. It fails with outcome.NotReady while the
-// platform shows a removed mailbox at the address.
-func (s *Service) fetchCurrent(ctx context.Context, owner access.AccountID, id tenant.GUID, address string) (*mailbox.Platform, error) {
-	found, err := fetchMailbox(ctx, s.Platform.For(id), address)
-	if err != nil || found == nil {
+	if err == nil {
+		err = s.checkNotRemoved(ctx, owner, m.TenantGUID, found.ObjectID, outcome.NotReady)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := s.checkNotRemoved(ctx, owner, id, *found, outcome.NotReady); err != nil {
-		return nil, err
-	}
-	return found, nil
+	return &found, nil
 }
 
 // checkNotRemoved fails with an outcome of the given kind if tenantry has recently removed the
-// mailbox found. A lagging replica of the platform then still shows the mailbox.
-func (s *Service) checkNotRemoved(ctx context.Context, owner access.AccountID, id tenant.GUID, found mailbox.Platform, kind outcome.Kind) error {
-	removed, err := s.Removals.MailboxRemoved(ctx, owner, id, found.ObjectID, s.Now())
+// mailbox with this object id. A lagging replica of the platform then still shows the mailbox.
+func (s *Service) checkNotRemoved(ctx context.Context, owner access.AccountID, id tenant.GUID, objectID string, kind outcome.Kind) error {
+	removed, err := s.Removals.MailboxRemoved(ctx, owner, id, objectID, s.Now())
 	if err != nil {
 		return fmt.Errorf("find removed mailbox: %w", err)
 	}

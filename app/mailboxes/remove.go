@@ -80,27 +80,20 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 
 // removeAtPlatform removes the mailbox by its object id. A second removal of the same id changes
 // nothing, so removeAtPlatform repeats a call whose outcome is unknown. If the stored mailbox has
-// no object id, the id is first read at the platform and stored. If this read finds no mailbox, a
-// lagging replica may hide a new mailbox. removeAtPlatform then fails with outcome.NotReady until
-// observation.ReplicaLag after the creation.
+// no object id, the id is first read at the platform and stored. removeAtPlatform does nothing if
+// the platform does not have the mailbox.
 func (s *Service) removeAtPlatform(ctx context.Context, owner access.AccountID, m *mailbox.Mailbox) error {
-	platform := s.Platform.For(m.TenantGUID)
 	if m.ObjectID == "" {
-		readAt := s.Now()
-		found, err := s.fetchCurrent(ctx, owner, m.TenantGUID, m.Address)
-		switch {
-		case err != nil:
+		found, readAt, err := s.fetchRemovable(ctx, owner, *m)
+		if err != nil || found == nil {
 			return err
-		case found == nil && readAt.Sub(m.CreatedAt) < observation.ReplicaLag:
-			return &outcome.Error{Kind: outcome.NotReady, Cause: "hidden_mailbox", Detail: "the platform does not show the new mailbox yet"}
-		case found == nil:
-			return nil
 		}
 		*m = m.WithPlatformState(*found, readAt)
 		if err := s.save(ctx, owner, *m); err != nil {
 			return err
 		}
 	}
+	platform := s.Platform.For(m.TenantGUID)
 	err := reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Pause}, func(ctx context.Context) error {
 		return platform.RemoveMailbox(ctx, m.ObjectID)
 	}, nil)
@@ -108,4 +101,20 @@ func (s *Service) removeAtPlatform(ctx context.Context, owner access.AccountID, 
 		return nil
 	}
 	return err
+}
+
+// fetchRemovable reads a mailbox whose object id is not stored, at the time readAt. It returns nil
+// if the platform does not have the mailbox. A lagging replica may hide a new mailbox, also that of
+// an old row which was reserved again. A read that finds no mailbox is therefore repeated until
+// observation.ReplicaLag after m.ReservedAt.
+func (s *Service) fetchRemovable(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) (found *mailbox.Platform, readAt time.Time, err error) {
+	err = reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Pause}, func(ctx context.Context) (err error) {
+		readAt = s.Now()
+		found, err = s.fetchCurrent(ctx, owner, m)
+		if err == nil && found == nil && readAt.Sub(m.ReservedAt) < observation.ReplicaLag {
+			return &outcome.Error{Kind: outcome.NotReady, Cause: "hidden_mailbox", Detail: "the platform does not show the new mailbox yet"}
+		}
+		return err
+	}, nil)
+	return found, readAt, err
 }

@@ -256,19 +256,36 @@ func TestRemovedMailboxIsCreatedAgain(t *testing.T) {
 	})
 }
 
+// forgetObjectID stores the mailbox without its object id, as after a read that did not return the
+// id yet. It returns the stored mailbox.
+func (fx *fixture) forgetObjectID(t *testing.T, m mailbox.Mailbox) mailbox.Mailbox {
+	t.Helper()
+	m.ObjectID, m.Observed.Account = "", fx.Now()
+	must(t, fx.store.SaveMailbox(t.Context(), fx.account.ID, m))
+	return m
+}
+
 // TestRemovalWithoutAnObjectIDNeedsACurrentRead removes a new mailbox whose object id is not stored
 // yet. Replicas of the platform may hide this mailbox, or still show a removed one at its address.
 func TestRemovalWithoutAnObjectIDNeedsACurrentRead(t *testing.T) {
-	forgetObjectID := func(t *testing.T, fx *fixture, m mailbox.Mailbox) {
-		t.Helper()
-		m.ObjectID, m.Observed.Account = "", fx.Now()
-		must(t, fx.store.SaveMailbox(t.Context(), fx.account.ID, m))
-	}
-	inFakeTime(t, "the read finds no mailbox", func(t *testing.T) {
+	missFault := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
+	inFakeTime(t, "the first read finds no mailbox", func(t *testing.T) {
 		fx := newFixture(t)
 		m, _ := fx.provisionRemovable(t)
-		forgetObjectID(t, fx, m)
-		endMisses := fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound})
+		fx.forgetObjectID(t, m)
+		oneMiss := missFault
+		oneMiss.Times = 1
+		fx.fake.Fail(oneMiss)
+		_, err := fx.remove(t, m)
+		must(t, err)
+		fx.requireComplete(t, 1)
+	})
+	inFakeTime(t, "no read of the request finds a mailbox", func(t *testing.T) {
+		fx := newFixture(t)
+		m, _ := fx.provisionRemovable(t)
+		fx.forgetObjectID(t, m)
+		fx.Pause, fx.Timeout = time.Second, 10*time.Second
+		endMisses := fx.fake.Fail(missFault)
 		_, err := fx.remove(t, m)
 		requireRefusal(t, err, fault.ProviderTimeout)
 		endMisses()
@@ -279,14 +296,14 @@ func TestRemovalWithoutAnObjectIDNeedsACurrentRead(t *testing.T) {
 	inFakeTime(t, "the mailbox does not exist any more", func(t *testing.T) {
 		fx := newFixture(t)
 		m, _ := fx.provisionRemovable(t)
-		forgetObjectID(t, fx, m)
+		fx.forgetObjectID(t, m)
 		must(t, fx.fake.For(guid).RemoveMailbox(t.Context(), m.ObjectID))
 		time.Sleep(observation.ReplicaLag)
 		_, err := fx.remove(t, m)
 		must(t, err)
 		fx.requireComplete(t, 1)
 	})
-	inFakeTime(t, "the read shows a removed mailbox", func(t *testing.T) {
+	inFakeTime(t, "the first read shows a removed mailbox", func(t *testing.T) {
 		fx := newFixture(t)
 		removed, _ := fx.provisionRemovable(t)
 		lag := &laggingPlatform{MailPlatform: fx.fake, removed: fx.platformMailbox(t, removed.Address)}
@@ -294,14 +311,73 @@ func TestRemovalWithoutAnObjectIDNeedsACurrentRead(t *testing.T) {
 		must(t, err)
 		_, err = fx.provision(t.Context(), removed.Address)
 		must(t, err)
-		m := fx.storedMailboxes(t)[0]
-		forgetObjectID(t, fx, m)
+		m := fx.forgetObjectID(t, fx.storedMailboxes(t)[0])
 		lag.staleReads = 1
 		fx.Platform = lag
-		_, err = fx.remove(t, m)
-		requireRefusal(t, err, fault.ProviderTimeout)
 		_, err = fx.remove(t, m)
 		must(t, err)
 		fx.requireComplete(t, 1)
 	})
+}
+
+// TestRemovalFindsAMailboxThatALaterRequestCreated removes a mailbox without a stored object id.
+// The mailbox is new, but its row is older than observation.ReplicaLag. Replicas of the platform
+// hide the mailbox.
+func TestRemovalFindsAMailboxThatALaterRequestCreated(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		prepare func(*testing.T, *fixture) // leaves a row without a mailbox at the platform
+	}{
+		{"the first creation failed", func(t *testing.T, fx *fixture) {
+			endFault := fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown})
+			_, err := fx.provision(t.Context(), "ann@"+zone)
+			requireRefusal(t, err, fault.ProviderTimeout)
+			endFault()
+		}},
+		{"a sync missed the unfinished mailbox", func(t *testing.T, fx *fixture) {
+			endFault := fx.fake.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled})
+			_, err := fx.provision(t.Context(), "ann@"+zone)
+			requireRefusal(t, err, fault.ProviderUnavailable)
+			endFault()
+			must(t, fx.fake.For(guid).RemoveMailbox(t.Context(), fx.storedMailboxes(t)[0].ObjectID))
+			fx.discover(t, fx.Now())
+		}},
+	} {
+		inFakeTime(t, tt.name, func(t *testing.T) {
+			fx := newFixture(t)
+			fx.Pause, fx.Timeout, fx.Connections = time.Second, 10*time.Second, &endedConnections{}
+			tt.prepare(t, fx)
+			time.Sleep(observation.ReplicaLag)
+			_, err := fx.provision(t.Context(), "ann@"+zone)
+			must(t, err)
+			m := fx.forgetObjectID(t, fx.storedMailboxes(t)[0])
+			endMisses := fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound})
+			_, err = fx.remove(t, m)
+			requireRefusal(t, err, fault.ProviderTimeout)
+			endMisses()
+			_, err = fx.remove(t, m)
+			must(t, err)
+			fx.requireComplete(t, 0)
+		})
+	}
+}
+
+// TestLostRenameDoesNotTrustARemovedMailbox loses a rename. The read that follows shows a removed
+// mailbox, which has the wanted name.
+func TestLostRenameDoesNotTrustARemovedMailbox(t *testing.T) {
+	fx := newFixture(t)
+	removed, _ := fx.provisionRemovable(t)
+	name := "New"
+	_, err := fx.Update(t.Context(), fx.account.ID, guid, removed.ID, Change{DisplayName: &name})
+	must(t, err)
+	lag := &laggingPlatform{MailPlatform: fx.fake, removed: fx.platformMailbox(t, removed.Address)}
+	_, err = fx.remove(t, removed)
+	must(t, err)
+	_, err = fx.provision(t.Context(), removed.Address)
+	must(t, err)
+	lag.staleReads = 1
+	fx.Platform = lag
+	fx.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Unknown, Times: 1})
+	_, err = fx.Update(t.Context(), fx.account.ID, guid, fx.storedMailboxes(t)[0].ID, Change{DisplayName: &name})
+	requireRefusal(t, err, fault.ProviderTimeout)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/ports"
 )
 
 // Change holds the fields to change. A nil field stays unchanged.
@@ -94,7 +93,7 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	renamedAt, err := s.renameAtPlatform(ctx, s.Platform.For(m.TenantGUID), m.Address, name)
+	renamedAt, err := s.renameAtPlatform(ctx, owner, m, name)
 	if err != nil {
 		return m, s.recordLostConsent(ctx, owner, m.TenantGUID, err)
 	}
@@ -104,14 +103,14 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 
 // renameAtPlatform changes the name. It resolves an unknown outcome by reading the mailbox.
 // renamedAt is a time at which the platform had the new name.
-func (s *Service) renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) (renamedAt time.Time, err error) {
+func (s *Service) renameAtPlatform(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, name string) (renamedAt time.Time, err error) {
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
-		err := platform.Rename(ctx, address, name)
+		err := s.Platform.For(m.TenantGUID).Rename(ctx, m.Address, name)
 		renamedAt = s.Now()
 		return err
 	}, func(ctx context.Context) (bool, error) {
 		renamedAt = s.Now()
-		found, err := fetchMailbox(ctx, platform, address)
+		found, err := s.fetchCurrent(ctx, owner, m)
 		return found != nil && found.DisplayName == name, err
 	})
 	return renamedAt, err

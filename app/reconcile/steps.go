@@ -77,7 +77,7 @@ func (r *Reconciler) enableMail(ctx context.Context, platform ports.MailTenant, 
 	}, nil)
 }
 
-// readRecords reads the DNS records that the platform requires. Like the steps before it, it
+// readRecords reads the DNS records that the platform requires. Unlike the steps before it, it
 // continues after a cancellation of ctx, so that the result of the steps is stored. It ends at the
 // deadline of ctx.
 func (r *Reconciler) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {

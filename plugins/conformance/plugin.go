@@ -129,9 +129,10 @@ func checkFields(t T, fields []sdk.Field) {
 			t.Errorf("field %q has a default, although it is secret or required", f.Name)
 		}
 		looksSecret := strings.Contains(f.Name, "secret") || strings.Contains(f.Name, "token") || strings.Contains(f.Name, "password")
-		// A setting with a default is not a secret, and neither is a URL such as token_url.
-		isPublic := f.Default != "" || strings.HasSuffix(f.Name, "_url")
-		if looksSecret && !isPublic && !f.Secret {
+		// A switch such as use_tokens is not a secret, and neither is a URL such as token_url.
+		isSwitch := f.Default == "true" || f.Default == "false"
+		isURL := strings.HasPrefix(f.Default, "http://") || strings.HasPrefix(f.Default, "https://") || strings.HasSuffix(f.Name, "_url")
+		if looksSecret && !isSwitch && !isURL && !f.Secret {
 			t.Errorf("field %q is not marked as secret", f.Name)
 		}
 	}

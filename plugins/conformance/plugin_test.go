@@ -114,9 +114,11 @@ func TestFieldsThatMustBeSecretAreRecognized(t *testing.T) {
 	}{
 		{sdk.Field{Name: "api_token"}, true},
 		{sdk.Field{Name: "client_secret"}, true},
+		{sdk.Field{Name: "client_secret", Default: "changeme"}, true},
 		{sdk.Field{Name: "token_url"}, false},
 		{sdk.Field{Name: "token_endpoint", Default: "https://login.acme.com/token"}, false},
 		{sdk.Field{Name: "use_tokens", Default: "true"}, false},
+		{sdk.Field{Name: "password_login", Default: "false"}, false},
 		{sdk.Field{Name: "api_url"}, false},
 	} {
 		tt.field.Help = "help"

@@ -145,6 +145,15 @@ func (f *fixture) replaceSet(t conformance.T, zone string, set map[string]any) {
 	f.callServer(t, http.MethodPatch, "/zones/"+zone+".", map[string]any{"rrsets": []any{set}})
 }
 
+// storedZone returns a zone as the server stores it, with its disabled records.
+func (f *fixture) storedZone(t conformance.T, zone string) (z zoneDoc) {
+	t.Helper()
+	if err := json.Unmarshal(f.callServer(t, http.MethodGet, "/zones/"+zone+".", nil), &z); err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
 func (f *fixture) Lose(_ conformance.T, failure conformance.Failure) {
 	f.nextFailure.Store(int64(failure))
 }

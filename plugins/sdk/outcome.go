@@ -54,7 +54,8 @@ func Misconfigured(setting, detail string) error {
 }
 
 // NotServed returns a refusal for a setting whose value does not work at the provider. Unlike with
-// Misconfigured, the plugin learns this from the provider.
+// Misconfigured, the plugin learns this from the provider. A DNS plugin also returns it for a
+// record set that something else in the zone does not permit. setting is then the name of the set.
 func NotServed(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "not_served", Detail: setting + ": " + detail}
 }

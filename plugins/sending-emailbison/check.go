@@ -73,10 +73,14 @@ func (p *platform) currentWorkspace(ctx context.Context) (workspace, error) {
 	return answer.Data.workspace(), nil
 }
 
-// requireWorkspace refuses the credential if its calls act in a different workspace than the
-// expected one, as after somebody has selected a workspace for a super-admin token. The accounts of
-// the expected workspace would otherwise seem to be removed. An instance that does not report the
-// workspace is accepted.
+// requireWorkspace refuses the credential if the token acts in a different workspace than the
+// expected one. The accounts of the expected workspace would otherwise seem to be removed. Somebody
+// can select a different workspace for a super-admin token at any time. An instance that does not
+// report the workspace is accepted.
+//
+// Remove calls requireWorkspace first, so that it deletes nothing in a different workspace. Account
+// does so too, so that it does not search there. Accounts calls it after it has read the first and
+// the last page, because somebody can select a different workspace during the listing.
 func (p *platform) requireWorkspace(ctx context.Context) error {
 	if p.workspace == "" {
 		return nil

@@ -31,8 +31,9 @@ func description() sdk.Description {
 		// customers of the instance share it, so the budget of one credential is lower.
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: 10, Window: time.Second,
-			// These calls read GET /users for the workspace, and make one more request.
-			Costs: map[string]int{"check": 2, "account": 2, "accounts": 2, "remove": 2},
+			// These calls read GET /users for the workspace, and make one more request. A call of
+			// accounts makes a second request only for the first and the last page of the list.
+			Costs: map[string]int{"check": 2, "account": 2, "remove": 2},
 		}},
 		FaultDomain: sdk.FaultCredential, // each instance is a separate server
 	}

@@ -243,6 +243,22 @@ func TestListingAndSearchWithIgnoredParameters(t *testing.T) {
 	}
 }
 
+// TestBudgetCountsNoMoreRequestsThanAListingMakes lists the accounts of a workspace. A budget that
+// counted more requests would slow down every listing.
+func TestBudgetCountsNoMoreRequestsThanAListingMakes(t *testing.T) {
+	env := newInstance(t)
+	for n := range 130 {
+		env.putAccounts(fmt.Sprintf("user%03d@a.example", n))
+	}
+	before := env.Calls.Load()
+	_, pages, err := env.List(env.platformFor(simulator.Token, "1"))
+	requests := int(env.Calls.Load() - before)
+	cost := max(1, description().Budgets[0].Costs["accounts"])
+	if err != nil || requests != pages+2 || cost*pages > requests {
+		t.Errorf("%d pages, %d requests, %v; the budget counts %d for a page", pages, requests, err, cost)
+	}
+}
+
 // TestPageWithLongSignaturesIsRead reads a page of 100 accounts with long signatures.
 func TestPageWithLongSignaturesIsRead(t *testing.T) {
 	env := newInstance(t)
