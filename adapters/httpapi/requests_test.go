@@ -146,7 +146,7 @@ func TestUnknownMembersAreLocated(t *testing.T) {
 }
 
 // TestNullOptionalMembersAreLocated checks the location of the error for an optional member that is
-// null, in each operation that has such members.
+// null, in five operations.
 func TestNullOptionalMembersAreLocated(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

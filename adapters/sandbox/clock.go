@@ -73,29 +73,32 @@ func (c *controller) setClock(r *http.Request) (any, error) {
 	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
-	newTime := func() time.Time { return *in.Now }
+	var advance time.Duration
 	switch {
 	case (in.Now == nil) == (in.Advance == nil):
 		return nil, badRequest("give exactly one of now and advance")
 	case in.Advance != nil:
-		advance, err := time.ParseDuration(*in.Advance)
-		if err != nil || advance < 0 || advance > maxClockOffset {
+		var err error
+		if advance, err = time.ParseDuration(*in.Advance); err != nil || advance < 0 || advance > maxClockOffset {
 			return nil, badRequest(`advance must be a duration such as "24h", between 0 and 100 years`)
 		}
-		newTime = func() time.Time { return c.Now().Add(advance) }
 	}
-	if err := c.moveClocks(r.Context(), newTime); err != nil {
+	if err := c.moveClocks(r.Context(), in.Now, advance); err != nil {
 		return nil, err
 	}
 	return emptyResponse{}, c.WakeDueJobs(r.Context())
 }
 
-// moveClocks sets the clock of the service and the clocks of the simulators to the result of
-// newTime. Concurrent calls run one after another, so that newTime can depend on the current time.
-func (env *Environment) moveClocks(ctx context.Context, newTime func() time.Time) error {
+// moveClocks sets the clock of the service and the clocks of the simulators to the time at. If at
+// is nil, it moves them forward by advance. Concurrent calls run one after another, so that no call
+// loses the advance of another.
+func (env *Environment) moveClocks(ctx context.Context, at *time.Time, advance time.Duration) error {
 	env.moveClockMu.Lock()
 	defer env.moveClockMu.Unlock()
-	now := newTime()
+	now := env.Now().Add(advance)
+	if at != nil {
+		now = *at
+	}
 	if err := env.clock.set(now); err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // Confirm asks a question on standard error and reports whether the answer on standard input is y
@@ -33,10 +35,10 @@ func readInput[T any](cmd *cobra.Command, read func(io.Reader) (T, error)) (valu
 		err   error
 	}
 	done := make(chan result, 1)
-	go func() {
+	panics.Go(func() {
 		value, err := read(cmd.InOrStdin())
 		done <- result{value, err}
-	}()
+	}, func(e *panics.Error) { done <- result{err: e} })
 	select {
 	case r := <-done:
 		return r.value, r.err

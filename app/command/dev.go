@@ -158,8 +158,18 @@ func devLog(c settings.Config, terminal io.Writer) (*slog.Logger, func() error, 
 }
 
 // runSandbox starts the simulators, then the service that uses them, and serves until ctx ends. It
-// calls ready once the API accepts requests.
+// calls ready once the API accepts requests. If ctx ends before that, it returns nil.
 func runSandbox(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger, ready func(sandbox.Ready)) error {
+	return server.AllowStopDuringStart(ctx, log, func(started func()) error {
+		return startSandbox(ctx, c, o, log, func(r sandbox.Ready) {
+			started()
+			ready(r)
+		})
+	})
+}
+
+// startSandbox is runSandbox, but it also fails if ctx ends before it calls ready.
+func startSandbox(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger, ready func(sandbox.Ready)) error {
 	release, err := server.Lock(filepath.Join(c.DataDir, "sandbox"))
 	if err != nil {
 		return err

@@ -4,6 +4,8 @@ package command
 
 import (
 	"bytes"
+	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,6 +68,19 @@ func TestDevLogFileGetsAllRecords(t *testing.T) {
 	}
 	if text := terminal.String(); strings.Count(text, "a warning") != 2 || strings.Contains(text, "an info record") {
 		t.Errorf("the terminal:\n%s", text)
+	}
+}
+
+// TestStopDuringTheStartOfASandboxIsNoError checks that a sandbox ends without an error if it is
+// stopped before it serves.
+func TestStopDuringTheStartOfASandboxIsNoError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	// The look-up of localhost fails, because the context has ended.
+	c := settings.Config{DataDir: t.TempDir(), Listen: "localhost:0"}
+	err := runSandbox(ctx, c, devOptions{}, slog.New(slog.DiscardHandler), func(sandbox.Ready) { t.Error("the sandbox serves") })
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // customers' data.
 const groupAndOtherPerm fs.FileMode = 0o077
 
-const fixDatabase = "start the database, or correct database_url (`tenantry config` shows its value)"
+const fixDatabase = "start the database and check its disk and memory, or correct database_url (`tenantry config` shows its value)"
 
 // checkDatabase checks that the database answers and accepts writes. For SQLite it also checks the
 // permissions of the file and the journal mode.

@@ -114,7 +114,7 @@ func TestReplicasShareEnforcement(t *testing.T) {
 	replicas.addLimitedTenant(5, "ada")
 	rounds := 2
 	if soak.Enabled() {
-		rounds = 10
+		rounds = 6 // a round uses about nine of the 100 pages that a tenant's trace allows in 5 minutes
 	}
 	for round := range rounds {
 		for _, limited := range replicas.tenants {

@@ -132,7 +132,7 @@ func TestMissingMailboxIsRemembered(t *testing.T) {
 	fx.fake.Send(fx.id, bob, 6)
 	must(t, fx.run(t))
 	for range 3 {
-		must(t, fx.RunAll(t.Context()))
+		must(t, fx.runAll(t.Context()))
 	}
 	if fx.checkConsistent(t); fx.fake.Calls("Block") != 1 || !slices.Equal(fx.storedBlocked(t), []string{bob}) {
 		t.Fatalf("%d calls, the blocked mailboxes are %q", fx.fake.Calls("Block"), fx.storedBlocked(t))

@@ -49,8 +49,8 @@ type Runner struct {
 
 	// missing are the mailboxes that passes exclude, because the platform did not list them.
 	missing missingMailboxes
-	// runAllLock lets RunAll wait for the passes in progress, and stops Run from starting new
-	// passes meanwhile.
+	// runAllLock lets a round of RunAll wait for the passes in progress, and stops Run from starting
+	// new passes meanwhile.
 	runAllLock sync.RWMutex
 	// callSlots holds one element for each platform call in progress. callsOnce creates callSlots
 	// on the first call.

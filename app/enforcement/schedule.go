@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/panics"
@@ -42,6 +43,11 @@ const (
 	nextSweepDelay = time.Second
 	// leaseCheckInterval is how often RunAll tries to claim a leased tenant.
 	leaseCheckInterval = 250 * time.Millisecond
+	// leaseWait is how long RunAll waits for leased tenants. It exceeds the leases of passes (30 s)
+	// and of requests that pause enforcement for a tenant (1 minute). A killed process leaves such
+	// leases. RunAll does not wait for `account close`, which leases tenants for up to an hour,
+	// because a user waits for the answer.
+	leaseWait = 75 * time.Second
 )
 
 // Handlers returns the wake-up handler for passes. If no slot becomes free, the tenant stays due.
@@ -101,55 +107,82 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 	return passWakeups, len(due) == maxTenantsPerSweep, err
 }
 
-// RunAll makes a pass over every tenant, due or not. It skips the tenants that TenantsDueBy
-// excludes, such as tenants with a revoked consent. It first waits for the passes in progress in
-// this process. If another process holds a tenant, or was killed while it held the tenant, RunAll
-// waits for the end of that lease. It returns the joined errors of the passes that it made, and the
-// error of ctx if ctx ends while RunAll waits. The sandbox uses RunAll.
-func (r *Runner) RunAll(ctx context.Context) error {
-	r.runAllLock.Lock()
-	defer r.runAllLock.Unlock()
+// RunAll makes a pass over every tenant, due or not. It skips the tenants with a revoked consent or
+// an unprepared mail server. It first waits for the passes in progress in this process. If another
+// process holds a tenant, or was killed while it held the tenant, RunAll waits for the end of that
+// lease, at most for leaseWait.
+//
+// platformErr joins the errors of the passes in which a call to the mail platform failed. Their
+// tenants are due again soon. err joins all other errors: those of the store, of ctx if it ends
+// while RunAll waits, and of the tenants that are still leased after leaseWait. The sandbox uses
+// RunAll.
+func (r *Runner) RunAll(ctx context.Context) (platformErr, err error) {
 	dueBy := r.Now().Add(reconcile.FarFuture)
-	finished := map[tenant.GUID]bool{}
-	var errs []error
-	for {
-		// Each round lists the tenants again, because a leased tenant may be deleted meanwhile.
-		tenants, err := r.Claims.TenantsDueBy(ctx, dueBy)
-		if err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		tenants = slices.DeleteFunc(tenants, func(d ports.DueTenant) bool { return finished[d.Tenant] })
-		done, err := r.runPasses(ctx, tenants, dueBy)
-		errs = append(errs, err)
-		for n, d := range tenants {
-			finished[d.Tenant] = done[n]
-		}
-		if !slices.Contains(done, false) {
-			return errors.Join(errs...)
+	finished := map[tenantKey]bool{}
+	leased := 0
+	for range leaseWait / leaseCheckInterval {
+		var roundPlatformErr, roundErr error
+		leased, roundPlatformErr, roundErr = r.runRound(ctx, dueBy, finished)
+		platformErr, err = errors.Join(platformErr, roundPlatformErr), errors.Join(err, roundErr)
+		if leased == 0 {
+			return platformErr, err
 		}
 		select {
 		case <-time.After(leaseCheckInterval):
 		case <-ctx.Done():
-			return errors.Join(append(errs, ctx.Err())...)
+			return platformErr, errors.Join(err, ctx.Err())
 		}
 	}
+	return platformErr, errors.Join(err, fmt.Errorf("tenants that are still leased after %s: %d", leaseWait, leased))
 }
 
-// runPasses makes a pass over each of the tenants and returns the joined errors. done has one
-// element for each tenant. An element is false if the tenant could not be claimed, because it is
-// leased or deleted.
-func (r *Runner) runPasses(ctx context.Context, tenants []ports.DueTenant, dueBy time.Time) (done []bool, err error) {
-	done, errs := make([]bool, len(tenants)), make([]error, len(tenants))
+// tenantKey identifies a tenant of an account.
+type tenantKey struct {
+	account access.AccountID
+	tenant  tenant.GUID
+}
+
+// runRound makes a pass over each tenant that is not in finished, and adds the tenant to finished.
+// leased is the number of tenants that could not be claimed. The errors are those of RunAll.
+// runRound lists the tenants again in each round, because a leased tenant may be deleted meanwhile.
+func (r *Runner) runRound(ctx context.Context, dueBy time.Time, finished map[tenantKey]bool) (leased int, platformErr, err error) {
+	r.runAllLock.Lock()
+	defer r.runAllLock.Unlock()
+	tenants, err := r.Claims.TenantsDueBy(ctx, dueBy)
+	if err != nil {
+		return 0, nil, err
+	}
+	tenants = slices.DeleteFunc(tenants, func(d ports.DueTenant) bool { return finished[tenantKey{d.Account, d.Tenant}] })
+	claimed, errs := r.runPasses(ctx, tenants, dueBy)
+	for n, d := range tenants {
+		switch {
+		case outcome.KindOf(errs[n]) != 0:
+			platformErr = errors.Join(platformErr, errs[n])
+		case errs[n] != nil:
+			err = errors.Join(err, errs[n])
+		case !claimed[n]:
+			leased++
+			continue
+		}
+		finished[tenantKey{d.Account, d.Tenant}] = true
+	}
+	return leased, platformErr, err
+}
+
+// runPasses makes a pass over each of the tenants. claimed and errs have one element for each
+// tenant. An element of claimed is false if the tenant could not be claimed, because it is leased
+// or deleted.
+func (r *Runner) runPasses(ctx context.Context, tenants []ports.DueTenant, dueBy time.Time) (claimed []bool, errs []error) {
+	claimed, errs = make([]bool, len(tenants)), make([]error, len(tenants))
 	slots := make(chan struct{}, ParallelPasses)
 	var wg panics.Group
 	for n, d := range tenants {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			claimed, err := r.runPass(ctx, d.Account, d.Tenant, dueBy)
-			done[n], errs[n] = claimed || err != nil, err
+			claimed[n], errs[n] = r.runPass(ctx, d.Account, d.Tenant, dueBy)
 		})
 	}
 	wg.Wait()
-	return done, errors.Join(errs...)
+	return claimed, errs
 }

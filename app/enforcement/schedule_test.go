@@ -75,26 +75,29 @@ func TestAFailedPassIsRepeatedAtTheEndOfTheDay(t *testing.T) {
 	}
 }
 
+// runAll calls RunAll and joins its errors.
+func (fx *fixture) runAll(ctx context.Context) error { return errors.Join(fx.RunAll(ctx)) }
+
 // TestRunAllPassesOverEveryTenant checks that RunAll makes a pass over a tenant with consent, due
 // or not, and returns the error of the pass.
 func TestRunAllPassesOverEveryTenant(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	for range 2 {
-		must(t, fx.RunAll(t.Context()))
+		must(t, fx.runAll(t.Context()))
 	}
 	fx.fake.Send(guid, fx.mailboxes[0].Address, 6)
 	fx.advance(time.Second)
-	must(t, fx.RunAll(t.Context()))
+	must(t, fx.runAll(t.Context()))
 	fx.checkConsistent(t)
 	if len(fx.storedBlocked(t)) != 1 || fx.sweep(t) != 0 {
 		t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
 	}
 	fx.fake.Revoke(guid, "consent")
-	if err := fx.RunAll(t.Context()); !errors.Is(err, fault.AccessDenied) {
+	if err := fx.runAll(t.Context()); !errors.Is(err, fault.AccessDenied) {
 		t.Fatal(err)
 	}
-	must(t, fx.RunAll(t.Context())) // a tenant without consent is excluded
+	must(t, fx.runAll(t.Context())) // a tenant without consent is excluded
 }
 
 // TestRunAllWaitsForAnotherLease checks that RunAll makes a pass over a tenant whose lease another
@@ -107,7 +110,7 @@ func TestRunAllWaitsForAnotherLease(t *testing.T) {
 	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.owner, guid, time.Second, fx.now); err != nil || !won {
 		t.Fatalf("the claim of the other process: %v, %v", won, err)
 	}
-	if must(t, fx.RunAll(t.Context())); passes != 1 {
+	if must(t, fx.runAll(t.Context())); passes != 1 {
 		t.Fatalf("%d passes, want 1", passes)
 	}
 	if _, won, err := fx.store.SeizeTenant(t.Context(), fx.owner, guid, time.Hour); err != nil || !won {
@@ -115,7 +118,7 @@ func TestRunAllWaitsForAnotherLease(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	fx.Claims = cancellingClaims{fx.Claims, cancel}
-	if err := fx.RunAll(ctx); !errors.Is(err, context.Canceled) || passes != 1 {
+	if err := fx.runAll(ctx); !errors.Is(err, context.Canceled) || passes != 1 {
 		t.Fatalf("%v and %d passes, want the end of the context", err, passes)
 	}
 }
@@ -126,7 +129,7 @@ func TestRunAllDoesNotWaitForADeletedTenant(t *testing.T) {
 	fx := newFixture(t)
 	claims := &claimsOfADeletion{TenantClaims: fx.store, delete: func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid, nil)) }}
 	fx.Claims = claims
-	if must(t, fx.RunAll(t.Context())); claims.attempts != 1 {
+	if must(t, fx.runAll(t.Context())); claims.attempts != 1 {
 		t.Fatalf("%d claims of a tenant that is deleted, want 1", claims.attempts)
 	}
 }
@@ -143,6 +146,70 @@ func (s *claimsOfADeletion) ClaimTenant(context.Context, access.AccountID, tenan
 	s.attempts++
 	s.delete()
 	return claim, false, nil
+}
+
+// TestRunAllGivesUpOnALongLease checks that RunAll does not wait for a tenant that stays leased for
+// more than 1 minute, and that it makes no second pass over a tenant whose pass has failed.
+func TestRunAllGivesUpOnALongLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		claims := &leasedTenants{}
+		began := time.Now()
+		platformErr, err := (&enforcement.Runner{Claims: claims, Now: time.Now}).RunAll(t.Context())
+		if waited := time.Since(began); waited <= time.Minute || waited > 2*time.Minute {
+			t.Errorf("RunAll waited %s, want between 1 and 2 minutes", waited)
+		}
+		if outcome.KindOf(platformErr) != outcome.Down || claims.failed.Load() != 1 {
+			t.Errorf("%d passes failed with %v, want one failure of the platform", claims.failed.Load(), platformErr)
+		}
+		if want := "tenants that are still leased after 1m15s: 1"; err == nil || err.Error() != want {
+			t.Errorf("got the error %v, want %s", err, want)
+		}
+	})
+}
+
+// TestPassesRunWhileRunAllWaits checks that other passes of the process do not wait until RunAll
+// has claimed a leased tenant.
+func TestPassesRunWhileRunAllWaits(t *testing.T) {
+	claims := &leasedTenants{}
+	r := &enforcement.Runner{Claims: claims, Now: time.Now}
+	ctx, cancel := context.WithCancel(t.Context())
+	allEnded, passEnded := make(chan error, 1), make(chan error, 1)
+	go func() { allEnded <- errors.Join(r.RunAll(ctx)) }()
+	for claims.attempts.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	go func() { passEnded <- r.Run(ctx, "leased", guid) }()
+	select {
+	case err := <-passEnded:
+		must(t, err)
+	case <-time.After(20 * time.Second):
+		t.Error("a pass waits for RunAll")
+	}
+	cancel()
+	if err := <-allEnded; !errors.Is(err, context.Canceled) {
+		t.Errorf("got the error %v, want the end of the context", err)
+	}
+}
+
+// leasedTenants is a store with one tenant in two accounts. In the account "leased" the tenant
+// stays leased. In the account "failing" each pass fails.
+type leasedTenants struct {
+	ports.TenantClaims
+
+	attempts, failed atomic.Int64
+}
+
+func (s *leasedTenants) TenantsDueBy(context.Context, time.Time) ([]ports.DueTenant, error) {
+	return []ports.DueTenant{{Account: "failing", Tenant: guid}, {Account: "leased", Tenant: guid}}, nil
+}
+
+func (s *leasedTenants) ClaimTenant(_ context.Context, owner access.AccountID, _ tenant.GUID, _ time.Duration, _ time.Time) (claim ports.TenantClaim, won bool, err error) {
+	s.attempts.Add(1)
+	if owner == "failing" {
+		s.failed.Add(1)
+		err = &outcome.Error{Kind: outcome.Down}
+	}
+	return claim, false, err
 }
 
 // TestOnlyTenantsWithLimitsExcludesTenantsWithoutALimit checks that a sweep with OnlyTenantsWithLimits wakes no tenant

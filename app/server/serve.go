@@ -3,9 +3,10 @@
 // Package server runs the service. It listens on TCP and serves the API and the admin endpoints. At
 // a stop it first finishes the requests in progress.
 //
-// Serve is the entry point of `tenantry serve`. `tenantry dev` calls Lock, Listen and Run itself,
-// because its service uses simulated providers. The package has two HTTP servers, both of type
-// runningServer: the API server and the admin server with /metrics, /livez and /readyz.
+// Serve is the entry point of `tenantry serve`. `tenantry dev` calls AllowStopDuringStart, Lock,
+// Listen and Run itself, because its service uses simulated providers. The package has two HTTP
+// servers, both of type runningServer: the API server and the admin server with /metrics, /livez
+// and /readyz.
 //
 //   - serve.go: Serve, Listen and Run, from the settings to a serving process. Start here.
 //   - stop.go: runningServer, and how it finishes its requests before the process exits.
@@ -40,6 +41,23 @@ import (
 // of a provider is unknown, or when the service fails to start. If ctx is cancelled during the
 // start, Serve returns nil. Serve also returns the errors of Run.
 func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
+	return AllowStopDuringStart(ctx, log, func(ready func()) error { return serve(ctx, c, log, ready) })
+}
+
+// AllowStopDuringStart calls run and returns its error. If ctx is cancelled before run calls ready,
+// it logs the error and returns nil, because a stop during the start is not a failure.
+func AllowStopDuringStart(ctx context.Context, log *slog.Logger, run func(ready func()) error) error {
+	isReady := false
+	err := run(func() { isReady = true })
+	if err != nil && ctx.Err() != nil && !isReady {
+		log.Info("stopped during the start", "error", err)
+		return nil
+	}
+	return err
+}
+
+// serve is Serve, but it also fails if ctx is cancelled before it calls ready.
+func serve(ctx context.Context, c settings.Config, log *slog.Logger, ready func()) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		release, err := Lock(path)
 		if err != nil {
@@ -66,16 +84,11 @@ func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 	publicURL := cmp.Or(c.PublicURL, scheme+api.Addr().String())
 	s, err := assemble(ctx, c, log, publicURL)
 	if err != nil {
-		err = errors.Join(err, api.Close(), admin.Close())
-		if ctx.Err() != nil {
-			log.Info("stopped during the start", "error", err)
-			return nil
-		}
-		return err
+		return errors.Join(err, api.Close(), admin.Close())
 	}
 	s.WarnOfMissingMailPlatform(ctx, c.Providers)
 	log.Info("serving", "api", scheme+api.Addr().String(), "admin", "http://"+admin.Addr().String(), "version", cli.Version)
-	return Run(ctx, s, api, admin, tlsConfig, func() {})
+	return Run(ctx, s, api, admin, tlsConfig, ready)
 }
 
 // assemble assembles the service, and releases the leases that a previous process left.
@@ -134,7 +147,8 @@ func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsCon
 			err = wiring.DatabaseError(fmt.Errorf("start the jobs: %w", err))
 			stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), s.DrainTime)
 			defer cancelStop()
-			// The queue may have started in part, and Close waits for the connections that it uses.
+			// River can run although the first wake-ups could not be stored. Close waits for the
+			// connections that River uses.
 			return errors.Join(err, api.Close(), admin.Close(), s.StopQueue(stopCtx), s.Close(stopCtx))
 		}
 		s.WebhookWorker.Start()

@@ -46,6 +46,10 @@ func TestStopDuringTheStartIsNoError(t *testing.T) {
 			if err := Serve(ctx, c, log); err != nil {
 				t.Errorf("Serve returned %v, want no error", err)
 			}
+			c.Listen = "localhost:0" // the look-up of localhost fails, because the context has ended
+			if err := Serve(ctx, c, log); err != nil {
+				t.Errorf("Serve without an address returned %v, want no error", err)
+			}
 		})
 	}
 }

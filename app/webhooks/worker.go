@@ -76,7 +76,7 @@ type Worker struct {
 	loops         panics.Group    // the fan-out and the claims
 	loopsCtx      context.Context // the context of the loops
 	endLoops      context.CancelFunc
-	batchesCtx    context.Context // ends with the context of Stop, see batchContext
+	batchesCtx    context.Context // ends only if Stop runs out of time, see batchContext
 	cancelBatches context.CancelFunc
 
 	mu sync.Mutex // guards due
@@ -222,7 +222,7 @@ func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
 
 // batchContext returns the context of the transaction of one batch. It does not end with the
 // context of the loop, so a batch in progress is finished when Stop ends the loops. It ends after
-// batchTimeout, or when the context of Stop ends.
+// batchTimeout, or when Stop runs out of time.
 func (w *Worker) batchContext(loopCtx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(loopCtx), batchTimeout)
 	unlink := context.AfterFunc(w.batchesCtx, cancel)
@@ -283,10 +283,10 @@ func (w *Worker) try(d ports.ClaimedDelivery, t *startedTry) {
 	}
 }
 
-// Stop ends the loops of Start, and no new try starts. Tries in progress may continue for
-// stopGrace. Then Stop interrupts them. An interrupted try does not count, and a running process
-// repeats it. Batches in progress may continue until ctx ends. Stop fails if batches or tries have
-// not ended by then. It cancels these batches.
+// Stop ends the loops of Start. No new batch of claims starts, but batches in progress may still
+// claim deliveries and start tries. Tries may continue for stopGrace. Then Stop interrupts them. An
+// interrupted try does not count, and a running process repeats it. When ctx ends, Stop cancels the
+// batches that remain, and fails.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.slots.close()
 	w.endLoops()

@@ -99,7 +99,7 @@ func DatabaseError(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return DatabaseError(fault.ServiceUnavailable.With("the database did not answer in %s", databaseOpenTimeout))
 	case fault.ErrorOf(err).Code.Kind == fault.Unavailable:
-		return cli.WithFix(err, "start the database, or correct database_url; `tenantry doctor` reports details")
+		return cli.WithFix(err, "start the database and check its disk and memory, or correct database_url; `tenantry doctor` reports details")
 	default:
 		return err
 	}

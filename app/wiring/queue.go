@@ -30,7 +30,6 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/core/integration"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -282,13 +281,12 @@ func (s *Service) InitEnforcer(o Overrides) error {
 	return nil
 }
 
-// EnforceNow calls Enforcer.RunAll. If the error contains a failure of the mail platform,
-// EnforceNow only logs it, because the next pass tries again. It returns all other errors.
+// EnforceNow calls Enforcer.RunAll. It only logs the failures of the mail platform, because the
+// next pass tries again. It returns all other errors.
 func (s *Service) EnforceNow(ctx context.Context) error {
-	err := s.Enforcer.RunAll(ctx)
-	if outcome.KindOf(err) != 0 {
-		s.Log.WarnContext(ctx, "the send limits of some tenants could not be enforced", "error", err)
-		return nil
+	platformErr, err := s.Enforcer.RunAll(ctx)
+	if platformErr != nil {
+		s.Log.WarnContext(ctx, "the send limits of some tenants could not be enforced", "error", platformErr)
 	}
 	return err
 }

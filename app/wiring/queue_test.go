@@ -3,6 +3,7 @@
 package wiring
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -23,7 +24,9 @@ import (
 	"github.com/tenantry/tenantry/app/webhooks"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -143,4 +146,38 @@ func TestSlowDeliveriesDoNotDelayTheStopOfTheQueue(t *testing.T) {
 	if err := <-deliveries.ended; err != nil {
 		t.Errorf("the queue was not stopped before the batch ended with %v", err)
 	}
+}
+
+// TestEnforceNowReturnsTheErrorOfTheStore checks that EnforceNow returns the error of the store,
+// although the call for one tenant to the mail platform fails, and only logs the failed call.
+func TestEnforceNowReturnsTheErrorOfTheStore(t *testing.T) {
+	var log bytes.Buffer
+	claims := &failingClaims{storeErr: errors.New("the tenants cannot be listed")}
+	s := &Service{Enforcer: &enforcement.Runner{Claims: claims, Now: time.Now}, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	if err := s.EnforceNow(t.Context()); !errors.Is(err, claims.storeErr) || !strings.Contains(log.String(), "some tenants could not be enforced") {
+		t.Errorf("got the error %v, want %v; the log:\n%s", err, claims.storeErr, log.String())
+	}
+}
+
+// failingClaims is a store with two tenants. The claim of the first tenant fails with an error of
+// the mail platform, and the second tenant is leased. The second list of the tenants fails.
+type failingClaims struct {
+	ports.TenantClaims
+
+	lists    int
+	storeErr error
+}
+
+func (c *failingClaims) TenantsDueBy(context.Context, time.Time) ([]ports.DueTenant, error) {
+	if c.lists++; c.lists > 1 {
+		return nil, c.storeErr
+	}
+	return []ports.DueTenant{{Tenant: "failing"}, {Tenant: "leased"}}, nil
+}
+
+func (c *failingClaims) ClaimTenant(_ context.Context, _ access.AccountID, id tenant.GUID, _ time.Duration, _ time.Time) (claim ports.TenantClaim, won bool, err error) {
+	if id == "failing" {
+		err = &outcome.Error{Kind: outcome.Down}
+	}
+	return claim, false, err
 }

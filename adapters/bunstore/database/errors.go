@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -93,9 +94,8 @@ func postgresKind(code string) error {
 		"28P01", "28000", "3D000": // wrong password, user or database
 		return errUnavailable
 	}
-	switch code[:min(2, len(code))] {
-	case "08", // the connection failed
-		"53": // the server lacks disk space, memory or connections
+	// Class 08: the connection failed. Class 53: the server lacks disk space, memory or connections.
+	if strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") {
 		return errUnavailable
 	}
 	return nil

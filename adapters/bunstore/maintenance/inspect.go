@@ -76,8 +76,8 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 	}
 	i.Mode = info.Mode().Perm()
 	// SQLite's own error does not say why it cannot read the file, and SQLite reports no error if it
-	// cannot write the file. Both are checked before SQLite opens the file. After that, closing the
-	// file here would release the locks that SQLite holds on it.
+	// cannot write the file. Both are checked before SQLite opens the file. Closing the file while
+	// SQLite has it open would release SQLite's locks.
 	if err := openAndClose(i.File, os.O_RDONLY); err != nil {
 		return nil, err
 	}

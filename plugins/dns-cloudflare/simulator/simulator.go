@@ -108,7 +108,8 @@ func (sim *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retry
 // the request.
 func (sim *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := sim.token(r)
-	// By the simulated clock, which can move back, a token could stay blocked for too long.
+	// The real clock, because the simulated clock can move back and would then block a token for
+	// too long.
 	remaining, wait := sim.rateLimits.count(token, time.Now())
 	w.Header().Set("Ratelimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, maxCalls, int(rateWindow.Seconds())))
 	w.Header().Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%d`, remaining, int(wait.Seconds())))

@@ -109,8 +109,9 @@ func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T)
 func (k *Kit) Host() string { return k.host }
 
 // Count counts one call at the time now. It does not count a call that exceeds a rate. Calls with
-// different counters are counted separately. A simulator can pass time.Now() instead of the
-// simulated time. It then counts by the same clock as the host, which counts the plugin's budgets.
+// different counters are counted separately. now must be time.Now(). The simulated clock can move
+// back, and calls would then be refused for too long. The host also counts the plugin's budgets by
+// the real clock.
 func (k *Kit) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return k.limiter.count(counter, now, rates)
 }

@@ -44,7 +44,7 @@ func newLibrary(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
 			if q.Key = q.State.Keys[q.Query("key")]; !q.Key {
 				return simulate.Answer{Status: http.StatusUnauthorized}
 			}
-			if usage := q.Count("all", q.Now, rates...); usage.Wait > 0 {
+			if usage := q.Count("all", time.Now(), rates...); usage.Wait > 0 {
 				q.RetryAfter(usage.Wait)
 				return simulate.Answer{Status: http.StatusTooManyRequests}
 			}

@@ -112,8 +112,7 @@ func (q *Request[K, A, V]) Decode(into any) error {
 // Read decodes the body of a control call like ReadBody.
 func (q *Request[K, A, V]) Read(into any) error { return ReadBody(q.HTTP, into) }
 
-// Count counts one call at the time now. It does not count a call that exceeds a rate. Calls with
-// different counters are counted separately.
+// Count is Kit.Count: it counts one call at the time now, which must be time.Now().
 func (q *Request[K, A, V]) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return q.server.kit.Count(counter, now, rates...)
 }

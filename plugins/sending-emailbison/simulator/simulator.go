@@ -140,8 +140,7 @@ type quirks struct {
 // rate is the limit of calls of an instance. All tokens of the instance share it.
 var rate = simulate.Rate{Calls: 3000, Window: time.Minute, Fixed: true}
 
-// admit counts the call by the real clock. The simulated clock can move back, and calls could then
-// be refused for too long. If the route exists, admit refuses a request without a valid token. Like
+// admit counts the call. If the route exists, admit refuses a request without a valid token. Like
 // Laravel, it redirects such a request to the sign-in page if the request does not accept JSON.
 func admit(req *request) simulate.Answer {
 	usage := req.Count("instance", time.Now(), rate)

@@ -146,7 +146,7 @@ func admit(req *request) simulate.Answer {
 		return errorAnswer(http.StatusUnauthorized, "Invalid API Key")
 	}
 	req.Key, req.Workspace = owner, strconv.Itoa(owner.UserID)
-	now := time.Now() // the simulated clock can move back, and a key could then be refused for too long
+	now := time.Now()
 	usage := req.Count(text, now, plan...)
 	if len(plan) > 0 {
 		req.Header.Set("X-RateLimit-Limit", strconv.Itoa(plan[0].Calls))
