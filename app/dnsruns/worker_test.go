@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -220,6 +221,51 @@ func TestJobWaitsForTheMailServer(t *testing.T) {
 	}
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapReady })
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
+}
+
+// laggingRecords is a mail platform whose reads of records come from a lagging replica while lags
+// is true. The replica shows the domain as unverified, so its answers have no service records.
+type laggingRecords struct {
+	ports.MailPlatform
+
+	lags *bool
+}
+
+func (p laggingRecords) For(id tenant.GUID) ports.MailTenant {
+	return laggingTenant{p.MailPlatform.For(id), p.lags}
+}
+
+type laggingTenant struct {
+	ports.MailTenant
+
+	lags *bool
+}
+
+func (c laggingTenant) Records(ctx context.Context, name string) (domain.Records, error) {
+	records, err := c.MailTenant.Records(ctx, name)
+	if *c.lags {
+		records.Service = nil
+	}
+	return records, err
+}
+
+// TestJobWaitsForTheServiceRecords checks that a job does not continue without the MX and SPF
+// records while a replica of the platform does not show them.
+func TestJobWaitsForTheServiceRecords(t *testing.T) {
+	fx := newFixture(t)
+	fx.connect(t, fx.provider)
+	lags := true
+	worker := fx.worker(dependencies{laggingRecords{fx.fake, &lags}, fx.store, fx.store, fx.providers})
+	id := fx.createJob(t).ID
+	for range 20 {
+		must(t, worker.Handle(t.Context(), ports.Wakeup{ID: id}))
+		fx.wait(fx.job(t, id).NextAttemptAt)
+	}
+	if j := fx.job(t, id); j.Status != provisioning.Waiting || j.Next != provisioning.EnableMail {
+		t.Fatalf("the job is %+v, want it waiting in the step EnableMail", j)
+	}
+	lags = false
+	fx.requireHealthy(t, fx.run(t, worker, id))
 }
 
 // TestFinishedStepsAreNotRepeated checks that a job does not repeat the steps that a Verify request

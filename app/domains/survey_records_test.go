@@ -18,7 +18,7 @@ func TestSurveyFetchesMissingRecords(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)
 	deleteStoredRecords := func() {
-		d.Verification, d.Service, d.Signing = nil, nil, dns.Signing{}
+		d.MailReady, d.Verification, d.Service, d.Signing = false, nil, nil, dns.Signing{}
 		must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d, nil))
 	}
 	deleteStoredRecords()

@@ -72,6 +72,41 @@ func TestSurveyUsesTheRecordsOfTheProvider(t *testing.T) {
 	}
 }
 
+// TestSurveyWaitsForNamesThatWereNotRead checks that a survey is not reliable if the provider's
+// list is newer than the public DNS and depends on names that were not read. These are new names of
+// the SPF record, or the DMARC names of parent domains after the domain's own record was deleted.
+func TestSurveyWaitsForNamesThatWereNotRead(t *testing.T) {
+	fx := newFixture(t)
+	fx.providers.AddProvider(detectedProvider)
+	fx.addAndVerify(t)
+	ownPolicy := dns.Record{Type: dns.TXT, Name: "_dmarc." + zone, Content: "v=DMARC1; p=reject"}
+	fx.fake.DNS.Publish("crm.test", dns.Record{Type: dns.TXT, Name: "crm.test", Content: "v=spf1 ip4:192.0.2.7 -all"})
+	fx.fake.DNS.Publish("test", dns.Record{Type: dns.TXT, Name: "_dmarc.test", Content: "v=DMARC1; p=reject"})
+	fx.fake.DNS.Publish(zone, dns.Record{Type: dns.TXT, Name: zone, Content: "v=spf1 ~all"}, ownPolicy)
+	provider := servingProvider(dns.RRSet{Name: zone, Type: dns.TXT, Values: []string{"v=spf1 include:crm.test ~all"}},
+		dns.RRSet{Name: ownPolicy.Name, Type: dns.TXT, Values: []string{ownPolicy.Content}})
+	fx.connect(t, "cloudflare", "one", provider)
+	requireUnreliable := func(change string) {
+		t.Helper()
+		survey := fx.survey(t)
+		if a := survey.Automation(); a.Required != dns.ReadUnreliable || survey.Plan.Reliable || survey.Plan.Reason != dns.ReasonProviderAhead {
+			t.Errorf("%s: the automation is %+v of the plan %+v, want an unreliable read", change, a, survey.Plan.Items)
+		}
+	}
+	requireUnreliable("a new name in the SPF record")
+	newSPF := dns.Record{Type: dns.TXT, Name: zone, Content: "v=spf1 include:crm.test ~all"}
+	fx.fake.DNS.Publish(zone, newSPF, ownPolicy)
+	if got := actions(fx.survey(t).Plan)[dns.Sending]; got != "update spf_merged" {
+		t.Errorf("the new name was read: %s", got)
+	}
+	provider.Put(zone, dns.RRSet{Name: ownPolicy.Name, Type: dns.TXT})
+	requireUnreliable("no DMARC record any more")
+	fx.fake.DNS.Publish(zone, newSPF)
+	if survey := fx.survey(t); actions(survey.Plan)[dns.Policy] != "preserve dmarc_inherited" || !survey.Plan.Reliable {
+		t.Errorf("the parent's DMARC record was read: %v", actions(survey.Plan))
+	}
+}
+
 // TestSurveyReplacesOnlyManagedRecords checks that a plan replaces a managed record but not an
 // equal foreign record.
 func TestSurveyReplacesOnlyManagedRecords(t *testing.T) {

@@ -132,7 +132,8 @@ func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Sur
 	if survey.zone, err = findHolder(); err != nil {
 		return Survey{}, err
 	}
-	survey.Holder, survey.ZoneRead, survey.resolution = survey.zone.holder, survey.zone.read(survey.Public), dns.Resolution{}
+	survey.Holder, survey.resolution = survey.zone.holder, dns.Resolution{}
+	survey.ZoneRead = survey.zone.read(survey.Public, dns.DesiredRecords(survey.Domain.Name, survey.offer)...)
 	if survey.zone.provider != nil {
 		survey.resolution = dns.ResolveWrites(openWrites, survey.ZoneRead.Sets, s.Now())
 		managed = append(managed, survey.resolution.Written()...)

@@ -67,12 +67,12 @@ func (z heldZone) withWritten(changes []dns.Change, written []dns.RRSet) heldZon
 	return z
 }
 
-// read returns the records to plan from: those of the provider if there is access to them,
-// otherwise those of the public read. If the provider did not answer, read marks the result as
-// unreliable, because the zone may contain records that its name servers do not show.
-func (z heldZone) read(public dns.ZoneRead) dns.ZoneRead {
+// read returns the records to plan the wanted records from: those of the provider if there is
+// access to them, otherwise those of the public read. If the provider did not answer, read marks
+// the result as unreliable, because the zone may contain records that its name servers do not show.
+func (z heldZone) read(public dns.ZoneRead, wanted ...dns.Desired) dns.ZoneRead {
 	if z.provider != nil {
-		return public.WithProviderRecords(z.records)
+		return public.WithProviderRecords(z.records, wanted...)
 	}
 	if z.holder.Access.Standing.RecordsUnknown() && public.Complete {
 		public.Complete, public.Reason = false, dns.ReasonProviderUnavailable

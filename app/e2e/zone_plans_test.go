@@ -248,7 +248,7 @@ func (c zoneCase) providerPlan(t *testing.T, provider ports.DNSProvider, zoneRea
 	must(t, err)
 	storedSets, err := provider.Records(t.Context(), zone)
 	must(t, err)
-	return dns.NewPlan(c.offer(), zoneRead.WithProviderRecords(storedSets), nil)
+	return dns.NewPlan(c.offer(), zoneRead.WithProviderRecords(storedSets, dns.DesiredRecords(c.domain(), c.offer())...), nil)
 }
 
 // applyIfUnchanged applies a plan as the service does: it plans again from the provider's current
@@ -262,7 +262,7 @@ func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvid
 	if err != nil {
 		return err
 	}
-	if dns.NewPlan(c.offer(), zoneRead.WithProviderRecords(storedSets), nil).Hash() != p.Hash() {
+	if dns.NewPlan(c.offer(), zoneRead.WithProviderRecords(storedSets, dns.DesiredRecords(c.domain(), c.offer())...), nil).Hash() != p.Hash() {
 		return dns.ChangedError()
 	}
 	_, err = provider.Apply(ctx, zone, p.Changes)

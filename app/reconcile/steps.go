@@ -7,14 +7,17 @@ import (
 	"slices"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// SetUpMail tries once to enable a verified domain's e-mail service, and checks whether the mail
-// server accepts the domain. It returns the stored domain. It fails with outcome.NotReady while the
-// platform needs more time. If mailServerReady is false, it only enables the service.
+// SetUpMail tries once to enable a verified domain's e-mail service. It checks whether the mail
+// server accepts the domain, and whether the platform specifies the domain's service records. It
+// returns the stored domain. It fails with outcome.NotReady while the platform needs more time. A
+// lagging replica may show the service records late, so SetUpMail stores nothing in this case. If
+// mailServerReady is false, it only enables the service.
 func (r *Reconciler) SetUpMail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	platform := r.Platform.For(d.TenantGUID)
 	if err := r.setUpMail(ctx, platform, &d, mailServerReady, Once); err != nil {
@@ -22,6 +25,9 @@ func (r *Reconciler) SetUpMail(ctx context.Context, owner access.AccountID, d do
 	}
 	if err := r.readRecords(ctx, platform, &d); err != nil {
 		return d, err
+	}
+	if mailServerReady && d.Offer(dns.PlatformHosts{}).Incomplete(d.Name) {
+		return d, &outcome.Error{Kind: outcome.NotReady, Detail: "the mail platform does not show the domain's records yet"}
 	}
 	return SaveDomain(ctx, r.Domains, owner, d)
 }

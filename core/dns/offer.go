@@ -3,6 +3,7 @@
 package dns
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -116,6 +117,13 @@ func DesiredRecords(domain string, o Offer) []Desired {
 	addDesired(Selector1, o.Signing.Selector1, o.Signing.Selector1.Type == CNAME)
 	addDesired(Selector2, o.Signing.Selector2, o.Signing.Selector2.Type == CNAME)
 	return desired
+}
+
+// Incomplete reports whether a plan from the offer is incomplete, as described at Plan.Incomplete.
+func (o Offer) Incomplete(domain string) bool { return lacksSPF(DesiredRecords(domain, o)) }
+
+func lacksSPF(desired []Desired) bool {
+	return !slices.ContainsFunc(desired, func(d Desired) bool { return d.Purpose == Sending })
 }
 
 func (o Offer) dmarcRecord() string {

@@ -114,9 +114,7 @@ func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 // Incomplete reports whether the plan lacks the SPF record. The platform specifies the SPF, MX and
 // DKIM records only after it has verified the domain. Until then, the plan has a conflict about one
 // of these records only if the conflict remains whatever the platform specifies.
-func (p Plan) Incomplete() bool {
-	return !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Sending })
-}
+func (p Plan) Incomplete() bool { return lacksSPF(p.Desired) }
 
 func (z zoneView) decide(want Desired) verdict {
 	switch want.Purpose {

@@ -262,6 +262,49 @@ func TestPlanUsesProviderRecords(t *testing.T) {
 	}
 }
 
+// TestFlattenedCNAMEBlocksBelowTheApex checks a domain below the apex whose CNAME the provider
+// flattens or proxies. The provider still stores the CNAME, so it accepts no other records there.
+func TestFlattenedCNAMEBlocksBelowTheApex(t *testing.T) {
+	public := reliableRead(rrset("a.test", dns.A, "192.0.2.1"))
+	public.Zone = "test"
+	p := dns.NewPlan(offer(), public.WithProviderRecords([]dns.RRSet{rrset("a.test", dns.CNAME, "web.else.test")}), nil)
+	if got := itemFor(t, p, dns.Inbound); got.Reason != dns.ReasonAliasAtDomain || !got.Blocking || p.SafeToApply() {
+		t.Errorf("got %+v, want a blocking item with the reason %s", got, dns.ReasonAliasAtDomain)
+	}
+}
+
+// TestWithProviderRecordsIsUnreliableWithUnreadNames checks a list of the provider that is newer
+// than the answers of the name servers. The names on which the new records depend were not read.
+func TestWithProviderRecordsIsUnreliableWithUnreadNames(t *testing.T) {
+	spf, dmarc := rrset("a.test", dns.TXT, "v=spf1 include:crm.test ~all"), rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=reject")
+	key := rrset("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=MIIB")
+	for _, tt := range []struct {
+		name           string
+		public, stored []dns.RRSet
+		reliable       bool
+	}{
+		{"the same records", []dns.RRSet{spf, dmarc, key}, []dns.RRSet{spf, dmarc, key}, true},
+		{"a new name in the SPF record", []dns.RRSet{rrset("a.test", dns.TXT, "v=spf1 ~all"), dmarc}, []dns.RRSet{spf, dmarc}, false},
+		{"no name of the SPF record any more", []dns.RRSet{spf, dmarc}, []dns.RRSet{dmarc}, true},
+		{"no DMARC record any more", []dns.RRSet{spf, dmarc}, []dns.RRSet{spf}, false},
+		{"a new DMARC record", []dns.RRSet{spf}, []dns.RRSet{spf, dmarc}, true},
+		{"a key in place of a CNAME", nil, []dns.RRSet{key}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wanted := dns.DesiredRecords("a.test", offer())
+			got := reliableRead(tt.public...).WithProviderRecords(tt.stored, wanted...)
+			if got.Complete != tt.reliable || (got.Reason == dns.ReasonProviderAhead) == tt.reliable {
+				t.Errorf("complete is %t with the reason %q, want %t", got.Complete, got.Reason, tt.reliable)
+			}
+		})
+	}
+	unreliable := readOf()
+	unreliable.Reason = "servers_disagree"
+	if got := unreliable.WithProviderRecords([]dns.RRSet{spf}, dns.DesiredRecords("a.test", offer())...); got.Reason != "servers_disagree" {
+		t.Errorf("an unreliable read has the reason %q, want its own", got.Reason)
+	}
+}
+
 // TestWithProviderRecordsKeepsDelegatedRecords checks records in delegated zones at _domainkey and
 // _dmarc. The name servers return these records, but the provider's list of the parent zone does
 // not contain them.

@@ -84,6 +84,10 @@ const ReasonNotDelegated = "not_delegated"
 // not reliable without the stored records. Package adapters/dnsresolver defines most other reasons.
 const ReasonProviderUnavailable = "provider_unavailable"
 
+// ReasonProviderAhead is ZoneRead.Reason when the records that the DNS provider stores depend on
+// names that were not read, because the name servers do not return these records yet.
+const ReasonProviderAhead = "provider_ahead"
+
 // ReasonRecursive is ZoneRead.Reason when the records come from recursive resolvers, whose caches
 // may be outdated.
 const ReasonRecursive = "recursive_only"
@@ -179,6 +183,15 @@ func (read ZoneRead) Needs(wanted []Desired) Needs {
 	}
 	needs.Exchanges = read.needsExchanges(wanted)
 	return needs
+}
+
+// contains reports whether n has all names of other. It ignores Exchanges, because an MX host that
+// was not read counts as usable.
+func (n Needs) contains(other Needs) bool {
+	missing := func(names, from []string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(from, name) })
+	}
+	return !missing(other.SPF, n.SPF) && !missing(other.ParentDMARC, n.ParentDMARC) && !missing(other.Keys, n.Keys)
 }
 
 func (read ZoneRead) needsSPF(want Desired) []string {

@@ -139,12 +139,17 @@ func observedSets(read ZoneRead) []RRSet {
 // without records at the provider, because receivers use these answers. It also keeps answers for
 // names that the list delegates or redirects, because the list does not contain the records of
 // these names.
-func (read ZoneRead) WithProviderRecords(stored []RRSet) ZoneRead {
+//
+// A plan for the wanted records may need names outside the domain. If the provider's list needs
+// names that the servers' answers did not need, these names were not read. The result is then not
+// complete. This happens while the list is newer than the answers.
+func (read ZoneRead) WithProviderRecords(stored []RRSet, wanted ...Desired) ZoneRead {
 	public := zoneView{ZoneRead: read}
 	read.FromProvider = true
 	read.Sets = slices.DeleteFunc(slices.Clone(stored), func(set RRSet) bool {
-		// The provider flattens a CNAME at the domain if the public DNS does not show it.
-		flattened := set.Type == CNAME && sameName(set.Name, read.Domain) && !public.domainIsCNAME()
+		// The provider flattens a CNAME at the apex if the public DNS does not show it. Below the
+		// apex, a flattened CNAME still prevents all other records of its name.
+		flattened := set.Type == CNAME && sameName(set.Name, read.Domain) && sameName(set.Name, read.Zone) && !public.domainIsCNAME()
 		return flattened || set.Type != NS && redirectedElsewhere(stored, read.Zone, set.Name)
 	})
 	for _, set := range public.Sets {
@@ -152,6 +157,9 @@ func (read ZoneRead) WithProviderRecords(stored []RRSet) ZoneRead {
 		if public.fromWildcard(set) && !explicit || set.Type != NS && redirectedElsewhere(stored, read.Zone, set.Name) {
 			read.Sets = append(read.Sets, set)
 		}
+	}
+	if read.Complete && !public.Needs(wanted).contains(read.Needs(wanted)) {
+		read.Complete, read.Reason = false, ReasonProviderAhead
 	}
 	return read
 }

@@ -67,7 +67,7 @@ func (d Domain) Merge(seen Domain) Domain {
 		d.Signing.Selector1, d.Signing.Selector2 = seen.Signing.Selector1, seen.Signing.Selector2
 	}
 	if observation.Advance(&d.Observed.Records, seen.Observed.Records) {
-		d.Verification, d.Service = seen.Verification, seen.Service
+		d = d.WithRecords(Records{Verification: seen.Verification, Service: seen.Service}, seen.Observed.Records)
 	}
 	observation.Advance(&d.Observed.Change, seen.Observed.Change)
 	return d.WithLaterRead(seen)
@@ -106,9 +106,14 @@ func (d Domain) WithPlatformState(p Platform, at time.Time) Domain {
 	return d
 }
 
-// WithRecords returns the domain with the records that the platform specified at the time at.
+// WithRecords returns the domain with the records that the platform specified at the time at. If
+// the mail server accepts the verified domain, the platform has specified service records. An
+// answer without them then comes from a lagging replica, so the domain keeps its service records.
 func (d Domain) WithRecords(r Records, at time.Time) Domain {
-	d.Verification, d.Service, d.Observed.Records = r.Verification, r.Service, at
+	d.Verification, d.Observed.Records = r.Verification, at
+	if len(r.Service) > 0 || !d.Verified || !d.MailReady {
+		d.Service = r.Service
+	}
 	return d
 }
 

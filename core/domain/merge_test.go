@@ -111,6 +111,37 @@ func TestReplicaKeepsAVerifiedDomain(t *testing.T) {
 	}
 }
 
+// TestReplicaKeepsServiceRecords checks a read without service records. A domain that the mail
+// server accepts has them, so the read comes from a lagging replica.
+func TestReplicaKeepsServiceRecords(t *testing.T) {
+	service, ownership := []dns.Record{{Name: "service"}}, []dns.Record{{Name: "ownership"}}
+	for _, tt := range []struct {
+		name                string
+		verified, mailReady bool
+		read, want          []dns.Record
+	}{
+		{"a domain that accepts mail", true, true, nil, service},
+		{"new records", true, true, []dns.Record{{Name: "new"}}, []dns.Record{{Name: "new"}}},
+		{"a domain without mail", true, false, nil, nil},
+		{"an unverified domain", false, true, nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			at := time.Unix(9, 0)
+			stored := domain.Domain{Name: "a.test", Verified: tt.verified, MailReady: tt.mailReady, Service: service}
+			stored.Observed.Verified, stored.Observed.Mail = time.Unix(1, 0), time.Unix(1, 0)
+			want := stored
+			want.Verification, want.Service, want.Observed.Records = ownership, tt.want, at
+			read := domain.Records{Verification: ownership, Service: tt.read}
+			if diff := cmp.Diff(want, stored.WithRecords(read, at)); diff != "" {
+				t.Errorf("WithRecords (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(want, stored.Merge(domain.Domain{Name: "a.test"}.WithRecords(read, at))); diff != "" {
+				t.Errorf("Merge (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
 	verifiedAt := time.Unix(1000, 0)
 	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)

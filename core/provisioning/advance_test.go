@@ -175,6 +175,8 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 
 		{name: "a healthy domain", path: toValidate, observation: "unchanged and ready", stage: StageDone, status: Completed},
 		{name: "a healthy domain that the platform does not sign", path: toValidate, observation: "unchanged", stage: StageHealth, status: Waiting, next: Validate, pause: firstPause},
+		{name: "a plan that is not complete", path: toValidate, observation: "incomplete and ready", stage: StageHealth, status: Waiting, next: Validate, pause: firstPause},
+		{name: "a plan that is not complete in 48 h", path: toValidate, history: overdue, observation: "incomplete and ready", stage: StageHealth, status: ActionRequired, next: Validate, action: DKIMTimeout},
 		{name: "a record is missing", path: toValidate, observation: "not shown", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
 		{name: "a record is missing the third time", path: toValidate, history: zoneChangedTwice, observation: "changes", stage: StageHealth, status: ActionRequired, next: Validate, action: ZoneChanged},
 		{name: "a conflict at the end", path: toValidate, observation: "conflict", stage: StageHealth, status: ActionRequired, next: Validate, action: dns.ConflictToResolve},

@@ -26,6 +26,7 @@ var (
 	zoneWithChanges      = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Changes: true, Hash: "plan"}
 	zoneWithOtherChanges = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Changes: true, Hash: "another plan"}
 	unchangedZone        = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Hash: "unchanged"}
+	incompleteZone       = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Incomplete: true, Hash: "unchanged"}
 	zoneNotShown         = Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan"} // not published yet
 	zoneWithConflict     = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Conflict: true, Changes: true, Hash: "blocked",
 		Required: dns.ConflictToResolve, Message: "Resolve these conflicts first. MX at contoso.test."}
@@ -54,6 +55,7 @@ var observations = map[string]Observation{
 	"other changes":                 {Zone: zoneWithOtherChanges},
 	"unchanged":                     {Zone: unchangedZone},
 	"unchanged and ready":           {Zone: unchangedZone, Ready: true},
+	"incomplete and ready":          {Zone: incompleteZone, Ready: true},
 	"unchanged and shown":           {Zone: unchangedZone, RecordsVisible: true, NegativeTTL: 30 * time.Minute},
 	"not shown":                     {Zone: zoneNotShown},
 	"plan written":                  {Zone: zoneWithChanges, Ready: true},

@@ -40,7 +40,9 @@ type Zone struct {
 	Reliable     bool
 	// Conflict is true when a conflict blocks the plan, Changes when the domain needs a write.
 	Conflict, Changes bool
-	Hash              string
+	// Incomplete is dns.Plan.Incomplete.
+	Incomplete bool
+	Hash       string
 	// Required and Message are the fields of dns.Automation with these names.
 	Required dns.ActionRequired
 	Message  string
@@ -51,7 +53,7 @@ func ZoneOf(h dns.Holder, a dns.Automation, p dns.Plan) Zone {
 	return Zone{
 		Provider: a.Provider.ID, FromProvider: h.Access.Standing == dns.ZoneAccessible,
 		Reliable: p.Reliable, Conflict: len(p.Blocking()) > 0, Changes: !p.Complete(),
-		Hash: p.Hash(), Required: a.Required, Message: a.Message,
+		Incomplete: p.Incomplete(), Hash: p.Hash(), Required: a.Required, Message: a.Message,
 	}
 }
 

@@ -113,7 +113,8 @@ func (d *decision) afterPlatformStep(o Observation) {
 	}
 }
 
-// afterValidate completes the job when all records are published and the platform signs.
+// afterValidate completes the job when all records are published and the platform signs. A plan
+// that is not complete does not show whether all records are published.
 func (d *decision) afterValidate(o Observation) {
 	switch z := o.Zone; {
 	case d.handleZoneChange(z):
@@ -121,7 +122,7 @@ func (d *decision) afterValidate(o Observation) {
 		d.waitForReliableRead(z)
 	case z.Changes:
 		d.replan()
-	case !o.Ready:
+	case !o.Ready, z.Incomplete:
 		d.wait(0)
 	default:
 		d.complete()
