@@ -66,10 +66,12 @@ type TenantClaims interface {
 	// ClaimTenant claims a tenant for the duration of the lease, if DueTenants would still list it.
 	// It does not change the due time.
 	ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (claim TenantClaim, won bool, err error)
-	// SeizeTenant claims a tenant, due or not, even if a pass has claimed it. That pass can write
-	// nothing after its current call to the platform. SeizeTenant also claims a tenant with an
-	// unprepared mail server, although no pass does. won is false for an unknown tenant, and for a
-	// tenant with a revoked consent.
+	// ClaimUnleasedTenant claims a tenant without a valid lease, due or not. It also claims a tenant
+	// with an unprepared mail server, although no pass does. won is also false for an unknown
+	// tenant, and for a tenant with a revoked consent.
+	ClaimUnleasedTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim TenantClaim, won bool, err error)
+	// SeizeTenant works like ClaimUnleasedTenant, but also claims a tenant that a pass has claimed.
+	// That pass can write nothing after its current call to the platform.
 	SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim TenantClaim, won bool, err error)
 	// RenewTenantLease renews the lease. held is false if the claim is invalid or the tenant was
 	// deleted. The caller must then stop. The methods below that return held write nothing if held
@@ -77,8 +79,8 @@ type TenantClaims interface {
 	RenewTenantLease(ctx context.Context, claim TenantClaim, lease time.Duration) (held bool, err error)
 	// CountedMailboxes lists the tenant's mailboxes in the stages created and ready by address,
 	// with their counts of the days that began at the time since or later. It also lists a mailbox
-	// that a request reserved again after a discovery missed it, because the platform may still
-	// have the mailbox. CountedMailboxes does not set MailboxState.Sent.
+	// in a different stage that has an object id or is blocked, because the platform may have the
+	// mailbox. CountedMailboxes does not set MailboxState.Sent.
 	CountedMailboxes(ctx context.Context, claim TenantClaim, since time.Time) ([]CountedMailbox, error)
 	// SaveCounts stores counts and the new TenantClaim.Mark. It may be repeated.
 	SaveCounts(ctx context.Context, claim TenantClaim, c SendCounts) (held bool, err error)

@@ -290,7 +290,9 @@ func (s *Store) MailboxRemoved(ctx context.Context, owner access.AccountID, id t
 // If the outcome of a block is unknown, it marks the mailbox as missing instead, because only an
 // enforcement pass can find out whether the platform blocks the mailbox (see unblockGone). The
 // event of the mailbox is the same in both cases. When a discovery later deletes the missing row,
-// there is no second event. removalType is the type of the event, as in emitMailbox.
+// there is no second event. removalType is the type of the event, as in emitMailbox. A later mailbox
+// with the address gets the row of the missing one. It does not get the limit of a mailbox that was
+// removed. A mailbox that vanished can exist nevertheless, and then keeps its limit.
 func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, removalType event.Type, now time.Time) error {
 	deletable, unblocks, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.DiscoveryResult{Began: now, At: now})
 	if err != nil {
@@ -303,6 +305,13 @@ func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow
 		}
 		before := stored[row.ID].ofMailbox(row.mailbox())
 		emitMailbox(ctx, t.AccountID, change[mailbox.Mailbox]{before: before}, removalType)
+		if removalType == event.MailboxRemoved {
+			_, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("daily_send_limit = NULL").
+				Where("account_id = ?", t.AccountID).Where("id = ?", row.ID).Exec(ctx)
+			if err != nil {
+				return err
+			}
+		}
 		return saveMailboxes(ctx, tx, t.AccountID, change[mailbox.Mailbox]{before, before.AfterRemoval(now)})
 	}
 	if err := s.deleteMailboxes(ctx, tx, t.AccountID, deletable, removalType); err != nil {

@@ -361,3 +361,59 @@ func TestRemovalOfMailboxWithIntendedBlockIsLoggedOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestLaterMailboxDoesNotInheritTheLimitOfARemovedOne removes a mailbox while the outcome of its
+// block is unknown, so that its row stays. A mailbox that is reserved again without a removal keeps
+// its limit, because it may still exist.
+func TestLaterMailboxDoesNotInheritTheLimitOfARemovedOne(t *testing.T) {
+	for name, removed := range map[string]bool{"the mailbox was removed": true, "the reservation was released": false} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, s *Store) {
+				fixture := newSendLimitFixture(t, s, "ann", 1)
+				ada := fixture.boxes[0]
+				ada.TenantGUID = fixture.guid
+				must(t, "set limit", s.SetSendLimit(t.Context(), fixture.owner, ada.ID, 5, now))
+				fixture.saveIntents(t, s, fixture.claim(t, s), fixture.blockChange(0, 6))
+				d, err := s.Domain(t.Context(), fixture.owner, fixture.guid, "a.test")
+				must(t, "find domain", err)
+				reserve := func(at time.Time) mailbox.Mailbox {
+					boxes, err := s.ReserveMailboxes(t.Context(), fixture.owner, d.ID, mailboxSpecs(d, "ada"), 3, at)
+					must(t, "reserve", err)
+					return boxes[0]
+				}
+				want := 0
+				if removed {
+					must(t, "remove", s.RemoveMailbox(t.Context(), fixture.owner, ada, now.Add(time.Hour), nil))
+				} else {
+					saveSecondDiscovery(t, s, fixture.owner, fixture.guid, ports.DiscoveryResult{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
+					missed := reserve(now.Add(2 * time.Hour))
+					must(t, "release", s.ReleaseMailbox(t.Context(), fixture.owner, missed.ID, missed.ReservedAt))
+					want = 5
+				}
+				if m := reserve(now.Add(3 * time.Hour)); m.ID != ada.ID || m.DailySendLimit != want {
+					t.Fatalf("got %+v, want the stored row with the limit %d", m, want)
+				}
+			})
+		})
+	}
+}
+
+// TestRemovalOfBlockedMailboxWithIntendedBlockIsUnblockedAtOnce removes a mailbox that is stored as
+// blocked, while an intended block of it is stored too. The mailbox is known to be blocked, so its
+// removal unblocks it and leaves no row.
+func TestRemovalOfBlockedMailboxWithIntendedBlockIsUnblockedAtOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		claim, ada, block := fixture.claim(t, s), fixture.boxes[0], fixture.blockChange(0, 26)
+		ada.TenantGUID = fixture.guid
+		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(block)))
+		fixture.saveIntents(t, s, claim, block)
+		log := readerAtEnd(t, s, fixture.owner)
+		must(t, "remove", s.RemoveMailbox(t.Context(), fixture.owner, ada, now.Add(time.Hour), nil))
+		log.requireTypes(t, "removed", event.MailboxUnblocked, event.MailboxRemoved, readinessChanged)
+		fixture.requireIntents(t, s, claim)
+		if boxes := fixture.listBoxes(t, s, claim); len(boxes) != 1 {
+			t.Fatalf("the counted mailboxes are %+v, want only the mailbox that was not removed", boxes)
+		}
+	})
+}

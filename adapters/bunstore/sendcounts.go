@@ -42,9 +42,10 @@ func (r dayCountRow) count() sendlimit.Count {
 const countRetention = 48 * time.Hour
 
 // countedMailbox is the SQL condition that enforcement counts the messages of the mailbox with the
-// alias m. listedStages is its argument. A missing mailbox that was reserved again is counted too,
-// because the platform may still have the mailbox and its rule may block it. Unlike a new
-// reservation, such a mailbox has an object id or is blocked.
+// alias m. listedStages is its argument. A mailbox in a different stage is counted too if it has an
+// object id or is blocked, because the platform may have it and a rule may block it. Such a mailbox
+// was reserved again after a discovery missed it, or a discovery found it while a request was
+// creating it.
 const countedMailbox = "(m.stage IN (?) OR m.blocked_at IS NOT NULL OR m.object_id <> '')"
 
 // CountedMailboxes implements ports.TenantClaims.

@@ -123,23 +123,34 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]por
 
 // ClaimTenant implements ports.TenantClaims.
 func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.TenantClaim, bool, error) {
-	return s.claimTenant(ctx, "claim tenant", owner, id, lease, &now)
+	return s.claimTenant(ctx, "claim tenant", owner, id, lease, claimConditions{dueAt: &now})
+}
+
+// ClaimUnleasedTenant implements ports.TenantClaims.
+func (s *Store) ClaimUnleasedTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.TenantClaim, bool, error) {
+	return s.claimTenant(ctx, "claim unleased tenant", owner, id, lease, claimConditions{})
 }
 
 // SeizeTenant implements ports.TenantClaims.
 func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.TenantClaim, bool, error) {
-	return s.claimTenant(ctx, "seize tenant", owner, id, lease, nil)
+	return s.claimTenant(ctx, "seize tenant", owner, id, lease, claimConditions{revoke: true})
 }
 
-// claimTenant claims a tenant whose consent is granted. If dueAt is not nil, it claims the tenant
-// only if an enforcement pass could: the tenant's sent messages can be read (see enforceable), the
-// tenant is due at that time, and no lease is valid.
-func (s *Store) claimTenant(ctx context.Context, operation string, owner access.AccountID, id tenant.GUID, lease time.Duration, dueAt *time.Time) (ports.TenantClaim, bool, error) {
+// claimConditions says which tenants claimTenant claims. If dueAt is not nil, the tenant's sent
+// messages can be read (see enforceable), and the tenant is due at that time. If revoke is false,
+// the tenant has no valid lease.
+type claimConditions struct {
+	dueAt  *time.Time
+	revoke bool
+}
+
+// claimTenant claims a tenant whose consent is granted and which meets the conditions.
+func (s *Store) claimTenant(ctx context.Context, operation string, owner access.AccountID, id tenant.GUID, lease time.Duration, conditions claimConditions) (ports.TenantClaim, bool, error) {
 	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
 	err := s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
 		query := consented(tx.NewSelect())
-		if dueAt != nil {
+		if dueAt := conditions.dueAt; dueAt != nil {
 			query = enforceable(tx.NewSelect()).Where(isDue(dueSince), isDueArgs(*dueAt)...)
 		}
 		query = query.ColumnExpr("t.id, "+dueSince).Join(sendStateOfTenant).
@@ -152,8 +163,11 @@ func (s *Store) claimTenant(ctx context.Context, operation string, owner access.
 		row = sendTenantRow{AccountID: accountKey(owner), TenantID: tenantID, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
 		insert := tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.databaseNowSQL(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").Returning("*")
-		if dueAt != nil {
-			insert = insert.Where(isDue("st.due_at"), isDueArgs(*dueAt)...).Where("st.leased_until <= ?", s.databaseNowSQL())
+		if dueAt := conditions.dueAt; dueAt != nil {
+			insert = insert.Where(isDue("st.due_at"), isDueArgs(*dueAt)...)
+		}
+		if !conditions.revoke {
+			insert = insert.Where("st.leased_until <= ?", s.databaseNowSQL())
 		}
 		return insert.Scan(ctx)
 	})

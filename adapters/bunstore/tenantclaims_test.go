@@ -144,6 +144,27 @@ func TestSeizeTenantTakesTenantFromItsPass(t *testing.T) {
 	})
 }
 
+func TestUnleasedTenantIsClaimedBeforeItIsDueAndWithoutAMailServer(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		first := fixture.claim(t, s)
+		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
+		must(t, "find", err)
+		stored.Bootstrap = tenant.BootstrapPending
+		must(t, "save tenant", s.SaveTenant(t.Context(), fixture.owner, stored))
+		requireClaimed := func(label string, owner access.AccountID, want bool) {
+			t.Helper()
+			if _, isClaimed, err := s.ClaimUnleasedTenant(t.Context(), owner, fixture.guid, longLease); err != nil || isClaimed != want {
+				t.Fatalf("%s: claimed is %v (%v), want %v", label, isClaimed, err, want)
+			}
+		}
+		requireClaimed("during a lease", fixture.owner, false)
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), first, dueTime.Add(time.Hour)))
+		requireClaimed("for a different account", newAccount(t, s, "bob"), false)
+		requireClaimed("without a lease", fixture.owner, true)
+	})
+}
+
 func TestSeizeTenantTakesOnlyThatTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)

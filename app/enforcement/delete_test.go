@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -123,6 +124,49 @@ func TestDeleteWithoutItsPauseCanBeRepeated(t *testing.T) {
 		t.Errorf("got %v, want service_unavailable; the rules block %q", err, fx.blockedByRules(t))
 	}
 	fx.deleteTenant(t, fx.deletionService())
+}
+
+// TestDeleteThatLeavesARuleAndLosesItsPauseCanBeRepeated ends a limit while the tenant is being
+// deleted and the removal of one rule fails. The end of the limit moves a block to another rule,
+// which the deletion has removed before. The deletion would not name this rule as remaining.
+func TestDeleteThatLeavesARuleAndLosesItsPauseCanBeRepeated(t *testing.T) {
+	fx := newFixture(t)
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 11)
+	s := fx.deletionService()
+	s.Platform = failingRemovalPlatform{fx.fake, func() {
+		_, err := fx.endPolicy(t, domainOne)
+		must(t, err)
+	}}
+	if _, err := s.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("got %v, want service_unavailable; the rules block %q", err, fx.blockedByRules(t))
+	}
+	fx.deleteTenant(t, fx.deletionService())
+}
+
+// failingRemovalPlatform is a platform that cannot remove the rule of domainOne by its name. It
+// calls before before it refuses the removal.
+type failingRemovalPlatform struct {
+	ports.MailPlatform
+
+	before func()
+}
+
+func (p failingRemovalPlatform) For(id tenant.GUID) ports.MailTenant {
+	return failingRemovalTenant{p.MailPlatform.For(id), p.before}
+}
+
+type failingRemovalTenant struct {
+	ports.MailTenant
+
+	before func()
+}
+
+func (t failingRemovalTenant) RemoveRule(ctx context.Context, scope string) error {
+	if scope != domainOne {
+		return t.MailTenant.RemoveRule(ctx, scope)
+	}
+	t.before()
+	return &outcome.Error{Kind: outcome.Down}
 }
 
 // TestDeleteUnblocksMailboxesOfATenantWithoutAMailServer checks the deletion of a tenant whose mail

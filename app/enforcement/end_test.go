@@ -209,16 +209,23 @@ func TestIntentsOfOtherScopesOutliveEnd(t *testing.T) {
 // TestEndKnowsTheRuleOfTheFirstBlock checks that End reports the rule of a limit that was set
 // without a rule. The first block created this rule, and the list of a lagging replica can lack it.
 func TestEndKnowsTheRuleOfTheFirstBlock(t *testing.T) {
-	for name, lagging := range map[string]bool{"the list has the rule": false, "the list lacks the rule": true} {
+	for name, tt := range map[string]struct {
+		lagging bool
+		limits  map[string]int
+	}{
+		"the list has the rule":                       {false, map[string]int{domainOne: 5}},
+		"the list lacks the rule":                     {true, map[string]int{domainOne: 5}},
+		"the list lacks the rule and the block moves": {true, map[string]int{domainOne: 5, sendlimit.TenantWide: 5}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			if lagging {
+			if tt.lagging {
 				fx.fake.FreezeRuleList(fx.id)
 			}
-			fx.sendUnderLimits(t, map[string]int{domainOne: 5}, 6)
+			fx.sendUnderLimits(t, tt.limits, 6)
 			ended, err := fx.endPolicy(t, domainOne)
 			must(t, err)
-			if ended.Policy.RuleID != "" || !ended.HadRule || len(fx.fake.SnapshotOf(fx.id).Rules) != 0 {
+			if rule := sendlimit.RuleOf(domainOne, fx.fake.SnapshotOf(fx.id).Rules); ended.Policy.RuleID != "" || !ended.HadRule || rule.Name != "" {
 				t.Fatalf("got %+v, and the rules %+v", ended, fx.fake.SnapshotOf(fx.id).Rules)
 			}
 		})

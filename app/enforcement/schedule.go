@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -26,6 +25,8 @@ const PassKind = "enforcement"
 const sweepKind = "enforcement_sweep"
 
 const (
+	// farFuture is longer than the time until any tenant is due.
+	farFuture = 365 * 24 * time.Hour
 	// maxTenantsPerSweep is the maximum number of tenants that one sweep wakes.
 	maxTenantsPerSweep = 500
 	// ParallelPasses is the maximum number of passes that a process makes in parallel. It is less
@@ -117,7 +118,7 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 // while RunAll waits, and of the tenants that are still leased after leaseWait. The sandbox uses
 // RunAll.
 func (r *Runner) RunAll(ctx context.Context) (platformErr, err error) {
-	dueBy := r.Now().Add(reconcile.FarFuture)
+	dueBy := r.Now().Add(farFuture)
 	finished := map[tenantKey]bool{}
 	leased := 0
 	for range leaseWait / leaseCheckInterval {

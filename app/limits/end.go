@@ -69,7 +69,7 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	defer cancel()
 	claimBegan := time.Now()
 	claim, paused, err := reconcile.EnforcementPause{
-		Claims: s.Claims, Now: s.Now, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
+		Claims: s.Claims, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
 	}.Begin(ctx, owner, id, endLease)
 	if err == nil && !paused {
 		err = reconcile.PauseLost()
@@ -136,7 +136,7 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 	}
 	e.result.Unblocked = len(unblocks)
 	// The list of a lagging replica can lack a new rule.
-	e.result.HadRule = e.result.Policy.RuleID != "" || sendlimit.RuleOf(e.result.Policy.Scope, rules).Name != "" || len(unblocks) > 0
+	e.result.HadRule = e.result.Policy.RuleID != "" || sendlimit.RuleOf(e.result.Policy.Scope, rules).Name != "" || len(unblocks) > 0 || len(blockLists) > 0
 	storedAnswer, err := e.encoder.Encode(e.result)
 	if err != nil {
 		return err

@@ -46,14 +46,19 @@ func closeCommand() *cobra.Command {
 				return err
 			}
 		}
-		removals, err := removeRules(ctx, cmd, store, acc.ID)
+		service, closeService, err := closingService(ctx, cmd, store, acc.ID)
+		if err != nil {
+			return err
+		}
+		defer closeService()
+		removals, err := service.RemoveAllRules(ctx, acc.ID)
 		if err != nil {
 			return err
 		}
 		remaining, _ := remainingRules(removals)
 		closing, err := store.CloseAccount(ctx, acc.ID, time.Now(), ruleNames(remaining)...)
 		if err != nil && closing.At.IsZero() { // the account is not closed
-			(&tenants.Service{Claims: store, Now: time.Now}).ResumeEnforcement(ctx, removals)
+			service.ResumeEnforcement(ctx, removals)
 			return err
 		}
 		// The tenants are released, so a repetition of the command cannot name the rules.
@@ -69,23 +74,18 @@ func closeCommand() *cobra.Command {
 	return cmd
 }
 
-// removeRules removes the transport rules managed by tenantry from all tenants of an account. It
-// returns the result for each tenant that may have had managed rules.
-func removeRules(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID) ([]tenants.TenantRuleRemoval, error) {
+// closingService returns a service that removes the managed transport rules from all tenants of an
+// account (see withdrawalService). The caller must call the returned function to close the service.
+func closingService(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID) (*tenants.Service, func(), error) {
 	stored, err := store.Tenants(ctx, owner)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ids := make([]tenant.GUID, 0, len(stored))
 	for _, t := range stored {
 		ids = append(ids, t.GUID)
 	}
-	service, closeService, err := withdrawalService(ctx, cmd, store, owner, ids...)
-	if err != nil {
-		return nil, err
-	}
-	defer closeService()
-	return service.RemoveAllRules(ctx, owner)
+	return withdrawalService(ctx, cmd, store, owner, ids...)
 }
 
 // closingQuestion returns the question that closeCommand asks on a terminal.

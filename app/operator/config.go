@@ -111,8 +111,8 @@ func displayValue(field reflect.StructField, value reflect.Value) string {
 // redactURL redacts the password of a URL, and the value of each query parameter for which
 // isSecretName is true. A URL or a query that cannot be parsed is redacted as a whole. So is an
 // address that does not begin with a scheme and "://", or that has an @ after its host. The part
-// before the @ can be a password that url.Parse does not recognize. The path of a SQLite file has
-// no password.
+// before the @ can be a password that url.Parse does not recognize. A SQLite address is shown even
+// with an @, because its path contains no password.
 func redactURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || !strings.HasPrefix(strings.ToLower(address), u.Scheme+"://") {

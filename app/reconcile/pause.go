@@ -13,14 +13,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// FarFuture is longer than the time until any tenant is due.
-const FarFuture = 365 * 24 * time.Hour
-
 // EnforcementPause stops enforcement passes over a tenant while a use case changes the tenant's
 // rules. The use case ends the pause with Claims.ReleaseTenant, or the lease expires.
 type EnforcementPause struct {
 	Claims ports.TenantClaims
-	Now    func() time.Time
 	// Pause is the time between two tries to claim the tenant. PassWait is how long to wait for the
 	// holder of the lease. CallWait is how long to wait for the last call of a holder whose lease
 	// was revoked.
@@ -49,12 +45,12 @@ func PauseLost() error {
 }
 
 // claim claims the tenant. It returns false when the tenant cannot be claimed within PassWait,
-// because its lease is held or enforcement excludes it.
+// because its lease is held, the tenant is unknown or its consent is revoked.
 func (p EnforcementPause) claim(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim ports.TenantClaim, won bool, err error) {
 	waitCtx, cancel := context.WithTimeout(ctx, p.PassWait)
 	defer cancel()
 	for {
-		claim, won, err = p.Claims.ClaimTenant(ctx, owner, id, lease, p.Now().Add(FarFuture))
+		claim, won, err = p.Claims.ClaimUnleasedTenant(ctx, owner, id, lease)
 		if err != nil {
 			return claim, false, fmt.Errorf("pause enforcement: %w", err)
 		}

@@ -63,8 +63,8 @@ type WithdrawResult struct {
 	RuleRemoval
 }
 
-// Withdraw ends the assignment of a managed tenant, on behalf of the operator. It first removes the
-// managed transport rules, and fails, as Delete does.
+// Withdraw ends the assignment of a managed tenant, on behalf of the operator. Like Delete, it first
+// removes the managed transport rules. It fails with the same errors as Delete.
 func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (WithdrawResult, error) {
 	guid := tenant.ParseGUIDOrNone(string(id))
 	owner, err := s.Assignments.AccountOfManagedTenant(ctx, guid)

@@ -169,10 +169,10 @@ func TestEnforcementCannotBePaused(t *testing.T) {
 	}
 }
 
-// refusedClaims is a store in which no tenant can be claimed or seized.
+// refusedClaims is a store in which no request can pause the enforcement of a tenant.
 type refusedClaims struct{ *bunstore.Store }
 
-func (refusedClaims) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (claim ports.TenantClaim, won bool, err error) {
+func (refusedClaims) ClaimUnleasedTenant(context.Context, access.AccountID, tenant.GUID, time.Duration) (claim ports.TenantClaim, won bool, err error) {
 	return claim, false, nil
 }
 
@@ -181,26 +181,38 @@ func (refusedClaims) SeizeTenant(context.Context, access.AccountID, tenant.GUID,
 }
 
 // TestDeleteWaitsForPass checks that a deletion waits for an enforcement pass in progress, which
-// could create the rules again.
+// could create the rules again. A pass may have begun before the mail server of its tenant became
+// unprepared.
 func TestDeleteWaitsForPass(t *testing.T) {
-	fx := newFixtureWithRule(t)
-	r, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour))
-	if err != nil || !won {
-		t.Fatalf("the tenant cannot be claimed: %v", err)
-	}
-	done := make(chan tenants.DeleteResult)
-	go func() {
-		deleted, _ := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
-		done <- deleted
-	}()
-	if _, err := fx.platform.For(guid).Block(t.Context(), "a.test", []string{"ada@a.test"}); err != nil {
-		t.Error(err)
-	}
-	if held, err := fx.store.ReleaseTenant(t.Context(), r, fx.now.Add(time.Hour)); err != nil || !held {
-		t.Errorf("the pass lost its tenant: %v", err)
-	}
-	if deleted := <-done; !deleted.RulesRemoved || !slices.Equal(fx.ruleNames(), []string{foreignRule}) {
-		t.Fatalf("got %+v, the remaining rules are %q", deleted, fx.ruleNames())
+	for _, bootstrap := range []tenant.Bootstrap{tenant.BootstrapReady, tenant.BootstrapPending} {
+		t.Run(string(bootstrap), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fx := newFixtureWithRule(t)
+				r, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour))
+				if err != nil || !won {
+					t.Fatalf("the tenant cannot be claimed: %v", err)
+				}
+				stored, err := fx.store.Tenant(t.Context(), fx.ann.ID, guid)
+				apptest.Must(t, err)
+				stored.Bootstrap, stored.Observed.Bootstrap = bootstrap, fx.now
+				apptest.Must(t, fx.store.SaveTenant(t.Context(), fx.ann.ID, stored))
+				done := make(chan tenants.DeleteResult)
+				go func() {
+					deleted, _ := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
+					done <- deleted
+				}()
+				time.Sleep(time.Second) // the deletion has begun
+				if _, err := fx.platform.For(guid).Block(t.Context(), "a.test", []string{"ada@a.test"}); err != nil {
+					t.Error(err)
+				}
+				if held, err := fx.store.ReleaseTenant(t.Context(), r, fx.now.Add(time.Hour)); err != nil || !held {
+					t.Errorf("the pass lost its tenant: %v", err)
+				}
+				if deleted := <-done; !deleted.RulesRemoved || !slices.Equal(fx.ruleNames(), []string{foreignRule}) {
+					t.Fatalf("got %+v, the remaining rules are %q", deleted, fx.ruleNames())
+				}
+			})
+		})
 	}
 }
 
@@ -313,4 +325,70 @@ func TestRemoveAllRules(t *testing.T) {
 	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now); err != nil || !won {
 		t.Errorf("no pass can restore the rules: %v", err)
 	}
+}
+
+// TestRemoveAllRulesKeepsItsPauses changes the first tenant of an account while the rules of the
+// second one are removed. RemoveAllRules must still leave no rule, and keep enforcement paused.
+func TestRemoveAllRulesKeepsItsPauses(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *fixture){
+		"a request revokes the lease, and a pass creates a rule": func(t *testing.T, fx *fixture) {
+			claim, won, err := fx.store.SeizeTenant(t.Context(), fx.ann.ID, guid, time.Minute)
+			if err != nil || !won {
+				t.Errorf("the tenant was not seized: %v", err)
+			}
+			_, err = fx.platform.For(guid).Block(t.Context(), sendlimit.TenantWide, []string{"ada@a.test"})
+			apptest.Must(t, err)
+			_, err = fx.store.ReleaseTenant(t.Context(), claim, fx.now)
+			apptest.Must(t, err)
+		},
+		"a request deletes the tenant": func(t *testing.T, fx *fixture) {
+			apptest.Must(t, fx.store.DeleteTenant(t.Context(), fx.ann.ID, guid, nil))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fx := newFixtureWithRule(t)
+				fx.connect(t, fx.ann, otherAdmin)
+				if _, err := fx.store.ReservePolicy(t.Context(), fx.ann.ID, otherGUID, sendlimit.TenantWide, fx.now); err != nil {
+					t.Fatal(err)
+				}
+				fx.Platform = slowTenant{fx.platform, otherGUID}
+				done := make(chan error)
+				go func() {
+					_, err := fx.RemoveAllRules(t.Context(), fx.ann.ID)
+					done <- err
+				}()
+				time.Sleep(slowness / 2) // the rules of the first tenant are removed
+				change(t, fx)
+				if err := <-done; err != nil || !slices.Equal(fx.ruleNames(), []string{foreignRule}) {
+					t.Errorf("%v; the remaining rules are %q", err, fx.ruleNames())
+				}
+				if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour)); err != nil || won {
+					t.Errorf("a pass that would restore the rules claimed the tenant: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// slowTenant is a platform that takes the time slowness to remove the rules of one tenant.
+type slowTenant struct {
+	ports.MailPlatform
+	slow tenant.GUID
+}
+
+const slowness = 10 * time.Second
+
+func (p slowTenant) For(id tenant.GUID) ports.MailTenant {
+	if id == p.slow {
+		return slowRemoval{p.MailPlatform.For(id)}
+	}
+	return p.MailPlatform.For(id)
+}
+
+type slowRemoval struct{ ports.MailTenant }
+
+func (r slowRemoval) RemoveRules(ctx context.Context) error {
+	time.Sleep(slowness)
+	return r.MailTenant.RemoveRules(ctx)
 }

@@ -24,16 +24,13 @@ const (
 )
 
 // pauseEnforcement stops enforcement for a tenant whose managed rules are about to be removed, so
-// that no pass creates the rules again. paused reports whether enforcement is paused. Enforcement
-// makes no pass over a tenant whose mail server is not prepared, so pauseEnforcement does not wait
-// for one. It needs the claim of such a tenant nevertheless, to record the unblocks.
-func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (claim ports.TenantClaim, paused bool, err error) {
-	if t.Bootstrap != tenant.BootstrapReady {
-		return s.Claims.SeizeTenant(ctx, owner, t.GUID, lease)
-	}
+// that no pass creates the rules again. paused reports whether enforcement is paused. For a tenant
+// whose mail server is not prepared, a pass can still be in progress, and the claim is needed to
+// record the unblocks.
+func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim ports.TenantClaim, paused bool, err error) {
 	return reconcile.EnforcementPause{
-		Claims: s.Claims, Now: s.Now, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
-	}.Begin(ctx, owner, t.GUID, lease)
+		Claims: s.Claims, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
+	}.Begin(ctx, owner, id, lease)
 }
 
 // reconcileIntents records the blocks and unblocks that an interrupted pass applied but did not

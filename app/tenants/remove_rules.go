@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -63,10 +64,10 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 		result.Err = errNoPlatform
 	}
 	if result.Err == nil {
-		if result.pause, result.paused, err = s.pauseEnforcement(ctx, owner, t, lease); err != nil {
+		if result.pause, result.paused, err = s.pauseEnforcement(ctx, owner, t.GUID, lease); err != nil {
 			return RuleRemoval{}, err
 		}
-		if err := s.removeRulesAndRecord(ctx, t, scopes, &result); err != nil {
+		if err := s.removeRulesAndRecord(ctx, t.GUID, scopes, lease, &result); err != nil {
 			s.resumeEnforcement(ctx, result)
 			return RuleRemoval{}, err
 		}
@@ -75,20 +76,35 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 	return result, nil
 }
 
-// removeRulesAndRecord removes the rules and records the unblocks. If enforcement could not be
-// paused, a pass may create the rules again. All rules then count as remaining.
-func (s *Service) removeRulesAndRecord(ctx context.Context, t tenant.Tenant, scopes []string, result *RuleRemoval) error {
+// removeRulesAndRecord removes the rules and records the unblocks. If a removal fails, it only
+// checks that enforcement is still paused: otherwise a rule that was removed may exist again. If
+// enforcement could not be paused, a pass may create the rules again. All rules then count as
+// remaining.
+func (s *Service) removeRulesAndRecord(ctx context.Context, id tenant.GUID, scopes []string, lease time.Duration, result *RuleRemoval) error {
 	if result.paused {
 		s.reconcileIntents(ctx, result.pause)
 	}
-	result.RemainingRules, result.Err = s.removeRules(ctx, t.GUID, scopes)
-	if result.Err == nil && result.paused {
-		return reconcile.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, result.pause) })
+	result.RemainingRules, result.Err = s.removeRules(ctx, id, scopes)
+	if !result.paused {
+		result.RemainingRules, result.Err = ruleNames(scopes), cmp.Or(result.Err, errNotPaused)
+		return nil
 	}
-	if result.Err == nil {
-		result.RemainingRules, result.Err = ruleNames(scopes), errNotPaused
+	return reconcile.Store(ctx, func(ctx context.Context) error {
+		if result.Err != nil {
+			return s.renewPause(ctx, result.pause, lease)
+		}
+		return s.recordUnblocks(ctx, result.pause)
+	})
+}
+
+// renewPause renews the lease that pauses enforcement. It fails with service_unavailable if a
+// different request has revoked the lease.
+func (s *Service) renewPause(ctx context.Context, claim ports.TenantClaim, lease time.Duration) error {
+	leaseHeld, err := s.Claims.RenewTenantLease(ctx, claim, lease)
+	if err == nil && !leaseHeld {
+		return reconcile.PauseLost()
 	}
-	return nil
+	return err
 }
 
 func ruleNames(scopes []string) (names []string) {
@@ -180,35 +196,73 @@ type TenantRuleRemoval struct {
 // about to close. It returns the tenants that may have had rules. If the platform fails to remove
 // rules, the result of the tenant names the remaining rules. If the store fails for one tenant,
 // RemoveAllRules resumes enforcement in the other tenants and returns the joined errors.
+//
+// While the rules of other tenants are removed, a different request can revoke the lease of a
+// tenant, and its rules can be created again. RemoveAllRules then removes these rules too.
 func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([]TenantRuleRemoval, error) {
 	owned, err := s.Tenants.Tenants(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
-	results, errs := make([]RuleRemoval, len(owned)), make([]error, len(owned))
-	slots := make(chan struct{}, parallelTenants)
+	results := make([]*DeleteResult, 0, len(owned))
+	for _, t := range owned {
+		results = append(results, &DeleteResult{Tenant: t})
+	}
+	for pending := results; len(pending) > 0 && err == nil; {
+		if err = s.removeRulesOfTenants(ctx, owner, pending); err == nil {
+			pending, err = s.withLostPause(ctx, results)
+		}
+	}
+	var removals []TenantRuleRemoval
+	for _, r := range results {
+		if r.RulesRemoved || len(r.RemainingRules) > 0 {
+			removals = append(removals, TenantRuleRemoval{r.GUID, r.RuleRemoval})
+		}
+	}
+	if err != nil {
+		s.ResumeEnforcement(ctx, removals)
+		return nil, err
+	}
+	return removals, nil
+}
+
+// removeRulesOfTenants removes the managed rules from the tenants in pending, and stores the
+// results there. A tenant that was deleted in the meantime has no rules.
+func (s *Service) removeRulesOfTenants(ctx context.Context, owner access.AccountID, pending []*DeleteResult) error {
+	errs, slots := make([]error, len(pending)), make(chan struct{}, parallelTenants)
 	var wg panics.Group
-	for n, t := range owned {
+	for n, r := range pending {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 			defer cancel()
-			results[n], errs[n] = s.removeManagedRules(ctx, owner, t, closeLease)
+			r.RuleRemoval, errs[n] = s.removeManagedRules(ctx, owner, r.Tenant, closeLease)
+			if errors.Is(errs[n], fault.TenantNotFound) {
+				errs[n] = nil
+			}
 		})
 	}
 	wg.Wait()
-	var removals []TenantRuleRemoval
-	for n, t := range owned {
-		if results[n].RulesRemoved || len(results[n].RemainingRules) > 0 {
-			removals = append(removals, TenantRuleRemoval{t.GUID, results[n]})
+	return errors.Join(errs...)
+}
+
+// withLostPause renews the leases that pause enforcement. It returns the tenants whose lease a
+// different request has revoked.
+func (s *Service) withLostPause(ctx context.Context, results []*DeleteResult) (lost []*DeleteResult, err error) {
+	for _, r := range results {
+		if !r.paused {
+			continue
+		}
+		leaseHeld, err := s.Claims.RenewTenantLease(ctx, r.pause, closeLease)
+		if err != nil {
+			return nil, err
+		}
+		if !leaseHeld {
+			lost = append(lost, r)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		s.ResumeEnforcement(ctx, removals)
-		return nil, err
-	}
-	return removals, nil
+	return lost, nil
 }
 
 // ResumeEnforcement resumes enforcement in the tenants of an account whose closing failed. The next

@@ -141,12 +141,18 @@ func OfMailbox(before, after mailbox.Mailbox, removalType Type) []Event {
 		return []Event{ofMailbox(removalType, before)}
 	case !after.Stage.IsListed():
 		return nil
-	case !before.Stage.IsListed() && !(before.WasMissed() && before.ObjectID != "" && before.ObjectID == after.ObjectID):
+	case !before.Stage.IsListed() && !reappeared(before, after):
 		return []Event{ofMailbox(MailboxCreated, after)}
 	case shownParts(before) != shownParts(after):
 		return []Event{ofMailbox(MailboxUpdated, after)}
 	}
 	return nil
+}
+
+// reappeared reports whether a discovery missed the mailbox before, and the platform shows the same
+// object again.
+func reappeared(before, after mailbox.Mailbox) bool {
+	return before.WasMissed() && before.ObjectID != "" && before.ObjectID == after.ObjectID
 }
 
 // shownParts returns the parts of a mailbox whose change causes the event MailboxUpdated.

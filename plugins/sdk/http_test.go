@@ -160,7 +160,7 @@ func TestProtocolSwitchIsABrokenAnswer(t *testing.T) {
 		_, err = conn.Read(make([]byte, 1))
 		readErr <- err
 	})
-	answer, err := NewHTTPClient(50 * time.Millisecond).Get(url)
+	answer, err := NewHTTPClient(time.Minute).Get(url)
 	if err == nil {
 		_, _ = io.ReadAll(answer.Body)
 		_ = answer.Body.Close()

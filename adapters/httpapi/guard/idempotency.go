@@ -71,8 +71,10 @@ func keyedWriteOf(r *http.Request, e *exchange) *keyedWrite {
 // received it.
 //
 // If the write manages API keys, the suffix contains all bounds of the caller's key. For other
-// writes, the suffix contains the tenants to which the caller's key is limited. The suffix is empty
-// if there is no such limit. An API key without bounds therefore has one record for each
+// writes, the suffix contains the tenants to which the caller's key is limited.
+//
+// For a key without bounds the suffix is always empty. It is also empty for other writes of a key
+// that is not limited to some tenants. An API key without bounds therefore has one record for each
 // Idempotency-Key, whatever the write. A suffix begins with a space, which an Idempotency-Key
 // cannot contain.
 func boundsSuffix(e *exchange) string {
