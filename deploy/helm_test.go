@@ -42,8 +42,11 @@ func TestHelmChartRenders(t *testing.T) {
 	}
 	pod := objectOfKind(t, complete, "Deployment").member("spec.template.spec").(map[string]any)
 	checkPod(t, pod)
-	if policy := fmt.Sprint(objectOfKind(t, complete, "NetworkPolicy").member("spec.egress")); !strings.Contains(policy, "port:6379") {
-		t.Errorf("the network policy does not allow Redis: %s", policy)
+	policy := fmt.Sprint(objectOfKind(t, complete, "NetworkPolicy").member("spec.egress"))
+	for _, allowed := range []string{"map[port:6379 protocol:TCP]", "map[port:8443 protocol:TCP]", "map[port:8443 protocol:UDP]"} {
+		if !strings.Contains(policy, allowed) {
+			t.Errorf("the network policy does not allow %s: %s", allowed, policy)
+		}
 	}
 	for _, list := range []string{"containers", "initContainers"} {
 		for _, c := range object(pod).objects(list) {
@@ -160,6 +163,7 @@ func TestHelmChartRefusesInvalidValues(t *testing.T) {
 		"a database URL as a setting":  {"settings": object{"database_url": "postgres://u:p@h/d"}},
 		"a Redis URL as a setting":     {"settings": object{"redis_url": "redis://:p@h/0"}},
 		"a secret in telemetry":        {"telemetry": object{"OTEL_EXPORTER_OTLP_HEADERS": "k=v"}},
+		"a port as a text":             {"networkPolicy": object{"egressPorts": []string{"8443"}}},
 		"a misspelt value":             {"replicaCount": 3},
 	} {
 		values := []object{minimalValues(), wrong}
@@ -234,7 +238,7 @@ func allValues() object {
 	v["telemetry"] = object{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
 	v["telemetrySecret"] = "tenantry-telemetry"
 	v["serviceMonitor"] = object{"enabled": true}
-	v["networkPolicy"] = object{"enabled": true, "monitoring": []object{{"namespaceSelector": object{}}}}
+	v["networkPolicy"] = object{"enabled": true, "egressPorts": []int{8443}, "monitoring": []object{{"namespaceSelector": object{}}}}
 	return v
 }
 

@@ -140,6 +140,19 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	}
 }
 
+// TestPluginAddWithoutWriteAccessIsExplained checks that `plugin add` by a user who may not write
+// the plugin folder tells the operator to run it as the user of the service.
+func TestPluginAddWithoutWriteAccessIsExplained(t *testing.T) {
+	t.Parallel()
+	pluginDir := t.TempDir()
+	must(t, os.Chmod(pluginDir, 0o555))
+	plugin := filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "dns-powerdns")
+	result := runAsDifferentUser(t, t.TempDir(), "plugin", "add", "--plugin-dir", pluginDir, plugin)
+	if result.code != cli.ExitRefused || !strings.Contains(result.stderr, "as the user of the service") {
+		t.Errorf("exit code %d, want a refusal that names the user of the service: %s", result.code, result.stderr)
+	}
+}
+
 // TestDoctorFindsThatTheDatabaseCannotBeWritten checks that doctor run by a user who may only read
 // the database fails the check. Its fix is not a mode that would lock out the user of the service.
 func TestDoctorFindsThatTheDatabaseCannotBeWritten(t *testing.T) {

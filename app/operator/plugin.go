@@ -134,6 +134,8 @@ func installPlugins(install func(ctx context.Context, o pluginhost.Options, file
 				return pluginNotFound.With("%s; add it with `tenantry plugin add`", err)
 			case errors.Is(err, verified.ErrChecksum):
 				return cli.WithFix(err, "write the manifest again with `tenantry plugin manifest`, if you changed the file")
+			case errors.Is(err, fs.ErrPermission):
+				return cli.WithFix(err, cli.FixFileAccess)
 			case err != nil:
 				return cli.WithFix(err, "check that the file is a plugin binary for this machine and this version of tenantry")
 			}

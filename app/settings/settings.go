@@ -49,7 +49,7 @@ type Config struct {
 	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. The connect pages get at most a quarter, and one address at most half of that. Requests whose API key is not checked yet get at most half, and one address at most half of that"`
 	// MaxConnections bounds the memory that clients without a key can take: about 35 KiB a
 	// connection.
-	MaxConnections int `koanf:"max_connections" default:"10000" help:"maximum number of connections that a process has open for listen. One address gets at most half of them, unless it is one of trusted_proxies. If a new connection exceeds the maximum, the connection that waits longest for its client is closed. At most half of the files that the system allows the process to open are used for connections"`
+	MaxConnections int `koanf:"max_connections" default:"10000" help:"maximum number of connections that a process has open for listen. One address gets at most half of them, unless it is one of trusted_proxies. If a new connection exceeds the maximum, one of the address with the most connections is closed: the one that waits longest for its client. At most half of the files that the system allows the process to open are used for connections"`
 
 	PluginDir string `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
 

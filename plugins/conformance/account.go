@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports/contract"
@@ -40,7 +41,7 @@ func accountChecks(kind string) []contract.Check[*environment] {
 			checkNoSuchMailbox(t, e.sending(e.process, e.connection()))
 		}}, contract.Check[*environment]{ID: idPrefix + "list-ends", Proves: "the list of accounts ends, and names each account once", Run: func(t T, e *environment) {
 			checkListEnds(t, e.sending(e.process, e.connection()))
-		}})
+		}}, contract.Check[*environment]{ID: idPrefix + "odd-workspace", Proves: "an invalid workspace_id is not reported as a failure of the platform", Run: checkOddWorkspace})
 	}
 	return checks
 }
@@ -64,6 +65,20 @@ func checkNoSuchMailbox(t T, platform sdk.SendingPlatform) {
 	a, err := platform.Account(callContext(t), strings.ToLower(rand.Text()[:12])+"@nobody.example")
 	if err != nil || a.Exists() {
 		t.Fatalf("Account of an unknown address returned %+v, %v, want no account and no error", a, err)
+	}
+}
+
+// checkOddWorkspace reads with ids that cannot be sent in an HTTP header. Accounts choose the id,
+// and failures of the platform open its circuit breaker for all accounts.
+func checkOddWorkspace(t T, e *environment) {
+	for _, id := range []string{"a\nb", "日本"} {
+		c := e.connection()
+		c.Settings["workspace_id"] = id
+		for name, read := range e.readCalls(t, e.process, c) {
+			if err := read(callContext(t)); err != nil && outcome.KindOf(err) != outcome.Refused {
+				t.Errorf("%s with the workspace_id %q returned %v, want the outcome refused", name, id, err)
+			}
+		}
 	}
 }
 

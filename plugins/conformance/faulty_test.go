@@ -69,6 +69,7 @@ var plantedBugs = []struct{ check, bug string }{
 	{"mail/failures/status-500", "500-is-refused"},
 	{"plugin/commands/describe", "noise-in-describe"},
 	{"plugin/commands/describe", "describes-otherwise"},
+	{"plugin/commands/describe", "describes-fewer-fields"},
 	{"plugin/commands/without-host", "exits-with-0"},
 	{"plugin/describe/complete", "no-title"},
 	{"plugin/describe/complete", "no-help"},
@@ -83,6 +84,7 @@ var plantedBugs = []struct{ check, bug string }{
 	{"sending/account/list-ends", "list-never-ends"},
 	{"sending/account/list-ends", "lists-twice"},
 	{"sending/account/no-such-mailbox", "finds-anybody"},
+	{"sending/account/odd-workspace", "sends-any-workspace"},
 	{"sending/describe/fields", "no-workspace"},
 }
 

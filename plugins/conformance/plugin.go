@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os/exec"
 	"regexp"
@@ -46,13 +47,13 @@ var pluginChecks = []check{
 	}},
 	{ID: "plugin/commands/describe", Proves: "describe and --version match the description", Run: func(t T, b Binary) {
 		description := describe(t, b.Start(t))
-		var printed struct{ Name, Kind, Version string }
+		var printed sdk.Description
 		stdout, _ := runWithoutHost(t, b, 0, "describe")
 		if err := json.Unmarshal(stdout, &printed); err != nil {
 			t.Fatalf("describe does not print one JSON object and nothing else on standard output: %v", err)
 		}
-		if printed.Name != description.Name || printed.Kind != string(description.Kind) || printed.Version != description.Version {
-			t.Errorf("describe prints %+v, but the host receives %s, %s, %s", printed, description.Name, description.Kind, description.Version)
+		if p, d := comparedMembers(printed), comparedMembers(description); p != d {
+			t.Errorf("describe prints %s, but the host receives %s", p, d)
 		}
 		if stdout, _ := runWithoutHost(t, b, 0, "--version"); !bytes.Contains(stdout, []byte(description.Version)) {
 			t.Errorf("--version prints %q, which does not contain the version %s", stdout, description.Version)
@@ -76,6 +77,14 @@ var pluginChecks = []check{
 		describe(t, b.Start(t))
 		describe(t, b.Start(t))
 	}},
+}
+
+// comparedMembers returns a text with those members of a description that have the same name and
+// the same form in the output of `describe`. A member that is empty and a missing member are equal.
+func comparedMembers(d sdk.Description) string {
+	return fmt.Sprintf("%+v", sdk.Description{
+		Name: d.Name, Kind: d.Kind, Version: d.Version, Title: d.Title, Capabilities: d.Capabilities, Needs: d.Needs, Fields: d.Fields, Hosts: d.Hosts,
+	})
 }
 
 // describe returns the description that the running plugin sends to its host.

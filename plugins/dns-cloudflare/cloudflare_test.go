@@ -291,6 +291,7 @@ func TestWriteChecksARecordThatNoLongerExists(t *testing.T) {
 func TestInvalidConnectionsAreRefused(t *testing.T) {
 	for name, connection := range map[string]sdk.Connection{
 		"no token":             {},
+		"a control character":  {Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a\x01b")}},
 		"a token of two words": {Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a b")}},
 		"a URL without a host": {Settings: map[string]string{"api_url": "x"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a")}},
 		"a path as account id": {Settings: map[string]string{"account_id": "../zones"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a")}},

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/cloudflare/cloudflare-go"
 
@@ -75,7 +76,7 @@ func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, err
 		return nil, sdk.Misconfigured("api_url", "it must be a URL such as "+apiURL)
 	}
 	token := strings.TrimSpace(connection.Secrets["api_token"].Reveal())
-	if token == "" || strings.ContainsAny(token, " \r\n\x00") {
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r == ' ' || unicode.IsControl(r) }) {
 		return nil, sdk.Misconfigured("api_token", "it is missing, or contains a space or a control character")
 	}
 	account := connection.Settings["account_id"]

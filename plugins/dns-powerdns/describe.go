@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
@@ -67,7 +68,7 @@ func (s *processState) provider(conn sdk.Connection) (sdk.DNSProvider, error) {
 		return nil, sdk.Misconfigured("api_url", "it must be a URL such as https://dns.example.com:8081")
 	}
 	key := conn.Secrets["api_key"]
-	if key.Empty() || strings.ContainsAny(key.Reveal(), "\r\n\x00") {
+	if key.Empty() || strings.ContainsFunc(key.Reveal(), unicode.IsControl) {
 		return nil, sdk.Misconfigured("api_key", "it is missing or contains a control character")
 	}
 	allowPrivate, err := strconv.ParseBool(cmp.Or(conn.Settings["allow_private"], "false"))

@@ -288,6 +288,7 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 		"a query":       func(connection sdk.Connection) { connection.Settings["api_url"] = "https://dns.example.com?x=1" },
 		"no key":        func(connection sdk.Connection) { delete(connection.Secrets, "api_key") },
 		"a line break":  func(connection sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("k\r\nX-Evil: 1") },
+		"a control":     func(connection sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("k\x01") },
 		"not a boolean": func(connection sdk.Connection) { connection.Settings["allow_private"] = "maybe" },
 	} {
 		c := good()

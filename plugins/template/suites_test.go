@@ -8,16 +8,22 @@ package template_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -214,6 +220,71 @@ func TestOwnTestsPass(t *testing.T) {
 		cmd.Dir = filepath.Dir(p.entry)
 		if output, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("the tests of the template fail: %v: %s", err, output)
+		}
+	})
+}
+
+// TestOptionalMembersOfADescription removes the members of a description that a plugin may leave
+// out, and adds the member needs. The host must receive what `describe` prints, and the plugin must
+// answer calls.
+func TestOptionalMembersOfADescription(t *testing.T) {
+	eachTemplate(t, []string{"python-sending", "node-sending"}, func(t *testing.T, p plugin) {
+		provider := filepath.Join(filepath.Dir(p.entry), p.versionFile)
+		source, err := os.ReadFile(provider)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := regexp.MustCompile(`(?m)^ +"?budgets"?: .*$`).ReplaceAll(source, nil)
+		changed = regexp.MustCompile(`(?m)^( +"?)hosts("?): .*$`).ReplaceAll(changed, []byte(`${1}needs${2}: {"mailbox_refresh": ["workspace_id"]},`))
+		if err := os.WriteFile(provider, changed, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := verified.WriteManifest(p.entry, p.files); err != nil {
+			t.Fatal(err)
+		}
+		d, err := conformance.Binary{Path: p.entry}.Start(t).Describe(t.Context())
+		if err != nil || len(d.Hosts) > 0 || len(d.Budgets) > 0 || !slices.Equal(d.Needs["mailbox_refresh"], []string{"workspace_id"}) {
+			t.Fatalf("the host receives %+v, %v, want needs without hosts and budgets", d, err)
+		}
+		report, err := conformance.Test(t.Context(), conformance.Options{Path: p.entry, Only: []string{"plugin/commands/describe", "sending/account/accepted"}})
+		if err != nil || report.Count(conformance.Passed) != 2 {
+			t.Errorf("a check did not pass: %v %+v", err, report)
+		}
+	})
+}
+
+// TestHealthCheckAnswersDuringManyCalls makes 300 calls to a provider that never answers. If the
+// health check failed meanwhile, the host would kill the plugin and all its calls.
+func TestHealthCheckAnswersDuringManyCalls(t *testing.T) {
+	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
+		var requests atomic.Int64
+		end := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			requests.Add(1)
+			<-end
+		}))
+		defer server.Close()
+		defer close(end)
+		process := conformance.Binary{Path: p.entry}.Start(t)
+		provider := conformance.Provider(process, sdk.Connection{
+			Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]secret.Text{"api_token": secret.New("k")},
+		})
+		calls, cancel := context.WithCancel(t.Context())
+		var pending sync.WaitGroup
+		defer pending.Wait()
+		defer cancel()
+		for range 300 {
+			pending.Go(func() { _, _ = provider.Check(calls) })
+		}
+		for start := time.Now(); requests.Load() < 250; time.Sleep(10 * time.Millisecond) {
+			if time.Since(start) > 10*time.Second {
+				t.Fatalf("only %d of 300 calls reached the provider", requests.Load())
+			}
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+		defer stop()
+		if err := process.Ping(ctx); err != nil {
+			t.Errorf("the health check failed: %v", err)
 		}
 	})
 }

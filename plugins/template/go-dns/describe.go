@@ -62,8 +62,8 @@ func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, err
 		return nil, sdk.Misconfigured("api_url", "it must be a URL such as https://api.example.com/v1")
 	}
 	token := connection.Secrets["api_token"]
-	if token.Empty() || strings.ContainsAny(token.Reveal(), "\r\n\x00") {
-		return nil, sdk.Misconfigured("api_token", "it is missing or contains a line break")
+	if token.Empty() || strings.ContainsFunc(token.Reveal(), func(r rune) bool { return r < ' ' || r > '~' }) {
+		return nil, sdk.Misconfigured("api_token", "it is missing or has invalid characters")
 	}
 	return &provider{
 		base: strings.TrimRight(base.String(), "/"), token: token,

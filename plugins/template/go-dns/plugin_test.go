@@ -103,6 +103,19 @@ func TestRetryAfterHoldsBackTheCredential(t *testing.T) {
 	}
 }
 
+// TestInvalidTokensAreRefused checks that the plugin refuses a token that is missing or not valid
+// in an HTTP header.
+func TestInvalidTokensAreRefused(t *testing.T) {
+	for _, token := range []string{"", "a\nb", "k\x01", "日本"} {
+		_, err := plugin().DNS(sdk.Connection{
+			Settings: map[string]string{"api_url": "https://api.example.com"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(token)},
+		})
+		if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Cause != "setting api_token" {
+			t.Errorf("%q: got %v, want a refusal with the cause of api_token", token, err)
+		}
+	}
+}
+
 // newEnv starts the simulator and returns an environment in which the plugin's code runs in this
 // process.
 func newEnv(t *testing.T) *conformance.DNSTest {

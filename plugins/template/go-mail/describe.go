@@ -69,8 +69,8 @@ func (s *processState) platform(connection sdk.Connection) (sdk.MailPlatform, er
 		}
 	}
 	token := connection.Secrets["api_token"]
-	if token.Empty() || strings.ContainsAny(token.Reveal(), "\r\n\x00") {
-		return nil, sdk.Misconfigured("api_token", "it is missing or contains a line break")
+	if token.Empty() || strings.ContainsFunc(token.Reveal(), func(r rune) bool { return r < ' ' || r > '~' }) {
+		return nil, sdk.Misconfigured("api_token", "it is missing or has invalid characters")
 	}
 	return platform{
 		base: strings.TrimRight(connection.Settings["api_url"], "/"), login: strings.TrimRight(connection.Settings["login_url"], "/"), token: token,

@@ -55,3 +55,17 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestInvalidTokensAreRefused checks that the plugin refuses a token that is not valid in an HTTP
+// header.
+func TestInvalidTokensAreRefused(t *testing.T) {
+	for _, token := range []string{"a\nb", "k\x01", "日本"} {
+		_, err := plugin().Mail(sdk.Connection{
+			Settings: map[string]string{"api_url": "https://api.example.com", "login_url": "https://login.example.com"},
+			Secrets:  map[string]sdk.Secret{"api_token": sdk.NewSecret(token)},
+		})
+		if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Cause != "setting api_token" {
+			t.Errorf("%q: got %v, want a refusal with the cause of api_token", token, err)
+		}
+	}
+}

@@ -61,13 +61,22 @@ func (s *processState) platform(connection sdk.Connection) (sdk.SendingPlatform,
 		return nil, sdk.Misconfigured("base_url", "it must be a URL such as https://api.example.com/v1")
 	}
 	key := connection.Secrets["api_key"]
-	if key.Empty() || strings.ContainsAny(key.Reveal(), "\r\n\x00") {
-		return nil, sdk.Misconfigured("api_key", "it is missing or contains a line break")
+	if key.Empty() || !isHeaderValue(key.Reveal()) {
+		return nil, sdk.Misconfigured("api_key", "it is missing or has invalid characters")
+	}
+	workspace := connection.Settings["workspace_id"]
+	if !isHeaderValue(workspace) {
+		return nil, sdk.Misconfigured("workspace_id", "it has invalid characters")
 	}
 	baseURL := strings.TrimRight(base.String(), "/")
 	return &platform{
-		base: baseURL, key: key, workspace: connection.Settings["workspace_id"],
+		base: baseURL, key: key, workspace: workspace,
 		authHosts: strings.Split(connection.Settings["auth_hosts"], ","),
 		http:      s.waits.Client(s.http, sdk.KeyScope(baseURL, key)), // sends no request of this key during a Retry-After
 	}, nil
+}
+
+// isHeaderValue reports whether text has only printable ASCII characters.
+func isHeaderValue(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }

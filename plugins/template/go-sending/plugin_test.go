@@ -45,6 +45,22 @@ func TestAccountOnASecondPageIsFound(t *testing.T) {
 	}
 }
 
+// TestInvalidSettingsAreRefused checks that the plugin refuses values that are not valid in an HTTP
+// header. Accounts choose these values, so they must not count as failures of the platform.
+func TestInvalidSettingsAreRefused(t *testing.T) {
+	for _, invalid := range []string{"a\nb", "k\x01", "日本"} {
+		for field, values := range map[string][2]string{"api_key": {invalid, ""}, "workspace_id": {"k", invalid}} {
+			_, err := plugin().Sending(sdk.Connection{
+				Settings: map[string]string{"base_url": "https://api.example.com", "workspace_id": values[1]},
+				Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret(values[0])},
+			})
+			if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "invalid_request" || result.Cause != "setting "+field {
+				t.Errorf("%s %q: got %v, want a refusal with the cause %q", field, invalid, err, "setting "+field)
+			}
+		}
+	}
+}
+
 // newFixture returns the environment of the contract. The simulator describes itself in its Suite.
 func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 	return conformance.SimulateSending(t, simulator.New, plugin().Sending).Fixture(description(), newPlatform)

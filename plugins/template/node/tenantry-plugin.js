@@ -163,7 +163,7 @@ async function answerCall(description, connect, call, run) {
     const secrets = {};
     for (const [name, value] of Object.entries(connection?.secrets ?? {})) secrets[name] = value.toString();
     const provider = connect({ settings: connection?.settings ?? {}, secrets });
-    const hosts = hostsOf(description.hosts, connection?.settings, secrets);
+    const hosts = hostsOf(description.hosts ?? [], connection?.settings, secrets);
     return await run(provider, { secondsLeft, requestID, hosts }, call.request);
   } catch (error) {
     if (error instanceof Outcome) throw error;
@@ -201,8 +201,9 @@ function hostIn(value) {
 
 // toMessage converts a description from the form that `describe` prints.
 function toMessage(description) {
-  const budgets = description.budgets.map(({ window_seconds: seconds, ...budget }) => ({ ...budget, window: duration(seconds) }));
-  return { ...description, budgets };
+  const budgets = (description.budgets ?? []).map(({ window_seconds: seconds, ...budget }) => ({ ...budget, window: duration(seconds) }));
+  const needs = Object.fromEntries(Object.entries(description.needs ?? {}).map(([capability, names]) => [capability, { names }]));
+  return { ...description, budgets, needs };
 }
 
 // timestamp converts a Date to a google.protobuf.Timestamp. fromTimestamp converts a Timestamp to a

@@ -36,16 +36,19 @@ def connect(connection):
         raise misconfigured("base_url", "it must be a URL such as https://api.example.com/v1")
     if not key.isascii() or not key.isprintable() or not key:
         raise misconfigured("api_key", "it is missing or has invalid characters")
-    return Platform(url.rstrip("/"), key, connection.settings)
+    workspace = connection.settings.get("workspace_id", "")
+    if not workspace.isascii() or not workspace.isprintable():
+        raise misconfigured("workspace_id", "it has invalid characters")
+    return Platform(url.rstrip("/"), key, workspace, connection.settings.get("auth_hosts", "").split(","))
 
 
 class Platform:
     """The platform, with the credential of one call."""
 
-    def __init__(self, url, key, settings):
+    def __init__(self, url, key, workspace, auth_hosts):
         self.url, self.key = url, key
-        self.workspace = settings.get("workspace_id", "")  # empty for the default workspace
-        self.auth_hosts = settings.get("auth_hosts", "").split(",")
+        self.workspace = workspace  # empty for the default workspace
+        self.auth_hosts = auth_hosts
         self.scope = hashlib.sha256(f"{url} {key}".encode()).hexdigest()
 
     def check(self, call):

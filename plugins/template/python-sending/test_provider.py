@@ -157,6 +157,10 @@ class ProviderTest(unittest.TestCase):
             with self.assertRaises(Outcome) as raised:
                 provider.connect(Connection(settings, secrets))
             self.assertEqual(raised.exception.code, "invalid_request")
+        for workspace in ("a\nb", "日本"):  # not valid in a header
+            with self.assertRaises(Outcome) as raised:
+                self.connect(simulator.KEY, workspace_id=workspace).check(self.call)
+            self.assertEqual((raised.exception.code, raised.exception.cause), ("invalid_request", "setting workspace_id"))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,10 @@ import urllib.parse
 COOKIE = ("TENANTRY_PLUGIN", "b6b0ad7a-hosted-by-tenantry")
 PROTOCOL_VERSION = 1
 MAX_MESSAGE = 4 << 20  # bytes, in both directions
-MAX_CALLS = 32  # calls at once
+# Each call runs in a thread. The default limits of the host are 512 threads and 1024 MiB of memory.
+# Stacks count as memory, so 256 threads with the usual stack of 8 MiB would exceed the limit.
+MAX_CALLS = 256  # calls at once
+STACK_SIZE = 1 << 20  # of each thread, in bytes
 MAX_CALL_SECONDS = 60.0  # of a call
 
 KINDS = {"refused": 1, "not_ready": 2, "throttled": 3, "down": 4, "broken": 5, "unknown": 6}
@@ -142,6 +145,10 @@ def _serve(description, connect, methods):
 
     import grpc
 
+    threading.stack_size(STACK_SIZE)
+    # A thread of its own answers the health check while all others wait for the provider. The host
+    # kills a plugin that does not answer this check.
+    _check_health.experimental_thread_pool = futures.ThreadPoolExecutor(1)
     key, certificate, der = _new_certificate()
     host_certificate = os.environ["PLUGIN_CLIENT_CERT"].encode()
     server = grpc.server(futures.ThreadPoolExecutor(MAX_CALLS), options=[
@@ -183,6 +190,11 @@ def _new_certificate():
             certificate.public_bytes(pem), certificate.public_bytes(der))
 
 
+def _check_health(*_):
+    """Returns the answer SERVING to a health check."""
+    return b"\x08\x01"
+
+
 class _Services:
     """The gRPC services of a plugin: health, controller, Plugin, and the service of its kind."""
 
@@ -194,7 +206,7 @@ class _Services:
         self.description = _description(plugin_pb2, description)
         prefix = "/tenantry.plugin.v1."
         self.methods = {
-            "/grpc.health.v1.Health/Check": self._raw(lambda *_: b"\x08\x01"),  # SERVING
+            "/grpc.health.v1.Health/Check": self._raw(_check_health),
             "/plugin.GRPCController/Shutdown": self._raw(self._shutdown),
             prefix + "Plugin/Describe": self._raw(lambda *_: self.description.SerializeToString()),
         }
@@ -293,7 +305,7 @@ def _description(pb, d):
     message = pb.Description(**{**d, "budgets": [], "needs": {}})
     for capability, names in d.get("needs", {}).items():
         message.needs[capability].names.extend(names)
-    for b in d["budgets"]:
+    for b in d.get("budgets", []):
         budget = message.budgets.add(key=b["key"], limit=b["limit"], costs=b.get("costs", {}), only=b.get("only", []))
         budget.window.FromTimedelta(datetime.timedelta(seconds=b["window_seconds"]))
     return message

@@ -56,6 +56,9 @@ func (p provider) call(ctx context.Context, method, path string, in, out any) er
 	}
 	secret := p.connection.Secrets[tokenField].Reveal()
 	request.Header.Set("Authorization", "Bearer "+secret)
+	if bug == "sends-any-workspace" {
+		request.Header.Set("X-Workspace", p.connection.Settings["workspace_id"])
+	}
 	if bug == "logs-the-token" {
 		fmt.Fprintln(os.Stderr, "calling with", secret)
 	}
