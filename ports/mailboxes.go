@@ -38,8 +38,8 @@ type MailboxStore interface {
 	ConcludeMailboxes(ctx context.Context, owner access.AccountID, mailboxes []mailbox.Mailbox, storedAnswer *StoredAnswer) error
 	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
 	// started. It does nothing if the mailbox was created, or if a different request has reserved
-	// it after reservedAt. If the mailbox is blocked, because a discovery missed it and a request
-	// reserved it again, ReleaseMailbox records the unblock as Removals.RemoveMailbox does.
+	// it after reservedAt. A mailbox that a discovery missed and a request reserved again can be
+	// blocked. ReleaseMailbox then records the unblock, as Removals.RemoveMailbox does.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error
 	// SetSendLimit stores a mailbox's own daily limit, 0 for none. If the limit changes, the tenant
 	// becomes due at once, as with SendPolicies.SavePolicy. It fails with mailbox_not_found.

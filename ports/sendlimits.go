@@ -60,18 +60,18 @@ type TenantClaims interface {
 	// included, so that their mailboxes are unblocked. A due time that is too far ahead can only
 	// come from clock skew and counts as due now.
 	DueTenants(ctx context.Context, now time.Time, limit int) ([]DueTenant, error)
-	// TenantsDueBy lists all tenants that are due at a time, as DueTenants does, but also the leased
-	// ones. The tenant that has been due for the longest time comes first.
+	// TenantsDueBy lists all tenants that are due at a time. Unlike DueTenants, it has no limit and
+	// includes leased tenants. The tenant that has been due for the longest time comes first.
 	TenantsDueBy(ctx context.Context, at time.Time) ([]DueTenant, error)
 	// ClaimTenant claims a tenant for the duration of the lease, if DueTenants would still list it.
 	// It does not change the due time.
 	ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (claim TenantClaim, won bool, err error)
-	// ClaimUnleasedTenant claims a tenant without a valid lease, due or not. It also claims a tenant
-	// with an unprepared mail server, although no pass does. won is also false for an unknown
-	// tenant, and for a tenant with a revoked consent.
+	// ClaimUnleasedTenant claims a tenant that has no valid lease, due or not. Unlike ClaimTenant,
+	// it also claims a tenant with an unprepared mail server. won is false for a leased tenant, for
+	// an unknown tenant, and for a tenant with a revoked consent.
 	ClaimUnleasedTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim TenantClaim, won bool, err error)
-	// SeizeTenant works like ClaimUnleasedTenant, but also claims a tenant that a pass has claimed.
-	// That pass can write nothing after its current call to the platform.
+	// SeizeTenant works like ClaimUnleasedTenant, but revokes a valid lease. If a pass held this
+	// lease, the pass can write nothing after its current call to the platform.
 	SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim TenantClaim, won bool, err error)
 	// RenewTenantLease renews the lease. held is false if the claim is invalid or the tenant was
 	// deleted. The caller must then stop. The methods below that return held write nothing if held

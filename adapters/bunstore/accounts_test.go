@@ -287,8 +287,8 @@ func TestClosingAccountDeletesItsEnforcementEvents(t *testing.T) {
 	})
 }
 
-// TestFailureAfterClosingReturnsTheClosing checks that the result tells whether the account is
-// closed, if CloseAccount fails. The failures come from a table that is missing for a while.
+// TestFailureAfterClosingReturnsTheClosing checks that the result of a failed CloseAccount shows
+// whether the account is closed. CloseAccount fails because the test renames one of its tables.
 func TestFailureAfterClosingReturnsTheClosing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -303,7 +303,7 @@ func TestFailureAfterClosingReturnsTheClosing(t *testing.T) {
 			return closing, closeErr
 		}
 		if closing, err := closeWithout("closed_accounts"); err == nil || closing != (ports.Closing{}) {
-			t.Fatalf("without a commit: got %+v, %v, want no result and an error", closing, err)
+			t.Fatalf("before the commit: got %+v, %v, want no result and an error", closing, err)
 		}
 		if closing, err := closeWithout("enforcement_counts"); err == nil || !closing.At.Equal(now) || closing.KeysRevoked != 1 {
 			t.Fatalf("after the commit: got %+v, %v, want the closing and an error", closing, err)

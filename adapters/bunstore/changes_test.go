@@ -194,10 +194,11 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// TestMailboxThatIsReservedAgainIsLoggedAsVanishedOnlyWithItsRow misses a mailbox and reserves it
-// again. The log must not have a vanished mailbox while the row stays, and no created mailbox if a
-// discovery finds the same object. A different object is a new mailbox.
-func TestMailboxThatIsReservedAgainIsLoggedAsVanishedOnlyWithItsRow(t *testing.T) {
+// TestReservedMailboxVanishesOnlyWithItsRow checks the log of a mailbox that a discovery misses and
+// a request then reserves again. The mailbox must not be logged as vanished while its row stays. It
+// must not be logged as created if a later discovery finds the same object. A different object is a
+// new mailbox.
+func TestReservedMailboxVanishesOnlyWithItsRow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		must(t, "discover", s.SaveDiscovery(t.Context(), ann, guid(1), ports.DiscoveryResult{Began: now, At: now, Mailboxes: platformMailboxes("a@" + d.Name)}))
@@ -208,7 +209,7 @@ func TestMailboxThatIsReservedAgainIsLoggedAsVanishedOnlyWithItsRow(t *testing.T
 		}
 		missAndReserve := func() mailbox.Mailbox {
 			t.Helper()
-			miss(t, s, ann, guid(1), later())
+			discoverNoMailboxes(t, s, ann, guid(1), later())
 			reserved, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a"), mailbox.MaxPerDomain, later())
 			must(t, "reserve", err)
 			log.requireTypes(t, "missed and reserved again", readinessChanged)
@@ -231,7 +232,7 @@ func TestMailboxThatIsReservedAgainIsLoggedAsVanishedOnlyWithItsRow(t *testing.T
 		log.requireTypes(t, "completed", event.MailboxUpdated)
 
 		missAndReserve()
-		miss(t, s, ann, guid(1), later())
+		discoverNoMailboxes(t, s, ann, guid(1), later())
 		log.requireTypes(t, "missed again", event.MailboxVanished)
 	})
 }

@@ -262,9 +262,9 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 // unblockGone handles gone, the mailboxes that no longer exist at the platform. It returns the rows
 // that can be deleted, and an unblock event for each of these mailboxes that is blocked. If there
 // is an unblock event, unblockGone makes the tenant due, so that the next enforcement pass removes
-// the mailbox from its transport rule. A mailbox that is not stored as blocked, but has a block of
-// unknown outcome (an intent, see SaveIntents), keeps its row, because only an enforcement pass can
-// find out whether the mailbox is blocked.
+// the mailbox from its transport rule. A mailbox keeps its row if it is not stored as blocked, but
+// has a block of unknown outcome (an intent, see SaveIntents). Only an enforcement pass can find
+// out whether such a mailbox is blocked.
 func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, result ports.DiscoveryResult) (deletable []mailboxRow, unblocks []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil

@@ -46,11 +46,11 @@ func saveSecondDiscovery(t testing.TB, s *Store, owner access.AccountID, id tena
 	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, id, withMissedNames(t, s, owner, id, found)))
 }
 
-// miss stores a discovery that began at the time at and found no mailboxes.
-func miss(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time) {
+// discoverNoMailboxes stores a discovery that began at the time at and found no mailboxes.
+func discoverNoMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time) {
 	t.Helper()
 	found := ports.DiscoveryResult{Began: at, At: at, Mailboxes: []mailbox.Platform{}}
-	must(t, "miss", s.SaveDiscovery(t.Context(), owner, id, withMissedNames(t, s, owner, id, found)))
+	must(t, "discover no mailboxes", s.SaveDiscovery(t.Context(), owner, id, withMissedNames(t, s, owner, id, found)))
 }
 
 // withMissedNames returns the discovery with MissedDomains and MissedMailboxes set. They contain

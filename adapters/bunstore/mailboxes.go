@@ -154,8 +154,8 @@ func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, m
 	})
 }
 
-// ReleaseMailbox implements ports.MailboxStore. The row can be that of a missing mailbox that was
-// reserved again, and such a mailbox can be blocked.
+// ReleaseMailbox implements ports.MailboxStore. It uses deleteOrMarkMissing, because a missing
+// mailbox that was reserved again can be blocked.
 func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error {
 	return s.inTransaction(ctx, "release mailbox", func(ctx context.Context, tx bun.IDB) error {
 		row, state, err := s.lockMailboxAndSendState(ctx, tx, accountKey(owner), ident.ParseOrZero(mailboxID))
@@ -345,7 +345,7 @@ func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs
 	return nil
 }
 
-// renewReservation stores a new time of reservation for a mailbox.
+// renewReservation stores a new time of the reservation of a mailbox, and sets it in row.
 func renewReservation(ctx context.Context, tx bun.IDB, row *mailboxRow, now time.Time) error {
 	row.StoredAt = nextReservation(row.StoredAt, now)
 	_, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("stored_at = ?", row.StoredAt).

@@ -212,9 +212,10 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 	})
 }
 
-// TestReleasedMailboxIsUnblocked releases a blocked mailbox that was missed and reserved again. The
-// release must record the unblock, and the log must show that the mailbox vanished. If the outcome
-// of a block is unknown, the row must stay, but the log is the same.
+// TestReleasedMailboxIsUnblocked releases the reservations of two mailboxes that a discovery missed
+// and a request reserved again. One is blocked, and the outcome of the other's block is unknown.
+// The log must show that both mailboxes vanished. The release must record the unblock of the
+// blocked mailbox, and must keep the row of the other.
 func TestReleasedMailboxIsUnblocked(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
@@ -227,7 +228,7 @@ func TestReleasedMailboxIsUnblocked(t *testing.T) {
 		}
 		requireLeaseHeld(t, "block ada", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 26))))
 		fixture.saveIntents(t, s, claim, fixture.blockChange(1, 26))
-		miss(t, s, fixture.owner, fixture.guid, now.Add(time.Hour))
+		discoverNoMailboxes(t, s, fixture.owner, fixture.guid, now.Add(time.Hour))
 		reserved, err := s.ReserveMailboxes(t.Context(), fixture.owner, d.ID, mailboxSpecs(d, "ada", "bob"), mailbox.MaxPerDomain, now.Add(2*time.Hour))
 		must(t, "reserve again", err)
 		log := readerAtEnd(t, s, fixture.owner)

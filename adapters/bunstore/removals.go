@@ -36,9 +36,10 @@ type domainRemovalRow struct {
 }
 
 // removedMailboxRow is a mailbox that was removed at RemovedAt. Discoveries that began less than
-// observation.ReplicaLag after that time ignore the mailbox. During this time, a request that reads
-// the mailbox by its address does not accept it (see MailboxRemoved). A creation or a removal
-// waits, and a rename without an answer fails.
+// observation.ReplicaLag after RemovedAt ignore the mailbox. Until ReplicaLag after RemovedAt, a
+// request that reads a mailbox by its address does not accept the removed mailbox (see
+// MailboxRemoved). A creation or a removal then repeats its read. A rename that checks whether it
+// took effect fails.
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
 
@@ -288,11 +289,14 @@ func (s *Store) MailboxRemoved(ctx context.Context, owner access.AccountID, id t
 
 // deleteOrMarkMissing deletes a mailbox. If the mailbox was blocked, it also records the unblock.
 // If the outcome of a block is unknown, it marks the mailbox as missing instead, because only an
-// enforcement pass can find out whether the platform blocks the mailbox (see unblockGone). The
-// event of the mailbox is the same in both cases. When a discovery later deletes the missing row,
-// there is no second event. removalType is the type of the event, as in emitMailbox. A later mailbox
-// with the address gets the row of the missing one. It does not get the limit of a mailbox that was
-// removed. A mailbox that vanished can exist nevertheless, and then keeps its limit.
+// enforcement pass can find out whether the platform blocks the mailbox (see unblockGone).
+//
+// Both cases emit one event of the type removalType (see emitMailbox). When a discovery later
+// deletes the row of the missing mailbox, it emits no second event.
+//
+// A later mailbox with the same address gets the row of the missing mailbox. If removalType is
+// MailboxRemoved, deleteOrMarkMissing therefore deletes the mailbox's limit. A mailbox that
+// vanished may still exist, so it keeps its limit.
 func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, removalType event.Type, now time.Time) error {
 	deletable, unblocks, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.DiscoveryResult{Began: now, At: now})
 	if err != nil {

@@ -41,11 +41,11 @@ func (r dayCountRow) count() sendlimit.Count {
 // countRetention before the mark that earlierMark returns.
 const countRetention = 48 * time.Hour
 
-// countedMailbox is the SQL condition that enforcement counts the messages of the mailbox with the
-// alias m. listedStages is its argument. A mailbox in a different stage is counted too if it has an
-// object id or is blocked, because the platform may have it and a rule may block it. Such a mailbox
-// was reserved again after a discovery missed it, or a discovery found it while a request was
-// creating it.
+// countedMailbox is an SQL condition for the mailboxes whose messages enforcement counts. It needs
+// the table alias m and the argument listedStages. A mailbox in a different stage is counted too if
+// it has an object id or is blocked: the platform may have the mailbox, and a rule may block it.
+// Such a mailbox was missed by a discovery and then reserved again, or a discovery found it while a
+// request was creating it.
 const countedMailbox = "(m.stage IN (?) OR m.blocked_at IS NOT NULL OR m.object_id <> '')"
 
 // CountedMailboxes implements ports.TenantClaims.

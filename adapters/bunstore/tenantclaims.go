@@ -77,7 +77,7 @@ func consented(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.TableExpr("tenants AS t").Where("t.consent = ?", string(tenant.ConsentGranted))
 }
 
-// dueTenantRow is a due tenant. Since is the time when it became due.
+// dueTenantRow is a due tenant. Since is the time at which the tenant became due.
 type dueTenantRow struct {
 	AccountID string
 	GUID      string `bun:"guid"`
@@ -88,7 +88,7 @@ func (r dueTenantRow) dueTenant() ports.DueTenant {
 	return ports.DueTenant{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(r.GUID), At: r.Since.UTC()}
 }
 
-// dueTenants makes a query select the dueTenantRow of each tenant that is due, leased or not.
+// dueTenants makes a query select a dueTenantRow for each due tenant, even if the tenant is leased.
 func dueTenants(q *bun.SelectQuery, now time.Time) *bun.SelectQuery {
 	return enforceable(q).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").Join(sendStateOfTenant).
 		Where(isDue(dueSince), isDueArgs(now)...)
@@ -136,15 +136,15 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 	return s.claimTenant(ctx, "seize tenant", owner, id, lease, claimConditions{revoke: true})
 }
 
-// claimConditions says which tenants claimTenant claims. If dueAt is not nil, the tenant's sent
-// messages can be read (see enforceable), and the tenant is due at that time. If revoke is false,
-// the tenant has no valid lease.
+// claimConditions are the conditions under which claimTenant claims a tenant.
 type claimConditions struct {
-	dueAt  *time.Time
+	// If dueAt is not nil, the tenant must be due at this time, and enforceable must select it.
+	dueAt *time.Time
+	// If revoke is true, claimTenant revokes a valid lease. Otherwise the tenant must have none.
 	revoke bool
 }
 
-// claimTenant claims a tenant whose consent is granted and which meets the conditions.
+// claimTenant claims a tenant if its consent is granted and it meets the conditions.
 func (s *Store) claimTenant(ctx context.Context, operation string, owner access.AccountID, id tenant.GUID, lease time.Duration, conditions claimConditions) (ports.TenantClaim, bool, error) {
 	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow

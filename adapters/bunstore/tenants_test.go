@@ -255,9 +255,9 @@ func TestSecondConsentRenewsFirstAndTakesNoSlot(t *testing.T) {
 }
 
 // TestRepeatedAssignmentIsNotAConsent checks that a repeated assignment keeps the time of the
-// consent and the administrator. The assignment still proves that the consent is valid. So an older
-// observation cannot revoke the consent afterwards. If the stored consent was revoked, the time of
-// the assignment becomes the time of the consent.
+// consent and the administrator. The assignment still proves that the consent is valid. An older
+// observation can therefore not revoke the consent afterwards. If the stored consent was revoked,
+// the time of the assignment becomes the time of the consent.
 func TestRepeatedAssignmentIsNotAConsent(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		const admin = "admin@contoso.test"

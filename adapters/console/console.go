@@ -214,8 +214,9 @@ func (c *pages) cookieName() string {
 
 func (c *pages) isHTTPS() bool { return strings.HasPrefix(c.Tenants.PublicURL, "https:") }
 
-// newCookie returns the cookie of a flow. It expires with the flow. It lives at least one second,
-// because a cookie without Max-Age would live until the browser is closed.
+// newCookie returns the cookie of a flow, which expires with the flow. Its Max-Age is at least one
+// second: net/http omits a Max-Age of 0, and the cookie would then live until the browser is
+// closed.
 func (c *pages) newCookie(redirect tenants.Redirect) *http.Cookie {
 	seconds := int(redirect.ExpiresAt.Sub(c.Tenants.Now()).Seconds())
 	// With SameSite=Lax, the browser also sends the cookie when the platform redirects to tenantry.

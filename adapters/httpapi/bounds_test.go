@@ -291,9 +291,10 @@ func TestReplaysNeedTheBoundsOfTheFirstRequest(t *testing.T) {
 	client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: manager, headers: headers}, 403, "insufficient_scope")
 }
 
-// TestKeyOperationSharesItsIdempotencyKey sends the Idempotency-Key of a write that manages keys
-// again, with a different write.
-func TestKeyOperationSharesItsIdempotencyKey(t *testing.T) {
+// TestIdempotencyKeyIsForOneWrite sends the same Idempotency-Key with a write that manages keys and
+// with a different write. For API keys without bounds, the second write must be a conflict. An API
+// key with bounds must not get the answer of the first write.
+func TestIdempotencyKeyIsForOneWrite(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	createKey := call{method: "POST", path: "/v1/keys", body: `{"name":"everything","scopes":["*"]}`}

@@ -137,8 +137,8 @@ type newKey struct {
 	ExpiresAt    string   `json:"expires_at,omitempty" format:"date-time" doc:"When the key expires. If omitted, it never expires."`
 }
 
-// request parses ExpiresAt, which is a text because time.Time does not decode escapes in JSON
-// strings.
+// request returns the key request of the body. ExpiresAt is a string and is parsed here, because
+// time.Time does not decode the escapes of a JSON string.
 func (b newKey) request() (keys.KeyRequest, error) {
 	requested := keys.KeyRequest{Scopes: b.Scopes, Tenants: b.TenantIDs, Networks: b.AllowedCIDRs}
 	if b.ExpiresAt != "" {

@@ -123,8 +123,8 @@ func TestInvalidKeyRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestExpiryTimeMayHaveEscapes creates a key. In the request, the expiry time contains a JSON
-// escape, which a JSON string can have for any character.
+// TestExpiryTimeMayHaveEscapes creates a key whose expiry time is written with an escape. A JSON
+// string may have an escape for any character.
 func TestExpiryTimeMayHaveEscapes(t *testing.T) {
 	env := newTestEnv(t)
 	created := createKey(serve(t, env.handler(t)), env.accountA.key, `{"name":"k","scopes":["*"],"expires_at":"2126-01-02T03:04:05\u005a"}`)

@@ -79,8 +79,8 @@ func TestLimitWithoutMailboxesHasNoRule(t *testing.T) {
 	checkMembers(t, removed, map[string]any{"status": "removed", "message": "The limit is no longer enforced. It had no mail flow rule yet."})
 }
 
-// TestEndedLimitHadTheRuleOfItsFirstBlock checks the answer for a limit that was set without a
-// rule, and whose rule was created later.
+// TestEndedLimitHadTheRuleOfItsFirstBlock ends a limit that was set without a rule. The first block
+// of a mailbox created the rule, so the answer must say that the rule was removed.
 func TestEndedLimitHadTheRuleOfItsFirstBlock(t *testing.T) {
 	env := newTestEnv(t)
 	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapReady })

@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// forward forwards a call with its query to the simulator and returns its response.
+// forward forwards a call, with its query, to the simulator. It returns the simulator's response.
 func (s *simulator) forward(r *http.Request, path string) (any, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

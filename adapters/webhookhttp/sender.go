@@ -208,7 +208,8 @@ func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Respons
 	}
 	r.StatusCode, r.RetryAfter = response.StatusCode, retryAfter(response.Header.Get("Retry-After"), time.Now())
 	// Only the status and the header of the answer matter, so an error while the body is read is
-	// ignored. After a 101 the body is the connection itself, and a read would not end with ctx.
+	// ignored. After the status 101 (Switching Protocols) the body is the connection itself, and a
+	// read of it would not end with ctx.
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		_, _ = io.CopyN(io.Discard, response.Body, maxDiscarded)
 	}

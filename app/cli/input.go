@@ -19,7 +19,7 @@ import (
 func Confirm(cmd *cobra.Command, question string) bool {
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
 	line, err := readInput(cmd, func(in io.Reader) (string, error) { return bufio.NewReader(in).ReadString('\n') })
-	if err != nil { // the terminal's cursor is still behind the question
+	if err != nil { // the terminal's cursor is still on the line of the question
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr())
 	}
 	answer := strings.ToLower(strings.TrimSpace(line))

@@ -168,7 +168,8 @@ func runSandbox(ctx context.Context, c settings.Config, o devOptions, log *slog.
 	})
 }
 
-// startSandbox is runSandbox, but it also fails if ctx ends before it calls ready.
+// startSandbox does the work of runSandbox. Unlike runSandbox, it can return an error if ctx ends
+// before it calls ready.
 func startSandbox(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger, ready func(sandbox.Ready)) error {
 	release, err := server.Lock(filepath.Join(c.DataDir, "sandbox"))
 	if err != nil {

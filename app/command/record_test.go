@@ -19,7 +19,7 @@ type fullDisk struct{}
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // TestActionsAreRecordedAlthoughTheOutputFails checks that the audit log has each action that a
-// command has done, if the command could not print the result.
+// command has done, even if the command could not print the result.
 func TestActionsAreRecordedAlthoughTheOutputFails(t *testing.T) {
 	folder, restored := t.TempDir(), t.TempDir()
 	backup := filepath.Join(t.TempDir(), "backup")

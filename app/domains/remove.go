@@ -74,10 +74,11 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 // again (domain.Observed.Change), the platform's domain may be new. removeFromPlatform does not
 // remove this domain either.
 //
-// If the first read does not find the domain, a lagging replica may hide a domain that was added
-// just now. removeFromPlatform therefore calls the platform nevertheless, unless an earlier removal
-// had begun. That removal has probably removed the domain, and a replica may hide a new one. A
-// second read could miss the domain too, so a call with an unknown outcome is repeated without one.
+// If the first read does not find the domain, a lagging replica may hide a domain that was just
+// added. removeFromPlatform therefore makes the call that removes the domain nevertheless. If the
+// outcome of this call is unknown, the call is repeated without a read, because a second read could
+// miss the domain too. If an earlier removal had begun, removeFromPlatform makes no call: the
+// earlier removal has probably removed the domain, and the replica may hide a new one.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (mayBeNew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	observed := d

@@ -202,7 +202,7 @@ func TestRemovalReachesADomainThatReplicasDoNotShow(t *testing.T) {
 		_, err := fx.remove(t, true)
 		must(t, err)
 		if len(fx.fake.SnapshotOf(guid).Domains) != 1 || fx.isStored(t) {
-			t.Fatalf("the platform has %v, stored %v", fx.fake.SnapshotOf(guid).Domains, fx.isStored(t))
+			t.Fatalf("the platform has %v, and stored is %v; want the domain only at the platform", fx.fake.SnapshotOf(guid).Domains, fx.isStored(t))
 		}
 	})
 }

@@ -90,20 +90,20 @@ func TestSurveyWaitsForNamesThatWereNotRead(t *testing.T) {
 		t.Helper()
 		survey := fx.survey(t)
 		if a := survey.Automation(); a.Required != dns.ReadUnreliable || survey.Plan.Reliable || survey.Plan.Reason != dns.ReasonProviderAhead {
-			t.Errorf("%s: the automation is %+v of the plan %+v, want an unreliable read", change, a, survey.Plan.Items)
+			t.Errorf("%s: the automation is %+v, and the items of the plan are %+v; want an unreliable read", change, a, survey.Plan.Items)
 		}
 	}
 	requireUnreliable("a new name in the SPF record")
 	newSPF := dns.Record{Type: dns.TXT, Name: zone, Content: "v=spf1 include:crm.test ~all"}
 	fx.fake.DNS.Publish(zone, newSPF, ownPolicy)
 	if got := actions(fx.survey(t).Plan)[dns.Sending]; got != "update spf_merged" {
-		t.Errorf("the new name was read: %s", got)
+		t.Errorf("after the new name was read: got %s, want update spf_merged", got)
 	}
 	provider.Put(zone, dns.RRSet{Name: ownPolicy.Name, Type: dns.TXT})
 	requireUnreliable("no DMARC record any more")
 	fx.fake.DNS.Publish(zone, newSPF)
 	if survey := fx.survey(t); actions(survey.Plan)[dns.Policy] != "preserve dmarc_inherited" || !survey.Plan.Reliable {
-		t.Errorf("the parent's DMARC record was read: %v", actions(survey.Plan))
+		t.Errorf("after the parent's DMARC record was read: got %v, want a reliable plan with preserve dmarc_inherited", actions(survey.Plan))
 	}
 }
 

@@ -244,7 +244,8 @@ func TestFailedVerificationReadsTheDNS(t *testing.T) {
 	}
 }
 
-// slowPlatform is a platform whose answers about domains come late. Records never answers.
+// slowPlatform is a platform that answers Domain after 15 seconds, and VerifyDomain and Records
+// never.
 type slowPlatform struct{ ports.MailPlatform }
 
 func (p slowPlatform) For(id tenant.GUID) ports.MailTenant {

@@ -67,9 +67,10 @@ func (z heldZone) withWritten(changes []dns.Change, written []dns.RRSet) heldZon
 	return z
 }
 
-// read returns the records to plan the wanted records from: those of the provider if there is
-// access to them, otherwise those of the public read. If the provider did not answer, read marks
-// the result as unreliable, because the zone may contain records that its name servers do not show.
+// read returns the records from which the wanted records are planned. These are the records of the
+// provider if there is access to them, otherwise those of the public read. If the provider did not
+// answer, read marks the result as unreliable, because the zone may contain records that its name
+// servers do not show.
 func (z heldZone) read(public dns.ZoneRead, wanted ...dns.Desired) dns.ZoneRead {
 	if z.provider != nil {
 		return public.WithProviderRecords(z.records, wanted...)

@@ -114,7 +114,8 @@ func TestReplicasShareEnforcement(t *testing.T) {
 	replicas.addLimitedTenant(5, "ada")
 	rounds := 2
 	if soak.Enabled() {
-		rounds = 6 // a round uses about nine of the 100 pages that a tenant's trace allows in 5 minutes
+		// A round reads about 9 pages of the message trace. A tenant allows 100 pages in 5 minutes.
+		rounds = 6
 	}
 	for round := range rounds {
 		for _, limited := range replicas.tenants {

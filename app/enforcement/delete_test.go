@@ -110,7 +110,7 @@ func TestDeleteUnblocksMailboxes(t *testing.T) {
 
 // TestDeleteWithoutItsPauseCanBeRepeated ends a limit while the tenant is being deleted, after the
 // rules were removed. The end of the limit revokes the lease of the deletion, and moves a block to
-// another rule. The deletion must not delete the tenant and leave this rule.
+// another rule. The deletion must fail. Otherwise it would delete the tenant and leave this rule.
 func TestDeleteWithoutItsPauseCanBeRepeated(t *testing.T) {
 	fx := newFixture(t)
 	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 11)
@@ -128,7 +128,8 @@ func TestDeleteWithoutItsPauseCanBeRepeated(t *testing.T) {
 
 // TestDeleteThatLeavesARuleAndLosesItsPauseCanBeRepeated ends a limit while the tenant is being
 // deleted and the removal of one rule fails. The end of the limit moves a block to another rule,
-// which the deletion has removed before. The deletion would not name this rule as remaining.
+// which the deletion has already removed. The deletion must fail. Otherwise it would not name this
+// rule as remaining.
 func TestDeleteThatLeavesARuleAndLosesItsPauseCanBeRepeated(t *testing.T) {
 	fx := newFixture(t)
 	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 11)
@@ -143,29 +144,29 @@ func TestDeleteThatLeavesARuleAndLosesItsPauseCanBeRepeated(t *testing.T) {
 	fx.deleteTenant(t, fx.deletionService())
 }
 
-// failingRemovalPlatform is a platform that cannot remove the rule of domainOne by its name. It
-// calls before before it refuses the removal.
+// failingRemovalPlatform is a platform that calls onRemoval and then fails when it is asked to
+// remove the rule of domainOne.
 type failingRemovalPlatform struct {
 	ports.MailPlatform
 
-	before func()
+	onRemoval func()
 }
 
 func (p failingRemovalPlatform) For(id tenant.GUID) ports.MailTenant {
-	return failingRemovalTenant{p.MailPlatform.For(id), p.before}
+	return failingRemovalTenant{p.MailPlatform.For(id), p.onRemoval}
 }
 
 type failingRemovalTenant struct {
 	ports.MailTenant
 
-	before func()
+	onRemoval func()
 }
 
 func (t failingRemovalTenant) RemoveRule(ctx context.Context, scope string) error {
 	if scope != domainOne {
 		return t.MailTenant.RemoveRule(ctx, scope)
 	}
-	t.before()
+	t.onRemoval()
 	return &outcome.Error{Kind: outcome.Down}
 }
 

@@ -181,7 +181,7 @@ func TestEndSetsNoRuleAfterTheTenantWasDeleted(t *testing.T) {
 	}}}
 	_, err := service.End(t.Context(), fx.owner, fx.id, &scope, nil)
 	if rules := fx.fake.SnapshotOf(fx.id).Rules; !errors.Is(err, fault.ServiceUnavailable) || len(rules) != 0 {
-		t.Fatalf("%v; the platform has %+v", err, rules)
+		t.Fatalf("got %v, want service_unavailable; the platform has the rules %+v, want none", err, rules)
 	}
 }
 
@@ -195,14 +195,14 @@ func TestIntentsOfOtherScopesOutliveEnd(t *testing.T) {
 	fx.fake.Send(fx.id, fx.mailboxes[2].Address, 6)
 	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	if err := fx.run(t); err == nil || len(fx.ruleList(t, sendlimit.TenantWide)) != 1 {
-		t.Fatalf("%v: the rule blocks %q", err, fx.ruleList(t, sendlimit.TenantWide))
+		t.Fatalf("got %v, want an error; the rule blocks %q, want one mailbox", err, fx.ruleList(t, sendlimit.TenantWide))
 	}
 	fx.limit(t, sendlimit.TenantWide, 10)
 	_, err := fx.endPolicy(t, domainOne)
 	must(t, err)
 	must(t, fx.run(t))
 	if rules, stored := fx.blockedByRules(t), fx.storedBlocked(t); len(rules) != 0 || len(stored) != 0 {
-		t.Fatalf("the rules block %q, stored is %q", rules, stored)
+		t.Fatalf("the rules block %q, and the store has the blocked mailboxes %q; want none", rules, stored)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestEndKnowsTheRuleOfTheFirstBlock(t *testing.T) {
 			ended, err := fx.endPolicy(t, domainOne)
 			must(t, err)
 			if rule := sendlimit.RuleOf(domainOne, fx.fake.SnapshotOf(fx.id).Rules); ended.Policy.RuleID != "" || !ended.HadRule || rule.Name != "" {
-				t.Fatalf("got %+v, and the rules %+v", ended, fx.fake.SnapshotOf(fx.id).Rules)
+				t.Fatalf("got %+v, want HadRule without a rule id; the platform has the rules %+v, want none of the domain", ended, fx.fake.SnapshotOf(fx.id).Rules)
 			}
 		})
 	}

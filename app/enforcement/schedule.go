@@ -42,12 +42,13 @@ const (
 	// nextSweepDelay is the pause after a sweep that found maxTenantsPerSweep due tenants, because
 	// more tenants may be due.
 	nextSweepDelay = time.Second
-	// leaseCheckInterval is how often RunAll tries to claim a leased tenant.
+	// leaseCheckInterval is the time between two rounds of RunAll, which try to claim the leased
+	// tenants again.
 	leaseCheckInterval = 250 * time.Millisecond
 	// leaseWait is how long RunAll waits for leased tenants. It exceeds the leases of passes (30 s)
-	// and of requests that pause enforcement for a tenant (1 minute). A killed process leaves such
-	// leases. RunAll does not wait for `account close`, which leases tenants for up to an hour,
-	// because a user waits for the answer.
+	// and of requests that pause enforcement for a tenant (1 minute), because the leases of a
+	// killed process end only when they expire. `account close` leases tenants for up to an hour.
+	// RunAll does not wait that long, because a user of the sandbox waits for its answer.
 	leaseWait = 75 * time.Second
 )
 
@@ -109,9 +110,9 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 }
 
 // RunAll makes a pass over every tenant, due or not. It skips the tenants with a revoked consent or
-// an unprepared mail server. It first waits for the passes in progress in this process. If another
-// process holds a tenant, or was killed while it held the tenant, RunAll waits for the end of that
-// lease, at most for leaseWait.
+// an unprepared mail server. It first waits for the passes in progress in this process. If a tenant
+// is leased, for example to a different process, RunAll waits until the lease is released or
+// expires, at most for leaseWait.
 //
 // platformErr joins the errors of the passes in which a call to the mail platform failed. Their
 // tenants are due again soon. err joins all other errors: those of the store, of ctx if it ends
@@ -143,9 +144,10 @@ type tenantKey struct {
 	tenant  tenant.GUID
 }
 
-// runRound makes a pass over each tenant that is not in finished, and adds the tenant to finished.
-// leased is the number of tenants that could not be claimed. The errors are those of RunAll.
-// runRound lists the tenants again in each round, because a leased tenant may be deleted meanwhile.
+// runRound makes a pass over each tenant that is not in finished. It adds a tenant to finished
+// after its pass, and after an error. leased is the number of tenants that are left, because they
+// could not be claimed. platformErr and err are as in RunAll. A leased tenant may be deleted
+// between two rounds, so each round lists the tenants again.
 func (r *Runner) runRound(ctx context.Context, dueBy time.Time, finished map[tenantKey]bool) (leased int, platformErr, err error) {
 	r.runAllLock.Lock()
 	defer r.runAllLock.Unlock()
@@ -171,8 +173,8 @@ func (r *Runner) runRound(ctx context.Context, dueBy time.Time, finished map[ten
 }
 
 // runPasses makes a pass over each of the tenants. claimed and errs have one element for each
-// tenant. An element of claimed is false if the tenant could not be claimed, because it is leased
-// or deleted.
+// tenant. An element of claimed is false if the tenant could not be claimed: the tenant is leased
+// or deleted, or the claim failed with an error.
 func (r *Runner) runPasses(ctx context.Context, tenants []ports.DueTenant, dueBy time.Time) (claimed []bool, errs []error) {
 	claimed, errs = make([]bool, len(tenants)), make([]error, len(tenants))
 	slots := make(chan struct{}, ParallelPasses)

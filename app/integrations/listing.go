@@ -120,8 +120,8 @@ type accountRead struct {
 	resumable bool
 	// cause is the error that interrupted the read.
 	cause error
-	// outOfTime is true if the last refresh that worked on the read has read at least one page, and
-	// its deadline then interrupted the read.
+	// outOfTime is true if the last refresh read at least one page before its deadline interrupted
+	// the read.
 	outOfTime bool
 }
 

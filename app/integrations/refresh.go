@@ -70,9 +70,10 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 		s.reportDrift(i.Provider, integration.DriftRefused)
 		return RefreshResult{}, s.recordRejection(ctx, i, read.requestedAt, cause)
 	}
-	// A later refresh continues a listing that throttling or the deadline has interrupted after at
-	// least one page. If no refresh continues the listing, tenantry cannot read the whole list, which
-	// is an error of the integration. A throttled first page says nothing about the list.
+	// A later refresh continues a listing that was interrupted by throttling or by the deadline
+	// after at least one page. If no refresh continues the listing, tenantry cannot read the whole
+	// list, and the integration gets an error. Throttling of the first page is not an error of the
+	// integration.
 	_, willContinue := read.continueAfter(s.now())
 	if !willContinue && (outcome.KindOf(cause) != outcome.Throttled || read.pages > 0) {
 		if err := s.saveObserved(ctx, i.AfterError(read.requestedAt)); err != nil {

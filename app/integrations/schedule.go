@@ -82,9 +82,9 @@ func refreshAfter(id string, owner access.AccountID, delay time.Duration) ports.
 }
 
 // refreshDue refreshes one integration. It does not return errors of the platform, because the next
-// scheduled refresh tries again. It returns internal errors and the error of a refresh that was
-// cancelled because the worker stops, so that the queue retries. It schedules the continuation of a
-// listing that the platform throttled, or that ran out of time.
+// scheduled refresh tries again. The queue retries after other errors: refreshDue returns internal
+// errors, and the error of a refresh that was cancelled because the worker stops. It schedules the
+// continuation of a listing that the platform throttled, or that ran out of time.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	read := s.partialReads.take(w.ID, s.now())
 	_, err := s.refresh(ctx, w.Account, w.ID, read, nil)

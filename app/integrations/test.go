@@ -18,10 +18,10 @@ import (
 )
 
 // Test checks the credential at the platform, and stores and returns the result. A rejected
-// credential is a result, not an error. A valid credential whose plan has ended fails the test too,
-// but Test then stores an error of the integration and not the status Failed. Test fails with
-// integration_not_found, with UnreadableError, or when the platform neither accepts nor refuses the
-// credential.
+// credential is a result, not an error. If the credential is valid but its plan has ended, the
+// result has the status Failed too. Test then stores an error of the integration, but not this
+// status. Test returns integration_not_found, UnreadableError, or an error if the platform neither
+// accepts nor refuses the credential.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[TestResult]) (TestResult, error) {
 	i, sealedCredential, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
@@ -90,7 +90,7 @@ func failureAdvice(err error) string {
 	return "Fix the credential at the platform and test again, or add an integration with a new credential."
 }
 
-// saveTest stores a tested integration, and the answer t of the test.
+// saveTest stores a tested integration, and t as the answer to the request.
 func (s *Service) saveTest(ctx context.Context, tested integration.Integration, t TestResult, encoder ports.AnswerEncoder[TestResult]) error {
 	storedAnswer, err := encoder.Encode(t)
 	if err != nil {

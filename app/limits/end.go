@@ -35,8 +35,8 @@ const (
 type EndResult struct {
 	Limit
 
-	// HadRule is true if the platform had the rule of the policy. Policy.RuleID can be empty then,
-	// because the first block of a mailbox also creates the rule.
+	// HadRule is true if the platform had the rule of the policy. Policy.RuleID can be empty even
+	// then, because the policy does not store the id of a rule that the first block created.
 	HadRule   bool
 	Unblocked int
 }
@@ -116,7 +116,7 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	intents = e.unresolved(intents, unblocks, blockLists)
+	intents = e.unresolvedIntents(intents, unblocks, blockLists)
 	if len(unblocks)+len(intents) > 0 {
 		if leaseHeld, err := e.Claims.SaveIntents(ctx, e.claim, slices.Concat(unblocks, intents)); err != nil || !leaseHeld {
 			return orPauseLost(leaseHeld, err)
@@ -135,7 +135,8 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 		}
 	}
 	e.result.Unblocked = len(unblocks)
-	// The list of a lagging replica can lack a new rule.
+	// rules can come from a lagging replica and lack a new rule. A block that ends or moves also
+	// shows that the policy had a rule.
 	e.result.HadRule = e.result.Policy.RuleID != "" || sendlimit.RuleOf(e.result.Policy.Scope, rules).Name != "" || len(unblocks) > 0 || len(blockLists) > 0
 	storedAnswer, err := e.encoder.Encode(e.result)
 	if err != nil {
@@ -213,9 +214,9 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time, rules []sendli
 	return unblocks, blocks, nil
 }
 
-// unresolved returns the intents of earlier passes that End keeps for the next pass. They may
-// concern rules that End does not set, see reconcile.ReconcileIntents.
-func (e *policyEnding) unresolved(intents, unblocks []sendlimit.Change, blockLists map[string][]string) []sendlimit.Change {
+// unresolvedIntents returns the intents of earlier passes that End keeps. They may concern rules
+// that End does not set, so the next pass must set these rules (see reconcile.ReconcileIntents).
+func (e *policyEnding) unresolvedIntents(intents, unblocks []sendlimit.Change, blockLists map[string][]string) []sendlimit.Change {
 	setsRule := func(scope string) bool {
 		_, moves := blockLists[scope]
 		return moves || scope == e.result.Policy.Scope
@@ -238,9 +239,9 @@ func (e *policyEnding) setRules(ctx context.Context, blockLists map[string][]str
 	return e.callWithRenewedLease(ctx, func(ctx context.Context) error { return e.platform.RemoveRule(ctx, e.result.Policy.Scope) })
 }
 
-// callWithRenewedLease makes a call that changes a rule, and repeats it if necessary. It renews the
-// lease before each try. Otherwise a late try could change a rule after a different request has
-// revoked the lease, for example to delete the tenant.
+// callWithRenewedLease makes a call that changes a rule, and repeats the call if necessary. It
+// renews the lease before each try. Without the renewal, a late try could change a rule after a
+// different request has revoked the lease, for example to delete the tenant.
 func (e *policyEnding) callWithRenewedLease(ctx context.Context, call func(context.Context) error) error {
 	err := reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
 		return e.lease.GuardWrite(ctx, call)

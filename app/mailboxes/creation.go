@@ -106,9 +106,9 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 //   - The outcome of an earlier call is unknown: the platform may not show the mailbox yet.
 //     createAtPlatform repeats the call and the read, at most maxHiddenLookups times.
 //
-// If CreateMailbox returns a removed mailbox, the lookup inside it read a lagging replica, and the
-// call may have created a new mailbox. Its outcome is therefore unknown. createAtPlatform then
-// reads the mailbox until the platform no longer shows the removed one.
+// CreateMailbox can return a removed mailbox if its own lookup reads a lagging replica. The call
+// may have created a new mailbox, so its outcome is unknown. createAtPlatform then repeats its own
+// read until the platform no longer shows the removed mailbox.
 //
 // existed is true if the last call was refused because the address is taken. It is also true if the
 // mailbox is the object that the row had before.
@@ -256,8 +256,8 @@ func (c *creation) failedResult(cause error) Result {
 }
 
 // fetchCurrent reads the platform's mailbox at the address of m, with the timeout of one call. It
-// returns nil if there is none. It fails with outcome.NotReady while the platform shows a removed
-// mailbox at the address.
+// returns nil if the platform shows no mailbox at the address. It fails with outcome.NotReady while
+// the platform shows a mailbox that tenantry has removed (see checkNotRemoved).
 func (s *Service) fetchCurrent(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) (*mailbox.Platform, error) {
 	var found mailbox.Platform
 	err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
@@ -276,8 +276,9 @@ func (s *Service) fetchCurrent(ctx context.Context, owner access.AccountID, m ma
 	return &found, nil
 }
 
-// checkNotRemoved fails with an outcome of the given kind if tenantry has recently removed the
-// mailbox with this object id. A lagging replica of the platform then still shows the mailbox.
+// checkNotRemoved checks the object id of a mailbox that the platform has returned. If tenantry has
+// recently removed this mailbox, the answer came from a lagging replica. checkNotRemoved then fails
+// with an outcome of the given kind.
 func (s *Service) checkNotRemoved(ctx context.Context, owner access.AccountID, id tenant.GUID, objectID string, kind outcome.Kind) error {
 	removed, err := s.Removals.MailboxRemoved(ctx, owner, id, objectID, s.Now())
 	if err != nil {

@@ -103,10 +103,13 @@ func (s *Service) removeAtPlatform(ctx context.Context, owner access.AccountID, 
 	return err
 }
 
-// fetchRemovable reads a mailbox whose object id is not stored, at the time readAt. It returns nil
-// if the platform does not have the mailbox. A lagging replica may hide a new mailbox, also that of
-// an old row which was reserved again. A read that finds no mailbox is therefore repeated until
-// observation.ReplicaLag after m.ReservedAt.
+// fetchRemovable reads a mailbox whose object id is not stored. readAt is the time of the last
+// read. fetchRemovable returns nil if the platform does not have the mailbox.
+//
+// A lagging replica may hide a mailbox that was just created. fetchRemovable therefore repeats a
+// read that finds no mailbox, until observation.ReplicaLag after m.ReservedAt. The time of the
+// row's creation does not matter, because a request can reserve an old row again and create its
+// mailbox.
 func (s *Service) fetchRemovable(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) (found *mailbox.Platform, readAt time.Time, err error) {
 	err = reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Pause}, func(ctx context.Context) (err error) {
 		readAt = s.Now()

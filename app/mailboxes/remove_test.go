@@ -362,8 +362,9 @@ func TestRemovalFindsAMailboxThatALaterRequestCreated(t *testing.T) {
 	}
 }
 
-// TestLostRenameDoesNotTrustARemovedMailbox loses a rename. The read that follows shows a removed
-// mailbox, which has the wanted name.
+// TestLostRenameDoesNotTrustARemovedMailbox checks a rename whose outcome is unknown, because the
+// platform did not answer. The read that follows shows a removed mailbox, which has the wanted
+// name. The rename must not count as done.
 func TestLostRenameDoesNotTrustARemovedMailbox(t *testing.T) {
 	fx := newFixture(t)
 	removed, _ := fx.provisionRemovable(t)

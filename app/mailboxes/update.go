@@ -101,7 +101,7 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	return m, s.save(ctx, owner, m)
 }
 
-// renameAtPlatform changes the name. It resolves an unknown outcome by reading the mailbox.
+// renameAtPlatform changes the name. It resolves an unknown outcome by a read of the mailbox.
 // renamedAt is a time at which the platform had the new name.
 func (s *Service) renameAtPlatform(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, name string) (renamedAt time.Time, err error) {
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {

@@ -61,7 +61,8 @@ func closeCommand() *cobra.Command {
 			service.ResumeEnforcement(ctx, removals)
 			return err
 		}
-		// The tenants are released, so a repetition of the command cannot name the rules.
+		// CloseAccount has released the tenants, so a second `account close` could not name the
+		// rules.
 		for _, removal := range removals {
 			warnOfRemainingRules(cmd, removal.Tenant, removal.RuleRemoval)
 		}

@@ -18,9 +18,10 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// TestCloseWarnsOfRemainingRulesAlthoughEventsRemain checks that `account close` names the rules
-// that remain, if the account is closed and its events cannot be deleted. A repetition cannot name
-// the rules, because the tenants are released. No mail platform is set, so the rule remains.
+// TestCloseWarnsOfRemainingRulesAlthoughEventsRemain checks that `account close` names the
+// remaining rules even if the events of the closed account cannot be deleted. A second `account
+// close` cannot name the rules, because the tenants are released. No mail platform is set, so the
+// rule remains.
 func TestCloseWarnsOfRemainingRulesAlthoughEventsRemain(t *testing.T) {
 	const id = tenant.GUID("11111111-1111-4111-8111-111111111111")
 	file := filepath.Join(t.TempDir(), "tenantry.db")

@@ -109,10 +109,10 @@ func displayValue(field reflect.StructField, value reflect.Value) string {
 }
 
 // redactURL redacts the password of a URL, and the value of each query parameter for which
-// isSecretName is true. A URL or a query that cannot be parsed is redacted as a whole. So is an
-// address that does not begin with a scheme and "://", or that has an @ after its host. The part
-// before the @ can be a password that url.Parse does not recognize. A SQLite address is shown even
-// with an @, because its path contains no password.
+// isSecretName is true. It redacts a URL or a query as a whole if it cannot parse it. It also
+// redacts the whole address if the address does not begin with a scheme and "://", or has an @
+// after its host: the text before the @ can be a password that url.Parse does not recognize. A
+// SQLite address is shown even with an @, because its path contains no password.
 func redactURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || !strings.HasPrefix(strings.ToLower(address), u.Scheme+"://") {
@@ -148,8 +148,8 @@ func isSecretName(name string) bool {
 // providerRows returns the settings of the providers: first the settings that a plugin describes,
 // then settings that are set but not described by a plugin. The value of a described setting is
 // never a secret, because a setting for a secret is the path of a file. The value of an undescribed
-// setting can be a misplaced secret: one whose name is that of a secret field, or looks like a
-// secret.
+// setting can be a misplaced secret. It is redacted if the setting has the name of a secret field,
+// or if isSecretName is true for its name.
 func providerRows(r settings.Reading, descriptions map[string]wire.Description) []settingRow {
 	var rows []settingRow
 	add := func(provider, name, value string) {

@@ -38,9 +38,9 @@ func TestPasswordsInURLsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestMisplacedSecretsOfProvidersAreNotShown checks that the value of a setting is not shown if
-// the setting has the name of a secret field, or looks like a secret. Without a catalog, the
-// plugin does not describe its fields.
+// TestMisplacedSecretsOfProvidersAreNotShown checks that the value of a setting is not shown if the
+// setting has the name of a secret field, or if its name looks like that of a secret. Without a
+// catalog, the fields of the plugin are unknown.
 func TestMisplacedSecretsOfProvidersAreNotShown(t *testing.T) {
 	reading := settings.Reading{Config: settings.Config{Providers: map[string]map[string]string{
 		"acme": {"api_key": "s3cret", "signature": "s3cret", "credential": "s3cret", "api_key_file": "/path", "region": "eu"},

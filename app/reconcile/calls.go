@@ -190,7 +190,7 @@ type Consent struct {
 //   - The read succeeds: only a grant at the mail server is missing. The next sync restores it.
 //   - The read fails with a different error: RecordIfRevoked stores nothing.
 //
-// The read continues after a cancellation of ctx, and ends at the deadline of ctx.
+// A cancellation of ctx does not end the read, but the deadline of ctx does.
 func (c Consent) RecordIfRevoked(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	if !errors.Is(err, fault.AccessDenied) {
 		return err

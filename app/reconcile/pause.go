@@ -25,9 +25,9 @@ type EnforcementPause struct {
 
 // Begin claims the tenant for the duration of the lease. If a pass, or a different use case, holds
 // the tenant for longer than PassWait, Begin revokes that lease. Each holder renews its lease
-// before each call that can make a rule block a mailbox. After its current call, the earlier holder
-// can therefore block nothing more. Begin waits CallWait for this call. held is false for an
-// unknown tenant and for a tenant with a revoked consent.
+// before each call that can make a rule block a mailbox. A holder whose lease was revoked can
+// therefore block nothing after its current call. Begin waits CallWait for the end of this call.
+// held is false for an unknown tenant and for a tenant with a revoked consent.
 func (p EnforcementPause) Begin(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim ports.TenantClaim, held bool, err error) {
 	if claim, held, err = p.claim(ctx, owner, id, lease); err != nil || held {
 		return claim, held, err

@@ -15,9 +15,9 @@ import (
 
 // SetUpMail tries once to enable a verified domain's e-mail service. It checks whether the mail
 // server accepts the domain, and whether the platform specifies the domain's service records. It
-// returns the stored domain. It fails with outcome.NotReady while the platform needs more time. A
-// lagging replica may show the service records late, so SetUpMail stores nothing in this case. If
-// mailServerReady is false, it only enables the service.
+// returns the stored domain. It fails with outcome.NotReady while the platform needs more time. It
+// stores nothing while the service records are missing, because a lagging replica may hide them. If
+// mailServerReady is false, SetUpMail only enables the service.
 func (r *Reconciler) SetUpMail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	platform := r.Platform.For(d.TenantGUID)
 	if err := r.setUpMail(ctx, platform, &d, mailServerReady, Once); err != nil {

@@ -45,7 +45,8 @@ func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 }
 
 // AllowStopDuringStart calls run and returns its error. If ctx is cancelled before run calls ready,
-// it logs the error and returns nil, because a stop during the start is not a failure.
+// AllowStopDuringStart logs the error and returns nil, because a stop during the start is not a
+// failure.
 func AllowStopDuringStart(ctx context.Context, log *slog.Logger, run func(ready func()) error) error {
 	isReady := false
 	err := run(func() { isReady = true })
@@ -56,7 +57,8 @@ func AllowStopDuringStart(ctx context.Context, log *slog.Logger, run func(ready 
 	return err
 }
 
-// serve is Serve, but it also fails if ctx is cancelled before it calls ready.
+// serve does the work of Serve. Unlike Serve, it can return an error if ctx is cancelled before it
+// calls ready.
 func serve(ctx context.Context, c settings.Config, log *slog.Logger, ready func()) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		release, err := Lock(path)
@@ -142,13 +144,14 @@ func maxConnections(s *wiring.Service) int {
 // finish in time.
 func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsConfig *tls.Config, ready func()) error {
 	if s.RunsJobs {
-		// If ctx is cancelled during the start, the jobs start, and then stop as at any later time.
+		// A cancellation of ctx does not interrupt this start. The jobs then stop as at any later
+		// time.
 		if err := s.Queue.Start(context.WithoutCancel(ctx), s.QueueWork()); err != nil {
 			err = wiring.DatabaseError(fmt.Errorf("start the jobs: %w", err))
 			stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), s.DrainTime)
 			defer cancelStop()
-			// River can run although the first wake-ups could not be stored. Close waits for the
-			// connections that River uses.
+			// Start can fail after it has started River, if the first wake-ups cannot be stored.
+			// StopQueue stops River, because Close waits for the connections that River uses.
 			return errors.Join(err, api.Close(), admin.Close(), s.StopQueue(stopCtx), s.Close(stopCtx))
 		}
 		s.WebhookWorker.Start()

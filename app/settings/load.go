@@ -157,8 +157,8 @@ func FromVariable(name, value string) (string, any) {
 	return "", nil
 }
 
-// splitLists splits the lists of k that are text. Their items are separated by commas or spaces. A
-// list in the settings file can also be a YAML list, which stays as it is.
+// splitLists splits the text of each list setting in k into items, which commas or spaces separate.
+// A list in the settings file can also be a YAML list, which splitLists does not change.
 func splitLists(k *koanf.Koanf) error {
 	for field := range Fields() {
 		key := field.Tag.Get("koanf")

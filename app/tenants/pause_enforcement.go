@@ -24,9 +24,9 @@ const (
 )
 
 // pauseEnforcement stops enforcement for a tenant whose managed rules are about to be removed, so
-// that no pass creates the rules again. paused reports whether enforcement is paused. For a tenant
-// whose mail server is not prepared, a pass can still be in progress, and the claim is needed to
-// record the unblocks.
+// that no pass creates the rules again. paused reports whether enforcement is paused.
+// pauseEnforcement also claims a tenant whose mail server is not prepared: a pass that began
+// earlier can still be in progress, and recordUnblocks needs the claim.
 func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim ports.TenantClaim, paused bool, err error) {
 	return reconcile.EnforcementPause{
 		Claims: s.Claims, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),

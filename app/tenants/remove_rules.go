@@ -76,10 +76,10 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 	return result, nil
 }
 
-// removeRulesAndRecord removes the rules and records the unblocks. If a removal fails, it only
-// checks that enforcement is still paused: otherwise a rule that was removed may exist again. If
-// enforcement could not be paused, a pass may create the rules again. All rules then count as
-// remaining.
+// removeRulesAndRecord removes the rules and records the unblocks. If a removal fails, it records
+// no unblocks, but checks that enforcement is still paused. If the pause was lost, a removed rule
+// may exist again, so removeRulesAndRecord fails. If enforcement could not be paused at all, a pass
+// may create the rules again. All rules then count as remaining.
 func (s *Service) removeRulesAndRecord(ctx context.Context, id tenant.GUID, scopes []string, lease time.Duration, result *RuleRemoval) error {
 	if result.paused {
 		s.reconcileIntents(ctx, result.pause)
@@ -197,8 +197,9 @@ type TenantRuleRemoval struct {
 // rules, the result of the tenant names the remaining rules. If the store fails for one tenant,
 // RemoveAllRules resumes enforcement in the other tenants and returns the joined errors.
 //
-// While the rules of other tenants are removed, a different request can revoke the lease of a
-// tenant, and its rules can be created again. RemoveAllRules then removes these rules too.
+// A different request can revoke the lease of a tenant while RemoveAllRules removes the rules of
+// the other tenants. The rules of the tenant may then be created again. RemoveAllRules therefore
+// removes the rules of such a tenant again.
 func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([]TenantRuleRemoval, error) {
 	owned, err := s.Tenants.Tenants(ctx, owner)
 	if err != nil {
@@ -210,7 +211,7 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 	}
 	for pending := results; len(pending) > 0 && err == nil; {
 		if err = s.removeRulesOfTenants(ctx, owner, pending); err == nil {
-			pending, err = s.withLostPause(ctx, results)
+			pending, err = s.renewPauses(ctx, results)
 		}
 	}
 	var removals []TenantRuleRemoval
@@ -226,8 +227,9 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 	return removals, nil
 }
 
-// removeRulesOfTenants removes the managed rules from the tenants in pending, and stores the
-// results there. A tenant that was deleted in the meantime has no rules.
+// removeRulesOfTenants removes the managed rules from the tenants in pending, and sets the
+// RuleRemoval of each element. It ignores a tenant that a different request has deleted, because
+// that request has removed the rules or named the remaining ones.
 func (s *Service) removeRulesOfTenants(ctx context.Context, owner access.AccountID, pending []*DeleteResult) error {
 	errs, slots := make([]error, len(pending)), make(chan struct{}, parallelTenants)
 	var wg panics.Group
@@ -247,9 +249,9 @@ func (s *Service) removeRulesOfTenants(ctx context.Context, owner access.Account
 	return errors.Join(errs...)
 }
 
-// withLostPause renews the leases that pause enforcement. It returns the tenants whose lease a
+// renewPauses renews the leases that pause enforcement. It returns the tenants whose lease a
 // different request has revoked.
-func (s *Service) withLostPause(ctx context.Context, results []*DeleteResult) (lost []*DeleteResult, err error) {
+func (s *Service) renewPauses(ctx context.Context, results []*DeleteResult) (lost []*DeleteResult, err error) {
 	for _, r := range results {
 		if !r.paused {
 			continue

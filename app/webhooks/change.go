@@ -135,7 +135,8 @@ func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id s
 	if err != nil {
 		return WebhookWithSecret{}, err
 	}
-	// A concurrent request may have changed other fields. The answer must still be the stored one.
+	// ChangeWebhook returns the stored webhook, in which a concurrent request may have changed
+	// other fields. RotateSecret must return what storedAnswer contains.
 	_, err = s.Webhooks.ChangeWebhook(ctx, owner, id, webhook.ReasonRequested, storedAnswer, rotate)
 	return rotated, err
 }

@@ -157,7 +157,8 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 	}
 }
 
-// concurrentlyChangedWebhooks changes the description of a webhook before each other change.
+// concurrentlyChangedWebhooks is a store that changes the description of a webhook before each
+// other change, like a concurrent request.
 type concurrentlyChangedWebhooks struct{ *bunstore.Store }
 
 func (s concurrentlyChangedWebhooks) ChangeWebhook(ctx context.Context, owner access.AccountID, id string, reason webhook.Reason, storedAnswer *ports.StoredAnswer, change func(*webhook.Webhook)) (webhook.Webhook, error) {

@@ -220,8 +220,8 @@ func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
 	return len(due) == claimBatches*claimBatch, errors.Join(errs...)
 }
 
-// batchContext returns the context of the transaction of one batch. It does not end with the
-// context of the loop, so a batch in progress is finished when Stop ends the loops. It ends after
+// batchContext returns the context for the transaction of one batch. The context does not end with
+// loopCtx, so that a batch in progress can finish after Stop has ended the loops. It ends after
 // batchTimeout, or when Stop runs out of time.
 func (w *Worker) batchContext(loopCtx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(loopCtx), batchTimeout)
@@ -283,10 +283,10 @@ func (w *Worker) try(d ports.ClaimedDelivery, t *startedTry) {
 	}
 }
 
-// Stop ends the loops of Start. No new batch of claims starts, but batches in progress may still
-// claim deliveries and start tries. Tries may continue for stopGrace. Then Stop interrupts them. An
-// interrupted try does not count, and a running process repeats it. When ctx ends, Stop cancels the
-// batches that remain, and fails.
+// Stop ends the loops of Start. No new batch starts, but batches in progress may still claim
+// deliveries and start tries. Stop gives tries the time stopGrace to end, and then interrupts them.
+// An interrupted try does not count, and a running process repeats it. If batches or tries are
+// still in progress when ctx ends, Stop cancels the batches and fails.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.slots.close()
 	w.endLoops()

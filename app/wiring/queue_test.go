@@ -148,8 +148,9 @@ func TestSlowDeliveriesDoNotDelayTheStopOfTheQueue(t *testing.T) {
 	}
 }
 
-// TestEnforceNowReturnsTheErrorOfTheStore checks that EnforceNow returns the error of the store,
-// although the call for one tenant to the mail platform fails, and only logs the failed call.
+// TestEnforceNowReturnsTheErrorOfTheStore checks a failure of the mail platform for one tenant,
+// followed by an error of the store. EnforceNow must log the failure, and return only the error of
+// the store.
 func TestEnforceNowReturnsTheErrorOfTheStore(t *testing.T) {
 	var log bytes.Buffer
 	claims := &failingClaims{storeErr: errors.New("the tenants cannot be listed")}

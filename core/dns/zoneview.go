@@ -140,9 +140,10 @@ func observedSets(read ZoneRead) []RRSet {
 // names that the list delegates or redirects, because the list does not contain the records of
 // these names.
 //
-// A plan for the wanted records may need names outside the domain. If the provider's list needs
-// names that the servers' answers did not need, these names were not read. The result is then not
-// complete. This happens while the list is newer than the answers.
+// A plan for the wanted records can depend on other names, such as the names in an SPF record. If
+// the stored records depend on names on which the servers' answers did not depend, these names were
+// not read. The result is then not complete, with ReasonProviderAhead. This happens while the
+// provider's list is newer than the answers.
 func (read ZoneRead) WithProviderRecords(stored []RRSet, wanted ...Desired) ZoneRead {
 	public := zoneView{ZoneRead: read}
 	read.FromProvider = true

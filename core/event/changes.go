@@ -132,9 +132,9 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 // event of a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
 // MailboxRemoved.
 //
-// A request can reserve a missing mailbox again. The API then does not list the mailbox, but it is
-// not deleted, so it has no event. When the platform shows the same object again, the mailbox has
-// no second event MailboxCreated. A different object is a new mailbox.
+// A request can reserve a missing mailbox again. The API then no longer lists the mailbox. The
+// mailbox is not deleted, so this change has no event. If the platform later shows the same object
+// again, there is no second event MailboxCreated. A different object is a new mailbox.
 func OfMailbox(before, after mailbox.Mailbox, removalType Type) []Event {
 	switch {
 	case after.ID == "" && (before.Stage.IsListed() || before.ObjectID != ""):
@@ -149,8 +149,8 @@ func OfMailbox(before, after mailbox.Mailbox, removalType Type) []Event {
 	return nil
 }
 
-// reappeared reports whether a discovery missed the mailbox before, and the platform shows the same
-// object again.
+// reappeared reports whether a discovery missed the mailbox, and the platform now shows the object
+// that the mailbox had.
 func reappeared(before, after mailbox.Mailbox) bool {
 	return before.WasMissed() && before.ObjectID != "" && before.ObjectID == after.ObjectID
 }

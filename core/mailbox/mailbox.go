@@ -52,9 +52,9 @@ type Mailbox struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row, false
 	// when the row existed.
 	JustReserved bool
-	// ReservedAt is the time of the last reservation, and identifies it. If a discovery added the row,
-	// and no request has reserved it since, it is the time at which that discovery began. The store
-	// sets it.
+	// ReservedAt is the time of the last reservation, and identifies this reservation. If a
+	// discovery added the row and no request has reserved it since, ReservedAt is the time at which
+	// the discovery began. The store sets ReservedAt.
 	ReservedAt time.Time
 	// Provisioned is true when tenantry created the mailbox.
 	Provisioned    bool

@@ -96,15 +96,15 @@ func (m Mailbox) MayBeHidden(now time.Time) bool {
 	return since.IsZero() || now.Sub(since) < observation.ReplicaLag
 }
 
-// WasMissed reports whether a discovery missed the mailbox and nothing has found it since then. The
-// mailbox may be reserved again.
+// WasMissed reports whether a discovery missed the mailbox and nothing has found it since then. It
+// is also true for such a mailbox after a request has reserved it again.
 func (m Mailbox) WasMissed() bool {
 	return !m.MissingSince.IsZero() || !m.Observed.PreviousMissingSince.IsZero()
 }
 
-// AfterRemoval returns a mailbox that was removed at the time at and whose row must stay. The
-// result is a missing reservation. It does not have the object id, because a later mailbox with the
-// address is a new one.
+// AfterRemoval returns the mailbox after its removal at the time at, for a row that must stay. The
+// result is a missing mailbox in the stage Reserved. It has no object id, because a later mailbox
+// with this address is a new mailbox.
 func (m Mailbox) AfterRemoval(at time.Time) Mailbox {
 	m.Stage, m.Provisioned, m.ObjectID, m.MissingSince = Reserved, false, "", at
 	m.Observed.Stage, m.Observed.Account, m.Observed.PreviousMissingSince = at, at, time.Time{}

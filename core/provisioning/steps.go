@@ -113,8 +113,8 @@ func (d *decision) afterPlatformStep(o Observation) {
 	}
 }
 
-// afterValidate completes the job when all records are published and the platform signs. A plan
-// that is not complete does not show whether all records are published.
+// afterValidate completes the job when all records are published and the platform signs. An
+// incomplete plan (see dns.Plan.Incomplete) does not show whether all records are published.
 func (d *decision) afterValidate(o Observation) {
 	switch z := o.Zone; {
 	case d.handleZoneChange(z):

@@ -99,7 +99,7 @@ func serialOf(soa sdk.RRSet) (uint64, bool) {
 // patchDocs converts changes to documents of the API. A value that does not change keeps its
 // spelling, and a disabled record stays disabled unless its value is one of the wanted values.
 // patchDocs refuses a CNAME if the name has a disabled CNAME with a different target. The server
-// allows only one of them, and the zone's owner may still need the disabled one.
+// allows only one CNAME at a name, and the zone's owner may still need the disabled one.
 func (z zoneDoc) patchDocs(changes []sdk.Change) ([]rrsetDoc, error) {
 	var docs []rrsetDoc
 	for _, change := range changes {
@@ -115,7 +115,8 @@ func (z zoneDoc) patchDocs(changes []sdk.Change) ([]rrsetDoc, error) {
 			isWanted := err == nil && slices.Contains(change.After.Values, value)
 			switch {
 			case record.Disabled && isWanted:
-				// The server refuses a set that has the same record disabled and enabled.
+				// The disabled record is left out, because the server refuses a set that has the
+				// same record disabled and enabled.
 			case record.Disabled && change.After.Type == sdk.CNAME && len(change.After.Values) > 0:
 				return nil, sdk.NotServed(change.After.Name, "the zone has a disabled CNAME record at this name, and PowerDNS allows only one CNAME at a name. Delete or enable the disabled record")
 			case record.Disabled:

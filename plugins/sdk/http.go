@@ -107,8 +107,9 @@ func (u urlRestorer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // bodyLimiter limits the size of an answer to the limit of WithMaxAnswer, which is MaxAnswer by
-// default. It returns a BrokenAnswer error for a 101, because then the body is the connection
-// itself, and the time limit of the client would not end a read.
+// default. It returns a BrokenAnswer error for the status 101 (Switching Protocols). The body of
+// such an answer is the connection itself, and the time limit of the client would not end a read of
+// it.
 type bodyLimiter struct{ next http.RoundTripper }
 
 func (l bodyLimiter) RoundTrip(r *http.Request) (*http.Response, error) {

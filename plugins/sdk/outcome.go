@@ -54,8 +54,9 @@ func Misconfigured(setting, detail string) error {
 }
 
 // NotServed returns a refusal for a setting whose value does not work at the provider. Unlike with
-// Misconfigured, the plugin learns this from the provider. A DNS plugin also returns it for a
-// record set that something else in the zone does not permit. setting is then the name of the set.
+// Misconfigured, the plugin learns this from the provider. A DNS plugin also returns NotServed if a
+// record set cannot be written because of other data of the zone. setting is then the name of the
+// set.
 func NotServed(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "not_served", Detail: setting + ": " + detail}
 }
@@ -106,13 +107,13 @@ func UnknownEffect(cause string) error {
 // ErrPrivateAddress or ErrHostNotNamed. After a cancellation or a timeout, TransportError returns
 // an UnknownEffect error, even if the connection was not open yet. It also returns an UnknownEffect
 // error for every other error of the connection. For an answer that is longer than its limit, it
-// returns AnswerTooLarge. For a 101 it returns a BrokenAnswer error.
+// returns AnswerTooLarge. For the status 101 it returns a BrokenAnswer error.
 func TransportError(err error) error {
 	var opErr *net.OpError
 	var netErr net.Error
 	var outcomeErr *outcome.Error
 	switch {
-	case errors.As(err, &outcomeErr): // not sent because of Waits, or the answer is a 101
+	case errors.As(err, &outcomeErr): // not sent because of Waits, or the status is 101
 		return outcomeErr
 	case errors.Is(err, ErrPrivateAddress):
 		return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address",

@@ -76,7 +76,7 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL")
 	}
 	key := connection.Secrets["api_key"]
-	if key := strings.TrimSpace(key.Reveal()); key == "" || strings.ContainsFunc(key, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
+	if text := strings.TrimSpace(key.Reveal()); text == "" || strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
 		return nil, sdk.Misconfigured("api_key", "it is missing or contains an invalid character")
 	}
 	return &platform{

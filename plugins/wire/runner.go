@@ -160,20 +160,20 @@ func (r *processRunner) endedByKill() bool {
 	return ok && r.killed.Load() && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// Stdout returns the process's standard output up to the end of its first line. This is the line of
-// the handshake.
+// Stdout returns the process's standard output up to the end of its first line, which is the
+// handshake.
 func (r *processRunner) Stdout() io.ReadCloser { return &firstLineReader{ReadCloser: r.stdout} }
 func (r *processRunner) Stderr() io.ReadCloser { return r.stderr }
 func (r *processRunner) Name() string          { return r.cmd.Args[0] }
 func (r *processRunner) ID() string            { return strconv.FormatInt(r.pid.Load(), 10) }
 
-// firstLineReader reads the first line of a stream. The Read after this line discards the rest of
-// the stream, and returns io.EOF when it ends. go-plugin must not read the rest, because it splits
-// the stream into lines and stops reading at a line of more than 64 KiB. The process would then
-// block as soon as the pipe is full.
+// firstLineReader returns only the first line of a stream. The next Read discards the rest of the
+// stream, and returns io.EOF when the stream ends. go-plugin must not read the rest itself: it
+// splits the stream into lines, and stops reading at a line of more than 64 KiB. The process would
+// then block as soon as the pipe is full.
 type firstLineReader struct {
 	io.ReadCloser
-	complete bool // the line has been read
+	complete bool // the first line has been read
 }
 
 // Read implements io.Reader.

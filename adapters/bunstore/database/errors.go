@@ -90,7 +90,7 @@ func postgresKind(code string) error {
 		return errConflict
 	case "57P01", "57P02", "57P03", // the server stops, crashed or starts
 		"25006",                   // the server is a standby
-		"58030",                   // an input or output error, such as that of a broken disk
+		"58030",                   // an I/O error, for example of a broken disk
 		"28P01", "28000", "3D000": // wrong password, user or database
 		return errUnavailable
 	}

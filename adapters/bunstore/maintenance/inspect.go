@@ -75,9 +75,9 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 		return nil, err
 	}
 	i.Mode = info.Mode().Perm()
-	// SQLite's own error does not say why it cannot read the file, and SQLite reports no error if it
-	// cannot write the file. Both are checked before SQLite opens the file. Closing the file while
-	// SQLite has it open would release SQLite's locks.
+	// SQLite's own error does not say why it cannot read the file, and SQLite reports no error if
+	// it cannot write the file. openFile therefore checks both accesses. It does so before SQLite
+	// opens the file, because closing the file later would release SQLite's locks.
 	if err := openAndClose(i.File, os.O_RDONLY); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,8 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 	return bun.NewDB(db, sqlitedialect.New()), nil
 }
 
-// openAndClose returns the error of opening an existing file.
+// openAndClose opens an existing file with a flag of os.OpenFile, and closes it. It returns the
+// first error.
 func openAndClose(path string, flag int) error {
 	f, err := os.OpenFile(path, flag, 0)
 	if err != nil {
@@ -104,9 +105,9 @@ func openAndClose(path string, flag int) error {
 func (i *Inspection) Close() error { return i.db.Close() }
 
 // Writable returns an error if the database does not accept writes. The error is fs.ErrPermission
-// for a SQLite file that the user may not write. On SQLite it takes the write lock. On PostgreSQL
-// it runs an update that changes no row. If the schema is missing, it checks the privilege to
-// create tables. It rolls its transaction back.
+// for a SQLite file that the user may not write. On SQLite, Writable takes the write lock. On
+// PostgreSQL, it runs an update that changes no row. If the schema is missing, it checks the
+// privilege to create tables. Writable rolls its transaction back.
 func (i *Inspection) Writable(ctx context.Context) error {
 	if i.fileWriteErr != nil { // SQLite would begin a read transaction without an error
 		return i.fileWriteErr

@@ -182,9 +182,9 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // removeMediaTypes removes Accept and Content-Type, which checkAccept and readBody have checked.
-// Huma parses them differently. Some values that these steps allow make huma panic after the
-// operation, answer with the media type json, or refuse the body. Without the headers, huma reads
-// and writes application/json.
+// Huma parses these headers differently. For some values that the two steps allow, huma panics
+// after the operation, answers with the invalid media type "json", or refuses the body. Without the
+// headers, huma reads and writes application/json.
 func removeMediaTypes(r *http.Request) {
 	r.Header = r.Header.Clone()
 	r.Header.Del("Accept")
@@ -294,8 +294,9 @@ func (g *guard) checkPlan(next http.Handler) http.Handler {
 
 func noPlanError() error { return fault.NoAPIPlan.With("the account has no active API plan") }
 
-// checkCallerAgain fails if the API key or the account of a request may no longer be used. During a
-// wait, the key can be revoked or expire, and the account can be suspended.
+// checkCallerAgain checks the API key and the account of a request after a wait. During the wait,
+// the key can be revoked or expire, and the account can be suspended. checkCallerAgain then fails
+// with the error of authenticate or checkPlan.
 func (g *guard) checkCallerAgain(r *http.Request) error {
 	caller, err := g.checkAPIKey(r)
 	if err == nil && !caller.Account.Active {

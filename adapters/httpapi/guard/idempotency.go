@@ -70,13 +70,13 @@ func keyedWriteOf(r *http.Request, e *exchange) *keyedWrite {
 // API keys with different bounds. An answer may be replayed only to an API key that could have
 // received it.
 //
-// If the write manages API keys, the suffix contains all bounds of the caller's key. For other
-// writes, the suffix contains the tenants to which the caller's key is limited.
+//   - For an API key without bounds, the suffix is empty. Such a key has one record for each
+//     Idempotency-Key, whatever the write.
+//   - For a write that manages API keys, the suffix contains all bounds of the caller's key.
+//   - For any other write, the suffix contains the tenants to which the caller's key is limited. It
+//     is empty if the key is not limited to some tenants.
 //
-// For a key without bounds the suffix is always empty. It is also empty for other writes of a key
-// that is not limited to some tenants. An API key without bounds therefore has one record for each
-// Idempotency-Key, whatever the write. A suffix begins with a space, which an Idempotency-Key
-// cannot contain.
+// A suffix begins with a space, which an Idempotency-Key cannot contain.
 func boundsSuffix(e *exchange) string {
 	switch bounds := e.caller.Bounds; {
 	case e.route.rules.ManagesKeys && bounds.Text() != access.Unbounded().Text():

@@ -184,8 +184,8 @@ func (g *guard) limitAccount(next http.Handler) http.Handler {
 }
 
 // WaitWithoutSlot releases the in-flight slot of the request of ctx, runs wait, and acquires a slot
-// again. It fails with service_unavailable if no slot is free when wait returns. It fails like the
-// steps authenticate and checkPlan if the key or the account may no longer be used.
+// again. It fails with service_unavailable if no slot is free when wait returns. If the key or the
+// account may no longer be used after the wait, it fails like the steps authenticate and checkPlan.
 func WaitWithoutSlot(ctx context.Context, wait func()) error {
 	e := exchangeOf(ctx)
 	if e == nil || e.waitWithoutSlot == nil { // an operation without the middleware, in tests

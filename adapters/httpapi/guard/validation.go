@@ -158,7 +158,8 @@ func nonNullMembers(op *huma.Operation, schemas huma.Registry) []string {
 // checkNonNull returns invalid_request if one of the named members of body is null.
 func checkNonNull(body []byte, names []string) error {
 	var members map[string]json.RawMessage
-	_ = json.Unmarshal(body, &members) // members is empty for a body that is not an object, which huma refuses
+	// A body that is not an object leaves members empty. Huma refuses such a body later.
+	_ = json.Unmarshal(body, &members)
 	var fields []refusal.ProblemField
 	for _, name := range names {
 		if string(members[name]) == "null" {

@@ -108,8 +108,8 @@ func (sim *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retry
 // the request.
 func (sim *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := sim.token(r)
-	// The real clock, because the simulated clock can move back and would then block a token for
-	// too long.
+	// The simulator counts calls by the real clock. The simulated clock can move back, and a token
+	// would then be blocked for too long.
 	remaining, wait := sim.rateLimits.count(token, time.Now())
 	w.Header().Set("Ratelimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, maxCalls, int(rateWindow.Seconds())))
 	w.Header().Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%d`, remaining, int(wait.Seconds())))

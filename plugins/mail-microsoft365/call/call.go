@@ -101,7 +101,7 @@ func Send(ctx context.Context, client *http.Client, request Request) (Response, 
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		// The body is the connection itself, and no time limit would end a read.
+		// After this status the body is the connection itself, and no time limit would end a read.
 		return Response{}, Broken("101")
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))

@@ -109,9 +109,9 @@ func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T)
 func (k *Kit) Host() string { return k.host }
 
 // Count counts one call at the time now. It does not count a call that exceeds a rate. Calls with
-// different counters are counted separately. now must be time.Now(). The simulated clock can move
-// back, and calls would then be refused for too long. The host also counts the plugin's budgets by
-// the real clock.
+// different counters are counted separately. now must be time.Now(), not the simulated time. The
+// simulated clock can move back, and calls would then be refused for too long. The host, too,
+// counts the plugin's budgets by the real clock.
 func (k *Kit) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return k.limiter.count(counter, now, rates)
 }
