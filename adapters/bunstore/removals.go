@@ -293,10 +293,6 @@ func (s *Store) MailboxRemoved(ctx context.Context, owner access.AccountID, id t
 //
 // Both cases emit one event of the type removalType (see emitMailbox). When a discovery later
 // deletes the row of the missing mailbox, it emits no second event.
-//
-// A later mailbox with the same address gets the row of the missing mailbox. If removalType is
-// MailboxRemoved, deleteOrMarkMissing therefore deletes the mailbox's limit. A mailbox that
-// vanished may still exist, so it keeps its limit.
 func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, removalType event.Type, now time.Time) error {
 	deletable, unblocks, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.DiscoveryResult{Began: now, At: now})
 	if err != nil {
@@ -310,6 +306,7 @@ func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow
 		before := stored[row.ID].ofMailbox(row.mailbox())
 		emitMailbox(ctx, t.AccountID, change[mailbox.Mailbox]{before: before}, removalType)
 		if removalType == event.MailboxRemoved {
+			// A later mailbox with the address gets this row, and must not get its limit.
 			_, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("daily_send_limit = NULL").
 				Where("account_id = ?", t.AccountID).Where("id = ?", row.ID).Exec(ctx)
 			if err != nil {

@@ -223,8 +223,8 @@ type planProvider struct {
 }
 
 type planRead struct {
-	Reliable            bool    `json:"reliable" doc:"Whether enough name servers answered all queries, and with the same records."`
-	Reason              *string `json:"reason" doc:"Why the read is not reliable: zone_cut_unknown, not_delegated, no_authoritative_answer, single_server_answered, servers_disagree, type_unknown, dnssec_bogus, read_deadline, recursive_only, provider_unavailable when the account's DNS provider did not answer, or provider_ahead when the provider stores newer records than its name servers return, and these records depend on names that were not read. For a reliable read, a problem of the zone: lame_delegation, server_unreachable, delegation_mismatch, tcp_blocked, ns_address_forbidden, wildcard_ambiguous or multi_provider. Null when there is no problem."`
+	Reliable            bool    `json:"reliable" doc:"Whether enough name servers answered all queries, and with the same records. If the account has access to the zone at its DNS provider, the records of the provider must also be known and must not differ from the answers as provider_ahead describes."`
+	Reason              *string `json:"reason" doc:"Why the read is not reliable: zone_cut_unknown, not_delegated, no_authoritative_answer, single_server_answered, servers_disagree, type_unknown, dnssec_bogus, read_deadline, recursive_only, provider_unavailable when the account's DNS provider did not answer, or provider_ahead when the provider stores records that differ from those that its name servers return, and that depend on names that were not read. For a reliable read, a problem of the zone: lame_delegation, server_unreachable, delegation_mismatch, tcp_blocked, ns_address_forbidden, wildcard_ambiguous or multi_provider. Null when there is no problem."`
 	NameserversAsked    int     `json:"nameservers_asked" doc:"The number of name servers that were queried."`
 	NameserversAgreeing int     `json:"nameservers_agreeing" doc:"The number of queried name servers that returned the same records of the zone."`
 }

@@ -107,6 +107,26 @@ func TestSurveyWaitsForNamesThatWereNotRead(t *testing.T) {
 	}
 }
 
+// TestReplanReadsNewNames checks that Replan reads the public DNS again if the SPF record was
+// changed after the survey and has new names.
+func TestReplanReadsNewNames(t *testing.T) {
+	fx := newFixture(t)
+	fx.providers.AddProvider(detectedProvider)
+	fx.addAndVerify(t)
+	provider := servingProvider()
+	fx.connect(t, "cloudflare", "one", provider)
+	survey := fx.survey(t)
+	const newSPF = "v=spf1 include:crm.test ~all"
+	fx.fake.DNS.Publish("crm.test", dns.Record{Type: dns.TXT, Name: "crm.test", Content: "v=spf1 ip4:192.0.2.7 -all"})
+	fx.fake.DNS.Publish(zone, dns.Record{Type: dns.TXT, Name: zone, Content: newSPF})
+	provider.Put(zone, dns.RRSet{Name: zone, Type: dns.TXT, Values: []string{newSPF}})
+	survey, err := fx.Replan(t.Context(), fx.account.ID, survey)
+	must(t, err)
+	if got := actions(survey.Plan)[dns.Sending]; got != "update spf_merged" || !survey.Plan.Reliable {
+		t.Errorf("the action is %s, and the reason of the read %q; want a reliable read", got, survey.Plan.Reason)
+	}
+}
+
 // TestSurveyReplacesOnlyManagedRecords checks that a plan replaces a managed record but not an
 // equal foreign record.
 func TestSurveyReplacesOnlyManagedRecords(t *testing.T) {

@@ -89,17 +89,22 @@ func (s *Steps) readPublic(ctx context.Context, owner access.AccountID, survey S
 }
 
 // Replan returns a recent survey with a new plan, made from the records that the provider stores
-// now. It reads the public DNS again only if the account has no access to the zone. It fails as
+// now. It reads the public DNS again only if the account has no access to the zone, or if the
+// provider's records differ from the earlier read in names that the plan depends on. It fails as
 // Survey does.
 func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Survey) (Survey, error) {
 	if survey.zone.provider == nil {
 		return s.Survey(ctx, owner, survey.Domain.ID)
 	}
-	return s.makePlan(ctx, owner, survey, func() (heldZone, error) {
+	replanned, err := s.makePlan(ctx, owner, survey, func() (heldZone, error) {
 		callCtx, cancel := context.WithTimeout(ctx, planTimeout)
 		defer cancel()
 		return survey.zone.withRecords(callCtx), ctx.Err()
 	})
+	if err == nil && replanned.Plan.Reason == dns.ReasonProviderAhead {
+		return s.Survey(ctx, owner, survey.Domain.ID)
+	}
+	return replanned, err
 }
 
 // Reread returns a survey that Write returned, with a new read of the public DNS and a new plan. It

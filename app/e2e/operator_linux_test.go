@@ -141,15 +141,15 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 }
 
 // TestPluginAddWithoutWriteAccessIsExplained checks that `plugin add` by a user who may not write
-// the plugin folder tells the operator to run it as the user of the service.
+// the plugin folder names this folder in its fix.
 func TestPluginAddWithoutWriteAccessIsExplained(t *testing.T) {
 	t.Parallel()
 	pluginDir := t.TempDir()
 	must(t, os.Chmod(pluginDir, 0o555))
 	plugin := filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "dns-powerdns")
 	result := runAsDifferentUser(t, t.TempDir(), "plugin", "add", "--plugin-dir", pluginDir, plugin)
-	if result.code != cli.ExitRefused || !strings.Contains(result.stderr, "as the user of the service") {
-		t.Errorf("exit code %d, want a refusal that names the user of the service: %s", result.code, result.stderr)
+	if result.code != cli.ExitRefused || !strings.Contains(result.stderr, "must be able to write the plugin folder "+pluginDir) {
+		t.Errorf("exit code %d, want a refusal whose fix names the plugin folder: %s", result.code, result.stderr)
 	}
 }
 

@@ -114,7 +114,7 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 // is leased, for example to a different process, RunAll waits until the lease is released or
 // expires, at most for leaseWait.
 //
-// platformErr joins the errors of the passes in which a call to the mail platform failed. Their
+// platformErr joins the errors of the passes in which only calls to the mail platform failed. Their
 // tenants are due again soon. err joins all other errors: those of the store, of ctx if it ends
 // while RunAll waits, and of the tenants that are still leased after leaseWait. The sandbox uses
 // RunAll.
@@ -159,7 +159,7 @@ func (r *Runner) runRound(ctx context.Context, dueBy time.Time, finished map[ten
 	claimed, errs := r.runPasses(ctx, tenants, dueBy)
 	for n, d := range tenants {
 		switch {
-		case outcome.KindOf(errs[n]) != 0:
+		case fromPlatform(errs[n]):
 			platformErr = errors.Join(platformErr, errs[n])
 		case errs[n] != nil:
 			err = errors.Join(err, errs[n])
@@ -170,6 +170,16 @@ func (r *Runner) runRound(ctx context.Context, dueBy time.Time, finished map[ten
 		finished[tenantKey{d.Account, d.Tenant}] = true
 	}
 	return leased, platformErr, err
+}
+
+// fromPlatform reports whether err consists only of failures of the mail platform. The error of a
+// pass can join them with an error of the store.
+func fromPlatform(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return !slices.ContainsFunc(joined.Unwrap(), func(part error) bool { return !fromPlatform(part) })
+	}
+	return outcome.KindOf(err) != 0
 }
 
 // runPasses makes a pass over each of the tenants. claimed and errs have one element for each

@@ -100,6 +100,30 @@ func TestRunAllPassesOverEveryTenant(t *testing.T) {
 	must(t, fx.runAll(t.Context())) // a tenant without consent is excluded
 }
 
+// TestRunAllReturnsTheErrorOfTheStore checks that RunAll returns an error of the store as its own,
+// even if a call to the platform failed in the same pass.
+func TestRunAllReturnsTheErrorOfTheStore(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, sendlimit.TenantWide, 5)
+	fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Down})
+	if platformErr, err := fx.RunAll(t.Context()); outcome.KindOf(platformErr) != outcome.Down || err != nil {
+		t.Fatalf("got the errors %v and %v, want a failure of the platform", platformErr, err)
+	}
+	fx.Claims = unreleasableClaims{fx.Claims}
+	if _, err := fx.RunAll(t.Context()); !errors.Is(err, errRelease) {
+		t.Errorf("got the error %v, want the error of the store", err)
+	}
+}
+
+var errRelease = errors.New("the tenant cannot be released")
+
+// unreleasableClaims is a store that cannot release a tenant.
+type unreleasableClaims struct{ ports.TenantClaims }
+
+func (unreleasableClaims) ReleaseTenant(context.Context, ports.TenantClaim, time.Time) (bool, error) {
+	return false, errRelease
+}
+
 // TestRunAllWaitsForAnotherLease checks that RunAll makes a pass over a tenant whose lease another
 // process holds. That process may have been killed, so that only the end of the lease frees the
 // tenant.

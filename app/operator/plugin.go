@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -135,7 +136,7 @@ func installPlugins(install func(ctx context.Context, o pluginhost.Options, file
 			case errors.Is(err, verified.ErrChecksum):
 				return cli.WithFix(err, "write the manifest again with `tenantry plugin manifest`, if you changed the file")
 			case errors.Is(err, fs.ErrPermission):
-				return cli.WithFix(err, cli.FixFileAccess)
+				return cli.WithFix(err, accessFix(c.PluginDir, err))
 			case err != nil:
 				return cli.WithFix(err, "check that the file is a plugin binary for this machine and this version of tenantry")
 			}
@@ -150,6 +151,17 @@ func installPlugins(install func(ctx context.Context, o pluginhost.Options, file
 		}
 		return cli.List(cmd, "plugins", rows)
 	}
+}
+
+// accessFix returns the fix for missing access to the plugin folder or to a different file.
+func accessFix(pluginDir string, err error) string {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		if path, relErr := filepath.Rel(pluginDir, pathErr.Path); relErr == nil && filepath.IsLocal(path) {
+			return fmt.Sprintf("the user who runs this command must be able to write the plugin folder %s, see production.md", pluginDir)
+		}
+	}
+	return cli.FixFileAccess
 }
 
 // removedPluginRow shows a plugin that was just removed.

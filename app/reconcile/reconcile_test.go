@@ -149,6 +149,21 @@ func TestReconcileDomainEnablesMailWithoutTheMailServer(t *testing.T) {
 	}
 }
 
+// TestSetUpMailEnablesTheServiceOfAnAcceptedDomain checks that SetUpMail enables the e-mail service
+// if the mail server already accepts the domain, but the platform shows no service records.
+func TestSetUpMailEnablesTheServiceOfAnAcceptedDomain(t *testing.T) {
+	reconciler, platform, store := newReconciler(t, fake.Setup{})
+	store.stored.MailReady = true
+	if _, err := reconciler.SetUpMail(t.Context(), "", store.stored, true); outcome.KindOf(err) != outcome.NotReady || platform.Effects("EnableMail") != 1 {
+		t.Fatalf("got %v after %d writes, want the records to be missing after one write", err, platform.Effects("EnableMail"))
+	}
+	d, err := reconciler.SetUpMail(t.Context(), "", store.stored, true)
+	must(t, err)
+	if len(d.Service) == 0 || platform.Calls("EnableMail") != 1 {
+		t.Errorf("the service records are %v after %d calls of EnableMail", d.Service, platform.Calls("EnableMail"))
+	}
+}
+
 func TestReconcileDomainKeepsConcurrentChanges(t *testing.T) {
 	reconciler, _, store := newReconciler(t, fake.Setup{})
 	loaded := store.stored

@@ -27,6 +27,10 @@ func (r *Reconciler) SetUpMail(ctx context.Context, owner access.AccountID, d do
 		return d, err
 	}
 	if mailServerReady && d.Offer(dns.PlatformHosts{}).Incomplete(d.Name) {
+		// The service may be off although the mail server accepts the domain.
+		if err := Call(ctx, func(ctx context.Context) error { return platform.EnableMail(ctx, d.Name) }); err != nil {
+			return d, err
+		}
 		return d, &outcome.Error{Kind: outcome.NotReady, Detail: "the mail platform does not show the domain's records yet"}
 	}
 	return SaveDomain(ctx, r.Domains, owner, d)

@@ -371,6 +371,33 @@ func TestRemoveAllRulesKeepsItsPauses(t *testing.T) {
 	}
 }
 
+// TestRemoveAllRulesGivesUp checks that RemoveAllRules fails if other requests revoke the lease of
+// a tenant again and again.
+func TestRemoveAllRulesGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixtureWithRule(t)
+		claims := &revokedClaims{TenantClaims: fx.Claims}
+		fx.Claims = claims
+		if _, err := fx.RemoveAllRules(t.Context(), fx.ann.ID); !errors.Is(err, fault.ServiceUnavailable) || claims.renewals != 3 {
+			t.Errorf("got %v after %d rounds, want service_unavailable after 3", err, claims.renewals)
+		}
+	})
+}
+
+// revokedClaims is a store in which other requests have revoked each lease before it is renewed.
+// The tenth renewal fails.
+type revokedClaims struct {
+	ports.TenantClaims
+	renewals int
+}
+
+func (c *revokedClaims) RenewTenantLease(context.Context, ports.TenantClaim, time.Duration) (bool, error) {
+	if c.renewals++; c.renewals == 10 {
+		return false, errors.New("the lease was renewed too often")
+	}
+	return false, nil
+}
+
 // slowTenant is a platform that takes the time slowness to remove the rules of one tenant.
 type slowTenant struct {
 	ports.MailPlatform

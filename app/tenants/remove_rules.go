@@ -26,6 +26,9 @@ const (
 	// closeLease is the longest time for which RemoveAllRules pauses enforcement for the tenants of
 	// an account. It exceeds the time to process all tenants that one account can have.
 	closeLease = time.Hour
+	// removalRounds is the maximum number of rounds in which RemoveAllRules removes the rules of
+	// tenants whose lease was revoked.
+	removalRounds = 3
 )
 
 // RuleRemoval is the result of removing the managed transport rules from a tenant.
@@ -199,7 +202,8 @@ type TenantRuleRemoval struct {
 //
 // A different request can revoke the lease of a tenant while RemoveAllRules removes the rules of
 // the other tenants. The rules of the tenant may then be created again. RemoveAllRules therefore
-// removes the rules of such a tenant again.
+// removes the rules of such a tenant again. After removalRounds rounds it fails with
+// service_unavailable.
 func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([]TenantRuleRemoval, error) {
 	owned, err := s.Tenants.Tenants(ctx, owner)
 	if err != nil {
@@ -209,8 +213,11 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 	for _, t := range owned {
 		results = append(results, &DeleteResult{Tenant: t})
 	}
-	for pending := results; len(pending) > 0 && err == nil; {
-		if err = s.removeRulesOfTenants(ctx, owner, pending); err == nil {
+	pending := results
+	for round := 0; len(pending) > 0 && err == nil; round++ {
+		if round == removalRounds {
+			err = reconcile.PauseLost()
+		} else if err = s.removeRulesOfTenants(ctx, owner, pending); err == nil {
 			pending, err = s.renewPauses(ctx, results)
 		}
 	}

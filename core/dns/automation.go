@@ -126,6 +126,8 @@ func (h Holder) unreliableMessage(reason string) string {
 		return "This service reads the DNS only through recursive resolvers, whose answers may be outdated, so it writes nothing. Publish the records of the plan by hand, or ask the operator to let the service query authoritative name servers."
 	case reason == ReasonProviderUnavailable:
 		return fmt.Sprintf("%s, to which the account has a connection, gave no usable answer, so its records are unknown. Try again in a few minutes.", h.Access.Title)
+	case reason == ReasonProviderAhead:
+		return "The DNS provider's records differ from those that its name servers return. Try again in a few minutes."
 	}
 	return fmt.Sprintf("The DNS of the domain could not be read reliably (%s). Try again in a few minutes. If the problem persists, check the domain's name servers.", reason)
 }

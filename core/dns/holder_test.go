@@ -161,6 +161,7 @@ func TestAutomationNamesTheRequiredAction(t *testing.T) {
 		{"a conflict in an unreliable read", cloudServers, []dns.Access{zoneAccess}, []dns.RRSet{foreignMX}, "servers_disagree", "dns_read_unreliable", true, "servers_disagree"},
 		{"only recursive resolvers", cloudServers, []dns.Access{zoneAccess}, nil, "recursive_only", "dns_read_unreliable", true, "only through recursive resolvers"},
 		{"a silent provider", cloudServers, []dns.Access{access("cloudflare", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", true, "gave no usable answer"},
+		{"a provider whose name servers are behind", cloudServers, []dns.Access{zoneAccess}, nil, "provider_ahead", "dns_read_unreliable", true, "differ from those that its name servers return. Try again in a few minutes."},
 		{"a missing connection comes before an unreliable read", cloudServers, nil, nil, "servers_disagree", "dns_connection_required", false, "Cloudflare"},
 		{"no plugin", []string{"ns01.domaincontrol.com"}, nil, nil, "", "dns_provider_unsupported", false, "domaincontrol.com"},
 		{"no plugin, and an unreliable read", []string{"ns01.domaincontrol.com"}, nil, nil, "servers_disagree", "dns_provider_unsupported", false, "domaincontrol.com"},

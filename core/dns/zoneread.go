@@ -85,7 +85,7 @@ const ReasonNotDelegated = "not_delegated"
 const ReasonProviderUnavailable = "provider_unavailable"
 
 // ReasonProviderAhead is ZoneRead.Reason when the records that the DNS provider stores depend on
-// names that were not read, because the name servers do not return these records yet.
+// names that were not read, because these records differ from those that the name servers return.
 const ReasonProviderAhead = "provider_ahead"
 
 // ReasonRecursive is ZoneRead.Reason when the records come from recursive resolvers, whose caches
@@ -188,10 +188,11 @@ func (read ZoneRead) Needs(wanted []Desired) Needs {
 // contains reports whether n has all names of other. It ignores Exchanges, because an MX host that
 // was not read counts as usable.
 func (n Needs) contains(other Needs) bool {
-	missing := func(names, from []string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(from, name) })
-	}
-	return !missing(other.SPF, n.SPF) && !missing(other.ParentDMARC, n.ParentDMARC) && !missing(other.Keys, n.Keys)
+	return containsAll(n.SPF, other.SPF) && containsAll(n.ParentDMARC, other.ParentDMARC) && containsAll(n.Keys, other.Keys)
+}
+
+func containsAll(names, wanted []string) bool {
+	return !slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(names, name) })
 }
 
 func (read ZoneRead) needsSPF(want Desired) []string {

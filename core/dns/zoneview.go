@@ -143,14 +143,15 @@ func observedSets(read ZoneRead) []RRSet {
 // A plan for the wanted records can depend on other names, such as the names in an SPF record. If
 // the stored records depend on names on which the servers' answers did not depend, these names were
 // not read. The result is then not complete, with ReasonProviderAhead. This happens while the
-// provider's list is newer than the answers.
+// provider's list differs from the answers.
 func (read ZoneRead) WithProviderRecords(stored []RRSet, wanted ...Desired) ZoneRead {
 	public := zoneView{ZoneRead: read}
+	atApex := sameName(read.Domain, read.Zone)
 	read.FromProvider = true
 	read.Sets = slices.DeleteFunc(slices.Clone(stored), func(set RRSet) bool {
 		// The provider flattens a CNAME at the apex if the public DNS does not show it. Below the
 		// apex, a flattened CNAME still prevents all other records of its name.
-		flattened := set.Type == CNAME && sameName(set.Name, read.Domain) && sameName(set.Name, read.Zone) && !public.domainIsCNAME()
+		flattened := set.Type == CNAME && atApex && sameName(set.Name, read.Domain) && !public.domainIsCNAME()
 		return flattened || set.Type != NS && redirectedElsewhere(stored, read.Zone, set.Name)
 	})
 	for _, set := range public.Sets {

@@ -374,6 +374,11 @@ func TestAPlansMessageTakesPrecedence(t *testing.T) {
 			t.Errorf("%s: the message is %q, want %q", name, got, want)
 		}
 	}
+	incomplete := afterObservations(t, newJob(), toValidate...)
+	overdue(&incomplete, incomplete.UpdatedAt)
+	if got := afterObservations(t, incomplete, "incomplete and ready").Message; got != messageIncomplete {
+		t.Errorf("the message of a plan that is not complete in 48 h is %q, want %q", got, messageIncomplete)
+	}
 	if got := afterObservations(t, newJob(), append(toRead[:2:2], "changes")...).Message; got != messageZoneChanged {
 		t.Errorf("the message after a change of the zone is %q, want %q", got, messageZoneChanged)
 	}

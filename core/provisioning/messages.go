@@ -25,7 +25,7 @@ var actionMessages = map[dns.ActionRequired]string{
 	ZoneChanged:             "The zone was changed three times while its records were being written, so something else is also changing it. Wait until that has finished, then retry the job.",
 	DomainUnavailable:       "The domain belongs to another tenant of the mail platform. Remove it there, then retry the job.",
 	PropagationTimeout:      "The records were not written and visible on all name servers of the domain within 48 hours. Check that the DNS provider accepts changes, and that all name servers serve the zone to which the records were written. Then retry the job.",
-	VerificationTimeout:     "The mail platform did not verify the domain and enable its e-mail service within 48 hours. Check the domain at the mail platform and the tenant's readiness; then retry the job.",
+	VerificationTimeout:     "The mail platform did not verify the domain, enable its e-mail service and name its SPF record within 48 hours. Check the domain at the mail platform and the tenant's readiness; then retry the job.",
 	DKIMTimeout:             "DKIM signing was not enabled within 48 hours. The domain's dkim-status and the tenant's readiness show what is missing. Fix it, then retry the job.",
 	TenantAccessLost:        "The mail platform no longer lets this service manage the tenant. Give consent again, or run a sync; then retry the job.",
 }
@@ -47,6 +47,7 @@ const (
 	suffixRefused          = " At the last attempt a provider refused the step: %s. The job tries again."
 	suffixUnavailableAtEnd = " At the last attempt a provider was unavailable."
 
+	messageIncomplete  = "The mail platform named no SPF record of the domain within 48 hours. Check the domain at the mail platform and run a sync, then retry the job."
 	messageZoneChanged = "The zone was changed while its records were being written. A new plan is being made."
 	messageOverlapped  = "The zone was changed by someone else while its records were being written. A value that was added at that moment may be lost. Check the records that the plan shows, then retry the job."
 	messageRefused     = "A provider refuses a step: %s. After that is fixed, provision the domain again."

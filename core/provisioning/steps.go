@@ -122,8 +122,12 @@ func (d *decision) afterValidate(o Observation) {
 		d.waitForReliableRead(z)
 	case z.Changes:
 		d.replan()
-	case !o.Ready, z.Incomplete:
+	case !o.Ready:
 		d.wait(0)
+	case z.Incomplete:
+		if d.wait(0); d.RequiredAction == DKIMTimeout {
+			d.Message = messageIncomplete
+		}
 	default:
 		d.complete()
 	}

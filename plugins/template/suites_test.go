@@ -253,7 +253,7 @@ func TestOptionalMembersOfADescription(t *testing.T) {
 	})
 }
 
-// TestHealthCheckAnswersDuringManyCalls makes 300 calls to a provider that never answers. If the
+// TestHealthCheckAnswersDuringManyCalls makes 200 calls to a provider that never answers. If the
 // health check failed meanwhile, the host would kill the plugin and all its calls.
 func TestHealthCheckAnswersDuringManyCalls(t *testing.T) {
 	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
@@ -273,15 +273,15 @@ func TestHealthCheckAnswersDuringManyCalls(t *testing.T) {
 		var pending sync.WaitGroup
 		defer pending.Wait()
 		defer cancel()
-		for range 300 {
+		for range 200 {
 			pending.Go(func() { _, _ = provider.Check(calls) })
 		}
-		for start := time.Now(); requests.Load() < 250; time.Sleep(10 * time.Millisecond) {
-			if time.Since(start) > 10*time.Second {
-				t.Fatalf("only %d of 300 calls reached the provider", requests.Load())
+		for start := time.Now(); requests.Load() < 128; time.Sleep(10 * time.Millisecond) {
+			if time.Since(start) > time.Minute {
+				t.Fatalf("only %d of 200 calls reached the provider", requests.Load())
 			}
 		}
-		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 		defer stop()
 		if err := process.Ping(ctx); err != nil {
 			t.Errorf("the health check failed: %v", err)

@@ -22,9 +22,10 @@ import urllib.parse
 COOKIE = ("TENANTRY_PLUGIN", "b6b0ad7a-hosted-by-tenantry")
 PROTOCOL_VERSION = 1
 MAX_MESSAGE = 4 << 20  # bytes, in both directions
-# Each call runs in a thread. The default limits of the host are 512 threads and 1024 MiB of memory.
-# Stacks count as memory, so 256 threads with the usual stack of 8 MiB would exceed the limit.
-MAX_CALLS = 256  # calls at once
+# Each call runs in a thread. By default the host limits a plugin to 1024 MiB of memory, which
+# includes the stacks of its threads, and to 512 more threads than its user had when it started. All
+# plugins of a host can have the same user, so MAX_CALLS leaves threads for the others.
+MAX_CALLS = 128  # calls at once
 STACK_SIZE = 1 << 20  # of each thread, in bytes
 MAX_CALL_SECONDS = 60.0  # of a call
 
