@@ -311,14 +311,14 @@ func (s *Store) ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (a
 
 // AdvanceConnectSession implements ports.ConnectSessions. It changes nothing if the flow of the
 // link no longer exists, because a renewal of the session deletes the flow of the replaced link.
-func (s *Store) AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, to tenant.SessionStatus, id tenant.GUID) error {
+func (s *Store) AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, to tenant.SessionStatus, tenantID tenant.GUID) error {
 	return s.db.RunWrite(ctx, "advance connect session", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewUpdate().Model((*connectSessionRow)(nil)).Set("status = ?", string(to)).
 			Where("cs.account_id = ?", accountKey(owner)).Where("cs.status IN (?)", bun.In([]string{string(tenant.SessionPending), string(tenant.SessionConsented)})).
 			Where("EXISTS (SELECT 1 FROM connect_session_links AS sl JOIN connect_flows AS f ON f.account_id = sl.account_id AND f.state_hash = sl.state_hash "+
 				"WHERE sl.account_id = cs.account_id AND sl.session_id = cs.id AND sl.state_hash = ?)", stateHash[:])
-		if id != "" {
-			q = q.Set("tenant_guid = ?", storedText(string(id)))
+		if tenantID != "" {
+			q = q.Set("tenant_guid = ?", storedText(string(tenantID)))
 		}
 		_, err := q.Exec(ctx)
 		return err

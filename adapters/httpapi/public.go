@@ -43,7 +43,8 @@ func addPublicRoutes(mux *http.ServeMux, doc *huma.OpenAPI) {
 	})
 }
 
-// originOf returns the operations that can answer with the error code.
+// originOf returns the operations that can answer with the error code, and whether these are all
+// operations.
 func originOf(doc *huma.OpenAPI, c fault.Code) pages.Origin {
 	origin := pages.Origin{All: true}
 	for path, item := range doc.Paths {

@@ -132,7 +132,7 @@ type tenantDetail struct {
 
 type readiness struct {
 	Consent           string  `json:"consent" enum:"granted,revoked" doc:"Whether the administrator's consent is still valid."`
-	ExchangeBootstrap string  `json:"exchange_bootstrap" enum:"ready,pending,failed" doc:"Mail-server automation."`
+	ExchangeBootstrap string  `json:"exchange_bootstrap" enum:"ready,pending,failed" doc:"Whether mail-server automation is set up."`
 	SMTPAuth          string  `json:"smtp_auth" enum:"enabled,disabled,refused,unknown" doc:"Organization-wide SMTP AUTH."`
 	Discovery         string  `json:"discovery" enum:"completed,pending,failed" doc:"The last discovery."`
 	DomainsVerified   int     `json:"domains_verified" doc:"Verified custom domains."`
@@ -155,7 +155,7 @@ type synced struct {
 	Status    string     `json:"status" enum:"completed,partial" doc:"completed if every part was done, otherwise partial."`
 	RunID     string     `json:"run_id" format:"uuid" doc:"The id of this sync."`
 	TenantID  string     `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
-	Bootstrap bootstrap  `json:"bootstrap" doc:"Mail-server automation."`
+	Bootstrap bootstrap  `json:"bootstrap" doc:"Whether mail-server automation is set up."`
 	SMTPAuth  smtpAuth   `json:"smtp_auth" doc:"Organization-wide SMTP AUTH."`
 	Result    discovered `json:"result" doc:"What discovery found."`
 }

@@ -146,7 +146,7 @@ func TestForbiddenURLsAreRefused(t *testing.T) {
 	}
 }
 
-// TestAPrivateNetworkCanBeAllowed checks AllowPrivate. It allows private addresses, and http only
+// TestAPrivateNetworkCanBeAllowed checks that AllowPrivate allows private addresses, and http only
 // to loopback.
 func TestAPrivateNetworkCanBeAllowed(t *testing.T) {
 	s := New(Options{Resolver: newResolver(t, lookupRecord), AllowPrivate: true})
@@ -162,7 +162,7 @@ func TestAPrivateNetworkCanBeAllowed(t *testing.T) {
 
 // startEndpoint starts an HTTPS server. It returns the server's URL and a pool with its
 // certificate.
-func startEndpoint(t *testing.T, handle http.HandlerFunc) (address string, roots *x509.CertPool) {
+func startEndpoint(t *testing.T, handle http.HandlerFunc) (serverURL string, roots *x509.CertPool) {
 	t.Helper()
 	server := httptest.NewTLSServer(handle)
 	t.Cleanup(server.Close)
@@ -220,7 +220,7 @@ func TestMessagesAreSent(t *testing.T) {
 	var got *http.Request
 	var body []byte
 	redirected := 0
-	address, roots := startEndpoint(t, func(w http.ResponseWriter, r *http.Request) {
+	serverURL, roots := startEndpoint(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/in":
 			got = r
@@ -238,7 +238,7 @@ func TestMessagesAreSent(t *testing.T) {
 	})
 	sender := New(Options{AllowPrivate: true, Roots: roots})
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // the sender must ignore it
-	sent := webhook.Message{URL: address + "/in?a=b", ID: "id", Timestamp: time.Unix(1700000000, 0), Signature: "v1,x v1,y", Body: []byte(`{"a":1}`)}
+	sent := webhook.Message{URL: serverURL + "/in?a=b", ID: "id", Timestamp: time.Unix(1700000000, 0), Signature: "v1,x v1,y", Body: []byte(`{"a":1}`)}
 	if r := sender.Send(t.Context(), sent); !r.Accepted() || r.StatusCode != 202 || r.Duration <= 0 {
 		t.Fatalf("the response is %+v, want an accepted one with 202 and a duration", r)
 	}
@@ -251,10 +251,10 @@ func TestMessagesAreSent(t *testing.T) {
 	if got.Method != http.MethodPost || string(body) != `{"a":1}` || got.URL.RawQuery != "a=b" {
 		t.Errorf("%s %s %s", got.Method, got.URL, body)
 	}
-	if r := sender.Send(t.Context(), webhook.Message{URL: address + "/moved"}); r.StatusCode != 307 || r.Accepted() || redirected != 0 {
+	if r := sender.Send(t.Context(), webhook.Message{URL: serverURL + "/moved"}); r.StatusCode != 307 || r.Accepted() || redirected != 0 {
 		t.Errorf("a redirect: %+v, followed %d times", r, redirected)
 	}
-	if r := sender.Send(t.Context(), webhook.Message{URL: address + "/busy"}); r.StatusCode != 429 || r.RetryAfter != 2*time.Minute {
+	if r := sender.Send(t.Context(), webhook.Message{URL: serverURL + "/busy"}); r.StatusCode != 429 || r.RetryAfter != 2*time.Minute {
 		t.Errorf("a busy endpoint: %+v", r)
 	}
 	if r := New(Options{AllowPrivate: true}).Send(t.Context(), sent); r.Error != "the TLS certificate is not valid" {

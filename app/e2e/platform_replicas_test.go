@@ -89,9 +89,10 @@ func TestTenantWorksWhileReplicasOfThePlatformLag(t *testing.T) {
 	}
 }
 
-// TestRulesAreChangedWhileReplicasLag blocks and unblocks a mailbox and removes its rule, while
-// reads at Exchange return an old state. The platform has each change at once. At the end the
-// platform has no rule, although lists of rules did not show the last rule.
+// TestRulesAreChangedWhileReplicasLag blocks and unblocks a mailbox and then removes the limit, while
+// reads at Exchange return an old state. After each step the platform has the right rule, or none.
+// The test then creates the rule again while lists do not show it. When the tenant is removed, the
+// platform must lose this rule too.
 func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
@@ -163,8 +164,8 @@ func (j *journey) countVerifiedDomains() (n int) {
 
 // TestHiddenDomainIsAddedAgain runs a sync that misses a verified domain, because all reads at
 // Graph return the state before the domain was added. A request then adds the domain again, while
-// reads lag. If no read shows the domain, the request fails first and later succeeds with the same
-// Idempotency-Key. The domain keeps its id, its verification and its limit.
+// reads lag. If reads of the domain itself do not show it, the request fails first and later
+// succeeds with the same Idempotency-Key. The domain keeps its id, its verification and its limit.
 func TestHiddenDomainIsAddedAgain(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
@@ -191,7 +192,7 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 			got := add()
 			if answers == "all" || answers == "objects" {
 				if got.code() != "provider_timeout" {
-					t.Errorf("without a read that shows the domain: got %d %s, want provider_timeout", got.status, got.raw)
+					t.Errorf("while reads of the domain do not show it: got %d %s, want provider_timeout", got.status, got.raw)
 				}
 				tenant.lagGraph(0, "")
 				got = add()
@@ -223,7 +224,7 @@ func TestRunWaitsForAHiddenDomain(t *testing.T) {
 		return got
 	}
 	if got := enable(); got.code() != "domain_not_found" {
-		t.Errorf("without a read that shows the domain: got %d %s, want domain_not_found", got.status, got.raw)
+		t.Errorf("while reads of the domain do not show it: got %d %s, want domain_not_found", got.status, got.raw)
 	}
 	run.lagGraph(0, "")
 	run.expectCompleted()

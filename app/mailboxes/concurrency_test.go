@@ -109,7 +109,7 @@ func TestFailedProvisionLeavesALaterReservation(t *testing.T) {
 	if !errors.Is(err, fault.ProviderUnavailable) {
 		t.Fatalf("got %v, want provider_unavailable", err)
 	}
-	if fx.reserveAddressUsesSlot(t) {
+	if fx.reserveAnna(t) {
 		t.Error("the row of the later request was released")
 	}
 }

@@ -84,7 +84,7 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 				t.Fatalf("the error says to retry after %s", fault.ErrorOf(err).RetryAfter)
 			}
 			endFault()
-			if kept := !fx.reserveAddressUsesSlot(t); kept != tt.keepsRow {
+			if kept := !fx.reserveAnna(t); kept != tt.keepsRow {
 				t.Fatalf("the row was kept: %v, want %v", kept, tt.keepsRow)
 			}
 			fx.Timeout = apptest.HangTimeout
@@ -154,7 +154,7 @@ func TestProvisionReadsAgainWhenTheAddressIsTaken(t *testing.T) {
 func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
-		fx.reserveAddressUsesSlot(t)
+		fx.reserveAnna(t)
 		fx.fake.Occupy(guid, "anna@example.test")
 		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
@@ -256,7 +256,7 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 				t.Fatalf("%d calls of %s, want at most 3", n, tt.method)
 			}
 			endFault()
-			if kept := !fx.reserveAddressUsesSlot(t); kept != tt.keepsRow {
+			if kept := !fx.reserveAnna(t); kept != tt.keepsRow {
 				t.Fatalf("the row was kept: %v, want %v", kept, tt.keepsRow)
 			}
 			got, err = fx.provision(t.Context(), "anna@example.test", "ben@example.test")

@@ -147,9 +147,9 @@ func (fx *fixture) requireComplete(t *testing.T, want int) {
 	}
 }
 
-// reserveAddressUsesSlot reserves the address of Anna Keller. It reports whether the reservation
+// reserveAnna reserves the address of Anna Keller. It reports whether the reservation
 // used one of the domain's mailbox slots.
-func (fx *fixture) reserveAddressUsesSlot(t *testing.T) bool {
+func (fx *fixture) reserveAnna(t *testing.T) bool {
 	t.Helper()
 	d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)

@@ -49,7 +49,7 @@ type Config struct {
 	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. The connect pages get at most a quarter, and one address at most half of that. Requests whose API key is not checked yet get at most half, and one address at most half of that"`
 	// MaxConnections bounds the memory that clients without a key can take: about 35 KiB a
 	// connection.
-	MaxConnections int `koanf:"max_connections" default:"10000" help:"maximum number of connections that a process has open for listen. One address gets at most half of them, unless it is one of trusted_proxies. If a new connection exceeds the maximum, one of the address with the most connections is closed: the one that waits longest for its client. At most half of the files that the system allows the process to open are used for connections"`
+	MaxConnections int `koanf:"max_connections" default:"10000" help:"maximum number of connections that a process has open for listen. One address gets at most half of them, unless it is one of trusted_proxies. If a new connection exceeds the maximum, the service closes a connection of the address that has the most connections: the connection whose client has been silent for longest. At most half of the files that the system allows the process to open are used for connections"`
 
 	PluginDir string `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
 
@@ -66,7 +66,7 @@ type Config struct {
 	DrainDelay time.Duration `koanf:"drain_delay" default:"1s" help:"the first part of drain_time: new requests are still accepted while /readyz answers 503, so that load balancers notice"`
 
 	DNSResolvers    []string `koanf:"dns_resolvers" group:"DNS" help:"recursive resolvers, addresses with ports; those of the system unless set"`
-	DNSMode         string   `koanf:"dns_mode" default:"authoritative" help:"authoritative queries the name servers of each domain directly. recursive queries only dns_resolvers, for networks where no other servers can be reached; no read then counts as reliable, and no DNS is written"`
+	DNSMode         string   `koanf:"dns_mode" default:"authoritative" help:"with authoritative, the service asks the name servers of each domain directly. With recursive, it asks only dns_resolvers, for networks where no other servers can be reached; no read then counts as reliable, and no DNS is written"`
 	DNSPort         int      `koanf:"dns_port" default:"53" help:"port of authoritative servers"`
 	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"also query authoritative servers on private addresses; for sandboxes"`
 	DMARCRecord     string   `koanf:"dmarc_record" default:"v=DMARC1; p=none" help:"DMARC record that is planned for a domain without one, for example with an address for reports: v=DMARC1; p=none; rua=mailto:dmarc@example.com. An existing record is never changed"`

@@ -20,14 +20,14 @@ type ReadinessData struct {
 	TenantID          string  `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
 	Status            string  `json:"status" enum:"pending,ready,failed,revoked" doc:"The state of the tenant's setup."`
 	Consent           string  `json:"consent" enum:"granted,revoked" doc:"Whether the administrator's consent is valid."`
-	ExchangeBootstrap string  `json:"exchange_bootstrap" enum:"ready,pending,failed" doc:"Mail-server automation."`
+	ExchangeBootstrap string  `json:"exchange_bootstrap" enum:"ready,pending,failed" doc:"Whether mail-server automation is set up."`
 	SMTPAuth          string  `json:"smtp_auth" enum:"enabled,disabled,refused,unknown" doc:"Organization-wide SMTP AUTH."`
 	Discovery         string  `json:"discovery" enum:"completed,pending,failed" doc:"The last discovery."`
 	DomainsVerified   int     `json:"domains_verified" doc:"Verified custom domains."`
 	DomainsTotal      int     `json:"domains_total" doc:"All custom domains."`
 	MailboxesTotal    int     `json:"mailboxes_total" doc:"All mailboxes."`
 	ReadyToProvision  bool    `json:"ready_to_provision" doc:"Whether mailboxes can be provisioned on a verified domain."`
-	NextStep          *string `json:"next_step" doc:"The first step that is left, null if none is."`
+	NextStep          *string `json:"next_step" doc:"The next step of the setup, null if no step is left."`
 }
 
 // DomainData is the data of events of a domain.
@@ -54,7 +54,7 @@ type JobData struct {
 	Domain             string  `json:"domain" doc:"The domain, in A-labels."`
 	RunID              string  `json:"run_id" format:"uuid" doc:"The run that the job belongs to."`
 	JobID              string  `json:"job_id" format:"uuid" doc:"The job's id."`
-	Stage              string  `json:"stage" doc:"The phase in which the job stopped."`
+	Stage              string  `json:"stage" doc:"The stage in which the job stopped."`
 	Status             string  `json:"status" enum:"action_required,failed" doc:"The job's status."`
 	ActionRequiredCode *string `json:"action_required_code" doc:"What a person has to do, null if nothing."`
 }
@@ -65,7 +65,7 @@ type MailboxData struct {
 	MailboxID      string `json:"mailbox_id" format:"uuid" doc:"The mailbox's id."`
 	Email          string `json:"email" doc:"The mailbox's address."`
 	DisplayName    string `json:"display_name" doc:"The name that recipients see."`
-	AccountEnabled bool   `json:"account_enabled" doc:"Whether the account behind it is enabled."`
+	AccountEnabled bool   `json:"account_enabled" doc:"Whether the mailbox's user account at the mail platform is enabled."`
 	DailySendLimit *int   `json:"daily_send_limit" doc:"The mailbox's own limit, null if it has none."`
 }
 
@@ -115,7 +115,7 @@ type PolicyData struct {
 	TenantID       string  `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
 	PolicyID       string  `json:"policy_id" format:"uuid" doc:"The policy's id."`
 	DomainScope    *string `json:"domain_scope" doc:"The domain, null for the whole tenant."`
-	ScopeLabel     string  `json:"scope_label" doc:"The domain, or tenant."`
+	ScopeLabel     string  `json:"scope_label" doc:"The domain, or the word tenant if the policy is for the whole tenant."`
 	DailySendLimit int     `json:"daily_send_limit" doc:"The maximum number of messages per day."`
 }
 

@@ -38,7 +38,7 @@ type Provider struct {
 }
 
 // Status says whether the platform accepts the integration's credential. A test or call that fails
-// for a different reason does not change the status.
+// for a reason other than the credential does not change the status.
 type Status string
 
 // The statuses. A credential that fails its first test is not stored. Therefore only a later test

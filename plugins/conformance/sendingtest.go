@@ -264,7 +264,7 @@ func (s *SendingTest) settingsWithURL(base string) map[string]string {
 	return settings
 }
 
-// setOptionalFields sets the fields of the environment that only some platforms have.
+// setOptionalFields sets the fields of fixture that only some platforms have.
 func (s *SendingTest) setOptionalFields(fixture *SendingFixture, suite simulate.Suite, newPlatform func(sdk.Connection) sdk.SendingPlatform) {
 	s.t.Helper()
 	fixture.Sessions = suite.Sessions

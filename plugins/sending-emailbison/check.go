@@ -51,7 +51,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 		return sdk.Reach{Workspaces: []sdk.Workspace{{ID: string(workspace.ID), Name: string(workspace.Name)}}}, nil
 	case listed:
 		return sdk.Reach{}, nil // the instance lists no workspace
-	case p.workspace != "":
+	case p.expectedWorkspace != "":
 		return sdk.Reach{}, sdk.NotServed("workspace_id", "the instance does not report the workspace of the token: leave workspace_id out")
 	default:
 		return sdk.Reach{Workspaces: []sdk.Workspace{{}}}, nil
@@ -79,17 +79,18 @@ func (p *platform) currentWorkspace(ctx context.Context) (workspace, error) {
 // report the workspace is accepted.
 //
 // Remove calls requireWorkspace first, so that it deletes nothing in a different workspace. Account
-// does so too, so that it does not search there. Accounts calls it after it has read the first and
-// the last page, because somebody can select a different workspace during the listing.
+// also calls it first, so that it does not search in a different workspace. Accounts calls it after
+// it has read the first and the last page, because somebody can select a different workspace during
+// the listing.
 func (p *platform) requireWorkspace(ctx context.Context) error {
-	if p.workspace == "" {
+	if p.expectedWorkspace == "" {
 		return nil
 	}
 	current, err := p.currentWorkspace(ctx)
 	if err != nil {
 		return asOutcome(err)
 	}
-	if current.ID != "" && string(current.ID) != p.workspace {
+	if current.ID != "" && string(current.ID) != p.expectedWorkspace {
 		return sdk.CredentialRefused("emailbison workspace")
 	}
 	return nil

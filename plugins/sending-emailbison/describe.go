@@ -54,10 +54,10 @@ func newProcessState() *processState {
 
 // platform implements sdk.SendingPlatform for one token of one instance.
 type platform struct {
-	http      *http.Client
-	instance  string // scheme and host, such as https://send.example.com
-	token     sdk.Secret
-	workspace string // the id of the expected workspace, empty if any workspace is accepted
+	http              *http.Client
+	instance          string // scheme and host, such as https://send.example.com
+	token             sdk.Secret
+	expectedWorkspace string // the id of the expected workspace, empty if any workspace is accepted
 }
 
 // newPlatform returns the platform of a connection. It fails if a setting or the credential is
@@ -67,7 +67,7 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 	if err != nil {
 		return nil, sdk.Misconfigured("allow_private", "it must be true or false")
 	}
-	p := &platform{http: s.public, workspace: connection.Settings["workspace_id"]}
+	p := &platform{http: s.public, expectedWorkspace: connection.Settings["workspace_id"]}
 	if allowPrivate {
 		p.http = s.private
 	}

@@ -61,17 +61,17 @@ var traceChecks = []mailCheck{
 	{"mail/trace/time-span", "a time span includes its beginning and excludes its end", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		began := env.Now(t)
-		env.Send(t, s.testTenant.GUID, s.mailboxes[0], 2)
+		env.Send(t, s.testTenant.GUID, s.mailboxes[0], 1) // two messages could have different times
 		sent := s.readTrace(t, env)
 		if now := env.Now(t); len(sent) == 0 || !isSentWithin(sent[0].At, began, now) {
-			t.Fatalf("the trace shows %+v, want messages between %s and %s", sent, began, now)
+			t.Fatalf("the trace shows %+v, want a message between %s and %s", sent, began, now)
 		}
 		at := sent[0].At
 		for name, tt := range map[string]struct {
 			from, to time.Time
 			want     int
 		}{
-			"at the beginning of the span": {at, at.Add(time.Second), 2},
+			"at the beginning of the span": {at, at.Add(time.Second), 1},
 			"at the end of the span":       {at.Add(-time.Hour), at, 0},
 			"before the span":              {at.Add(time.Millisecond), at.Add(time.Hour), 0},
 		} {

@@ -34,7 +34,7 @@ type limiter struct {
 	counters map[string]*counter
 }
 
-// counter has the recent calls that were counted under one name. Its rates can have different
+// counter has the recent calls that were counted under one name. The rates can have different
 // windows. A call stays stored until it is older than longestWindow, so that every window can count
 // it.
 type counter struct {
