@@ -206,7 +206,7 @@ func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 func dnsProvisioningSteps() []step {
 	var run, job string
 	provision := func(o *onboarding) request {
-		o.control("POST", "/faults", object{"provider": "cloudflare", "kind": "status", "status": 503, "times": 100_000})
+		o.retryUntilSuccess(request{method: "POST", path: "/faults", viaControl: true, body: object{"provider": "cloudflare", "kind": "status", "status": 503, "times": 100_000}})
 		id := o.accountTenant().get(o.path("/domains")).objects("domains")[0].text("id")
 		return request{method: "POST", path: "/v1/domains/" + id + "/dns/provision"}
 	}
@@ -220,7 +220,8 @@ func dnsProvisioningSteps() []step {
 			return request{method: "POST", path: "/v1/dns/provisioning-jobs/" + job + "/retry", retryCode: "provisioning_job_not_retryable"}
 		}, handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("retry", got.text("status"), "queued")
-			o.control("DELETE", "/faults", nil)
+			// The job can reach a failpoint before this call is answered.
+			o.retryUntilSuccess(request{method: "DELETE", path: "/faults", viaControl: true})
 			o.waitForJob(run, func(job object) bool { return job["status"] == "completed" })
 		}},
 	}
