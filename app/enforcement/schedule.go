@@ -173,13 +173,17 @@ func (r *Runner) runRound(ctx context.Context, dueBy time.Time, finished map[ten
 }
 
 // fromPlatform reports whether err consists only of failures of the mail platform. The error of a
-// pass can join them with an error of the store.
+// pass can join them with an error of the store. A failure of the platform can itself be joined with
+// the end of the call's context, for example if the plugin did not start in time.
 func fromPlatform(err error) bool {
 	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		return !slices.ContainsFunc(joined.Unwrap(), func(part error) bool { return !fromPlatform(part) })
+	if !errors.As(err, &joined) {
+		return outcome.KindOf(err) != 0
 	}
-	return outcome.KindOf(err) != 0
+	ends := []error{context.DeadlineExceeded, context.Canceled}
+	return outcome.KindOf(err) != 0 && !slices.ContainsFunc(joined.Unwrap(), func(part error) bool {
+		return !fromPlatform(part) && !slices.Contains(ends, part)
+	})
 }
 
 // runPasses makes a pass over each of the tenants. claimed and errs have one element for each

@@ -5,6 +5,7 @@ package enforcement_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -112,6 +113,19 @@ func TestRunAllReturnsTheErrorOfTheStore(t *testing.T) {
 	fx.Claims = unreleasableClaims{fx.Claims}
 	if _, err := fx.RunAll(t.Context()); !errors.Is(err, errRelease) {
 		t.Errorf("got the error %v, want the error of the store", err)
+	}
+}
+
+// TestRunAllRecognizesAPluginThatDoesNotStart checks that a failed call counts as a failure of the
+// platform if its error also says that the time of the call ended.
+func TestRunAllRecognizesAPluginThatDoesNotStart(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, sendlimit.TenantWide, 5)
+	fx.replaceTrace(func(context.Context, ports.MailTenant, sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		return sendlimit.Trace{}, fmt.Errorf("%w: %w", &outcome.Error{Kind: outcome.Down}, context.DeadlineExceeded)
+	})
+	if platformErr, err := fx.RunAll(t.Context()); outcome.KindOf(platformErr) != outcome.Down || err != nil {
+		t.Errorf("got the errors %v and %v, want a failure of the platform", platformErr, err)
 	}
 }
 
