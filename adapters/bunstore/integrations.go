@@ -354,7 +354,7 @@ func (s *Store) saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow,
 		return 0, err
 	}
 	// A concurrent transaction can have inserted a connection after lockConnections. The statement
-	// skips such a connection if it is newer.
+	// does not change a connection that was updated after began.
 	saved := setOf(savedMailboxIDs)
 	changed = slices.DeleteFunc(changed, func(c change[connectionRow]) bool { return !saved[c.after.MailboxID] })
 	return len(changed), emitConnections(ctx, tx, rows[0].AccountID, changed)

@@ -193,8 +193,8 @@ func webhookResults(tried []ports.TriedDelivery) []webhookResult {
 // claim, and returns the ids of these deliveries. A result that an earlier commit has stored has
 // ended the lease, so a repeated call does not count the try again.
 //
-// If a delivery was redelivered during the try, its tries were set to 0 then. Unless the try
-// succeeded or was the first, such a delivery stays pending and due.
+// If a delivery was redelivered during the try, its tries were set to 0 then. Such a delivery stays
+// pending and due, unless the try succeeded or was its first try.
 func saveResults(ctx context.Context, tx bun.IDB, results []resultRow) (map[string]bool, error) {
 	var ids []string
 	err := tx.NewUpdate().With("r", tx.NewValues(&results)).Model((*deliveryRow)(nil)).TableExpr("r").

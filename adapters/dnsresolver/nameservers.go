@@ -141,8 +141,9 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 
 // permittedServers returns the hosts with their permitted addresses: at most maxAddressesPerServer
 // for each host and maxAddresses in total. addrsOfHost holds the addresses of each host. The
-// addresses of the present servers count too. Every host gets its first address before a host gets
-// its second one, so that as many servers as possible are asked.
+// servers in present are asked already, so their addresses count towards maxAddresses. Every host
+// gets its first address before a host gets its second one, so that as many servers as possible are
+// asked.
 func (r *Reader) permittedServers(hosts []string, addrsOfHost [][]netip.Addr, present []server) []server {
 	permitted := map[netip.AddrPort]bool{}
 	for _, s := range present {

@@ -170,8 +170,8 @@ func (t failingRemovalTenant) RemoveRule(ctx context.Context, scope string) erro
 	return &outcome.Error{Kind: outcome.Down}
 }
 
-// TestDeleteUnblocksMailboxesOfATenantWithoutAMailServer checks the deletion of a tenant whose mail
-// server is no longer prepared. It unblocks the mailboxes and records the unblocks.
+// TestDeleteUnblocksMailboxesOfATenantWithoutAMailServer checks the deletion of a tenant whose
+// bootstrap is pending again. The deletion unblocks the mailboxes and records the unblocks.
 func TestDeleteUnblocksMailboxesOfATenantWithoutAMailServer(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)

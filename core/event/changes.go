@@ -132,9 +132,10 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 // event of a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
 // MailboxRemoved.
 //
-// A request can reserve a missing mailbox again. The API then no longer lists the mailbox. The
-// mailbox is not deleted, so this change has no event. If the platform later shows the same object
-// again, there is no second event MailboxCreated. A different object is a new mailbox.
+// A request can reserve a missing mailbox again. The API then hides the mailbox, but the mailbox is
+// not deleted, so OfMailbox returns nothing. If the platform later shows an object with the same
+// id, OfMailbox does not return MailboxCreated a second time. An object with a different id is a
+// new mailbox.
 func OfMailbox(before, after mailbox.Mailbox, removalType Type) []Event {
 	switch {
 	case after.ID == "" && (before.Stage.IsListed() || before.ObjectID != ""):

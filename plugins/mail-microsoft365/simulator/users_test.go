@@ -103,7 +103,8 @@ func TestUserUpdateChecksValues(t *testing.T) {
 }
 
 // TestBannedPasswordsFollowSetting checks that no word is banned by default, and that the setting
-// bans words. There is no default because Microsoft does not publish its list of banned words.
+// bans words. The default list is empty, because Microsoft does not publish its list of banned
+// words.
 func TestBannedPasswordsFollowSetting(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	setPassword := func(password string) response {
