@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	defaultLinkMinutes = int(tenants.DefaultLinkLifetime / time.Minute)
-	maxLinkMinutes     = 7 * 24 * 60
+	defaultLinkMinutes = int(tenant.DefaultLinkLifetime / time.Minute)
+	maxLinkMinutes     = int(tenant.MaxLinkLifetime / time.Minute)
 	maxStateLength     = 256
 )
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
 )
 
 // allowReturnHost registers a return host for an account.
@@ -108,7 +109,7 @@ func TestConnectCookieLivesUntilTheLinkExpires(t *testing.T) {
 		lifetime, waits time.Duration
 		want            int
 	}{
-		{"the default lifetime", tenants.DefaultLinkLifetime, 0, 15 * 60},
+		{"the default lifetime", tenant.DefaultLinkLifetime, 0, 15 * 60},
 		{"a day", 24 * time.Hour, 0, 24 * 60 * 60},
 		{"consent after an hour", 24 * time.Hour, time.Hour, 23 * 60 * 60},
 		{"consent in the last second", time.Minute, time.Minute - time.Millisecond, 1},

@@ -3,13 +3,16 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/openapi"
 	"github.com/tenantry/tenantry/core/page"
+	"github.com/tenantry/tenantry/core/tenant"
 )
 
 // The tags of the document.
@@ -101,7 +104,7 @@ var parameterDocs = map[string]huma.Param{
 		Example:     "customer-4711",
 	},
 	"ttl_minutes": {
-		Description: "The lifetime of the link in minutes, at most 7 days.",
+		Description: fmt.Sprintf("The lifetime of the link in minutes, at most %d days.", tenant.MaxLinkLifetime/(24*time.Hour)),
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultLinkMinutes, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(maxLinkMinutes))},
 		Example:     1440,
 	},

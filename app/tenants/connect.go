@@ -18,10 +18,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// DefaultLinkLifetime is the lifetime of a connect link and of the flow that it starts, unless the
-// caller asks for a different one.
-const DefaultLinkLifetime = 15 * time.Minute
-
 // ConnectPath returns the common prefix of the paths of the connect pages. It ends with a slash.
 // platform is the name of the mail platform's plugin.
 func ConnectPath(platform string) string { return "/connect/" + platform + "/" }
@@ -84,7 +80,7 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account, request Li
 		return Link{}, err
 	}
 	session := tenant.ConnectSession{
-		ID: id, Status: tenant.SessionPending, Lifetime: cmp.Or(request.Lifetime, DefaultLinkLifetime), ReturnURL: returnURL, State: request.State,
+		ID: id, Status: tenant.SessionPending, Lifetime: cmp.Or(request.Lifetime, tenant.DefaultLinkLifetime), ReturnURL: returnURL, State: request.State,
 	}
 	link, flow, err := s.newLink(ctx, acc, session)
 	if err != nil {

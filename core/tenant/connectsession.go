@@ -7,6 +7,12 @@ import (
 	"time"
 )
 
+// The lifetime of a connect link and of the flow that it starts.
+const (
+	DefaultLinkLifetime = 15 * time.Minute // unless the request has a different one
+	MaxLinkLifetime     = 7 * 24 * time.Hour
+)
+
 // SessionStatus is the status of a connect session.
 type SessionStatus string
 

@@ -7,7 +7,7 @@
 // A backup of SQLite can be restored into PostgreSQL, and the reverse. The file does not contain
 // the settings, the plugins, or the operator's certificates and secrets for providers.
 //
-//   - command.go: Command, which is `tenantry backup`, and the output of both commands.
+//   - backup.go: Command, which is `tenantry backup`, and the output of both commands.
 //   - format.go: the format of the file, and the writer of its lines. manifestBuilder computes the
 //     checksums while lines are written or read.
 //   - write.go: writeBackup, which writes a snapshot of the database into a file.
