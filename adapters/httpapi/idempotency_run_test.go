@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/core/platform"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -111,13 +112,13 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 // hookedKeys is a key store. A test can replace its RenewKeyLease, and can make its Finish fail.
 type hookedKeys struct {
 	ports.Idempotency
-	renew  func(idempotency.KeyID, string) (bool, error)
+	renew  func(context.Context, idempotency.KeyID, string) (bool, error)
 	finish func() error
 }
 
 func (s *hookedKeys) RenewKeyLease(ctx context.Context, key idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
 	if s.renew != nil {
-		return s.renew(key, attempt)
+		return s.renew(ctx, key, attempt)
 	}
 	return s.Idempotency.RenewKeyLease(ctx, key, attempt, lease)
 }
@@ -131,22 +132,27 @@ func (s *hookedKeys) Finish(ctx context.Context, c ports.StoredAnswer) (bool, er
 	return s.Idempotency.Finish(ctx, c)
 }
 
-// TestKeyLeaseIsRenewed checks that a run renews its lease while the platform works. The test
-// stores each renewal with a lease of an hour, so that the lease does not expire on a slow machine.
-func TestKeyLeaseIsRenewed(t *testing.T) {
-	env := newTestEnv(t)
+// renewLeasesOften makes runs renew their leases all the time, and returns a channel that receives a
+// value after a renewal. Each renewal stores a lease of an hour, so that the lease does not expire
+// on a slow machine.
+func renewLeasesOften(env *testEnv) <-chan struct{} {
 	renewed := make(chan struct{}, 1)
-	keys := &hookedKeys{Idempotency: env.store}
 	env.options.Guard.Idempotency.Lease = 150 * time.Millisecond
-	keys.renew = func(key idempotency.KeyID, attempt string) (bool, error) {
-		stillHeld, err := env.store.RenewKeyLease(context.Background(), key, attempt, time.Hour)
+	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, renew: func(ctx context.Context, key idempotency.KeyID, attempt string) (bool, error) {
+		stillHeld, err := env.store.RenewKeyLease(ctx, key, attempt, time.Hour)
 		select {
 		case renewed <- struct{}{}:
 		default:
 		}
 		return stillHeld, err
-	}
-	env.options.Guard.Idempotency.Keys = keys
+	}}
+	return renewed
+}
+
+// TestKeyLeaseIsRenewed checks that a run renews its lease while the platform works.
+func TestKeyLeaseIsRenewed(t *testing.T) {
+	env := newTestEnv(t)
+	renewed := renewLeasesOften(env)
 	client := serve(t, env.handler(t))
 	gate := env.platform.Hold("AddDomain")
 	answered := make(chan reply, 1)
@@ -159,6 +165,30 @@ func TestKeyLeaseIsRenewed(t *testing.T) {
 	gate.Release()
 	if got := receive(t, answered, "the request was not answered"); got.status != 200 || env.platform.Calls("AddDomain") != 1 {
 		t.Errorf("answered %d after %d calls, want 200 after 1: %s", got.status, env.platform.Calls("AddDomain"), got.raw)
+	}
+}
+
+// slowFacts waits before it returns the facts of the mail platform.
+type slowFacts struct {
+	ports.PlatformFacts
+	wait func()
+}
+
+func (f slowFacts) Facts(ctx context.Context) (platform.Facts, error) {
+	f.wait()
+	return f.PlatformFacts.Facts(ctx)
+}
+
+// TestRenewedLeaseIsNoEffect checks that a refusal before any effect does not use up the key, even
+// if the run has renewed its lease before.
+func TestRenewedLeaseIsNoEffect(t *testing.T) {
+	env := newTestEnv(t)
+	renewed := renewLeasesOften(env)
+	env.options.Domains.Facts = slowFacts{env.options.Domains.Facts, func() { receive(t, renewed, "the lease was not renewed") }}
+	client := serve(t, env.handler(t))
+	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"com"}`), 400, "invalid_domain")
+	if _, found, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k")); err != nil || found {
+		t.Errorf("after the refusal the key has a record, want none (%v)", err)
 	}
 }
 
@@ -232,7 +262,7 @@ func TestLostLeaseStopsTheRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newTestEnv(t)
 			renewalAsked, reachedPlatform := make(chan struct{}, 100), make(chan struct{})
-			env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, renew: func(idempotency.KeyID, string) (bool, error) {
+			env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, renew: func(context.Context, idempotency.KeyID, string) (bool, error) {
 				<-reachedPlatform
 				renewalAsked <- struct{}{}
 				return false, renewErr
@@ -277,7 +307,7 @@ func (s contextStore) Tenant(ctx context.Context, _ access.AccountID, _ tenant.G
 func TestLostLeaseEndsTheOperation(t *testing.T) {
 	env := newTestEnv(t)
 	reached, disconnected, causes := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, renew: func(idempotency.KeyID, string) (bool, error) {
+	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, renew: func(context.Context, idempotency.KeyID, string) (bool, error) {
 		<-disconnected
 		return false, nil
 	}}
@@ -328,7 +358,7 @@ func TestLeaseOfAKeyBeginsBeforeItsClaim(t *testing.T) {
 	const keyLease = 900 * time.Millisecond
 	renewals := make(chan struct{}, 100)
 	env.options.Guard.Idempotency.Lease = keyLease
-	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: slowClaims{env.store, keyLease / 2}, renew: func(idempotency.KeyID, string) (bool, error) {
+	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: slowClaims{env.store, keyLease / 2}, renew: func(context.Context, idempotency.KeyID, string) (bool, error) {
 		renewals <- struct{}{}
 		return false, errors.New("away")
 	}}

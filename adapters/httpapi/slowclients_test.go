@@ -119,6 +119,44 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
+// TestSlowBodyEndsWithItsKey revokes the key of a request of which only a part of the body has
+// arrived. The request must then create nothing.
+func TestSlowBodyEndsWithItsKey(t *testing.T) {
+	env := newTestEnv(t)
+	handler, reading := env.handler(t), make(chan struct{})
+	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Slow") != "" {
+			r.Body = readNotifier{r.Body, sync.OnceFunc(func() { close(reading) })}
+		}
+		handler.ServeHTTP(rw, r)
+	}))
+	created := client.expect(call{method: "POST", path: "/v1/keys", body: `{"name":"leaked","scopes":["keys:write"]}`, key: env.accountA.key}, http.StatusOK, "")
+	body, writer := io.Pipe()
+	r := httptest.NewRequest(http.MethodPost, client.server.URL+"/v1/keys", body)
+	r.RequestURI = ""
+	r.Header = http.Header{"Authorization": {"Bearer " + memberText(created, "api_key")}, "Content-Type": {"application/json"}, "Idempotency-Key": {"lasting"}, "X-Slow": {"yes"}}
+	answers := make(chan *http.Response, 1)
+	go func() {
+		answer, err := noRedirects.Do(r)
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- answer
+	}()
+	_, err := io.WriteString(writer, `{"name":"lasting",`)
+	must(t, err)
+	receive(t, reading, "the service did not begin to read the body")
+	client.expect(call{method: "DELETE", path: "/v1/keys/" + memberText(created, "id"), key: env.accountA.key}, http.StatusOK, "")
+	_, err = io.WriteString(writer, `"scopes":["keys:write"]}`)
+	must(t, err)
+	must(t, writer.Close())
+	answer := receive(t, answers, "the request was not answered")
+	defer func() { _ = answer.Body.Close() }()
+	if listed := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountA.key}, http.StatusOK, ""); answer.StatusCode != http.StatusUnauthorized || strings.Contains(listed.raw, "lasting") {
+		t.Errorf("got %d and the keys %s, want 401 and no new key", answer.StatusCode, listed.raw)
+	}
+}
+
 // TestUnreadAnswersShareTheirContent checks that clients which do not read their answer, a file or
 // a document, cost little memory. It checks this with and without gzip. It also checks that the
 // service closes their connections long before its write timeout, and that a client which reads

@@ -27,7 +27,8 @@ const (
 // request for an operation is answered with 413 if the body is too large. It is answered with 415
 // for a content encoding or a wrong Content-Type, and with 400 if the body is not complete. For a
 // page, readForm reads the body. The request holds no in-flight slot while the body is read. If no
-// slot is free afterwards, the answer is 503.
+// slot is free afterwards, the answer is 503. A client can send the body slowly, so readBody then
+// checks the caller again.
 func (g *guard) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -38,7 +39,7 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 		}
 		var body []byte
 		var err error
-		slotErr := g.releaseSlotDuring(r.Context(), e, func() {
+		waitErr := WaitWithoutSlot(r.Context(), func() {
 			setClientWait(r.Context(), true)
 			defer setClientWait(r.Context(), false)
 			if e.isPage {
@@ -47,7 +48,7 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 			}
 			body, err = readJSONBody(w, r, e, requiresBody(op))
 		})
-		if err = cmp.Or(err, slotErr); err != nil {
+		if err = cmp.Or(err, waitErr); err != nil {
 			Refuse(w, r, err)
 			return
 		}

@@ -172,11 +172,12 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 }
 
 // keepLease renews the lease of the run in the background until the returned function is called. If
-// the lease is lost, keepLease cancels the returned context, and no further provider call starts.
+// the lease is lost, keepLease cancels the returned context, and no further provider call starts. A
+// renewal is not an effect of the run.
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	keyOptions := x.guard.idempotency
 	keyLease := lease.New(x.claimBegan, keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
-		return keyOptions.Keys.RenewKeyLease(ctx, x.keyID, x.attempt, duration)
+		return keyOptions.Keys.RenewKeyLease(ports.WithEffects(ctx, &ports.Effects{}), x.keyID, x.attempt, duration)
 	})
 	return keyLease.RenewInBackground(ctx, func(err error) {
 		x.effects.Stop()

@@ -165,6 +165,7 @@ func (g *guard) limitInFlight(next http.Handler) http.Handler {
 func (g *guard) limitAccount(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
+		e.waitWithoutSlot = func(wait func()) error { return g.releaseSlotDuring(r.Context(), e, wait) }
 		if e.needsKey(r.URL.Path) {
 			s := slot{&g.inFlight.authenticated, string(e.caller.Account.ID)}
 			if e.slot != s && !g.inFlight.swap(e.slot, s) {
