@@ -237,7 +237,7 @@ type replayInput struct {
 }
 
 type replayWebhook struct {
-	After string `json:"after" minLength:"1" maxLength:"256" doc:"A cursor of GET /v1/events, or a time as in RFC 3339: the events after it are sent again."`
+	After string `json:"after" minLength:"1" maxLength:"256" doc:"A cursor of GET /v1/events: the events after it are sent again. Or a time as in RFC 3339: the events at this time and later are sent again."`
 }
 
 func registerReplayEvents(api huma.API, service *webhooks.Service) {

@@ -110,13 +110,17 @@ func (g *guard) clientAddress(r *http.Request) netip.Addr {
 	return client
 }
 
-// parseForwarded parses an entry of X-Forwarded-For. Some proxies add the port of the client.
+// parseForwarded parses an entry of X-Forwarded-For. Some proxies add the port of the client, or
+// write an IPv6 address in brackets.
 func parseForwarded(entry string) (netip.Addr, bool) {
-	if a, err := netip.ParseAddr(entry); err == nil {
-		return a, true
+	if withPort, err := netip.ParseAddrPort(entry); err == nil {
+		return withPort.Addr(), true
 	}
-	withPort, err := netip.ParseAddrPort(entry)
-	return withPort.Addr(), err == nil
+	if inner, ok := strings.CutPrefix(entry, "["); ok {
+		entry = strings.TrimSuffix(inner, "]")
+	}
+	a, err := netip.ParseAddr(entry)
+	return a, err == nil
 }
 
 func (g *guard) isTrustedProxy(a netip.Addr) bool {

@@ -49,6 +49,7 @@ func TestClientAddressBehindTrustedProxies(t *testing.T) {
 		"IPv6":                          {proxies, []string{"2001:db8::7, fd00::1"}, "2001:db8::7"},
 		"IPv4 in IPv6":                  {proxies, []string{"198.51.100.7, ::ffff:10.1.2.3"}, "198.51.100.7"},
 		"a port":                        {proxies, []string{"203.0.113.1:1, 198.51.100.7:4711, 10.1.2.3:443"}, "198.51.100.7"},
+		"IPv6 in brackets":              {proxies, []string{"[2001:db8::7]"}, "2001:db8::7"},
 		"a port in IPv6":                {proxies, []string{"[2001:db8::7]:4711"}, "2001:db8::7"},
 		"not a port":                    {proxies, []string{"198.51.100.7:x"}, "127.0.0.1"},
 		"a zone":                        {proxies, []string{"fe80::1%x y"}, "fe80::1"},
