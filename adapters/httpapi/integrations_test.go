@@ -215,6 +215,7 @@ func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
 	env := newIntegrationEnv(t)
 	for body, code := range map[string]string{
 		`{"provider":"nobody","name":"n","api_key":"` + canary + `"}`:                          "unknown_provider",
+		`{"provider":"","name":"n","api_key":"` + canary + `"}`:                                "unknown_provider",
 		`{"provider":"instantly","name":"n","api_key":"` + canary + `"}`:                       "provider_credential_rejected",
 		`{"provider":"instantly","name":"n","api_key":{"api_key":"` + canary + `"}}`:           "invalid_request",
 		`{"provider":"instantly","name":"n","api_key":"{\"unknown\":\"` + canary + `\"}"}`:     "invalid_request",

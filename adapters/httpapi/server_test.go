@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,15 +63,17 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 	handler := env.handler(t)
 	for _, tt := range []struct {
 		name, path, key, body string
+		declared              int  // the Content-Length
 		slow                  bool // the read deadline passes before the body is read
 		status                int
 		staysOpen             bool
 	}{
-		{"a slow body", domainsOfA, env.accountA.key, `{"dom`, true, 400, false},
-		{"a slow form", "/connect/microsoft365/confirm", "", "decision=", true, 400, false},
-		{"an incomplete body without a key", domainsOfA, "", `{"dom`, false, 401, false},
-		{"an incomplete body for no route", "/v1/nothing", env.accountA.key, `{"dom`, false, 404, false},
-		{"a complete body without a key", domainsOfA, "", strings.Repeat("x", 1000), false, 401, true},
+		{"a slow body", domainsOfA, env.accountA.key, `{"dom`, 1000, true, 400, false},
+		{"a slow form", "/connect/microsoft365/confirm", "", "decision=", 1000, true, 400, false},
+		{"an incomplete body without a key", domainsOfA, "", `{"dom`, 1000, false, 401, false},
+		{"an incomplete body for no route", "/v1/nothing", env.accountA.key, `{"dom`, 1000, false, 404, false},
+		{"an incomplete body that will be too large", domainsOfA, env.accountA.key, `{"dom`, 64<<10 + 1, false, 413, false},
+		{"a complete body without a key", domainsOfA, "", strings.Repeat("x", 1000), 1000, false, 401, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -99,7 +102,7 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			head := "POST " + tt.path + " HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n"
+			head := "POST " + tt.path + " HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(tt.declared) + "\r\n"
 			if tt.key != "" {
 				head += "Authorization: Bearer " + tt.key + "\r\n"
 			}

@@ -81,11 +81,14 @@ func readJSONBody(w http.ResponseWriter, r *http.Request, e *exchange, required 
 	if media == otherMediaType && required || !isUnencoded(r.Header) {
 		return nil, wrongMediaError()
 	}
+	if r.ContentLength > MaxBody {
+		return nil, bodyTooLargeError() // before the client has sent the body
+	}
 	body, err := e.readAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, fault.BodyTooLarge.With("the body is larger than 64 KiB")
+		return nil, bodyTooLargeError()
 	case err != nil:
 		return nil, refusal.Invalid("the body could not be read",
 			refusal.ProblemField{Location: "body", Message: "incomplete, too slow, or with invalid HTTP framing"})
@@ -94,6 +97,8 @@ func readJSONBody(w http.ResponseWriter, r *http.Request, e *exchange, required 
 	}
 	return body, nil
 }
+
+func bodyTooLargeError() error { return fault.BodyTooLarge.With("the body is larger than 64 KiB") }
 
 func wrongMediaError() error {
 	return fault.WrongMedia.With("bodies must be application/json in UTF-8, without a content encoding")

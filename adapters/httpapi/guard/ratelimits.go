@@ -190,13 +190,14 @@ const (
 	resetHeader     = "X-Ratelimit-Reset"
 )
 
-// setRateHeaders sets the four rate limit headers.
+// setRateHeaders sets the four rate limit headers. The windows of the limits follow the machine's
+// clock, also in the sandbox.
 func (g *guard) setRateHeaders(w http.ResponseWriter, name string, decision ratelimit.Verdict) {
 	header := w.Header()
 	header.Set(bucketHeader, name)
 	header.Set(limitHeader, strconv.Itoa(decision.Limit))
 	header.Set(remainingHeader, strconv.Itoa(decision.Remaining))
-	reset := g.idempotency.Now().Add(decision.ResetIn)
+	reset := time.Now().Add(decision.ResetIn)
 	header.Set(resetHeader, strconv.FormatInt(int64(math.Ceil(float64(reset.UnixMilli())/1000)), 10))
 }
 
