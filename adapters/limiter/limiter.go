@@ -14,7 +14,7 @@
 //   - batch.go: redisSession and batch, which group the commands of concurrent requests.
 //   - slots.go: concurrency slots, in the process (localSlots) and in Redis (slotLease).
 //   - waits.go: waits, in the process (localWaits) and in Redis.
-//   - redis.go: CheckURL, Ping, the commands and their replies.
+//   - redis.go: CheckURL, Ping, connections, the commands and their replies.
 //   - take.lua, remaining.lua, enter.lua, wait.lua: the scripts that run in Redis.
 package limiter
 

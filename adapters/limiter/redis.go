@@ -38,6 +38,31 @@ func dial(ctx context.Context, address string, timeout time.Duration) (redis.Con
 		redis.DialConnectTimeout(dialTimeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
 }
 
+// pooledConn is a connection that counts as broken after Redis has refused a command, so that the
+// pool closes it. The server may have become a replica: it then refuses every write, although the
+// address already leads to the new primary. A missing script does not break the connection.
+type pooledConn struct {
+	redis.Conn
+	refusal error
+}
+
+// Receive implements redis.Conn.
+func (c *pooledConn) Receive() (any, error) {
+	reply, err := c.Conn.Receive()
+	if err != nil && !isScriptMissing(err) {
+		c.refusal = err
+	}
+	return reply, err
+}
+
+// Err implements redis.Conn.
+func (c *pooledConn) Err() error {
+	if c.refusal != nil {
+		return c.refusal
+	}
+	return c.Conn.Err()
+}
+
 // Ping connects to the Redis at address and sends PING once. It returns an error when the URL is
 // invalid or Redis does not answer.
 func Ping(ctx context.Context, address string) error {

@@ -93,10 +93,7 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 	server, log := testserver.NewRedis(t), &logBuffer{}
 	client := redisClient(t, server)
 	l := openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: hangTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))})
-	// From now on each write fails.
-	if _, err := redis.DoContext(client, t.Context(), "CONFIG", "SET", "maxmemory", "1"); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, client, "maxmemory", "1") // from now on each write fails
 	if n := countAllowed(50, testBucket(12), l); n != 12 {
 		t.Errorf("%d requests passed, want 12", n)
 	}
@@ -104,9 +101,7 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 	if s := l.State(); !s.Fallback || s.Fallbacks != 1 {
 		t.Errorf("state %+v\n%s", s, log)
 	}
-	if _, err := redis.DoContext(client, t.Context(), "CONFIG", "SET", "maxmemory", "0"); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, client, "maxmemory", "0")
 	waitUntil(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
 }
 
@@ -131,6 +126,30 @@ func TestSlowRedisIsNotUsed(t *testing.T) {
 	}
 	proxy.delay.Store(0)
 	waitUntil(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
+}
+
+// TestPrimaryIsFoundAfterFailover checks that the process counts in the new primary after the old
+// primary became a replica. The replica keeps its connections and refuses writes, while the address
+// leads to the new primary.
+func TestPrimaryIsFoundAfterFailover(t *testing.T) {
+	t.Parallel()
+	oldPrimary, newPrimary := testserver.NewRedis(t), testserver.NewRedis(t)
+	proxy := startProxy(t, oldPrimary)
+	l := openShared(t, limiter.Options{URL: proxy.url, AnswerTimeout: hangTimeout})
+	proxyURL, err := url.Parse(proxy.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _ := proxyURL.User.Password()
+	configure(t, redisClient(t, newPrimary), "requirepass", password)
+	proxy.forwardTo(t, newPrimary)
+	if _, err := redis.DoContext(redisClient(t, oldPrimary), t.Context(), "REPLICAOF", "127.0.0.1", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if n := countAllowed(50, testBucket(12), l); n != 12 {
+		t.Errorf("%d requests passed, want 12", n)
+	}
+	waitUntil(t, "it counts in the new primary", func() bool { return !l.State().Fallback })
 }
 
 // TestClockSkewOfRedisDoesNotBlock checks that a bucket is not blocked for longer than a window if
@@ -178,6 +197,14 @@ func redisClient(t *testing.T, server *testserver.Redis) redis.Conn {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
+}
+
+// configure changes a setting of the server.
+func configure(t *testing.T, client redis.Conn, name, value string) {
+	t.Helper()
+	if _, err := redis.DoContext(client, t.Context(), "CONFIG", "SET", name, value); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestEmptiedRedisDoesNotResetTheLocalCount checks that each process allows at most its own limit
@@ -235,8 +262,9 @@ func (l *logBuffer) count(text string) int { return strings.Count(l.String(), te
 // proxy forwards connections to a Redis and delays its answers.
 type proxy struct {
 	url     string
-	delay   atomic.Int64 // in nanoseconds
-	delayed atomic.Int64 // answers that were delayed
+	address atomic.Pointer[string] // of the Redis to which new connections lead
+	delay   atomic.Int64           // in nanoseconds
+	delayed atomic.Int64           // answers that were delayed
 	conns   sync.WaitGroup
 }
 
@@ -251,14 +279,15 @@ func startProxy(t *testing.T, server *testserver.Redis) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, address := &proxy{}, serverURL.Host
+	p := &proxy{}
+	p.forwardTo(t, server)
 	p.conns.Go(func() {
 		for {
 			client, err := l.Accept()
 			if err != nil {
 				return
 			}
-			p.conns.Go(func() { p.forward(client, address) })
+			p.conns.Go(func() { p.forward(client) })
 		}
 	})
 	t.Cleanup(p.conns.Wait)
@@ -268,9 +297,19 @@ func startProxy(t *testing.T, server *testserver.Redis) *proxy {
 	return p
 }
 
-func (p *proxy) forward(client net.Conn, address string) {
+// forwardTo forwards new connections to a server. Open connections keep their server.
+func (p *proxy) forwardTo(t *testing.T, server *testserver.Redis) {
+	t.Helper()
+	serverURL, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.address.Store(&serverURL.Host)
+}
+
+func (p *proxy) forward(client net.Conn) {
 	defer func() { _ = client.Close() }()
-	server, err := net.Dial("tcp", address)
+	server, err := net.Dial("tcp", *p.address.Load())
 	if err != nil {
 		return
 	}

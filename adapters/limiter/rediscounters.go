@@ -70,7 +70,8 @@ func connect(ctx context.Context, o Options) (*redisCounters, error) {
 	rc := &redisCounters{log: o.Log, answerTimeout: cmp.Or(o.AnswerTimeout, 200*time.Millisecond)}
 	// One connection is in use. The other connections replace it if it hangs.
 	rc.pool = &redis.Pool{MaxIdle: 1, MaxActive: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return dial(ctx, o.URL, rc.readTimeout())
+		conn, err := dial(ctx, o.URL, rc.readTimeout())
+		return &pooledConn{Conn: conn}, err
 	}}
 	rc.ctx, rc.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	session := &redisSession{}
