@@ -68,7 +68,17 @@ func (l *slotLease) release() {
 	defer l.mu.Unlock()
 	l.wasReleased = true
 	l.renewal.Stop()
-	l.counters.sendCommand(&command{name: "ZREM", args: []any{keyspace + l.name, l.holder}})
+	l.remove(time.Now().Add(l.duration))
+}
+
+// remove removes the holder in Redis. Without an answer it tries again until expiry, when the lease
+// has expired. Otherwise the slots that were released while Redis was unavailable would stay in use
+// after Redis answers again.
+func (l *slotLease) remove(expiry time.Time) {
+	answered := l.counters.sendCommand(&command{name: "ZREM", args: []any{keyspace + l.name, l.holder}})
+	if !answered && l.counters.ctx.Err() == nil && time.Now().Before(expiry) {
+		panics.AfterFunc(probeInterval, func() { l.remove(expiry) }, l.counters.logPanic)
+	}
 }
 
 // localSlots counts the concurrency slots in use in this process, by name.

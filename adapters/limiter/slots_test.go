@@ -57,3 +57,29 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 		t.Error("a slot that was released is not free")
 	}
 }
+
+// TestSlotReleasedDuringAnOutageIsFree checks that a slot does not stay in use until its lease
+// expires if its operation ended while Redis was unavailable.
+func TestSlotReleasedDuringAnOutageIsFree(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewRedis(t)
+	client, options := redisClient(t, server), longTimeoutOptions(server)
+	options.Lease = time.Hour // does not expire during the test
+	replica1, replica2 := openShared(t, options), openShared(t, options)
+	enter := func(l *limiter.Limiter) (func(), bool) { return l.Enter(t.Context(), "a", 1) }
+	release, ok := enter(replica1)
+	if !ok {
+		t.Fatal("the first did not enter")
+	}
+	if _, ok := enter(replica2); ok {
+		t.Fatal("a second entered")
+	}
+	configure(t, client, "maxmemory", "1") // Redis refuses each write, so replica1 stops using it
+	replica1.Take(t.Context(), testBucket(12))
+	if !replica1.State().Fallback {
+		t.Fatal("the process uses a full Redis")
+	}
+	release()
+	configure(t, client, "maxmemory", "0")
+	waitUntil(t, "the slot is free", func() bool { _, ok := enter(replica2); return ok })
+}
