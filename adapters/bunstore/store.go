@@ -70,9 +70,10 @@ const MemoryURL = database.MemoryURL
 // Options configures a Store. The zero value is valid.
 type Options struct {
 	Log *slog.Logger
-	// MaxConns and Synchronous are passed to database.Open (see database.Options).
-	MaxConns    int
-	Synchronous string
+	// MaxConns, Synchronous and RequirePrimary are passed to database.Open (see database.Options).
+	MaxConns       int
+	Synchronous    string
+	RequirePrimary bool
 	// Operator is the name of the operator in the audit events that this Store records.
 	Operator string
 	// Now returns the time of new events in the accounts' logs and of new audit entries. The
@@ -146,7 +147,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 
 func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*Store, error) {
 	db, err := database.Open(ctx, url, database.Options{
-		Log: o.Log, MaxConns: o.MaxConns, Synchronous: o.Synchronous, TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Timeouts: o.timeouts,
+		Log: o.Log, MaxConns: o.MaxConns, Synchronous: o.Synchronous, RequirePrimary: o.RequirePrimary, TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Timeouts: o.timeouts,
 	}, append(hooks, changeHook{})...)
 	if err != nil {
 		return nil, err

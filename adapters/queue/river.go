@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -39,13 +40,13 @@ type River struct {
 
 // OpenRiver connects to a database that Migrate has prepared. The caller must call Close. OpenRiver
 // fails with ErrNotMigrated if migrations are missing. It also fails if an option is out of range,
-// if the URL is invalid, or if the database cannot be reached.
+// if the URL is invalid, or if the database cannot be reached or is a standby.
 func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	pool, err := connect(ctx, url)
+	pool, err := connect(ctx, url, pgconn.ValidateConnectTargetSessionAttrsPrimary)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,13 @@ const (
 // than idlePollInterval, so an idle process does not ping each time it polls.
 const pingAfter = 5 * idlePollInterval
 
-func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
+// readOnlyCode is the SQLSTATE of a write that the server refuses because it is a standby, or because
+// its operator made it read-only.
+const readOnlyCode = "25006"
+
+// connect returns a pool. validate checks each new connection, unless the URL has the parameter
+// target_session_attrs. It may be nil.
+func connect(ctx context.Context, url string, validate pgconn.ValidateConnectFunc) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil { // err could contain the password
 		return nil, errors.New("queue: the postgres URL cannot be read")
@@ -92,6 +99,13 @@ func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	config.ConnConfig.RuntimeParams["application_name"] = "tenantry-queue"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	config.ConnConfig.RuntimeParams["search_path"] = schema
+	if config.ConnConfig.ValidateConnect == nil {
+		config.ConnConfig.ValidateConnect = validate
+	}
+	isUsable := config.ConnConfig.OnPgError
+	config.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
+		return isUsable(conn, err) && err.Code != readOnlyCode // the next connection may find the primary
+	}
 	config.ShouldPing = func(_ context.Context, c pgxpool.ShouldPingParams) bool { return c.IdleDuration > pingAfter }
 	return pgxpool.NewWithConfig(ctx, config)
 }

@@ -27,7 +27,7 @@ const wakeupTable = "wakeup"
 // Migrate creates the table of wake-ups, and applies the missing migrations of River's tables. It
 // returns the names of the migrations that were missing. Processes may call it at the same time.
 func Migrate(ctx context.Context, url string) (missing []string, err error) {
-	pool, err := connect(ctx, url)
+	pool, err := connect(ctx, url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func createSchema(ctx context.Context, pool *pgxpool.Pool) error {
 
 // PendingMigrations returns the names of the migrations that a database lacks.
 func PendingMigrations(ctx context.Context, url string) ([]string, error) {
-	pool, err := connect(ctx, url)
+	pool, err := connect(ctx, url, nil)
 	if err != nil {
 		return nil, err
 	}

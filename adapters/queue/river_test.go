@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tenantry/tenantry/adapters/queue"
@@ -140,6 +142,54 @@ func TestWakeupsSurviveDatabaseCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	handled.waitFor(t, "before", "after")
+}
+
+// TestOpenRiverRefusesAStandby checks that a queue uses no standby, in which the migrations can still
+// be read.
+func TestOpenRiverRefusesAStandby(t *testing.T) {
+	t.Parallel()
+	server, err := testserver.StartPostgres(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	url := server.URL + "?synchronous_commit=on" // test servers disable it
+	if _, err := queue.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Demote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := queue.OpenRiver(t.Context(), url, contractOptions); !errors.Is(err, pgconn.ErrStandbyConnection) {
+		t.Errorf("%v, want %v", err, pgconn.ErrStandbyConnection)
+	}
+	if missing, err := queue.PendingMigrations(t.Context(), url); err != nil || len(missing) > 0 {
+		t.Errorf("%v, %v", missing, err)
+	}
+}
+
+// TestQueueReplacesReadOnlyConnections checks that a wake-up is added although the open connections
+// refuse writes.
+func TestQueueReplacesReadOnlyConnections(t *testing.T) {
+	t.Parallel()
+	url := newMigratedDatabase(t)
+	admin, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	alterDatabase := func(change string) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), "ALTER DATABASE "+pgx.Identifier{admin.Config().ConnConfig.Database}.Sanitize()+" "+change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alterDatabase("SET default_transaction_read_only = on") // applies to new connections
+	r := openRiver(t, url, contractOptions)
+	alterDatabase("RESET default_transaction_read_only")
+	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "1"}); err != nil {
+		t.Errorf("a wake-up was not added: %v", err)
+	}
 }
 
 // handledJobs records the ids of the jobs that were handled.

@@ -162,6 +162,14 @@ func (p *Postgres) Crash(ctx context.Context) error {
 	}
 }
 
+// Demote restarts the server as a standby, which accepts no writes until it is promoted.
+func (p *Postgres) Demote(ctx context.Context) error {
+	if err := os.WriteFile(filepath.Join(p.dir, "data", "standby.signal"), nil, 0o600); err != nil {
+		return err
+	}
+	return p.Crash(ctx)
+}
+
 // Stop ends the server and removes its files.
 func (p *Postgres) Stop() {
 	_ = p.stdin.Close()

@@ -169,6 +169,24 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 	}
 }
 
+// TestStandbyIsNotReady demotes the server to a standby while the service runs. The service must be
+// not ready, and must not read from the standby. It serves again after the promotion.
+func TestStandbyIsNotReady(t *testing.T) {
+	t.Parallel()
+	server, err := testserver.StartPostgres(t.Context())
+	must(t, err)
+	t.Cleanup(server.Stop)
+	url := server.URL + "?synchronous_commit=on" // test servers disable it
+	service := newDatabaseService(t, url, url)
+	readiness := func() int { return service.do("GET", service.ready.AdminURL+"/readyz", "", nil).status }
+	must(t, server.Demote(t.Context()))
+	service.eventually("/readyz answers 503", func() bool { return readiness() == http.StatusServiceUnavailable })
+	service.expect("GET", "/v1/tenants", nil, 503, "service_unavailable")
+	service.exec("SELECT pg_promote()")
+	service.eventually("/readyz answers 200", func() bool { return readiness() == http.StatusOK })
+	service.addDomainAndMailboxes()
+}
+
 // TestSerializationFailuresAreRetried checks that a transaction with a serialization failure is
 // repeated. A write whose transaction always ends in a deadlock is answered 503 and changes
 // nothing.

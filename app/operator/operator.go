@@ -65,7 +65,7 @@ func withStore(run storeFunc) func(*cobra.Command, []string) error {
 		if err := wiring.RequireDatabase(c); err != nil {
 			return err
 		}
-		store, err := wiring.OpenStore(cmd.Context(), c, commandLog(cmd, c.Level()), nil)
+		store, err := wiring.OpenStore(cmd.Context(), c, bunstore.Options{Log: commandLog(cmd, c.Level())})
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
@@ -29,19 +28,17 @@ const FixMigrations = "run `tenantry migrate` with the same database settings"
 
 // OpenStore opens the database. It migrates an embedded database at once. It does not migrate a
 // PostgreSQL database, and fails when `tenantry migrate` has to be run first. It also fails when
-// the database is unreachable or its schema requires a newer release.
-//
-// now is the clock for the times of events. If it is nil, OpenStore uses time.Now.
-func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger, now func() time.Time) (*bunstore.Store, error) {
+// the database is unreachable or its schema requires a newer release. It sets the options that are
+// settings.
+func OpenStore(ctx context.Context, c settings.Config, o bunstore.Options) (*bunstore.Store, error) {
 	embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
 	if err := CreateDataFolder(c); err != nil {
 		return nil, err
 	}
 	openCtx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()
-	store, err := bunstore.Open(openCtx, c.DatabaseURL, bunstore.Options{
-		Log: log, Operator: c.Operator, Now: now, AllowNoSMTPAuth: !c.RequireSMTPAuth,
-	})
+	o.Operator, o.AllowNoSMTPAuth = c.Operator, !c.RequireSMTPAuth
+	store, err := bunstore.Open(openCtx, c.DatabaseURL, o)
 	if err != nil {
 		return nil, DatabaseError(err)
 	}

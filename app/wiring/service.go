@@ -197,7 +197,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	if s.Store, err = OpenStore(ctx, c, log, o.Now); err != nil {
+	if s.Store, err = OpenStore(ctx, c, bunstore.Options{Log: log, Now: o.Now, RequirePrimary: true}); err != nil {
 		return nil, err
 	}
 	s.Database = &databaseHealth{ping: s.Store.Ping}

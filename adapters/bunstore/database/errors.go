@@ -79,6 +79,10 @@ func kindOf(err error) error {
 	}
 }
 
+// readOnlyCode is the SQLSTATE of a write that the server refuses because it is a standby, or because
+// its operator made it read-only.
+const readOnlyCode = "25006"
+
 func postgresKind(code string) error {
 	switch code {
 	case "23505":
@@ -89,7 +93,7 @@ func postgresKind(code string) error {
 		"0A000": // a migration made a prepared statement invalid, so it must be prepared again
 		return errConflict
 	case "57P01", "57P02", "57P03", // the server stops, crashed or starts
-		"25006",                   // the server is a standby
+		readOnlyCode,
 		"58030",                   // an I/O error, for example of a broken disk
 		"28P01", "28000", "3D000": // wrong password, user or database
 		return errUnavailable

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect"
@@ -53,7 +54,11 @@ type Options struct {
 	MaxConns int
 	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits in
 	// a power failure, but not in a crash of the process. FULL does not lose commits.
-	Synchronous    string
+	Synchronous string
+	// RequirePrimary makes connections to a standby of PostgreSQL fail, unless the URL has the
+	// parameter target_session_attrs. A service needs it: after a failover its pool could otherwise
+	// fill with connections to the former primary.
+	RequirePrimary bool
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 	Timeouts       Timeouts
@@ -135,8 +140,8 @@ func (d *DB) telemetryName() string {
 }
 
 // OpenPool returns a pool, which opens its connections when they are first needed. Its statements
-// have no hooks. OpenPool uses only the options MaxConns and Synchronous. It creates the file of a
-// SQLite database if the file does not exist.
+// have no hooks. OpenPool uses only the options MaxConns, Synchronous and RequirePrimary. It creates
+// the file of a SQLite database if the file does not exist.
 func OpenPool(url string, o Options) (*bun.DB, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	switch scheme {
@@ -217,6 +222,10 @@ func createPrivateFile(path string) error {
 
 const defaultPostgresConns = 20
 
+// maxConnLifetime is the time after which a connection to PostgreSQL is replaced. It limits how long
+// a connection that only reads can lead to a former primary.
+const maxConnLifetime = 10 * time.Minute
+
 // errUnreadableURL replaces the driver's own error, which could quote the password.
 var errUnreadableURL = errors.New("open database: the postgres URL cannot be read")
 
@@ -236,9 +245,17 @@ func connectPostgres(url string, o Options) (*bun.DB, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "tenantry"
 	}
+	if o.RequirePrimary && config.ValidateConnect == nil {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary
+	}
+	isUsable := config.OnPgError
+	config.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
+		return isUsable(conn, err) && err.Code != readOnlyCode // the next connection may find the primary
+	}
 	db := stdlib.OpenDB(*config)
 	maxConns := max(2, cmp.Or(o.MaxConns, defaultPostgresConns))
 	db.SetMaxOpenConns(maxConns)
 	db.SetMaxIdleConns(maxConns)
+	db.SetConnMaxLifetime(maxConnLifetime)
 	return bun.NewDB(db, pgdialect.New()), nil
 }

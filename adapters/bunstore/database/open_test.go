@@ -3,6 +3,7 @@
 package database
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,7 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/uptrace/bun"
+
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -86,4 +90,54 @@ func TestPingFailsAfterClose(t *testing.T) {
 			t.Fatal("a closed database answers")
 		}
 	})
+}
+
+// TestStandbyIsNotUsedByAService demotes the server to a standby and promotes it again. In the
+// meantime a pool that requires a primary must fail, although the standby answers reads of commands.
+func TestStandbyIsNotUsedByAService(t *testing.T) {
+	server, err := testserver.StartPostgres(t.Context())
+	must(t, "start PostgreSQL", err)
+	t.Cleanup(server.Stop)
+	open := func(o Options) *DB {
+		t.Helper()
+		d, err := Open(t.Context(), server.URL, o)
+		must(t, "open", err)
+		t.Cleanup(func() { _ = d.Close() })
+		return d
+	}
+	service := open(Options{RequirePrimary: true})
+	must(t, "demote", server.Demote(t.Context()))
+	var refusal *fault.Error
+	if err := service.Ping(t.Context()); !errors.As(err, &refusal) || refusal.Code != fault.ServiceUnavailable {
+		t.Errorf("got %v from a standby, want service_unavailable", err)
+	}
+	command := open(Options{})
+	must(t, "ping", command.Ping(t.Context()))
+	execSQL(t, command, "SELECT pg_promote()")
+	must(t, "ping", service.Ping(t.Context()))
+	execSQL(t, service, "CREATE TABLE written (id int)")
+}
+
+// TestConnectionThatRefusesWritesIsReplaced checks that a write succeeds after a write on a
+// read-only connection failed. The server can become read-only while connections are open.
+func TestConnectionThatRefusesWritesIsReplaced(t *testing.T) {
+	d := migratedDB(t, databasetest.NewSchema(t))
+	d.SetMaxOpenConns(1) // so that all statements use the same connection
+	write := func(ctx context.Context, db bun.IDB) error {
+		_, err := db.NewRaw("UPDATE plans SET tenant_slots = 7").Exec(ctx)
+		return err
+	}
+	for name, run := range map[string]func() error{
+		"statement": func() error { return d.RunWrite(t.Context(), "write", write) },
+		"transaction": func() error {
+			return d.RetryWrite(t.Context(), "write", func() error { return d.Transaction(t.Context(), write) })
+		},
+	} {
+		execSQL(t, d, "SET default_transaction_read_only = on")
+		var refusal *fault.Error
+		if err := run(); !errors.As(err, &refusal) || refusal.Code != fault.ServiceUnavailable {
+			t.Fatalf("%s: got %v from a read-only connection, want service_unavailable", name, err)
+		}
+		must(t, name, run())
+	}
 }
