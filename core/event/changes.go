@@ -211,11 +211,13 @@ func ofIntegration(eventType Type, i integration.Integration) Event {
 // connection's mailbox. The event is ConnectionExpired if the status was ConnectionConnected and
 // becomes ConnectionPending, ConnectionFailed or ConnectionOther.
 func OfConnection(tenantID tenant.GUID, before, after integration.Connection) []Event {
+	existed := before.ID != "" && before.Status != integration.ConnectionDisconnected
 	if after.ID == "" { // a deleted connection
 		after = before
 		after.Status, after.Reason = integration.ConnectionDisconnected, ""
+	} else if before.Status == integration.ConnectionPending && before.PlatformAccountID == "" {
+		existed = false // the platform never showed an account: the session did not start, or was ended
 	}
-	existed := before.ID != "" && before.Status != integration.ConnectionDisconnected
 	var eventType Type
 	switch {
 	case after.Status == before.Status:

@@ -383,6 +383,8 @@ func TestConnectionsConnectExpireAndDisconnect(t *testing.T) {
 		{integration.ConnectionFailed, integration.ConnectionConnected, []Type{ConnectionConnected}},
 		{integration.ConnectionDisconnected, "", nil}, // a deletion
 		{integration.ConnectionConnected, "", []Type{ConnectionDisconnected}},
+		{integration.ConnectionPending, integration.ConnectionDisconnected, nil}, // without an account
+		{integration.ConnectionPending, "", []Type{ConnectionDisconnected}},
 	} {
 		connectionWith := func(status integration.ConnectionStatus) integration.Connection {
 			if status == "" {
