@@ -164,8 +164,15 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session
 			if err != nil {
 				return err
 			}
-			savesConnection = session.Status == integration.SessionConnected ||
-				stored[row.MailboxID].Status == string(integration.ConnectionPending)
+			connection := stored[row.MailboxID]
+			switch integration.ConnectionStatus(connection.Status) {
+			case integration.ConnectionPending:
+			case integration.ConnectionDisconnecting:
+				// The disconnect may have removed the account of an older session.
+				savesConnection = session.Status == integration.SessionConnected && !row.CreatedAt.Before(connection.UpdatedAt)
+			default:
+				savesConnection = session.Status == integration.SessionConnected
+			}
 		}
 		n, err := savePendingSession(ctx, tx, row)
 		if err != nil || n == 0 {

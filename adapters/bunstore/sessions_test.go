@@ -334,6 +334,36 @@ func TestFailedSessionChangesOnlyPendingConnection(t *testing.T) {
 	})
 }
 
+// TestOnlyNewerSignInEndsDisconnecting checks sign-ins at a mailbox whose disconnect has an unknown
+// outcome. A session that began before the disconnect may belong to an account that was removed.
+func TestOnlyNewerSignInEndsDisconnecting(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		for n, tt := range []struct {
+			name            string
+			disconnectsFrom time.Duration // from the begin of the session
+			changes         bool
+		}{
+			{"the session began before the disconnect", time.Second, false},
+			{"the session began after the disconnect", -time.Second, true},
+		} {
+			session := fixture.beginSession(t, s, fixture.integration1, 0, n+1)
+			previous := fixture.storedConnection(t, s, fixture.integration1, 0)
+			want := previous
+			want.Status, want.UpdatedAt = integration.ConnectionDisconnecting, session.CreatedAt.Add(tt.disconnectsFrom)
+			requireSaved(t, tt.name, true)(s.SaveConnection(t.Context(), fixture.owner, want, previous.UpdatedAt, nil))
+			connected := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
+			requireSaved(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &connected, nil))
+			fixture.requireSession(t, tt.name, s, completedSession(session))
+			if tt.changes {
+				want = connected
+				want.ID = previous.ID
+			}
+			fixture.requireConnection(t, tt.name, s, fixture.integration1, 0, want)
+		}
+	})
+}
+
 // TestSuccessReplacesExpiryUnlessMailboxWasDisconnected checks two concurrent requests. The first
 // request stores that the session has expired. Then the second request stores a success that it had
 // found earlier. Disconnections of a different mailbox and at a different integration do not count.
