@@ -4,6 +4,7 @@ package integrations
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -123,6 +124,52 @@ type accountRead struct {
 	// outOfTime is true if the last refresh read at least one page before its deadline interrupted
 	// the read.
 	outOfTime bool
+}
+
+// maxLateAccounts limits the calls of readLateAccounts. People do not complete more sign-ins in the
+// few seconds before a refresh.
+const maxLateAccounts = 5
+
+// lateAccountRetry is how often readLateAccounts reads the accounts.
+var lateAccountRetry = reconcile.RetryPolicy{Tries: 4, Pause: 2 * time.Second}
+
+// errLateAccount makes readLateAccounts read the accounts again.
+var errLateAccount = &outcome.Error{Kind: outcome.NotReady, Cause: "late_account", Detail: "the platform does not show a new account"}
+
+// readLateAccounts reads each account of a recent sign-in that the complete list does not contain,
+// because platforms show new accounts some seconds late. It waits a few seconds for all these
+// accounts together. If the platform still does not show an account then, the account does not
+// exist. If there are more than maxLateAccounts, readLateAccounts reads none of them.
+func (r *accountRead) readLateAccounts(ctx context.Context) error {
+	var missing []int // indexes into found
+	for index, e := range r.mailboxes {
+		if !r.found[index].Exists() && e.Connection.MayShowLate(r.now()) {
+			missing = append(missing, index)
+		}
+	}
+	if len(missing) > maxLateAccounts {
+		return nil
+	}
+	err := reconcile.Run(ctx, lateAccountRetry, func(ctx context.Context) (err error) {
+		allShown := true
+		for _, index := range missing {
+			if r.found[index].Exists() {
+				continue
+			}
+			if r.found[index], err = fetchAccount(ctx, r.platform, r.mailboxes[index].Address()); err != nil {
+				return err
+			}
+			allShown = allShown && r.found[index].Exists()
+		}
+		if !allShown {
+			return errLateAccount
+		}
+		return nil
+	}, nil)
+	if errors.Is(err, errLateAccount) {
+		return nil
+	}
+	return err
 }
 
 // continueAfter reports whether a later refresh continues the read, and how long to wait before

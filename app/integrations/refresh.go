@@ -17,8 +17,9 @@ import (
 )
 
 // Refresh reads the platform's list of accounts and stores which mailboxes are connected. If the
-// listing is interrupted, Refresh changes no connection. It then returns the platform's error if
-// the first page failed, and otherwise a partial result. It fails with integration_not_found,
+// list lacks the account of a recent sign-in, Refresh reads the account again for a few seconds. If
+// the listing is interrupted, Refresh changes no connection. It then returns the platform's error
+// if the first page failed, and otherwise a partial result. It fails with integration_not_found,
 // capability_not_supported, or provider_credential_rejected.
 func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[RefreshResult]) (RefreshResult, error) {
 	return s.refresh(ctx, owner, id, &accountRead{}, encoder)
@@ -49,7 +50,9 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	}
 	read.platform, read.now = platform, s.now
 	pagesBefore := read.pages
-	read.cause = read.readAll(ctx)
+	if read.cause = read.readAll(ctx); read.cause == nil {
+		read.cause = read.readLateAccounts(ctx)
+	}
 	read.outOfTime = errors.Is(ctx.Err(), context.DeadlineExceeded) && read.pages > pagesBefore
 	if read.cause != nil {
 		return s.handleIncomplete(ctx, i, read)

@@ -41,6 +41,7 @@ func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 		integration.Account{ID: fx.storedConnection(t, id, mailboxes["paused"]).PlatformAccountID, Address: mailboxes["paused"].Address, State: integration.AccountConnected, Paused: true},
 		integration.Account{Address: "stranger@other.test", State: integration.AccountConnected})
 	fx.instantly.PageSize = 2
+	fx.advance(time.Minute) // the accounts of the sign-ins cannot show late any more
 	r := fx.refresh(t, id)
 	want := integrations.RefreshResult{IntegrationID: id, Provider: "instantly", Status: integrations.RefreshCompleted,
 		Tally: integration.Tally{Checked: 10, Connected: 4, NewlyConnected: 2, Unchanged: 6}}
@@ -66,6 +67,70 @@ func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	fx.requireSession(t, b, integration.SessionConnected)
 	if again := fx.refresh(t, id); again.Unchanged != 10 || again.NewlyConnected != 0 || again.Connected != 4 {
 		t.Errorf("again: %+v", again)
+	}
+}
+
+// latePlatform is a platform that shows its accounts only from a certain time on.
+type latePlatform struct {
+	ports.SendingPlatform
+	shownFrom time.Time
+}
+
+func (p latePlatform) Account(ctx context.Context, address string) (integration.Account, error) {
+	if a, err := p.SendingPlatform.Account(ctx, address); err != nil || !time.Now().Before(p.shownFrom) {
+		return a, err
+	}
+	return integration.Account{}, nil
+}
+
+func (p latePlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+	if time.Now().Before(p.shownFrom) {
+		return integration.Page{}, nil
+	}
+	return p.SendingPlatform.Accounts(ctx, cursor)
+}
+
+// TestRefreshWaitsForAccountsThatShowLate checks refreshes after the sign-ins of two mailboxes. The
+// platform shows the accounts late, or they were removed.
+func TestRefreshWaitsForAccountsThatShowLate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		age     time.Duration // of the sign-ins
+		late    time.Duration // how long the platform does not show the accounts
+		removed bool          // the account of anna
+		fails   bool          // the platform is down when the accounts are read again
+		want    integration.ConnectionStatus
+		waits   time.Duration
+	}{
+		"the accounts show after a few seconds":               {late: 5 * time.Second, want: integration.ConnectionConnected, waits: 6 * time.Second},
+		"an account was removed":                              {removed: true, want: integration.ConnectionDisconnected, waits: 6 * time.Second},
+		"one account was removed, and the other shows late":   {late: 5 * time.Second, removed: true, want: integration.ConnectionDisconnected, waits: 6 * time.Second},
+		"an account was removed a minute after the sign-in":   {age: time.Minute, removed: true, want: integration.ConnectionDisconnected},
+		"the platform does not say whether an account exists": {removed: true, fails: true, want: integration.ConnectionConnected},
+	} {
+		inFakeTime(t, name, func(t *testing.T) {
+			fx := newFixture(t)
+			id := fx.createIntegration(t, "instantly")
+			fx.connect(t, id, fx.ben)
+			fx.connect(t, id, fx.anna)
+			if tt.removed {
+				fx.instantly.DropAccount(fx.anna.Address)
+			}
+			if tt.fails {
+				fx.instantly.Fail(fake.Fault{Method: "Account", Kind: outcome.Down})
+			}
+			fx.platforms.AddWorkspace("instantly", "key", "ws-1", latePlatform{fx.instantly, time.Now().Add(tt.late)})
+			fx.advance(tt.age)
+			began := time.Now()
+			r := fx.refresh(t, id)
+			if (r.Status == integrations.RefreshPartial) != tt.fails {
+				t.Errorf("got %+v", r)
+			}
+			if waited := time.Since(began); waited != tt.waits {
+				t.Errorf("the refresh waited %s, want %s", waited, tt.waits)
+			}
+			fx.requireStatus(t, id, fx.anna, tt.want)
+			fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
+		})
 	}
 }
 

@@ -226,7 +226,7 @@ func TestFailedStartKeepsTheResultOfARefresh(t *testing.T) {
 		fx.refresh(t, id)
 		fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	}})
-	fx.advance(time.Second)
+	fx.advance(time.Minute)
 	_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ProviderUnavailable)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)

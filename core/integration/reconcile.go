@@ -45,6 +45,16 @@ func (c Connection) hasOpenSession(now time.Time) bool {
 	return c.Status == ConnectionPending && now.Sub(c.UpdatedAt) < maxSessionTime+2*expiryGrace
 }
 
+// lateTime is how long after a sign-in a platform may not show the new account yet. Platforms need
+// some seconds.
+const lateTime = time.Minute
+
+// MayShowLate reports whether the platform may not show the connection's account yet, because the
+// mailbox became connected a short time ago.
+func (c Connection) MayShowLate(now time.Time) bool {
+	return c.Status == ConnectionConnected && now.Sub(c.ConnectedAt) < lateTime
+}
+
 func (c Connection) sameState(other Connection) bool {
 	other.ConnectedAt, other.UpdatedAt = c.ConnectedAt, c.UpdatedAt
 	return c == other
