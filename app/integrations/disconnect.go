@@ -130,6 +130,10 @@ func (r *removal) removeAccount(ctx context.Context, id string) (DisconnectResul
 		}
 		return DisconnectResult{}, err
 	default:
+		// A concurrent request whose removal was refused may have restored the old status.
+		if _, saveErr := r.save(ctx, r.asUnresolved, nil); saveErr != nil && !errors.Is(saveErr, fault.ConnectedElsewhere) {
+			return DisconnectResult{}, saveErr
+		}
 		return DisconnectResult{}, fault.ProviderTimeout.With("it is not known whether the account was removed; repeat the request, or refresh the integration")
 	}
 }
@@ -158,8 +162,22 @@ func (r *removal) callRemove(ctx context.Context, id string) error {
 	return reconcile.Call(ctx, func(ctx context.Context) error { return r.platform.Remove(ctx, id) })
 }
 
+// asDisconnecting does not change a connection that a concurrent request stored as `disconnecting`,
+// because that request restores the old status if its removal is refused.
 func (r *removal) asDisconnecting(c integration.Connection) integration.Connection {
-	c.Status, c.UpdatedAt = integration.ConnectionDisconnecting, r.now()
+	if c.Status != integration.ConnectionDisconnecting {
+		c.Status, c.UpdatedAt = integration.ConnectionDisconnecting, r.now()
+	}
+	return c
+}
+
+// asUnresolved returns the connection after a removal with an unknown outcome. The new UpdatedAt
+// keeps a concurrent request from restoring the old status. A connection that a concurrent request
+// stored as disconnected stays disconnected, because its account was removed.
+func (r *removal) asUnresolved(c integration.Connection) integration.Connection {
+	if c.Status != integration.ConnectionDisconnected {
+		c.Status, c.UpdatedAt = integration.ConnectionDisconnecting, r.now()
+	}
 	return c
 }
 
@@ -183,15 +201,15 @@ func (r *removal) storeDisconnected(ctx context.Context, removed bool) (Disconne
 // saveTries is the maximum number of attempts to save a connection that concurrent requests change.
 const saveTries = 5
 
-// save changes the stored connection. If a concurrent request changed it meanwhile, save changes
-// the new state, because the caller has requested the disconnect. save returns the connection as it
-// was before.
+// save changes the stored connection, and stores nothing if change returns the same connection. If
+// a concurrent request changed the connection meanwhile, save changes the new state, because the
+// caller has requested the disconnect. save returns the connection as it was before.
 func (r *removal) save(ctx context.Context, change func(integration.Connection) integration.Connection, storedAnswer *ports.StoredAnswer) (before integration.Connection, err error) {
 	for range saveTries {
 		before = r.connection
 		changed := change(before)
-		if before.Status == integration.ConnectionDisconnecting && changed.Status == before.Status {
-			return before, nil // the request that stored this status restores the old one if it is refused
+		if changed == before {
+			return before, nil
 		}
 		saved, err := r.saveOnce(ctx, changed, storedAnswer)
 		if err != nil || saved {

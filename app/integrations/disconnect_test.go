@@ -283,6 +283,51 @@ func TestRefusedDisconnectKeepsANewerState(t *testing.T) {
 	}
 }
 
+// TestUnknownRemovalStaysDisconnectingAfterAConcurrentRefusal checks two concurrent disconnects.
+// The platform refuses the removal of the first request. The outcome of the second removal is
+// unknown, so the connection must be disconnecting after both, whichever request ends first.
+func TestUnknownRemovalStaysDisconnectingAfterAConcurrentRefusal(t *testing.T) {
+	for _, refusedEndsFirst := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the refused request ends first: %v", refusedEndsFirst), func(t *testing.T) {
+			fx := newFixture(t)
+			id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+			fx.connect(t, id, fx.anna)
+			fx.advance(time.Second)
+			removing, proceed, secondResult := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			loseSecond := func() {
+				fx.advance(time.Second)
+				defer fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})()
+				close(proceed)
+				requireRefusal(t, <-secondResult, fault.ProviderTimeout)
+				fx.advance(time.Second)
+			}
+			fx.beforeCall("Remove", func() {
+				fx.beforeCall("Remove", func() {
+					close(removing)
+					<-proceed
+				})
+				go func() {
+					_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+					secondResult <- err
+				}()
+				<-removing
+				if !refusedEndsFirst {
+					loseSecond()
+				}
+				fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Throttled, Times: 1})
+			})
+			_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+			requireRefusal(t, err, fault.ProviderUnavailable)
+			if refusedEndsFirst {
+				loseSecond()
+			}
+			fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
+			_, err = fx.BeginSignIn(t.Context(), fx.ann, secondID, fx.anna.ID, nil)
+			requireRefusal(t, err, fault.ConnectedElsewhere)
+		})
+	}
+}
+
 // beforeCall runs do once, before the next call of a method of the platform `instantly`.
 func (fx *fixture) beforeCall(method string, do func()) {
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", &interruptedPlatform{fx.instantly, method, do})
