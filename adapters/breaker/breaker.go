@@ -118,7 +118,7 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 //
 // A write never tests a half-open circuit, because its outcome could stay unknown if the provider
 // still fails. Instead, the interceptor first sends the read that wire.Call.Probe returns. If the
-// read is not sent, because a budget is exceeded or the time of a Retry-After has not passed, the
+// read is not sent, for example because a budget is exceeded or the plugin has no process, the
 // write fails with the error of the read.
 func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
@@ -131,8 +131,8 @@ func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 		probe := call.Probe()
 		probeErr := c.run(ctx, probe, budgetDomain, probe.Send)
 		switch {
-		case outcome.KindOf(probeErr) == outcome.Throttled && c.isHalfOpen(): // the read was not sent
-			return probeErr
+		case (outcome.KindOf(probeErr) == outcome.Throttled || outcome.IsUnsent(probeErr)) && c.isHalfOpen():
+			return probeErr // the read was not sent
 		case classify(ctx, probe, probeErr) != nil:
 			return c.refusal(c.waitAfterProbe())
 		}

@@ -104,6 +104,11 @@ func openCircuitWait(err error) (wait time.Duration, ok bool) {
 	return 0, false
 }
 
+var (
+	errRestarting = &outcome.Error{Kind: outcome.Down, Cause: "plugin_restarting", RetryAfter: time.Second}
+	errTooLarge   = &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge}
+)
+
 // TestFailuresOpenACircuit checks which outcomes count as failures of the provider.
 func TestFailuresOpenACircuit(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
@@ -120,6 +125,15 @@ func TestFailuresOpenACircuit(t *testing.T) {
 		{"broken", t.Context(), outcomeError(outcome.Broken), true},
 		{"unknown", t.Context(), fmt.Errorf("list: %w", outcomeError(outcome.Unknown)), true},
 		{"a deadline error without an outcome", t.Context(), context.DeadlineExceeded, true},
+		{"no answer of the plugin in time", t.Context(), &outcome.Error{Kind: outcome.Unknown, Cause: wire.CauseDeadline}, true},
+		{"an unclassified error of the plugin", t.Context(), &outcome.Error{Kind: outcome.Broken, Cause: wire.CauseUnclassified}, true},
+		{"the plugin's process died", t.Context(), &outcome.Error{Kind: outcome.Unknown, Cause: wire.CausePluginExited}, false},
+		{"the plugin panicked", t.Context(), &outcome.Error{Kind: outcome.Broken, Cause: wire.CausePanic}, false},
+		{"an invalid message of the plugin", t.Context(), &outcome.Error{Kind: outcome.Broken, Cause: wire.CauseProtocol}, false},
+		{"a message that is too large", t.Context(), &outcome.Error{Kind: outcome.Broken, Cause: wire.CauseTooLarge}, false},
+		{"the plugin's restart is delayed", t.Context(), errRestarting, false},
+		{"the plugin starts slowly", t.Context(), fmt.Errorf("%w: %w", &outcome.Error{Kind: outcome.Down, Cause: "plugin_starting"}, context.DeadlineExceeded), false},
+		{"an answer of the provider that is too large", t.Context(), errTooLarge, false},
 		{"a refusal", t.Context(), outcomeError(outcome.Refused), false},
 		{"not ready", t.Context(), outcomeError(outcome.NotReady), false},
 		{"throttled", t.Context(), outcomeError(outcome.Throttled), false},
@@ -314,6 +328,37 @@ func TestURLsDoNotCloseACircuit(t *testing.T) {
 	})
 }
 
+// TestOnlyAnswersOfTheProviderCloseACircuit checks which outcomes of a read close a half-open
+// circuit.
+func TestOnlyAnswersOfTheProviderCloseACircuit(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want State
+	}{
+		{"success", nil, Closed},
+		{"a refusal", outcomeError(outcome.Refused), Closed},
+		{"an answer that is too large", errTooLarge, Closed},
+		{"the provider is down", outcomeError(outcome.Down), Open},
+		{"the plugin's process died", &outcome.Error{Kind: outcome.Unknown, Cause: wire.CausePluginExited}, HalfOpen},
+		{"the plugin's restart is delayed", errRestarting, HalfOpen},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &provider{err: outcomeError(outcome.Down)}
+				m := newGuardedMail(p, Options{Failures: 1, OpenTime: time.Minute})
+				_ = callRead(t.Context(), m.For("t"))
+				time.Sleep(2 * time.Minute)
+				p.err = tt.err
+				_ = callRead(t.Context(), m.For("t"))
+				if got := m.Circuits()[0].State; got != tt.want {
+					t.Errorf("the circuit is %s, want %s", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
 func (p *provider) Sent(context.Context, sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	return sendlimit.Trace{Next: "2"}, p.answer("Sent")
 }
@@ -350,7 +395,8 @@ func TestBudgetGetsDomainAndOperation(t *testing.T) {
 }
 
 // TestUnsentCallUsesNoBudget checks that a call which the plugin did not send uses no budget and
-// does not close a circuit. A call with an invalid setting is also not recorded in ports.Effects.
+// does not close a circuit. A call with an invalid setting, or for which the plugin has no process,
+// is also not recorded in ports.Effects.
 func TestUnsentCallUsesNoBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heldBack := &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Second}
@@ -371,10 +417,12 @@ func TestUnsentCallUsesNoBudget(t *testing.T) {
 		}{
 			{heldBack, 0, 0, Closed, true},
 			{invalidSetting, 0, 0, Closed, false},
+			{errRestarting, 0, 0, Closed, false},
 			{&outcome.Error{Kind: outcome.Throttled, Cause: "http_429", RetryAfter: time.Second}, 0, 1, Closed, true},
 			{outcomeError(outcome.Down), 0, 2, Open, true},
 			{heldBack, 2 * time.Minute, 2, HalfOpen, true},
 			{invalidSetting, 0, 2, HalfOpen, false},
+			{errRestarting, 0, 2, HalfOpen, false},
 			{nil, 0, 3, Closed, true},
 		} {
 			time.Sleep(step.wait)
@@ -393,11 +441,22 @@ func TestUnsentCallUsesNoBudget(t *testing.T) {
 	})
 }
 
-// TestWriteIsThrottledLikeItsProbe checks a write while the circuit is half open. The read before
-// the write, its probe, exceeds a budget or is held back by the plugin. The write must not be sent,
-// and its error must have the RetryAfter of the probe.
-func TestWriteIsThrottledLikeItsProbe(t *testing.T) {
-	for _, budgetLeft := range []bool{false, true} {
+// TestWriteFailsLikeAProbeThatIsNotSent checks a write while the circuit is half open. The read
+// before the write, its probe, exceeds a budget, is held back by the plugin, or finds no process of
+// the plugin. The write must not be sent, and its error must have the RetryAfter of the probe.
+func TestWriteFailsLikeAProbeThatIsNotSent(t *testing.T) {
+	heldBack := &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Hour}
+	crashLoop := &outcome.Error{Kind: outcome.Down, Cause: "plugin_crash_loop", RetryAfter: time.Hour}
+	for _, tt := range []struct {
+		name       string
+		budgetLeft bool
+		probe      error
+		want       outcome.Kind
+	}{
+		{"budget exceeded", false, nil, outcome.Throttled},
+		{"held back", true, heldBack, outcome.Throttled},
+		{"no process of the plugin", true, crashLoop, outcome.Down},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &provider{err: outcomeError(outcome.Unknown)}
 			allowed := true
@@ -406,11 +465,11 @@ func TestWriteIsThrottledLikeItsProbe(t *testing.T) {
 			}}).For("t")
 			_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
 			time.Sleep(time.Minute + time.Second)
-			allowed, p.calls = budgetLeft, nil
-			p.err = &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Hour}
+			allowed, p.calls = tt.budgetLeft, nil
+			p.err = tt.probe
 			_, err := m.Block(t.Context(), "", nil)
-			if outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) != time.Hour || slices.Contains(p.calls, "Block") {
-				t.Errorf("budget left %v: got %v, the provider got %v", budgetLeft, err, p.calls)
+			if outcome.KindOf(err) != tt.want || outcome.RetryAfter(err) != time.Hour || slices.Contains(p.calls, "Block") {
+				t.Errorf("%s: got %v, the provider got %v", tt.name, err, p.calls)
 			}
 		})
 	}

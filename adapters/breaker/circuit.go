@@ -5,6 +5,7 @@ package breaker
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -119,12 +120,13 @@ func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budge
 }
 
 // recordEffects records in ports.Effects whether the provider answered, or only that it was called.
-// It records nothing for an error of tenantry itself or for an invalid setting, because such a call
-// did not reach the provider. A call that the plugin held back (outcome.CauseHeldBack) counts as a
-// call, because the plugin may have sent some of the call's requests before.
+// It records nothing for an error of tenantry itself, for an invalid setting and if the plugin had
+// no process, because such a call did not reach the provider. A call that the plugin held back
+// (outcome.CauseHeldBack) counts as a call, because the plugin may have sent some of the call's
+// requests before.
 func recordEffects(ctx context.Context, call wire.Call, err error) {
 	switch kind := outcome.KindOf(err); {
-	case call.WithoutProvider, outcome.IsInvalidSetting(err):
+	case call.WithoutProvider, outcome.IsInvalidSetting(err), outcome.IsWithoutProcess(err):
 	case err == nil, kind == outcome.Refused, kind == outcome.NotReady:
 		ports.RecordAnswer(ctx)
 	case kind != 0, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -133,13 +135,16 @@ func recordEffects(ctx context.Context, call wire.Call, err error) {
 }
 
 // classify translates the result of a call for gobreaker. It returns nil if the provider answered,
-// errFailed if the provider failed, and errNoEvidence if the call shows neither.
+// errFailed if the provider failed, and errNoEvidence if the call shows neither. An answer that is
+// too large is an answer: one customer's long list must not stop the calls of all others.
 func classify(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.KindOf(err); {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return errNoEvidence // the caller has cancelled the call, or has lost its lease
-	case outcome.IsUnsent(err):
+	case outcome.IsUnsent(err), isPluginFault(err):
 		return errNoEvidence
+	case outcome.IsTooLarge(err):
+		return nil
 	case kind == outcome.Down, kind == outcome.Broken, kind == outcome.Unknown:
 		return errFailed
 	case kind != 0: // the call was refused, is not ready or was throttled, so the provider answers
@@ -151,6 +156,15 @@ func classify(ctx context.Context, call wire.Call, err error) error {
 	default:
 		return nil
 	}
+}
+
+// isPluginFault reports whether the call failed because of the plugin or its process. The error of
+// a plugin that did not classify it (wire.CauseUnclassified) is not such a failure, because it is
+// usually the error of a request to the provider.
+func isPluginFault(err error) bool {
+	var e *outcome.Error
+	return errors.As(err, &e) && slices.Contains(
+		[]string{wire.CausePluginExited, wire.CausePanic, wire.CauseProtocol, wire.CauseTooLarge}, e.Cause)
 }
 
 // refusal returns the error of a call that was not sent because the circuit is open or half open.

@@ -117,11 +117,24 @@ const CauseConnectionCut = "connection_cut"
 // detects this before it calls the provider.
 const CauseSetting = "setting "
 
-// IsUnsent reports whether err means that the plugin did not send the call or its next request: an
-// earlier answer of the provider demanded a pause, or a setting of the connection is invalid.
+// CauseNoProcess is the prefix of the Cause of a Down outcome when the plugin has no process for
+// the call. Down outcomes of plugins do not have this prefix.
+const CauseNoProcess = "plugin_"
+
+// IsUnsent reports whether err means that the call or its next request was not sent: an earlier
+// answer of the provider demanded a pause, a setting of the connection is invalid, or the plugin
+// has no process.
 func IsUnsent(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Kind == Throttled && e.Cause == CauseHeldBack || IsInvalidSetting(err)
+	return errors.As(err, &e) && e.Kind == Throttled && e.Cause == CauseHeldBack || IsInvalidSetting(err) || IsWithoutProcess(err)
+}
+
+// IsWithoutProcess reports whether err means that the plugin had no process for the call: the
+// plugin is missing or still starting, or its next start is delayed after a failure. Nothing was
+// sent.
+func IsWithoutProcess(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == Down && strings.HasPrefix(e.Cause, CauseNoProcess)
 }
 
 // IsInvalidSetting reports whether err means that a setting of the connection is invalid.
