@@ -84,7 +84,8 @@ func New(o Options) *Breaker { return &Breaker{newRegistry(o.orDefaults())} }
 type FaultDomain func(ctx context.Context, c wire.Call) (circuitDomain, budgetDomain string)
 
 // ByTenant gives each tenant of a mail platform its own circuit. Calls without a tenant share one
-// circuit, because all of them go to the platform's login host.
+// circuit, because all of them go to the platform's login host. The call that proves the
+// administrator of a tenant is a call of this tenant, because it also reads the tenant.
 func ByTenant(_ context.Context, c wire.Call) (circuitDomain, budgetDomain string) {
 	domain := loginDomain
 	if id := c.Tenant(); id != "" {

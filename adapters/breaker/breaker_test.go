@@ -207,6 +207,23 @@ func TestOpeningIsMeasuredByTheMonotonicClock(t *testing.T) {
 	})
 }
 
+// TestFailedSignInsOfATenantDoNotAffectOthers checks that failures to prove the administrator of
+// one tenant do not open the circuit of the login host.
+func TestFailedSignInsOfATenantDoNotAffectOthers(t *testing.T) {
+	p := &provider{err: outcomeError(outcome.Broken)}
+	platform := newGuardedMail(p, Options{})
+	for range 5 {
+		_, _ = platform.Administrator(t.Context(), ports.SignIn{Tenant: "ann"}, secret.New("c"))
+	}
+	p.err = nil
+	if _, err := platform.ConsentURL(t.Context(), "s", "r"); err != nil {
+		t.Errorf("the link to connect a tenant: %v", err)
+	}
+	if _, err := platform.Administrator(t.Context(), ports.SignIn{Tenant: "bob"}, secret.New("c")); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+}
+
 func TestFailuresOfATenantDoNotAffectOthers(t *testing.T) {
 	p := &provider{err: outcomeError(outcome.Down)}
 	platform := newGuardedMail(p, Options{})
@@ -220,7 +237,7 @@ func TestFailuresOfATenantDoNotAffectOthers(t *testing.T) {
 	if err := callRead(t.Context(), platform.For("bob")); err != nil {
 		t.Fatalf("another tenant: %v", err)
 	}
-	if _, err := platform.Administrator(t.Context(), ports.SignIn{}, secret.New("c")); err != nil {
+	if _, err := platform.SignInURL(t.Context(), ports.SignIn{Tenant: "ann"}); err != nil {
 		t.Fatalf("the login host: %v", err)
 	}
 }
@@ -302,13 +319,13 @@ func TestURLsDoNotCloseACircuit(t *testing.T) {
 		p := &provider{err: outcomeError(outcome.Unknown)}
 		platform := newGuardedMail(p, Options{OpenTime: time.Minute})
 		signIn := func() error {
-			_, err := platform.Administrator(t.Context(), ports.SignIn{}, secret.New("c"))
+			_, err := platform.SignInURL(t.Context(), ports.SignIn{})
 			return err
 		}
 		for range 5 {
 			_ = signIn()
 		}
-		if _, err := platform.SignInURL(t.Context(), ports.SignIn{}); err == nil {
+		if _, err := platform.ConsentURL(t.Context(), "s", "r"); err == nil {
 			t.Fatal("an open circuit returned a URL")
 		}
 		time.Sleep(2 * time.Minute)
@@ -356,6 +373,42 @@ func TestOnlyAnswersOfTheProviderCloseACircuit(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestDeclinedConsentDoesNotCloseACircuit checks that the consent callback, which the plugin reads
+// without its provider, does not change the circuit of the login host.
+func TestDeclinedConsentDoesNotCloseACircuit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{err: outcomeError(outcome.Down)}
+		m := newGuardedMail(p, Options{Failures: 1, OpenTime: time.Minute})
+		_, _ = m.SignInURL(t.Context(), ports.SignIn{})
+		time.Sleep(2 * time.Minute)
+		p.err = &outcome.Error{Kind: outcome.Refused, Code: fault.ConsentDeclined}
+		if _, err := m.Granted(t.Context(), "error=access_denied"); !errors.Is(err, fault.ConsentDeclined) {
+			t.Fatalf("the callback ended with %v, want consent_declined", err)
+		}
+		if got := m.Circuits()[0]; got.State != HalfOpen {
+			t.Errorf("the circuit %s is %s, want half open", got.Domain, got.State)
+		}
+	})
+}
+
+// TestFewFailedSignInsAmongManyDoNotStopConnecting checks that a few failures among many successful
+// requests for a sign-in page do not open the circuit of the login host.
+func TestFewFailedSignInsAmongManyDoNotStopConnecting(t *testing.T) {
+	p := &provider{}
+	m := newGuardedMail(p, Options{})
+	for i := range 500 {
+		p.err = nil
+		if i%50 == 49 {
+			p.err = outcomeError(outcome.Down)
+		}
+		_, _ = m.SignInURL(t.Context(), ports.SignIn{Tenant: "t"})
+	}
+	p.err = nil
+	if _, err := m.ConsentURL(t.Context(), "s", "r"); err != nil {
+		t.Errorf("the link to connect a tenant: %v", err)
 	}
 }
 

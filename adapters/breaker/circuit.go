@@ -141,7 +141,7 @@ func classify(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.KindOf(err); {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return errNoEvidence // the caller has cancelled the call, or has lost its lease
-	case outcome.IsUnsent(err), isPluginFault(err):
+	case call.WithoutProvider, outcome.IsUnsent(err), isPluginFault(err):
 		return errNoEvidence
 	case outcome.IsTooLarge(err):
 		return nil
@@ -151,7 +151,7 @@ func classify(ctx context.Context, call wire.Call, err error) error {
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return errFailed
-	case err != nil, call.WithoutProvider: // an error of tenantry itself, such as a missing setting
+	case err != nil: // an error of tenantry itself, such as a missing setting
 		return errNoEvidence
 	default:
 		return nil

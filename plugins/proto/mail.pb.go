@@ -435,10 +435,12 @@ func (x *SignInURLRequest) GetSignIn() *SignIn {
 }
 
 type AdministratorRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
-	SignIn        *SignIn                `protobuf:"bytes,2,opt,name=sign_in,json=signIn,proto3" json:"sign_in,omitempty"`
-	Code          []byte                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Connection *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	SignIn     *SignIn                `protobuf:"bytes,2,opt,name=sign_in,json=signIn,proto3" json:"sign_in,omitempty"`
+	Code       []byte                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
+	// The same as sign_in.tenant. The host counts the call for this tenant.
+	Tenant        string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -492,6 +494,13 @@ func (x *AdministratorRequest) GetCode() []byte {
 		return x.Code
 	}
 	return nil
+}
+
+func (x *AdministratorRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
 }
 
 type AdministratorAnswer struct {
@@ -2189,13 +2198,14 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
 	"connection\x123\n" +
-	"\asign_in\x18\x02 \x01(\v2\x1a.tenantry.plugin.v1.SignInR\x06signIn\"\xa5\x01\n" +
+	"\asign_in\x18\x02 \x01(\v2\x1a.tenantry.plugin.v1.SignInR\x06signIn\"\xd2\x01\n" +
 	"\x14AdministratorRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
 	"connection\x123\n" +
 	"\asign_in\x18\x02 \x01(\v2\x1a.tenantry.plugin.v1.SignInR\x06signIn\x12\x18\n" +
-	"\x04code\x18\x03 \x01(\fB\x04\x90\xb5\x18\x01R\x04code\"[\n" +
+	"\x04code\x18\x03 \x01(\fB\x04\x90\xb5\x18\x01R\x04code\x12+\n" +
+	"\x06tenant\x18\x04 \x01(\tB\x13\x9a\xb5\x18\x0ftenantry.tenantR\x06tenant\"[\n" +
 	"\x13AdministratorAnswer\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -2330,13 +2340,13 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\n" +
 	"SentAnswer\x123\n" +
 	"\x04sent\x18\x01 \x03(\v2\x1f.tenantry.plugin.v1.SentMessageR\x04sent\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\tR\x04next2\x95\x17\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next2\x91\x17\n" +
 	"\fMailPlatform\x12H\n" +
 	"\x05Check\x12 .tenantry.plugin.v1.CheckRequest\x1a\x18.tenantry.plugin.v1.Done\"\x03\x90\x02\x01\x12U\n" +
 	"\n" +
 	"ConsentURL\x12%.tenantry.plugin.v1.ConsentURLRequest\x1a\x17.tenantry.plugin.v1.URL\"\a\x88\xb5\x18\x01\x90\x02\x01\x12Y\n" +
-	"\aGranted\x12\".tenantry.plugin.v1.GrantedRequest\x1a!.tenantry.plugin.v1.GrantedAnswer\"\a\x88\xb5\x18\x01\x90\x02\x01\x12S\n" +
-	"\tSignInURL\x12$.tenantry.plugin.v1.SignInURLRequest\x1a\x17.tenantry.plugin.v1.URL\"\a\x88\xb5\x18\x01\x90\x02\x01\x12g\n" +
+	"\aGranted\x12\".tenantry.plugin.v1.GrantedRequest\x1a!.tenantry.plugin.v1.GrantedAnswer\"\a\x88\xb5\x18\x01\x90\x02\x01\x12O\n" +
+	"\tSignInURL\x12$.tenantry.plugin.v1.SignInURLRequest\x1a\x17.tenantry.plugin.v1.URL\"\x03\x90\x02\x01\x12g\n" +
 	"\rAdministrator\x12(.tenantry.plugin.v1.AdministratorRequest\x1a'.tenantry.plugin.v1.AdministratorAnswer\"\x03\x90\x02\x01\x12T\n" +
 	"\aProfile\x12!.tenantry.plugin.v1.TenantRequest\x1a!.tenantry.plugin.v1.TenantProfile\"\x03\x90\x02\x01\x12T\n" +
 	"\aDomains\x12!.tenantry.plugin.v1.TenantRequest\x1a!.tenantry.plugin.v1.DomainsAnswer\"\x03\x90\x02\x01\x12T\n" +

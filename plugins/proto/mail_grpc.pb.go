@@ -66,8 +66,8 @@ const (
 type MailPlatformClient interface {
 	// Check reports whether the platform accepts the operator's application and credential.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*Done, error)
-	// Connecting a tenant. Administrator exchanges an authorization code and changes nothing in
-	// the tenant.
+	// Connecting a tenant. SignInURL may read the addresses of the sign-in host. Administrator
+	// exchanges an authorization code, reads the tenant and changes nothing in it.
 	ConsentURL(ctx context.Context, in *ConsentURLRequest, opts ...grpc.CallOption) (*URL, error)
 	Granted(ctx context.Context, in *GrantedRequest, opts ...grpc.CallOption) (*GrantedAnswer, error)
 	SignInURL(ctx context.Context, in *SignInURLRequest, opts ...grpc.CallOption) (*URL, error)
@@ -472,8 +472,8 @@ func (c *mailPlatformClient) Sent(ctx context.Context, in *SentRequest, opts ...
 type MailPlatformServer interface {
 	// Check reports whether the platform accepts the operator's application and credential.
 	Check(context.Context, *CheckRequest) (*Done, error)
-	// Connecting a tenant. Administrator exchanges an authorization code and changes nothing in
-	// the tenant.
+	// Connecting a tenant. SignInURL may read the addresses of the sign-in host. Administrator
+	// exchanges an authorization code, reads the tenant and changes nothing in it.
 	ConsentURL(context.Context, *ConsentURLRequest) (*URL, error)
 	Granted(context.Context, *GrantedRequest) (*GrantedAnswer, error)
 	SignInURL(context.Context, *SignInURLRequest) (*URL, error)

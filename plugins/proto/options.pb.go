@@ -59,7 +59,7 @@ var file_plugins_proto_options_proto_extTypes = []protoimpl.ExtensionInfo{
 // Extension fields to descriptorpb.MethodOptions.
 var (
 	// The plugin answers without calling the provider, as when it builds a URL. Such a call uses
-	// no rate limit budget, and its success does not show that the provider works.
+	// no rate limit budget, and its outcome says nothing about the provider.
 	//
 	// optional bool without_provider = 50001;
 	E_WithoutProvider = &file_plugins_proto_options_proto_extTypes[0]

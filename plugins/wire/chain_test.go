@@ -44,6 +44,10 @@ func TestInterceptorsSeeTheCall(t *testing.T) {
 	}{
 		{func() error { return p.Check(t.Context()) }, "check", "", true, false},
 		{func() error { return errorOf(p.ConsentURL(t.Context(), "s", "r")) }, "consent_url", "", true, true},
+		{func() error { return errorOf(p.SignInURL(t.Context(), ports.SignIn{Tenant: "t-1"})) }, "sign_in_url", "", true, false},
+		{func() error {
+			return errorOf(p.Administrator(t.Context(), ports.SignIn{Tenant: "t-1"}, secret.New("c")))
+		}, "administrator", "t-1", true, false},
 		{func() error { return errorOf(p.For("t-1").Profile(t.Context())) }, "profile", "t-1", true, false},
 		{func() error { return errorOf(p.For("t-1").AddDomain(t.Context(), "a.test")) }, "add_domain", "t-1", false, false},
 		{func() error { return p.For("t-1").RemoveRules(t.Context()) }, "remove_rules", "t-1", false, false},

@@ -80,7 +80,9 @@ func (m mailClient) SignInURL(ctx context.Context, s ports.SignIn) (string, erro
 }
 
 func (m mailClient) Administrator(ctx context.Context, s ports.SignIn, code secret.Text) (tenant.Administrator, error) {
-	resp, err := m.rpc.Administrator(ctx, &proto.AdministratorRequest{SignIn: signInToProto(s), Code: []byte(code.Reveal())})
+	resp, err := m.rpc.Administrator(ctx, &proto.AdministratorRequest{
+		SignIn: signInToProto(s), Code: []byte(code.Reveal()), Tenant: string(s.Tenant),
+	})
 	return administratorFromProto(resp), err
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
@@ -62,7 +63,8 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	case err != nil:
 		return authority{}, err
 	case !slices.Contains(endpoints.Issuers, document.Issuer):
-		return authority{}, call.Broken("login", "issuer_mismatch")
+		// A tenant of a different national cloud has its issuer there.
+		return authority{}, call.Refuse(fault.ProviderError, "the tenant signs in at a different host", "login", "issuer_mismatch")
 	}
 	endpoints.Issuers, endpoints.Algorithms = []string{document.Issuer}, document.Algorithms
 	for endpoint, published := range map[*string]string{

@@ -40,9 +40,9 @@ func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 		"the public issuer":                                 {publishedIssuer, publishedIssuer, 200, 0},
 		"a public document, a token of the configured host": {publishedIssuer, "", 200, outcome.Refused},
 		"a document of the configured host, a public token": {"", publishedIssuer, 200, outcome.Refused},
-		"the public issuer of a different tenant":           {other, other, 200, outcome.Broken},
-		"an issuer template":                                {publishedURL + "/{tenantid}/v2.0", publishedIssuer, 200, outcome.Broken},
-		"another host":                                      {"https://evil.example/" + string(guid) + "/v2.0", "", 200, outcome.Broken},
+		"the public issuer of a different tenant":           {other, other, 200, outcome.Refused},
+		"an issuer template":                                {publishedURL + "/{tenantid}/v2.0", publishedIssuer, 200, outcome.Refused},
+		"another host":                                      {"https://evil.example/" + string(guid) + "/v2.0", "", 200, outcome.Refused},
 		"no document":                                       {"", "", 404, 0},
 		"no document, the public issuer":                    {"", publishedIssuer, 400, 0},
 		"no document, a different tenant":                   {"", other, 404, outcome.Refused},
@@ -94,6 +94,17 @@ func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
 				t.Fatalf("got %s, %v, want a page at %s", page, err, fake.url)
 			}
 		})
+	}
+}
+
+// A tenant of a different national cloud has its issuer there. Its administrator gets the error of
+// the provider, which does not count as a failure of the login host.
+func TestATenantOfADifferentCloudIsRefused(t *testing.T) {
+	fake := newFakeLogin(t)
+	fake.document["issuer"] = "https://login.microsoftonline.us/" + string(guid) + "/v2.0"
+	_, err := fake.host().SignInURL(t.Context(), fake.signIn())
+	if outcome.KindOf(err) != outcome.Refused || !errors.Is(err, fault.ProviderError) {
+		t.Fatalf("got %v, want a refusal with provider_error", err)
 	}
 }
 
