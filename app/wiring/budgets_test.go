@@ -33,3 +33,19 @@ func TestBudgetWithoutLimitOrWindowIsIgnored(t *testing.T) {
 		})
 	}
 }
+
+// TestHugeCostDoesNotSlowDownCalls checks a plugin whose budget has a huge cost. The host counts a
+// bounded number of requests for each call.
+func TestHugeCostDoesNotSlowDownCalls(t *testing.T) {
+	_, counters := newFingerprinterAndLimiter(t)
+	describe := func(context.Context, string) (wire.Description, error) {
+		budget := wire.Budget{Key: "egress", Limit: 250, Window: time.Minute, Costs: map[string]int{"zone": 20_000_000}}
+		return wire.Description{Budgets: []wire.Budget{budget}}, nil
+	}
+	b := budgets{"greedy", describe, counters}
+	for call, want := range []bool{true, true, false} {
+		if _, _, ok := b.spend(t.Context(), "provider", "zone"); ok != want {
+			t.Errorf("call %d: allowed is %v, want %v, because each call counts as 100 requests", call, ok, want)
+		}
+	}
+}

@@ -212,6 +212,9 @@ func checkBudgets(t T, d sdk.Description) {
 			if cost < 1 || cost > b.Limit {
 				t.Errorf("budget %+v: the cost of %s must be between 1 and the limit", b, operation)
 			}
+			if counted := b.Cost(operation); cost > counted && counted > 0 {
+				t.Errorf("budget %+v: the host counts a call of %s as at most %d requests; divide the limit and all costs by the same number", b, operation, counted)
+			}
 		}
 		for _, operation := range slices.Concat(b.Only, slices.Collect(maps.Keys(b.Costs))) {
 			if !slices.Contains(operations, operation) { // the host would never count it

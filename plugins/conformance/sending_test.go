@@ -97,6 +97,8 @@ func TestBudgetProblemsAreReported(t *testing.T) {
 		{"dns", sdk.Budget{Key: "tenant", Limit: 5, Window: time.Minute}, "the key must be one of credential, egress"},
 		{"dns", sdk.Budget{Key: "egress", Window: time.Minute}, "has no limit or window"},
 		{"dns", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Costs: map[string]int{"apply": 6}}, "the cost of apply must be between 1 and the limit"},
+		{"dns", sdk.Budget{Key: "egress", Limit: 100, Window: time.Minute, Costs: map[string]int{"apply": 100}}, ""},
+		{"dns", sdk.Budget{Key: "egress", Limit: 5000, Window: time.Minute, Costs: map[string]int{"apply": 101}}, "the host counts a call of apply as at most 100 requests"},
 		{"dns", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Costs: map[string]int{"write": 1}}, `"write" is not one of check, zone, records, apply`},
 		{"mail", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"apply"}}, `"apply" is not one of`},
 		{"sending", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"init"}}, `"init" is not one of`},

@@ -614,7 +614,7 @@ type Budget struct {
 	Key    string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Limit  int64                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	Window *durationpb.Duration   `protobuf:"bytes,3,opt,name=window,proto3" json:"window,omitempty"`
-	// How much a call of an operation uses of the limit, if that is not 1.
+	// How much a call of an operation uses of the limit, if that is not 1. The host counts at most 100.
 	Costs map[string]int64 `protobuf:"bytes,4,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// The operations that use the budget. If the list is empty, all do.
 	Only          []string `protobuf:"bytes,5,rep,name=only,proto3" json:"only,omitempty"`

@@ -115,20 +115,25 @@ type Budget struct {
 	Limit  int
 	Window time.Duration
 	// Costs maps an operation to the number of requests that one call of it usually makes. The
-	// operations of a DNS provider are "check", "zone", "records" and "apply". The default is 1.
+	// operations of a DNS provider are "check", "zone", "records" and "apply". The default is 1, and
+	// the host counts at most 100.
 	Costs map[string]int
 	// Only is the list of the operations that count against the budget. If Only is empty, all
 	// operations count.
 	Only []string
 }
 
-// Cost returns how many requests a call of the operation counts as. It returns 0 if Only is not
-// empty and does not contain the operation.
+// maxCost is the highest cost of a call. The host counts each request of the cost separately, so a
+// higher cost would make every call slow and take much memory.
+const maxCost = 100
+
+// Cost returns how many requests a call of the operation counts as, at most 100. It returns 0 if
+// Only is not empty and does not contain the operation.
 func (b Budget) Cost(operation string) int {
 	if len(b.Only) > 0 && !slices.Contains(b.Only, operation) {
 		return 0
 	}
-	return max(b.Costs[operation], 1)
+	return min(max(b.Costs[operation], 1), maxCost)
 }
 
 // Connection has the settings and secrets of one call. The host sends them with each call, and a
