@@ -11,7 +11,8 @@ import (
 
 // DNSProviders lists the DNS providers that have plugins.
 type DNSProviders interface {
-	// Providers lists the providers, sorted by id.
+	// Providers lists the providers, sorted by id. A provider whose plugin does not run may be
+	// Undescribed.
 	Providers(ctx context.Context) ([]dns.Provider, error)
 	// For returns a provider, accessed with a credential. It makes no call. If the provider has no
 	// plugin, every call fails with outcome.Down.

@@ -21,6 +21,7 @@ import (
 type SendingPlatforms struct {
 	mu         sync.Mutex
 	providers  []sendingProvider
+	stopped    map[string]bool // the providers whose plugins do not run
 	workspaces map[string]ports.SendingPlatform
 }
 
@@ -67,6 +68,16 @@ func (p *SendingPlatforms) Platforms(context.Context) ([]integration.Provider, e
 	return providers, nil
 }
 
+// StopPlugin makes Capabilities fail for a provider as if its plugin did not run.
+func (p *SendingPlatforms) StopPlugin(provider string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped == nil {
+		p.stopped = map[string]bool{}
+	}
+	p.stopped[provider] = true
+}
+
 func (p *SendingPlatforms) findProvider(provider string) (sendingProvider, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,13 +109,28 @@ func (p *SendingPlatforms) ParseCredential(_ context.Context, provider string, t
 	return c, nil
 }
 
-// Capabilities implements ports.SendingPlatforms.
-func (p *SendingPlatforms) Capabilities(_ context.Context, provider string, fields []string) integration.Capabilities {
+// Platform implements ports.SendingPlatforms.
+func (p *SendingPlatforms) Platform(_ context.Context, provider string) (integration.Provider, error) {
 	found, known := p.findProvider(provider)
 	if !known {
-		return integration.Capabilities{}
+		return integration.Provider{}, &outcome.Error{Kind: outcome.Down}
 	}
-	return found.capabilities(fields)
+	return found.Provider, nil
+}
+
+// Capabilities implements ports.SendingPlatforms.
+func (p *SendingPlatforms) Capabilities(_ context.Context, provider string, fields []string) (integration.Capabilities, error) {
+	p.mu.Lock()
+	stopped := p.stopped[provider]
+	p.mu.Unlock()
+	if stopped {
+		return integration.Capabilities{}, &outcome.Error{Kind: outcome.Down}
+	}
+	found, known := p.findProvider(provider)
+	if !known {
+		return integration.Capabilities{}, nil
+	}
+	return found.capabilities(fields), nil
 }
 
 // For implements ports.SendingPlatforms.

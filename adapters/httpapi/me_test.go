@@ -23,6 +23,7 @@ func TestMeHasEveryMember(t *testing.T) {
 		Capabilities: integration.Capabilities{OAuth: true, MailboxDisconnect: true}}, nil)
 	env.dnsProviders.AddProvider(cloudflare)
 	env.dnsProviders.AddProvider(dns.Provider{ID: "powerdns", Title: "PowerDNS"})
+	env.dnsProviders.AddProvider(dns.Provider{ID: "rfc2136", Undescribed: true}) // is left out
 	env.connectDNS(t, env.accountA)
 	env.changePlan(t, env.accountA, "complete", 7)
 	env.attachTenant(t, env.accountA, secondTenant)

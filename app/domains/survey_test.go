@@ -179,6 +179,7 @@ func TestSurveyNamesTheActionForAFailingProvider(t *testing.T) {
 		{"a connection whose zone has other servers", detectedProvider, map[string]ports.DNSProvider{"a": moved}, dns.ConnectionRequired, true},
 		{"no connection", detectedProvider, nil, dns.ConnectionRequired, true},
 		{"no plugin", dns.Provider{ID: "elsewhere", NameServers: []string{"*.elsewhere.test"}}, nil, dns.ProviderUnsupported, true},
+		{"a plugin that does not run", dns.Provider{ID: "elsewhere", Undescribed: true}, nil, dns.ReadUnreliable, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newFixture(t)

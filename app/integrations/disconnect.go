@@ -98,7 +98,11 @@ func (r *removal) disconnect(ctx context.Context) (DisconnectResult, error) {
 	if id == "" {
 		id = r.connection.PlatformAccountID // the platform may not show the account yet
 	}
-	canRemove := r.newView(ctx, r.integration).Capabilities.MailboxDisconnect
+	capabilities, err := r.capabilities(ctx, r.integration)
+	if err != nil {
+		return DisconnectResult{}, err
+	}
+	canRemove := capabilities.MailboxDisconnect
 	switch {
 	case found.Exists() && !canRemove:
 		return DisconnectResult{}, fault.CapabilityMissing.With("this integration cannot remove accounts from the platform, and the mailbox still has one there")

@@ -113,8 +113,18 @@ type DisconnectResult struct {
 // now returns the time in the precision of the store.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
+// newView returns the view of an integration. The view has no capabilities while the plugin of the
+// platform does not run.
 func (s *Service) newView(ctx context.Context, i integration.Integration) View {
-	return View{i, s.Platforms.Capabilities(ctx, i.Provider, i.CredentialFields)}
+	capabilities, err := s.capabilities(ctx, i)
+	if err != nil {
+		return View{Integration: i}
+	}
+	return View{i, capabilities}
+}
+
+func (s *Service) capabilities(ctx context.Context, i integration.Integration) (integration.Capabilities, error) {
+	return s.Platforms.Capabilities(ctx, i.Provider, i.CredentialFields)
 }
 
 // List returns the account's integrations, newest first.

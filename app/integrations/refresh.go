@@ -32,7 +32,11 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	if err != nil {
 		return RefreshResult{}, err
 	}
-	if !s.newView(ctx, i).Capabilities.MailboxRefresh {
+	capabilities, err := s.capabilities(ctx, i)
+	if err != nil {
+		return RefreshResult{}, err
+	}
+	if !capabilities.MailboxRefresh {
 		return RefreshResult{}, fault.CapabilityMissing.With("this integration cannot list the accounts of the platform")
 	}
 	platform, err := s.openPlatform(i, sealedCredential)

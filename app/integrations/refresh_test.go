@@ -246,6 +246,27 @@ func TestRefreshNeedsTheCapability(t *testing.T) {
 	}
 }
 
+// TestPluginThatDoesNotRunIsUnavailable checks an integration while the plugin of its platform does
+// not run. Its capabilities are not known, so requests that need one fail with
+// provider_unavailable. The integration is still shown.
+func TestPluginThatDoesNotRunIsUnavailable(t *testing.T) {
+	fx := newFixture(t)
+	id := fx.createIntegration(t, "instantly")
+	fx.connect(t, id, fx.ben)
+	fx.platforms.StopPlugin("instantly")
+	_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+	requireRefusal(t, err, fault.ProviderUnavailable)
+	_, err = fx.Refresh(t.Context(), fx.ann.ID, id, nil)
+	requireRefusal(t, err, fault.ProviderUnavailable)
+	_, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.ben.ID, nil)
+	requireRefusal(t, err, fault.ProviderUnavailable)
+	fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
+	views, err := fx.List(t.Context(), fx.ann.ID)
+	if err != nil || len(views) != 1 || views[0].Capabilities != (integration.Capabilities{}) || views[0].HasError {
+		t.Errorf("the integrations are %+v, %v; want one without capabilities", views, err)
+	}
+}
+
 // heldPlatforms are platforms whose lists of accounts arrive late. A list is created when it is
 // requested, and returned when release is closed.
 type heldPlatforms struct {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
@@ -61,7 +60,7 @@ func (s *Service) BeginSignIn(ctx context.Context, acc access.Account, id, mailb
 	return opener.openSession(ctx, encoder)
 }
 
-// checkAllowed makes the checks that need only stored state. If several concurrent requests pass
+// checkAllowed makes the checks that need no call to the platform. If several concurrent requests pass
 // these checks, reserve accepts only one of the requests.
 func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integration.Integration, e integration.EligibleMailbox) error {
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
@@ -71,7 +70,11 @@ func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integr
 	if err := acc.CheckMayGrow(tenantCount); err != nil {
 		return err
 	}
-	if !s.newView(ctx, i).Capabilities.OAuth {
+	capabilities, err := s.capabilities(ctx, i)
+	if err != nil {
+		return err
+	}
+	if !capabilities.OAuth {
 		return fault.CapabilityMissing.With("mailboxes cannot be signed in through this integration")
 	}
 	if e.HeldElsewhere {
@@ -200,12 +203,11 @@ func (o *sessionOpener) requestLink(ctx context.Context) (secret.Text, error) {
 
 // checkLinkHost refuses a link to a host that the platform's plugin has not declared.
 func (o *sessionOpener) checkLinkHost(ctx context.Context, link string) error {
-	providers, err := o.Platforms.Platforms(ctx)
+	provider, err := o.Platforms.Platform(ctx, o.integration.Provider)
 	if err != nil {
 		return err
 	}
-	index := slices.IndexFunc(providers, func(p integration.Provider) bool { return p.ID == o.integration.Provider })
-	if index < 0 || !integration.IsAllowedAuthURL(link, providers[index].AuthHosts) {
+	if !integration.IsAllowedAuthURL(link, provider.AuthHosts) {
 		return &outcome.Error{Kind: outcome.Broken, Cause: "auth_url_host", Detail: "the host of the sign-in link is not one that the plugin has declared"}
 	}
 	return nil

@@ -37,7 +37,8 @@ type AvailableProvider struct {
 	Connected bool
 }
 
-// Overview returns the overview of an account. It calls no provider.
+// Overview returns the overview of an account. It calls no provider, and leaves out a provider whose
+// plugin has not described itself yet.
 func (p *Profile) Overview(ctx context.Context, owner access.AccountID) (Overview, error) {
 	tenantCount, err := p.Tenants.TenantCount(ctx, owner)
 	if err != nil {
@@ -57,6 +58,9 @@ func (p *Profile) Overview(ctx context.Context, owner access.AccountID) (Overvie
 	}
 	overview := Overview{TenantCount: tenantCount, SendingPlatforms: platforms}
 	for _, provider := range providers {
+		if provider.Undescribed {
+			continue
+		}
 		connected := slices.ContainsFunc(connections, func(c dnsconnection.Connection) bool { return c.Provider == provider.ID })
 		overview.DNSProviders = append(overview.DNSProviders, AvailableProvider{provider, connected})
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -19,11 +20,16 @@ type descriptionCache struct {
 
 	mu      sync.Mutex // guards the fields below
 	byName  map[string]wire.Description
-	changes int // the number of calls of forget
+	late    map[string]bool // the plugins that did not describe themselves within startWait
+	changes int             // the number of calls of forget
 }
 
+// startWait is how long a request waits for the start of a plugin that it does not call itself. A
+// start on a busy machine can take several seconds. A plugin that hangs at its start takes longer.
+const startWait = 10 * time.Second
+
 func newDescriptionCache(o providerOptions) *descriptionCache {
-	c := &descriptionCache{read: o.host.Describe, log: o.log, byName: map[string]wire.Description{}}
+	c := &descriptionCache{read: o.host.Describe, log: o.log, byName: map[string]wire.Description{}, late: map[string]bool{}}
 	o.host.OnChange(c.forget)
 	return c
 }
@@ -33,6 +39,7 @@ func (c *descriptionCache) forget(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.byName, name)
+	delete(c.late, name)
 	c.changes++
 }
 
@@ -67,9 +74,34 @@ func (c *descriptionCache) describe(ctx context.Context, name string) (wire.Desc
 	return description, nil
 }
 
-// describeAll returns the descriptions of plugins in the order of names. A plugin that fails to
-// start is logged and left out.
-func (c *descriptionCache) describeAll(ctx context.Context, names []string) []wire.Description {
+// describeSoon returns the description of a plugin like describe, but it waits at most startWait for
+// the start of the plugin. If a plugin takes longer once, later calls do not wait for it until it
+// has described itself: each of these calls only makes the host start the plugin.
+func (c *descriptionCache) describeSoon(ctx context.Context, name string) (wire.Description, error) {
+	waitCtx, cancel := context.WithTimeout(ctx, c.waitFor(name))
+	defer cancel()
+	description, err := c.describe(waitCtx, name)
+	if err != nil && waitCtx.Err() != nil && ctx.Err() == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.late[name] = true
+	}
+	return description, err
+}
+
+// waitFor returns how long describeSoon waits for the start of a plugin.
+func (c *descriptionCache) waitFor(name string) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.late[name] {
+		return 0
+	}
+	return startWait
+}
+
+// describeAll returns the descriptions of plugins in the order of names. A plugin that describeSoon
+// cannot describe is logged, and its name is in undescribed.
+func (c *descriptionCache) describeAll(ctx context.Context, names []string) (described []wire.Description, undescribed []string) {
 	descriptions := make([]wire.Description, len(names))
 	errs := make([]error, len(names))
 	var plugins panics.Group
@@ -78,16 +110,16 @@ func (c *descriptionCache) describeAll(ctx context.Context, names []string) []wi
 			descriptions[i] = description
 			continue
 		}
-		plugins.Go(func() { descriptions[i], errs[i] = c.describe(ctx, name) })
+		plugins.Go(func() { descriptions[i], errs[i] = c.describeSoon(ctx, name) })
 	}
 	plugins.Wait()
-	var described []wire.Description
 	for i, name := range names {
 		if errs[i] != nil {
 			c.log.WarnContext(ctx, "the plugin of a provider returned no description", "provider", name, "error", errs[i])
+			undescribed = append(undescribed, name)
 			continue
 		}
 		described = append(described, descriptions[i])
 	}
-	return described
+	return described, undescribed
 }

@@ -4,18 +4,27 @@ package wiring
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
+
+func newTestCache() *descriptionCache {
+	return &descriptionCache{log: slog.New(slog.DiscardHandler), byName: map[string]wire.Description{}, late: map[string]bool{}}
+}
 
 // TestDescriptionThatChangesDuringItsReadIsNotCached upgrades a plugin after its description was
 // read and before the description is returned. The next call must read the new description.
 // describeAll must not omit the plugin.
 func TestDescriptionThatChangesDuringItsReadIsNotCached(t *testing.T) {
 	version := "1"
-	cache := &descriptionCache{log: slog.New(slog.DiscardHandler), byName: map[string]wire.Description{}}
+	cache := newTestCache()
 	cache.read = func(_ context.Context, name string) (wire.Description, error) {
 		read := wire.Description{Name: name, Version: version}
 		if version == "1" {
@@ -24,7 +33,7 @@ func TestDescriptionThatChangesDuringItsReadIsNotCached(t *testing.T) {
 		}
 		return read, nil
 	}
-	if described := cache.describeAll(t.Context(), []string{"cloudflare"}); len(described) != 1 {
+	if described, _ := cache.describeAll(t.Context(), []string{"cloudflare"}); len(described) != 1 {
 		t.Errorf("describeAll returned %v, want one description", described)
 	}
 	for range 2 {
@@ -35,4 +44,66 @@ func TestDescriptionThatChangesDuringItsReadIsNotCached(t *testing.T) {
 	if _, ok := cache.cached("cloudflare"); !ok {
 		t.Error("the new description is not cached")
 	}
+}
+
+// TestPluginThatHangsAtItsStartDelaysOneRequest checks requests about all plugins while one plugin
+// hangs at its start. Only the first request waits for the plugin, and at most startWait. Each
+// request makes the host start the plugin, and the plugin is described as soon as it runs.
+func TestPluginThatHangsAtItsStartDelaysOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache, hangs, starts := newTestCache(), true, 0
+		cache.read = func(ctx context.Context, name string) (wire.Description, error) {
+			if name == "hanging" && hangs {
+				starts++
+				<-ctx.Done()
+				return wire.Description{}, &outcome.Error{Kind: outcome.Down, Cause: "plugin_starting"}
+			}
+			return wire.Description{Name: name}, nil
+		}
+		expect := func(wait time.Duration, undescribed ...string) {
+			t.Helper()
+			began := time.Now()
+			described, missing := cache.describeAll(t.Context(), []string{"cloudflare", "hanging"})
+			if !slices.Equal(missing, undescribed) || len(described) != 2-len(undescribed) || described[0].Name != "cloudflare" {
+				t.Errorf("described %v and not %v, want all except %v", described, missing, undescribed)
+			}
+			if took := time.Since(began); took != wait {
+				t.Errorf("the request took %s, want %s", took, wait)
+			}
+		}
+		expect(startWait, "hanging")
+		expect(0, "hanging")
+		if starts != 2 {
+			t.Errorf("%d requests started the plugin, want 2", starts)
+		}
+		hangs = false
+		expect(0)
+		cache.forget("hanging")
+		hangs = true
+		expect(startWait, "hanging")
+	})
+}
+
+// TestCancelledRequestDoesNotMakeAPluginLate cancels a request while a plugin starts. The next
+// request still waits for the plugin.
+func TestCancelledRequestDoesNotMakeAPluginLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache := newTestCache()
+		cache.read = func(ctx context.Context, name string) (wire.Description, error) {
+			select {
+			case <-ctx.Done():
+				return wire.Description{}, ctx.Err()
+			case <-time.After(startWait / 2):
+				return wire.Description{Name: name}, nil
+			}
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := cache.describeSoon(cancelled, "slow"); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want the error of the cancelled request", err)
+		}
+		if _, err := cache.describeSoon(t.Context(), "slow"); err != nil {
+			t.Errorf("the next request: %v", err)
+		}
+	})
 }

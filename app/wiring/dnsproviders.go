@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/limiter"
@@ -64,21 +65,26 @@ func OpenDNSProviders(ctx context.Context, c settings.Config, fingerprinter port
 	return p, closeAll, nil
 }
 
-// Providers returns the providers whose plugins described themselves, sorted by id. It starts each
-// DNS plugin that has not described itself yet. A plugin that fails to start is logged and left
-// out. Providers fails only when ctx ends.
+// Providers returns the providers, sorted by id. It starts each DNS plugin that has not described
+// itself yet. A plugin that fails to start, or starts too slowly, is logged, and its provider is
+// Undescribed. Providers fails only when ctx ends.
 func (p *DNSProviders) Providers(ctx context.Context) ([]dns.Provider, error) {
-	var described []dns.Provider
-	for _, description := range p.descriptions.describeAll(ctx, p.Host.Names(wire.KindDNS)) {
+	descriptions, undescribed := p.descriptions.describeAll(ctx, p.Host.Names(wire.KindDNS))
+	var providers []dns.Provider
+	for _, description := range descriptions {
 		servers := description.NameServers
 		// A provider whose description has no name servers is not detected by them, not even in a
 		// sandbox.
 		if len(servers) > 0 && p.nameServers != nil {
 			servers = slices.Concat(servers, p.nameServers(description.Name))
 		}
-		described = append(described, dns.Provider{ID: description.Name, Title: description.Title, NameServers: servers})
+		providers = append(providers, dns.Provider{ID: description.Name, Title: description.Title, NameServers: servers})
 	}
-	return described, ctx.Err()
+	for _, name := range undescribed {
+		providers = append(providers, dns.Provider{ID: name, Undescribed: true})
+	}
+	slices.SortFunc(providers, func(a, b dns.Provider) int { return strings.Compare(a.ID, b.ID) })
+	return providers, ctx.Err()
 }
 
 // For returns the port of a provider for one credential. Each call passes the interceptors of

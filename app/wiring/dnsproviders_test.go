@@ -56,16 +56,21 @@ func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limite
 	return fingerprinter, counters
 }
 
-// TestProvidersListsTheDNSPlugins checks that Providers lists the DNS plugins, except a plugin that
-// fails to start. Providers starts no plugin of another kind. Calls of a missing plugin fail as
+// TestProvidersListsTheDNSPlugins checks that Providers lists the DNS plugins. A plugin that fails to
+// start is undescribed. Providers starts no plugin of another kind. Calls of a missing plugin fail as
 // outcome.Down.
 func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	p := openTestProviders(t, newDNSProviders, testserver.PluginsWithout(t, "dns-powerdns"), fingerprinter, counters, nil)
 	listed, err := p.Providers(t.Context())
-	if err != nil || len(listed) != 2 || listed[0].ID != "cloudflare" || listed[0].Title != "Cloudflare" || len(listed[0].NameServers) == 0 || listed[1].ID != "rfc2136" {
-		t.Errorf("got %v, %v, want cloudflare and rfc2136", listed, err)
+	if err != nil || len(listed) != 3 || listed[0].ID != "cloudflare" || listed[0].Title != "Cloudflare" || len(listed[0].NameServers) == 0 || listed[2].ID != "rfc2136" {
+		t.Errorf("got %v, %v, want cloudflare, powerdns and rfc2136", listed, err)
+	}
+	for _, provider := range listed {
+		if provider.Undescribed != (provider.ID == "powerdns") {
+			t.Errorf("got %+v, want that only powerdns is undescribed", provider)
+		}
 	}
 	for _, plugin := range p.Host.Status() {
 		if started := plugin.Starts > 0; started != (plugin.Name == "cloudflare" || plugin.Name == "rfc2136") {
@@ -88,8 +93,8 @@ func TestSandboxServersDetectAProvider(t *testing.T) {
 	p := openTestProviders(t, newDNSProviders, testserver.PluginsWithout(t, "dns-rfc2136"), fingerprinter, counters, nil)
 	p.nameServers = func(provider string) []string { return []string{"ns1." + provider + ".sandbox.test"} }
 	listed, err := p.Providers(t.Context())
-	if err != nil || len(listed) != 2 || listed[1].ID != "powerdns" || len(listed[1].NameServers) != 0 {
-		t.Fatalf("got %v, %v, want two providers, and no name servers of powerdns", listed, err)
+	if err != nil || len(listed) != 3 || listed[1].ID != "powerdns" || len(listed[1].NameServers) != 0 {
+		t.Fatalf("got %v, %v, want three providers, and no name servers of powerdns", listed, err)
 	}
 	for _, server := range []string{"ns1.cloudflare.sandbox.test", "ada.ns.cloudflare.com"} {
 		if found := dns.Detect(dns.ZoneRead{Delegation: []string{server}}, listed); found.Provider.ID != "cloudflare" {

@@ -56,17 +56,27 @@ func newSendingPlatforms(c settings.Config, o providerOptions) (*sendingPlatform
 }
 
 // Platforms returns the platforms whose plugins described themselves, sorted by id. It starts
-// each sending plugin that has not described itself yet. A plugin that fails to start is logged
-// and left out. Platforms fails only when ctx ends.
+// each sending plugin that has not described itself yet. A plugin that fails to start, or starts too
+// slowly, is logged and left out. Platforms fails only when ctx ends.
 func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provider, error) {
+	descriptions, _ := p.descriptions.describeAll(ctx, p.names())
 	var described []integration.Provider
-	for _, description := range p.descriptions.describeAll(ctx, p.names()) {
-		described = append(described, p.describedProvider(ctx, description))
+	for _, description := range descriptions {
+		described = append(described, p.describedProvider(description))
 	}
 	return described, ctx.Err()
 }
 
-func (p *sendingPlatforms) describedProvider(ctx context.Context, description wire.Description) integration.Provider {
+// Platform returns one platform, and starts its plugin if the plugin has not described itself yet.
+func (p *sendingPlatforms) Platform(ctx context.Context, provider string) (integration.Provider, error) {
+	description, err := p.descriptions.describe(ctx, provider)
+	if err != nil {
+		return integration.Provider{}, err
+	}
+	return p.describedProvider(description), nil
+}
+
+func (p *sendingPlatforms) describedProvider(description wire.Description) integration.Provider {
 	provider := integration.Provider{ID: description.Name, Title: description.Title, AuthHosts: p.authHosts(description)}
 	var fieldNames []string
 	for _, f := range description.FieldsOf(wire.OfAccount) {
@@ -75,7 +85,7 @@ func (p *sendingPlatforms) describedProvider(ctx context.Context, description wi
 			provider.RequiredFields = append(provider.RequiredFields, f.Name)
 		}
 	}
-	provider.Capabilities = p.Capabilities(ctx, description.Name, fieldNames)
+	provider.Capabilities = p.capabilities(description, fieldNames)
 	return provider
 }
 
@@ -102,15 +112,20 @@ func (p *sendingPlatforms) operatorValue(description wire.Description, f wire.Fi
 }
 
 // Capabilities returns the capabilities of an integration with a credential that has accountFields.
-// It calls no platform. A provider without a working plugin has no capabilities.
-func (p *sendingPlatforms) Capabilities(ctx context.Context, provider string, accountFields []string) integration.Capabilities {
-	if _, ok := p.chains[provider]; !ok {
-		return integration.Capabilities{}
+// It calls no platform. A provider without a plugin has no capabilities. Capabilities fails with
+// outcome.Down if the plugin does not start, or starts too slowly.
+func (p *sendingPlatforms) Capabilities(ctx context.Context, provider string, accountFields []string) (integration.Capabilities, error) {
+	if !slices.Contains(p.names(), provider) {
+		return integration.Capabilities{}, nil
 	}
-	description, err := p.descriptions.describe(ctx, provider)
+	description, err := p.descriptions.describeSoon(ctx, provider)
 	if err != nil {
-		return integration.Capabilities{}
+		return integration.Capabilities{}, err
 	}
+	return p.capabilities(description, accountFields), nil
+}
+
+func (p *sendingPlatforms) capabilities(description wire.Description, accountFields []string) integration.Capabilities {
 	supports := func(capability string) bool {
 		return slices.Contains(description.Capabilities, capability) && !slices.ContainsFunc(description.Needs[capability], func(field string) bool {
 			return !p.hasField(description, field, accountFields)

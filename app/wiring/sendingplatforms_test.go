@@ -79,12 +79,12 @@ func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 			t.Errorf("%s was started: %v", plugin.Name, started)
 		}
 	}
+	if _, err := p.Capabilities(t.Context(), "plusvibe", []string{"api_key"}); outcome.KindOf(err) != outcome.Down {
+		t.Errorf("the capabilities of a plugin that does not start: %v, want an error of the kind down", err)
+	}
 	for _, missing := range []string{"plusvibe", "nowhere"} {
 		if _, err := p.For(missing, keyCredential("x")).Check(t.Context()); outcome.KindOf(err) != outcome.Down {
 			t.Errorf("%s: %v", missing, err)
-		}
-		if capabilities := p.Capabilities(t.Context(), missing, []string{"api_key"}); capabilities != (integration.Capabilities{}) {
-			t.Errorf("%s can %+v", missing, capabilities)
 		}
 		if _, err := p.ParseCredential(t.Context(), missing, secret.New("x")); err == nil {
 			t.Errorf("ParseCredential accepts a credential of the missing provider %s", missing)
@@ -229,7 +229,7 @@ func TestReplicasShareSendingBudget(t *testing.T) {
 
 // describedPlatforms returns platforms without plugin processes, from their descriptions.
 func describedPlatforms(providerSettings map[string]map[string]string, descriptions ...wire.Description) *sendingPlatforms {
-	cache := &descriptionCache{byName: map[string]wire.Description{}}
+	cache := newTestCache()
 	p := &sendingPlatforms{chains: map[string]callChain{}, descriptions: cache, operator: Connections{Settings: providerSettings}}
 	p.names = func() []string { return slices.Sorted(maps.Keys(p.chains)) }
 	for _, description := range descriptions {
@@ -312,14 +312,14 @@ func TestCapabilitiesDependOnFieldsAndSettings(t *testing.T) {
 		{"", []string{"api_key", "partner_password", "allow_passwords"}, false},
 	} {
 		p := describedPlatforms(map[string]map[string]string{"partnered": {"allow_passwords": tt.allowPasswords}}, partnerPlatform)
-		got := p.Capabilities(t.Context(), "partnered", tt.accountFields)
-		if want := (integration.Capabilities{OAuth: tt.wantOAuth, MailboxRefresh: true}); got != want {
-			t.Errorf("allow_passwords %q, account fields %v: %+v", tt.allowPasswords, tt.accountFields, got)
+		got, err := p.Capabilities(t.Context(), "partnered", tt.accountFields)
+		if want := (integration.Capabilities{OAuth: tt.wantOAuth, MailboxRefresh: true}); got != want || err != nil {
+			t.Errorf("allow_passwords %q, account fields %v: %+v, %v", tt.allowPasswords, tt.accountFields, got, err)
 		}
 	}
 	p := describedPlatforms(nil, partnerPlatform)
-	if got := p.Capabilities(t.Context(), "nowhere", []string{"api_key"}); got != (integration.Capabilities{}) {
-		t.Errorf("a provider without a plugin can %+v", got)
+	if got, err := p.Capabilities(t.Context(), "nowhere", []string{"api_key"}); got != (integration.Capabilities{}) || err != nil {
+		t.Errorf("a provider without a plugin can %+v, %v", got, err)
 	}
 }
 

@@ -75,6 +75,8 @@ func (h Holder) actionWithoutPlugin(read ZoneRead, p Plan) (ActionRequired, stri
 		return CredentialRejected, fmt.Sprintf("%s no longer accepts the credential of the account's connection", h.Access.Title) + holderUnknown
 	case h.Access.Standing == SettingsRefused:
 		return ConnectionRequired, h.unusableMessage() + holderUnknown
+	case h.Reason == DetectionUndescribed:
+		return ReadUnreliable, "It is not known whether this service can write to the provider that serves the domain's DNS, because the plugin of a DNS provider does not run. Try again in a few minutes."
 	case h.Access.Standing == ZoneIdle, h.Access.Standing == ZoneDelegatedElsewhere:
 		return ProviderUnsupported, h.misplacedMessage(read) + " " + publishByHand
 	case h.Reason == DetectionMulti:

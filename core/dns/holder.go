@@ -17,6 +17,9 @@ type Provider struct {
 	// NameServers are patterns of the provider's name servers, such as *.ns.example.com. A
 	// provider without patterns can be found only through a connection that has access to the zone.
 	NameServers []string
+	// Undescribed is true if the plugin does not run and has not described itself yet. Title and
+	// NameServers are then not known.
+	Undescribed bool
 }
 
 // Detection is the DNS provider that serves a zone, or the reason why the provider is not known.
@@ -24,7 +27,7 @@ type Detection struct {
 	// Provider has an empty ID when Reason is set.
 	Provider Provider
 	// Title is the display name: the provider's title or id, or the domain of a name server if
-	// there is no plugin. It is "" when Reason is DetectionUnknown or DetectionMulti.
+	// there is no plugin. It is "" when Reason is neither "" nor DetectionUnsupported.
 	Title  string
 	Reason DetectionReason
 }
@@ -37,6 +40,9 @@ type DetectionReason string
 const (
 	// DetectionUnknown means that the name servers are not known.
 	DetectionUnknown DetectionReason = "unknown"
+	// DetectionUndescribed means that no described provider has these name servers, but an
+	// undescribed provider may have them.
+	DetectionUndescribed DetectionReason = "undescribed"
 	// DetectionUnsupported means that there is no plugin for the provider.
 	DetectionUnsupported DetectionReason = "unsupported"
 	// DetectionMulti means that the servers belong to several providers, at least one of which has
@@ -61,6 +67,9 @@ func Detect(read ZoneRead, providers []Provider) Detection {
 	}
 	if found {
 		return Detection{Provider: first, Title: first.titleOrID()}
+	}
+	if slices.ContainsFunc(providers, func(p Provider) bool { return p.Undescribed }) {
+		return Detection{Reason: DetectionUndescribed}
 	}
 	return Detection{Title: registeredDomain(slices.Min(read.Delegation)), Reason: DetectionUnsupported}
 }

@@ -50,6 +50,30 @@ func TestDetectNamesTheProviderOfTheNameServers(t *testing.T) {
 	}
 }
 
+// TestDetectDoesNotCallAProviderUnsupportedWhileAPluginIsDown checks that name servers which no
+// described provider has may belong to an undescribed provider. A described provider is detected
+// all the same.
+func TestDetectDoesNotCallAProviderUnsupportedWhileAPluginIsDown(t *testing.T) {
+	providers := []dns.Provider{cloudflare, {ID: "small", Undescribed: true}}
+	for server, want := range map[string]dns.Detection{
+		"ns1.small.test":        {Reason: "undescribed"},
+		"ada.ns.cloudflare.com": {Provider: cloudflare, Title: "Cloudflare"},
+	} {
+		if diff := cmp.Diff(want, dns.Detect(dns.ZoneRead{Delegation: []string{server}}, providers)); diff != "" {
+			t.Errorf("%s: %s", server, diff)
+		}
+	}
+	read := reliableRead()
+	read.Delegation = []string{"ns1.small.test"}
+	idleZone := idle(access("cloudflare", dns.ZoneAccessible, cloudServers...), "moved")
+	for _, accesses := range [][]dns.Access{nil, {idleZone}} {
+		got := dns.FindHolder(read, providers, accesses).Automate(read, dns.NewPlan(offer(), read, nil))
+		if got.Required != "dns_read_unreliable" || got.Provider.ID != "" || !strings.Contains(got.Message, "does not run") {
+			t.Errorf("with the accesses %v: got %+v, want that the provider is not known", accesses, got)
+		}
+	}
+}
+
 // TestDetectIgnoresInvalidPatterns checks that an invalid pattern matches no name server.
 func TestDetectIgnoresInvalidPatterns(t *testing.T) {
 	for _, pattern := range []string{"", "*", ".", "*.", "*com", "ns*.small.com"} {

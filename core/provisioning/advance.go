@@ -93,7 +93,7 @@ func (d *decision) decide(o Observation) {
 	if o.Zone.Provider != "" {
 		d.Provider = o.Zone.Provider
 	}
-	if o.Zone.Reliable {
+	if o.Zone.Reliable && o.Zone.Required != dns.ReadUnreliable {
 		d.UnreliableSince = time.Time{}
 	}
 	switch d.Next {

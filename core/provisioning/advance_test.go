@@ -107,6 +107,8 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "an unsupported provider", observation: "provider unsupported", stage: StagePlan, status: ActionRequired, next: Plan, action: dns.ProviderUnsupported},
 		{name: "a rejected credential", observation: "credential rejected", stage: StagePlan, status: ActionRequired, next: Plan, action: dns.CredentialRejected},
 		{name: "an unreliable read waits", observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a provider whose plugin does not run", observation: "provider undescribed", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "a plugin that does not run for an hour", history: unreliableForHour, observation: "provider undescribed", stage: StagePlan, status: ActionRequired, next: Plan, action: dns.ReadUnreliable},
 		{name: "a missing read waits", observation: "no read", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "almost an hour of unreliable reads", history: unreliableForAlmostHour, observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "an hour of unreliable reads", history: unreliableForHour, observation: "unreliable", stage: StagePlan, status: ActionRequired, next: Plan, action: dns.ReadUnreliable},

@@ -66,6 +66,7 @@ var observations = map[string]Observation{
 	"published by hand":             {Zone: Zone{Reliable: true, Hash: "unchanged", Required: dns.ProviderUnsupported, Message: "published by hand"}},
 	"unreliable":                    {Zone: unreliableZone},
 	"no connection":                 {Zone: zoneRequiring(dns.ConnectionRequired)},
+	"provider undescribed":          {Zone: zoneRequiring(dns.ReadUnreliable)},
 	"provider unsupported":          {Zone: zoneRequiring(dns.ProviderUnsupported)},
 	"credential rejected":           {Zone: zoneRequiring(dns.CredentialRejected)},
 	"zone changed during write":     {Zone: zoneWithChanges, WriteErr: dns.ChangedError()},
