@@ -4,6 +4,7 @@ package queue_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -49,6 +50,34 @@ func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
 		t.Errorf("%v, %v", missing, err)
 	}
 	openRiver(t, url, contractOptions)
+}
+
+func TestUserWithoutPrivilegesOnTheSchemaIsNotToldToMigrate(t *testing.T) {
+	url, role := testserver.Database(t), "reader_"+strings.ToLower(rand.Text())
+	if _, err := queue.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	owner, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close()
+	if _, err := owner.Exec(t.Context(), "CREATE ROLE "+role); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = owner.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+role) }()
+	_, err = queue.OpenRiver(t.Context(), url+urlSeparator(url)+"role="+role, contractOptions)
+	if err == nil || !strings.Contains(err.Error(), "permission denied for schema tenantry_queue") {
+		t.Errorf("%v, want an error about the missing privilege", err)
+	}
+}
+
+// urlSeparator returns the character to write between url and a further query parameter.
+func urlSeparator(url string) string {
+	if strings.Contains(url, "?") {
+		return "&"
+	}
+	return "?"
 }
 
 func TestOpenRiverErrorDoesNotContainURL(t *testing.T) {
