@@ -140,7 +140,7 @@ func restore(ctx context.Context, c settings.Config, source backupSource) (backu
 	}
 	db, err := database.Open(ctx, c.DatabaseURL, database.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return info, fmt.Errorf("database: %w", err)
+		return info, wiring.DatabaseError(err)
 	}
 	defer func() { _ = db.Close() }()
 	if err := maintenance.CheckEmpty(ctx, db); err != nil {

@@ -86,7 +86,7 @@ func openExistingDatabase(ctx context.Context, c settings.Config) (*database.DB,
 	}
 	db, err := database.Open(ctx, c.DatabaseURL, database.Options{})
 	if err != nil {
-		return nil, fmt.Errorf("database: %w", err)
+		return nil, wiring.DatabaseError(err)
 	}
 	return db, nil
 }

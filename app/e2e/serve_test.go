@@ -107,7 +107,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 	t.Run("the database is unreachable", func(t *testing.T) {
 		unreachableURL, dataDir := "postgres://u:p@"+testserver.FreeAddress(t)+"/tenantry", t.TempDir()
 		for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
-			checkCommandFails(t, fixture, fixture.env(dataDir, unreachableURL), cli.ExitExternal, []string{"the database does not answer", "disk and memory", "database_url"}, args...)
+			checkCommandFails(t, fixture, fixture.env(dataDir, unreachableURL), cli.ExitExternal, []string{"the server does not answer at 127.0.0.1:", "disk and memory", "database_url"}, args...)
 		}
 		checkNoKeyset(t, dataDir)
 	})

@@ -9,9 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"slices"
-	"strings"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/core/dns"
 )
@@ -65,8 +64,8 @@ func (c Config) Problems() []Problem {
 	if _, err := c.Proxies(); err != nil {
 		addProblem("trusted_proxies", "%v", err)
 	}
-	if scheme, _, _ := strings.Cut(c.DatabaseURL, ":"); !slices.Contains([]string{"sqlite", "postgres", "postgresql"}, scheme) {
-		addProblem("database_url", "a database URL is sqlite:///path or postgres://user:password@host/name") // the value is not quoted, because it may hold a password
+	if err := database.CheckURL(c.DatabaseURL); err != nil {
+		addProblem("database_url", "%v", err) // err does not quote the URL, which may hold a password
 	}
 	if err := limiter.CheckURL(c.RedisURL); err != nil {
 		addProblem("redis_url", "%v", err)

@@ -79,12 +79,22 @@ func TestMisspeltVariablesAreRefused(t *testing.T) {
 	}
 }
 
-// TestDatabaseURLIsChecked checks that the URL of an unsupported database is refused, and that the
-// error does not show the password.
+// TestDatabaseURLIsChecked checks that the URL of an unsupported database and a malformed URL are
+// refused, and that the error does not show the password.
 func TestDatabaseURLIsChecked(t *testing.T) {
-	_, err := Load(newFlags(t, "database_url: mysql://ann:s3cret@h/x"), nil)
-	if err == nil || !strings.HasPrefix(err.Error(), "database_url: ") || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("got %v, want an error about database_url without the password", err)
+	for _, url := range []string{"mysql://ann:s3cret@h/x", "postgres://ann:s3cret%zz@h/x", "postgres://ann:s3cret@h/x?sslmode=maybe", "sqlite:x", "sqlite://"} {
+		_, err := Load(newFlags(t, "database_url: "+url), nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "database_url: ") || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: got %v, want an error about database_url without the password", url, err)
+		}
+	}
+}
+
+// TestSQLiteURLMayHaveFourSlashes checks that an absolute path is accepted as other tools write it.
+func TestSQLiteURLMayHaveFourSlashes(t *testing.T) {
+	c, err := Load(newFlags(t, "database_url: sqlite:////var/lib/tenantry.db"), nil)
+	if want := "sqlite:///var/lib/tenantry.db"; err != nil || c.DatabaseURL != want {
+		t.Errorf("got %s, %v, want %s", c.DatabaseURL, err, want)
 	}
 }
 

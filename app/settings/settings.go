@@ -128,7 +128,7 @@ func FlagName(field reflect.StructField) string {
 }
 
 // withDerivedDefaults sets the settings whose default depends on other settings or on this machine.
-// It also removes the final slash of public_url.
+// It also removes the final slash of public_url, and needless slashes of a SQLite database_url.
 func (c Config) withDerivedDefaults() (Config, error) {
 	if c.DatabaseURL == "" {
 		data, err := filepath.Abs(c.DataDir)
@@ -136,6 +136,9 @@ func (c Config) withDerivedDefaults() (Config, error) {
 			return c, err
 		}
 		c.DatabaseURL = "sqlite://" + filepath.Join(data, "tenantry.db")
+	}
+	if path, ok := strings.CutPrefix(c.DatabaseURL, "sqlite:////"); ok { // the form of other tools for an absolute path
+		c.DatabaseURL = "sqlite:///" + strings.TrimLeft(path, "/")
 	}
 	if c.KeysetFile == "" {
 		c.KeysetFile = filepath.Join(c.DataDir, "keyset.json")

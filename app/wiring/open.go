@@ -84,21 +84,24 @@ func CreateDataFolder(c settings.Config) error {
 	return os.MkdirAll(c.DataDir, 0o700)
 }
 
-// DatabaseError wraps an error of opening or migrating a database, and adds the fix if one is
-// known.
+// DatabaseError returns an error of opening or migrating a database as an error for the operator:
+// with the reason, and with the fix if one is known.
 func DatabaseError(err error) error {
-	err = fmt.Errorf("database: %w", err)
+	const fixUnavailable = "start the database and check its disk and memory, or correct database_url; `tenantry doctor` reports details"
+	wrapped := fmt.Errorf("database: %w", err)
 	switch {
 	case cli.HasFix(err):
-		return err
+		return wrapped
 	case errors.Is(err, database.ErrTooOld):
-		return cli.WithFix(err, "install a newer tenantry")
+		return cli.WithFix(wrapped, "install a newer tenantry")
+	case database.RefusesURL(err):
+		return cli.WithFix(cli.UsageError(fmt.Errorf("database_url: %w", database.OperatorError(err))), "correct database_url")
 	case errors.Is(err, context.DeadlineExceeded):
-		return DatabaseError(fault.ServiceUnavailable.With("the database did not answer in %s", databaseOpenTimeout))
+		return cli.WithFix(fault.ServiceUnavailable.With("the database did not answer in %s", databaseOpenTimeout), fixUnavailable)
 	case fault.ErrorOf(err).Code.Kind == fault.Unavailable:
-		return cli.WithFix(err, "start the database and check its disk and memory, or correct database_url; `tenantry doctor` reports details")
+		return cli.WithFix(fault.ServiceUnavailable.With("database: %s", database.OperatorError(err)), fixUnavailable)
 	default:
-		return err
+		return wrapped
 	}
 }
 
@@ -217,5 +220,6 @@ func RecordAction(ctx context.Context, c settings.Config, action audit.Action, d
 }
 
 func unrecordedError(action audit.Action, err error) error {
-	return cli.WithFix(fmt.Errorf("the action %s is done, but could not be recorded: %w", action, err), "check the database settings; do not repeat the action")
+	return cli.WithFix(fault.ServiceUnavailable.With("the action %s is done, but could not be recorded: %s", action, database.OperatorError(err)),
+		"check the database settings; do not repeat the action")
 }

@@ -5,12 +5,16 @@ package wiring
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
@@ -44,8 +48,48 @@ func TestRecordActionDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 		t.Fatalf("got %+v, %v, want one event of the addition by ann@host", events, err)
 	}
 	config.DatabaseURL = "postgres://127.0.0.1:1/nothing?connect_timeout=1"
-	if err := RecordAction(t.Context(), config, audit.Backup, nil); err == nil || !strings.Contains(err.Error(), "backup is done") {
-		t.Fatalf("with a database that does not answer: %v", err)
+	checkPrintedError(t, RecordAction(t.Context(), config, audit.Backup, nil), cli.ExitExternal,
+		"the action backup is done, but could not be recorded: the server does not answer at 127.0.0.1:1", "do not repeat the action")
+}
+
+// checkPrintedError checks the exit code of a command that fails with err, and what it prints.
+func checkPrintedError(t *testing.T, err error, code int, texts ...string) {
+	t.Helper()
+	var printed strings.Builder
+	cli.PrintError(&printed, &cobra.Command{}, false, err)
+	if got := cli.ExitCode(err); got != code {
+		t.Errorf("exit code %d, want %d: %s", got, code, printed.String())
+	}
+	for _, text := range texts {
+		if !strings.Contains(printed.String(), text) {
+			t.Errorf("the command prints %q, want %q in it", printed.String(), text)
+		}
+	}
+	if strings.Contains(printed.String(), "hunter2") {
+		t.Errorf("the command prints the password: %s", printed.String())
+	}
+}
+
+// TestStartSaysWhyTheDatabaseCannotBeUsed checks that a database that refuses the user, has a
+// different name, or does not run leads to three different texts.
+func TestStartSaysWhyTheDatabaseCannotBeUsed(t *testing.T) {
+	url := testserver.Database(t)
+	if strings.Contains(url, "?") {
+		url += "&"
+	} else {
+		url += "?"
+	}
+	for _, tt := range []struct {
+		url, reason, fix string
+		code             int
+	}{
+		{url + "user=nobody-here&password=hunter2", "the server refuses the user or its password", "correct database_url", cli.ExitExternal},
+		{url + "dbname=nothing_here", "the server has no such database", "correct database_url", cli.ExitExternal},
+		{"postgres://ann:hunter2@127.0.0.1:1/x", "the server does not answer at 127.0.0.1:1: connect: connection refused", "start the database", cli.ExitExternal},
+		{url + "sslmod=require", `database_url: the server says unrecognized configuration parameter "sslmod"`, "correct database_url", cli.ExitUsage},
+	} {
+		_, err := OpenStore(t.Context(), settings.Config{DatabaseURL: tt.url}, slog.New(slog.DiscardHandler), nil)
+		checkPrintedError(t, err, tt.code, tt.reason, tt.fix)
 	}
 }
 

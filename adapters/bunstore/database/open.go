@@ -9,6 +9,7 @@
 //	open.go         Options, DB, Open, the connections to both databases
 //	transaction.go  RunRead, RunWrite, Transaction, Snapshot: timeouts, retries, slots, row locks
 //	errors.go       the databases' errors translated into errors of this package
+//	operator.go     the databases' errors as texts for the operator
 //	prepared.go     prepared statements for the most frequent reads
 //	tracing.go      spans and the duration metric of each statement
 //	migrate.go      Migrate, PendingMigrations, the check of the schema's release
@@ -38,8 +39,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	_ "modernc.org/sqlite" // the driver
-
-	"github.com/tenantry/tenantry/core/fault"
 )
 
 // MemoryURL is the URL of a new SQLite database that is kept in memory until its DB is closed.
@@ -143,15 +142,32 @@ func (d *DB) telemetryName() string {
 // have no hooks. OpenPool uses only the options MaxConns, Synchronous and RequirePrimary. It creates
 // the file of a SQLite database if the file does not exist.
 func OpenPool(url string, o Options) (*bun.DB, error) {
-	scheme, _, _ := strings.Cut(url, ":")
+	if err := CheckURL(url); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	if strings.HasPrefix(url, "sqlite:") {
+		return connectSQLite(url, o)
+	}
+	return connectPostgres(url, o)
+}
+
+// CheckURL returns an error if url is not the URL of a database that Open supports. The error does
+// not quote url, which may contain a password.
+func CheckURL(url string) error {
+	scheme, rest, _ := strings.Cut(url, ":")
 	switch scheme {
 	case "sqlite":
-		return connectSQLite(url, o)
+		if url != MemoryURL && (!strings.HasPrefix(rest, "//") || rest == "//") {
+			return errors.New("a SQLite URL is sqlite:///path")
+		}
+		return nil
 	case "postgres", "postgresql":
-		return connectPostgres(url, o)
+		if _, err := pgx.ParseConfig(url); err != nil {
+			return errUnreadableURL
+		}
+		return nil
 	default:
-		// The error does not quote the URL, which may contain a password.
-		return nil, fault.InvalidRequest.With("a database URL is sqlite:///path or postgres://user:password@host/name")
+		return errors.New("a database URL is sqlite:///path or postgres://user:password@host/name")
 	}
 }
 
@@ -169,11 +185,7 @@ func IsPostgres(db bun.IDB) bool { return db.Dialect().Name() == dialect.PG }
 const defaultSQLiteConns = 4
 
 func connectSQLite(raw string, o Options) (*bun.DB, error) {
-	path, ok := strings.CutPrefix(raw, "sqlite://")
-	inMemory := raw == MemoryURL
-	if !inMemory && (!ok || path == "") {
-		return nil, fmt.Errorf("open database: a SQLite URL is sqlite:///path")
-	}
+	path, inMemory := strings.TrimPrefix(raw, "sqlite://"), raw == MemoryURL
 	if !inMemory {
 		if err := createPrivateFile(path); err != nil {
 			return nil, fmt.Errorf("open database: %w", err)
@@ -227,7 +239,7 @@ const defaultPostgresConns = 20
 const maxConnLifetime = 10 * time.Minute
 
 // errUnreadableURL replaces the driver's own error, which could quote the password.
-var errUnreadableURL = errors.New("open database: the postgres URL cannot be read")
+var errUnreadableURL = errors.New("the postgres URL cannot be read; special characters of the password must be percent-encoded")
 
 // connectPostgres returns a pool that has no connection yet. By default, statements use the simple
 // protocol of PostgreSQL. Bun writes values into the SQL text, so prepared statements would rarely

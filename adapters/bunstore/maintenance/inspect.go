@@ -3,22 +3,17 @@
 package maintenance
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
 	"github.com/uptrace/bun/migrate"
@@ -63,7 +58,7 @@ func Inspect(ctx context.Context, url string) (*Inspection, error) {
 		err = db.NewRaw("PRAGMA journal_mode").Scan(ctx, &i.Journal)
 	}
 	if err != nil {
-		return nil, errors.Join(operatorError(url, err), db.Close())
+		return nil, errors.Join(database.OperatorError(err), db.Close())
 	}
 	return i, nil
 }
@@ -114,7 +109,7 @@ func (i *Inspection) Writable(ctx context.Context) error {
 	}
 	tx, err := i.db.BeginTx(ctx, nil)
 	if err != nil {
-		return operatorError("", err)
+		return database.OperatorError(err)
 	}
 	defer func() { _ = tx.Rollback() }()
 	if !database.IsPostgres(i.db) {
@@ -127,7 +122,7 @@ func (i *Inspection) Writable(ctx context.Context) error {
 		err = checkMayCreate(ctx, tx)
 	}
 	if err != nil {
-		return operatorError("", err)
+		return database.OperatorError(err)
 	}
 	return nil
 }
@@ -162,7 +157,7 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	}
 	applied, err := appliedMigrations(ctx, i.db)
 	if err != nil {
-		return m, operatorError("", err)
+		return m, database.OperatorError(err)
 	}
 	for _, migration := range set.Sorted() {
 		if index := slices.Index(applied, migration.Name); index >= 0 {
@@ -178,7 +173,7 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	}
 	var requiredRelease int
 	if err := i.db.NewRaw("SELECT min_release FROM schema_release").Scan(ctx, &requiredRelease); err != nil {
-		return m, operatorError("", err)
+		return m, database.OperatorError(err)
 	}
 	if requiredRelease > migrations.Release {
 		m.RequiredRelease = requiredRelease
@@ -190,7 +185,7 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 func (i *Inspection) HasSealedValues(ctx context.Context) (bool, error) {
 	sealed, err := database.HasSealedValues(ctx, i.db)
 	if err != nil {
-		return false, operatorError("", err)
+		return false, database.OperatorError(err)
 	}
 	return sealed, nil
 }
@@ -204,56 +199,7 @@ func (i *Inspection) ClockSkew(ctx context.Context) (time.Duration, bool, error)
 	var serverTime time.Time
 	began := time.Now()
 	if err := i.db.NewRaw("SELECT clock_timestamp()").Scan(ctx, &serverTime); err != nil {
-		return 0, true, operatorError("", err)
+		return 0, true, database.OperatorError(err)
 	}
 	return serverTime.Sub(began.Add(time.Since(began) / 2)), true, nil
-}
-
-// operatorError describes the problem for the operator. The servers' messages do not contain the
-// password.
-func operatorError(address string, err error) error {
-	var pg *pgconn.PgError
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return errors.New("the database does not answer in time")
-	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
-		return errors.New("the server refuses the user or its password")
-	case errors.As(err, &pg) && pg.Code == "3D000":
-		return errors.New("the server has no such database")
-	case errors.As(err, &pg) && pg.Code == "25006":
-		return errors.New("the server accepts no writes: it is a standby, or read-only")
-	case errors.As(err, &pg):
-		return fmt.Errorf("the server says %s (%s)", pg.Message, pg.Code)
-	case database.Unreachable(err):
-		return fmt.Errorf("the server does not answer%s%s", atServer(address), networkReason(err))
-	default:
-		return err
-	}
-}
-
-// networkReason returns the cause of a failed connection, as the end of a sentence, or "".
-func networkReason(err error) string {
-	var untrusted *tls.CertificateVerificationError
-	var unknown *net.DNSError
-	var failed *net.OpError
-	switch {
-	case errors.As(err, &untrusted):
-		return ": its certificate is not trusted"
-	case strings.Contains(err.Error(), "refused TLS"):
-		return ": it offers no TLS, and sslmode requires it"
-	case errors.As(err, &unknown):
-		return ": its name does not resolve"
-	case errors.As(err, &failed):
-		return ": " + failed.Err.Error()
-	default:
-		return ""
-	}
-}
-
-func atServer(address string) string {
-	config, err := pgx.ParseConfig(address)
-	if err != nil || address == "" {
-		return ""
-	}
-	return " at " + net.JoinHostPort(config.Host, fmt.Sprint(cmp.Or(config.Port, 5432)))
 }

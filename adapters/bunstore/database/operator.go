@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// OperatorError returns an error that tells the operator why the database failed. Its text has no
+// password: the messages of the servers contain none, and the address is without the user. An error
+// of a different kind is returned unchanged.
+func OperatorError(err error) error {
+	var pg *pgconn.PgError
+	var lite *sqlite.Error
+	var published *fault.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("the database does not answer in time")
+	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
+		return errors.New("the server refuses the user or its password")
+	case errors.As(err, &pg) && pg.Code == "3D000":
+		return errors.New("the server has no such database")
+	case errors.As(err, &pg) && pg.Code == "25006":
+		return errors.New("the server accepts no writes: it is a standby, or read-only")
+	case errors.As(err, &pg):
+		return fmt.Errorf("the server says %s (%s)", pg.Message, pg.Code)
+	case errors.As(err, &lite):
+		return errors.New(lite.Error())
+	case Unreachable(err):
+		return fmt.Errorf("the server does not answer%s%s", atServer(err), networkReason(err))
+	case errors.As(err, &published):
+		return errors.New(published.Detail)
+	default:
+		return err
+	}
+}
+
+// networkReason returns the cause of a failed connection, as the end of a sentence, or "".
+func networkReason(err error) string {
+	var untrusted *tls.CertificateVerificationError
+	var unknown *net.DNSError
+	var failed *net.OpError
+	switch {
+	case errors.As(err, &untrusted):
+		return ": its certificate is not trusted"
+	case strings.Contains(err.Error(), "refused TLS"):
+		return ": it offers no TLS, and sslmode requires it"
+	case errors.As(err, &unknown):
+		return ": its name does not resolve"
+	case errors.As(err, &failed):
+		return ": " + failed.Err.Error()
+	default:
+		return ""
+	}
+}
+
+// atServer returns the address of a failed attempt to connect, or "" for other errors.
+func atServer(err error) string {
+	var refused *pgconn.ConnectError
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	return " at " + net.JoinHostPort(refused.Config.Host, strconv.Itoa(int(refused.Config.Port)))
+}
+
+// RefusesURL reports whether the server refused to connect because of a parameter of the URL that
+// it does not know or whose value is invalid, for example a misspelt sslmode.
+func RefusesURL(err error) bool {
+	var refused *pgconn.ConnectError
+	var pg *pgconn.PgError
+	return errors.As(err, &refused) && errors.As(err, &pg) && (pg.Code == "42704" || pg.Code == "22023")
+}
