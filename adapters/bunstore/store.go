@@ -173,6 +173,11 @@ func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
 // schema requires a newer release.
 func (s *Store) Migrate(ctx context.Context) error { return s.db.Migrate(ctx) }
 
+// ApplyMigrations does the same as Migrate, and returns the names of the applied migrations.
+func (s *Store) ApplyMigrations(ctx context.Context) ([]string, error) {
+	return s.db.ApplyMigrations(ctx)
+}
+
 // PendingMigrations returns the names of the migrations that this release has and the database
 // lacks.
 func (s *Store) PendingMigrations(ctx context.Context) ([]string, error) {

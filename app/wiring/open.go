@@ -112,10 +112,7 @@ func MigrateNow(ctx context.Context, c settings.Config, log *slog.Logger) ([]str
 	if err != nil {
 		return nil, DatabaseError(err)
 	}
-	storeMigrations, err := store.PendingMigrations(ctx)
-	if err == nil {
-		err = store.Migrate(ctx)
-	}
+	storeMigrations, err := store.ApplyMigrations(ctx)
 	var queueMigrations []string
 	if err == nil {
 		queueMigrations, err = MigrateQueue(ctx, c)

@@ -17,25 +17,36 @@ import (
 // migrates, so that only one replica migrates at a time. The number is arbitrary.
 const migrationLock = 7_365_001_827_364_501
 
-// Migrate applies the migrations that the database lacks. It fails with ErrTooOld if the schema
-// requires a newer release.
+// Migrate is ApplyMigrations for callers that do not need the names.
 func (d *DB) Migrate(ctx context.Context) error {
+	_, err := d.ApplyMigrations(ctx)
+	return err
+}
+
+// ApplyMigrations applies the migrations that the database lacks, and returns their names. If
+// processes migrate a PostgreSQL database at the same time, each name is returned to one of them.
+// ApplyMigrations fails with ErrTooOld if the schema requires a newer release.
+func (d *DB) ApplyMigrations(ctx context.Context) ([]string, error) {
 	unlock, err := d.lockMigrations(ctx)
 	if err != nil {
-		return Wrap(ctx, "lock migrations", err)
+		return nil, Wrap(ctx, "lock migrations", err)
 	}
 	defer unlock()
 	if err := d.checkRelease(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	set, err := discoverMigrations()
 	if err != nil {
-		return err
+		return nil, err
+	}
+	names, err := d.PendingMigrations(ctx)
+	if err != nil {
+		return nil, err
 	}
 	m := d.migrator(set)
 	// Two processes that start on one SQLite file may both migrate it. That is safe, because Init
 	// and the migrations can run twice.
-	return d.retry(ctx, "migrate", func() error {
+	err = d.retry(ctx, "migrate", func() error {
 		if err := m.Init(ctx); err != nil {
 			return err
 		}
@@ -48,6 +59,7 @@ func (d *DB) Migrate(ctx context.Context) error {
 		}
 		return nil
 	})
+	return names, err
 }
 
 // PendingMigrations returns the names of the migrations that this release has and the database

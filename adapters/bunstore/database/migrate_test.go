@@ -4,6 +4,7 @@ package database
 
 import (
 	"crypto/rand"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -95,14 +96,14 @@ func TestConcurrentProcessesCanMigrate(t *testing.T) {
 		if address == MemoryURL {
 			return // a database in memory cannot be opened a second time
 		}
-		errs := make([]error, 4)
+		errs, applied := make([]error, 4), make([][]string, 4)
 		var wg sync.WaitGroup
 		for i := range errs {
 			wg.Go(func() {
 				d, err := Open(t.Context(), address, Options{MaxConns: 1})
 				if err == nil {
 					defer func() { _ = d.Close() }()
-					err = d.Migrate(t.Context())
+					applied[i], err = d.ApplyMigrations(t.Context())
 				}
 				errs[i] = err
 			})
@@ -110,6 +111,10 @@ func TestConcurrentProcessesCanMigrate(t *testing.T) {
 		wg.Wait()
 		for _, err := range errs {
 			must(t, "migrate", err)
+		}
+		names := slices.Concat(applied...)
+		if set, err := discoverMigrations(); strings.HasPrefix(address, "postgres") && (err != nil || len(names) != len(set.Sorted())) {
+			t.Errorf("the processes applied %v, want each migration once (%v)", names, err)
 		}
 	})
 }
