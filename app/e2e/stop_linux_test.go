@@ -187,6 +187,25 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	o.eventually("no process is left", func() bool { return len(runningProcesses(children)) == 0 })
 }
 
+// TestHangupDoesNotStopTheService checks that SIGHUP is logged and has no other effect, because many
+// operators send it to reload files.
+func TestHangupDoesNotStopTheService(t *testing.T) {
+	t.Parallel()
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	p, server := fixture.serve(fixture.env(t.TempDir(), ""))
+	for range 2 { // a second SIGTERM would end the process at once
+		before := strings.Count(p.logs.String(), "SIGHUP is ignored")
+		must(t, p.cmd.Process.Signal(syscall.SIGHUP))
+		server.eventually("the signal is logged", func() bool { return strings.Count(p.logs.String(), "SIGHUP is ignored") > before })
+	}
+	if got := server.do("GET", server.ready.AdminURL+"/readyz", "", nil); got.status != http.StatusOK {
+		t.Errorf("after SIGHUP /readyz answers %d, want 200", got.status)
+	}
+	if err := p.stop(); err != nil || p.cmd.ProcessState.ExitCode() != 0 {
+		t.Errorf("the stop failed: %v, exit code %d, want 0", err, p.cmd.ProcessState.ExitCode())
+	}
+}
+
 // TestSignalToAllProcessesFinishesRequests signals service and plugins, as service managers do. The
 // plugin runs until its last call is answered, and both export their last spans.
 func TestSignalToAllProcessesFinishesRequests(t *testing.T) {

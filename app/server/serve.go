@@ -25,7 +25,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi"
@@ -39,9 +42,28 @@ import (
 // cancelled. It returns an error when a different process has locked the SQLite database, when the
 // certificate cannot be used, or when an address is in use. It also returns an error when a setting
 // of a provider is unknown, or when the service fails to start. If ctx is cancelled during the
-// start, Serve returns nil. Serve also returns the errors of Run.
+// start, Serve returns nil. Serve also returns the errors of Run. It ignores SIGHUP.
 func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
+	defer ignoreHangups(log)()
 	return AllowStopDuringStart(ctx, log, func(ready func()) error { return serve(ctx, c, log, ready) })
+}
+
+// ignoreHangups logs each SIGHUP until the returned function is called. Without it, SIGHUP would end
+// the process at once. Many operators send SIGHUP to reload files, and tenantry reloads them itself.
+func ignoreHangups(log *slog.Logger) (stop func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	panics.Go(func() {
+		for range hangups {
+			log.Info("SIGHUP is ignored: changed files are loaded without it, and changed settings need a restart")
+		}
+	}, func(e *panics.Error) {
+		log.Error("SIGHUP is ignored without a log line from now on", "error", e, "stack", e.Stack)
+	})
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+	}
 }
 
 // AllowStopDuringStart calls run and returns its error. If ctx is cancelled before run calls ready,
