@@ -34,11 +34,17 @@ type errorWithFix struct {
 // WithFix returns err with the text that tells the operator how to fix it.
 func WithFix(err error, fix string) error { return errorWithFix{err, fix} }
 
-// HasFix reports whether err already tells the operator how to fix it.
-func HasFix(err error) bool {
+// FixOf returns the text with which err tells the operator how to fix it, or "".
+func FixOf(err error) string {
 	var withFix fixable
-	return errors.As(err, &withFix)
+	if errors.As(err, &withFix) {
+		return withFix.Fix()
+	}
+	return ""
 }
+
+// HasFix reports whether err already tells the operator how to fix it.
+func HasFix(err error) bool { return FixOf(err) != "" }
 
 func (e errorWithFix) Error() string { return e.err.Error() }
 func (e errorWithFix) Unwrap() error { return e.err }
@@ -142,10 +148,7 @@ func PrintError(w io.Writer, cmd *cobra.Command, asJSON bool, err error) {
 	if database.Forbidden(err) {
 		fix = fixPrivileges
 	}
-	var withFix fixable
-	if errors.As(err, &withFix) {
-		fix = withFix.Fix()
-	}
+	fix = cmp.Or(FixOf(err), fix)
 	if asJSON {
 		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": code, "message": message, "fix": fix}})
 		return

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
@@ -35,9 +34,8 @@ func (e *examination) checkPlugins(context.Context) finding {
 		}
 		running = append(running, p.Name+" "+p.Version)
 	}
-	if _, err := e.describe(e.config.MailPlatform); err != nil {
-		return failedFinding("add the plugin of the mail platform: tenantry plugin add --plugin-dir "+dir+" "+filepath.Join(dir, "mail-"+e.config.MailPlatform),
-			"the catalog in %s has no plugin %s", dir, e.config.MailPlatform)
+	if err := wiring.CheckMailPlatform(host, e.config.MailPlatform, dir); err != nil {
+		return failedFinding(cli.FixOf(err), "%s", err)
 	}
 	return okFinding("%s: each is unchanged since it was added, and starts; each process is limited: %s; %s",
 		strings.Join(running, ", "), limitsInForce(host), e.allowedHosts(host))

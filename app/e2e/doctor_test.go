@@ -261,6 +261,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"mail_platform", "no credential", []string{provider("CLIENT_SECRET_FILE", "")}, doctor.Failed, "not configured: client_secret_file or", "CLIENT_SECRET_FILE or "},
 		{"provider_settings", "an unknown setting", []string{provider("CLEINT_ID", "x")}, doctor.Failed, "cleint_id.*client_id", "correct or remove"},
 		{"mail_platform", "an invalid value of a setting", []string{provider("PACING", "slow")}, doctor.Failed, "not configured: .*pacing", "tenantry config"},
+		{"plugins", "no such mail platform", []string{"TENANTRY_MAIL_PLATFORM=exchange"}, doctor.Failed, "no mail plugin exchange; .*: microsoft365", "correct mail_platform"},
 		{"mail_platform", "no plugin", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, doctor.Warning, "plugins must pass first", "plugins"},
 		{"dns", "no resolver", []string{"TENANTRY_DNS_RESOLVERS=" + closedPort}, doctor.Failed, "no resolver answers: " + closedPort, "dns_resolvers"},
 		{"dns", "one of two resolvers answers", []string{"TENANTRY_DNS_RESOLVERS=" + closedPort + "," + fixture.resolver()}, doctor.Warning, "1 of 2 resolvers", "dns_resolvers"},

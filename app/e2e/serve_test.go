@@ -116,6 +116,15 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 		checkCommandFails(t, fixture, append(fixture.env(dataDir, ""), "TENANTRY_PLUGIN_DIR="+dir), cli.ExitRefused, []string{"plugins: ", dir, "tenantry plugin add --plugin-dir " + dir}, "serve")
 		checkNoKeyset(t, dataDir)
 	})
+	t.Run("the mail platform has no plugin", func(t *testing.T) {
+		dataDir := t.TempDir()
+		checkCommandFails(t, fixture, append(fixture.env(dataDir, ""), "TENANTRY_MAIL_PLATFORM=exchange"), cli.ExitUsage,
+			[]string{"mail_platform", "no mail plugin exchange", "microsoft365", "tenantry plugin add --plugin-dir"}, "serve")
+		checkNoKeyset(t, dataDir)
+	})
+	t.Run("the database URL is malformed", func(t *testing.T) {
+		checkCommandFails(t, fixture, fixture.env(t.TempDir(), "postgres://ann:a%zz@h/x"), cli.ExitUsage, []string{"database_url", "percent-encoded"}, "migrate")
+	})
 	t.Run("the keyset file is not a keyset", func(t *testing.T) {
 		checkCommandFails(t, fixture, append(fixture.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+writeTempFile(t, "{}", 0o600)), cli.ExitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
 	})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
@@ -178,6 +179,18 @@ func (s *Service) checkProviderSettings(ctx context.Context, configured map[stri
 		return cli.UsageError(problem)
 	}
 	return nil
+}
+
+// CheckMailPlatform returns a usage error if the plugin folder dir, which host has opened, has no
+// plugin of the mail platform with this name.
+func CheckMailPlatform(host *pluginhost.Host, name, dir string) error {
+	plugins := host.Names(wire.KindMail)
+	if slices.Contains(plugins, name) {
+		return nil
+	}
+	problem := settings.Problem{Setting: "mail_platform", Text: fmt.Sprintf(
+		"there is no mail plugin %s; the mail plugins in %s are: %s", name, dir, cmp.Or(strings.Join(plugins, ", "), "none"))}
+	return cli.WithFix(cli.UsageError(problem), "correct mail_platform, or add its plugin: tenantry plugin add --plugin-dir "+dir+" FILE…")
 }
 
 // WarnOfMissingMailPlatform logs a warning when the operator has set nothing for the mail platform,

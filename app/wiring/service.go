@@ -211,6 +211,9 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if s.Host, err = openHost(c, s.limiter, log); err != nil {
 		return nil, errors.Join(err, s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
 	}
+	if err := CheckMailPlatform(s.Host, c.MailPlatform, c.PluginDir); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
 	operatorSettings := c.Providers
 	if o.OperatorSettings != nil {
 		operatorSettings = o.OperatorSettings
