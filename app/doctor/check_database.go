@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/wiring"
@@ -38,6 +39,8 @@ func (e *examination) checkDatabase(ctx context.Context) finding {
 	if err := db.Writable(ctx); err != nil {
 		fix := "give the database user the privilege to write"
 		switch {
+		case errors.Is(err, database.ErrDiskFull):
+			fix = "free space on the disk of the database, or enlarge the disk"
 		case errors.Is(err, fs.ErrPermission):
 			fix = cli.FixFileAccess
 		case db.File != "":

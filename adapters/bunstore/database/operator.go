@@ -17,6 +17,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
+// ErrDiskFull means that the disk of the database has no space for a write.
+var ErrDiskFull = errors.New("its disk is full")
+
 // OperatorError returns an error that tells the operator why the database failed. Its text has no
 // password: the messages of the servers contain none, and the address is without the user. An error
 // of a different kind is returned unchanged.
@@ -33,6 +36,8 @@ func OperatorError(err error) error {
 		return errors.New("the server has no such database")
 	case errors.As(err, &pg) && pg.Code == "25006":
 		return errors.New("the server accepts no writes: it is a standby, or read-only")
+	case DiskFull(err):
+		return ErrDiskFull
 	case errors.As(err, &pg):
 		return fmt.Errorf("the server says %s (%s)", pg.Message, pg.Code)
 	case errors.As(err, &lite):

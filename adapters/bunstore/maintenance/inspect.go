@@ -77,7 +77,8 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 		return nil, err
 	}
 	i.fileWriteErr = openAndClose(i.File, os.O_RDWR)
-	query := url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": {"busy_timeout(3000)"}}
+	// With a small cache, SQLite writes the rows of checkDiskSpace to the disk before a commit.
+	query := url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": {"busy_timeout(3000)", "cache_size(10)"}}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: i.File}).EscapedPath()+"?"+query.Encode())
 	if err != nil {
 		return nil, err
@@ -100,9 +101,8 @@ func openAndClose(path string, flag int) error {
 func (i *Inspection) Close() error { return i.db.Close() }
 
 // Writable returns an error if the database does not accept writes. The error is fs.ErrPermission
-// for a SQLite file that the user may not write. On SQLite, Writable takes the write lock. On
-// PostgreSQL, it runs an update that changes no row. If the schema is missing, it checks the
-// privilege to create tables. Writable rolls its transaction back.
+// for a SQLite file that the user may not write, and database.ErrDiskFull if the disk has no space.
+// Writable rolls its transaction back. It holds the write lock of SQLite for a moment.
 func (i *Inspection) Writable(ctx context.Context) error {
 	if i.fileWriteErr != nil { // SQLite would begin a read transaction without an error
 		return i.fileWriteErr
@@ -112,19 +112,51 @@ func (i *Inspection) Writable(ctx context.Context) error {
 		return database.OperatorError(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if !database.IsPostgres(i.db) {
-		return nil
+	if database.IsPostgres(i.db) {
+		err = checkPrivileges(ctx, tx)
 	}
+	if err == nil {
+		err = checkDiskSpace(ctx, tx)
+	}
+	if err != nil {
+		return database.OperatorError(err)
+	}
+	return nil
+}
+
+// checkPrivileges returns an error if the PostgreSQL user may not write. It runs an update that
+// changes no row. If the schema is missing, it checks the privilege to create tables.
+func checkPrivileges(ctx context.Context, tx bun.Tx) error {
 	exists, err := database.HasTable(ctx, tx, "schema_release")
 	if err == nil && exists {
 		_, err = tx.NewRaw("UPDATE schema_release SET min_release = min_release WHERE false").Exec(ctx)
 	} else if err == nil {
 		err = checkMayCreate(ctx, tx)
 	}
-	if err != nil {
-		return database.OperatorError(err)
+	return err
+}
+
+// checkDiskSpace returns an error if the disk has no space for 256 kB, which is more than a
+// transaction of the service writes. It fills a new table, which needs new pages, and relies on the
+// caller to roll the transaction back. PostgreSQL allocates the pages at once, and writes no log
+// for a temporary table. SQLite has temporary tables in a different file, so the table is not
+// temporary. Its pages do not fit into the cache, so SQLite writes them to its log.
+func checkDiskSpace(ctx context.Context, tx bun.Tx) error {
+	create := []string{"CREATE TABLE doctor_disk_space (filler TEXT)"}
+	if database.IsPostgres(tx) {
+		create = []string{"SET LOCAL temp_tablespaces = ''", "CREATE TEMPORARY TABLE doctor_disk_space (filler TEXT)"}
 	}
-	return nil
+	for _, statement := range create {
+		if _, err := tx.NewRaw(statement).Exec(ctx); database.Forbidden(err) {
+			return nil // the user may not create temporary tables, so the space stays unchecked
+		} else if err != nil {
+			return err
+		}
+	}
+	_, err := tx.NewRaw(`INSERT INTO doctor_disk_space
+		WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 256) SELECT ? FROM numbers`,
+		strings.Repeat("x", 1000)).Exec(ctx)
+	return err
 }
 
 func checkMayCreate(ctx context.Context, tx bun.Tx) error {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 )
@@ -80,6 +82,34 @@ func TestInspectDoesNotChangeDatabase(t *testing.T) {
 	files, _ := os.ReadDir(dir)
 	if err != nil || string(before) != string(after) || len(files) != 1 {
 		t.Fatalf("the inspection changed the database, or left more than one file: %v, %v", err, files)
+	}
+}
+
+// TestFullDiskIsNotWritable limits the size of the SQLite file, which causes the same error as a full
+// disk. With enough space, the check leaves no table in any database.
+func TestFullDiskIsNotWritable(t *testing.T) {
+	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
+		address := url(t)
+		db := migratedDB(t, address)
+		before, err := Tables(t.Context(), db)
+		must(t, "list tables", err)
+		i := openInspection(t, address)
+		must(t, "writable", i.Writable(t.Context()))
+		if after, err := Tables(t.Context(), db); err != nil || len(after) != len(before) {
+			t.Errorf("the check changed the tables from %v to %v (%v)", before, after, err)
+		}
+		if database.IsPostgres(db) {
+			return
+		}
+		if _, err := i.db.ExecContext(t.Context(), "PRAGMA max_page_count = 1"); err != nil { // at least the current size
+			t.Fatal(err)
+		}
+		if err := i.Writable(t.Context()); !errors.Is(err, database.ErrDiskFull) {
+			t.Errorf("on a full disk: got %v, want %v", err, database.ErrDiskFull)
+		}
+	})
+	if err := database.OperatorError(&pgconn.PgError{Code: "53100", Message: "could not extend file"}); !errors.Is(err, database.ErrDiskFull) {
+		t.Errorf("PostgreSQL on a full disk: got %v, want %v", err, database.ErrDiskFull)
 	}
 }
 
