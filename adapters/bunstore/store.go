@@ -267,6 +267,16 @@ func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
 	return sealed, nil
 }
 
+// SealedPrefixes returns the distinct beginnings of the encrypted values of each table. Each
+// beginning names the key that encrypted the values.
+func (s *Store) SealedPrefixes(ctx context.Context) (map[string][][]byte, error) {
+	prefixes, err := database.SealedPrefixes(ctx, s.db)
+	if err != nil {
+		return nil, database.Translate(ctx, err)
+	}
+	return prefixes, nil
+}
+
 // whereIn restricts a query to rows with one of the values. It does not restrict the query if there
 // are no values.
 func whereIn(q *bun.SelectQuery, column string, values []string) *bun.SelectQuery {

@@ -3,6 +3,7 @@
 package bunstore
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -25,15 +26,17 @@ func TestDataSurvivesReopen(t *testing.T) {
 	}
 }
 
-func TestHasSealedValuesFindsCredentials(t *testing.T) {
-	for label, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
-		"a DNS connection": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
-		"an integration":   func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },
-		"a webhook": func(t testing.TB, s *Store, owner access.AccountID) {
-			addWebhook(t, s, owner, func(*webhook.Webhook) {})
+// TestSealedValuesAreFound checks that the store finds each kind of credential, and the beginning of
+// its encrypted value.
+func TestSealedValuesAreFound(t *testing.T) {
+	for table, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
+		"dns_connections": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
+		"integrations":    func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },
+		"webhooks": func(t testing.TB, s *Store, owner access.AccountID) {
+			addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Secrets.Previous = []byte("older secret") })
 		},
 	} {
-		t.Run(label, func(t *testing.T) {
+		t.Run(table, func(t *testing.T) {
 			databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 				s := migratedStore(t, url(t))
 				ann := newAccount(t, s, "ann")
@@ -41,8 +44,14 @@ func TestHasSealedValuesFindsCredentials(t *testing.T) {
 					t.Errorf("without a credential: got %v, %v, want false", holds, err)
 				}
 				add(t, s, ann)
+				add(t, s, newAccount(t, s, "bob"))
 				if holds, err := s.HasSealedValues(t.Context()); err != nil || !holds {
-					t.Errorf("with %s: got %v, %v, want true", label, holds, err)
+					t.Errorf("with a row: got %v, %v, want true", holds, err)
+				}
+				got, err := s.SealedPrefixes(t.Context())
+				want := map[string]string{"dns_connections": `["\x00\x01\xff"]`, "integrations": `["\x00\x01\xff"]`, "webhooks": `["seale" "older"]`}[table]
+				if text := fmt.Sprintf("%q", got[table]); err != nil || text != want {
+					t.Errorf("with two rows the encrypted values begin with %s (%v), want %s", text, err, want)
 				}
 			})
 		})

@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
+	"github.com/tink-crypto/tink-go/v2/key"
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
@@ -78,6 +80,42 @@ func ReadKeyset(path string) ([]byte, error) {
 func CheckKeyset(content []byte) error {
 	_, err := decode(content)
 	return err
+}
+
+// MissingKeys returns the ids of the keys that encrypted values and that are not in a keyset. content
+// is the content of the keyset file. Of each value, MissingKeys needs only the beginning, which
+// names the key. It skips a value that names no key, because no keyset opens it.
+func MissingKeys(content []byte, sealed [][]byte) ([]string, error) {
+	keys, err := enabledKeys(content)
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, value := range sealed {
+		if id, err := sealingKeyID(value); err == nil && keys[id] == nil {
+			missing = append(missing, strconv.FormatUint(uint64(id), 10))
+		}
+	}
+	return missing, nil
+}
+
+// enabledKeys returns the enabled keys of a keyset by id.
+func enabledKeys(content []byte) (map[uint32]key.Key, error) {
+	handle, err := decode(content)
+	if err != nil {
+		return nil, err
+	}
+	keys := map[uint32]key.Key{}
+	for i := range handle.Len() {
+		entry, err := handle.Entry(i)
+		if err != nil {
+			return nil, err
+		}
+		if entry.KeyStatus() == keyset.Enabled {
+			keys[entry.KeyID()] = entry.Key()
+		}
+	}
+	return keys, nil
 }
 
 // WriteNewKeyset writes the content of a keyset to a new file. Its error wraps fs.ErrExist when the

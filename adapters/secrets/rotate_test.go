@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,6 +66,40 @@ func TestCreateKeysetDoesNotOverwrite(t *testing.T) {
 	}
 	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
 		t.Fatal("the keyset has changed")
+	}
+}
+
+// TestMissingKeysAreTheKeysOfForeignValues checks values of two keys of a keyset, of a foreign
+// keyset, and damaged values.
+func TestMissingKeysAreTheKeysOfForeignValues(t *testing.T) {
+	path := createKeyset(t)
+	first := sealSecret(t, openSealer(t, path))
+	before, err := secrets.ReadKeyset(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := secrets.Rotate(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := sealSecret(t, openSealer(t, path))
+	after, err := secrets.ReadKeyset(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		keyset []byte
+		sealed [][]byte
+		want   []string
+	}{
+		"all keys":       {after, [][]byte{first, second}, nil},
+		"no values":      {after, nil, nil},
+		"a lost key":     {before, [][]byte{first, second[:5]}, []string{keys[1].ID}},
+		"damaged values": {before, [][]byte{nil, {1, 2}, []byte("not sealed")}, nil},
+	} {
+		if got, err := secrets.MissingKeys(tt.keyset, tt.sealed); err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %v, %v, want %v", name, got, err, tt.want)
+		}
 	}
 }
 

@@ -58,10 +58,11 @@ func newBackupRow(file, status string, encrypted bool, info backupInfo) backupRo
 }
 
 // Command returns the command `tenantry backup`. The command fails when the database or the keyset
-// does not exist, and when FILE exists and --force is not set.
+// does not exist, when the keyset lacks a key that encrypted a value in the database, and when FILE
+// exists. The flags --allow-missing-keys and --force allow the last two.
 func Command() *cobra.Command {
 	var passphraseFile string
-	var force bool
+	var o writeOptions
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write database and keyset into one file, while the service runs",
@@ -77,11 +78,11 @@ func Command() *cobra.Command {
 			if err != nil {
 				return cli.UsageError(err)
 			}
-			passphrase, err := cli.ReadSecret(cmd, passphraseFile, "passphrase")
+			o.passphrase, err = cli.ReadSecret(cmd, passphraseFile, "passphrase")
 			if err != nil {
 				return err
 			}
-			info, err := writeBackup(cmd.Context(), c, args[0], passphrase, force)
+			info, err := writeBackup(cmd.Context(), c, args[0], o)
 			if err != nil {
 				return err
 			}
@@ -89,13 +90,14 @@ func Command() *cobra.Command {
 				cli.Warn(cmd, "keyset_in_clear", "the backup contains the unencrypted keyset, so anyone who can read the backup can read the stored secrets; --credential-file FILE encrypts the backup")
 			}
 			err = wiring.RecordAction(cmd.Context(), c, audit.Backup, map[string]string{
-				"file": args[0], "encrypted": strconv.FormatBool(!passphrase.Empty()), "sha256": info.manifest.SHA256,
+				"file": args[0], "encrypted": strconv.FormatBool(!o.passphrase.Empty()), "sha256": info.manifest.SHA256,
 			})
-			return errors.Join(err, cli.Show(cmd, newBackupRow(args[0], "written", !passphrase.Empty(), info)))
+			return errors.Join(err, cli.Show(cmd, newBackupRow(args[0], "written", !o.passphrase.Empty(), info)))
 		},
 	}
 	cmd.Flags().StringVar(&passphraseFile, "credential-file", "", "encrypt the backup with the passphrase in this file, or from standard input (-)")
-	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
+	cmd.Flags().BoolVar(&o.allowMissingKeys, "allow-missing-keys", false, "write the backup although the keyset lacks keys that encrypted values in the database")
 	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd
 }

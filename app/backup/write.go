@@ -22,11 +22,19 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
+// writeOptions are the options of writeBackup.
+type writeOptions struct {
+	passphrase       secret.Text // encrypts the backup, unless empty
+	force            bool        // replaces an existing file
+	allowMissingKeys bool        // writes a backup although the keyset lacks keys
+}
+
 // writeBackup writes a backup of the database and the keyset into the file with this name. It
 // writes a temporary file in the same folder and renames it at the end. A file with this name is
-// therefore never an incomplete backup. It fails when name exists and force is not set.
-func writeBackup(ctx context.Context, c settings.Config, name string, passphrase secret.Text, force bool) (info backupInfo, err error) {
-	if err := checkTarget(name, force); err != nil {
+// therefore never an incomplete backup. It fails when name exists and force is not set, and when the
+// keyset lacks a key that encrypted a value and allowMissingKeys is not set.
+func writeBackup(ctx context.Context, c settings.Config, name string, o writeOptions) (info backupInfo, err error) {
+	if err := checkTarget(name, o.force); err != nil {
 		return info, err
 	}
 	db, err := openExistingDatabase(ctx, c)
@@ -39,11 +47,11 @@ func writeBackup(ctx context.Context, c settings.Config, name string, passphrase
 		return info, cli.WithFix(fmt.Errorf("write backup: %w", err), "check that the folder exists and that this user can write to it")
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
-	info, err = writeContent(ctx, c, db, f, passphrase)
+	info, err = writeContent(ctx, c, db, f, o)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return info, err
 	}
-	if err := checkTarget(name, force); err != nil { // another process may have created name since the first check
+	if err := checkTarget(name, o.force); err != nil { // another process may have created name since the first check
 		return info, err
 	}
 	if err := os.Rename(f.Name(), name); err != nil {
@@ -93,17 +101,17 @@ func openExistingDatabase(ctx context.Context, c settings.Config) (*database.DB,
 
 // writeContent writes a snapshot of db into f, encrypted when there is a passphrase, and syncs f
 // to disk.
-func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os.File, passphrase secret.Text) (info backupInfo, err error) {
+func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os.File, o writeOptions) (info backupInfo, err error) {
 	var to io.Writer = f
 	var encrypted io.WriteCloser
-	if !passphrase.Empty() {
-		if encrypted, err = secrets.Encrypt(f, passphrase); err != nil {
+	if !o.passphrase.Empty() {
+		if encrypted, err = secrets.Encrypt(f, o.passphrase); err != nil {
 			return info, err
 		}
 		to = encrypted
 	}
 	err = maintenance.TakeSnapshot(ctx, db, func(ctx context.Context, snapshot *maintenance.Snapshot) (err error) {
-		info, err = writeSnapshot(ctx, c, snapshot, to)
+		info, err = writeSnapshot(ctx, c, snapshot, to, o.allowMissingKeys)
 		return err
 	})
 	if err == nil && encrypted != nil {
@@ -117,11 +125,19 @@ func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os
 
 // writeSnapshot writes a snapshot and the keyset to the writer to. It reads the keyset after the
 // snapshot began. Keys are only added to a keyset and never removed. The keyset therefore has every
-// key that a value in the snapshot needs.
-func writeSnapshot(ctx context.Context, c settings.Config, snapshot *maintenance.Snapshot, to io.Writer) (info backupInfo, err error) {
+// key that a value in the snapshot needs, unless it is a wrong file or keys were lost. In this case
+// writeSnapshot fails unless allowMissingKeys is set.
+func writeSnapshot(ctx context.Context, c settings.Config, snapshot *maintenance.Snapshot, to io.Writer, allowMissingKeys bool) (info backupInfo, err error) {
 	info.keyset, err = secrets.ReadKeyset(c.KeysetFile)
 	if err != nil {
 		return info, wiring.KeysetError(c.KeysetFile, err)
+	}
+	prefixes, err := snapshot.SealedPrefixes(ctx)
+	if err != nil {
+		return info, err
+	}
+	if err := wiring.CheckSealedValues(c.KeysetFile, info.keyset, prefixes); err != nil && !allowMissingKeys {
+		return info, cli.WithFix(err, wiring.FixMissingKeys+"; to write a backup without the keys: --allow-missing-keys")
 	}
 	scheme, _, _ := strings.Cut(c.DatabaseURL, ":")
 	info.header = backupHeader{backupFormat, cli.Version, time.Now().UTC().Truncate(time.Second), databaseKind(scheme), snapshot.Migrations}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
@@ -156,7 +157,8 @@ func checkExpiryDate(name, date string, now time.Time) finding {
 	}
 }
 
-// checkKeyset checks that the keyset file exists, can be read and contains a valid keyset.
+// checkKeyset checks that the keyset file exists, can be read, contains a valid keyset, and has the
+// keys that encrypted the values in the database.
 func (e *examination) checkKeyset(ctx context.Context) finding {
 	path := e.config.KeysetFile
 	info, err := os.Stat(path)
@@ -176,7 +178,26 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 		}
 		return failedFinding(fix, "%s", cli.FirstLine(err))
 	}
+	if db, err := e.openDatabase(); err == nil { // otherwise the check of the database reports the error
+		if err := checkSealedValues(ctx, db, path); err != nil {
+			return failedFinding(wiring.FixMissingKeys, "%s", cli.FirstLine(err))
+		}
+	}
 	return okFinding("%s opens (mode %#o)", path, info.Mode().Perm())
+}
+
+// checkSealedValues returns an error when the keyset lacks a key that encrypted a value in the
+// database.
+func checkSealedValues(ctx context.Context, db *maintenance.Inspection, path string) error {
+	keyset, err := secrets.ReadKeyset(path)
+	if err != nil {
+		return err
+	}
+	prefixes, err := db.SealedPrefixes(ctx)
+	if err != nil {
+		return fmt.Errorf("the encrypted values in the database cannot be read: %w", err)
+	}
+	return wiring.CheckSealedValues(path, keyset, prefixes)
 }
 
 // missingKeyset distinguishes a first start from a lost keyset. The finding is a failure if the

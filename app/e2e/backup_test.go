@@ -19,8 +19,11 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/webhook"
 )
 
 // gunzipFile returns the uncompressed content of a file.
@@ -85,6 +88,45 @@ func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 	if entries, _ := os.ReadDir(empty); len(entries) != 0 {
 		t.Errorf("a refused backup left the files %v, want none", entries)
 	}
+}
+
+// TestBackupRefusesTheKeysetOfAnotherInstallation stores an encrypted value, and runs backup with the
+// keyset that encrypted it and with a different keyset.
+func TestBackupRefusesTheKeysetOfAnotherInstallation(t *testing.T) {
+	t.Parallel()
+	env, file := newSmallBackup(t)
+	dataDir := strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=")
+	addEncryptedWebhook(t, dataDir)
+	if got := runTenantry(t, env, "backup", file, "--force"); got.code != 0 {
+		t.Errorf("backup with the right keyset fails: %s", got.stderr)
+	}
+	otherEnv := append(env, "TENANTRY_KEYSET_FILE="+filepath.Join(t.TempDir(), "keyset.json"))
+	runTenantry(t, otherEnv, "keyset", "create", "-o", "json").mustJSON(t)
+	got := runTenantry(t, otherEnv, "backup", file+".other")
+	got.checkFailure(t, cli.ExitRefused)
+	if _, err := os.Stat(file + ".other"); err == nil || !strings.Contains(got.stderr, "tables webhooks") {
+		t.Errorf("backup printed %q, want an error about the table webhooks and no file (Stat: %v)", got.stderr, err)
+	}
+	if got := runTenantry(t, otherEnv, "backup", file+".other", "--allow-missing-keys"); got.code != 0 {
+		t.Errorf("backup --allow-missing-keys fails: %s", got.stderr)
+	}
+}
+
+// addEncryptedWebhook stores a webhook whose secret is encrypted with the keyset in the data folder.
+func addEncryptedWebhook(t *testing.T, dataDir string) {
+	t.Helper()
+	sealer, err := secrets.OpenKeyset(filepath.Join(dataDir, "keyset.json"), secrets.RequireExisting)
+	must(t, err)
+	sealed, err := sealer.Seal(secret.New("whsec"), "webhook")
+	must(t, err)
+	store, err := bunstore.Open(t.Context(), "sqlite://"+filepath.Join(dataDir, "tenantry.db"), bunstore.Options{})
+	must(t, err)
+	account, err := store.FindAccount(t.Context(), "ann@example.com")
+	must(t, err)
+	must(t, errors.Join(store.AddWebhook(t.Context(), webhook.Webhook{
+		ID: "019a52d0-04e1-7f11-9c3b-7d4e52a1b00d", Account: account.ID, URL: "https://hooks.example.test/",
+		Status: webhook.Enabled, Secrets: webhook.Secrets{Current: sealed}, CreatedAt: time.Now(),
+	}, nil), store.Close()))
 }
 
 func TestRestoreRefusesDamagedBackups(t *testing.T) {

@@ -111,6 +111,7 @@ func serve(ctx context.Context, c settings.Config, log *slog.Logger, ready func(
 		return errors.Join(err, api.Close(), admin.Close())
 	}
 	s.WarnOfMissingMailPlatform(ctx, c.Providers)
+	s.WarnOfMissingKeys(ctx, c.KeysetFile)
 	log.Info("serving", "api", scheme+api.Addr().String(), "admin", "http://"+admin.Addr().String(), "version", cli.Version)
 	return Run(ctx, s, api, admin, tlsConfig, ready)
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
@@ -171,6 +172,55 @@ func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, c
 		return nil, KeysetError(c.KeysetFile, err)
 	}
 	return sealer, nil
+}
+
+// FixMissingKeys is the fix for a keyset that lacks keys that encrypted values in the database.
+const FixMissingKeys = "correct keyset_file, or restore the keyset from its backup; if the keys are lost, the DNS connections, integrations and webhooks must be added again"
+
+// CheckSealedValues returns an error when a keyset lacks a key that encrypted a value in the
+// database. file is the keyset file, content is its content, and prefixes are the result of
+// database.SealedPrefixes.
+func CheckSealedValues(file string, content []byte, prefixes map[string][][]byte) error {
+	var keys, tables []string
+	for table, sealed := range prefixes {
+		missing, err := secrets.MissingKeys(content, sealed)
+		if err != nil {
+			return fmt.Errorf("%s %w", file, err)
+		}
+		if len(missing) > 0 {
+			keys, tables = append(keys, missing...), append(tables, table)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	slices.Sort(keys)
+	slices.Sort(tables)
+	return fmt.Errorf("%s does not have the keys that encrypted values in the database (keys %s; tables %s)",
+		file, strings.Join(slices.Compact(keys), ", "), strings.Join(tables, ", "))
+}
+
+// keyCheckTimeout bounds how long the service's start waits for the check of the keys. A check of a
+// million values takes about a second.
+const keyCheckTimeout = 5 * time.Second
+
+// WarnOfMissingKeys logs a warning when the keyset lacks a key that encrypted a value in the
+// database. The service starts nevertheless, because requests that need no such value work.
+func (s *Service) WarnOfMissingKeys(ctx context.Context, file string) {
+	ctx, cancel := context.WithTimeout(ctx, keyCheckTimeout)
+	defer cancel()
+	content, err := secrets.ReadKeyset(file)
+	var prefixes map[string][][]byte
+	if err == nil {
+		prefixes, err = s.Store.SealedPrefixes(ctx)
+	}
+	if err != nil {
+		s.Log.WarnContext(ctx, "the keyset could not be compared with the encrypted values", "error", err, "fix", "`tenantry doctor` compares them too")
+		return
+	}
+	if err := CheckSealedValues(file, content, prefixes); err != nil {
+		s.Log.WarnContext(ctx, "requests that need a value that the keyset cannot decrypt will fail", "error", err, "fix", FixMissingKeys)
+	}
 }
 
 // KeysetError wraps an error of creating, reading or rotating a keyset file, and adds the fix.

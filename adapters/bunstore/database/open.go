@@ -13,7 +13,7 @@
 //	prepared.go     prepared statements for the most frequent reads
 //	tracing.go      spans and the duration metric of each statement
 //	migrate.go      ApplyMigrations, PendingMigrations, the check of the schema's release
-//	sealed.go       HasSealedValues
+//	sealed.go       HasSealedValues, SealedPrefixes
 package database
 
 import (

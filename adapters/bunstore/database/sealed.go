@@ -8,24 +8,53 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// sealedColumns maps each table with data that is encrypted with the keyset to a column of this
-// data. If a row has such data, the column is not NULL.
-var sealedColumns = map[string]string{
-	"connect_flows": "verifier", "idempotency_keys": "answer", "dns_connections": "credential",
-	"integrations": "credential", "webhooks": "secret",
+// sealedColumns maps each table with data that is encrypted with the keyset to the columns of this
+// data.
+var sealedColumns = map[string][]string{
+	"connect_flows": {"verifier"}, "idempotency_keys": {"answer"}, "dns_connections": {"credential"},
+	"integrations": {"credential"}, "webhooks": {"secret", "previous_secret"},
 }
+
+// sealedPrefixLen is the number of bytes at the beginning of an encrypted value that name its key.
+const sealedPrefixLen = 5
 
 // HasSealedValues reports whether the database holds data encrypted with a keyset. Without that
 // keyset the data cannot be read. HasSealedValues skips tables that do not exist yet.
 func HasSealedValues(ctx context.Context, db bun.IDB) (bool, error) {
-	for table, column := range sealedColumns {
+	for table, columns := range sealedColumns {
 		exists, err := HasTable(ctx, db, table)
-		if err == nil && exists {
-			err = db.NewRaw("SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)", bun.Ident(table), bun.Ident(column)).Scan(ctx, &exists)
+		if err == nil && exists { // a row with encrypted data has it in the first column
+			err = db.NewRaw("SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)", bun.Ident(table), bun.Ident(columns[0])).Scan(ctx, &exists)
 		}
 		if err != nil || exists {
 			return exists, err
 		}
 	}
 	return false, nil
+}
+
+// SealedPrefixes returns the distinct beginnings of the encrypted values of each table. Each
+// beginning names the key that encrypted the values. SealedPrefixes reads all values, and skips
+// tables that do not exist yet.
+func SealedPrefixes(ctx context.Context, db bun.IDB) (map[string][][]byte, error) {
+	prefixes := map[string][][]byte{}
+	for table, columns := range sealedColumns {
+		exists, err := HasTable(ctx, db, table)
+		if err != nil {
+			return nil, err
+		}
+		if !exists {
+			continue
+		}
+		for _, column := range columns {
+			var found [][]byte
+			err := db.NewRaw("SELECT DISTINCT substr(?, 1, ?) FROM ? WHERE ? IS NOT NULL",
+				bun.Ident(column), sealedPrefixLen, bun.Ident(table), bun.Ident(column)).Scan(ctx, &found)
+			if err != nil {
+				return nil, err
+			}
+			prefixes[table] = append(prefixes[table], found...)
+		}
+	}
+	return prefixes, nil
 }

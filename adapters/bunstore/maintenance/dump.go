@@ -185,6 +185,13 @@ func appliedMigrations(ctx context.Context, db bun.IDB) (names []string, err err
 	return slices.Compact(names), err
 }
 
+// SealedPrefixes returns the distinct beginnings of the encrypted values of each table. Each
+// beginning names the key that encrypted the values.
+func (s *Snapshot) SealedPrefixes(ctx context.Context) (map[string][][]byte, error) {
+	prefixes, err := database.SealedPrefixes(ctx, s.tx)
+	return prefixes, database.Wrap(ctx, "read the keys of encrypted values", err)
+}
+
 // Rows calls the function each with every row of a table, as a JSON array in the order of its
 // columns. The function may keep row after it returns.
 func (s *Snapshot) Rows(ctx context.Context, t Table, each func(row []byte) error) error {

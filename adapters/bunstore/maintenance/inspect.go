@@ -222,6 +222,16 @@ func (i *Inspection) HasSealedValues(ctx context.Context) (bool, error) {
 	return sealed, nil
 }
 
+// SealedPrefixes returns the distinct beginnings of the encrypted values of each table. Each
+// beginning names the key that encrypted the values.
+func (i *Inspection) SealedPrefixes(ctx context.Context) (map[string][][]byte, error) {
+	prefixes, err := database.SealedPrefixes(ctx, i.db)
+	if err != nil {
+		return nil, operatorError("", err)
+	}
+	return prefixes, nil
+}
+
 // ClockSkew returns how far the server's clock is ahead of this machine's clock. It returns false
 // for SQLite, which has no server.
 func (i *Inspection) ClockSkew(ctx context.Context) (time.Duration, bool, error) {
