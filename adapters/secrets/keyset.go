@@ -99,6 +99,25 @@ func MissingKeys(content []byte, sealed [][]byte) ([]string, error) {
 	return missing, nil
 }
 
+// ContainsKeyset reports whether a keyset has all enabled keys of another keyset, and therefore
+// opens all that the other keyset opens. The arguments are the contents of keyset files.
+func ContainsKeyset(content, other []byte) (bool, error) {
+	keys, err := enabledKeys(content)
+	if err != nil {
+		return false, err
+	}
+	wanted, err := enabledKeys(other)
+	if err != nil {
+		return false, err
+	}
+	for id, k := range wanted {
+		if keys[id] == nil || !keys[id].Equal(k) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // enabledKeys returns the enabled keys of a keyset by id.
 func enabledKeys(content []byte) (map[uint32]key.Key, error) {
 	handle, err := decode(content)

@@ -103,6 +103,39 @@ func TestMissingKeysAreTheKeysOfForeignValues(t *testing.T) {
 	}
 }
 
+func TestRotatedKeysetContainsTheEarlierKeyset(t *testing.T) {
+	path := createKeyset(t)
+	before, err := secrets.ReadKeyset(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets.Rotate(path); err != nil {
+		t.Fatal(err)
+	}
+	rotated, err := secrets.ReadKeyset(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := secrets.ReadKeyset(createKeyset(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name           string
+		content, other []byte
+		want           bool
+	}{
+		{"the same keyset", before, before, true},
+		{"the rotated keyset contains the earlier one", rotated, before, true},
+		{"the earlier keyset lacks the new key", before, rotated, false},
+		{"a foreign keyset", rotated, foreign, false},
+	} {
+		if got, err := secrets.ContainsKeyset(tt.content, tt.other); err != nil || got != tt.want {
+			t.Errorf("%s: got %v, %v, want %v", tt.name, got, err, tt.want)
+		}
+	}
+}
+
 func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 	path := createKeyset(t)
 	if err := os.Chmod(path, 0o640); err != nil {

@@ -5,8 +5,8 @@
 //
 //   - sealer.go: Sealer, which seals and opens secrets. Start here.
 //   - fingerprint.go: keyring, and fingerprints: hashes of texts with keys of the same keyset.
-//   - keyset.go: the keyset file: OpenKeyset, CreateKeyset, ReadKeyset, CheckKeyset, MissingKeys
-//     and WriteNewKeyset.
+//   - keyset.go: the keyset file: OpenKeyset, CreateKeyset, ReadKeyset, CheckKeyset, MissingKeys,
+//     ContainsKeyset and WriteNewKeyset.
 //   - reload.go: how a Sealer notices that the file has changed.
 //   - rotate.go: Keys, Rotate and Stage. On Unix, lock_unix.go lets only one rotation run at a
 //     time. On other systems, lock_other.go does not prevent concurrent rotations.

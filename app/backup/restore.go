@@ -27,7 +27,7 @@ import (
 )
 
 // RestoreCommand returns the command `tenantry restore`. The command refuses a damaged backup, a
-// database that is not empty, and a keyset file that differs from the keyset in the backup. It
+// database that is not empty, and a keyset file that lacks keys of the keyset in the backup. It
 // checks all three before it changes any data.
 func RestoreCommand() *cobra.Command {
 	var passphraseFile string
@@ -37,7 +37,7 @@ func RestoreCommand() *cobra.Command {
 		Long: "Reads the whole backup and checks its checksums, then writes it in one transaction.\n" +
 			"The database can be SQLite or PostgreSQL, independently of the database of the backup. It must be empty, but it\n" +
 			"can be migrated.\n" +
-			"An existing keyset file must have the keyset of the backup. Stop the service first, and start it afterwards.",
+			"An existing keyset file must have all keys of the backup, and stays as it is. Stop the service first, and start it afterwards.",
 		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
@@ -179,20 +179,25 @@ func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source 
 	})
 }
 
-// checkKeysetFile returns an error when the file at path exists and does not contain the keyset
-// want, or when the file cannot be read.
-func checkKeysetFile(path string, want []byte) error {
+// checkKeysetFile returns an error when the file at path exists and lacks a key of the keyset of the
+// backup, or when the file cannot be read. A keyset that was rotated after the backup has all keys.
+func checkKeysetFile(path string, ofBackup []byte) error {
 	existing, err := secrets.ReadKeyset(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && bytes.Equal(existing, want) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
-		err = fmt.Errorf("the keyset file %s exists and differs from the keyset in the backup", path)
+	if err != nil {
+		return cli.WithFix(err, "correct the file, or move it away: the restore then writes the keyset of the backup")
 	}
-	return cli.WithFix(err, "move the file away, or set keyset_file to a different file: the keyset in the file cannot decrypt the values in the backup")
+	contains, err := secrets.ContainsKeyset(existing, ofBackup)
+	if err == nil && !contains {
+		err = cli.WithFix(fmt.Errorf("the keyset file %s exists and lacks keys of the keyset in the backup", path),
+			"move the file away, or set keyset_file to a different file: the keyset in the file cannot decrypt all values in the backup")
+	}
+	return err
 }
 
-// writeKeyset writes the keyset file. It accepts an existing file with the same keyset.
+// writeKeyset writes the keyset file. It accepts an existing file that has all keys of the keyset.
 func writeKeyset(path string, keyset []byte) error {
 	err := secrets.WriteNewKeyset(path, keyset)
 	if errors.Is(err, fs.ErrExist) {

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -204,11 +205,16 @@ func TestRestoreRefusesADifferentKeyset(t *testing.T) {
 	if list := runTenantry(t, otherEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 0.0 {
 		t.Error("accounts were restored without their keyset")
 	}
-	// Restore accepts an existing keyset if it is identical to the keyset of the backup.
+	// Restore accepts an existing keyset that was rotated after the backup, and does not change it.
+	runTenantry(t, env, "keyset", "rotate", "-o", "json").mustJSON(t)
+	rotated := runTenantry(t, env, "keyset", "list", "-o", "json").mustJSON(t)
 	sameKeysetEnv := append([]string{"TENANTRY_KEYSET_FILE=" + strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=") + "/keyset.json"}, "TENANTRY_DATA_DIR="+t.TempDir())
 	runTenantry(t, sameKeysetEnv, "restore", file, "-o", "json").mustJSON(t)
 	if list := runTenantry(t, sameKeysetEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 1.0 {
 		t.Errorf("after the restore the accounts are %v, want 1 account", list)
+	}
+	if after := runTenantry(t, env, "keyset", "list", "-o", "json").mustJSON(t); !reflect.DeepEqual(after, rotated) {
+		t.Errorf("the restore changed the keyset from %v to %v", rotated, after)
 	}
 }
 
