@@ -82,9 +82,9 @@ func CheckKeyset(content []byte) error {
 	return err
 }
 
-// MissingKeys returns the ids of the keys that encrypted values and that are not in a keyset. content
-// is the content of the keyset file. Of each value, MissingKeys needs only the beginning, which
-// names the key. It skips a value that names no key, because no keyset opens it.
+// MissingKeys returns the ids of the keys that encrypted values and that are not in a keyset.
+// content is the content of the keyset file. Of each value, MissingKeys needs only the beginning,
+// which names the key. It skips a value that names no key, because no keyset opens it.
 func MissingKeys(content []byte, sealed [][]byte) ([]string, error) {
 	keys, err := enabledKeys(content)
 	if err != nil {

@@ -38,7 +38,7 @@ type backupRow struct {
 	Database  string `json:"database"`
 	Tables    int    `json:"tables"`
 	Rows      int    `json:"rows"`
-	SHA256    string `json:"sha256"` // of the uncompressed, unencrypted content
+	SHA256    string `json:"sha256"` // of the file
 	CreatedAt string `json:"created_at"`
 }
 
@@ -53,7 +53,7 @@ func (r backupRow) Columns() [][2]string {
 
 func newBackupRow(file, status string, encrypted bool, info backupInfo) backupRow {
 	return backupRow{
-		file, status, encrypted, info.header.Version, info.header.Database, len(info.manifest.Tables), info.manifest.rows(), info.manifest.SHA256, cli.FormatTime(info.header.CreatedAt),
+		file, status, encrypted, info.header.Version, info.header.Database, len(info.manifest.Tables), info.manifest.rows(), info.fileSHA256, cli.FormatTime(info.header.CreatedAt),
 	}
 }
 
@@ -90,7 +90,7 @@ func Command() *cobra.Command {
 				cli.Warn(cmd, "keyset_in_clear", "the backup contains the unencrypted keyset, so anyone who can read the backup can read the stored secrets; --credential-file FILE encrypts the backup")
 			}
 			err = wiring.RecordAction(cmd.Context(), c, audit.Backup, map[string]string{
-				"file": args[0], "encrypted": strconv.FormatBool(!o.passphrase.Empty()), "sha256": info.manifest.SHA256,
+				"file": args[0], "encrypted": strconv.FormatBool(!o.passphrase.Empty()), "sha256": info.fileSHA256,
 			})
 			return errors.Join(err, cli.Show(cmd, newBackupRow(args[0], "written", !o.passphrase.Empty(), info)))
 		},

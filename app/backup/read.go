@@ -35,11 +35,12 @@ type rowSink interface {
 	finish() error
 }
 
-// backupInfo is the content of a backup without its tables and rows.
+// backupInfo is the content of a backup without its tables and rows, and the checksum of its file.
 type backupInfo struct {
-	header   backupHeader
-	keyset   []byte
-	manifest backupManifest
+	header     backupHeader
+	keyset     []byte
+	manifest   backupManifest
+	fileSHA256 string // what sha256sum prints for the file
 }
 
 // backupReader reads the lines of a backup and computes their manifest.

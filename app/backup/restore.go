@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -59,7 +61,7 @@ func RestoreCommand() *cobra.Command {
 				return addRestoreFix(err)
 			}
 			err = wiring.RecordAction(cmd.Context(), c, audit.Restore, map[string]string{
-				"file": source.name, "sha256": info.manifest.SHA256, "created_at": cli.FormatTime(info.header.CreatedAt), "rows": strconv.Itoa(info.manifest.rows()),
+				"file": source.name, "sha256": info.fileSHA256, "created_at": cli.FormatTime(info.header.CreatedAt), "rows": strconv.Itoa(info.manifest.rows()),
 			})
 			return errors.Join(err, cli.Show(cmd, newBackupRow(source.name, "restored", !passphrase.Empty(), info)))
 		},
@@ -96,14 +98,15 @@ type backupSource struct {
 
 // read decrypts the file and passes its tables and rows to sink. It fails when the file is not a
 // backup. It also fails when there is no passphrase for an encrypted file, or a passphrase for an
-// unencrypted file.
+// unencrypted file. readBackup reads the file to its end, so the checksum is that of the whole file.
 func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	f, err := os.Open(s.name)
 	if err != nil {
 		return backupInfo{}, cli.WithFix(fmt.Errorf("read backup: %w", err), "pass the name of a file that `tenantry backup` wrote")
 	}
 	defer func() { _ = f.Close() }()
-	buffered := bufio.NewReaderSize(f, 1<<16)
+	fileHash := sha256.New()
+	buffered := bufio.NewReaderSize(io.TeeReader(f, fileHash), 1<<16)
 	start, _ := buffered.Peek(64)
 	var content io.Reader = buffered
 	switch {
@@ -121,7 +124,9 @@ func (s backupSource) read(sink rowSink) (backupInfo, error) {
 		return backupInfo{}, cli.WithFix(errors.New("there is a passphrase, but the backup is not encrypted"),
 			"if this is the right backup, omit --credential-file")
 	}
-	return readBackup(content, sink)
+	info, err := readBackup(content, sink)
+	info.fileSHA256 = hex.EncodeToString(fileHash.Sum(nil))
+	return info, err
 }
 
 // restore checks the whole backup first and then loads it. It writes the keyset file just before it

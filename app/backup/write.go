@@ -4,6 +4,8 @@ package backup
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -100,12 +102,13 @@ func openExistingDatabase(ctx context.Context, c settings.Config) (*database.DB,
 }
 
 // writeContent writes a snapshot of db into f, encrypted when there is a passphrase, and syncs f
-// to disk.
+// to disk. It computes the checksum of the file from the bytes that it writes.
 func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os.File, o writeOptions) (info backupInfo, err error) {
-	var to io.Writer = f
+	fileHash := sha256.New()
+	to := io.MultiWriter(f, fileHash)
 	var encrypted io.WriteCloser
 	if !o.passphrase.Empty() {
-		if encrypted, err = secrets.Encrypt(f, o.passphrase); err != nil {
+		if encrypted, err = secrets.Encrypt(to, o.passphrase); err != nil {
 			return info, err
 		}
 		to = encrypted
@@ -120,6 +123,7 @@ func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os
 	if err == nil {
 		err = f.Sync()
 	}
+	info.fileSHA256 = hex.EncodeToString(fileHash.Sum(nil))
 	return info, err
 }
 

@@ -91,8 +91,8 @@ func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 	}
 }
 
-// TestBackupRefusesTheKeysetOfAnotherInstallation stores an encrypted value, and runs backup with the
-// keyset that encrypted it and with a different keyset.
+// TestBackupRefusesTheKeysetOfAnotherInstallation stores an encrypted value, and runs backup with
+// the keyset that encrypted it and with a different keyset.
 func TestBackupRefusesTheKeysetOfAnotherInstallation(t *testing.T) {
 	t.Parallel()
 	env, file := newSmallBackup(t)

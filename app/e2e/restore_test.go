@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -138,7 +139,7 @@ func (f *restoreFixture) backUp() (file string) {
 	credential := f.passphraseFile()
 	created := runTenantry(f.t, f.env, "backup", file, "--credential-file", credential, "-o", "json").mustJSON(f.t)
 	checkMembers(f.t, "backup", created, "file status encrypted version database tables rows sha256 created_at")
-	checkValues(f.t, created, object{"status": "written", "encrypted": true, "file": file})
+	checkValues(f.t, created, object{"status": "written", "encrypted": true, "file": file, "sha256": fileSHA256(f.t, file)})
 	plainBackup := runTenantry(f.t, f.env, "backup", file+".plain")
 	if plainBackup.code != 0 || !strings.Contains(plainBackup.stderr, "warning") || !strings.Contains(plainBackup.stderr, "keyset") {
 		f.t.Errorf("a backup without a passphrase ends with %d %s, want 0 and a warning about the keyset", plainBackup.code, plainBackup.stderr)
@@ -165,6 +166,14 @@ func (f *restoreFixture) backUp() (file string) {
 		f.t.Error("the search does not find the keyset in the plain backup")
 	}
 	return file
+}
+
+// fileSHA256 returns what the command sha256sum prints for a file.
+func fileSHA256(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	must(t, err)
+	return fmt.Sprintf("%x", sha256.Sum256(content))
 }
 
 // passphraseFile writes a file with the passphrase and returns its path.
@@ -205,7 +214,7 @@ func (f *restoreFixture) restore(file, database string) {
 	env := f.serviceFixture.env(dataDir, database)
 	runTenantry(f.t, env, "restore", file).checkFailure(f.t, cli.ExitRefused) // no passphrase
 	created := runTenantry(f.t, env, "restore", file, "--credential-file", f.passphraseFile(), "-o", "json").mustJSON(f.t)
-	checkValues(f.t, created, object{"status": "restored", "encrypted": true})
+	checkValues(f.t, created, object{"status": "restored", "encrypted": true, "sha256": fileSHA256(f.t, file)})
 	runTenantry(f.t, env, "restore", file, "--credential-file", f.passphraseFile()).checkFailure(f.t, cli.ExitRefused) // the database is not empty
 	actions := runTenantry(f.t, env, "audit", "list", "-o", "json").mustJSON(f.t).objects("events")
 	if len(actions) < 3 || actions[0].text("action") != "restore" || actions[len(actions)-1].text("action") == "restore" {

@@ -85,8 +85,8 @@ func TestInspectDoesNotChangeDatabase(t *testing.T) {
 	}
 }
 
-// TestFullDiskIsNotWritable limits the size of the SQLite file, which causes the same error as a full
-// disk. With enough space, the check leaves no table in any database.
+// TestFullDiskIsNotWritable limits the size of the SQLite file, which causes the same error as a
+// full disk. With enough space, the check leaves no table in any database.
 func TestFullDiskIsNotWritable(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
