@@ -4,6 +4,7 @@ package dns_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -302,6 +303,25 @@ func TestWithProviderRecordsIsUnreliableWithUnreadNames(t *testing.T) {
 	unreliable.Reason = "servers_disagree"
 	if got := unreliable.WithProviderRecords([]dns.RRSet{spf}, dns.DesiredRecords("a.test", offer())...); got.Reason != "servers_disagree" {
 		t.Errorf("an unreliable read has the reason %q, want its own", got.Reason)
+	}
+}
+
+// TestWorkOfAPlanGrowsWithTheZone checks that a zone with twice as many record sets does not take
+// four times the work. A zone can have more than 60,000 sets. The test counts allocations, because
+// they do not depend on the speed of the machine.
+func TestWorkOfAPlanGrowsWithTheZone(t *testing.T) {
+	allocations := func(sets int) float64 {
+		stored := []dns.RRSet{rrset("a.test", dns.NS, "ns1.a.test")}
+		for n := range sets / 2 {
+			host := fmt.Sprintf("host-%d.of-a-zone-that-has-very-many-hosts.a.test", n)
+			stored = append(stored, rrset(host, dns.A, "192.0.2.1"), rrset("zone-"+host, dns.NS, "ns1.else.test"))
+		}
+		return testing.AllocsPerRun(1, func() {
+			dns.NewPlan(offer(), reliableRead().WithProviderRecords(stored, dns.DesiredRecords("a.test", offer())...), nil)
+		})
+	}
+	if few, many := allocations(200), allocations(400); many > 3*few {
+		t.Errorf("a plan of 400 sets allocates %v times, and one of 200 sets %v times", many, few)
 	}
 }
 

@@ -124,9 +124,10 @@ func planNames(domain string) []string {
 // observedSets returns the sets of the planNames, without the NS and SOA of the domain itself.
 func observedSets(read ZoneRead) []RRSet {
 	var sets []RRSet
+	names := planNames(read.Domain)
 	for _, set := range read.Sets {
 		zoneRecord := sameName(set.Name, read.Domain) && (set.Type == NS || set.Type == SOA)
-		if !zoneRecord && slices.ContainsFunc(planNames(read.Domain), func(name string) bool { return sameName(name, set.Name) }) {
+		if !zoneRecord && slices.ContainsFunc(names, func(name string) bool { return sameName(name, set.Name) }) {
 			sets = append(sets, set)
 		}
 	}
@@ -145,18 +146,18 @@ func observedSets(read ZoneRead) []RRSet {
 // not read. The result is then not complete, with ReasonProviderAhead. This happens while the
 // provider's list differs from the answers.
 func (read ZoneRead) WithProviderRecords(stored []RRSet, wanted ...Desired) ZoneRead {
-	public := zoneView{ZoneRead: read}
+	public, redirects := zoneView{ZoneRead: read}, newRedirects(stored, read.Zone)
 	atApex := sameName(read.Domain, read.Zone)
 	read.FromProvider = true
 	read.Sets = slices.DeleteFunc(slices.Clone(stored), func(set RRSet) bool {
 		// The provider flattens a CNAME at the apex if the public DNS does not show it. Below the
 		// apex, a flattened CNAME still prevents all other records of its name.
 		flattened := set.Type == CNAME && atApex && sameName(set.Name, read.Domain) && !public.domainIsCNAME()
-		return flattened || set.Type != NS && redirectedElsewhere(stored, read.Zone, set.Name)
+		return flattened || set.Type != NS && redirects.apply(set.Name)
 	})
 	for _, set := range public.Sets {
 		explicit := slices.ContainsFunc(stored, func(s RRSet) bool { return sameName(s.Name, set.Name) })
-		if public.fromWildcard(set) && !explicit || set.Type != NS && redirectedElsewhere(stored, read.Zone, set.Name) {
+		if public.fromWildcard(set) && !explicit || set.Type != NS && redirects.apply(set.Name) {
 			read.Sets = append(read.Sets, set)
 		}
 	}
@@ -166,14 +167,34 @@ func (read ZoneRead) WithProviderRecords(stored []RRSet, wanted ...Desired) Zone
 	return read
 }
 
-// redirectedElsewhere reports whether a zone's own records redirect queries for a name: by a
-// delegation, or by a DNAME above the name.
-func redirectedElsewhere(stored []RRSet, zone, name string) bool {
-	return slices.ContainsFunc(stored, func(set RRSet) bool {
-		exact := sameName(name, set.Name)
-		below := strings.HasSuffix(normalName(name), "."+normalName(set.Name))
-		return set.Type == NS && !sameName(set.Name, zone) && (exact || below) || set.Type == DNAME && below
-	})
+// redirects are the names at which a zone's own records redirect queries to a different zone. A
+// delegation redirects the queries for its name and for all names below it, a DNAME only those for
+// the names below it. The names are normal names.
+type redirects struct{ delegations, dnames map[string]bool }
+
+func newRedirects(stored []RRSet, zone string) redirects {
+	r := redirects{map[string]bool{}, map[string]bool{}}
+	for _, set := range stored {
+		switch {
+		case set.Type == NS && !sameName(set.Name, zone):
+			r.delegations[normalName(set.Name)] = true
+		case set.Type == DNAME:
+			r.dnames[normalName(set.Name)] = true
+		}
+	}
+	return r
+}
+
+// apply reports whether queries for a name are redirected. It looks up the name and its parents,
+// because a zone can have very many names and delegations.
+func (r redirects) apply(name string) bool {
+	name = normalName(name)
+	for parent, found := name, true; found; _, parent, found = strings.Cut(parent, ".") {
+		if r.delegations[parent] || r.dnames[parent] && parent != name {
+			return true
+		}
+	}
+	return false
 }
 
 func filter(texts []string, matches func(string) bool) []string {
