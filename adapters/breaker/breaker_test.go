@@ -58,7 +58,7 @@ func (p *provider) Administrator(context.Context, ports.SignIn, secret.Text) (te
 }
 
 func (p *provider) Profile(context.Context) (tenant.Profile, error) {
-	return tenant.Profile{Name: "Contoso"}, p.answer("Profile")
+	return tenant.Profile{Name: "Contoso", BuiltinDomain: "contoso.mail.test"}, p.answer("Profile")
 }
 
 func (p *provider) Mailboxes(context.Context) ([]mailbox.Platform, error) {

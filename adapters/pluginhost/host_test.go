@@ -145,7 +145,7 @@ func TestConnectionErrorIsReturnedByTheCall(t *testing.T) {
 func TestRequestIDReachesThePlugin(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
 	p, err := tenantOf(host, "puppet", "").Profile(ports.WithRequestID(t.Context(), "req-42"))
-	if err != nil || p.BuiltinDomain != "req-42" {
+	if err != nil || p.DefaultDomain != "req-42" {
 		t.Fatalf("got %+v, %v", p, err)
 	}
 }

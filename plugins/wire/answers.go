@@ -20,6 +20,9 @@ import (
 // Without this check, the host could store the id of a wrong object and later remove that object,
 // or it could write to a wrong zone.
 //
+// checkAnswer also fails with Broken if a tenant has no built-in domain or a count is negative. Such
+// an answer comes from a plugin that did not fill it. The host would store it as a fact.
+//
 // Lists other than record sets are not checked. From a list of accounts, the host uses only the
 // accounts of known mailboxes. It stores the objects of a mail platform for the tenant of the
 // request. If a mail platform specifies DNS records outside the domain, dns.DesiredRecords leaves
@@ -27,7 +30,7 @@ import (
 //
 // checkAnswer panics if the request lacks the field that it compares with the answer.
 func checkAnswer(request, answer protobuf.Message) error {
-	matches, isKnown := true, true
+	matches, isKnown, isPossible := true, true, true
 	switch a := answer.(type) {
 	case *proto.DNSZone:
 		matches = sameName(a.GetName(), request.(interface{ GetName() string }).GetName())
@@ -43,6 +46,12 @@ func checkAnswer(request, answer protobuf.Message) error {
 	case *proto.SendingAccount: // without an id there is no account
 		requested := request.(interface{ GetAddress() string }).GetAddress()
 		matches = a.GetId() == "" || integration.SameAddress(a.GetAddress(), requested)
+	case *proto.TenantProfile: // the name of a tenant may be empty
+		isPossible = a.GetBuiltinDomain() != ""
+	case *proto.UserMailboxesAnswer:
+		isPossible = a.GetCount() >= 0
+	case *proto.EmailLicensesAnswer:
+		isPossible = min(a.GetPaid(), a.GetTrial(), a.GetRecipientLimit()) >= 0
 	case *proto.Progress:
 		isKnown = slices.Contains(bootstrapStates, tenant.Bootstrap(a.GetStatus())) && slices.Contains(bootstrapSteps, tenant.BootstrapStep(a.GetStep()))
 	case *proto.SMTPAuthAnswer:
@@ -55,6 +64,8 @@ func checkAnswer(request, answer protobuf.Message) error {
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is about a different object than the request"}
 	case !isKnown:
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer has a state that tenantry does not know"}
+	case !isPossible:
+		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer has no built-in domain of the tenant or a negative count"}
 	default:
 		return nil
 	}

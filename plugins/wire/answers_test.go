@@ -178,6 +178,28 @@ func TestUnlistedStatesAreBroken(t *testing.T) {
 	}
 }
 
+// TestImpossibleAnswersAreBroken checks that the host does not store an answer that cannot be true,
+// such as the zero bytes of a plugin that forgot to fill its answer.
+func TestImpossibleAnswersAreBroken(t *testing.T) {
+	for answer, broken := range map[protobuf.Message]bool{
+		&proto.TenantProfile{}:                                    true,
+		&proto.TenantProfile{Name: "Fabrikam"}:                    true,
+		&proto.TenantProfile{BuiltinDomain: "fabrikam.mail.test"}: false,
+		&proto.UserMailboxesAnswer{Count: -5}:                     true,
+		&proto.UserMailboxesAnswer{}:                              false,
+		&proto.EmailLicensesAnswer{Paid: -1, Trial: 2}:            true,
+		&proto.EmailLicensesAnswer{Paid: 2, Trial: -1}:            true,
+		&proto.EmailLicensesAnswer{Paid: 2, RecipientLimit: -1}:   true,
+		&proto.EmailLicensesAnswer{}:                              false,
+	} {
+		var o *outcome.Error
+		err := checkAnswer(nil, answer)
+		if isBroken := errors.As(err, &o) && o.Kind == outcome.Broken && o.Cause == CauseProtocol; isBroken != broken || !broken && err != nil {
+			t.Errorf("%T %v: got %v, want broken: %t", answer, answer, err, broken)
+		}
+	}
+}
+
 // TestEveryRequestNamesTheObjectOfItsAnswer calls checkAnswer with the empty request and the empty
 // answer of every method. checkAnswer panics if a request lacks the field that names the object of
 // the answer.
@@ -198,8 +220,9 @@ func TestEveryRequestNamesTheObjectOfItsAnswer(t *testing.T) {
 			t.Run(string(method.FullName()), func(t *testing.T) {
 				answer := message(method.Output())
 				_, hasState := unlistedStates[answer.ProtoReflect().Descriptor().Name()]
-				if err := checkAnswer(message(method.Input()), answer); (err != nil) != hasState {
-					t.Errorf("got %v, want an error: %t", err, hasState)
+				_, isProfile := answer.(*proto.TenantProfile)
+				if err := checkAnswer(message(method.Input()), answer); (err != nil) != (hasState || isProfile) {
+					t.Errorf("got %v, want an error: %t", err, hasState || isProfile)
 				}
 			})
 		}

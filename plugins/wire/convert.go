@@ -102,8 +102,11 @@ func timeToProto(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
+// timeFromProto converts a timestamp. It returns the zero time for a timestamp that is absent or
+// outside the years 1 to 9999. JSON and SQLite cannot represent such a time, which a plugin sends if
+// it takes milliseconds for seconds.
 func timeFromProto(t *timestamppb.Timestamp) time.Time {
-	if t == nil {
+	if !t.IsValid() {
 		return time.Time{}
 	}
 	return t.AsTime()

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/secret"
@@ -177,6 +178,24 @@ func results(values []reflect.Value) []any {
 	return results
 }
 
+// TestTimeThatCannotBeStoredIsNoTime checks times as a plugin sends them that takes milliseconds for
+// seconds. The host replaces a missing time by its own, and could not read a stored time of the year
+// 57868 again.
+func TestTimeThatCannotBeStoredIsNoTime(t *testing.T) {
+	created := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
+	for at, want := range map[*timestamppb.Timestamp]time.Time{
+		timestamppb.New(created):             created,
+		{Seconds: created.UnixMilli()}:       {},
+		{Seconds: -created.UnixMilli()}:      {},
+		{Seconds: created.Unix(), Nanos: -1}: {},
+		nil:                                  {},
+	} {
+		if got := mailboxFromProto(&proto.SharedMailbox{CreatedAt: at}).CreatedAt; !got.Equal(want) {
+			t.Errorf("a mailbox created at %v is converted to %v, want %v", at, got, want)
+		}
+	}
+}
+
 func TestConnectionCrossesTheWire(t *testing.T) {
 	var got Connection
 	platform := mailOverWire(t, &recordingPlatform{}, func(c Connection) { got = c }, nil)
@@ -198,7 +217,7 @@ func TestRequestIDAndDeadlineCrossTheWire(t *testing.T) {
 		id = ports.RequestID(ctx)
 		deadline, _ := ctx.Deadline()
 		timeLeft = time.Until(deadline)
-		return tenant.Profile{}, nil
+		return tenant.Profile{BuiltinDomain: "contoso.mail.test"}, nil
 	}}, nil, nil)
 	ctx, cancel := context.WithTimeout(ports.WithRequestID(t.Context(), "req-7"), time.Minute)
 	defer cancel()

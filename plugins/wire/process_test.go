@@ -35,7 +35,7 @@ func TestProcessStartsAnswersAndStops(t *testing.T) {
 		t.Fatalf("got %+v, %v, want the mail plugin puppet", d, err)
 	}
 	mail := MailClient(func(context.Context, ...secret.Text) (Session, error) { return Session{Process: p}, nil })
-	if got, err := mail.For("t").Profile(t.Context()); err != nil || got.DefaultDomain != "mail-puppet" {
+	if got, err := mail.For("t").Profile(t.Context()); err != nil || got.BuiltinDomain != "mail-puppet" {
 		t.Fatalf("got %+v, %v, want the domain mail-puppet", got, err)
 	}
 	p.Stop(testTimeout)

@@ -174,6 +174,17 @@ var mailboxChecks = []mailCheck{
 			t.Fatalf("the number of user mailboxes changed from %d to %d", before, after)
 		}
 	}},
+	{"mail/mailboxes/created-at", "a mailbox is listed with the time of its creation", func(t T, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		name := newAcceptedDomain(t, env, client)
+		began := env.Now(t)
+		createMailbox(t, env, client, "anna@"+name)
+		list, err := client.Mailboxes(callContext(t))
+		must(t, "mailboxes", err)
+		if now := env.Now(t); len(list) != 1 || !isWithin(list[0].CreatedAt, began, now) {
+			t.Fatalf("listed %+v, want one mailbox that was created between %s and %s", list, began, now)
+		}
+	}},
 	{"mail/mailboxes/users-counted", "users are counted before the mail server is prepared", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		_, err := client.UserMailboxes(callContext(t))

@@ -63,7 +63,7 @@ var traceChecks = []mailCheck{
 		began := env.Now(t)
 		env.Send(t, s.testTenant.GUID, s.mailboxes[0], 1) // two messages could have different times
 		sent := s.readTrace(t, env)
-		if now := env.Now(t); len(sent) == 0 || !isSentWithin(sent[0].At, began, now) {
+		if now := env.Now(t); len(sent) == 0 || !isWithin(sent[0].At, began, now) {
 			t.Fatalf("the trace shows %+v, want a message between %s and %s", sent, began, now)
 		}
 		at := sent[0].At
@@ -92,7 +92,7 @@ var traceChecks = []mailCheck{
 		}
 		env.Advance(t, 2*time.Hour)
 		got := s.readTrace(t, env)
-		if countBySender(got)[s.mailboxes[0]] != 3 || !isSentWithin(got[0].At, began, ended) {
+		if countBySender(got)[s.mailboxes[0]] != 3 || !isWithin(got[0].At, began, ended) {
 			t.Fatalf("the trace shows %+v, want three messages between %s and %s", got, began, ended)
 		}
 	}},
@@ -168,8 +168,8 @@ func countBySender(sent []sendlimit.Sent) map[string]int {
 	return counts
 }
 
-// isSentWithin reports whether at lies between two times of the platform's clock, with a tolerance
+// isWithin reports whether at lies between two times of the platform's clock, with a tolerance
 // of one minute.
-func isSentWithin(at, from, to time.Time) bool {
+func isWithin(at, from, to time.Time) bool {
 	return at.After(from.Add(-time.Minute)) && at.Before(to.Add(time.Minute))
 }

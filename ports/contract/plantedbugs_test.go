@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -29,6 +30,7 @@ type (
 	takenDomainIsInvalid     struct{ ports.MailTenant }
 	readyWithStep            struct{ ports.MailTenant }
 	deniedListIsEmpty        struct{ ports.MailTenant }
+	createdInMilliseconds    struct{ ports.MailTenant }
 	notReadySigningIsRefused struct{ ports.MailTenant }
 	enablesNoSigning         struct{ ports.MailTenant }
 	notReadyCreationIsBroken struct{ ports.MailTenant }
@@ -94,6 +96,14 @@ func (b deniedListIsEmpty) Mailboxes(ctx context.Context) ([]mailbox.Platform, e
 	list, err := b.MailTenant.Mailboxes(ctx)
 	if errors.Is(err, fault.AccessDenied) {
 		err = nil
+	}
+	return list, err
+}
+
+func (b createdInMilliseconds) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
+	list, err := b.MailTenant.Mailboxes(ctx)
+	for i := range list {
+		list[i].CreatedAt = time.Unix(list[i].CreatedAt.UnixMilli(), 0)
 	}
 	return list, err
 }
@@ -235,6 +245,7 @@ var plantedMailBugs = map[string]plantedMailBug{
 	"mail/mailboxes/domain-not-accepted": mailTenantBug("create_mailbox", func(m ports.MailTenant) notReadyCreationIsBroken { return notReadyCreationIsBroken{m} }),
 	"mail/mailboxes/found":               mailBugNamed("mailbox", "addresses are case-sensitive"),
 	"mail/mailboxes/listed":              mailBugNamed("mailboxes", "only the first mailbox is listed"),
+	"mail/mailboxes/created-at":          mailTenantBug("mailboxes", func(m ports.MailTenant) createdInMilliseconds { return createdInMilliseconds{m} }),
 	"mail/mailboxes/users-counted":       mailBugNamed("user_mailboxes", "shared mailboxes are counted as users"),
 	"mail/mailboxes/licences-counted":    mailBugNamed("email_licenses", "trial licences are counted as paid"),
 	"mail/mailboxes/no-licence":          mailBugNamed("email_licenses", "shared mailboxes are counted as licences"),

@@ -60,8 +60,8 @@ type puppet struct {
 
 func (p puppet) For(t tenant.GUID) sdk.MailTenant { return p }
 
-// Profile returns the process id as Name, the request id of the context as BuiltinDomain, and
-// os.Args[0] as DefaultDomain. The setting `do` can select something else.
+// Profile returns the process id as Name, os.Args[0] as BuiltinDomain, and the request id of the
+// context as DefaultDomain. The setting `do` can select something else.
 func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 	if strings.Contains(os.Args[0], "exits-first") {
 		os.Exit(4)
@@ -80,15 +80,15 @@ func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 	case "make others wait":
 		waits.Extend(ctx, "tenant", time.Hour)
 	case "ask":
-		return tenant.Profile{Name: fmt.Sprint(waits.Left(ctx, "tenant") > 0)}, nil
+		return profileNamed(fmt.Sprint(waits.Left(ctx, "tenant") > 0)), nil
 	case "eat memory":
 		for held := [][]byte{}; ; {
 			held = append(held, bytes.Repeat([]byte{1}, 1<<20))
 		}
 	case "open files":
-		return tenant.Profile{Name: strconv.Itoa(openFiles())}, nil
+		return profileNamed(strconv.Itoa(openFiles())), nil
 	case "fork":
-		return tenant.Profile{Name: strconv.Itoa(fork())}, nil
+		return profileNamed(strconv.Itoa(fork())), nil
 	case "exit":
 		os.Exit(4)
 	case "hang":
@@ -102,7 +102,14 @@ func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 		}
 		fmt.Fprintln(os.Stderr, strings.Repeat("long", 1<<20))
 	}
-	return tenant.Profile{Name: fmt.Sprint(os.Getpid()), BuiltinDomain: ports.RequestID(ctx), DefaultDomain: os.Args[0]}, nil
+	profile := profileNamed(strconv.Itoa(os.Getpid()))
+	profile.DefaultDomain = ports.RequestID(ctx)
+	return profile, nil
+}
+
+// profileNamed returns a profile that the host accepts.
+func profileNamed(name string) tenant.Profile {
+	return tenant.Profile{Name: name, BuiltinDomain: os.Args[0]}
 }
 
 // leaked has files that are never closed.

@@ -34,7 +34,7 @@ type mailTenant struct {
 }
 
 func (m mailTenant) Profile(ctx context.Context) (tenant.Profile, error) {
-	return tenant.Profile{}, m.provider.get(ctx)
+	return tenant.Profile{BuiltinDomain: "contoso.mail.test"}, m.provider.get(ctx)
 }
 
 func (m mailTenant) Domains(ctx context.Context) ([]domain.Platform, error) {
