@@ -42,6 +42,6 @@ type MailboxStore interface {
 	// blocked. ReleaseMailbox then records the unblock, as Removals.RemoveMailbox does.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error
 	// SetSendLimit stores a mailbox's own daily limit, 0 for none. If the limit changes, the tenant
-	// becomes due at once, as with SendPolicies.SavePolicy. It fails with mailbox_not_found.
+	// becomes due at once, as with SendPolicies.ChangePolicy. It fails with mailbox_not_found.
 	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error
 }

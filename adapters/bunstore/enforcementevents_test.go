@@ -276,7 +276,7 @@ func (fixture sendLimitFixture) setTenantLimit(t testing.TB, s *Store) {
 	p, err := s.ReservePolicy(t.Context(), fixture.owner, fixture.guid, sendlimit.TenantWide, now)
 	must(t, "reserve", err)
 	p.PerDay = 5
-	must(t, "save policy", s.SavePolicy(t.Context(), fixture.owner, p, nil))
+	must(t, "save policy", savePolicy(t.Context(), s, fixture.owner, p))
 }
 
 func TestHealthReportsLongestWaitingTenant(t *testing.T) {

@@ -170,29 +170,32 @@ func (s *Store) newPolicyRowFor(ctx context.Context, tx bun.IDB, owner, guid, sc
 	return row, orNotFound(err, domainNotFound())
 }
 
-// SavePolicy implements ports.SendPolicies.
-func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, storedAnswer *ports.StoredAnswer) error {
-	row := newPolicyRow(accountKey(owner), p)
-	return s.inTransaction(ctx, "save send limit", func(ctx context.Context, tx bun.IDB) error {
-		tenantOfPolicy := tx.NewSelect().Model((*policyRow)(nil)).Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID).Column("tenant_id")
-		state, err := s.lockSendState(ctx, tx, row.AccountID, tenantOfPolicy)
+// ChangePolicy implements ports.SendPolicies.
+func (s *Store) ChangePolicy(ctx context.Context, owner access.AccountID, policyID string, apply func(sendlimit.Policy) (sendlimit.Policy, *ports.StoredAnswer, error)) error {
+	account, id := accountKey(owner), ident.ParseOrZero(policyID)
+	return s.inTransaction(ctx, "change send limit", func(ctx context.Context, tx bun.IDB) error {
+		tenantOfPolicy := tx.NewSelect().Model((*policyRow)(nil)).Where("sp.account_id = ?", account).Where("sp.id = ?", id).Column("tenant_id")
+		state, err := s.lockSendState(ctx, tx, account, tenantOfPolicy)
 		if err != nil {
 			return err
 		}
-		before, err := s.lockPolicy(ctx, tx, row.AccountID, row.ID)
+		before, err := s.lockPolicy(ctx, tx, account, id)
 		if err != nil {
 			return err
 		}
+		after, storedAnswer, err := apply(before)
+		if err != nil {
+			return err
+		}
+		row := newPolicyRow(account, after)
 		res, err := tx.NewUpdate().Model(&row).Column("daily_send_limit", "rule_id", "rule_name", "updated_at").
-			Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID).Where(domainOfPolicy).Exec(ctx)
+			Where("sp.account_id = ?", account).Where("sp.id = ?", id).Where(domainOfPolicy).Exec(ctx)
 		if err := requireRow(res, err, policyNotFound()); err != nil {
 			return err
 		}
-		after := before
-		after.PerDay, after.RuleID, after.RuleName, after.UpdatedAt = p.PerDay, p.RuleID, p.RuleName, p.UpdatedAt
-		emitPolicy(ctx, row.AccountID, change[sendlimit.Policy]{before, after})
+		emitPolicy(ctx, account, change[sendlimit.Policy]{before, after})
 		if before.PerDay != after.PerDay {
-			if err := makeDue(ctx, tx, state, p.UpdatedAt); err != nil {
+			if err := makeDue(ctx, tx, state, after.UpdatedAt); err != nil {
 				return err
 			}
 		}

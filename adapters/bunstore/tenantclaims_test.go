@@ -397,7 +397,7 @@ func limitSetters(t testing.TB, s *Store, fixture sendLimitFixture) map[string]f
 	return map[string]func(context.Context, access.AccountID, int, time.Time) error{
 		"policy": func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
 			p.PerDay, p.UpdatedAt = perDay, at
-			return s.SavePolicy(ctx, owner, p, nil)
+			return savePolicy(ctx, s, owner, p)
 		},
 		"mailbox": func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
 			return s.SetSendLimit(ctx, owner, fixture.boxes[0].ID, perDay, at)

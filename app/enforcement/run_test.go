@@ -119,8 +119,10 @@ func (fx *fixture) limit(t *testing.T, scope string, perDay int) {
 	t.Helper()
 	p, err := fx.store.ReservePolicy(t.Context(), fx.owner, fx.id, scope, fx.now)
 	must(t, err)
-	p.PerDay = perDay
-	must(t, fx.store.SavePolicy(t.Context(), fx.owner, p, nil))
+	must(t, fx.store.ChangePolicy(t.Context(), fx.owner, p.ID, func(p sendlimit.Policy) (sendlimit.Policy, *ports.StoredAnswer, error) {
+		p.PerDay = perDay
+		return p, nil, nil
+	}))
 }
 
 // run advances the clocks until the tenant is due, and runs a pass.

@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// crashingPolicies is a store in which ReservePolicy and SavePolicy are steps of a
+// crashingPolicies is a store in which ReservePolicy and ChangePolicy are steps of a
 // fake.CrashingProcess. That process crashes at one of its steps.
 type crashingPolicies struct {
 	ports.SendPolicies
@@ -31,8 +31,8 @@ func (m crashingPolicies) ReservePolicy(ctx context.Context, owner access.Accoun
 	return fake.StepWithResult(ctx, m.process, func() (sendlimit.Policy, error) { return m.SendPolicies.ReservePolicy(ctx, owner, id, scope, now) })
 }
 
-func (m crashingPolicies) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, storedAnswer *ports.StoredAnswer) error {
-	return m.process.Step(ctx, func() error { return m.SendPolicies.SavePolicy(ctx, owner, p, nil) })
+func (m crashingPolicies) ChangePolicy(ctx context.Context, owner access.AccountID, policyID string, change func(sendlimit.Policy) (sendlimit.Policy, *ports.StoredAnswer, error)) error {
+	return m.process.Step(ctx, func() error { return m.SendPolicies.ChangePolicy(ctx, owner, policyID, change) })
 }
 
 // crashingPlatform is a platform in which EnsureRule is a step of a fake.CrashingProcess.

@@ -289,6 +289,36 @@ func TestSetForALimitRemovedMeanwhileCanBeRepeated(t *testing.T) {
 	}
 }
 
+// overtakenPolicies is a store in which another request sets the limit before the change of this one.
+type overtakenPolicies struct {
+	ports.SendPolicies
+
+	overtake func()
+}
+
+func (o overtakenPolicies) ChangePolicy(ctx context.Context, owner access.AccountID, policyID string, change func(sendlimit.Policy) (sendlimit.Policy, *ports.StoredAnswer, error)) error {
+	o.overtake()
+	return o.SendPolicies.ChangePolicy(ctx, owner, policyID, change)
+}
+
+// TestOfConcurrentEqualSetsOneCreatesTheLimit checks requests of which the last to store the limit
+// created the rule.
+func TestOfConcurrentEqualSetsOneCreatesTheLimit(t *testing.T) {
+	fx := newFixture(t)
+	var first limits.SetResult
+	fx.Policies = overtakenPolicies{fx.store, func() {
+		fx.Policies = fx.store
+		first = fx.set(t, nil, 7)
+	}}
+	second := fx.set(t, nil, 7)
+	if first.PolicyResult != sendlimit.Created || second.PolicyResult != sendlimit.Unchanged {
+		t.Errorf("the requests report %s and %s, want created and unchanged", first.PolicyResult, second.PolicyResult)
+	}
+	if second.Limit != first.Limit {
+		t.Errorf("the limits are %+v and %+v, want the same", first.Limit, second.Limit)
+	}
+}
+
 // TestSetForALimitChangedMeanwhileIsAnUpdate checks that Set does not report a limit as unchanged
 // if another request changed it while Set called the platform.
 func TestSetForALimitChangedMeanwhileIsAnUpdate(t *testing.T) {

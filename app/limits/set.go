@@ -65,22 +65,23 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return SetResult{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 	}
-	var current sendlimit.Policy
-	err = reconcile.Store(ctx, func(ctx context.Context) (err error) {
-		current, err = s.Policies.Policy(ctx, owner, id, scope) // another request may have changed the limit
-		return err
+	result := SetResult{Limit: Limit{Mailboxes: len(addresses)}}
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
+		// Another request may have changed the policy, so p is not the policy that Set changes.
+		return s.Policies.ChangePolicy(ctx, owner, p.ID, func(current sendlimit.Policy) (sendlimit.Policy, *ports.StoredAnswer, error) {
+			now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store
+			result.Policy, result.PolicyResult = current.With(request.PerDay, rule, now)
+			storedAnswer, err := encoder.Encode(result)
+			return result.Policy, storedAnswer, err
+		})
 	})
 	switch {
-	case err == nil && current.ID == p.ID:
-		p = current
-	case err != nil && !errors.Is(err, fault.PolicyNotFound): // save refuses a deleted policy
-		return SetResult{}, err
+	case errors.Is(err, fault.PolicyNotFound):
+		return SetResult{}, s.deletedError(ctx, owner, p)
+	case err != nil:
+		return SetResult{}, fmt.Errorf("save policy: %w", err)
 	}
-	var result SetResult
-	result.Mailboxes = len(addresses)
-	now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store
-	result.Policy, result.PolicyResult = p.With(request.PerDay, rule, now)
-	return result, s.save(ctx, owner, result, encoder)
+	return result, nil
 }
 
 // checkRequest makes the checks that need no platform call, and returns the scope.
@@ -101,25 +102,6 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 		return "", err
 	}
 	return scope, t.CheckConsentAndMailServer()
-}
-
-// save stores the policy together with the answer. If the policy was deleted during Set, save fails
-// with deletedError.
-func (s *Service) save(ctx context.Context, owner access.AccountID, result SetResult, encoder ports.AnswerEncoder[SetResult]) error {
-	storedAnswer, err := encoder.Encode(result)
-	if err != nil {
-		return err
-	}
-	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Policies.SavePolicy(ctx, owner, result.Policy, storedAnswer)
-	})
-	switch {
-	case errors.Is(err, fault.PolicyNotFound):
-		return s.deletedError(ctx, owner, result.Policy)
-	case err != nil:
-		return fmt.Errorf("save policy: %w", err)
-	}
-	return nil
 }
 
 // deletedError returns the error for a policy that was deleted during Set: with its tenant, with

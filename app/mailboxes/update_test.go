@@ -85,8 +85,10 @@ func (fx *fixture) setPolicy(t *testing.T, scope string, perDay int) {
 	t.Helper()
 	p, err := fx.store.ReservePolicy(t.Context(), fx.account.ID, guid, scope, fx.Now())
 	must(t, err)
-	p.PerDay = perDay
-	must(t, fx.store.SavePolicy(t.Context(), fx.account.ID, p, nil))
+	must(t, fx.store.ChangePolicy(t.Context(), fx.account.ID, p.ID, func(p sendlimit.Policy) (sendlimit.Policy, *ports.StoredAnswer, error) {
+		p.PerDay = perDay
+		return p, nil, nil
+	}))
 }
 
 func TestALimitNeedsNoPlatform(t *testing.T) {

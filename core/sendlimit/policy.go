@@ -98,7 +98,9 @@ const (
 )
 
 // With returns the policy with a new limit and the platform's rule r. The result says whether the
-// call created the policy or its rule, updated one of them, or left both unchanged.
+// call created the policy or its rule, updated one of them, or left both unchanged. If the policy
+// already has a rule that the call created, a concurrent call has found and stored this rule. That
+// call then reports the creation.
 func (p Policy) With(perDay int, r Rule, now time.Time) (Policy, PolicyResult) {
 	before := p
 	p.PerDay = perDay
@@ -106,10 +108,10 @@ func (p Policy) With(perDay int, r Rule, now time.Time) (Policy, PolicyResult) {
 		p.RuleID = r.ID
 	}
 	switch {
-	case before.PerDay == 0 || r.Created:
+	case before.PerDay == 0 || r.Created && p.RuleID != before.RuleID:
 		p.UpdatedAt = now
 		return p, Created
-	case before.PerDay != perDay || r.Written || p.RuleID != before.RuleID:
+	case before.PerDay != perDay || r.Written && !r.Created || p.RuleID != before.RuleID:
 		p.UpdatedAt = now
 		return p, Updated
 	}

@@ -48,7 +48,9 @@ func TestTheMostSpecificLimitApplies(t *testing.T) {
 func TestPolicyWithTellsNewFromChanged(t *testing.T) {
 	rule := sendlimit.Rule{ID: "r"}
 	createdRule, correctedRule := rule, rule
-	createdRule.Created, correctedRule.Written = true, true
+	createdRule.Created, createdRule.Written, correctedRule.Written = true, true, true
+	newRule := createdRule
+	newRule.ID = "r2"
 	existingPolicy := sendlimit.Policy{PerDay: 5, RuleID: "r", UpdatedAt: noon}
 	later := noon.Add(time.Hour)
 	for _, tt := range []struct {
@@ -64,7 +66,9 @@ func TestPolicyWithTellsNewFromChanged(t *testing.T) {
 		{"the same again", existingPolicy, 5, rule, sendlimit.Unchanged},
 		{"a different limit", existingPolicy, 6, rule, sendlimit.Updated},
 		{"a corrected rule", existingPolicy, 5, correctedRule, sendlimit.Updated},
-		{"a missing rule", existingPolicy, 5, createdRule, sendlimit.Created},
+		{"a missing rule", existingPolicy, 5, newRule, sendlimit.Created},
+		{"a rule that a concurrent call has stored", existingPolicy, 5, createdRule, sendlimit.Unchanged},
+		{"a rule that a concurrent call has stored with a different limit", existingPolicy, 6, createdRule, sendlimit.Updated},
 	} {
 		p, got := tt.before.With(tt.perDay, tt.rule, later)
 		if got != tt.want || p.PerDay != tt.perDay || p.RuleID != tt.rule.ID || (got == sendlimit.Unchanged) == p.UpdatedAt.Equal(later) {

@@ -160,7 +160,8 @@ func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, er
 			}
 		}
 		if step == stepDone {
-			return row.toRule(u.created, u.writes > 0), nil
+			// The writes of confirmState do not count, and neither does a write that failed.
+			return row.toRule(u.created, u.writes > 0 && u.changed), nil
 		}
 		if err := u.applyStep(ctx, step); err != nil {
 			return sendlimit.Rule{}, u.finalError(err)

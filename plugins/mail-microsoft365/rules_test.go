@@ -69,16 +69,7 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 // RemoveRules has removed it.
 func TestRemoveRulesRemovesARecreatedRule(t *testing.T) {
 	afterRemoval := func() {}
-	env := newTestEnvWith(t, func(connection sdk.Connection) sdk.MailPlatform {
-		state := newProcessState()
-		state.httpClient.Transport = removalHook{next: state.httpClient.Transport, afterRemoval: func() { afterRemoval() }}
-		platform, err := state.newPlatform(connection)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return platform
-	})
-	s := newSendingTenant(t, env)
+	s := newSendingTenant(t, newTestEnvWithHook(t, exchange.RemoveTransportRule, func() { afterRemoval() }))
 	s.block(s.domain, s.mailboxes[0])
 	removals := 0
 	afterRemoval = func() {
@@ -91,14 +82,49 @@ func TestRemoveRulesRemovesARecreatedRule(t *testing.T) {
 	}
 }
 
-// removalHook calls afterRemoval after each request that removes a rule.
-type removalHook struct {
-	next         http.RoundTripper
-	afterRemoval func()
+// TestARuleThatAnotherClientCreatesIsNotReportedAsWritten lets a different client create the rule
+// after EnsureRule has read that there is none. The creation by EnsureRule then fails.
+func TestARuleThatAnotherClientCreatesIsNotReportedAsWritten(t *testing.T) {
+	afterRead := func() {}
+	s := newSendingTenant(t, newTestEnvWithHook(t, exchange.GetTransportRule, func() { afterRead() }))
+	var created sendlimit.Rule
+	afterRead = func() {
+		afterRead = func() {}
+		var err error
+		if created, err = s.client.EnsureRule(t.Context(), s.domain, s.mailboxes); err != nil || !created.Created || !created.Written {
+			t.Errorf("the first creation: %+v, %v", created, err)
+		}
+	}
+	found, err := s.client.EnsureRule(t.Context(), s.domain, s.mailboxes)
+	if err != nil || found.ID != created.ID || found.Created || found.Written {
+		t.Errorf("EnsureRule: %+v, %v, want the rule %s, neither created nor written", found, err, created.ID)
+	}
+}
+
+// newTestEnvWithHook returns an environment whose plugin calls after after each request that runs
+// the cmdlet.
+func newTestEnvWithHook(t *testing.T, cmdlet string, after func()) *testEnv {
+	t.Helper()
+	return newTestEnvWith(t, func(connection sdk.Connection) sdk.MailPlatform {
+		state := newProcessState()
+		state.httpClient.Transport = cmdletHook{next: state.httpClient.Transport, cmdlet: cmdlet, after: after}
+		platform, err := state.newPlatform(connection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return platform
+	})
+}
+
+// cmdletHook calls after after each request that runs the cmdlet.
+type cmdletHook struct {
+	next   http.RoundTripper
+	cmdlet string
+	after  func()
 }
 
 // RoundTrip implements http.RoundTripper.
-func (h removalHook) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h cmdletHook) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
 		var err error
@@ -109,8 +135,8 @@ func (h removalHook) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	resp, err := h.next.RoundTrip(r)
-	if bytes.Contains(body, []byte(exchange.RemoveTransportRule)) {
-		h.afterRemoval()
+	if bytes.Contains(body, []byte(h.cmdlet)) {
+		h.after()
 	}
 	return resp, err
 }
