@@ -19,8 +19,10 @@ import (
 // again only if the object does not exist and the platform was out of service or not reached.
 //
 // isConflict reports whether an error means that the object exists. After such an error, createOnce
-// calls find repeatedly for some seconds. If find does not return the object, createOnce
-// returns the error of create, translated by finalError.
+// calls find repeatedly for some seconds. If find does not return the object, createOnce returns
+// the error of create, translated by finalError. There is one exception: if the platform was out of
+// service during an earlier attempt, that attempt may have created the object. The outcome of a
+// conflict is then Unknown.
 func createOnce[T any](
 	ctx context.Context, p call.RetryPolicy, find, create func() (T, error),
 	isConflict func(error) bool, finalError func(error) error,
@@ -29,6 +31,9 @@ func createOnce[T any](
 	if found, err := find(); !isAbsent(err) {
 		return found, err
 	}
+	// unavailable is true if the platform was out of service during an earlier attempt. That
+	// attempt may have created the object.
+	unavailable := false
 	for n := 0; ; n++ {
 		created, err := create()
 		if err == nil {
@@ -45,6 +50,12 @@ func createOnce[T any](
 		if findErr == nil {
 			return found, nil
 		}
+		if unavailable && isConflict(err) {
+			return zero, &outcome.Error{
+				Kind: outcome.Unknown, Cause: call.CauseOf(err), Detail: "the object may have been created and does not show yet",
+			}
+		}
+		unavailable = unavailable || hasKind(err, outcome.Down) && !isUnsent(err)
 		if !hasKind(err, outcome.Down) || !isAbsent(findErr) || n+1 >= p.MaxAttempts || !p.Pause(ctx, n, err) {
 			return zero, finalError(err)
 		}

@@ -33,6 +33,19 @@ func TestADomainOfAnotherTenantIsUnavailable(t *testing.T) {
 	}
 }
 
+// TestAddDomainIsUnknownWhenTheDomainExistsAfterA503 checks that a domain which Graph may have
+// added does not count as a domain of another tenant.
+func TestAddDomainIsUnknownWhenTheDomainExistsAfterA503(t *testing.T) {
+	env := newTestEnv(t)
+	for _, status := range []int{400, 409} {
+		name := env.NewZone(t)
+		_, client := env.consentedTenant(t, contract.Setup{}, options{"elsewhere": []string{name}, "elsewhere_at": "add", "domain_conflict": status})
+		env.injectFault(t, options{"match": "POST /graph/v1.0/domains", "kind": "status", "status": 503, "times": 1})
+		_, err := client.AddDomain(t.Context(), name)
+		expectOutcome(t, err, outcome.Unknown, fault.ProviderTimeout)
+	}
+}
+
 func TestAddDomainReturnsAnExistingDomain(t *testing.T) {
 	env := newTestEnv(t)
 	for _, status := range []int{400, 409} {
