@@ -3,6 +3,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ type Fault struct {
 	Object string
 	Kind   outcome.Kind
 	Code   fault.Code // the error code, if Kind is Refused or NotReady
+	Cause  string     // "fake" if not set
 	// AfterEffect makes the call take effect before it fails, as if the answer had been lost.
 	AfterEffect bool
 	// Skip is the number of matching calls that the fault does not affect before its first failure.
@@ -182,7 +184,7 @@ func (s *Script) nextFault(method string, id tenant.GUID, object string, isAfter
 }
 
 func (f *Fault) err() error {
-	e := &outcome.Error{Kind: f.Kind, Code: f.Code, Cause: "fake", Detail: "the fake was told to fail"}
+	e := &outcome.Error{Kind: f.Kind, Code: f.Code, Cause: cmp.Or(f.Cause, "fake"), Detail: "the fake was told to fail"}
 	if f.Kind == outcome.Throttled || f.Kind == outcome.Down {
 		e.RetryAfter = 7 * time.Second
 	}

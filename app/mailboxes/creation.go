@@ -194,9 +194,10 @@ func (c *creation) releaseReservation(ctx context.Context, cause error) (Result,
 }
 
 // isRefusal reports whether the platform refused this one mailbox. A denied access is not such a
-// refusal, because it fails the whole request.
+// refusal, because it fails the whole request. The same holds for an invalid setting of the
+// platform, whose code is of the kind Unavailable.
 func isRefusal(err error) bool {
-	return outcome.KindOf(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
+	return outcome.KindOf(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied) && fault.ErrorOf(err).Code.Kind != fault.Unavailable
 }
 
 // finishSetup sets the password, enables sign-in and, if c.enableSubmission is true, SMTP

@@ -70,6 +70,8 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 		{"all answers of reads are broken", fake.Fault{Method: "Mailbox", Kind: outcome.Broken}, fault.ProviderError, false},
 		{"calls of CreateMailbox are throttled", fake.Fault{Method: "CreateMailbox", Kind: outcome.Throttled}, fault.ProviderUnavailable, false},
 		{"the platform is down", fake.Fault{Kind: outcome.Down}, fault.ProviderUnavailable, false},
+		{"a setting is invalid", fake.Fault{Kind: outcome.Refused, Code: fault.ServiceUnavailable}, fault.ServiceUnavailable, false},
+		{"a setting is invalid after the creation", fake.Fault{Method: "OpenSignIn", Kind: outcome.Refused, Code: fault.ServiceUnavailable}, fault.ServiceUnavailable, true},
 		{"the directory never shows the account", fake.Fault{Method: "OpenSignIn", Kind: outcome.NotReady}, fault.ProviderTimeout, true},
 		{"sign-in is throttled", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable, true},
 		{"all calls of OpenSubmission are lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown}, fault.ProviderTimeout, true},

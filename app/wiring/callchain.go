@@ -4,6 +4,7 @@ package wiring
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -40,6 +43,27 @@ const accountCallTimeout = 20 * time.Second
 // tests.
 func (c callChain) interceptors(faultDomain breaker.FaultDomain) []wire.Interceptor {
 	return []wire.Interceptor{c.measure, c.circuits.Interceptor(faultDomain), failpointInterceptor}
+}
+
+// mailInterceptors returns the interceptors of calls to the mail platform. They first translate
+// errors about settings, and have one circuit for each tenant.
+func (c callChain) mailInterceptors() []wire.Interceptor {
+	return append([]wire.Interceptor{invalidSettingInterceptor}, c.interceptors(breaker.ByTenant)...)
+}
+
+// invalidSettingInterceptor is a wire.Interceptor for the mail platform. If the plugin finds a
+// setting invalid, it returns service_unavailable, as OperatorConnection does for a missing
+// setting. The operator, and not the caller, must correct the setting.
+func invalidSettingInterceptor(ctx context.Context, _ wire.Call, next func(context.Context) error) error {
+	err := next(ctx)
+	var invalid *outcome.Error
+	if !outcome.IsInvalidSetting(err) || !errors.As(err, &invalid) {
+		return err
+	}
+	return &outcome.Error{
+		Kind: invalid.Kind, Code: fault.ServiceUnavailable, Cause: invalid.Cause, RetryAfter: unusableProviderRetry,
+		Detail: "a setting of the mail platform is missing or invalid",
+	}
 }
 
 // accountInterceptors returns the interceptors of calls that use the credential of an account. A

@@ -5,12 +5,15 @@ package wiring
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/limiter"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -68,6 +71,25 @@ func TestReplicasShareProviderBudgets(t *testing.T) {
 	}
 	if _, err := replicas[0].ConsentURL(t.Context(), "state", "https://api.example"); err != nil {
 		t.Errorf("a call that makes no request is throttled: %v", err)
+	}
+}
+
+// TestInvalidSettingOfTheMailPlatformIsUnavailable checks that callers get service_unavailable if a
+// plugin of the mail platform finds a setting of the operator invalid. Callers get other refusals
+// unchanged.
+func TestInvalidSettingOfTheMailPlatformIsUnavailable(t *testing.T) {
+	t.Parallel()
+	platform := fake.New()
+	chain, err := newCallChain(settings.Config{}, "acme", func(context.Context, string) (wire.Description, error) { return wire.Description{}, nil }, nil, slog.New(slog.DiscardHandler))
+	must(t, err)
+	tenantClient := wire.MailInProcess(platform, chain.mailInterceptors()...).For("aaaaaaaa-0000-4000-8000-000000000001")
+	for cause, want := range map[string]fault.Code{outcome.CauseSetting + "api_url": fault.ServiceUnavailable, "not_served": fault.InvalidRequest} {
+		endFault := platform.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: cause})
+		_, err := tenantClient.Profile(t.Context())
+		endFault()
+		if got := fault.ErrorOf(err); got.Code != want || (got.RetryAfter > 0) != (want == fault.ServiceUnavailable) || !outcome.ChangedNothing(err) {
+			t.Errorf("%s: %v, want %s, and a time to retry only for service_unavailable", cause, err, want.Name)
+		}
 	}
 }
 

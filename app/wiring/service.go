@@ -288,7 +288,7 @@ func (s *Service) openMailPlatform(ctx context.Context, c settings.Config, o Ove
 	s.MailPlatform, s.mailCircuits = name, chain.circuits
 	s.mailSetting = func(setting string) string { return c.Providers[name][setting] }
 	s.mailConnection = func(ctx context.Context) (wire.Connection, error) { return connections.OperatorConnection(ctx, name) }
-	return s.Host.Mail(name, s.mailConnection, chain.interceptors(breaker.ByTenant)...), nil
+	return s.Host.Mail(name, s.mailConnection, chain.mailInterceptors()...), nil
 }
 
 func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports.Sealer, o Overrides) {

@@ -405,6 +405,7 @@ func TestClassifyReturnsTheClassOfEachError(t *testing.T) {
 		{refusedWith(fault.DomainNotVerified), notYet, 0},
 		{refusedWith(fault.ProviderError), unexplained, 0},
 		{refusedWith(fault.InvalidRequest), refused, 0},
+		{&outcome.Error{Kind: outcome.Refused, Code: fault.ServiceUnavailable, RetryAfter: time.Minute}, unavailable, time.Minute},
 		{providerError(outcome.Throttled, 0), unavailable, 0},
 		{providerError(outcome.Down, time.Second), unavailable, time.Second},
 		{fault.ProviderUnavailable.RetryIn(time.Minute, "no"), unavailable, time.Minute},

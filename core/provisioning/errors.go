@@ -53,12 +53,12 @@ func classify(err error) (errorClass, time.Duration) {
 		if f.Code == fault.ProviderError {
 			return unexplained, 0
 		}
-		return refused, 0
 	}
 	return classifyByKind(f)
 }
 
-// classifyByKind classifies an error that does not come from a provider.
+// classifyByKind classifies a refusal, or an error that does not come from a provider, by the kind
+// of its code.
 func classifyByKind(f *fault.Error) (errorClass, time.Duration) {
 	switch f.Code.Kind {
 	case fault.Unavailable, fault.RateLimited:
