@@ -62,11 +62,12 @@ func (p *Platform) Granted(_ context.Context, query string) (tenant.GUID, error)
 }
 
 // SignInURL implements ports.Consent.
-func (p *Platform) SignInURL(_ context.Context, s ports.SignIn) (string, error) {
+func (p *Platform) SignInURL(ctx context.Context, s ports.SignIn) (string, error) {
+	err := p.call(ctx, "SignInURL", s.Tenant, "", func() (bool, error) { return false, nil })
 	return loginURL + "/signin?" + url.Values{
 		"tenant": {string(s.Tenant)}, "state": {s.State}, "nonce": {s.Nonce},
 		"challenge": {challenge(s.Verifier)}, "redirect": {s.Redirect},
-	}.Encode(), nil
+	}.Encode(), err
 }
 
 // Administrator implements ports.Consent.

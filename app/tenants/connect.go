@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
@@ -192,7 +193,11 @@ func (s *Service) sendToSignIn(ctx context.Context, flow ports.ConnectFlow, clai
 	}
 	signIn := s.signInRequest(flow, cookie, secret.New(verifier))
 	flow.SignInHash = hash(signIn.State)
-	signInURL, err := s.Platform.SignInURL(ctx, signIn)
+	var signInURL string
+	err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
+		signInURL, err = s.Platform.SignInURL(ctx, signIn)
+		return err
+	})
 	if err != nil {
 		return Redirect{}, fmt.Errorf("sign-in url: %w", err)
 	}

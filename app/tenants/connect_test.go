@@ -493,6 +493,29 @@ func TestSignInWithoutConsentIsDeclined(t *testing.T) {
 	})
 }
 
+// TestSilentPlatformEndsASignInEarly checks that each call of the sign-in to a platform that does
+// not answer ends before the time of the page.
+func TestSilentPlatformEndsASignInEarly(t *testing.T) {
+	for method, want := range map[string]time.Duration{"SignInURL": 20 * time.Second, "Administrator": 35 * time.Second, "Profile": 20 * time.Second} {
+		inFakeTime(t, method, func(t *testing.T) {
+			fx := newFixture(t)
+			query := fx.grantConsent(t, fx.ann, admin)
+			ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second)
+			defer cancel()
+			fx.platform.Hold(method)
+			redirect, err := fx.Callback(ctx, query)
+			if err == nil {
+				_, err = fx.FinishSignIn(ctx, fx.visitPage(t, redirect.URL, admin), redirect.Cookie)
+			}
+			deadline, _ := ctx.Deadline()
+			requireRefusal(t, err, fault.ProviderTimeout)
+			if left := time.Until(deadline); left != 55*time.Second-want {
+				t.Errorf("the call left %s of the 55 s, want an end after %s", left, want)
+			}
+		})
+	}
+}
+
 func TestConnectWaitsForASlowConsent(t *testing.T) {
 	fx := newFixture(t)
 	fx.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Refused, Code: fault.AccessDenied, Times: 3})

@@ -19,8 +19,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// confirmTimeout is the timeout of Confirm. It leaves enough time for each call of the store.
-const confirmTimeout = 50 * time.Second
+const (
+	// confirmTimeout is the timeout of Confirm. It leaves enough time for each call of the store.
+	confirmTimeout = 50 * time.Second
+	// administratorTimeout is the timeout of the call that proves the administrator. The call makes
+	// several requests and waits until a new consent takes effect, so its timeout is longer than
+	// that of other calls. It leaves consentedProfile enough of the 55 s of the page for one call.
+	administratorTimeout = 35 * time.Second
+)
 
 // ConfirmationPage is the content of the confirmation page: the account, the tenant that the
 // account would manage, and the administrator who signed in.
@@ -118,12 +124,15 @@ func (s *Service) takeFlow(ctx context.Context, cookie secret.Text, from, to por
 
 // proveAdministrator redeems the code of the sign-in and returns the administrator. It fails with
 // connect_link_invalid when the administrator's tenant is not the claimed tenant.
-func (s *Service) proveAdministrator(ctx context.Context, flow ports.ConnectFlow, cookie, code secret.Text) (tenant.Administrator, error) {
+func (s *Service) proveAdministrator(ctx context.Context, flow ports.ConnectFlow, cookie, code secret.Text) (admin tenant.Administrator, err error) {
 	verifier, err := s.Sealer.Open(flow.SealedVerifier, verifierAssociatedData(flow))
 	if err != nil {
 		return tenant.Administrator{}, fmt.Errorf("open verifier: %w", err)
 	}
-	admin, err := s.Platform.Administrator(ctx, s.signInRequest(flow, cookie, verifier), code)
+	err = reconcile.CallWithin(ctx, administratorTimeout, func(ctx context.Context) (err error) {
+		admin, err = s.Platform.Administrator(ctx, s.signInRequest(flow, cookie, verifier), code)
+		return err
+	})
 	if isAccessDenied(err) {
 		return tenant.Administrator{}, noConsentError()
 	}
@@ -139,13 +148,16 @@ func (s *Service) proveAdministrator(ctx context.Context, flow ports.ConnectFlow
 // consentedProfile reads the tenant's names. A successful call also proves the consent, because a
 // sign-in alone gives no access. The platform needs some seconds to apply a new consent, so
 // consentedProfile repeats a denied call until ConsentTimeout ends.
-func (s *Service) consentedProfile(ctx context.Context, id tenant.GUID) (tenant.Profile, error) {
+func (s *Service) consentedProfile(ctx context.Context, id tenant.GUID) (profile tenant.Profile, err error) {
 	waitCtx, cancel := context.WithTimeout(ctx, cmp.Or(s.ConsentTimeout, 15*time.Second))
 	defer cancel()
 	pause := time.NewTicker(cmp.Or(s.Pause, time.Second))
 	defer pause.Stop()
 	for {
-		profile, err := s.Platform.For(id).Profile(ctx)
+		err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
+			profile, err = s.Platform.For(id).Profile(ctx)
+			return err
+		})
 		if err == nil {
 			return profile, nil
 		}
