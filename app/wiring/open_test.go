@@ -88,7 +88,7 @@ func TestStartSaysWhyTheDatabaseCannotBeUsed(t *testing.T) {
 		{"postgres://ann:hunter2@127.0.0.1:1/x", "the server does not answer at 127.0.0.1:1: connect: connection refused", "start the database", cli.ExitExternal},
 		{url + "sslmod=require", `database_url: the server says unrecognized configuration parameter "sslmod"`, "correct database_url", cli.ExitUsage},
 	} {
-		_, err := OpenStore(t.Context(), settings.Config{DatabaseURL: tt.url}, slog.New(slog.DiscardHandler), nil)
+		_, err := OpenStore(t.Context(), settings.Config{DatabaseURL: tt.url}, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
 		checkPrintedError(t, err, tt.code, tt.reason, tt.fix)
 	}
 }

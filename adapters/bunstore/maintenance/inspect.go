@@ -227,7 +227,7 @@ func (i *Inspection) HasSealedValues(ctx context.Context) (bool, error) {
 func (i *Inspection) SealedPrefixes(ctx context.Context) (map[string][][]byte, error) {
 	prefixes, err := database.SealedPrefixes(ctx, i.db)
 	if err != nil {
-		return nil, operatorError("", err)
+		return nil, database.OperatorError(err)
 	}
 	return prefixes, nil
 }
