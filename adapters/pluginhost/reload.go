@@ -94,11 +94,19 @@ func (s *supervisor) upgrade(wanted CatalogEntry) error {
 	if s.entry == wanted && s.wasRemoved {
 		s.wasRemoved = false // the same plugin was added again
 	}
-	skip := s.isClosed || s.entry == wanted || s.rejected == wanted
-	s.mu.Unlock()
-	if skip {
+	if s.isClosed || s.entry == wanted || s.rejected == wanted {
+		s.mu.Unlock()
 		return nil
 	}
+	replaced := make(chan error, 1)
+	// In background, so that close waits until the new process has exited.
+	s.background.Go(func() { replaced <- panics.Catch(func() error { return s.replace(wanted) }) })
+	s.mu.Unlock()
+	return <-replaced
+}
+
+// replace starts a process of the entry wanted, and makes it the process that executes calls.
+func (s *supervisor) replace(wanted CatalogEntry) error {
 	i, err := s.tryLaunch(wanted)
 	if err == nil && i.description.Version != wanted.Version {
 		i.dispose(0)

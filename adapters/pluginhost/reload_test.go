@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -300,6 +301,47 @@ func TestCloseDoesNotWaitForADrainingProcess(t *testing.T) {
 	host.Close()
 	waitForExit(t, oldPID, testTimeout)
 	<-ended
+}
+
+// TestCloseEndsAnUpgradeInProgress closes the host while Reload starts a new version that does not
+// complete its start.
+func TestCloseEndsAnUpgradeInProgress(t *testing.T) {
+	policy := fastRestart
+	policy.StartTimeout = time.Hour
+	dir := pluginDir(t, "puppet:puppet")
+	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
+	version := fmt.Sprintf("2.0.0-silent-%d", os.Getpid()) // a name that no other process has
+	offerVersion(t, dir, version)
+	reloadErr := make(chan error, 1)
+	go func() { reloadErr <- host.Reload() }()
+	newPID := waitForProcess(t, "mail-puppet-"+version)
+	host.Close()
+	waitForExit(t, newPID, 0)
+	if err := <-reloadErr; err != nil {
+		t.Errorf("Reload failed, although the host was closed: %v", err)
+	}
+}
+
+// waitForProcess waits until a process with this name runs, and returns its id.
+func waitForProcess(t *testing.T, name string) int {
+	t.Helper()
+	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if arguments, _ := os.ReadFile(file); string(arguments) == name+"\x00" {
+				pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return pid
+			}
+		}
+	}
+	t.Fatalf("no process has the name %s", name)
+	return 0
 }
 
 // callsInProgress returns the number of calls of the plugin puppet.

@@ -27,7 +27,7 @@ type supervisor struct {
 	policy     SupervisionPolicy
 	log        *slog.Logger
 
-	background panics.Group  // the goroutines that goLogged starts
+	background panics.Group  // the goroutines that close waits for
 	closing    chan struct{} // closed by close
 
 	mu                  sync.Mutex
