@@ -4,6 +4,7 @@ package pluginhost_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -101,6 +102,40 @@ func TestDescribeInheritsNoFile(t *testing.T) {
 
 // TestFailedDescriptionIsExplained adds a script that needs a second file. The error contains the
 // last line that the script printed, and names the manifest.
+// TestDescribeLeavesNoChildren adds plugins whose describe starts a child. The child of the first
+// plugin runs when the caller of Add gives up, and the child of the second plugin runs when
+// describe ends.
+func TestDescribeLeavesNoChildren(t *testing.T) {
+	for name, lastCommand := range map[string]string{"describe is cancelled": "wait", "describe ends": "echo '{}'"} {
+		t.Run(name, func(t *testing.T) {
+			started := filepath.Join(t.TempDir(), "started")
+			file := writeScript(t, "sleep 600 >/dev/null 2>&1 & echo $! > "+started+".new; mv "+started+".new "+started+"; "+lastCommand, 0o755)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = pluginhost.Add(ctx, pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}, file)
+			}()
+			if lastCommand != "wait" {
+				<-ended
+			}
+			var text []byte
+			for text == nil {
+				text, _ = os.ReadFile(started)
+				time.Sleep(time.Millisecond) // until the child has started
+			}
+			cancel()
+			<-ended
+			child, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			waitForExit(t, child, testTimeout)
+		})
+	}
+}
+
 func TestFailedDescriptionIsExplained(t *testing.T) {
 	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
 	script := `i=0; while [ $i -lt 200 ]; do echo "a long traceback" >&2; i=$((i+1)); done; printf 'no module "x"\n\n' >&2; exit 1`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"strings"
 )
 
@@ -45,14 +46,25 @@ func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 }
 
 // Output runs a command within the limits and returns its standard output. It fails with
-// ErrOutputTooLong if the output is longer than `most` bytes.
+// ErrOutputTooLong if the output is longer than `most` bytes. At the end of the command, and when
+// the context of the command ends, Output kills the descendants in the process group of the
+// command.
 func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
 	output := &limitedBuffer{remaining: most}
-	cmd.Stdout, cmd.WaitDelay = output, pipeDrainTime
+	cmd.Stdout, cmd.WaitDelay, cmd.SysProcAttr = output, pipeDrainTime, processAttributes()
+	if cmd.Cancel != nil {
+		cmd.Cancel = func() error {
+			killGroup(cmd.Process.Pid)
+			return nil
+		}
+	}
+	runtime.LockOSThread() // see processRunner.Start
+	defer runtime.UnlockOSThread()
 	if _, err := l.start(cmd); err != nil {
 		return nil, err
 	}
 	err := cmd.Wait()
+	killGroup(cmd.Process.Pid)
 	if output.remaining < 0 {
 		err = ErrOutputTooLong
 	}
