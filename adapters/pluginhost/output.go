@@ -27,16 +27,23 @@ const (
 	maxTextBytes   = 2048
 )
 
+// maxPanicLines is the maximum number of unindented lines that are withheld after the first line of
+// a panic's message. Go indents all lines of the message but the first. An unindented line is from
+// a goroutine that printed at the same time, or from a plugin that did not panic.
+const maxPanicLines = 20
+
 // output writes a plugin's output to the host's log. The output is untrusted: its length and rate
 // are limited, control characters are escaped, and the secrets that redactor knows are removed.
 type output struct {
 	log      *slog.Logger
 	redactor *redactor
 
-	mu        sync.Mutex
-	limiter   *rate.Limiter
-	dropped   int  // the number of lines over the limit since the last line that was logged
-	isInPanic bool // between the first line of a panic and its first stack trace
+	mu         sync.Mutex
+	limiter    *rate.Limiter
+	dropped    int  // the number of lines over the limit since the last line that was logged
+	withheld   int  // the number of lines of panic messages since the last line that was logged
+	isInPanic  bool // between the first line of a panic and its first stack trace
+	panicLines int  // the number of unindented lines since the first line of the panic
 }
 
 func newOutput(log *slog.Logger, r *redactor) *output {
@@ -53,6 +60,7 @@ func (o *output) writeLine(text []byte) {
 	}
 	withheld, begins := o.isPanicMessage(text)
 	if withheld && !begins {
+		o.withheld++
 		return
 	}
 	if !o.limiter.Allow() {
@@ -63,9 +71,13 @@ func (o *output) writeLine(text []byte) {
 		o.log.Warn("plugin printed too much", "lines_dropped", o.dropped)
 		o.dropped = 0
 	}
+	if o.withheld > 0 && o.limiter.Allow() {
+		o.log.Warn("plugin output after a line like that of a panic was withheld", "lines_withheld", o.withheld)
+		o.withheld = 0
+	}
 	switch {
 	case begins:
-		o.log.Error("plugin panicked; its message is withheld because it may contain a secret")
+		o.log.Error("plugin panicked, or printed a line like that of a panic; its message is withheld because it may contain a secret")
 	case !o.logStructured(text):
 		o.log.Info("plugin output", "text", o.sanitize(string(text)))
 	}
@@ -75,28 +87,45 @@ func (o *output) writeLine(text []byte) {
 // begins with it. The message must not be logged, because it contains the panic's value. The value
 // may be a secret that the redactor does not know, such as a token from the provider or a part of a
 // secret. The stack traces after the message are logged.
+//
+// A library that is not written in Go can print a line like the first line of a panic, without a
+// stack trace. So the message also ends after maxPanicLines. Lines in the JSON format of hclog do
+// not belong to it.
 func (o *output) isPanicMessage(text []byte) (withheld, begins bool) {
-	switch {
-	case bytes.HasPrefix(text, []byte("panic: ")), bytes.HasPrefix(text, []byte("fatal error: ")):
-		begins = !o.isInPanic
-		o.isInPanic = true
-	case bytes.HasPrefix(text, []byte("goroutine ")):
-		o.isInPanic = false
+	if o.isInPanic && text[0] != '\t' {
+		if parseStructured(text) != nil {
+			return false, false
+		}
+		o.panicLines++
+		o.isInPanic = o.panicLines <= maxPanicLines && !bytes.HasPrefix(text, []byte("goroutine "))
+	}
+	if !o.isInPanic && (bytes.HasPrefix(text, []byte("panic: ")) || bytes.HasPrefix(text, []byte("fatal error: "))) {
+		o.isInPanic, o.panicLines, begins = true, 0, true
 	}
 	return o.isInPanic, begins
+}
+
+// parseStructured returns the members of a line in the JSON format of hclog. It returns nil if the
+// line has a different format.
+func parseStructured(text []byte) map[string]any {
+	var members map[string]any
+	if text[0] != '{' || json.Unmarshal(text, &members) != nil {
+		return nil
+	}
+	if _, ok := members["@message"].(string); !ok {
+		return nil
+	}
+	return members
 }
 
 // logStructured logs a line in the JSON format of hclog, with its level and without its time and
 // module. If the line has a different format, it logs nothing and returns false.
 func (o *output) logStructured(text []byte) bool {
-	var members map[string]any
-	if text[0] != '{' || json.Unmarshal(text, &members) != nil {
+	members := parseStructured(text)
+	if members == nil {
 		return false
 	}
-	message, ok := members["@message"].(string)
-	if !ok {
-		return false
-	}
+	message, _ := members["@message"].(string)
 	attrs := []slog.Attr{slog.String("text", o.sanitize(message))}
 	for _, id := range []string{"trace_id", "request_id"} {
 		if v, ok := members[id].(string); ok {

@@ -41,7 +41,7 @@ func TestOutputLinesAreSanitized(t *testing.T) {
 func TestPanicMessageIsWithheldAndItsStackLogged(t *testing.T) {
 	var log bytes.Buffer
 	o := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
-	for _, l := range []string{"before", "panic: first", "second line of it", "\tpanic: again", "", "goroutine 7 [running]:", "main.main()"} {
+	for _, l := range []string{"before", "panic: first", "\tsecond line of it", "\tpanic: again", "", "goroutine 7 [running]:", "main.main()"} {
 		o.writeLine([]byte(l))
 	}
 	for _, text := range []string{"first", "second", "again"} {
@@ -52,6 +52,31 @@ func TestPanicMessageIsWithheldAndItsStackLogged(t *testing.T) {
 	for _, text := range []string{"before", "plugin panicked", "goroutine 7", "main.main()"} {
 		if !strings.Contains(log.String(), text) {
 			t.Errorf("the log does not contain %q", text)
+		}
+	}
+}
+
+// TestOutputAfterAPanicMessageWithoutAStackIsLogged prints a line like the first of a panic, as a
+// C library can. The plugin then continues. Structured lines are logged at once, other lines after
+// maxPanicLines.
+func TestOutputAfterAPanicMessageWithoutAStackIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	o := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
+	o.writeLine([]byte("fatal error: cannot load the certificate"))
+	o.writeLine([]byte(`{"@level":"error","@message":"the zone cannot be read"}`))
+	for range maxPanicLines {
+		o.writeLine([]byte("withheld"))
+		o.writeLine([]byte("\tan indented line"))
+	}
+	o.writeLine([]byte("the plugin continues"))
+	for _, text := range []string{`level=ERROR msg="plugin output" text="the zone cannot be read"`, `lines_withheld=40`, "the plugin continues"} {
+		if !strings.Contains(log.String(), text) {
+			t.Errorf("the log does not contain %q", text)
+		}
+	}
+	for _, text := range []string{"certificate", "text=withheld", "indented"} {
+		if strings.Contains(log.String(), text) {
+			t.Errorf("the log contains %q", text)
 		}
 	}
 }

@@ -41,6 +41,7 @@ func TestProtocolPageHasTheNumbersOfTheHost(t *testing.T) {
 		fmt.Sprintf("A message has at most %d MiB, in both directions", wire.MaxMessage>>20),
 		fmt.Sprintf("cuts a line after %d KiB, and each text that it logs after %d KiB", wire.MaxLine>>10, maxTextBytes>>10),
 		fmt.Sprintf("at most %d lines a second, with bursts of up to %d", linesPerSecond, maxBurst),
+		fmt.Sprintf("withholds all indented lines and up to %d other lines", maxPanicLines),
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
