@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// describeTimeout limits how long a plugin may take to describe itself, and then to start. It is
-// long, because the machine may be busy and the operator who calls Add can wait.
+// describeTimeout limits how long a plugin may take to print its description. It is long, because
+// the machine may be busy and the operator who calls Add can wait.
 const describeTimeout = time.Minute
 
 // maxDescription is the maximum size of a description in bytes.
@@ -55,11 +55,12 @@ const (
 // catalog if they do not exist. On Unix, concurrent calls for one folder change it one after the
 // other.
 //
-// Add runs the plugin within o.Limits to read its description and to check that it works with this
-// host. Call Add only for files that the operator trusts. If the catalog already has the same entry
-// and the files in the plugin folder are intact, Add changes nothing. Add fails if the file is not
-// a working plugin, or if the catalog is invalid. It also fails if a different plugin of the
-// catalog has the same file name.
+// Add runs the plugin within o.Limits and o.Supervision to read its description and to check that
+// it works with this host. Call Add only for files that the operator trusts. If the catalog already
+// has the same entry and the files in the plugin folder are intact, Add changes nothing. Add fails
+// if the file is not a working plugin, or if the catalog is invalid. It also fails if a different
+// plugin of the catalog has the same file name, and with ErrOtherKind if the plugin of the same
+// name has a different kind.
 func Add(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, false)
 }
@@ -73,7 +74,7 @@ func Upgrade(ctx context.Context, o Options, file string) (Addition, error) {
 
 func install(ctx context.Context, o Options, file string, mustExist bool) (Addition, error) {
 	dir := o.Dir
-	inspection, source, err := readPlugin(ctx, file, o.Limits)
+	inspection, source, err := readPlugin(ctx, file, o)
 	if err != nil {
 		return Addition{}, fmt.Errorf("%s: %w", file, err)
 	}
@@ -91,7 +92,9 @@ func install(ctx context.Context, o Options, file string, mustExist bool) (Addit
 	}
 	baseFile := inspection.File
 	addition := Addition{Inspection: inspection, Change: Added}
-	if old, found := findEntry(entries, inspection.Name); found {
+	if old, found := findEntry(entries, inspection.Name); found && old.Kind != inspection.Kind {
+		return Addition{}, fmt.Errorf("%s: %w: %s is of kind %s, and this plugin of kind %s", file, ErrOtherKind, old.Name, old.Kind, inspection.Kind)
+	} else if found {
 		addition.Change, addition.Previous = Replaced, old
 		addition.File = fileOfVersion(dir, file, old, inspection.CatalogEntry)
 	} else if mustExist {
@@ -212,7 +215,7 @@ func Remove(dir string, names ...string) (removed []CatalogEntry, err error) {
 // readPlugin returns the catalog entry and the description of a plugin. file is the file to
 // execute. source is the file or folder of the plugin. readPlugin also starts the plugin as the
 // service does, and fails when the plugin does not work.
-func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspection, source string, err error) {
+func readPlugin(ctx context.Context, file string, o Options) (i Inspection, source string, err error) {
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -231,7 +234,7 @@ func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspect
 	if err != nil {
 		return Inspection{}, "", err
 	}
-	entry, err := describe(ctx, source, sum, filepath.Base(file), limits)
+	entry, err := describe(ctx, source, sum, filepath.Base(file), o.Limits)
 	if err != nil {
 		return Inspection{}, "", err
 	}
@@ -239,10 +242,10 @@ func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspect
 	if err := entry.check(); err != nil {
 		return Inspection{}, "", fmt.Errorf("its description: %w", err)
 	}
-	o := Options{Dir: filepath.Dir(source), Limits: limits, Supervision: SupervisionPolicy{StartTimeout: describeTimeout}}.withDefaults()
+	sourceOptions := Options{Dir: filepath.Dir(source), Limits: o.Limits, Supervision: o.Supervision}.withDefaults()
 	sourceEntry := entry
 	sourceEntry.File = filepath.Base(source)
-	d, err := (&Host{options: o}).inspect(sourceEntry)
+	d, err := (&Host{options: sourceOptions}).inspect(sourceEntry)
 	if err != nil {
 		return Inspection{}, "", fmt.Errorf("it does not work with this version of tenantry: %w", err)
 	}

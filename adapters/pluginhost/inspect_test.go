@@ -3,6 +3,7 @@
 package pluginhost_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -166,6 +168,37 @@ func TestAddRefusesADuplicateFileName(t *testing.T) {
 	editCatalog(t, dir, `"name": "good"`, `"name": "first"`)
 	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "first") {
 		t.Fatalf("got %v, want an error that names the plugin first", err)
+	}
+}
+
+// TestAddRefusesAPluginOfAnotherKind checks that a plugin does not replace a plugin with the same
+// name that does different work.
+func TestAddRefusesAPluginOfAnotherKind(t *testing.T) {
+	dir := t.TempDir()
+	options := pluginhost.Options{Dir: dir}
+	if _, err := pluginhost.Add(t.Context(), options, copyProgram(t, "puppet", "mail-good")); err != nil {
+		t.Fatal(err)
+	}
+	editCatalog(t, dir, `"kind": "mail"`, `"kind": "dns"`)
+	for _, install := range []func(context.Context, pluginhost.Options, string) (pluginhost.Addition, error){pluginhost.Add, pluginhost.Upgrade} {
+		_, err := install(t.Context(), options, copyProgram(t, "puppet", "mail-good"))
+		if !errors.Is(err, pluginhost.ErrOtherKind) || !strings.Contains(err.Error(), "good is of kind dns") {
+			t.Errorf("got %v, want an error that names the kind of the plugin good", err)
+		}
+	}
+	host, _ := newHost(t, options)
+	if names := host.Names("dns"); len(names) != 1 {
+		t.Errorf("the catalog has the DNS plugins %v, want only good", names)
+	}
+}
+
+// TestAddRefusesAPluginThatStartsTooSlowly adds a plugin that describes itself at once, but does
+// not start within the time that the service allows.
+func TestAddRefusesAPluginThatStartsTooSlowly(t *testing.T) {
+	file := writeScript(t, `[ "$1" = describe ] && echo '{"name":"script","kind":"mail","version":"1"}' || exec sleep 600`, 0o755)
+	options := pluginhost.Options{Dir: t.TempDir(), Supervision: pluginhost.SupervisionPolicy{StartTimeout: 300 * time.Millisecond}}
+	if _, err := pluginhost.Add(t.Context(), options, file); err == nil || !strings.Contains(err.Error(), "did not start within 300ms") {
+		t.Errorf("got %v, want an error that names the time", err)
 	}
 }
 
