@@ -109,8 +109,16 @@ func startError(err error) error {
 	if strings.Contains(err.Error(), "incompatible API version") || strings.Contains(err.Error(), "incompatible core API version") {
 		return fmt.Errorf("%w: %s", ErrVersion, sanitize(err.Error()))
 	}
-	if strings.HasPrefix(err.Error(), "Unrecognized remote plugin message") {
+	line, isOtherLine := strings.CutPrefix(err.Error(), "Unrecognized remote plugin message: ")
+	switch {
+	case strings.HasSuffix(line, "Failed to read any lines from plugin's stdout"):
 		return errors.New("the program does not complete the plugin handshake")
+	case isOtherLine:
+		return fmt.Errorf("the program does not complete the plugin handshake: the first line on standard output is %.*q, not the handshake line",
+			maxQuotedLine, sanitize(line))
 	}
 	return errors.New(sanitize(err.Error()))
 }
+
+// maxQuotedLine is how many characters of the first line of a program an error quotes.
+const maxQuotedLine = 80
