@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -34,6 +35,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/plugins/template"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 // plugin is a plugin in a language other than Go that `tenantry plugin new` has written.
@@ -249,6 +251,20 @@ func TestOptionalMembersOfADescription(t *testing.T) {
 		report, err := conformance.Test(t.Context(), conformance.Options{Path: p.entry, Only: []string{"plugin/commands/describe", "sending/account/accepted"}})
 		if err != nil || report.Count(conformance.Passed) != 2 {
 			t.Errorf("a check did not pass: %v %+v", err, report)
+		}
+	})
+}
+
+// TestPluginNamesItsProtocolVersion starts a plugin under a host that supports only protocol
+// version 9. The host can only tell that the versions differ if the plugin prints its own version.
+func TestPluginNamesItsProtocolVersion(t *testing.T) {
+	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
+		cmd := exec.CommandContext(t.Context(), p.entry)
+		cmd.Env = []string{wire.SearchPath, "TENANTRY_PLUGIN=b6b0ad7a-hosted-by-tenantry", "PLUGIN_PROTOCOL_VERSIONS=9"}
+		stdout, err := cmd.Output()
+		var exit *exec.ExitError
+		if string(stdout) != "1|1|unix||grpc|\n" || !errors.As(err, &exit) || exit.ExitCode() != 1 {
+			t.Errorf("it printed %q and ended with %v, want a handshake line of version 1 and status 1", stdout, err)
 		}
 	})
 }

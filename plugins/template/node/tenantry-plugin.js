@@ -93,6 +93,7 @@ function serve(service, description, connect) {
   exitWithHost();
   if (!(process.env.PLUGIN_PROTOCOL_VERSIONS || '').split(',').includes(String(PROTOCOL_VERSION))) {
     console.error('the host does not support protocol version', PROTOCOL_VERSION);
+    fs.writeSync(1, `1|${PROTOCOL_VERSION}|unix||grpc|\n`); // the host reads the version
     process.exit(1);
   }
   const grpc = require('@grpc/grpc-js');

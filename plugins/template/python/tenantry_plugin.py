@@ -140,6 +140,7 @@ def _serve(description, connect, methods):
     _exit_with_host()
     if str(PROTOCOL_VERSION) not in os.environ.get("PLUGIN_PROTOCOL_VERSIONS", "").split(","):
         print("the host does not support protocol version", PROTOCOL_VERSION, file=sys.stderr)
+        print(f"1|{PROTOCOL_VERSION}|unix||grpc|")  # the host reads the version
         return 1
 
     from concurrent import futures
