@@ -162,6 +162,7 @@ func TestHelmChartRefusesInvalidValues(t *testing.T) {
 		"the image tag latest":         {"image": object{"tag": "latest"}},
 		"a database URL as a setting":  {"settings": object{"database_url": "postgres://u:p@h/d"}},
 		"a Redis URL as a setting":     {"settings": object{"redis_url": "redis://:p@h/0"}},
+		"headers as a setting":         {"settings": object{"plugin_otlp_headers": "k=v"}},
 		"a secret in telemetry":        {"telemetry": object{"OTEL_EXPORTER_OTLP_HEADERS": "k=v"}},
 		"a port as a text":             {"networkPolicy": object{"egressPorts": []string{"8443"}}},
 		"a misspelt value":             {"replicaCount": 3},

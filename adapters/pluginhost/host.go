@@ -50,7 +50,8 @@ type Options struct {
 	// Env is the host's environment in the format of os.Environ. Of these variables, plugins
 	// receive only those of an allow-list.
 	Env []string
-	// TelemetryHeaders is the value of OTEL_EXPORTER_OTLP_HEADERS in the environment of plugins.
+	// TelemetryHeaders is the value of OTEL_EXPORTER_OTLP_HEADERS in the environment of plugins. The
+	// values of the headers are removed from the output of plugins.
 	TelemetryHeaders secret.Text
 	// Waits stores the waits that providers demand with Retry-After. All processes of a plugin that
 	// use the same store share the plugin's waits. If Waits is nil, each process knows only its own
@@ -143,6 +144,7 @@ func New(options Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{options: options, lastReadSum: sum, plugins: make(map[string]*supervisor, len(entries))}
+	h.redactor.holdSecrets(headerValues(options.TelemetryHeaders)) // until the host ends
 	for _, e := range entries {
 		h.plugins[e.Name] = newSupervisor(h, e)
 	}

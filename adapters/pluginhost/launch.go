@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -129,6 +130,19 @@ var allowedVariables = []string{
 	"OTEL_TRACES_SAMPLER_ARG",
 	"SSL_CERT_FILE",
 	"TZ",
+}
+
+// headerValues returns the values of headers in the form of OTEL_EXPORTER_OTLP_HEADERS, as they are
+// written and with their percent-encoding decoded.
+func headerValues(headers secret.Text) (values []secret.Text) {
+	for header := range strings.SplitSeq(headers.Reveal(), ",") {
+		_, value, _ := strings.Cut(header, "=")
+		values = append(values, secret.New(value))
+		if decoded, err := url.PathUnescape(value); err == nil {
+			values = append(values, secret.New(decoded))
+		}
+	}
+	return values
 }
 
 // pluginEnvironment returns the environment of a plugin's process. The headers of the span exporter

@@ -70,6 +70,12 @@ func (c Config) Problems() []Problem {
 	if err := limiter.CheckURL(c.RedisURL); err != nil {
 		addProblem("redis_url", "%v", err)
 	}
+	for header := range strings.SplitSeq(c.PluginOTLPHeaders, ",") {
+		if name, _, found := strings.Cut(header, "="); c.PluginOTLPHeaders != "" && (!found || strings.TrimSpace(name) == "") {
+			addProblem("plugin_otlp_headers", "headers are name=value, with commas between several") // the value is not quoted, because it may hold a credential
+			break
+		}
+	}
 	if c.Limits != "on" && c.Limits != "off" {
 		addProblem("limits", "%q is neither on nor off", c.Limits)
 	}

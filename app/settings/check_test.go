@@ -5,6 +5,7 @@ package settings
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -40,5 +41,21 @@ func TestRetentionOutsideItsRangeIsRefused(t *testing.T) {
 	want := Problem{"keep_audit_days", "must be between 0 and 36500, got -1"}
 	if problems := (Config{KeepAuditDays: -1}).Problems(); !slices.Contains(problems, want) {
 		t.Errorf("the problems are %v, want %v among them", problems, want)
+	}
+}
+
+// TestInvalidHeadersOfPluginsAreRefused checks that plugin_otlp_headers must be names with values.
+// The problem does not have the value, which may be a credential.
+func TestInvalidHeadersOfPluginsAreRefused(t *testing.T) {
+	t.Parallel()
+	for headers, wantAccepted := range map[string]bool{"": true, "x-team=a": true, "x-team=a,authorization=Basic%20YQ==": true, "Bearer s3cret": false, "=s3cret": false, "x-team=a,s3cret": false} {
+		problems := Config{PluginOTLPHeaders: headers}.Problems()
+		i := slices.IndexFunc(problems, func(p Problem) bool { return p.Setting == "plugin_otlp_headers" })
+		if (i < 0) != wantAccepted {
+			t.Errorf("%q: the problems are %v", headers, problems)
+		}
+		if i >= 0 && strings.Contains(problems[i].Text, "s3cret") {
+			t.Errorf("the problem has the value: %v", problems[i])
+		}
 	}
 }

@@ -74,6 +74,9 @@ type Config struct {
 	DomainChecks bool `koanf:"domain_checks" default:"true" help:"read the DNS of each verified domain again about once a day, to notice changes; with false, the DNS is read only for requests and provisioning jobs"`
 
 	TraceCustomerData bool `koanf:"trace_customer_data" group:"Telemetry" help:"add tenant GUIDs, domains and mailbox addresses, which are customer data, to spans; metrics and the log never contain them"`
+	// PluginOTLPHeaders is separate from OTEL_EXPORTER_OTLP_HEADERS, so that plugins get the
+	// credential of the collector only if the operator decides so.
+	PluginOTLPHeaders string `koanf:"plugin_otlp_headers" secret:"text" help:"headers with which plugins export their spans, in the form of OTEL_EXPORTER_OTLP_HEADERS: name=value, with commas between several; for a collector that requires a credential. Plugins do not get OTEL_EXPORTER_OTLP_HEADERS of the service. All plugins can read the headers"`
 
 	MailPlatform string `koanf:"mail_platform" group:"Mail platform" default:"microsoft365" help:"name of the plugin of the mail platform. All tenants are tenants of this platform. Set it before the first tenant is connected"`
 

@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -127,7 +128,10 @@ func MigrateNow(ctx context.Context, c settings.Config, log *slog.Logger) ([]str
 
 // openHost opens the plugin folder. Each plugin starts on its first call.
 func openHost(c settings.Config, waits ports.Waits, log *slog.Logger) (*pluginhost.Host, error) {
-	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Waits: waits, Log: log, Env: os.Environ(), Limits: PluginLimits(c)})
+	host, err := pluginhost.New(pluginhost.Options{
+		Dir: c.PluginDir, Waits: waits, Log: log, Env: os.Environ(), Limits: PluginLimits(c),
+		TelemetryHeaders: secret.New(c.PluginOTLPHeaders),
+	})
 	if err != nil {
 		return nil, cli.WithFix(fmt.Errorf("plugins: %w", err), CatalogFix(c.PluginDir, err))
 	}

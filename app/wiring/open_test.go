@@ -3,21 +3,25 @@
 package wiring
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -106,5 +110,29 @@ func TestMissingEmbeddedDatabaseIsAnError(t *testing.T) {
 		if err := RequireDatabase(config); err != nil {
 			t.Errorf("%s: %v", config.DatabaseURL, err)
 		}
+	}
+}
+
+// TestPluginsGetTheHeadersOfTheirSpans starts a plugin as the service does. It must get the headers
+// of the setting, and not those of the service.
+func TestPluginsGetTheHeadersOfTheirSpans(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=service")
+	dir := t.TempDir()
+	_, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, testserver.Program(t, "testdata/puppet"))
+	must(t, err)
+	host, err := openHost(settings.Config{PluginDir: dir, PluginOTLPHeaders: "authorization=plugins"}, nil, slog.New(slog.DiscardHandler))
+	must(t, err)
+	defer host.Close()
+	connection := func(context.Context) (wire.Connection, error) { return wire.Connection{}, nil }
+	environment, err := host.Mail("puppet", connection).For("t").Domains(t.Context()) // each variable is a domain
+	must(t, err)
+	var headers []string
+	for _, variable := range environment {
+		if strings.HasPrefix(variable.Name, "OTEL_EXPORTER_OTLP_HEADERS") {
+			headers = append(headers, variable.Name)
+		}
+	}
+	if !slices.Equal(headers, []string{"OTEL_EXPORTER_OTLP_HEADERS=authorization=plugins"}) {
+		t.Errorf("the plugin has %v, want the headers of the setting", headers)
 	}
 }
