@@ -158,7 +158,8 @@ func thumbprint(public []byte) string {
 }
 
 // TestReplacedCertificateIsReloaded checks that the next token is requested with the new
-// certificate. If the file is incomplete or missing, the earlier certificate stays in use.
+// certificate. If the file is incomplete or missing, the earlier certificate stays in use, and the
+// metrics show its expiry and the unusable file.
 func TestReplacedCertificateIsReloaded(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -172,15 +173,11 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	first, withKey := newRegisteredCertificate()
 	replaceFile(t, file, withKey)
 	p, tenant := newConnectedService(t, fixture)
-	checkFailures := func(want string) {
+	checkUnusable := func(want string) {
 		t.Helper()
-		metrics := tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw
-		line := `tenantry_credential_reload_failures_total{credential="client_certificate_file",provider="microsoft365"} `
-		if !bytes.Contains(metrics, []byte(line+want+"\n")) {
-			t.Errorf("the number of failed reloads in /metrics is not %s", want)
-		}
+		tenant.checkCredentialMetrics(`{credential="client_certificate_file",provider="microsoft365"}`, want)
 	}
-	checkFailures("0")
+	checkUnusable("0")
 	tenant.mustSync()
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(first) {
 		t.Errorf("the first token was requested with the certificate %q, want the first", got)
@@ -193,14 +190,17 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	}
 	third, withKey := newRegisteredCertificate()
 	must(t, os.WriteFile(file, withKey[:len(withKey)/2], 0o600))
+	checkUnusable("1") // although no call has used the file
 	tenant.mustSync()
 	tenant.mustSync()
 	must(t, os.Remove(file))
 	tenant.mustSync()
+	checkUnusable("1")
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(second) {
 		t.Errorf("with a broken file a token was requested with the certificate %q, want the second", got)
 	}
 	replaceFile(t, file, withKey)
+	checkUnusable("0")
 	tenant.mustSync()
 	if got := fixture.lastAssertionThumbprint(); got != thumbprint(third) {
 		t.Errorf("after the file was fixed a token was requested with the certificate %q, want the third", got)
@@ -212,7 +212,18 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	if bytes.Contains([]byte(logs), withKey[:len(withKey)/2][:200]) || strings.Contains(logs, "PRIVATE KEY") {
 		t.Error("the log contains the certificate file")
 	}
-	checkFailures("2")
+}
+
+// checkCredentialMetrics checks that /metrics shows when a credential expires, and whether its file
+// is unusable: "1" or "0".
+func (c client) checkCredentialMetrics(labels, unusable string) {
+	c.t.Helper()
+	metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
+	for _, want := range []string{"tenantry_credential_expiry_timestamp_seconds" + labels + " 1.", "tenantry_credential_file_unusable" + labels + " " + unusable + "\n"} {
+		if !bytes.Contains(metrics, []byte(want)) {
+			c.t.Errorf("the metrics lack %q", want)
+		}
+	}
 }
 
 // TestReplacedClientSecretIsReloaded expires the old secret at the platform. The service uses the

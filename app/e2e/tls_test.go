@@ -47,8 +47,8 @@ func servedSerial(t *testing.T, address string) int64 {
 }
 
 // TestServeReloadsItsTLSCertificate checks that the service supports only TLS 1.2 and 1.3, reloads
-// a replaced certificate, keeps the last valid certificate if a file is broken, and stops without
-// waiting for idle connections.
+// a replaced certificate, keeps the last valid certificate if a file is broken, shows its expiry in
+// the metrics, and stops without waiting for idle connections.
 func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -95,10 +95,10 @@ func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	if logged := strings.Count(p.logs.String(), "the earlier one stays in use"); logged != 1 {
 		t.Errorf("the broken file was logged %d times, want once", logged)
 	}
+	const labels = `{credential="tls_certificate_file",provider="tenantry"}`
+	c.checkCredentialMetrics(labels, "1")
 	install(3)
-	if metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw; !bytes.Contains(metrics, []byte(`tenantry_credential_expiry_timestamp_seconds{credential="tls_certificate_file",provider="tenantry"} 1.`)) {
-		t.Errorf("the metrics do not show when the certificate expires:\n%s", metrics)
-	}
+	c.checkCredentialMetrics(labels, "0")
 	c.leaveIdleTLSConnection(t, key)
 	if err := p.stop(); err != nil {
 		t.Errorf("the stop with an idle connection failed: %v", err)

@@ -89,7 +89,7 @@ func serve(ctx context.Context, c settings.Config, log *slog.Logger, ready func(
 		}
 		defer func() { _ = release() }()
 	}
-	tlsConfig, err := newTLSConfig(c, log)
+	certificate, err := loadCertificate(c, log)
 	if err != nil {
 		return err
 	}
@@ -101,12 +101,12 @@ func serve(ctx context.Context, c settings.Config, log *slog.Logger, ready func(
 	if err != nil {
 		return errors.Join(err, api.Close())
 	}
-	scheme := "http://"
-	if tlsConfig != nil {
-		scheme = "https://"
+	scheme, overrides, tlsConfig := "http://", wiring.Overrides{}, (*tls.Config)(nil)
+	if certificate != nil {
+		scheme, overrides.ServerCertificate, tlsConfig = "https://", certificate.read, certificate.tlsConfig()
 	}
 	publicURL := cmp.Or(c.PublicURL, scheme+api.Addr().String())
-	s, err := assemble(ctx, c, log, publicURL)
+	s, err := assemble(ctx, c, log, publicURL, overrides)
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
 	}
@@ -117,8 +117,8 @@ func serve(ctx context.Context, c settings.Config, log *slog.Logger, ready func(
 }
 
 // assemble assembles the service, and releases the leases that a previous process left.
-func assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicURL string) (*wiring.Service, error) {
-	s, err := wiring.Assemble(ctx, c, log, publicURL, wiring.Overrides{})
+func assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicURL string, overrides wiring.Overrides) (*wiring.Service, error) {
+	s, err := wiring.Assemble(ctx, c, log, publicURL, overrides)
 	if err != nil {
 		return nil, err
 	}

@@ -15,20 +15,18 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// newTLSConfig returns the TLS configuration of the API's listener. It returns nil when no
-// certificate is configured. The API is then served over plain HTTP. newTLSConfig fails when the
-// certificate cannot be loaded.
-//
-// The cipher suites are Go's defaults. Package httpapi switches HTTP/2 off.
-func newTLSConfig(c settings.Config, log *slog.Logger) (*tls.Config, error) {
+// loadCertificate loads the certificate of the API's listener. It returns nil when no certificate
+// is configured. The API is then served over plain HTTP. loadCertificate fails when the certificate
+// cannot be loaded.
+func loadCertificate(c settings.Config, log *slog.Logger) (*certificateFiles, error) {
 	if c.TLSCertificateFile == "" {
 		return nil, nil
 	}
 	files := &certificateFiles{certificate: c.TLSCertificateFile, key: c.TLSKeyFile, log: log}
-	if _, err := files.getCertificate(nil); err != nil {
+	if _, err := files.read(); err != nil {
 		return nil, cli.WithFix(err, "tls_certificate_file must hold the certificate and its chain, and tls_key_file the key of this certificate, both as PEM")
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.getCertificate}, nil
+	return files, nil
 }
 
 // certificateFiles holds a certificate and reloads it when its files change. If the new files
@@ -43,9 +41,21 @@ type certificateFiles struct {
 	loggedError string         // the error that was logged last, so that it is logged once
 }
 
-// getCertificate returns the current certificate. crypto/tls calls it in each handshake. It fails
-// only when no certificate has been loaded yet.
-func (f *certificateFiles) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// tlsConfig returns the TLS configuration of the API's listener. Each handshake uses the current
+// certificate.
+//
+// The cipher suites are Go's defaults. Package httpapi switches HTTP/2 off.
+func (f *certificateFiles) tlsConfig() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		current, _ := f.read() // loadCertificate has loaded a certificate, so there is a current one
+		return current, nil
+	}}
+}
+
+// read reloads the certificate if its files changed, and returns the current certificate. It also
+// returns an error if the files cannot be used. The current certificate is nil only if no
+// certificate has been loaded yet.
+func (f *certificateFiles) read() (current *tls.Certificate, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	versions, err := f.versions()
@@ -66,12 +76,12 @@ func (f *certificateFiles) getCertificate(*tls.ClientHelloInfo) (*tls.Certificat
 		}
 		f.current, f.loaded, f.loggedError = &pair, versions, ""
 	case f.current == nil:
-		return nil, fmt.Errorf("TLS: %w", err)
+		err = fmt.Errorf("TLS: %w", err)
 	case f.loggedError != err.Error():
 		f.loggedError = err.Error()
 		f.log.Error("the changed TLS certificate cannot be used; the earlier one stays in use", "file", f.certificate, "error", err)
 	}
-	return f.current, nil
+	return f.current, err
 }
 
 // fileVersion identifies the content of a file. It includes the size, because two writes in quick

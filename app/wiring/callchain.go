@@ -91,13 +91,14 @@ type providerOptions struct {
 	counters      ports.Limiter       // counts calls against the providers' budgets
 	fingerprinter ports.Fingerprinter // names credentials in budgets and circuits
 	log           *slog.Logger
+	files         *CredentialFiles                  // the operator's credentials
 	secrets       map[string]map[string]secret.Text // credentials of the sandbox, by provider and field; may be nil
 	nameServers   func(provider string) []string    // the name servers of the sandbox; may be nil
 }
 
 // operatorConnections returns a Connections with the operator's settings and credential files.
 func (o providerOptions) operatorConnections(c settings.Config) Connections {
-	return Connections{Settings: c.Providers, secrets: o.secrets, Files: &CredentialFiles{log: o.log}, Describe: o.host.Describe}
+	return Connections{Settings: c.Providers, secrets: o.secrets, Files: o.files, Describe: o.host.Describe}
 }
 
 // newCallChains builds a call chain for each provider of a kind. The key of the result is the

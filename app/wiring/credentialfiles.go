@@ -16,11 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-
-	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
@@ -30,14 +25,17 @@ import (
 type CredentialFiles struct {
 	log *slog.Logger
 
-	mu       sync.Mutex
-	files    map[string]*credentialFile // by path
-	failures metric.Int64Counter
+	mu    sync.Mutex
+	files map[credentialSetting]*credentialFile
 }
 
+// credentialSetting is a setting that names a credential file of a provider.
+type credentialSetting struct{ provider, name string }
+
 type credentialFile struct {
-	lastValid   secret.Text
-	loggedError string // the error that was logged last; empty after a valid read
+	path      string
+	lastValid secret.Text
+	readError string // the error of the last read; empty after a valid read
 }
 
 // read returns the content of a credential file, or its last valid content. It fails when the
@@ -48,57 +46,56 @@ func (f *CredentialFiles) read(ctx context.Context, provider, setting, path stri
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.files[path] == nil {
+	key := credentialSetting{provider, setting}
+	if f.files[key] == nil {
 		if f.files == nil {
-			f.files = map[string]*credentialFile{}
+			f.files = map[credentialSetting]*credentialFile{}
 		}
-		f.files[path] = &credentialFile{}
+		f.files[key] = &credentialFile{path: path}
 	}
-	file := f.files[path]
-	text, err := readCredentialFile(path, file.lastValid)
-	switch {
-	case err == nil:
+	return f.reread(ctx, key)
+}
+
+// reread does the work of read for a file that read has added to f.files. The caller holds f.mu.
+func (f *CredentialFiles) reread(ctx context.Context, setting credentialSetting) (secret.Text, error) {
+	file := f.files[setting]
+	previousError := file.readError
+	text, err := readCredentialFile(file.path, file.lastValid)
+	if err == nil {
 		if !file.lastValid.Empty() && file.lastValid.Reveal() != text.Reveal() {
-			f.log.InfoContext(ctx, "credential reloaded", "provider", provider, "setting", setting, "file", path)
+			f.log.InfoContext(ctx, "credential reloaded", "provider", setting.provider, "setting", setting.name, "file", file.path)
 		}
-		file.lastValid, file.loggedError = text, ""
+		file.lastValid, file.readError = text, ""
 		return text, nil
-	case file.lastValid.Empty():
+	}
+	file.readError = err.Error()
+	if file.lastValid.Empty() {
 		return secret.Text{}, err
 	}
-	// An error is logged and counted only when it differs from the previous error of the file.
-	if file.loggedError != err.Error() {
-		file.loggedError = err.Error()
+	// An error is logged only when it differs from the previous error of the file.
+	if file.readError != previousError {
 		f.log.ErrorContext(ctx, "the changed credential file cannot be used; its earlier content stays in use",
-			"provider", provider, "setting", setting, "file", path, "error", err)
-		f.addFailures(ctx, 1, provider, setting)
+			"provider", setting.provider, "setting", setting.name, "file", file.path, "error", err)
 	}
 	return file.lastValid, nil
 }
 
-// initFailureCounter sets the failure counter of each configured file to 0, so that Prometheus sees
-// the first failure as an increase.
-func (f *CredentialFiles) initFailureCounter(ctx context.Context, provider string, settings map[string]string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for setting, path := range settings {
-		if strings.HasSuffix(setting, "_file") && path != "" {
-			f.addFailures(ctx, 0, provider, setting)
-		}
-	}
+// credentialState is the state of a credential file.
+type credentialState struct {
+	inUse  secret.Text // the last valid content; empty if the file never was valid
+	usable bool        // false if the file is invalid now
 }
 
-// addFailures adds n to the failure counter of a setting. The caller holds f.mu.
-func (f *CredentialFiles) addFailures(ctx context.Context, n int64, provider, setting string) {
-	if f.failures == nil {
-		var err error
-		f.failures, err = otel.Meter(meterName).Int64Counter("tenantry.credential.reload.failures",
-			metric.WithDescription("How often a credential file changed and could not be used, by provider and setting."))
-		if err != nil {
-			return
-		}
+// states reads each file again that read has read before, and returns the states of these files.
+func (f *CredentialFiles) states(ctx context.Context) map[credentialSetting]credentialState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	states := map[credentialSetting]credentialState{}
+	for setting, file := range f.files {
+		_, _ = f.reread(ctx, setting) // the error is in file.readError
+		states[setting] = credentialState{inUse: file.lastValid, usable: file.readError == ""}
 	}
-	f.failures.Add(ctx, n, metric.WithAttributes(attribute.String("provider", provider), attribute.String("credential", setting)))
+	return states
 }
 
 // readCredentialFile reads a file and rejects content that is recognizably incomplete. When the
@@ -123,36 +120,16 @@ func readCredentialFile(path string, lastValid secret.Text) (secret.Text, error)
 	return secret.New(string(raw)), nil
 }
 
-// credentialExpiries returns the times at which a provider's credentials expire, by setting.
-// Credentials without a known expiry are left out.
-func credentialExpiries(settings map[string]string) map[string]time.Time {
+// expiryDates returns the times at which credentials expire according to the settings whose names
+// end in `_expires`, by setting. A credential is valid until the end of the day that is set.
+func expiryDates(settings map[string]string) map[string]time.Time {
 	expiries := map[string]time.Time{}
 	for name, value := range settings {
-		switch {
-		case strings.HasSuffix(name, "_expires"):
-			if day, err := time.Parse(time.DateOnly, value); err == nil {
-				expiries[name] = day.AddDate(0, 0, 1)
-			}
-		case strings.HasSuffix(name, "certificate_file"):
-			raw, err := os.ReadFile(value)
-			if expiry, _ := CertificateExpiry(raw, raw, time.Now()); err == nil && !expiry.IsZero() {
-				expiries[name] = expiry
-			}
+		if day, err := time.Parse(time.DateOnly, value); err == nil && strings.HasSuffix(name, "_expires") {
+			expiries[name] = day.AddDate(0, 0, 1)
 		}
 	}
 	return expiries
-}
-
-// serverCertificateExpiry returns the time at which the certificate of the service's TLS listener
-// expires. ok is false when there is no certificate, or when it cannot be read.
-func serverCertificateExpiry(c settings.Config) (expiry time.Time, ok bool) {
-	chain, chainErr := os.ReadFile(c.TLSCertificateFile)
-	key, keyErr := os.ReadFile(c.TLSKeyFile)
-	if chainErr != nil || keyErr != nil {
-		return expiry, false
-	}
-	expiry, _ = CertificateExpiry(chain, key, time.Now())
-	return expiry, !expiry.IsZero()
 }
 
 // CertificateExpiry returns the time at which a certificate expires. If the certificate cannot be

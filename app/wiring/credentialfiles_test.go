@@ -47,9 +47,24 @@ func TestInvalidCredentialFileKeepsTheLastContent(t *testing.T) {
 			if got := readContent(tt.after); got != tt.want {
 				t.Errorf("got %.60q, want %.60q", got, tt.want)
 			}
-			if kept := tt.want == strings.TrimSpace(tt.before); kept != strings.Contains(logs.String(), "stays in use") {
+			kept := tt.want == strings.TrimSpace(tt.before)
+			if state := files.states(t.Context())[credentialSetting{"test", "secret_file"}]; state.inUse.Reveal() != tt.want || state.usable == kept {
+				t.Errorf("the content %.60q is in use and the file is usable = %v, want %.60q and %v", state.inUse.Reveal(), state.usable, tt.want, !kept)
+			}
+			if kept != strings.Contains(logs.String(), "stays in use") {
 				t.Errorf("the log must say `stays in use` exactly if the earlier content is kept: %s", logs.String())
 			}
 		})
+	}
+}
+
+// TestCredentialFileThatNeverWasValidIsUnusable checks a file that is broken at the start.
+func TestCredentialFileThatNeverWasValidIsUnusable(t *testing.T) {
+	files := &CredentialFiles{log: slog.New(slog.DiscardHandler)}
+	if _, err := files.read(t.Context(), "test", "secret_file", filepath.Join(t.TempDir(), "missing")); err == nil {
+		t.Fatal("a missing file can be read")
+	}
+	if state := files.states(t.Context())[credentialSetting{"test", "secret_file"}]; state.usable || !state.inUse.Empty() {
+		t.Errorf("the missing file is usable = %v and has content = %v, want neither", state.usable, !state.inUse.Empty())
 	}
 }

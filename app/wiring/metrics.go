@@ -66,9 +66,9 @@ type processMetrics struct {
 	service *Service
 	config  settings.Config
 
-	buildInfo, databaseUp, circuits, pluginState, credentialExpiry   metric.Float64ObservableGauge
-	limiterFallback, connections                                     metric.Float64ObservableGauge
-	pluginRestarts, pluginHangs, limiterFallbacks, closedConnections metric.Int64ObservableCounter
+	buildInfo, databaseUp, circuits, pluginState, credentialExpiry, credentialUnusable metric.Float64ObservableGauge
+	limiterFallback, connections                                                       metric.Float64ObservableGauge
+	pluginRestarts, pluginHangs, limiterFallbacks, closedConnections                   metric.Int64ObservableCounter
 }
 
 // registerProcessMetrics registers processMetrics, and the collectors of the Go runtime and the
@@ -94,13 +94,14 @@ func (s *Service) registerProcessMetrics(c settings.Config) error {
 	m.circuits = gauge("tenantry.circuits", "Circuits by provider, fault domain and state.")
 	m.pluginState = gauge("tenantry.plugin.state", "1 for the current state of a plugin, 0 for all other states.")
 	m.credentialExpiry = gauge("tenantry.credential.expiry.timestamp.seconds", "Expiry of the operator's credential at a provider, or of the service's own TLS certificate, in Unix seconds.")
+	m.credentialUnusable = gauge("tenantry.credential.file.unusable", "1 while the file of the operator's credential at a provider, or of the service's own TLS certificate, cannot be used. The service then uses the last valid content.")
 	m.pluginRestarts = counter("tenantry.plugin.restarts", "Processes of plugins that were started after an earlier process of the plugin.")
 	m.pluginHangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
 	m.limiterFallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, because its Redis does not answer.")
 	m.limiterFallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis of the rate limits became unavailable.")
 	m.connections = gauge("tenantry.connections", "Open connections of the API listener.")
 	m.closedConnections = counter("tenantry.connections.closed", "Connections of the API listener that were closed because of max_connections. The label limit says which limit was reached: the limit of one address, or the limit of all addresses.")
-	_, err := meter.RegisterCallback(catchPanics(m.observe), m.buildInfo, m.databaseUp, m.circuits, m.pluginState, m.credentialExpiry, m.pluginRestarts, m.pluginHangs, m.limiterFallback, m.limiterFallbacks, m.connections, m.closedConnections)
+	_, err := meter.RegisterCallback(catchPanics(m.observe), m.buildInfo, m.databaseUp, m.circuits, m.pluginState, m.credentialExpiry, m.credentialUnusable, m.pluginRestarts, m.pluginHangs, m.limiterFallback, m.limiterFallbacks, m.connections, m.closedConnections)
 	return errors.Join(append(errs, err)...)
 }
 
@@ -141,13 +142,33 @@ func (m *processMetrics) observe(ctx context.Context, o metric.Observer) error {
 		o.ObserveInt64(m.pluginRestarts, int64(max(plugin.Starts-1, 0)), labels("plugin", plugin.Name))
 		o.ObserveInt64(m.pluginHangs, int64(plugin.Hangs), labels("plugin", plugin.Name))
 	}
-	for setting, expiry := range credentialExpiries(m.config.Providers[m.config.MailPlatform]) {
+	m.observeCredentials(ctx, o)
+	return nil
+}
+
+// observeCredentials observes when the credentials in use expire, and which files cannot be used.
+// It takes the expiry from the content in use, because a broken file does not replace this content.
+func (m *processMetrics) observeCredentials(ctx context.Context, o metric.Observer) {
+	for setting, expiry := range expiryDates(m.config.Providers[m.config.MailPlatform]) {
 		o.ObserveFloat64(m.credentialExpiry, float64(expiry.Unix()), labels("provider", m.config.MailPlatform, "credential", setting))
 	}
-	if expiry, ok := serverCertificateExpiry(m.config); ok {
-		o.ObserveFloat64(m.credentialExpiry, float64(expiry.Unix()), labels("provider", "tenantry", "credential", "tls_certificate_file"))
+	for setting, state := range m.service.credentialFiles.states(ctx) {
+		of := labels("provider", setting.provider, "credential", setting.name)
+		o.ObserveFloat64(m.credentialUnusable, boolValue(!state.usable), of)
+		if !strings.HasSuffix(setting.name, "certificate_file") {
+			continue
+		}
+		content := []byte(state.inUse.Reveal())
+		if expiry, _ := CertificateExpiry(content, content, time.Now()); !expiry.IsZero() {
+			o.ObserveFloat64(m.credentialExpiry, float64(expiry.Unix()), of)
+		}
 	}
-	return nil
+	if m.service.serverCertificate != nil {
+		certificate, err := m.service.serverCertificate()
+		of := labels("provider", "tenantry", "credential", "tls_certificate_file")
+		o.ObserveFloat64(m.credentialUnusable, boolValue(err != nil), of)
+		o.ObserveFloat64(m.credentialExpiry, float64(certificate.Leaf.NotAfter.Unix()), of)
+	}
 }
 
 // boolValue returns 1 for true and 0 for false.

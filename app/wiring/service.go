@@ -35,6 +35,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -95,8 +96,11 @@ const describeTimeout = 30 * time.Second
 const telemetryFlushTimeout = 2 * time.Second
 
 // Overrides replaces parts of the service that the settings do not describe. The sandbox sets
-// them. Zero values keep the defaults.
+// them, except for ServerCertificate. Zero values keep the defaults.
 type Overrides struct {
+	// ServerCertificate returns the TLS certificate that the API's listener uses. It also returns
+	// an error if the files of the certificate cannot be used now. It is nil without TLS.
+	ServerCertificate func() (inUse *tls.Certificate, err error)
 	// Now is the clock.
 	Now func() time.Time
 	// Secrets are credentials of simulated providers, by provider and field. No file contains them.
@@ -134,6 +138,7 @@ type Service struct {
 	mailSetting      func(name string) string // returns a setting of the mail platform
 	facts            *platformFacts
 	mailConnection   func(context.Context) (wire.Connection, error)
+	credentialFiles  *CredentialFiles // the operator's credentials for all providers
 	Platform         ports.MailPlatform
 	dnsProviders     *DNSProviders
 	sendingPlatforms *sendingPlatforms
@@ -168,6 +173,8 @@ type Service struct {
 	Log            *slog.Logger
 	flushTelemetry func(context.Context) error
 
+	// serverCertificate is Overrides.ServerCertificate.
+	serverCertificate func() (inUse *tls.Certificate, err error)
 	// APIConnections limits the connections of the API's listener.
 	APIConnections        *httpapi.ConnectionLimit
 	trustedProxies        []netip.Prefix
@@ -188,6 +195,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 		o.Now = time.Now
 	}
 	s := &Service{Log: log, Metrics: prometheus.NewRegistry(), RunsJobs: c.Worker, DrainTime: c.DrainTime, DrainDelay: c.DrainDelay}
+	s.credentialFiles, s.serverCertificate = &CredentialFiles{log: log}, o.ServerCertificate
 	var err error
 	if s.trustedProxies, err = c.Proxies(); err != nil {
 		return nil, fmt.Errorf("trusted_proxies: %w", err)
@@ -228,10 +236,10 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 		return nil, errors.Join(err, s.Close(ctx))
 	}
 	sealer.Log = log
-	if s.Platform, err = s.openMailPlatform(ctx, c, o); err != nil {
+	if s.Platform, err = s.openMailPlatform(c, o); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
-	options := providerOptions{host: s.Host, counters: s.limiter, fingerprinter: sealer, log: log, secrets: o.Secrets, nameServers: o.NameServers}
+	options := providerOptions{host: s.Host, counters: s.limiter, fingerprinter: sealer, log: log, files: s.credentialFiles, secrets: o.Secrets, nameServers: o.NameServers}
 	if s.dnsProviders, err = newDNSProviders(c, options); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
@@ -277,10 +285,9 @@ func tuneGC() {
 
 // openMailPlatform returns the mail platform's port. Each call passes the interceptors of its call
 // chain on the way to the plugin.
-func (s *Service) openMailPlatform(ctx context.Context, c settings.Config, o Overrides) (ports.MailPlatform, error) {
-	connections := Connections{Settings: c.Providers, secrets: o.Secrets, Files: &CredentialFiles{log: s.Log}, Describe: s.Host.Describe}
+func (s *Service) openMailPlatform(c settings.Config, o Overrides) (ports.MailPlatform, error) {
+	connections := Connections{Settings: c.Providers, secrets: o.Secrets, Files: s.credentialFiles, Describe: s.Host.Describe}
 	name := c.MailPlatform
-	connections.Files.initFailureCounter(ctx, name, c.Providers[name])
 	chain, err := newCallChain(c, name, s.Host.Describe, s.limiter, s.Log)
 	if err != nil {
 		return nil, err
