@@ -74,6 +74,7 @@ var (
 	labelValues = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
 	promQL      = regexp.MustCompile(`(?m)^- PromQL: (.*(?:\n  \S.*)*)$`) // an item can have several lines
 	codeSpan    = regexp.MustCompile("`([^`]+)`")
+	jqCommand   = regexp.MustCompile(`(?m)^ *(jq .*)$`)
 	boldTitle   = regexp.MustCompile(`\*\*([^*]+)\*\*`)
 )
 
@@ -182,8 +183,9 @@ func runbookPages(t *testing.T) map[string]string {
 }
 
 // TestAlertsHaveRunbooks checks that each alert is complete, has a promtool test, and has a runbook
-// page that the index lists. Each page belongs to an alert and has all headings. The dashboard has
-// every panel that a page names, and every runbook linked from the dashboard exists.
+// page that the index lists. Each page belongs to an alert and has all headings. Its jq commands
+// skip lines that are not JSON. The dashboard has every panel that a page names, and every runbook
+// linked from the dashboard exists.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	pages, index, tests := runbookPages(t), fileText(t, runbookFolder+"/README.md"), fileText(t, strings.Replace(alertsFile, ".yaml", "_test.yaml", 1))
@@ -221,6 +223,11 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		for _, heading := range []string{"Who is affected", "How to see it", "What to do", "When it is over"} {
 			if !strings.Contains(page, "\n## "+heading+"\n") {
 				t.Errorf("the runbook %s lacks the heading %q", file, heading)
+			}
+		}
+		for _, command := range submatches(jqCommand, page) {
+			if !strings.HasPrefix(command, "jq -R 'fromjson? | ") {
+				t.Errorf("%s: the command stops at a line that is not JSON: %s", file, command)
 			}
 		}
 		named := submatches(boldTitle, page)
