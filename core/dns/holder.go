@@ -4,6 +4,7 @@ package dns
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ type Provider struct {
 	Title string // display name
 	// NameServers are patterns of the provider's name servers, such as *.ns.example.com. A
 	// provider without patterns can be found only through a connection that has access to the zone.
+	// Patterns for which IsNameServerPattern is false match no name server.
 	NameServers []string
 	// Undescribed is true if the plugin does not run and has not described itself yet. Title and
 	// NameServers are then not known.
@@ -87,12 +89,29 @@ func providerOf(host string, providers []Provider) (match Provider, found bool) 
 	return match, found
 }
 
-// matchesPattern reports whether a name server matches a pattern: a host name, or "*." and a
-// suffix.
+var nameServerPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)+$`)
+
+// IsNameServerPattern reports whether a pattern is a host name, or "*." and a domain. The domain
+// must not be a public suffix such as com or co.uk, because the pattern would then match the name
+// servers of many providers.
+func IsNameServerPattern(pattern string) bool {
+	pattern = normalName(pattern)
+	if domain, wild := strings.CutPrefix(pattern, "*."); wild {
+		if suffix, icann := publicsuffix.PublicSuffix(domain); icann && suffix == domain {
+			return false
+		}
+	}
+	return nameServerPattern.MatchString(pattern)
+}
+
+// matchesPattern reports whether a name server matches a pattern.
 func matchesPattern(host, pattern string) bool {
+	if !IsNameServerPattern(pattern) {
+		return false
+	}
 	host, pattern = normalName(host), normalName(pattern)
 	if suffix, wild := strings.CutPrefix(pattern, "*"); wild {
-		return strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
+		return strings.HasSuffix(host, suffix)
 	}
 	return host == pattern
 }

@@ -76,10 +76,12 @@ func TestDetectDoesNotCallAProviderUnsupportedWhileAPluginIsDown(t *testing.T) {
 
 // TestDetectIgnoresInvalidPatterns checks that an invalid pattern matches no name server.
 func TestDetectIgnoresInvalidPatterns(t *testing.T) {
-	for _, pattern := range []string{"", "*", ".", "*.", "*com", "ns*.small.com"} {
+	for _, pattern := range []string{"", "*", ".", "*.", "*com", "ns*.small.com", "*.com", "*.COM.", "*.co.uk", "com", "ns1.small.com "} {
 		p := dns.Provider{ID: "greedy", NameServers: []string{pattern}}
-		if got := dns.Detect(dns.ZoneRead{Delegation: []string{"ns1.small.com"}}, []dns.Provider{p}); got.Provider.ID != "" {
-			t.Errorf("the pattern %q matches a name server: got %+v", pattern, got)
+		for _, host := range []string{"ns1.small.com", "ns1.small.co.uk", "com"} {
+			if got := dns.Detect(dns.ZoneRead{Delegation: []string{host}}, []dns.Provider{p}); got.Provider.ID != "" {
+				t.Errorf("the pattern %q matches the name server %s: got %+v", pattern, host, got)
+			}
 		}
 	}
 }

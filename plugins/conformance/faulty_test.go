@@ -77,6 +77,8 @@ var plantedBugs = []struct{ check, bug string }{
 	{"plugin/describe/complete", "odd-name"},
 	{"plugin/describe/complete", "no-window"},
 	{"plugin/describe/complete", "odd-budget-key"},
+	{"plugin/describe/complete", "claims-every-name-server"},
+	{"plugin/describe/complete", "unknown-capability"},
 	{"plugin/describe/complete", "noise-before-handshake"},
 	{"plugin/process/exits", "never-exits"},
 	{"plugin/process/side-by-side", "one-process-only"},

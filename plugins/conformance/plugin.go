@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -37,9 +38,8 @@ var pluginChecks = []check{
 		if description.Version == "" || description.Title == "" {
 			t.Errorf("the version %q or the title %q is empty", description.Version, description.Title)
 		}
-		if len(description.NameServers) > 0 && description.Kind != wire.KindDNS {
-			t.Error("only a DNS provider has patterns of name servers")
-		}
+		checkNameServers(t, description)
+		checkCapabilities(t, description)
 		checkFields(t, description.Fields)
 		checkBudgets(t, description)
 		checkHosts(t, description)
@@ -121,6 +121,51 @@ func runWithoutHost(t T, b Binary, wantCode int, args ...string) (output, errorO
 		t.Fatalf("%v exits with %d, want %d: %s%s", args, code, wantCode, stdout.Bytes(), stderr.Bytes())
 	}
 	return stdout.Bytes(), stderr.Bytes()
+}
+
+func checkNameServers(t T, d sdk.Description) {
+	t.Helper()
+	if len(d.NameServers) > 0 && d.Kind != wire.KindDNS {
+		t.Error("only a DNS provider has patterns of name servers")
+	}
+	for _, pattern := range d.NameServers {
+		if !dns.IsNameServerPattern(pattern) {
+			t.Errorf("the name server %q is not a host such as ns1.acme.com or a pattern such as *.ns.acme.com; a pattern such as *.com would match other providers", pattern)
+		}
+	}
+}
+
+// capabilities are the capabilities that the description of each kind of plugin may list.
+var capabilities = map[wire.Kind][]string{
+	wire.KindDNS:     {"atomic", "conditional"},
+	wire.KindSending: {sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect},
+}
+
+// checkCapabilities checks the capabilities, the fields that they need, and the fault domain of a
+// description.
+func checkCapabilities(t T, d sdk.Description) {
+	t.Helper()
+	for i, capability := range d.Capabilities {
+		if !slices.Contains(capabilities[d.Kind], capability) {
+			t.Errorf("capability %q is not one of %q, the capabilities of the kind %s", capability, capabilities[d.Kind], d.Kind)
+		}
+		if slices.Contains(d.Capabilities[:i], capability) {
+			t.Errorf("capability %q is listed twice", capability)
+		}
+	}
+	for capability, names := range d.Needs {
+		if !slices.Contains(d.Capabilities, capability) {
+			t.Errorf("Needs has the capability %q, which Capabilities does not list", capability)
+		}
+		for _, name := range names {
+			if !slices.ContainsFunc(d.Fields, func(f sdk.Field) bool { return f.Name == name }) {
+				t.Errorf("capability %q needs %q, which is not a field", capability, name)
+			}
+		}
+	}
+	if d.FaultDomain != "" && (d.Kind != wire.KindSending || d.FaultDomain != wire.FaultCredential) {
+		t.Errorf("the fault domain is %q, but it must be empty, or %q for a sending platform", d.FaultDomain, wire.FaultCredential)
+	}
 }
 
 func checkFields(t T, fields []sdk.Field) {

@@ -130,6 +130,43 @@ func TestFieldsThatMustBeSecretAreRecognized(t *testing.T) {
 	}
 }
 
+// TestCapabilitiesAndNameServersAreChecked checks valid descriptions of each kind of plugin, and
+// descriptions with one mistake each.
+func TestCapabilitiesAndNameServersAreChecked(t *testing.T) {
+	fields := []sdk.Field{{Name: "partner"}}
+	for _, tt := range []struct {
+		description sdk.Description
+		want        string
+	}{
+		{sdk.Description{Kind: "mail"}, ""},
+		{sdk.Description{Kind: "dns", Capabilities: []string{"atomic", "conditional"}, NameServers: []string{"*.ns.acme.com", "ns1.acme.com"}}, ""},
+		{sdk.Description{Kind: "sending", Capabilities: []string{sdk.CanOAuth, sdk.CanRefresh}, Needs: map[string][]string{sdk.CanOAuth: {"partner"}}, FaultDomain: sdk.FaultCredential}, ""},
+		{sdk.Description{Kind: "mail", Capabilities: []string{"atomic"}}, `"atomic" is not one of`},
+		{sdk.Description{Kind: "dns", Capabilities: []string{sdk.CanOAuth}}, `is not one of ["atomic" "conditional"]`},
+		{sdk.Description{Kind: "sending", Capabilities: []string{"mailbox_warmup"}}, `"mailbox_warmup" is not one of`},
+		{sdk.Description{Kind: "dns", Capabilities: []string{"atomic", "atomic"}}, "is listed twice"},
+		{sdk.Description{Kind: "sending", Needs: map[string][]string{sdk.CanOAuth: {"partner"}}}, "does not list"},
+		{sdk.Description{Kind: "sending", Capabilities: []string{sdk.CanOAuth}, Needs: map[string][]string{sdk.CanOAuth: {"password"}}}, "which is not a field"},
+		{sdk.Description{Kind: "sending", FaultDomain: "tenant"}, "fault domain"},
+		{sdk.Description{Kind: "dns", FaultDomain: sdk.FaultCredential}, "fault domain"},
+		{sdk.Description{Kind: "mail", NameServers: []string{"ns1.acme.com"}}, "only a DNS provider"},
+		{sdk.Description{Kind: "dns", NameServers: []string{"*.com"}}, `name server "*.com"`},
+		{sdk.Description{Kind: "dns", NameServers: []string{"*.co.uk"}}, `name server "*.co.uk"`},
+		{sdk.Description{Kind: "dns", NameServers: []string{"*"}}, `name server "*"`},
+		{sdk.Description{Kind: "dns", NameServers: []string{"http://ns.acme.com/"}}, `name server "http`},
+		{sdk.Description{Kind: "dns", NameServers: []string{""}}, `name server ""`},
+		{sdk.Description{Kind: "dns", NameServers: []string{"ns1.acme.com "}}, `name server "ns1.acme.com "`},
+	} {
+		tt.description.Fields = fields
+		r := &failureRecorder{TB: t}
+		checkCapabilities(r, tt.description)
+		checkNameServers(r, tt.description)
+		if len(r.messages) > 1 || (len(r.messages) == 0) != (tt.want == "") || !strings.Contains(strings.Join(r.messages, ""), tt.want) {
+			t.Errorf("%+v: the suite reports %q, want one message with %q", tt.description, r.messages, tt.want)
+		}
+	}
+}
+
 // TestFactsOfAMailPlatformAreChecked checks a valid description, and descriptions with one mistake
 // each.
 func TestFactsOfAMailPlatformAreChecked(t *testing.T) {

@@ -38,6 +38,7 @@ func Sending[R contract.Runner[R]](t R, b Binary, newFixture NewSendingFixture) 
 // contract suite.
 func SendingInProcess[R contract.Runner[R]](t R, p sdk.Plugin, newFixture NewSendingFixture) {
 	checkSendingDescription(t, p.Describe)
+	checkCapabilities(t, p.Describe)
 	contract.SendingPlatform(t, func(t T) contract.SendingPlatformEnv {
 		return newFixture(t, func(c sdk.Connection) sdk.SendingPlatform {
 			platform, err := p.Sending(c)
@@ -49,11 +50,7 @@ func SendingInProcess[R contract.Runner[R]](t R, p sdk.Plugin, newFixture NewSen
 	})
 }
 
-// sendingCapabilities are the capabilities that the description of a sending platform may list.
-var sendingCapabilities = []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect}
-
-// checkSendingDescription checks the kind, the fields, the capabilities and the fault domain in the
-// description of a sending platform.
+// checkSendingDescription checks the kind and the fields in the description of a sending platform.
 func checkSendingDescription(t T, description sdk.Description) {
 	t.Helper()
 	if description.Kind != wire.KindSending {
@@ -74,24 +71,6 @@ func checkSendingDescription(t T, description sdk.Description) {
 	}
 	if f, ok := field(wire.AuthHosts); slices.Contains(description.Capabilities, sdk.CanOAuth) && (!ok || f.Account || f.Default == "") {
 		t.Errorf("there is no operator setting %s with a default", wire.AuthHosts)
-	}
-	for _, capability := range description.Capabilities {
-		if !slices.Contains(sendingCapabilities, capability) {
-			t.Errorf("capability %q is not one of %v", capability, sendingCapabilities)
-		}
-	}
-	for capability, names := range description.Needs {
-		if !slices.Contains(description.Capabilities, capability) {
-			t.Errorf("Needs has the capability %q, which Capabilities does not list", capability)
-		}
-		for _, name := range names {
-			if _, ok := field(name); !ok {
-				t.Errorf("capability %q needs %q, which is not a field", capability, name)
-			}
-		}
-	}
-	if description.FaultDomain != "" && description.FaultDomain != wire.FaultCredential {
-		t.Errorf("fault domain %q is not empty or %q", description.FaultDomain, wire.FaultCredential)
 	}
 }
 

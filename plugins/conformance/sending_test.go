@@ -25,13 +25,12 @@ import (
 func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 	valid := func() sdk.Description {
 		return sdk.Description{
-			Name: "parcel", Kind: "sending", Capabilities: []string{sdk.CanOAuth}, Needs: map[string][]string{sdk.CanOAuth: {"partner"}},
+			Name: "parcel", Kind: "sending", Capabilities: []string{sdk.CanOAuth},
 			Fields: []sdk.Field{
 				{Name: "api_key", Account: true, Secret: true, Required: true}, {Name: "workspace_id", Account: true},
 				{Name: "partner", Account: true}, {Name: "auth_hosts", Default: "login.example"},
 			},
-			Budgets:     []sdk.Budget{{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"start_sign_in"}, Costs: map[string]int{"check": 2}}},
-			FaultDomain: sdk.FaultCredential,
+			Budgets: []sdk.Budget{{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"start_sign_in"}, Costs: map[string]int{"check": 2}}},
 		}
 	}
 	for want, change := range map[string]func(*sdk.Description){
@@ -40,15 +39,9 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 		"no account field api_key":       func(description *sdk.Description) { description.Fields[0].Secret = false },
 		"account setting workspace_id":   func(description *sdk.Description) { description.Fields[1].Account = false },
 		"no operator setting auth_hosts": func(description *sdk.Description) { description.Fields[3].Default = "" },
-		"is not one of": func(description *sdk.Description) {
-			description.Capabilities = append(description.Capabilities, "mailbox_warmup")
-		},
-		"does not list":               func(description *sdk.Description) { description.Needs[sdk.CanRefresh] = nil },
-		"which is not a field":        func(description *sdk.Description) { description.Needs[sdk.CanOAuth] = []string{"password"} },
-		"fault domain":                func(description *sdk.Description) { description.FaultDomain = "tenant" },
-		"that is secret and required": func(description *sdk.Description) { description.Fields[0].Required = false },
-		"no optional account setting": func(description *sdk.Description) { description.Fields = slices.Delete(description.Fields, 1, 2) },
-		"auth_hosts with a default":   func(description *sdk.Description) { description.Fields[3].Account = true },
+		"that is secret and required":    func(description *sdk.Description) { description.Fields[0].Required = false },
+		"no optional account setting":    func(description *sdk.Description) { description.Fields = slices.Delete(description.Fields, 1, 2) },
+		"auth_hosts with a default":      func(description *sdk.Description) { description.Fields[3].Account = true },
 	} {
 		description := valid()
 		change(&description)
@@ -132,7 +125,7 @@ func TestProtocolPageListsCausesAndStates(t *testing.T) {
 		[]tenant.SMTPAuth{tenant.SMTPAuthUnknown, tenant.SMTPAuthEnabled, tenant.SMTPAuthDisabled, tenant.SMTPAuthRefused},
 		[]integration.SignInState{integration.SignInPending, integration.SignInSucceeded, integration.SignInFailed, integration.SignInExpired},
 		[]integration.AccountState{integration.AccountConnected, integration.AccountPending, integration.AccountFailed, integration.AccountOther},
-		sendingCapabilities,
+		capabilities[wire.KindSending],
 	} {
 		for _, state := range reflect.ValueOf(states).Seq2() {
 			words = append(words, state.String())
@@ -152,7 +145,7 @@ func TestPluginsPageExplainsEveryField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := append(wire.Operations(wire.KindSending), sendingCapabilities[0], "api_key", "workspace_id", "base_url", "auth_hosts", "credential", "egress")
+	names := append(wire.Operations(wire.KindSending), capabilities[wire.KindSending][0], "api_key", "workspace_id", "base_url", "auth_hosts", "credential", "egress")
 	for _, value := range []any{sdk.Description{}, sdk.Field{}, sdk.Budget{}} {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(value)) {
 			names = append(names, f.Name)

@@ -75,6 +75,10 @@ func description() sdk.Description {
 		described.Name = "Odd Name"
 	case "odd-budget-key":
 		described.Budgets[0].Key = "tenant" // only a mail platform has tenants
+	case "claims-every-name-server":
+		described.NameServers = []string{"*.com"}
+	case "unknown-capability":
+		described.Capabilities = []string{"bogus"}
 	case "no-workspace":
 		described.Fields = described.Fields[:2]
 	case "no-window":
