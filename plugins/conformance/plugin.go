@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,14 +48,12 @@ var pluginChecks = []check{
 	}},
 	{ID: "plugin/commands/describe", Proves: "describe and --version match the description", Run: func(t T, b Binary) {
 		description := describe(t, b.Start(t))
-		var printed sdk.Description
+		var printed wire.DescriptionDoc
 		stdout, _ := runWithoutHost(t, b, 0, "describe")
 		if err := json.Unmarshal(stdout, &printed); err != nil {
-			t.Fatalf("describe does not print one JSON object and nothing else on standard output: %v", err)
+			t.Fatalf("describe does not print one JSON object with the members of Description in plugin.proto, and nothing else, on standard output: %v", err)
 		}
-		if p, d := comparedMembers(printed), comparedMembers(description); p != d {
-			t.Errorf("describe prints %s, but the host receives %s", p, d)
-		}
+		compareDocs(t, printed, wire.DocOf(description))
 		if stdout, _ := runWithoutHost(t, b, 0, "--version"); !bytes.Contains(stdout, []byte(description.Version)) {
 			t.Errorf("--version prints %q, which does not contain the version %s", stdout, description.Version)
 		}
@@ -79,12 +78,25 @@ var pluginChecks = []check{
 	}},
 }
 
-// comparedMembers returns a text with those members of a description that have the same name and
-// the same form in the output of `describe`. A member that is empty and a missing member are equal.
-func comparedMembers(d sdk.Description) string {
-	return fmt.Sprintf("%+v", sdk.Description{
-		Name: d.Name, Kind: d.Kind, Version: d.Version, Title: d.Title, Capabilities: d.Capabilities, Needs: d.Needs, Fields: d.Fields, Hosts: d.Hosts,
-	})
+// compareDocs compares each member of the document that `describe` prints with the description that
+// the host receives. A member that is empty and a missing member are equal.
+func compareDocs(t T, printed, received wire.DescriptionDoc) {
+	t.Helper()
+	p, r := reflect.ValueOf(printed), reflect.ValueOf(received)
+	for i := range p.NumField() {
+		name, _, _ := strings.Cut(p.Type().Field(i).Tag.Get("json"), ",")
+		if a, b := memberText(p.Field(i)), memberText(r.Field(i)); a != b {
+			t.Errorf("describe prints %s as %s, but the host receives %s", name, a, b)
+		}
+	}
+}
+
+// memberText returns the same text for a member that is empty and for a missing member.
+func memberText(member reflect.Value) string {
+	if member.Kind() == reflect.Pointer && member.IsNil() {
+		member = reflect.New(member.Type().Elem())
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%+v", member), "&")
 }
 
 // describe returns the description that the running plugin sends to its host.
@@ -100,25 +112,27 @@ func describe(t T, p *wire.Process) sdk.Description {
 }
 
 // runWithoutHost runs the binary from the command line and returns its standard output and its
-// error output. The test fails if the exit code is not wantCode.
+// error output. PATH is the only variable, because `tenantry plugin add` runs `describe` in this
+// way. The test fails if the exit code is not wantCode.
 func runWithoutHost(t T, b Binary, wantCode int, args ...string) (output, errorOutput []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, b.Path, args...)
+	command.Env = []string{wire.SearchPath}
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	err := command.Run()
 	var exitError *exec.ExitError
 	if err != nil && !errors.As(err, &exitError) {
-		t.Fatalf("run %v: %v", args, err)
+		t.Fatalf("run with the arguments %q: %v", args, err)
 	}
 	code := 0
 	if exitError != nil {
 		code = exitError.ExitCode()
 	}
 	if code != wantCode {
-		t.Fatalf("%v exits with %d, want %d: %s%s", args, code, wantCode, stdout.Bytes(), stderr.Bytes())
+		t.Fatalf("with PATH as the only variable, %q exits with %d, want %d: %s%s", args, code, wantCode, stdout.Bytes(), stderr.Bytes())
 	}
 	return stdout.Bytes(), stderr.Bytes()
 }

@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 // failureRecorder is a testing.TB that records the failures of Error, Errorf and Fatalf and does
@@ -163,6 +165,40 @@ func TestCapabilitiesAndNameServersAreChecked(t *testing.T) {
 		checkNameServers(r, tt.description)
 		if len(r.messages) > 1 || (len(r.messages) == 0) != (tt.want == "") || !strings.Contains(strings.Join(r.messages, ""), tt.want) {
 			t.Errorf("%+v: the suite reports %q, want one message with %q", tt.description, r.messages, tt.want)
+		}
+	}
+}
+
+// TestEachMemberOfDescribeIsCompared prints a description in which one member differs from the
+// description that the host receives.
+func TestEachMemberOfDescribeIsCompared(t *testing.T) {
+	received := sdk.Description{
+		Name: "acme", Kind: "mail", Budgets: []sdk.Budget{{Key: "tenant", Limit: 5, Window: time.Minute}},
+		MailPlatform: sdk.PlatformFacts{Administrator: "Administrator", BuiltinDomains: []string{"mail.acme.com"}},
+	}
+	for text, want := range map[string]string{
+		`"kind":"mail"`:                                    "",
+		`"title":""`:                                       "",
+		`"needs":{},"name_servers":[]`:                     "",
+		`"later":"a member of a later version"`:            "",
+		`"budgets":[]`:                                     "describe prints budgets as []",
+		`"budgets":[{"key":"nonsense","limit":-5}]`:        "describe prints budgets as [{Key:nonsense",
+		`"name_servers":["ns1.acme.com"]`:                  "describe prints name_servers as [ns1.acme.com]",
+		`"fault_domain":"credential"`:                      "describe prints fault_domain as credential",
+		`"needs":{"atomic":["api_key"]}`:                   "describe prints needs as map[atomic:[api_key]]",
+		`"mail_platform":{"builtin_domains":["acme.com"]}`: "describe prints mail_platform as {BuiltinDomains:[acme.com]",
+		`"mail_platform":null`:                             "describe prints mail_platform as {BuiltinDomains:[]",
+		`"hosts":["api.acme.com"]`:                         "describe prints hosts as [api.acme.com]",
+		`"fields":[{"name":"api_key"}]`:                    "describe prints fields as [{Name:api_key",
+	} {
+		printed := wire.DocOf(received)
+		if err := json.Unmarshal([]byte("{"+text+"}"), &printed); err != nil {
+			t.Fatal(err)
+		}
+		r := &failureRecorder{TB: t}
+		compareDocs(r, printed, wire.DocOf(received))
+		if len(r.messages) > 1 || (len(r.messages) == 0) != (want == "") || !strings.Contains(strings.Join(r.messages, ""), want) {
+			t.Errorf("%s: the suite reports %q, want one message with %q", text, r.messages, want)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func runCommand(p Plugin, args []string, stdout, stderr io.Writer) int {
 func describe(d Description, stdout, stderr io.Writer) int {
 	out := json.NewEncoder(stdout)
 	out.SetIndent("", "  ")
-	if err := out.Encode(descriptionJSON(d)); err != nil {
+	if err := out.Encode(wire.DocOf(d)); err != nil {
 		_, _ = fmt.Fprintln(stderr, "write description:", err)
 		return exitFailed
 	}
@@ -109,71 +109,4 @@ func watchStdin(stdin *os.File) <-chan struct{} {
 		close(closed)
 	}()
 	return closed
-}
-
-// The JSON document that `describe` prints, and its parts. Builds and scripts read it.
-type (
-	descriptionDoc struct {
-		Name         string              `json:"name"`
-		Kind         string              `json:"kind"`
-		Version      string              `json:"version"`
-		Title        string              `json:"title"`
-		Capabilities []string            `json:"capabilities"`
-		Needs        map[string][]string `json:"needs,omitempty"`
-		Fields       []fieldDoc          `json:"fields"`
-		NameServers  []string            `json:"name_servers"`
-		Budgets      []budgetDoc         `json:"budgets"`
-		FaultDomain  string              `json:"fault_domain,omitempty"`
-		Hosts        []string            `json:"hosts,omitempty"`
-		MailPlatform *factsDoc           `json:"mail_platform,omitempty"`
-	}
-	factsDoc struct {
-		BuiltinDomains    []string `json:"builtin_domains"`
-		ExchangeHosts     []string `json:"exchange_hosts"`
-		SigningHosts      []string `json:"signing_hosts"`
-		VerificationHosts []string `json:"verification_hosts"`
-		ApplicationField  string   `json:"application_field"`
-		Administrator     string   `json:"administrator"`
-		Withdrawal        string   `json:"withdrawal"`
-		LeftRules         string   `json:"left_rules"`
-	}
-	fieldDoc struct {
-		Name     string `json:"name"`
-		Secret   bool   `json:"secret"`
-		Required bool   `json:"required"`
-		Default  string `json:"default"`
-		Help     string `json:"help"`
-		Account  bool   `json:"account"`
-	}
-	budgetDoc struct {
-		Key           string         `json:"key"`
-		Limit         int            `json:"limit"`
-		WindowSeconds float64        `json:"window_seconds"`
-		Costs         map[string]int `json:"costs,omitempty"`
-		Only          []string       `json:"only,omitempty"`
-	}
-)
-
-func descriptionJSON(description Description) descriptionDoc {
-	doc := descriptionDoc{
-		Name: description.Name, Kind: string(description.Kind), Version: description.Version, Title: description.Title,
-		Capabilities: append([]string{}, description.Capabilities...),
-		Needs:        description.Needs, FaultDomain: description.FaultDomain, Hosts: description.Hosts,
-		NameServers: append([]string{}, description.NameServers...),
-		Fields:      []fieldDoc{},
-		Budgets:     []budgetDoc{},
-	}
-	if f := description.MailPlatform; description.Kind == wire.KindMail {
-		doc.MailPlatform = &factsDoc{
-			append([]string{}, f.BuiltinDomains...), append([]string{}, f.Hosts.Exchanges...), append([]string{}, f.Hosts.Signers...),
-			append([]string{}, f.Hosts.Verification...), f.ApplicationField, f.Administrator, f.Withdrawal, f.LeftRules,
-		}
-	}
-	for _, f := range description.Fields {
-		doc.Fields = append(doc.Fields, fieldDoc(f))
-	}
-	for _, b := range description.Budgets {
-		doc.Budgets = append(doc.Budgets, budgetDoc{Key: b.Key, Limit: b.Limit, WindowSeconds: b.Window.Seconds(), Costs: b.Costs, Only: b.Only})
-	}
-	return doc
 }

@@ -9,7 +9,8 @@
 // side, Serve answers these calls with the author's code.
 //
 //   - description.go: Description, Field and Budget, which a plugin sends to the host, and
-//     Connection, which the host sends with each call.
+//     Connection, which the host sends with each call. descriptiondoc.go: the description as the
+//     JSON that the command `describe` prints.
 //   - handshake.go: the protocol version and the gRPC options that both sides share.
 //   - serve.go: Serve, the plugin's side. Read this file or process.go first.
 //   - process.go: Process, a running plugin. runner.go: how its process is started and killed.

@@ -90,6 +90,14 @@ func description() sdk.Description {
 		if len(os.Args) > 1 {
 			described.Fields = described.Fields[:1]
 		}
+	case "describes-other-budgets":
+		if len(os.Args) > 1 {
+			described.Budgets[0].Limit++
+		}
+	case "describes-other-name-servers":
+		if len(os.Args) > 1 {
+			described.NameServers = []string{"*.ns.provider.example"}
+		}
 	case "describes-otherwise":
 		if len(os.Args) > 1 {
 			described.Version = "2.0.0"
@@ -105,6 +113,9 @@ func main() {
 		fmt.Println("Welcome to Faulty DNS!")
 	case bug == "exits-with-0" && withoutCommand && os.Getenv("TENANTRY_PLUGIN") == "":
 		os.Exit(0)
+	case bug == "describe-needs-home" && !withoutCommand && os.Args[1] == "describe" && os.Getenv("HOME") == "":
+		fmt.Fprintln(os.Stderr, "HOME is not set")
+		os.Exit(1)
 	case bug == "never-exits" && withoutCommand:
 		os.Stdin, _, _ = os.Pipe()
 	case bug == "one-process-only" && withoutCommand:
