@@ -13,9 +13,9 @@
 //
 //   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
 //   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
-//   - plugin.go: the checks of every plugin. failures.go: the checks with a provider that fails.
-//     account.go: the checks that call the provider and are safe on a real account. calls.go: read
-//     calls for these checks.
+//   - plugin.go: the checks of every plugin. lifecycle.go: the checks of its process. failures.go:
+//     the checks with a provider that fails. account.go: the checks that call the provider and are
+//     safe on a real account. calls.go: read calls for these checks.
 //   - environment.go: the environment of one check of Test. dnsenvironment.go, zoneserver.go: the
 //     zones. tcp.go: providers that do not speak HTTP.
 //   - pace.go: keeps the calls of a DNS provider to its budgets.
@@ -50,11 +50,19 @@ const (
 )
 
 // stopTimeout is how long a plugin may take to exit. After this time, a check reports that the
-// plugin does not exit. The tests of this package shorten stopTimeout, because they use plugins
-// that never exit.
-var stopTimeout = time.Minute
+// plugin does not exit. It is longer than hostStopTimeout, because the machine may be slow. The
+// tests of this package shorten stopTimeout, because they use plugins that never exit.
+var stopTimeout = 15 * time.Second
 
-// handshakeTimeout is how long a plugin may take to start in Test. The host allows less time.
+// hostStopTimeout is how long the host waits before it kills a plugin that does not exit.
+const hostStopTimeout = 2 * time.Second
+
+// startLimit is how long a plugin may take until the host kills it. The tests of this package
+// shorten startLimit.
+var startLimit = 30 * time.Second
+
+// handshakeTimeout is how long a plugin may take to start in Test. It is longer than startLimit, so
+// that the other checks can run.
 const handshakeTimeout = time.Minute
 
 // cleanupTimeout is how long the process of a finished check may take to exit before it is killed.
@@ -112,11 +120,14 @@ func (b Binary) Start(t T) *wire.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	onLine, timeout := func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) }, startTimeout
-	if b.exchange != nil {
-		onLine, timeout = b.exchange.recordOutput, handshakeTimeout
+	launch := wire.Launch{
+		Exe: path, Name: filepath.Base(path), Timeout: startTimeout, Limits: b.limits, Env: append(inheritedVariables(pluginVariables), wire.SearchPath),
+		OnLine: func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) },
 	}
-	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, OnLine: onLine, Limits: b.limits, Env: append(inheritedVariables(pluginVariables), wire.SearchPath)})
+	if b.exchange != nil {
+		launch.Timeout, launch.OnLine, launch.OnOutcome = handshakeTimeout, b.exchange.recordOutput, b.exchange.checkTexts
+	}
+	p, err := wire.Start(launch)
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tenantry/tenantry/core/outcome"
@@ -27,14 +28,15 @@ const (
 
 // exchange records the calls of one check between the host and the plugin, and between the plugin
 // and its provider. It also records the lines that the plugin prints. It removes the secrets of the
-// check from the recorded texts. It also records which errors and printed lines of the plugin
-// contained a secret. interceptors and recordProviderCall of a nil *exchange record nothing.
+// check from the recorded texts. It also records violations, which make the check fail: an error or
+// a printed line that contains a secret, and a text of an outcome that is too long or has control
+// characters. interceptors and recordProviderCall of a nil *exchange record nothing.
 type exchange struct {
 	mu             sync.Mutex
 	secrets        map[string]string // maps the value of a secret to its name
 	records        []string
 	droppedRecords int
-	leaks          []string
+	violations     []string
 }
 
 // addSecrets adds secrets of the check. redact removes them, and searchLeak searches for them.
@@ -76,14 +78,36 @@ func (e *exchange) record(format string, args ...any) {
 	}
 }
 
-// searchLeak records a leak if a text of the plugin contains a secret. where describes the text.
+// searchLeak records a violation if a text of the plugin contains a secret. where describes the
+// text.
 func (e *exchange) searchLeak(where, text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for value, name := range e.secrets {
 		if strings.Contains(text, value) {
-			e.leaks = append(e.leaks, fmt.Sprintf("%s contains the value of the secret %s", where, name))
+			e.addViolation("%s contains the value of the secret %s", where, name)
 		}
+	}
+}
+
+// checkTexts records a violation if a text of an outcome is too long or has control characters.
+func (e *exchange) checkTexts(detail, cause string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name, text := range map[string]string{"detail": detail, "cause": cause} {
+		if len(text) > wire.MaxText {
+			e.addViolation("the %s of an outcome has %d bytes, but at most %d are allowed", name, len(text), wire.MaxText)
+		}
+		if strings.ContainsFunc(text, unicode.IsControl) {
+			e.addViolation("the %s of an outcome contains a control character, such as a line break", name)
+		}
+	}
+}
+
+// addViolation records each violation once.
+func (e *exchange) addViolation(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(e.violations, text) {
+		e.violations = append(e.violations, text)
 	}
 }
 
@@ -150,12 +174,12 @@ func shorten(text string) string {
 	return text[:end] + "…"
 }
 
-// recordsAndLeaks returns the records, oldest first, and the leaks.
-func (e *exchange) recordsAndLeaks() (records, leaks []string) {
+// recordsAndViolations returns the records, oldest first, and the violations.
+func (e *exchange) recordsAndViolations() (records, violations []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.droppedRecords > 0 {
 		records = append(records, fmt.Sprintf("(%d earlier calls are not shown)", e.droppedRecords))
 	}
-	return append(records, e.records...), e.leaks
+	return append(records, e.records...), e.violations
 }

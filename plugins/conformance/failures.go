@@ -44,6 +44,12 @@ func failureChecks(kind string) []check {
 		}},
 		{ID: idPrefix + "deadline", Proves: "a call without an answer ends at its deadline, and its outcome is unknown", Run: checkDeadline},
 		{ID: idPrefix + "cancelled", Proves: "a cancelled call returns, and its request to the provider ends", Run: checkCancelled},
+		{ID: idPrefix + healthCheck, Proves: healthProves, Run: func(t T, b Binary) {
+			b.pacer = nil // this provider has no rate limit
+			p, provider := b.Start(t), newSilentServer()
+			check := b.readCalls(t, p, b.Connect(b.startSilentServer(t, provider)))["Check"]
+			checkHealth(t, p, check, &provider.requests)
+		}},
 	}
 	if kind == string(wire.KindDNS) {
 		return append(checks, dnsFailureChecks...)
@@ -116,6 +122,7 @@ func writeEndlessly(w http.ResponseWriter, r *http.Request) {
 // openRequests until the request ends. The first request closes asked.
 type silentServer struct {
 	openRequests sync.RWMutex
+	requests     atomic.Int64 // the number of requests that have begun
 	asked        chan struct{}
 	askedOnce    sync.Once
 }
@@ -125,6 +132,7 @@ func newSilentServer() *silentServer { return &silentServer{asked: make(chan str
 // beginRequest records that a request has begun. The returned function records its end.
 func (s *silentServer) beginRequest() (end func()) {
 	s.openRequests.RLock()
+	s.requests.Add(1)
 	s.askedOnce.Do(func() { close(s.asked) })
 	return s.openRequests.RUnlock
 }

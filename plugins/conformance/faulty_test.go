@@ -5,6 +5,7 @@ package conformance
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,10 +22,13 @@ var plantedBugs = []struct{ check, bug string }{
 	{"dns/failures/cancelled", "ignores-deadlines"},
 	{"dns/failures/deadline", "ignores-deadlines"},
 	{"dns/failures/endless-answer", "reads-endlessly"},
+	{"dns/failures/health", "health-waits-for-calls"},
 	{"dns/failures/held-back", "ignores-retry-after"},
 	{"dns/failures/html-page", "html-is-fine"},
 	{"dns/failures/html-page", "panics"},
 	{"dns/failures/nothing-listens", "unreachable-is-unknown"},
+	{"dns/failures/nothing-listens", "long-detail"},
+	{"dns/failures/nothing-listens", "line-break-in-cause"},
 	{"dns/failures/redirect", "follows-redirects"},
 	{"dns/failures/status-500", "500-is-refused"},
 	{"dns/failures/status-503", "503-is-broken"},
@@ -63,6 +67,7 @@ var plantedBugs = []struct{ check, bug string }{
 	{"mail/failures/cancelled", "ignores-deadlines"},
 	{"mail/failures/deadline", "ignores-deadlines"},
 	{"mail/failures/endless-answer", "reads-endlessly"},
+	{"mail/failures/health", "health-waits-for-calls"},
 	{"mail/failures/html-page", "html-is-fine"},
 	{"mail/failures/nothing-listens", "unreachable-is-unknown"},
 	{"mail/failures/redirect", "follows-redirects"},
@@ -84,13 +89,20 @@ var plantedBugs = []struct{ check, bug string }{
 	{"plugin/describe/complete", "unknown-capability"},
 	{"plugin/describe/complete", "noise-before-handshake"},
 	{"plugin/process/exits", "never-exits"},
+	{"plugin/process/only-its-host", "answers-anybody"},
+	{"plugin/process/only-its-host", "answers-any-certificate"},
+	{"plugin/process/shutdown", "ignores-shutdown"},
 	{"plugin/process/side-by-side", "one-process-only"},
+	{"plugin/process/signals", "ends-on-sigint"},
+	{"plugin/process/signals", "ends-on-sigterm"},
+	{"plugin/process/starts", "starts-late"},
 	{"sending/account/accepted", "logs-the-token"},
 	{"sending/account/list-ends", "list-never-ends"},
 	{"sending/account/list-ends", "lists-twice"},
 	{"sending/account/no-such-mailbox", "finds-anybody"},
 	{"sending/account/odd-workspace", "sends-any-workspace"},
 	{"sending/describe/fields", "no-workspace"},
+	{"sending/failures/health", "health-waits-for-calls"},
 }
 
 // faultyPlugin returns the path of the plugin testdata/faulty, of the given kind and with the given
@@ -107,10 +119,12 @@ func faultyPlugin(t *testing.T, kind, bug string) string {
 // TestSuiteFindsPlantedBugs runs, for each planted bug, the plugin with this bug and the check that
 // must find it.
 func TestSuiteFindsPlantedBugs(t *testing.T) {
-	oldStop, oldAbandon := stopTimeout, abandonTimeout
+	oldStop, oldAbandon, oldHealth, oldStart := stopTimeout, abandonTimeout, healthTimeout, startLimit
 	// With some of the bugs, a check waits until one of these timeouts ends.
-	stopTimeout, abandonTimeout = 2*time.Second, 2*time.Second
-	t.Cleanup(func() { stopTimeout, abandonTimeout = oldStop, oldAbandon })
+	stopTimeout, abandonTimeout, healthTimeout, startLimit = 2*time.Second, 2*time.Second, 2*time.Second, time.Second/2
+	t.Cleanup(func() {
+		stopTimeout, abandonTimeout, healthTimeout, startLimit = oldStop, oldAbandon, oldHealth, oldStart
+	})
 	for _, tt := range plantedBugs {
 		t.Run(tt.check+"="+tt.bug, func(t *testing.T) {
 			t.Parallel() // the checks mostly wait
@@ -137,6 +151,30 @@ func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "simulator-without-control-calls")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
 		t.Fatalf("%d of %d checks passed: %v %+v", report.Count(Passed), len(List("dns")), err, report)
+	}
+}
+
+// TestSuitePassesPluginWithoutSDK runs the checks that find the bugs of raw.go over the plugin of
+// raw.go without a bug.
+func TestSuitePassesPluginWithoutSDK(t *testing.T) {
+	only := []string{"plugin/process", "dns/failures/health", "dns/failures/nothing-listens"}
+	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "raw"), Only: only})
+	if err != nil || report.Count(Passed) != len(report.Results) || len(report.Results) < 8 {
+		t.Fatalf("a check did not pass or did not run: %v %+v", err, report)
+	}
+}
+
+// TestTextsOfOutcomesAreReported checks what a check reports about a text that is too long or has a
+// line break.
+func TestTextsOfOutcomesAreReported(t *testing.T) {
+	for bug, want := range map[string]string{
+		"long-detail":         "the detail of an outcome has 2000 bytes, but at most 1024 are allowed",
+		"line-break-in-cause": "the cause of an outcome contains a control character, such as a line break",
+	} {
+		report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", bug), Only: []string{"dns/failures/nothing-listens"}})
+		if err != nil || len(report.Results) != 1 || !slices.Equal(report.Results[0].Messages, []string{want}) {
+			t.Errorf("%s: the report is %+v, %v, want only the message %q", bug, report, err, want)
+		}
 	}
 }
 
@@ -176,7 +214,7 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 func TestSuitePassesCorrectPlatforms(t *testing.T) {
 	for kind, only := range map[string][]string{
 		"mail":    {"plugin", "mail/account", "mail/failures"},
-		"sending": {"plugin", "sending/account", "sending/describe"},
+		"sending": {"plugin", "sending/account", "sending/describe", "sending/failures/health"},
 	} {
 		report, err := Test(t.Context(), Options{Path: faultyPlugin(t, kind, ""), Only: only})
 		if err != nil || report.Kind != kind || report.Count(Passed) != len(report.Results) || len(report.Results) <= len(pluginChecks) {

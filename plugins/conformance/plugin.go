@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -64,14 +63,11 @@ var pluginChecks = []check{
 			t.Errorf("the plugin prints %q and %q, which do not contain the word plugin", stdout, stderr)
 		}
 	}},
-	{ID: "plugin/process/exits", Proves: "it exits when its host closes its standard input", Run: func(t T, b Binary) {
-		p := b.Start(t)
-		start := time.Now()
-		p.Stop(stopTimeout)
-		if time.Since(start) >= stopTimeout {
-			t.Errorf("the plugin did not exit within %s and was killed", stopTimeout)
-		}
-	}},
+	{ID: "plugin/process/starts", Proves: "it starts within 30 seconds", Run: checkStart},
+	{ID: "plugin/process/exits", Proves: "it exits when its host closes its standard input", Run: checkExit},
+	{ID: "plugin/process/shutdown", Proves: "it exits when its host calls Shutdown", Run: checkShutdown},
+	{ID: "plugin/process/signals", Proves: "it ignores SIGINT and SIGTERM", Run: checkSignals},
+	{ID: "plugin/process/only-its-host", Proves: "it answers only the host that started it", Run: checkOnlyItsHost},
 	{ID: "plugin/process/side-by-side", Proves: "two processes run side by side", Run: func(t T, b Binary) {
 		describe(t, b.Start(t))
 		describe(t, b.Start(t))

@@ -67,7 +67,7 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 		{"it has no version", pluginChecks, "plugin/describe/complete", pluginNamed("hostile", "mail-giant"), "version"},
 		{"its name is invalid", pluginChecks, "plugin/describe/complete", pluginNamed("puppet", "mail-Odd Name"), "provider's id"},
 		{"it has no commands", pluginChecks, "plugin/commands/describe", pluginNamed("hostile", "mail-giant"), "exits"},
-		{"it outlives its host", pluginChecks, "plugin/process/exits", pluginNamed("hostile", "mail-giant"), "killed"},
+		{"it outlives its host", pluginChecks, "plugin/process/exits", pluginNamed("hostile", "mail-giant"), "the host kills it after 2s"},
 		{"its errors have no kind", failureChecks("mail"), "mail/failures/nothing-listens", pluginNamed("puppet", "mail-puppet"), "want [down]"},
 		{"it panics", failureChecks("mail"), "mail/failures/html-page", pluginNamed("puppet", "mail-puppet"), "did not classify"},
 		{"it returns without an answer", failureChecks("mail"), "mail/failures/deadline", pluginNamed("puppet", "mail-puppet"), "returned"},

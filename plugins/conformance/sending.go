@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -92,6 +93,13 @@ func newSendingEnvironment(t T, e *environment) contract.SendingPlatformEnv {
 	})
 	e.exchange.addSecrets(e.simulator.Ready.Secrets)
 	return fixture
+}
+
+func checkSendingHealth(t T, e *environment) {
+	platform := newSendingEnvironment(t, e).Platform
+	defer e.simulator.Fail(t, contract.Hangs)()
+	check := func(ctx context.Context) error { _, err := platform.Check(ctx); return err }
+	checkHealth(t, e.process, check, &e.simulator.faults.requests)
 }
 
 // sendingDescription is the check of a sending platform's description.

@@ -104,6 +104,7 @@ func checksOf(kind string) []suiteCheck {
 		checks = slices.Insert(checks, len(pluginChecks), suiteCheck{Item{sendingDescription.ID, sendingDescription.Proves, true}, func(t T, e *environment) {
 			sendingDescription.Run(t, e.Binary)
 		}})
+		checks = append(checks, suiteCheck{Item{"sending/failures/" + healthCheck, healthProves, false}, checkSendingHealth})
 		checks = append(checks, inEnvironment(contract.SendingPlatformChecks(), newSendingEnvironment)...)
 	}
 	return checks
@@ -244,12 +245,12 @@ func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) R
 	result.Duration = time.Since(start)
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	records, leaks := recorder.recordsAndLeaks()
-	for _, message := range append(run.messages, leaks...) {
+	records, violations := recorder.recordsAndViolations()
+	for _, message := range append(run.messages, violations...) {
 		result.Messages = append(result.Messages, recorder.redact(message))
 	}
 	switch {
-	case run.hasFailed || len(leaks) > 0:
+	case run.hasFailed || len(violations) > 0:
 		result.Status, result.Calls = Failed, records
 	case run.skipReason != "":
 		result.Status, result.Reason = Skipped, run.skipReason

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -29,8 +30,8 @@ const (
 	CauseUnclassified = "plugin_unclassified" // the author's code returned an error that classify does not recognize
 )
 
-// maxTextBytes is the maximum length of a text that sanitize returns.
-const maxTextBytes = 1024
+// MaxText is the maximum length in bytes of the detail and the cause of an outcome.
+const MaxText = 1024
 
 var protoKinds = map[outcome.Kind]proto.Outcome_Kind{
 	outcome.Refused:   proto.Outcome_KIND_REFUSED,
@@ -100,10 +101,8 @@ func fromStatus(ctx context.Context, err error) error {
 		return nil
 	}
 	st := status.Convert(err)
-	for _, detail := range st.Details() {
-		if o, ok := detail.(*proto.Outcome); ok {
-			return outcomeFromProto(o)
-		}
+	if o := outcomeOf(st); o != nil {
+		return outcomeFromProto(o)
 	}
 	switch st.Code() {
 	case codes.Internal:
@@ -124,6 +123,30 @@ func fromStatus(ctx context.Context, err error) error {
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is not valid"}
 	}
 	return &outcome.Error{Kind: outcome.Unknown, Cause: CausePluginExited, Detail: "the plugin's process ended during the call"}
+}
+
+// outcomeOf returns the outcome in the details of a status, or nil.
+func outcomeOf(st *status.Status) *proto.Outcome {
+	for _, detail := range st.Details() {
+		if o, ok := detail.(*proto.Outcome); ok {
+			return o
+		}
+	}
+	return nil
+}
+
+// reportOutcomes returns an interceptor that calls report as Launch.OnOutcome describes.
+func reportOutcomes(report func(detail, cause string)) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		err := invoke(ctx, method, request, reply, conn, opts...)
+		if report == nil {
+			return err
+		}
+		if o := outcomeOf(status.Convert(err)); o != nil {
+			report(o.GetDetail(), o.GetCause())
+		}
+		return err
+	}
 }
 
 func outcomeFromProto(o *proto.Outcome) error {
@@ -147,10 +170,10 @@ func outcomeFromProto(o *proto.Outcome) error {
 }
 
 // sanitize makes a text of a plugin safe for logs and API responses: valid UTF-8, one line and at
-// most maxTextBytes long.
+// most MaxText bytes long.
 func sanitize(s string) string {
-	if len(s) > maxTextBytes {
-		s = s[:maxTextBytes]
+	if len(s) > MaxText {
+		s = s[:MaxText]
 	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {

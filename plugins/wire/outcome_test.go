@@ -175,7 +175,7 @@ func TestSanitizeBoundsAndCleansText(t *testing.T) {
 	if got := sanitize("one\nline\x1b[31m \xff"); got != "one line [31m " {
 		t.Fatalf("got %q, want one line without control characters", got)
 	}
-	if got := sanitize(strings.Repeat("é", maxTextBytes)); len(got) > maxTextBytes {
-		t.Fatalf("the text has %d bytes, want at most %d", len(got), maxTextBytes)
+	if got := sanitize(strings.Repeat("é", MaxText)); len(got) > MaxText {
+		t.Fatalf("the text has %d bytes, want at most %d", len(got), MaxText)
 	}
 }

@@ -5,6 +5,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -16,7 +17,10 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/proto"
@@ -37,6 +41,9 @@ type Launch struct {
 	Timeout time.Duration
 	// Abort makes Start fail when the channel is closed. It may be nil.
 	Abort <-chan struct{}
+	// OnOutcome is called with the detail and the cause of each failed call, as the plugin sent
+	// them. It may be nil. There can be concurrent calls.
+	OnOutcome func(detail, cause string)
 }
 
 // Process is a running plugin.
@@ -44,6 +51,7 @@ type Process struct {
 	client   *plugin.Client
 	runner   *processRunner
 	conn     grpc.ClientConnInterface
+	tls      *tls.Config // of the connections to the plugin
 	killOnce sync.Once
 }
 
@@ -61,7 +69,7 @@ func Start(launch Launch) (*Process, error) {
 		r.close()
 		return nil, err
 	}
-	p := &Process{runner: r, client: plugin.NewClient(config)}
+	p := &Process{runner: r, client: plugin.NewClient(config), tls: config.TLSConfig}
 	connected := make(chan error, 1)
 	panics.Go(func() { connected <- p.connect(launch.Timeout) }, func(e *panics.Error) { connected <- e })
 	select {
@@ -108,6 +116,7 @@ func clientConfig(l Launch, r *processRunner) (*plugin.ClientConfig, error) {
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 			grpc.WithStatsHandler(otelgrpc.NewClientHandler(tracingOptions()...)),
+			grpc.WithChainUnaryInterceptor(reportOutcomes(l.OnOutcome)),
 		},
 	}, nil
 }
@@ -164,6 +173,43 @@ func (p *Process) Ping(ctx context.Context) error {
 		return fmt.Errorf("the plugin says it is %s", answer.GetStatus())
 	}
 	return nil
+}
+
+// Shutdown asks the plugin to exit by the method that go-plugin uses. Many plugins close the
+// connection before the answer, so an error does not mean that the process keeps running.
+func (p *Process) Shutdown(ctx context.Context) error {
+	return p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
+}
+
+// AnswersStrangers runs the health check on connections that a plugin must refuse: without a
+// certificate, with the certificate of a different host, and without TLS. It returns a description
+// of each connection on which the plugin answered.
+func (p *Process) AnswersStrangers(ctx context.Context) (answered []string, err error) {
+	foreign, _, err := newHostTLS()
+	if err != nil {
+		return nil, err
+	}
+	foreign.RootCAs = p.tls.RootCAs
+	anonymous := p.tls.Clone()
+	anonymous.Certificates = nil
+	for _, stranger := range []struct {
+		connection  string
+		credentials credentials.TransportCredentials
+	}{
+		{"without a client certificate", credentials.NewTLS(anonymous)},
+		{"with the certificate of a different host", credentials.NewTLS(foreign)},
+		{"without TLS", insecure.NewCredentials()},
+	} {
+		conn, err := grpc.NewClient("unix:"+p.client.ReattachConfig().Addr.String(), grpc.WithTransportCredentials(stranger.credentials))
+		if err != nil {
+			return nil, err
+		}
+		if (&Process{conn: conn}).Ping(ctx) == nil {
+			answered = append(answered, stranger.connection)
+		}
+		_ = conn.Close()
+	}
+	return answered, nil
 }
 
 // Describe asks the plugin for its description.

@@ -6,6 +6,7 @@
 // with "mail-" or "sending-", the plugin has this kind. Otherwise it is a DNS provider.
 //
 //   - main.go: the description, the commands, and the bugs of the process. Start here.
+//   - raw.go: a plugin without the SDK, for bugs that a plugin with the SDK cannot have.
 //   - provider.go: the calls, and the bugs in them.
 //   - mail.go: the reads of a mail platform. All reads make the same call of the API.
 //   - sending.go: the reads of a sending platform, and the bugs in them.
@@ -115,6 +116,11 @@ func main() {
 		os.Exit(0)
 	case bug == "describe-needs-home" && !withoutCommand && os.Args[1] == "describe" && os.Getenv("HOME") == "":
 		fmt.Fprintln(os.Stderr, "HOME is not set")
+		os.Exit(1)
+	case bug == "starts-late" && withoutCommand && wire.Hosted():
+		time.Sleep(time.Second)
+	case isRaw() && withoutCommand && wire.Hosted():
+		fmt.Fprintln(os.Stderr, serveRaw())
 		os.Exit(1)
 	case bug == "never-exits" && withoutCommand:
 		os.Stdin, _, _ = os.Pipe()
