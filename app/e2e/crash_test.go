@@ -28,7 +28,7 @@ var portCalls = []string{
 	"create provisioning run", "claim provisioning job", "save provisioning job", "retry provisioning job", "intend DNS write", "apply", "confirm DNS write",
 	"add integration", "save integration", "begin OAuth session", "start_sign_in", "save pending OAuth session", "save connected OAuth session",
 	"save refresh", "save disconnecting connection", "remove", "save disconnected connection", "remove integration",
-	"reserve send limit", "ensure_rule", "save send limit",
+	"reserve send limit", "ensure_rule", "change send limit",
 	"claim tenant", "save counts", "save intents", "block", "save changes of mailboxes", "release tenant",
 	"remove_rule", "remove send limit", "remove_mailbox", "remove mailbox", "begin removal of domain", "remove_domain", "remove domain",
 	"withdraw tenant", "rotate key", "remove_rules", "delete tenant",
