@@ -74,8 +74,8 @@ type Connections interface {
 	Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error)
 	// SaveSession stores a session, and c if it is not nil, and commits the stored answer with
 	// them. It stores the session without c in two cases. A session that is not connected changes
-	// only a pending connection. A session that began before the connection became disconnecting
-	// does not change the connection, because the account of its sign-in may have been removed.
+	// only a pending connection. A session that began before the newest disconnect of unknown
+	// outcome ended does not change the connection, because the account may have been removed.
 	// Only a pending session can change, with one exception: a connected session replaces an
 	// expired session, because the platform may report a success late. The exception does not apply
 	// if the mailbox's connection is disconnecting or disconnected. If the session cannot change,

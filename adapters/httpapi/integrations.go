@@ -240,7 +240,7 @@ type refreshedMailboxes struct {
 	NewlyConnected int    `json:"newly_connected" doc:"The number of connected mailboxes that were not connected before."`
 	Unchanged      int    `json:"unchanged" doc:"The number of mailboxes whose state did not change."`
 	ErrorCount     int    `json:"error_count" doc:"The number of mailboxes that could not be read."`
-	Status         string `json:"status" enum:"completed,partial" doc:"partial: the list could not be read completely, and nothing was changed."`
+	Status         string `json:"status" enum:"completed,partial" doc:"partial: the mailboxes of error_count could not be read, and their connections were not changed. If the list could not be read completely, no connection was changed."`
 }
 
 type disconnectedMailbox struct {

@@ -29,6 +29,7 @@ func newRateLimitedEnv(t *testing.T) (*testEnv, *apiClient) {
 	t.Helper()
 	env := newTestEnv(t)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t)}
+	env.options.Guard.Idempotency.Now = func() time.Time { return time.Now().Add(2 * time.Hour) } // as in a sandbox whose clock was moved
 	return env, serve(t, env.handler(t))
 }
 

@@ -90,7 +90,7 @@ type StartedSession struct {
 // The statuses of a refresh.
 const (
 	RefreshCompleted = "completed"
-	RefreshPartial   = "partial" // the listing was interrupted; no connection was changed
+	RefreshPartial   = "partial" // some mailboxes were not read; after an interrupted listing, no connection was changed
 )
 
 // RefreshResult is the result of Refresh.

@@ -3,8 +3,10 @@
 package integrations
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,6 +119,9 @@ type accountRead struct {
 
 	mailboxes []integration.EligibleMailbox
 	began     time.Time
+	// uncertain has the indexes of mailboxes whose account may exist although the list does not
+	// contain it.
+	uncertain []int
 	// resumable is true if a later refresh may continue the read.
 	resumable bool
 	// cause is the error that interrupted the read.
@@ -126,8 +131,7 @@ type accountRead struct {
 	outOfTime bool
 }
 
-// maxLateAccounts limits the calls of readLateAccounts. People do not complete more sign-ins in the
-// few seconds before a refresh.
+// maxLateAccounts is the maximum number of accounts that readLateAccounts reads.
 const maxLateAccounts = 5
 
 // lateAccountRetry is how often readLateAccounts reads the accounts.
@@ -139,37 +143,44 @@ var errLateAccount = &outcome.Error{Kind: outcome.NotReady, Cause: "late_account
 // readLateAccounts reads each account of a recent sign-in that the complete list does not contain,
 // because platforms show new accounts some seconds late. It waits a few seconds for all these
 // accounts together. If the platform still does not show an account then, the account does not
-// exist. If there are more than maxLateAccounts, readLateAccounts reads none of them.
+// exist. Accounts that could not be read, or that are too many, are added to uncertain.
 func (r *accountRead) readLateAccounts(ctx context.Context) error {
-	var missing []int // indexes into found
-	for index, e := range r.mailboxes {
-		if !r.found[index].Exists() && e.Connection.MayShowLate(r.now()) {
-			missing = append(missing, index)
-		}
-	}
-	if len(missing) > maxLateAccounts {
-		return nil
-	}
+	late := r.notShown(r.recentSignIns())
+	read := late[:min(len(late), maxLateAccounts)]
 	err := reconcile.Run(ctx, lateAccountRetry, func(ctx context.Context) (err error) {
-		allShown := true
-		for _, index := range missing {
-			if r.found[index].Exists() {
-				continue
-			}
+		for _, index := range r.notShown(read) {
 			if r.found[index], err = fetchAccount(ctx, r.platform, r.mailboxes[index].Address()); err != nil {
 				return err
 			}
-			allShown = allShown && r.found[index].Exists()
 		}
-		if !allShown {
+		if len(r.notShown(read)) > 0 {
 			return errLateAccount
 		}
 		return nil
 	}, nil)
-	if errors.Is(err, errLateAccount) {
-		return nil
+	if ctx.Err() != nil || isCredentialRejected(err) {
+		return cmp.Or(err, ctx.Err())
 	}
-	return err
+	if err == nil || errors.Is(err, errLateAccount) {
+		late = late[len(read):]
+	}
+	r.uncertain = r.notShown(late)
+	return nil
+}
+
+// recentSignIns returns the indexes of the mailboxes whose account the platform may show late.
+func (r *accountRead) recentSignIns() (indexes []int) {
+	for index, e := range r.mailboxes {
+		if e.Connection.MayShowLate(r.now()) {
+			indexes = append(indexes, index)
+		}
+	}
+	return indexes
+}
+
+// notShown returns those indexes of mailboxes whose account was not found.
+func (r *accountRead) notShown(indexes []int) []int {
+	return slices.DeleteFunc(slices.Clone(indexes), func(index int) bool { return r.found[index].Exists() })
 }
 
 // continueAfter reports whether a later refresh continues the read, and how long to wait before

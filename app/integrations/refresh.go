@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
@@ -101,7 +102,8 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 	return result, nil
 }
 
-// reconcile updates the stored connections to match a complete listing. It rereads the stored
+// reconcile updates the stored connections to match a complete listing. It does not change the
+// connections of uncertain mailboxes. It rereads the stored
 // connections, because other requests can have changed them in the meantime. Each changed
 // connection is stored with the time at which the listing began, so that an older listing does not
 // replace it.
@@ -122,6 +124,11 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 			read.mailboxes[index] = e
 		}
 		e = read.mailboxes[index]
+		if slices.Contains(read.uncertain, index) {
+			result.Status = RefreshPartial
+			result.CountUnread(e.Connection)
+			continue
+		}
 		c, changed := integration.Reconcile(e, read.found[index], read.began)
 		result.Count(e.Connection, c, changed)
 		if !changed {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,8 +123,8 @@ func TestRefreshWaitsForAccountsThatShowLate(t *testing.T) {
 			fx.advance(tt.age)
 			began := time.Now()
 			r := fx.refresh(t, id)
-			if (r.Status == integrations.RefreshPartial) != tt.fails {
-				t.Errorf("got %+v", r)
+			if wantErrors := map[bool]int{true: 1}[tt.fails]; r.ErrorCount != wantErrors || (r.Status == integrations.RefreshPartial) != tt.fails || fx.storedIntegration(t, id).HasError {
+				t.Errorf("got %+v, want %d errors", r, wantErrors)
 			}
 			if waited := time.Since(began); waited != tt.waits {
 				t.Errorf("the refresh waited %s, want %s", waited, tt.waits)
@@ -132,6 +133,38 @@ func TestRefreshWaitsForAccountsThatShowLate(t *testing.T) {
 			fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
 		})
 	}
+}
+
+// TestRefreshLooksForFiveLateAccounts checks that a refresh looks for five late accounts, and does
+// not change the connections of further mailboxes.
+func TestRefreshLooksForFiveLateAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		id := fx.createIntegration(t, "instantly")
+		for _, name := range []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7"} {
+			fx.connect(t, id, fx.createMailbox(t, fx.ann, tenantGUID, name))
+		}
+		fx.platforms.AddWorkspace("instantly", "key", "ws-1", latePlatform{fx.instantly, time.Now().Add(time.Hour)})
+		if r := fx.refresh(t, id); r.Status != integrations.RefreshPartial || r.Connected != 2 || r.ErrorCount != 2 {
+			t.Errorf("got %+v, want two mailboxes that were not read and stay connected", r)
+		}
+	})
+}
+
+// TestRefreshEndsWhileItWaitsForLateAccounts checks that a refresh whose time ends while it waits
+// for a late account changes nothing.
+func TestRefreshEndsWhileItWaitsForLateAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := newFixture(t)
+		id := fx.createIntegration(t, "instantly")
+		fx.connect(t, id, fx.anna)
+		fx.platforms.AddWorkspace("instantly", "key", "ws-1", latePlatform{fx.instantly, time.Now().Add(time.Hour)})
+		fx.Timeout = 3 * time.Second
+		if r := fx.refresh(t, id); r.Status != integrations.RefreshPartial {
+			t.Errorf("got %+v, want a partial result", r)
+		}
+		fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
+	})
 }
 
 // countDrifts returns the number of drifts of each kind.

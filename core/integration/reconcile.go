@@ -10,7 +10,7 @@ type Tally struct {
 	Connected      int // mailboxes that are connected now, by the stored state if they were not read
 	NewlyConnected int // connected mailboxes that were not connected before
 	Unchanged      int // mailboxes that were read and whose connection stays as stored
-	ErrorCount     int // mailboxes that an interrupted listing did not reach
+	ErrorCount     int // mailboxes that were not read, see CountUnread
 }
 
 // Reconcile returns the connection of a mailbox after a complete listing. account is the mailbox's
@@ -74,7 +74,8 @@ func (t *Tally) Count(before, after Connection, changed bool) {
 	}
 }
 
-// CountUnread adds a mailbox that an interrupted listing did not reach.
+// CountUnread adds a mailbox that an interrupted listing did not reach, or whose new account could
+// not be read.
 func (t *Tally) CountUnread(stored Connection) {
 	t.Checked++
 	t.ErrorCount++

@@ -27,7 +27,7 @@
 //  12. checkScope answers 403 if the API key lacks the scope of the operation, or if the operation
 //     concerns all tenants and the key is limited to some (scope.go).
 //  13. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
-//  14. readBody reads the body, or answers 400, 413, 415 or 503 (body.go).
+//  14. readBody reads the body, or answers 400, 401, 402, 413, 415 or 503 (body.go).
 //  15. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
 //     (idempotency.go).
 //  16. limitRate counts the request in its bucket, or answers 429. It also limits how many
