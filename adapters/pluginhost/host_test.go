@@ -100,23 +100,27 @@ func TestTelemetryHeadersComeOnlyFromTheirOption(t *testing.T) {
 	t.Fatalf("the plugin did not receive the headers: %v", environment)
 }
 
-// TestTelemetryHeadersAreRemovedFromTheOutputOfPlugins starts a plugin that prints its headers and
-// then ends.
+// TestTelemetryHeadersAreRemovedFromTheOutputOfPlugins starts plugins that print their headers and
+// then end. The first line on standard output is quoted in the error of the start.
 func TestTelemetryHeadersAreRemovedFromTheOutputOfPlugins(t *testing.T) {
-	dir, file := t.TempDir(), writeScript(t, `echo "$OTEL_EXPORTER_OTLP_HEADERS decoded: Basic canary/7f3a" >&2`, 0o755)
-	if err := os.Rename(file, filepath.Join(dir, "mail-script")); err != nil {
-		t.Fatal(err)
-	}
-	entry := pluginhost.CatalogEntry{Name: "script", Kind: "mail", File: "mail-script", SHA256: checksumOf(t, filepath.Join(dir, "mail-script")), Version: "1"}
-	writeCatalog(t, dir, entry)
-	host, logged := newHost(t, pluginhost.Options{Dir: dir, TelemetryHeaders: secret.New("x-team=canary-9d1e,authorization=Basic%20canary/7f3a")})
-	if _, err := host.Describe(t.Context(), "script"); err == nil {
-		t.Fatal("the script is a plugin")
-	}
-	host.Close()
-	waitForLine(t, logged, "x-team=[redacted],authorization=[redacted] decoded: [redacted]")
-	if strings.Contains(logged.String(), "canary") {
-		t.Errorf("the log has a header:\n%s", logged)
+	for name, redirection := range map[string]string{"standard error": " >&2", "standard output": ""} {
+		t.Run(name, func(t *testing.T) {
+			dir, file := t.TempDir(), writeScript(t, `echo "$OTEL_EXPORTER_OTLP_HEADERS decoded: Basic canary/7f3a"`+redirection, 0o755)
+			if err := os.Rename(file, filepath.Join(dir, "mail-script")); err != nil {
+				t.Fatal(err)
+			}
+			entry := pluginhost.CatalogEntry{Name: "script", Kind: "mail", File: "mail-script", SHA256: checksumOf(t, filepath.Join(dir, "mail-script")), Version: "1"}
+			writeCatalog(t, dir, entry)
+			host, logged := newHost(t, pluginhost.Options{Dir: dir, TelemetryHeaders: secret.New("x-team=canary-9d1e,authorization=Basic%20canary/7f3a")})
+			if _, err := host.Describe(t.Context(), "script"); err == nil || strings.Contains(err.Error(), "canary") {
+				t.Fatalf("got %v, want an error without a header", err)
+			}
+			host.Close()
+			waitForLine(t, logged, "x-team=[redacted],authorization=[redacted] decoded: [redacted]")
+			if strings.Contains(logged.String(), "canary") {
+				t.Errorf("the log has a header:\n%s", logged)
+			}
+		})
 	}
 }
 

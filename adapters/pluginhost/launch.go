@@ -56,6 +56,7 @@ func (s *supervisor) launch(entry CatalogEntry) (*instance, error) {
 		Limits:  options.Limits,
 		Timeout: s.policy.StartTimeout,
 		Abort:   s.closing,
+		Redact:  s.host.redactor.redact,
 	})
 	if err != nil {
 		return nil, errors.Join(err, files.Close())

@@ -100,8 +100,6 @@ func TestDescribeInheritsNoFile(t *testing.T) {
 	}
 }
 
-// TestFailedDescriptionIsExplained adds a script that needs a second file. The error contains the
-// last line that the script printed, and names the manifest.
 // TestDescribeLeavesNoChildren adds plugins whose describe starts a child. The child of the first
 // plugin runs when the caller of Add gives up, and the child of the second plugin runs when
 // describe ends.
@@ -121,9 +119,10 @@ func TestDescribeLeavesNoChildren(t *testing.T) {
 				<-ended
 			}
 			var text []byte
-			for text == nil {
-				text, _ = os.ReadFile(started)
-				time.Sleep(time.Millisecond) // until the child has started
+			for deadline := time.Now().Add(testTimeout); text == nil; time.Sleep(time.Millisecond) {
+				if text, _ = os.ReadFile(started); text == nil && time.Now().After(deadline) {
+					t.Fatal("describe did not start its child")
+				}
 			}
 			cancel()
 			<-ended
@@ -136,6 +135,8 @@ func TestDescribeLeavesNoChildren(t *testing.T) {
 	}
 }
 
+// TestFailedDescriptionIsExplained adds a script that needs a second file. The error contains the
+// last line that the script printed, and names the manifest.
 func TestFailedDescriptionIsExplained(t *testing.T) {
 	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
 	script := `i=0; while [ $i -lt 200 ]; do echo "a long traceback" >&2; i=$((i+1)); done; printf 'no module "x"\n\n' >&2; exit 1`

@@ -60,8 +60,8 @@ func (s *Service) BeginSignIn(ctx context.Context, acc access.Account, id, mailb
 	return opener.openSession(ctx, encoder)
 }
 
-// checkAllowed makes the checks that need no call to the platform. If several concurrent requests pass
-// these checks, reserve accepts only one of the requests.
+// checkAllowed makes the checks that need no call to the platform. If several concurrent requests
+// pass these checks, reserve accepts only one of the requests.
 func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integration.Integration, e integration.EligibleMailbox) error {
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {

@@ -47,13 +47,18 @@ func (f *CredentialFiles) read(ctx context.Context, provider, setting, path stri
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key := credentialSetting{provider, setting}
-	if f.files[key] == nil {
-		if f.files == nil {
-			f.files = map[credentialSetting]*credentialFile{}
-		}
-		f.files[key] = &credentialFile{path: path}
-	}
+	f.add(key, path)
 	return f.reread(ctx, key)
+}
+
+// add makes states return the state of a file, also before its first read.
+func (f *CredentialFiles) add(setting credentialSetting, path string) {
+	if f.files == nil {
+		f.files = map[credentialSetting]*credentialFile{}
+	}
+	if f.files[setting] == nil {
+		f.files[setting] = &credentialFile{path: path}
+	}
 }
 
 // reread does the work of read for a file that read has added to f.files. The caller holds f.mu.
@@ -86,7 +91,7 @@ type credentialState struct {
 	usable bool        // false if the file is invalid now
 }
 
-// states reads each file again that read has read before, and returns the states of these files.
+// states reads each file that was added, and returns the states of these files.
 func (f *CredentialFiles) states(ctx context.Context) map[credentialSetting]credentialState {
 	f.mu.Lock()
 	defer f.mu.Unlock()

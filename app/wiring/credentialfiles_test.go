@@ -68,3 +68,17 @@ func TestCredentialFileThatNeverWasValidIsUnusable(t *testing.T) {
 		t.Errorf("the missing file is usable = %v and has content = %v, want neither", state.usable, !state.inUse.Empty())
 	}
 }
+
+// TestConfiguredCredentialFileHasAStateBeforeItsFirstRead checks a file of the mail platform whose
+// plugin has not described itself yet.
+func TestConfiguredCredentialFileHasAStateBeforeItsFirstRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte("canary"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := &CredentialFiles{log: slog.New(slog.DiscardHandler)}
+	files.add(credentialSetting{"test", "secret_file"}, path)
+	if state := files.states(t.Context())[credentialSetting{"test", "secret_file"}]; !state.usable || state.inUse.Reveal() != "canary" {
+		t.Errorf("the file is usable = %v, want true with its content", state.usable)
+	}
+}

@@ -59,7 +59,7 @@ func OpenDNSProviders(ctx context.Context, c settings.Config, fingerprinter port
 		host.Close()
 		return counters.Close()
 	}
-	if p, err = newDNSProviders(c, providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: log}); err != nil {
+	if p, err = newDNSProviders(c, providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: log, files: &CredentialFiles{log: log}}); err != nil {
 		return nil, nil, errors.Join(err, closeAll())
 	}
 	return p, closeAll, nil

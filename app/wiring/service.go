@@ -43,6 +43,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -294,6 +295,11 @@ func (s *Service) openMailPlatform(c settings.Config, o Overrides) (ports.MailPl
 	}
 	s.MailPlatform, s.mailCircuits = name, chain.circuits
 	s.mailSetting = func(setting string) string { return c.Providers[name][setting] }
+	for setting, path := range c.Providers[name] {
+		if strings.HasSuffix(setting, "_file") && path != "" {
+			s.credentialFiles.add(credentialSetting{name, setting}, path)
+		}
+	}
 	s.mailConnection = func(ctx context.Context) (wire.Connection, error) { return connections.OperatorConnection(ctx, name) }
 	return s.Host.Mail(name, s.mailConnection, chain.mailInterceptors()...), nil
 }

@@ -31,6 +31,7 @@ var unguarded = map[string]string{
 	"core/panics/panics.go":                       "this package",
 	"plugins/dns-rfc2136/call.go":                 "the callback at the end of a context only closes a connection",
 	"plugins/dns-rfc2136/simulator/listen.go":     "the simulators of developers: a panic ends them with its stack",
+	"plugins/conformance/testdata/faulty/raw.go":  "a plugin of tests",
 	"plugins/wire/waits.go":                       "the callback at the end of a context only cancels a stream",
 	"plugins/sdk/serve.go":                        "the goroutines wait for the end of standard input and then end the process",
 	"plugins/sdk/simulator.go":                    "the simulators of developers: a panic ends them with its stack",

@@ -104,10 +104,10 @@ func receiveRequestID(ctx context.Context) context.Context {
 }
 
 // startError converts an error of go-plugin to one safe line. The error may contain output of the
-// plugin, which is untrusted.
-func startError(err error) error {
+// plugin, which is untrusted. redact removes secrets from a text.
+func startError(err error, redact func(string) string) error {
 	if strings.Contains(err.Error(), "incompatible API version") || strings.Contains(err.Error(), "incompatible core API version") {
-		return fmt.Errorf("%w: %s", ErrVersion, sanitize(err.Error()))
+		return fmt.Errorf("%w: %s", ErrVersion, sanitize(redact(err.Error())))
 	}
 	line, isOtherLine := strings.CutPrefix(err.Error(), "Unrecognized remote plugin message: ")
 	switch {
@@ -115,9 +115,9 @@ func startError(err error) error {
 		return errors.New("the program does not complete the plugin handshake")
 	case isOtherLine:
 		return fmt.Errorf("the program does not complete the plugin handshake: the first line on standard output is %.*q, not the handshake line",
-			maxQuotedLine, sanitize(line))
+			maxQuotedLine, sanitize(redact(line)))
 	}
-	return errors.New(sanitize(err.Error()))
+	return errors.New(sanitize(redact(err.Error())))
 }
 
 // maxQuotedLine is how many characters of the first line of a program an error quotes.

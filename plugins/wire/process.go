@@ -44,6 +44,9 @@ type Launch struct {
 	// OnOutcome is called with the detail and the cause of each failed call, as the plugin sent
 	// them. It may be nil. There can be concurrent calls.
 	OnOutcome func(detail, cause string)
+	// Redact removes secrets from output of the process that an error of Start quotes. It may be
+	// nil.
+	Redact func(string) string
 }
 
 // Process is a running plugin.
@@ -85,7 +88,11 @@ func Start(launch Launch) (*Process, error) {
 	}
 	if err != nil {
 		p.Kill()
-		return nil, p.ExplainExit(startError(err))
+		redact := launch.Redact
+		if redact == nil {
+			redact = func(text string) string { return text }
+		}
+		return nil, p.ExplainExit(startError(err, redact))
 	}
 	return p, nil
 }
