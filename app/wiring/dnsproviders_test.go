@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/ratelimit"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -35,8 +37,9 @@ func openTestProviders[P any](t *testing.T, open func(settings.Config, providerO
 	host, err := pluginhost.New(pluginhost.Options{Dir: dir})
 	must(t, err)
 	t.Cleanup(host.Close)
+	log := slog.New(slog.DiscardHandler)
 	p, err := open(settings.Config{Providers: providerSettings, CircuitOpen: time.Minute},
-		providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: slog.New(slog.DiscardHandler)})
+		providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: log, files: &CredentialFiles{log: log}})
 	must(t, err)
 	return p
 }
@@ -134,6 +137,26 @@ func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {
 		if strings.Contains(c.Domain, "account-key") || !strings.HasPrefix(c.Domain, "credential/") {
 			t.Errorf("a circuit is named %s, want credential/ and no credential", c.Domain)
 		}
+	}
+}
+
+// TestCommandsReadTheCredentialFilesOfDNSPlugins checks that OpenDNSProviders, which the operator's
+// commands use, reads the file of a secret that the operator sets.
+func TestCommandsReadTheCredentialFilesOfDNSPlugins(t *testing.T) {
+	t.Parallel()
+	fingerprinter, _ := newFingerprinterAndLimiter(t)
+	path := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(path, []byte("canary"), 0o600))
+	c := settings.Config{PluginDir: testserver.Program(t, "release/plugins"), Providers: map[string]map[string]string{"test": {"api_key_file": path}}}
+	p, closeAll, err := OpenDNSProviders(t.Context(), c, fingerprinter, slog.New(slog.DiscardHandler))
+	must(t, err)
+	defer func() { must(t, closeAll()) }()
+	p.operator.Describe = func(context.Context, string) (wire.Description, error) {
+		return wire.Description{Kind: wire.KindDNS, Fields: []wire.Field{{Name: "api_key", Secret: true}}}, nil
+	}
+	connection, err := p.operator.OperatorConnection(t.Context(), "test")
+	if key := connection.Secrets["api_key"]; err != nil || key.Reveal() != "canary" {
+		t.Errorf("the connection has the secrets %v, %v, want the content of the file", connection.Secrets, err)
 	}
 }
 
