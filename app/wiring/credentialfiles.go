@@ -61,7 +61,7 @@ func (f *CredentialFiles) add(setting credentialSetting, path string) {
 	}
 }
 
-// reread does the work of read for a file that read has added to f.files. The caller holds f.mu.
+// reread does the work of read for a file of f.files. The caller holds f.mu.
 func (f *CredentialFiles) reread(ctx context.Context, setting credentialSetting) (secret.Text, error) {
 	file := f.files[setting]
 	previousError := file.readError

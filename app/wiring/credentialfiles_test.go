@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 // TestInvalidCredentialFileKeepsTheLastContent checks which content is used after a file changes,
@@ -69,16 +71,22 @@ func TestCredentialFileThatNeverWasValidIsUnusable(t *testing.T) {
 	}
 }
 
-// TestConfiguredCredentialFileHasAStateBeforeItsFirstRead checks a file of the mail platform whose
-// plugin has not described itself yet.
+// TestConfiguredCredentialFileHasAStateBeforeItsFirstRead checks the files of the mail platform,
+// whose plugin has not described itself yet.
 func TestConfiguredCredentialFileHasAStateBeforeItsFirstRead(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte("canary"), 0o600); err != nil {
-		t.Fatal(err)
+	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
+	valid, missing := filepath.Join(dir, "valid"), filepath.Join(dir, "missing")
+	must(t, os.WriteFile(valid, []byte("canary"), 0o600))
+	s := &Service{Host: &pluginhost.Host{}, Log: log, credentialFiles: &CredentialFiles{log: log}}
+	_, err := s.openMailPlatform(settings.Config{MailPlatform: "test", Providers: map[string]map[string]string{
+		"test": {"client_id": "x", "certificate_file": valid, "client_secret_file": missing, "other_file": ""},
+	}}, Overrides{})
+	must(t, err)
+	states := s.credentialFiles.states(t.Context())
+	if state := states[credentialSetting{"test", "certificate_file"}]; !state.usable || state.inUse.Reveal() != "canary" {
+		t.Errorf("the valid file is usable = %v, want true with its content", state.usable)
 	}
-	files := &CredentialFiles{log: slog.New(slog.DiscardHandler)}
-	files.add(credentialSetting{"test", "secret_file"}, path)
-	if state := files.states(t.Context())[credentialSetting{"test", "secret_file"}]; !state.usable || state.inUse.Reveal() != "canary" {
-		t.Errorf("the file is usable = %v, want true with its content", state.usable)
+	if state, ok := states[credentialSetting{"test", "client_secret_file"}]; !ok || state.usable || len(states) != 2 {
+		t.Errorf("%d files have a state, the missing file is usable = %v, want two files and an unusable missing file", len(states), state.usable)
 	}
 }
