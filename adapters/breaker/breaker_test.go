@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,9 +78,19 @@ type guarded struct {
 	*Breaker
 }
 
-func newGuardedMail(p ports.MailPlatform, options Options) guarded {
+func newGuardedMail(p *provider, options Options) guarded {
 	b := New(options)
-	return guarded{wire.MailInProcess(p, b.Interceptor(ByTenant)), b}
+	return guarded{wire.MailInProcess(p, b.Interceptor(ByTenant), p.failInHost), b}
+}
+
+// failInHost is a wire.Interceptor that returns p.err itself if the host creates this error. The
+// host does not accept such an error from a plugin.
+func (p *provider) failInHost(ctx context.Context, _ wire.Call, next func(context.Context) error) error {
+	var o *outcome.Error
+	if errors.As(p.err, &o) && strings.HasPrefix(o.Cause, outcome.CauseNoProcess) {
+		return p.answer("the host")
+	}
+	return next(ctx)
 }
 
 func outcomeError(k outcome.Kind) error { return &outcome.Error{Kind: k, Code: fault.AccessDenied} }
@@ -460,7 +471,7 @@ func TestUnsentCallUsesNoBudget(t *testing.T) {
 			counted++
 			return func() { counted-- }, 0, true
 		}})
-		m := wire.MailInProcess(p, b.Interceptor(ByTenant)).For("t")
+		m := wire.MailInProcess(p, b.Interceptor(ByTenant), p.failInHost).For("t")
 		for _, step := range []struct {
 			err      error
 			wait     time.Duration // before the call
@@ -495,20 +506,17 @@ func TestUnsentCallUsesNoBudget(t *testing.T) {
 }
 
 // TestWriteFailsLikeAProbeThatIsNotSent checks a write while the circuit is half open. The read
-// before the write, its probe, exceeds a budget, is held back by the plugin, or finds no process of
-// the plugin. The write must not be sent, and its error must have the RetryAfter of the probe.
+// before the write, its probe, exceeds a budget or is held back by the plugin. The write must not
+// be sent, and its error must have the RetryAfter of the probe.
 func TestWriteFailsLikeAProbeThatIsNotSent(t *testing.T) {
 	heldBack := &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Hour}
-	crashLoop := &outcome.Error{Kind: outcome.Down, Cause: "plugin_crash_loop", RetryAfter: time.Hour}
 	for _, tt := range []struct {
 		name       string
 		budgetLeft bool
 		probe      error
-		want       outcome.Kind
 	}{
-		{"budget exceeded", false, nil, outcome.Throttled},
-		{"held back", true, heldBack, outcome.Throttled},
-		{"no process of the plugin", true, crashLoop, outcome.Down},
+		{"budget exceeded", false, nil},
+		{"held back", true, heldBack},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &provider{err: outcomeError(outcome.Unknown)}
@@ -521,11 +529,31 @@ func TestWriteFailsLikeAProbeThatIsNotSent(t *testing.T) {
 			allowed, p.calls = tt.budgetLeft, nil
 			p.err = tt.probe
 			_, err := m.Block(t.Context(), "", nil)
-			if outcome.KindOf(err) != tt.want || outcome.RetryAfter(err) != time.Hour || slices.Contains(p.calls, "Block") {
+			if outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) != time.Hour || slices.Contains(p.calls, "Block") {
 				t.Errorf("%s: got %v, the provider got %v", tt.name, err, p.calls)
 			}
 		})
 	}
+}
+
+// TestWriteFailsLikeAProbeWithoutProcess checks a write while the circuit is half open and the
+// plugin has no process. Only the read before the write looks for a process.
+func TestWriteFailsLikeAProbeWithoutProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		openErr, opened := outcomeError(outcome.Unknown), 0
+		open := func(context.Context, ...secret.Text) (wire.Session, error) {
+			opened++
+			return wire.Session{}, openErr
+		}
+		m := wire.MailClient(open, New(Options{Failures: 1, OpenTime: time.Minute}).Interceptor(ByTenant)).For("t")
+		_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
+		time.Sleep(time.Minute + time.Second)
+		opened, openErr = 0, &outcome.Error{Kind: outcome.Down, Cause: "plugin_crash_loop", RetryAfter: time.Hour}
+		_, err := m.Block(t.Context(), "", nil)
+		if outcome.KindOf(err) != outcome.Down || outcome.RetryAfter(err) != time.Hour || opened != 1 {
+			t.Errorf("got %v after looking for a process %d times, want the error of the read after one time", err, opened)
+		}
+	})
 }
 
 // TestReadIsSentBeforeARuleIsWritten checks that a half-open circuit is tested by a read before a

@@ -118,7 +118,7 @@ const CauseConnectionCut = "connection_cut"
 const CauseSetting = "setting "
 
 // CauseNoProcess is the prefix of the Cause of a Down outcome when the plugin has no process for
-// the call. The host creates these outcomes, and a plugin must not use this prefix.
+// the call. The host creates these outcomes. It does not accept them from a plugin.
 const CauseNoProcess = "plugin_"
 
 // IsUnsent reports whether err means that the call or its next request was not sent: an earlier

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -163,10 +164,18 @@ func outcomeFromProto(o *proto.Outcome) error {
 	if o.GetCode() != "" {
 		converted.Code, isKnownCode = fault.ByName(o.GetCode())
 	}
-	if converted.Kind == 0 || !isKnownCode || (converted.Kind == outcome.Refused && converted.Code.Name == "") {
+	if converted.Kind == 0 || !isKnownCode || (converted.Kind == outcome.Refused && converted.Code.Name == "") || hasCauseOfHost(converted) {
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is not valid"}
 	}
 	return converted
+}
+
+// hasCauseOfHost reports whether an outcome of a plugin has a cause that only the host may use,
+// such as the cause of a call that was not sent. toStatus sends the three causes that are allowed
+// here, and never with the kind Down.
+func hasCauseOfHost(o *outcome.Error) bool {
+	return strings.HasPrefix(o.Cause, outcome.CauseNoProcess) &&
+		(o.Kind == outcome.Down || !slices.Contains([]string{CausePanic, CauseUnclassified, CauseDeadline}, o.Cause))
 }
 
 // sanitize makes a text of a plugin safe for logs and API responses: valid UTF-8, one line and at

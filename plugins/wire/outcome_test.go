@@ -145,6 +145,9 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 		{"an outcome of no kind", statusWith(&proto.Outcome{}), outcome.Broken},
 		{"a code that is not published", statusWith(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED, Code: "made_up"}), outcome.Broken},
 		{"a refusal without a code", statusWith(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED}), outcome.Broken},
+		{"a cause of the host", statusWith(&proto.Outcome{Kind: proto.Outcome_KIND_DOWN, Cause: "plugin_missing"}), outcome.Broken},
+		{"a cause of the SDK that claims that nothing was sent", statusWith(&proto.Outcome{Kind: proto.Outcome_KIND_DOWN, Cause: CauseUnclassified}), outcome.Broken},
+		{"a deadline that the SDK reports", statusWith(&proto.Outcome{Kind: proto.Outcome_KIND_UNKNOWN, Cause: CauseDeadline}), outcome.Unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := outcome.KindOf(fromStatus(t.Context(), tt.err)); got != tt.want {
