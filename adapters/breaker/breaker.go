@@ -85,7 +85,10 @@ type FaultDomain func(ctx context.Context, c wire.Call) (circuitDomain, budgetDo
 
 // ByTenant gives each tenant of a mail platform its own circuit. Calls without a tenant share one
 // circuit, because all of them go to the platform's login host. The call that proves the
-// administrator of a tenant is a call of this tenant, because it also reads the tenant.
+// administrator of a tenant is a call of this tenant, because it also reads the tenant. If the
+// login host refuses the sign-in, the plugin does not read the tenant, but the refusal still counts
+// as an answer. It can close a half-open circuit of a tenant that does not work. The circuit opens
+// again after the next failures.
 func ByTenant(_ context.Context, c wire.Call) (circuitDomain, budgetDomain string) {
 	domain := loginDomain
 	if id := c.Tenant(); id != "" {
