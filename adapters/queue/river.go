@@ -79,6 +79,10 @@ const (
 	opTimeout      = 30 * time.Second
 )
 
+// maxConnLifetime is the time after which a connection is replaced. After a failover, a connection
+// can lead to a former primary.
+const maxConnLifetime = 10 * time.Minute
+
 // pingAfter is the idle time after which a connection is pinged before its next use. It is longer
 // than idlePollInterval, so an idle process does not ping each time it polls.
 const pingAfter = 5 * idlePollInterval
@@ -87,14 +91,14 @@ const pingAfter = 5 * idlePollInterval
 // its operator made it read-only.
 const readOnlyCode = "25006"
 
-// connect returns a pool. validate checks each new connection, unless the URL has the parameter
-// target_session_attrs. It may be nil.
+// connect returns a pool. validate checks each new connection, unless the parameter
+// target_session_attrs of the URL requires a certain kind of server (any does not). It may be nil.
 func connect(ctx context.Context, url string, validate pgconn.ValidateConnectFunc) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil { // err could contain the password
 		return nil, errors.New("queue: the postgres URL cannot be read")
 	}
-	config.MaxConns = maxConns
+	config.MaxConns, config.MaxConnLifetime = maxConns, maxConnLifetime
 	config.ConnConfig.ConnectTimeout = connectTimeout
 	config.ConnConfig.RuntimeParams["application_name"] = "tenantry-queue"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"

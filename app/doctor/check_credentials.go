@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
@@ -179,7 +178,11 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 		return failedFinding(fix, "%s", cli.FirstLine(err))
 	}
 	if db, err := e.openDatabase(); err == nil { // otherwise the check of the database reports the error
-		if err := checkSealedValues(ctx, db, path); err != nil {
+		prefixes, err := db.SealedPrefixes(ctx)
+		if err != nil {
+			return warningFinding(fixDatabase, "the encrypted values in the database cannot be read: %s", cli.FirstLine(err))
+		}
+		if err := checkSealedValues(path, prefixes); err != nil {
 			return failedFinding(wiring.FixMissingKeys, "%s", cli.FirstLine(err))
 		}
 	}
@@ -188,14 +191,10 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 
 // checkSealedValues returns an error when the keyset lacks a key that encrypted a value in the
 // database.
-func checkSealedValues(ctx context.Context, db *maintenance.Inspection, path string) error {
+func checkSealedValues(path string, prefixes map[string][][]byte) error {
 	keyset, err := secrets.ReadKeyset(path)
 	if err != nil {
 		return err
-	}
-	prefixes, err := db.SealedPrefixes(ctx)
-	if err != nil {
-		return fmt.Errorf("the encrypted values in the database cannot be read: %w", err)
 	}
 	return wiring.CheckSealedValues(path, keyset, prefixes)
 }

@@ -90,6 +90,15 @@ func TestDatabaseURLIsChecked(t *testing.T) {
 	}
 }
 
+// TestMissingFileOfDatabaseURLIsNamed checks that a missing certificate is not reported as a fault of
+// the password.
+func TestMissingFileOfDatabaseURLIsNamed(t *testing.T) {
+	_, err := Load(newFlags(t, "database_url: postgres://ann:s3cret@h/x?sslmode=verify-full&sslrootcert=/missing.pem"), nil)
+	if err == nil || !strings.Contains(err.Error(), "/missing.pem") || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "password") {
+		t.Errorf("got %v, want an error that names the file only", err)
+	}
+}
+
 // TestSQLiteURLMayHaveFourSlashes checks that an absolute path is accepted as other tools write it.
 func TestSQLiteURLMayHaveFourSlashes(t *testing.T) {
 	c, err := Load(newFlags(t, "database_url: sqlite:////var/lib/tenantry.db"), nil)

@@ -180,7 +180,7 @@ func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, c
 }
 
 // FixMissingKeys is the fix for a keyset that lacks keys that encrypted values in the database.
-const FixMissingKeys = "correct keyset_file, or restore the keyset from its backup; if the keys are lost, the DNS connections, integrations and webhooks must be added again"
+const FixMissingKeys = "correct keyset_file, or restore the keyset from its backup; if the keys are lost, the DNS connections, integrations and webhooks must be added again; stored answers and connect flows expire by themselves"
 
 // CheckSealedValues returns an error when a keyset lacks a key that encrypted a value in the
 // database. file is the keyset file, content is its content, and prefixes are the result of

@@ -22,6 +22,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -54,9 +55,10 @@ type Options struct {
 	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits in
 	// a power failure, but not in a crash of the process. FULL does not lose commits.
 	Synchronous string
-	// RequirePrimary makes connections to a standby of PostgreSQL fail, unless the URL has the
-	// parameter target_session_attrs. A service needs it: after a failover its pool could otherwise
-	// fill with connections to the former primary.
+	// RequirePrimary makes connections to a standby of PostgreSQL fail, unless the parameter
+	// target_session_attrs of the URL requires a different kind of server (any does not). A service
+	// needs it: after a failover its pool could otherwise fill with connections to the former
+	// primary.
 	RequirePrimary bool
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
@@ -162,10 +164,8 @@ func CheckURL(url string) error {
 		}
 		return nil
 	case "postgres", "postgresql":
-		if _, err := pgx.ParseConfig(url); err != nil {
-			return errUnreadableURL
-		}
-		return nil
+		_, err := parsePostgresURL(url)
+		return err
 	default:
 		return errors.New("a database URL is sqlite:///path or postgres://user:password@host/name")
 	}
@@ -238,17 +238,28 @@ const defaultPostgresConns = 20
 // a connection that only reads can lead to a former primary.
 const maxConnLifetime = 10 * time.Minute
 
-// errUnreadableURL replaces the driver's own error, which could quote the password.
-var errUnreadableURL = errors.New("the postgres URL cannot be read; special characters of the password must be percent-encoded")
+// parsePostgresURL reads a URL, and the files that it names. It replaces the driver's own errors,
+// which could quote the password.
+func parsePostgresURL(url string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(url)
+	var file *fs.PathError
+	switch {
+	case errors.As(err, &file):
+		return nil, fmt.Errorf("a file that the postgres URL names cannot be read: %w", file)
+	case err != nil:
+		return nil, errors.New("the postgres URL cannot be read; check its parameters, and percent-encode special characters of the password")
+	}
+	return config, nil
+}
 
 // connectPostgres returns a pool that has no connection yet. By default, statements use the simple
 // protocol of PostgreSQL. Bun writes values into the SQL text, so prepared statements would rarely
 // be reused. The settings standard_conforming_strings and client_encoding make PostgreSQL read
 // quoted values as bun writes them.
 func connectPostgres(url string, o Options) (*bun.DB, error) {
-	config, err := pgx.ParseConfig(url)
+	config, err := parsePostgresURL(url)
 	if err != nil {
-		return nil, errUnreadableURL
+		return nil, err
 	}
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	config.RuntimeParams["standard_conforming_strings"] = "on"

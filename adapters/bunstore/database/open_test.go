@@ -108,8 +108,12 @@ func TestStandbyIsNotUsedByAService(t *testing.T) {
 	service := open(Options{RequirePrimary: true})
 	must(t, "demote", server.Demote(t.Context()))
 	var refusal *fault.Error
-	if err := service.Ping(t.Context()); !errors.As(err, &refusal) || refusal.Code != fault.ServiceUnavailable {
+	err = service.Ping(t.Context())
+	if !errors.As(err, &refusal) || refusal.Code != fault.ServiceUnavailable {
 		t.Errorf("got %v from a standby, want service_unavailable", err)
+	}
+	if text := OperatorError(err).Error(); text != "the server accepts no writes: it is a standby, or read-only" {
+		t.Errorf("the operator reads %q, which does not name the standby", text)
 	}
 	command := open(Options{})
 	must(t, "ping", command.Ping(t.Context()))

@@ -18,7 +18,7 @@ import (
 )
 
 // ErrDiskFull means that the disk of the database has no space for a write.
-var ErrDiskFull = errors.New("its disk is full")
+var ErrDiskFull = errors.New("the disk of the database is full")
 
 // OperatorError returns an error that tells the operator why the database failed. Its text has no
 // password: the messages of the servers contain none, and the address is without the user. An error
@@ -34,7 +34,7 @@ func OperatorError(err error) error {
 		return errors.New("the server refuses the user or its password")
 	case errors.As(err, &pg) && pg.Code == "3D000":
 		return errors.New("the server has no such database")
-	case errors.As(err, &pg) && pg.Code == "25006":
+	case errors.Is(err, pgconn.ErrStandbyConnection), errors.As(err, &pg) && pg.Code == readOnlyCode:
 		return errors.New("the server accepts no writes: it is a standby, or read-only")
 	case DiskFull(err):
 		return ErrDiskFull

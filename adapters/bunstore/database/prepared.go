@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
@@ -46,9 +45,9 @@ func (d *DB) readExecMode(url string) error {
 	if !IsPostgres(d) {
 		return nil
 	}
-	config, err := pgx.ParseConfig(url)
+	config, err := parsePostgresURL(url)
 	if err != nil {
-		return errUnreadableURL
+		return err
 	}
 	d.execMode = config.DefaultQueryExecMode
 	return nil
