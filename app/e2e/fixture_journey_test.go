@@ -54,8 +54,9 @@ func (j *journey) do(method, path string, body any, retryCodes ...string) reply 
 			key = rand.Text()
 			j.publish()
 		case got.status == http.StatusBadGateway, got.status == http.StatusServiceUnavailable, got.status == http.StatusGatewayTimeout:
-		case slices.Contains(retryCodes, got.code()):
+		case slices.Contains(retryCodes, got.code()): // a sync that read old data hides the object until the next sync
 			key = rand.Text()
+			j.do("POST", j.path("/sync"), nil)
 		default:
 			j.t.Errorf("%s %s is answered %d %s, want a success or a temporary error", method, path, got.status, got.raw)
 			return got

@@ -123,7 +123,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 		checkNoKeyset(t, dataDir)
 	})
 	t.Run("the database URL is malformed", func(t *testing.T) {
-		checkCommandFails(t, fixture, fixture.env(t.TempDir(), "postgres://ann:a%zz@h/x"), cli.ExitUsage, []string{"database_url", "percent-encoded"}, "migrate")
+		checkCommandFails(t, fixture, fixture.env(t.TempDir(), "postgres://ann:a%zz@h/x"), cli.ExitUsage, []string{"database_url", "percent-encode"}, "migrate")
 	})
 	t.Run("the keyset file is not a keyset", func(t *testing.T) {
 		checkCommandFails(t, fixture, append(fixture.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+writeTempFile(t, "{}", 0o600)), cli.ExitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
