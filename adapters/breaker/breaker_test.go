@@ -87,7 +87,7 @@ func newGuardedMail(p *provider, options Options) guarded {
 // host does not accept such an error from a plugin.
 func (p *provider) failInHost(ctx context.Context, _ wire.Call, next func(context.Context) error) error {
 	var o *outcome.Error
-	if errors.As(p.err, &o) && strings.HasPrefix(o.Cause, outcome.CauseNoProcess) {
+	if errors.As(p.err, &o) && strings.HasPrefix(o.Cause, outcome.PluginCausePrefix) {
 		return p.answer("the host")
 	}
 	return next(ctx)

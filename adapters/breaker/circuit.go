@@ -5,7 +5,6 @@ package breaker
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -158,13 +157,13 @@ func classify(ctx context.Context, call wire.Call, err error) error {
 	}
 }
 
-// isPluginFault reports whether the call failed because of the plugin or its process. The error of
-// a plugin that did not classify it (wire.CauseUnclassified) is not such a failure, because it is
-// usually the error of a request to the provider.
+// isPluginFault reports whether the call failed because of the plugin or its process. An error that
+// the plugin did not classify and an exceeded deadline are not such failures, because their cause is
+// usually the provider.
 func isPluginFault(err error) bool {
 	var e *outcome.Error
-	return errors.As(err, &e) && slices.Contains(
-		[]string{wire.CausePluginExited, wire.CausePanic, wire.CauseProtocol, wire.CauseTooLarge}, e.Cause)
+	return errors.As(err, &e) && strings.HasPrefix(e.Cause, outcome.PluginCausePrefix) &&
+		e.Cause != wire.CauseUnclassified && e.Cause != wire.CauseDeadline
 }
 
 // refusal returns the error of a call that was not sent because the circuit is open or half open.

@@ -52,7 +52,7 @@ type Status struct {
 }
 
 // downError returns the error of a call that was not sent because no process of the plugin runs.
-// cause begins with outcome.CauseNoProcess.
+// cause begins with outcome.PluginCausePrefix.
 func downError(cause string, retryAfter time.Duration) error {
 	return &outcome.Error{
 		Kind: outcome.Down, Cause: cause, RetryAfter: retryAfter,

@@ -66,18 +66,10 @@ func TestUserWithoutPrivilegesOnTheSchemaIsNotToldToMigrate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _, _ = owner.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+role) }()
-	_, err = queue.OpenRiver(t.Context(), url+urlSeparator(url)+"role="+role, contractOptions)
+	_, err = queue.OpenRiver(t.Context(), testserver.WithParameter(url, "role="+role), contractOptions)
 	if err == nil || !strings.Contains(err.Error(), "permission denied for schema tenantry_queue") {
 		t.Errorf("%v, want an error about the missing privilege", err)
 	}
-}
-
-// urlSeparator returns the character to write between url and a further query parameter.
-func urlSeparator(url string) string {
-	if strings.Contains(url, "?") {
-		return "&"
-	}
-	return "?"
 }
 
 func TestOpenRiverErrorDoesNotContainURL(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/aead/aesgcm"
 	"github.com/tink-crypto/tink-go/v2/insecuresecretdataaccess"
 	"github.com/tink-crypto/tink-go/v2/keyset"
@@ -28,6 +29,20 @@ type keyring struct {
 
 	primaryID       uint32
 	fingerprintKeys map[uint32][]byte // keyed by the id of the AES-GCM key from which each is derived
+}
+
+// newKeyring returns the keyring of a keyset. content is the content of the keyset file.
+func newKeyring(content []byte) (*keyring, error) {
+	handle, err := decode(content)
+	if err != nil {
+		return nil, err
+	}
+	primitive, err := aead.New(handle)
+	if err != nil {
+		return nil, errors.New("holds no key to seal with")
+	}
+	ring := &keyring{AEAD: primitive}
+	return ring, ring.deriveFingerprintKeys(handle)
 }
 
 // hkdfInfo is the HKDF info parameter. It separates the derived keys from other uses of the keyset.

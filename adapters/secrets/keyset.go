@@ -13,7 +13,6 @@ import (
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
-	"github.com/tink-crypto/tink-go/v2/key"
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
@@ -86,13 +85,13 @@ func CheckKeyset(content []byte) error {
 // content is the content of the keyset file. Of each value, MissingKeys needs only the beginning,
 // which names the key. It skips a value that names no key, because no keyset opens it.
 func MissingKeys(content []byte, sealed [][]byte) ([]string, error) {
-	keys, err := enabledKeys(content)
+	ring, err := newKeyring(content)
 	if err != nil {
 		return nil, err
 	}
 	var missing []string
 	for _, value := range sealed {
-		if id, err := sealingKeyID(value); err == nil && keys[id] == nil {
+		if id, err := sealingKeyID(value); err == nil && !ring.hasKey(id) {
 			missing = append(missing, strconv.FormatUint(uint64(id), 10))
 		}
 	}
@@ -102,39 +101,20 @@ func MissingKeys(content []byte, sealed [][]byte) ([]string, error) {
 // ContainsKeyset reports whether a keyset has all enabled keys of another keyset, and therefore
 // opens all that the other keyset opens. The arguments are the contents of keyset files.
 func ContainsKeyset(content, other []byte) (bool, error) {
-	keys, err := enabledKeys(content)
+	ring, err := newKeyring(content)
 	if err != nil {
 		return false, err
 	}
-	wanted, err := enabledKeys(other)
+	wanted, err := newKeyring(other)
 	if err != nil {
 		return false, err
 	}
-	for id, k := range wanted {
-		if keys[id] == nil || !keys[id].Equal(k) {
+	for id, k := range wanted.fingerprintKeys {
+		if !bytes.Equal(ring.fingerprintKeys[id], k) { // equal if the keys they are derived from are equal
 			return false, nil
 		}
 	}
 	return true, nil
-}
-
-// enabledKeys returns the enabled keys of a keyset by id.
-func enabledKeys(content []byte) (map[uint32]key.Key, error) {
-	handle, err := decode(content)
-	if err != nil {
-		return nil, err
-	}
-	keys := map[uint32]key.Key{}
-	for i := range handle.Len() {
-		entry, err := handle.Entry(i)
-		if err != nil {
-			return nil, err
-		}
-		if entry.KeyStatus() == keyset.Enabled {
-			keys[entry.KeyID()] = entry.Key()
-		}
-	}
-	return keys, nil
 }
 
 // WriteNewKeyset writes the content of a keyset to a new file. Its error wraps fs.ErrExist when the

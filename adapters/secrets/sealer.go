@@ -23,7 +23,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/core/cryptofmt"
 
 	"github.com/tenantry/tenantry/core/secret"
@@ -59,17 +58,9 @@ func newSealer(path string, file keysetFile) (*Sealer, error) {
 
 // loadRing makes content the keyset in use. The caller holds s.mu, or is the only user of s.
 func (s *Sealer) loadRing(content []byte) error {
-	handle, err := decode(content)
+	ring, err := newKeyring(content)
 	if err != nil {
 		return fmt.Errorf("open keyset: %s %w", s.path, err)
-	}
-	primitive, err := aead.New(handle)
-	if err != nil {
-		return fmt.Errorf("open keyset: %s holds no key to seal with", s.path)
-	}
-	ring := &keyring{AEAD: primitive}
-	if err := ring.deriveFingerprintKeys(handle); err != nil {
-		return fmt.Errorf("open keyset: %s: %w", s.path, err)
 	}
 	s.ring.Store(ring)
 	return nil

@@ -46,6 +46,14 @@ func CreateDatabase() (string, error) {
 	return created.String(), runStatement(server.String(), "CREATE DATABASE "+name+" TEMPLATE template0")
 }
 
+// WithParameter returns databaseURL with a further query parameter, for example "role=reader".
+func WithParameter(databaseURL, parameter string) string {
+	if strings.Contains(databaseURL, "?") {
+		return databaseURL + "&" + parameter
+	}
+	return databaseURL + "?" + parameter
+}
+
 // DropDatabase drops a database that CreateDatabase created. It first closes the connections to the
 // database.
 func DropDatabase(databaseURL string) error {

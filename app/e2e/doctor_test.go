@@ -341,7 +341,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 		t.Errorf("the check clock is %v, want a comparison with the clock of the database", checks["clock"])
 	}
 	withOption := func(option string) []string {
-		return fixture.withEnv("TENANTRY_DATABASE_URL=" + url + querySeparator(url) + option)
+		return fixture.withEnv("TENANTRY_DATABASE_URL=" + testserver.WithParameter(url, option))
 	}
 	checkDiagnosis(withOption("default_transaction_read_only=on"), "database", doctor.Failed, "accepts no writes", "privilege to write")
 	checkDiagnosis(withOption("user=nobody-here"), "database", doctor.Failed, "refuses the user or its password", "database_url")
@@ -351,14 +351,6 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 	checkDiagnosis(env, "migrations", doctor.OK, "of a newer tenantry", "")
 	execPostgres(t, url, "UPDATE schema_release SET min_release = 99")
 	checkDiagnosis(env, "migrations", doctor.Failed, "release 99", "newer tenantry")
-}
-
-// querySeparator returns the character to write between url and a further query parameter.
-func querySeparator(url string) string {
-	if strings.Contains(url, "?") {
-		return "&"
-	}
-	return "?"
 }
 
 // serverWithClock starts a server whose clock differs from the clock of this machine by offset.

@@ -154,7 +154,7 @@ func unprivilegedDatabaseURL(t *testing.T) string {
 	url, role := testserver.Database(t), "reader_"+strings.ToLower(rand.Text())
 	runTenantry(t, []string{"TENANTRY_DATABASE_URL=" + url, "TENANTRY_DATA_DIR=" + t.TempDir()}, "migrate", "-o", "json").mustJSON(t)
 	execPostgres(t, url, "CREATE ROLE "+role)
-	return url + querySeparator(url) + "role=" + role
+	return testserver.WithParameter(url, "role="+role)
 }
 
 // TestServeNeedsNoRightToCreateTables checks that the service starts and answers with a database

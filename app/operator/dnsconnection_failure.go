@@ -75,7 +75,7 @@ func explainFailedTest(provider string, err error) (*fault.Error, string) {
 		fix = fixSettings
 	case outcome.IsTooLarge(err):
 		fix = fixTooLarge
-	case strings.HasPrefix(providerErr.Cause, "plugin_"):
+	case strings.HasPrefix(providerErr.Cause, outcome.PluginCausePrefix):
 		fix = fixPlugin
 	}
 	return &fault.Error{Code: cause.Code, Detail: "the test of the connection failed: " + cmp.Or(providerErr.Detail, cause.Detail)}, fix

@@ -78,19 +78,14 @@ func checkPrintedError(t *testing.T, err error, code int, texts ...string) {
 // different name, or does not run leads to three different texts.
 func TestStartSaysWhyTheDatabaseCannotBeUsed(t *testing.T) {
 	url := testserver.Database(t)
-	if strings.Contains(url, "?") {
-		url += "&"
-	} else {
-		url += "?"
-	}
 	for _, tt := range []struct {
 		url, reason, fix string
 		code             int
 	}{
-		{url + "user=nobody-here&password=hunter2", "the server refuses the user or its password", "correct database_url", cli.ExitExternal},
-		{url + "dbname=nothing_here", "the server has no such database", "correct database_url", cli.ExitExternal},
+		{testserver.WithParameter(url, "user=nobody-here&password=hunter2"), "the server refuses the user or its password", "correct database_url", cli.ExitExternal},
+		{testserver.WithParameter(url, "dbname=nothing_here"), "the server has no such database", "correct database_url", cli.ExitExternal},
 		{"postgres://ann:hunter2@127.0.0.1:1/x", "the server does not answer at 127.0.0.1:1: connect: connection refused", "start the database", cli.ExitExternal},
-		{url + "sslmod=require", `database_url: the server says unrecognized configuration parameter "sslmod"`, "correct database_url", cli.ExitUsage},
+		{testserver.WithParameter(url, "sslmod=require"), `database_url: the server says unrecognized configuration parameter "sslmod"`, "correct database_url", cli.ExitUsage},
 	} {
 		_, err := OpenStore(t.Context(), settings.Config{DatabaseURL: tt.url}, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
 		checkPrintedError(t, err, tt.code, tt.reason, tt.fix)

@@ -197,7 +197,7 @@ func (p *sendingPlatforms) pluginPort(provider string, account wire.Connection, 
 
 // ParseCredential parses the credential text of an integration. The text is the API key alone, or a
 // JSON object of the plugin's account fields. ParseCredential fails with unknown_provider if the
-// provider has no plugin, with service_unavailable if the plugin does not run, and with
+// provider has no plugin, with service_unavailable if the plugin does not start soon, and with
 // invalid_request if the text does not match the fields.
 func (p *sendingPlatforms) ParseCredential(ctx context.Context, provider string, text secret.Text) (secret.Credential, error) {
 	if names := p.names(); !slices.Contains(names, provider) {
@@ -205,7 +205,7 @@ func (p *sendingPlatforms) ParseCredential(ctx context.Context, provider string,
 		return secret.Credential{}, fault.UnknownProvider.At("There is no sending platform with this name. The sending platforms are "+known+".",
 			fault.Field{Name: "provider", Message: "must be one of " + known})
 	}
-	description, err := p.descriptions.describe(ctx, provider)
+	description, err := p.descriptions.describeSoon(ctx, provider)
 	if err != nil {
 		return secret.Credential{}, fault.ServiceUnavailable.RetryIn(unusableProviderRetry, "%s does not run", kindTitles[wire.KindSending])
 	}

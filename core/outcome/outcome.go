@@ -117,9 +117,10 @@ const CauseConnectionCut = "connection_cut"
 // detects this before it calls the provider.
 const CauseSetting = "setting "
 
-// CauseNoProcess is the prefix of the Cause of a Down outcome when the plugin has no process for
-// the call. The host creates these outcomes. It does not accept them from a plugin.
-const CauseNoProcess = "plugin_"
+// PluginCausePrefix is the prefix of the causes of failures of the plugin itself. With the kind Down,
+// such a cause means that the plugin had no process for the call. The host creates these outcomes.
+// It does not accept them from a plugin.
+const PluginCausePrefix = "plugin_"
 
 // IsUnsent reports whether err means that the call or its next request was not sent: an earlier
 // answer of the provider demanded a pause, a setting of the connection is invalid, or the plugin
@@ -134,7 +135,7 @@ func IsUnsent(err error) bool {
 // sent.
 func IsWithoutProcess(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Kind == Down && strings.HasPrefix(e.Cause, CauseNoProcess)
+	return errors.As(err, &e) && e.Kind == Down && strings.HasPrefix(e.Cause, PluginCausePrefix)
 }
 
 // IsInvalidSetting reports whether err means that a setting of the connection is invalid.

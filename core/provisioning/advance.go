@@ -242,7 +242,8 @@ func (d *decision) waitForProvider(minWait time.Duration) {
 	d.Message += suffixUnavailableAtEnd
 }
 
-// waitForReliableRead waits for a reliable read, for at most RetryPolicy.UnreliableLimit.
+// waitForReliableRead waits for a reliable read or for the plugin of a DNS provider, for at most
+// RetryPolicy.UnreliableLimit.
 func (d *decision) waitForReliableRead(z Zone) {
 	if d.UnreliableSince.IsZero() || d.UnreliableSince.After(d.Now) {
 		d.UnreliableSince = d.Now

@@ -140,7 +140,8 @@ type Progress struct {
 	StageSince  time.Time
 	OutageTime  time.Duration
 	OutageSince time.Time
-	// UnreliableSince is when reads of the DNS became unreliable, zero while they are reliable.
+	// UnreliableSince is when reads of the DNS became unreliable, or the plugin of a DNS provider
+	// stopped, zero while plans can be made.
 	UnreliableSince time.Time
 	// MissingSince is when a step first did not find the domain. A step with any other result
 	// resets it to zero.

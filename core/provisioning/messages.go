@@ -21,7 +21,7 @@ var actionMessages = map[dns.ActionRequired]string{
 	dns.ConflictToResolve:   "An existing record conflicts with a record that the mail platform needs, and is not overwritten. The plan lists the conflict. Resolve it, then retry the job.",
 	dns.ProviderUnsupported: "The domain's DNS is served by a provider to which this service cannot write. Publish the records of the plan by hand, then retry the job.",
 	dns.CredentialRejected:  "The DNS provider no longer accepts the credential of the account's connection. Replace the connection, then retry the job.",
-	dns.ReadUnreliable:      "The domain's DNS could not be read reliably for an hour, or the plugin of a DNS provider did not run for an hour. The plan says what is wrong. Fix it, then retry the job.",
+	dns.ReadUnreliable:      "The domain's DNS could not be read reliably for an hour, or the plugin of a DNS provider did not run for an hour. The domain's DNS automation says what is wrong. Fix it, then retry the job.",
 	ZoneChanged:             "The zone was changed three times while its records were being written, so something else is also changing it. Wait until that has finished, then retry the job.",
 	DomainUnavailable:       "The domain belongs to another tenant of the mail platform. Remove it there, then retry the job.",
 	PropagationTimeout:      "The records were not written and visible on all name servers of the domain within 48 hours. Check that the DNS provider accepts changes, and that all name servers serve the zone to which the records were written. Then retry the job.",

@@ -15,7 +15,8 @@ type RetryPolicy struct {
 	FirstPause, LongestPause time.Duration
 	// BetweenReads is the minimum time between the two reads that confirm publication.
 	BetweenReads time.Duration
-	// UnreliableLimit is how long a job waits for a reliable read of the DNS.
+	// UnreliableLimit is how long a job waits for a reliable read of the DNS, and for the plugin of a
+	// DNS provider.
 	UnreliableLimit time.Duration
 	// MaxWait is the longest wait that a provider or a cached negative answer can impose.
 	MaxWait time.Duration

@@ -52,17 +52,17 @@ const (
 // stopTimeout is how long a plugin may take to exit. After this time, a check reports that the
 // plugin does not exit. It is longer than hostStopTimeout, because the machine may be slow. The
 // tests of this package shorten stopTimeout, because they use plugins that never exit.
-var stopTimeout = 15 * time.Second
+var stopTimeout = 30 * time.Second
 
 // hostStopTimeout is how long the host waits before it kills a plugin that does not exit.
 const hostStopTimeout = 2 * time.Second
 
-// startLimit is how long a plugin may take until the host kills it. The tests of this package
-// shorten startLimit.
-var startLimit = 30 * time.Second
+// hostStartTimeout is how long the host waits before it kills a plugin that has not started. The
+// tests of this package shorten hostStartTimeout.
+var hostStartTimeout = 30 * time.Second
 
-// handshakeTimeout is how long a plugin may take to start in Test. It is longer than startLimit, so
-// that the other checks can run.
+// handshakeTimeout is how long a plugin may take to start in Test. It is longer than
+// hostStartTimeout, so that the other checks can run.
 const handshakeTimeout = time.Minute
 
 // cleanupTimeout is how long the process of a finished check may take to exit before it is killed.

@@ -119,11 +119,11 @@ func faultyPlugin(t *testing.T, kind, bug string) string {
 // TestSuiteFindsPlantedBugs runs, for each planted bug, the plugin with this bug and the check that
 // must find it.
 func TestSuiteFindsPlantedBugs(t *testing.T) {
-	oldStop, oldAbandon, oldHealth, oldStart := stopTimeout, abandonTimeout, healthTimeout, startLimit
+	oldStop, oldAbandon, oldHealth, oldStart := stopTimeout, abandonTimeout, healthTimeout, hostStartTimeout
 	// With some of the bugs, a check waits until one of these timeouts ends.
-	stopTimeout, abandonTimeout, healthTimeout, startLimit = 2*time.Second, 2*time.Second, 2*time.Second, time.Second/2
+	stopTimeout, abandonTimeout, healthTimeout, hostStartTimeout = 2*time.Second, 2*time.Second, 2*time.Second, time.Second/2
 	t.Cleanup(func() {
-		stopTimeout, abandonTimeout, healthTimeout, startLimit = oldStop, oldAbandon, oldHealth, oldStart
+		stopTimeout, abandonTimeout, healthTimeout, hostStartTimeout = oldStop, oldAbandon, oldHealth, oldStart
 	})
 	for _, tt := range plantedBugs {
 		t.Run(tt.check+"="+tt.bug, func(t *testing.T) {

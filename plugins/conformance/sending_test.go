@@ -105,7 +105,7 @@ func TestBudgetProblemsAreReported(t *testing.T) {
 }
 
 // TestProtocolPageListsCausesAndStates checks that docs/plugin-protocol.md lists the causes that
-// the host interprets, the states that an answer can have, and the capabilities of sending plugins.
+// the host interprets, the states that an answer can have, and the capabilities of DNS and sending plugins.
 func TestProtocolPageListsCausesAndStates(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugin-protocol.md")
 	if err != nil {
@@ -125,6 +125,7 @@ func TestProtocolPageListsCausesAndStates(t *testing.T) {
 		[]tenant.SMTPAuth{tenant.SMTPAuthUnknown, tenant.SMTPAuthEnabled, tenant.SMTPAuthDisabled, tenant.SMTPAuthRefused},
 		[]integration.SignInState{integration.SignInPending, integration.SignInSucceeded, integration.SignInFailed, integration.SignInExpired},
 		[]integration.AccountState{integration.AccountConnected, integration.AccountPending, integration.AccountFailed, integration.AccountOther},
+		capabilities[wire.KindDNS],
 		capabilities[wire.KindSending],
 	} {
 		for _, state := range reflect.ValueOf(states).Seq2() {

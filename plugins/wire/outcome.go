@@ -174,7 +174,7 @@ func outcomeFromProto(o *proto.Outcome) error {
 // such as the cause of a call that was not sent. toStatus sends the three causes that are allowed
 // here, and never with the kind Down.
 func hasCauseOfHost(o *outcome.Error) bool {
-	return strings.HasPrefix(o.Cause, outcome.CauseNoProcess) &&
+	return strings.HasPrefix(o.Cause, outcome.PluginCausePrefix) &&
 		(o.Kind == outcome.Down || !slices.Contains([]string{CausePanic, CauseUnclassified, CauseDeadline}, o.Cause))
 }
 

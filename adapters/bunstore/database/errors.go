@@ -111,8 +111,8 @@ func Forbidden(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "42501"
 }
 
-// DiskFull reports whether err says that the disk of the database is full.
-func DiskFull(err error) bool {
+// isDiskFull reports whether err says that the disk of the database is full.
+func isDiskFull(err error) bool {
 	var pg *pgconn.PgError
 	var lite *sqlite.Error
 	return errors.As(err, &pg) && pg.Code == "53100" || errors.As(err, &lite) && lite.Code() == sqlite3.SQLITE_FULL

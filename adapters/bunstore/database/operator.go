@@ -36,7 +36,7 @@ func OperatorError(err error) error {
 		return errors.New("the server has no such database")
 	case errors.Is(err, pgconn.ErrStandbyConnection), errors.As(err, &pg) && pg.Code == readOnlyCode:
 		return errors.New("the server accepts no writes: it is a standby, or read-only")
-	case DiskFull(err):
+	case isDiskFull(err):
 		return ErrDiskFull
 	case errors.As(err, &pg):
 		return fmt.Errorf("the server says %s (%s)", pg.Message, pg.Code)

@@ -39,7 +39,7 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 		}
 		var body []byte
 		var err error
-		waitErr := WaitWithoutSlot(r.Context(), func() {
+		read := func() {
 			setClientWait(r.Context(), true)
 			defer setClientWait(r.Context(), false)
 			if e.isPage {
@@ -47,7 +47,13 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 				return
 			}
 			body, err = readJSONBody(w, r, e, requiresBody(op))
-		})
+		}
+		var waitErr error
+		if r.Body == http.NoBody {
+			read() // does not wait
+		} else {
+			waitErr = WaitWithoutSlot(r.Context(), read)
+		}
 		if err = cmp.Or(err, waitErr); err != nil {
 			Refuse(w, r, err)
 			return

@@ -165,7 +165,13 @@ func (g *guard) limitInFlight(next http.Handler) http.Handler {
 func (g *guard) limitAccount(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
-		e.waitWithoutSlot = func(wait func()) error { return g.releaseSlotDuring(r.Context(), e, wait) }
+		e.waitWithoutSlot = func(wait func()) error {
+			err := g.releaseSlotDuring(r.Context(), e, wait)
+			if err == nil && e.needsKey(r.URL.Path) {
+				err = g.checkCallerAgain(r)
+			}
+			return err
+		}
 		if e.needsKey(r.URL.Path) {
 			s := slot{&g.inFlight.authenticated, string(e.caller.Account.ID)}
 			if e.slot != s && !g.inFlight.swap(e.slot, s) {
@@ -173,12 +179,6 @@ func (g *guard) limitAccount(next http.Handler) http.Handler {
 				return
 			}
 			e.slot = s
-			e.waitWithoutSlot = func(wait func()) error {
-				if err := g.releaseSlotDuring(r.Context(), e, wait); err != nil {
-					return err
-				}
-				return g.checkCallerAgain(r)
-			}
 		}
 		next.ServeHTTP(w, r)
 	})
