@@ -18,15 +18,16 @@ export CGO_ENABLED := 0
 # Tests find the programs that they start in this folder.
 export TENANTRY_TEST_BIN := $(CURDIR)/bin/test
 
-# The race detector checks only code in the process of a test, so it is not used for the
-# tests of app/e2e and plugins/template, which start programs. It does not check SQLite, which is C that
-# was translated to Go, because that would take most of the time.
-# UNWATCHED are the tests that run without the detector. These are the tests of built plugins;
-# TestContract runs the same suite in one process. They are also the benchmarks, the fuzzing,
-# which compares the memory of its process (the detector needs more with each request; the seeds
-# of the fuzzing run with it), and the tests of the store on a database in memory, which has only
-# one connection. The same tests run with the detector on PostgreSQL, and a sample of them on
-# SQLite files.
+# The race detector checks only code in the process of a test. It is therefore not used for the
+# tests of app/e2e and plugins/template, which start programs. It does not check SQLite, which is
+# C code that was translated to Go, because that would take most of the time.
+# UNWATCHED are the tests that `make race` leaves out:
+#  - the tests of built plugins. TestContract runs the same suite in one process, with the detector.
+#  - the benchmarks.
+#  - the fuzzing. It compares the memory of its process, and with the detector the process needs
+#    more memory with each request. The seeds of the fuzzing run with the detector.
+#  - the tests of the store on a database in memory, which has only one connection. With the
+#    detector, the same tests run on PostgreSQL, and a sample of them on SQLite files.
 IN_PROCESS := ./adapters/... ./app/... ./core/... ./plugins/... ./ports/...
 RACE := -race $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(package)=-race=false)
 UNWATCHED := ^(TestBinary|TestBundledPluginsPass|TestBenchmarks|TestFuzzingRequestsWithoutKey)$$|/^sqlite-memory$$|//^sqlite-memory$$
@@ -112,8 +113,8 @@ bin/test/image/config.json: $(SOURCES)
 	@echo "Building the container image's files."
 	@$(GO) run ./.ci/image -arg VERSION=9.8.7 -arg COMMIT=abc deploy/container/Containerfile bin/test/image
 
-# The tests of .ci/oasdiff/guard, which lint-api runs. They are part of `make test`.
-GUARD := ^Test(GuardReportsBreakingChanges|GuardAcceptsAListedBreak|BaseOfTheGuard)$$
+# The tests of the script .ci/oasdiff/guard. `make test` runs them, and `make check` does not.
+GUARD := ^Test(GuardReportsBreakingChanges|GuardAcceptsAListedBreak|GuardComparesWithTheRightCommit)$$
 
 check: lint bin/oasdiff ## vet and lint, secret scan, generated files fresh, import rules, alert rules, API lint
 	@git ls-files -co --exclude-standard -z | $(GO) run ./.ci/secretscan
