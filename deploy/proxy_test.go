@@ -51,7 +51,7 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 		{page, `\| (\d+) s, then a 504`, syncTimeLimit},
 		{page, `an export of the audit \| (\d+) s`, export},
 		{page, `closed at (\d+) s`, server.WriteTimeout},
-		{page, `in progress get (\d+) s`, defaultDrainTime(t)},
+		{page, `a stop of the service \| takes at most (\d+) s`, defaultDrainTime(t)},
 		{page, `kept for (\d+) s`, server.IdleTimeout},
 	} {
 		if got := secondsIn(t, tt.text, tt.pattern); got != tt.want {
