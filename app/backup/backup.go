@@ -58,8 +58,8 @@ func newBackupRow(file, status string, encrypted bool, info backupInfo) backupRo
 }
 
 // Command returns the command `tenantry backup`. The command fails when the database or the keyset
-// does not exist, when the keyset lacks a key that encrypted a value in the database, and when FILE
-// exists. The flags --allow-missing-keys and --force allow the last two.
+// does not exist. It also fails when the keyset lacks a key that encrypted a value in the database,
+// unless --allow-missing-keys is set, and when FILE exists, unless --force is set.
 func Command() *cobra.Command {
 	var passphraseFile string
 	var o writeOptions

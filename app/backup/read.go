@@ -40,7 +40,7 @@ type backupInfo struct {
 	header     backupHeader
 	keyset     []byte
 	manifest   backupManifest
-	fileSHA256 string // what sha256sum prints for the file
+	fileSHA256 string // of the file, in hexadecimal as sha256sum prints it
 }
 
 // backupReader reads the lines of a backup and computes their manifest.

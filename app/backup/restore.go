@@ -29,8 +29,8 @@ import (
 )
 
 // RestoreCommand returns the command `tenantry restore`. The command refuses a damaged backup, a
-// database that is not empty, and a keyset file that lacks keys of the keyset in the backup. It
-// checks all three before it changes any data.
+// database that is not empty, and a keyset file that lacks a key of the backup. It checks all three
+// before it changes any data.
 func RestoreCommand() *cobra.Command {
 	var passphraseFile string
 	cmd := &cobra.Command{
@@ -98,7 +98,8 @@ type backupSource struct {
 
 // read decrypts the file and passes its tables and rows to sink. It fails when the file is not a
 // backup. It also fails when there is no passphrase for an encrypted file, or a passphrase for an
-// unencrypted file. readBackup reads the file to its end, so the checksum is that of the whole file.
+// unencrypted file. fileSHA256 is the checksum of the whole file, because readBackup reads an
+// undamaged file to its end.
 func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	f, err := os.Open(s.name)
 	if err != nil {
@@ -184,8 +185,9 @@ func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source 
 	})
 }
 
-// checkKeysetFile returns an error when the file at path exists and lacks a key of the keyset of the
-// backup, or when the file cannot be read. A keyset that was rotated after the backup has all keys.
+// checkKeysetFile returns an error when the file at path exists and lacks a key of the keyset
+// ofBackup, or when the file cannot be read. It accepts a keyset that was rotated after the backup,
+// because a rotation keeps the old keys.
 func checkKeysetFile(path string, ofBackup []byte) error {
 	existing, err := secrets.ReadKeyset(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,12 +199,13 @@ func checkKeysetFile(path string, ofBackup []byte) error {
 	contains, err := secrets.ContainsKeyset(existing, ofBackup)
 	if err == nil && !contains {
 		err = cli.WithFix(fmt.Errorf("the keyset file %s exists and lacks keys of the keyset in the backup", path),
-			"move the file away, or set keyset_file to a different file: the keyset in the file cannot decrypt all values in the backup")
+			"move the file away, or set keyset_file to a different file: the keyset in the file may be unable to decrypt values in the backup")
 	}
 	return err
 }
 
-// writeKeyset writes the keyset file. It accepts an existing file that has all keys of the keyset.
+// writeKeyset writes the keyset file. It does not change an existing file that has all keys of
+// keyset. It fails when an existing file lacks a key.
 func writeKeyset(path string, keyset []byte) error {
 	err := secrets.WriteNewKeyset(path, keyset)
 	if errors.Is(err, fs.ErrExist) {

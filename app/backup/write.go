@@ -33,8 +33,8 @@ type writeOptions struct {
 
 // writeBackup writes a backup of the database and the keyset into the file with this name. It
 // writes a temporary file in the same folder and renames it at the end. A file with this name is
-// therefore never an incomplete backup. It fails when name exists and force is not set, and when the
-// keyset lacks a key that encrypted a value and allowMissingKeys is not set.
+// therefore never an incomplete backup. writeBackup fails when name exists and force is not set. It
+// also fails when the keyset lacks a key that encrypted a value and allowMissingKeys is not set.
 func writeBackup(ctx context.Context, c settings.Config, name string, o writeOptions) (info backupInfo, err error) {
 	if err := checkTarget(name, o.force); err != nil {
 		return info, err
@@ -129,8 +129,8 @@ func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os
 
 // writeSnapshot writes a snapshot and the keyset to the writer to. It reads the keyset after the
 // snapshot began. Keys are only added to a keyset and never removed. The keyset therefore has every
-// key that a value in the snapshot needs, unless it is a wrong file or keys were lost. In this case
-// writeSnapshot fails unless allowMissingKeys is set.
+// key that a value in the snapshot needs, unless keyset_file names the wrong file or keys were
+// lost. writeSnapshot fails if a key is missing and allowMissingKeys is not set.
 func writeSnapshot(ctx context.Context, c settings.Config, snapshot *maintenance.Snapshot, to io.Writer, allowMissingKeys bool) (info backupInfo, err error) {
 	info.keyset, err = secrets.ReadKeyset(c.KeysetFile)
 	if err != nil {

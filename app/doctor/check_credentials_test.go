@@ -22,8 +22,9 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// TestKeysetOfAnotherDatabaseFails checks the keyset that encrypted a webhook's secret, and a
-// different valid keyset.
+// TestKeysetOfAnotherDatabaseFails checks that the check of the keyset fails exactly if the keyset
+// did not encrypt the webhook's secret in the database. The start of the service logs a warning in
+// the same case.
 func TestKeysetOfAnotherDatabaseFails(t *testing.T) {
 	url, folder := "sqlite://"+filepath.Join(t.TempDir(), "tenantry.db"), t.TempDir()
 	right, wrong := filepath.Join(folder, "right.json"), filepath.Join(folder, "wrong.json")
@@ -50,7 +51,7 @@ func TestKeysetOfAnotherDatabaseFails(t *testing.T) {
 		s := &wiring.Service{Store: store, Log: slog.New(slog.NewTextHandler(&logs, nil))}
 		s.WarnOfMissingKeys(t.Context(), file)
 		if warned := strings.Contains(logs.String(), "tables webhooks"); warned != (want == Failed) {
-			t.Errorf("%s: the start logs %q, want a warning exactly if the check is failed", file, logs.String())
+			t.Errorf("%s: the start logs %q, want a warning exactly if the check fails", file, logs.String())
 		}
 	}
 }
