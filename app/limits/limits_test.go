@@ -289,7 +289,8 @@ func TestSetForALimitRemovedMeanwhileCanBeRepeated(t *testing.T) {
 	}
 }
 
-// overtakenPolicies is a store in which another request sets the limit before the change of this one.
+// overtakenPolicies is a store that calls overtake before each ChangePolicy. overtake is a
+// concurrent request.
 type overtakenPolicies struct {
 	ports.SendPolicies
 
@@ -301,9 +302,10 @@ func (o overtakenPolicies) ChangePolicy(ctx context.Context, owner access.Accoun
 	return o.SendPolicies.ChangePolicy(ctx, owner, policyID, change)
 }
 
-// TestOfConcurrentEqualSetsOneCreatesTheLimit checks requests of which the last to store the limit
-// created the rule.
-func TestOfConcurrentEqualSetsOneCreatesTheLimit(t *testing.T) {
+// TestOneOfTwoConcurrentEqualSetsCreatesTheLimit sets the same limit in two concurrent requests.
+// One request creates the rule and stores the limit last. This request must report the limit as
+// unchanged, because the other request has created it.
+func TestOneOfTwoConcurrentEqualSetsCreatesTheLimit(t *testing.T) {
 	fx := newFixture(t)
 	var first limits.SetResult
 	fx.Policies = overtakenPolicies{fx.store, func() {

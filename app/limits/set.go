@@ -67,7 +67,8 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	}
 	result := SetResult{Limit: Limit{Mailboxes: len(addresses)}}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		// Another request may have changed the policy, so p is not the policy that Set changes.
+		// ChangePolicy passes the stored policy, because a concurrent request may have changed it
+		// since p was read.
 		return s.Policies.ChangePolicy(ctx, owner, p.ID, func(current sendlimit.Policy) (sendlimit.Policy, *ports.StoredAnswer, error) {
 			now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store
 			result.Policy, result.PolicyResult = current.With(request.PerDay, rule, now)

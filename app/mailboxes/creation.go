@@ -194,8 +194,8 @@ func (c *creation) releaseReservation(ctx context.Context, cause error) (Result,
 }
 
 // isRefusal reports whether the platform refused this one mailbox. A denied access is not such a
-// refusal, because it fails the whole request. The same holds for an invalid setting of the
-// platform, whose code is of the kind Unavailable.
+// refusal, because it fails the whole request. A refusal because of an invalid setting of the
+// platform also fails the whole request. Its code is service_unavailable, of the kind Unavailable.
 func isRefusal(err error) bool {
 	return outcome.KindOf(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied) && fault.ErrorOf(err).Code.Kind != fault.Unavailable
 }

@@ -493,8 +493,8 @@ func TestSignInWithoutConsentIsDeclined(t *testing.T) {
 	})
 }
 
-// TestSilentPlatformEndsASignInEarly checks that each call of the sign-in to a platform that does
-// not answer ends before the time of the page.
+// TestSilentPlatformEndsASignInEarly checks sign-ins at a platform that does not answer one of the
+// calls. The call must end before the timeout of the page, which is 55 s.
 func TestSilentPlatformEndsASignInEarly(t *testing.T) {
 	for method, want := range map[string]time.Duration{"SignInURL": 20 * time.Second, "Administrator": 35 * time.Second, "Profile": 20 * time.Second} {
 		inFakeTime(t, method, func(t *testing.T) {

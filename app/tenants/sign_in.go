@@ -22,9 +22,10 @@ import (
 const (
 	// confirmTimeout is the timeout of Confirm. It leaves enough time for each call of the store.
 	confirmTimeout = 50 * time.Second
-	// administratorTimeout is the timeout of the call that proves the administrator. The call makes
-	// several requests and waits until a new consent takes effect, so its timeout is longer than
-	// that of other calls. It leaves consentedProfile enough of the 55 s of the page for one call.
+	// administratorTimeout is the timeout of the call that proves the administrator. The plugin
+	// makes several requests and waits until a new consent takes effect, so this timeout is longer
+	// than that of other calls. A page has a timeout of 55 s (package console). The rest is enough
+	// for one call of consentedProfile.
 	administratorTimeout = 35 * time.Second
 )
 

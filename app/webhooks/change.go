@@ -183,8 +183,9 @@ func (s *Service) Redeliver(ctx context.Context, owner access.AccountID, id, del
 	return d, s.Queue.Wake(ctx, wakeup(owner, id))
 }
 
-// Replay makes the worker send the events after a cursor, or from a time on, to a webhook again. It
-// fails with webhook_not_found, cursor_expired or invalid_request.
+// Replay makes the worker send the events of the log to a webhook again: the events after a cursor,
+// or the events from a time on. Replay fails with webhook_not_found, cursor_expired or
+// invalid_request.
 func (s *Service) Replay(ctx context.Context, owner access.AccountID, id string, from ports.ReplayFrom) error {
 	return s.Webhooks.Replay(ctx, owner, id, from)
 }
