@@ -166,8 +166,9 @@ func (r *removal) callRemove(ctx context.Context, id string) error {
 	return reconcile.Call(ctx, func(ctx context.Context) error { return r.platform.Remove(ctx, id) })
 }
 
-// asDisconnecting does not change a connection that a concurrent request stored as `disconnecting`,
-// because that request restores the old status if its removal is refused.
+// asDisconnecting returns the connection with the status `disconnecting`. It does not change a
+// connection that a concurrent request stored as `disconnecting`, because that request restores the
+// old status if its removal is refused.
 func (r *removal) asDisconnecting(c integration.Connection) integration.Connection {
 	if c.Status != integration.ConnectionDisconnecting {
 		c.Status, c.UpdatedAt = integration.ConnectionDisconnecting, r.now()
@@ -177,7 +178,7 @@ func (r *removal) asDisconnecting(c integration.Connection) integration.Connecti
 
 // asUnresolved returns the connection after a removal with an unknown outcome. The new UpdatedAt
 // keeps a concurrent request from restoring the old status. A connection that a concurrent request
-// stored as disconnected stays disconnected, because its account was removed.
+// stored as disconnected stays disconnected, because its account does not exist any more.
 func (r *removal) asUnresolved(c integration.Connection) integration.Connection {
 	if c.Status != integration.ConnectionDisconnected {
 		c.Status, c.UpdatedAt = integration.ConnectionDisconnecting, r.now()

@@ -90,7 +90,7 @@ type StartedSession struct {
 // The statuses of a refresh.
 const (
 	RefreshCompleted = "completed"
-	RefreshPartial   = "partial" // some mailboxes were not read; after an interrupted listing, no connection was changed
+	RefreshPartial   = "partial" // some mailboxes were not read; if the listing was interrupted, no connection was changed
 )
 
 // RefreshResult is the result of Refresh.
@@ -113,8 +113,8 @@ type DisconnectResult struct {
 // now returns the time in the precision of the store.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
-// newView returns the view of an integration. The view has no capabilities while the plugin of the
-// platform does not run.
+// newView returns the view of an integration. The view has no capabilities if they are unknown,
+// because the platform's plugin has not described itself yet and does not start in time.
 func (s *Service) newView(ctx context.Context, i integration.Integration) View {
 	capabilities, err := s.capabilities(ctx, i)
 	if err != nil {

@@ -134,16 +134,19 @@ type accountRead struct {
 // maxLateAccounts is the maximum number of accounts that readLateAccounts reads.
 const maxLateAccounts = 5
 
-// lateAccountRetry is how often readLateAccounts reads the accounts.
+// lateAccountRetry is the retry policy of readLateAccounts: at most 4 rounds of reads, with 2 s
+// between them.
 var lateAccountRetry = reconcile.RetryPolicy{Tries: 4, Pause: 2 * time.Second}
 
 // errLateAccount makes readLateAccounts read the accounts again.
 var errLateAccount = &outcome.Error{Kind: outcome.NotReady, Cause: "late_account", Detail: "the platform does not show a new account"}
 
 // readLateAccounts reads each account of a recent sign-in that the complete list does not contain,
-// because platforms show new accounts some seconds late. It waits a few seconds for all these
-// accounts together. If the platform still does not show an account then, the account does not
-// exist. Accounts that could not be read, or that are too many, are added to uncertain.
+// because platforms show new accounts some seconds late. It repeats the reads for a few seconds. An
+// account that the platform does not show after the last read counts as not existing. If a read
+// fails, the accounts that were not found are uncertain. Accounts beyond maxLateAccounts are not
+// read and are uncertain. readLateAccounts fails only if ctx ends or the platform rejects the
+// credential.
 func (r *accountRead) readLateAccounts(ctx context.Context) error {
 	late := r.notShown(r.recentSignIns())
 	read := late[:min(len(late), maxLateAccounts)]
@@ -178,7 +181,7 @@ func (r *accountRead) recentSignIns() (indexes []int) {
 	return indexes
 }
 
-// notShown returns those indexes of mailboxes whose account was not found.
+// notShown returns the indexes of those mailboxes whose account was not found.
 func (r *accountRead) notShown(indexes []int) []int {
 	return slices.DeleteFunc(slices.Clone(indexes), func(index int) bool { return r.found[index].Exists() })
 }

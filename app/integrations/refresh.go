@@ -18,10 +18,12 @@ import (
 )
 
 // Refresh reads the platform's list of accounts and stores which mailboxes are connected. If the
-// list lacks the account of a recent sign-in, Refresh reads the account again for a few seconds. If
-// the listing is interrupted, Refresh changes no connection. It then returns the platform's error
-// if the first page failed, and otherwise a partial result. It fails with integration_not_found,
-// capability_not_supported, or provider_credential_rejected.
+// list lacks the account of a recent sign-in, Refresh reads this account for a few seconds. If it
+// is still uncertain whether the account exists, Refresh keeps the connection, and the result is
+// partial. If the listing is interrupted, Refresh changes no connection. It then returns the
+// platform's error if the first page failed, and otherwise a partial result. Refresh fails with
+// integration_not_found, capability_not_supported, or provider_credential_rejected. It fails with
+// provider_unavailable if the platform's plugin does not start in time.
 func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[RefreshResult]) (RefreshResult, error) {
 	return s.refresh(ctx, owner, id, &accountRead{}, encoder)
 }
@@ -103,10 +105,10 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 }
 
 // reconcile updates the stored connections to match a complete listing. It does not change the
-// connections of uncertain mailboxes. It rereads the stored
-// connections, because other requests can have changed them in the meantime. Each changed
-// connection is stored with the time at which the listing began, so that an older listing does not
-// replace it.
+// connections of uncertain mailboxes. If there are any, the result is partial. reconcile rereads
+// the stored connections, because other requests can have changed them in the meantime. Each
+// changed connection is stored with the time at which the listing began, so that an older listing
+// does not replace it.
 func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, encoder ports.AnswerEncoder[RefreshResult]) (RefreshResult, error) {
 	result := RefreshResult{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
 	stored, err := s.Connections.Eligible(ctx, i.AccountID, i.ID)

@@ -92,7 +92,8 @@ func (p latePlatform) Accounts(ctx context.Context, cursor string) (integration.
 }
 
 // TestRefreshWaitsForAccountsThatShowLate checks refreshes after the sign-ins of two mailboxes. The
-// platform shows the accounts late, or they were removed.
+// platform shows both accounts late, or the account of anna was removed, or both. In one case the
+// platform is down when the accounts are read again.
 func TestRefreshWaitsForAccountsThatShowLate(t *testing.T) {
 	for name, tt := range map[string]struct {
 		age     time.Duration // of the sign-ins
@@ -135,9 +136,9 @@ func TestRefreshWaitsForAccountsThatShowLate(t *testing.T) {
 	}
 }
 
-// TestRefreshLooksForFiveLateAccounts checks that a refresh looks for five late accounts, and does
-// not change the connections of further mailboxes.
-func TestRefreshLooksForFiveLateAccounts(t *testing.T) {
+// TestRefreshReadsAtMostFiveLateAccounts checks seven accounts that the platform does not show. The
+// refresh reads five of them, and does not change the connections of the other two mailboxes.
+func TestRefreshReadsAtMostFiveLateAccounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		id := fx.createIntegration(t, "instantly")
@@ -280,8 +281,8 @@ func TestRefreshNeedsTheCapability(t *testing.T) {
 }
 
 // TestPluginThatDoesNotRunIsUnavailable checks an integration while the plugin of its platform does
-// not run. Its capabilities are not known, so requests that need one fail with
-// provider_unavailable. The integration is still shown.
+// not run. The capabilities of the integration are not known, so requests that need a capability
+// fail with provider_unavailable. List still returns the integration.
 func TestPluginThatDoesNotRunIsUnavailable(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
