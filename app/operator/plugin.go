@@ -134,7 +134,7 @@ func installPlugins(install func(ctx context.Context, o pluginhost.Options, file
 			case errors.Is(err, pluginhost.ErrNotInCatalog):
 				return pluginNotFound.With("%s; add it with `tenantry plugin add`", err)
 			case errors.Is(err, pluginhost.ErrOtherKind):
-				return cli.WithFix(err, "if you do not need the plugin of the catalog any more, first remove it with `tenantry plugin remove`")
+				return cli.WithFix(err, "to replace the plugin in the catalog, first remove it with `tenantry plugin remove`")
 			case errors.Is(err, verified.ErrChecksum):
 				return cli.WithFix(err, "write the manifest again with `tenantry plugin manifest`, if you changed the file")
 			case errors.Is(err, fs.ErrPermission):

@@ -48,14 +48,15 @@ func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 	return AllowStopDuringStart(ctx, log, func(ready func()) error { return serve(ctx, c, log, ready) })
 }
 
-// ignoreHangups logs each SIGHUP until the returned function is called. Without it, SIGHUP would end
-// the process at once. Many operators send SIGHUP to reload files, and tenantry reloads them itself.
+// ignoreHangups logs each SIGHUP until stop is called. By default, SIGHUP ends a Go process at
+// once. Many operators send SIGHUP to reload files. tenantry reloads credentials, certificates and
+// keysets without a signal.
 func ignoreHangups(log *slog.Logger) (stop func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	panics.Go(func() {
 		for range hangups {
-			log.Info("SIGHUP is ignored: changed files are loaded without it, and changed settings need a restart")
+			log.Info("SIGHUP is ignored: changed credential files, certificates and keysets are loaded without it, and changed settings need a restart")
 		}
 	}, func(e *panics.Error) {
 		log.Error("SIGHUP is ignored without a log line from now on", "error", e, "stack", e.Stack)

@@ -52,9 +52,9 @@ func (f *certificateFiles) tlsConfig() *tls.Config {
 	}}
 }
 
-// read reloads the certificate if its files changed, and returns the current certificate. It also
-// returns an error if the files cannot be used. The current certificate is nil only if no
-// certificate has been loaded yet.
+// read reloads the certificate if its files changed, and returns the certificate in use. If the
+// files cannot be used, read returns an error and the certificate that was loaded last. That
+// certificate is nil only if none has been loaded yet.
 func (f *certificateFiles) read() (current *tls.Certificate, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -73,7 +73,7 @@ func (c Config) Problems() []Problem {
 	}
 	for header := range strings.SplitSeq(c.PluginOTLPHeaders, ",") {
 		if name, _, found := strings.Cut(header, "="); c.PluginOTLPHeaders != "" && (!found || strings.TrimSpace(name) == "") {
-			addProblem("plugin_otlp_headers", "headers are name=value, with commas between several") // the value is not quoted, because it may hold a credential
+			addProblem("plugin_otlp_headers", "must be pairs name=value, separated by commas") // the value is not quoted, because it may hold a credential
 			break
 		}
 	}

@@ -44,8 +44,8 @@ func TestRetentionOutsideItsRangeIsRefused(t *testing.T) {
 	}
 }
 
-// TestInvalidHeadersOfPluginsAreRefused checks that plugin_otlp_headers must be names with values.
-// The problem does not have the value, which may be a credential.
+// TestInvalidHeadersOfPluginsAreRefused checks that each header in plugin_otlp_headers must have a
+// name and a value. The problem does not quote the setting, which may contain a credential.
 func TestInvalidHeadersOfPluginsAreRefused(t *testing.T) {
 	t.Parallel()
 	for headers, wantAccepted := range map[string]bool{"": true, "x-team=a": true, "x-team=a,authorization=Basic%20YQ==": true, "Bearer s3cret": false, "=s3cret": false, "x-team=a,s3cret": false} {
@@ -55,7 +55,7 @@ func TestInvalidHeadersOfPluginsAreRefused(t *testing.T) {
 			t.Errorf("%q: the problems are %v", headers, problems)
 		}
 		if i >= 0 && strings.Contains(problems[i].Text, "s3cret") {
-			t.Errorf("the problem has the value: %v", problems[i])
+			t.Errorf("the problem quotes the setting: %v", problems[i])
 		}
 	}
 }

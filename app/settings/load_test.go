@@ -79,8 +79,8 @@ func TestMisspeltVariablesAreRefused(t *testing.T) {
 	}
 }
 
-// TestDatabaseURLIsChecked checks that the URL of an unsupported database and a malformed URL are
-// refused, and that the error does not show the password.
+// TestDatabaseURLIsChecked checks that the URL of an unsupported database is refused, and so is a
+// malformed URL. The error does not show the password.
 func TestDatabaseURLIsChecked(t *testing.T) {
 	for _, url := range []string{"mysql://ann:s3cret@h/x", "postgres://ann:s3cret%zz@h/x", "postgres://ann:s3cret@h/x?sslmode=maybe", "sqlite:x", "sqlite://"} {
 		_, err := Load(newFlags(t, "database_url: "+url), nil)
@@ -90,8 +90,8 @@ func TestDatabaseURLIsChecked(t *testing.T) {
 	}
 }
 
-// TestMissingFileOfDatabaseURLIsNamed checks that a missing certificate is not reported as a fault of
-// the password.
+// TestMissingFileOfDatabaseURLIsNamed checks that the error about a missing certificate file names
+// the file. The error does not mention a password.
 func TestMissingFileOfDatabaseURLIsNamed(t *testing.T) {
 	_, err := Load(newFlags(t, "database_url: postgres://ann:s3cret@h/x?sslmode=verify-full&sslrootcert=/missing.pem"), nil)
 	if err == nil || !strings.Contains(err.Error(), "/missing.pem") || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "password") {
@@ -99,7 +99,8 @@ func TestMissingFileOfDatabaseURLIsNamed(t *testing.T) {
 	}
 }
 
-// TestSQLiteURLMayHaveFourSlashes checks that an absolute path is accepted as other tools write it.
+// TestSQLiteURLMayHaveFourSlashes checks that the form sqlite:////path, which other tools use for
+// an absolute path, is accepted and stored with three slashes.
 func TestSQLiteURLMayHaveFourSlashes(t *testing.T) {
 	c, err := Load(newFlags(t, "database_url: sqlite:////var/lib/tenantry.db"), nil)
 	if want := "sqlite:///var/lib/tenantry.db"; err != nil || c.DatabaseURL != want {

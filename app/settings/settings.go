@@ -131,7 +131,8 @@ func FlagName(field reflect.StructField) string {
 }
 
 // withDerivedDefaults sets the settings whose default depends on other settings or on this machine.
-// It also removes the final slash of public_url, and needless slashes of a SQLite database_url.
+// It also removes the final slash of public_url, and the slashes of a SQLite database_url after the
+// third.
 func (c Config) withDerivedDefaults() (Config, error) {
 	if c.DatabaseURL == "" {
 		data, err := filepath.Abs(c.DataDir)
@@ -140,7 +141,7 @@ func (c Config) withDerivedDefaults() (Config, error) {
 		}
 		c.DatabaseURL = "sqlite://" + filepath.Join(data, "tenantry.db")
 	}
-	if path, ok := strings.CutPrefix(c.DatabaseURL, "sqlite:////"); ok { // the form of other tools for an absolute path
+	if path, ok := strings.CutPrefix(c.DatabaseURL, "sqlite:////"); ok { // other tools write an absolute path in this form
 		c.DatabaseURL = "sqlite:///" + strings.TrimLeft(path, "/")
 	}
 	if c.KeysetFile == "" {
