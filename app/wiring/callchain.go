@@ -45,15 +45,15 @@ func (c callChain) interceptors(faultDomain breaker.FaultDomain) []wire.Intercep
 	return []wire.Interceptor{c.measure, c.circuits.Interceptor(faultDomain), failpointInterceptor}
 }
 
-// mailInterceptors returns the interceptors of calls to the mail platform. They first translate
-// errors about settings, and have one circuit for each tenant.
+// mailInterceptors returns the interceptors of calls to the mail platform:
+// invalidSettingInterceptor, then those of interceptors, with one circuit for each tenant.
 func (c callChain) mailInterceptors() []wire.Interceptor {
 	return append([]wire.Interceptor{invalidSettingInterceptor}, c.interceptors(breaker.ByTenant)...)
 }
 
-// invalidSettingInterceptor is a wire.Interceptor for the mail platform. If the plugin finds a
-// setting invalid, it returns service_unavailable, as OperatorConnection does for a missing
-// setting. The operator, and not the caller, must correct the setting.
+// invalidSettingInterceptor is a wire.Interceptor for the mail platform. It replaces the plugin's
+// error about an invalid setting by service_unavailable, which OperatorConnection returns for a
+// missing setting. The reason is that the operator, and not the caller, must correct the setting.
 func invalidSettingInterceptor(ctx context.Context, _ wire.Call, next func(context.Context) error) error {
 	err := next(ctx)
 	var invalid *outcome.Error

@@ -181,8 +181,8 @@ func (s *Service) checkProviderSettings(ctx context.Context, configured map[stri
 	return nil
 }
 
-// CheckMailPlatform returns a usage error if the plugin folder dir, which host has opened, has no
-// plugin of the mail platform with this name.
+// CheckMailPlatform returns a usage error if host has no mail plugin with this name. dir is the
+// plugin folder of host, which the error names.
 func CheckMailPlatform(host *pluginhost.Host, name, dir string) error {
 	plugins := host.Names(wire.KindMail)
 	if slices.Contains(plugins, name) {

@@ -19,9 +19,9 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// CredentialFiles reads credential files. It reads a file again for each call of a provider, so
-// that a replaced file takes effect at once. When a file that was valid becomes invalid, its last
-// valid content stays in use.
+// CredentialFiles reads credential files. It reads a file again for each call of a provider and for
+// each scrape of the metrics, so that a replaced file takes effect at once. When a file that was
+// valid becomes invalid, its last valid content stays in use.
 type CredentialFiles struct {
 	log *slog.Logger
 
@@ -51,7 +51,8 @@ func (f *CredentialFiles) read(ctx context.Context, provider, setting, path stri
 	return f.reread(ctx, key)
 }
 
-// add makes states return the state of a file, also before its first read.
+// add registers the file of a setting. states returns the states of all registered files, also of
+// those that no call has read yet.
 func (f *CredentialFiles) add(setting credentialSetting, path string) {
 	if f.files == nil {
 		f.files = map[credentialSetting]*credentialFile{}
@@ -91,7 +92,7 @@ type credentialState struct {
 	usable bool        // false if the file is invalid now
 }
 
-// states reads each file that was added, and returns the states of these files.
+// states reads each registered file and returns its state.
 func (f *CredentialFiles) states(ctx context.Context) map[credentialSetting]credentialState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,8 +126,9 @@ func readCredentialFile(path string, lastValid secret.Text) (secret.Text, error)
 	return secret.New(string(raw)), nil
 }
 
-// expiryDates returns the times at which credentials expire according to the settings whose names
-// end in `_expires`, by setting. A credential is valid until the end of the day that is set.
+// expiryDates returns, by setting, the times at which credentials expire. It reads them from the
+// settings whose names end in `_expires`. A credential is valid until the end of the day that is
+// set (UTC).
 func expiryDates(settings map[string]string) map[string]time.Time {
 	expiries := map[string]time.Time{}
 	for name, value := range settings {

@@ -24,7 +24,7 @@ type descriptionCache struct {
 	changes int             // the number of calls of forget
 }
 
-// startWait is how long a request waits for the start of a plugin that it does not call itself. A
+// startWait is how long a request waits for a description if the plugin has to be started first. A
 // start on a busy machine can take several seconds. A plugin that hangs at its start takes longer.
 const startWait = 10 * time.Second
 
@@ -74,9 +74,9 @@ func (c *descriptionCache) describe(ctx context.Context, name string) (wire.Desc
 	return description, nil
 }
 
-// describeSoon returns the description of a plugin like describe, but it waits at most startWait for
-// the start of the plugin. If a plugin takes longer once, later calls do not wait for it until it
-// has described itself: each of these calls only makes the host start the plugin.
+// describeSoon returns the description of a plugin like describe, but it waits at most startWait
+// for the start of the plugin. After a start took longer, later calls do not wait. Each of them
+// only makes the host start the plugin, until the plugin has described itself.
 func (c *descriptionCache) describeSoon(ctx context.Context, name string) (wire.Description, error) {
 	waitCtx, cancel := context.WithTimeout(ctx, c.waitFor(name))
 	defer cancel()

@@ -47,8 +47,9 @@ func TestDescriptionThatChangesDuringItsReadIsNotCached(t *testing.T) {
 }
 
 // TestPluginThatHangsAtItsStartDelaysOneRequest checks requests about all plugins while one plugin
-// hangs at its start. Only the first request waits for the plugin, and at most startWait. Each
-// request makes the host start the plugin, and the plugin is described as soon as it runs.
+// hangs at its start. Only the first request waits for the plugin, for at most startWait. Each
+// request makes the host start the plugin. As soon as the plugin runs, a request gets its
+// description.
 func TestPluginThatHangsAtItsStartDelaysOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, hangs, starts := newTestCache(), true, 0

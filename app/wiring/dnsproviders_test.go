@@ -72,7 +72,7 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	}
 	for _, provider := range listed {
 		if provider.Undescribed != (provider.ID == "powerdns") {
-			t.Errorf("got %+v, want that only powerdns is undescribed", provider)
+			t.Errorf("got %+v, want only powerdns undescribed", provider)
 		}
 	}
 	for _, plugin := range p.Host.Status() {

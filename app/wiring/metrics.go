@@ -94,7 +94,7 @@ func (s *Service) registerProcessMetrics(c settings.Config) error {
 	m.circuits = gauge("tenantry.circuits", "Circuits by provider, fault domain and state.")
 	m.pluginState = gauge("tenantry.plugin.state", "1 for the current state of a plugin, 0 for all other states.")
 	m.credentialExpiry = gauge("tenantry.credential.expiry.timestamp.seconds", "Expiry of the operator's credential at a provider, or of the service's own TLS certificate, in Unix seconds.")
-	m.credentialUnusable = gauge("tenantry.credential.file.unusable", "1 while the file of the operator's credential at a provider, or of the service's own TLS certificate, cannot be used. The service then uses the last valid content.")
+	m.credentialUnusable = gauge("tenantry.credential.file.unusable", "1 while the file of the operator's credential at a provider, or of the service's own TLS certificate, cannot be used. If the file was valid before, the service uses its last valid content.")
 	m.pluginRestarts = counter("tenantry.plugin.restarts", "Processes of plugins that were started after an earlier process of the plugin.")
 	m.pluginHangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
 	m.limiterFallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, because its Redis does not answer.")
@@ -153,21 +153,21 @@ func (m *processMetrics) observeCredentials(ctx context.Context, o metric.Observ
 		o.ObserveFloat64(m.credentialExpiry, float64(expiry.Unix()), labels("provider", m.config.MailPlatform, "credential", setting))
 	}
 	for setting, state := range m.service.credentialFiles.states(ctx) {
-		of := labels("provider", setting.provider, "credential", setting.name)
-		o.ObserveFloat64(m.credentialUnusable, boolValue(!state.usable), of)
+		fileLabels := labels("provider", setting.provider, "credential", setting.name)
+		o.ObserveFloat64(m.credentialUnusable, boolValue(!state.usable), fileLabels)
 		if !strings.HasSuffix(setting.name, "certificate_file") {
 			continue
 		}
 		content := []byte(state.inUse.Reveal())
 		if expiry, _ := CertificateExpiry(content, content, time.Now()); !expiry.IsZero() {
-			o.ObserveFloat64(m.credentialExpiry, float64(expiry.Unix()), of)
+			o.ObserveFloat64(m.credentialExpiry, float64(expiry.Unix()), fileLabels)
 		}
 	}
 	if m.service.serverCertificate != nil {
 		certificate, err := m.service.serverCertificate()
-		of := labels("provider", "tenantry", "credential", "tls_certificate_file")
-		o.ObserveFloat64(m.credentialUnusable, boolValue(err != nil), of)
-		o.ObserveFloat64(m.credentialExpiry, float64(certificate.Leaf.NotAfter.Unix()), of)
+		fileLabels := labels("provider", "tenantry", "credential", "tls_certificate_file")
+		o.ObserveFloat64(m.credentialUnusable, boolValue(err != nil), fileLabels)
+		o.ObserveFloat64(m.credentialExpiry, float64(certificate.Leaf.NotAfter.Unix()), fileLabels)
 	}
 }
 

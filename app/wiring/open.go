@@ -31,8 +31,8 @@ const FixMigrations = "run `tenantry migrate` with the same database settings"
 
 // OpenStore opens the database. It migrates an embedded database at once. It does not migrate a
 // PostgreSQL database, and fails when `tenantry migrate` has to be run first. It also fails when
-// the database is unreachable or its schema requires a newer release. It sets the options that are
-// settings.
+// the database is unreachable or its schema requires a newer release. OpenStore sets the fields
+// Operator and AllowNoSMTPAuth of o from the settings.
 func OpenStore(ctx context.Context, c settings.Config, o bunstore.Options) (*bunstore.Store, error) {
 	embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
 	if err := CreateDataFolder(c); err != nil {
@@ -87,8 +87,8 @@ func CreateDataFolder(c settings.Config) error {
 	return os.MkdirAll(c.DataDir, 0o700)
 }
 
-// DatabaseError returns an error of opening or migrating a database as an error for the operator:
-// with the reason, and with the fix if one is known.
+// DatabaseError converts an error of opening or migrating a database to an error for the operator.
+// The result has the reason, and the fix if one is known.
 func DatabaseError(err error) error {
 	const fixUnavailable = "start the database and check its disk and memory, or correct database_url; `tenantry doctor` reports details"
 	wrapped := fmt.Errorf("database: %w", err)
@@ -201,7 +201,7 @@ func CheckSealedValues(file string, content []byte, prefixes map[string][][]byte
 	}
 	slices.Sort(keys)
 	slices.Sort(tables)
-	return fmt.Errorf("%s does not have the keys that encrypted values in the database (keys %s; tables %s)",
+	return fmt.Errorf("%s lacks keys that encrypted values in the database (keys %s; tables %s)",
 		file, strings.Join(slices.Compact(keys), ", "), strings.Join(tables, ", "))
 }
 
@@ -210,7 +210,8 @@ func CheckSealedValues(file string, content []byte, prefixes map[string][][]byte
 const keyCheckTimeout = 5 * time.Second
 
 // WarnOfMissingKeys logs a warning when the keyset lacks a key that encrypted a value in the
-// database. The service starts nevertheless, because requests that need no such value work.
+// database. The service starts nevertheless, because requests that need no value of the missing key
+// work.
 func (s *Service) WarnOfMissingKeys(ctx context.Context, file string) {
 	ctx, cancel := context.WithTimeout(ctx, keyCheckTimeout)
 	defer cancel()

@@ -74,8 +74,8 @@ func checkPrintedError(t *testing.T, err error, code int, texts ...string) {
 	}
 }
 
-// TestStartSaysWhyTheDatabaseCannotBeUsed checks that a database that refuses the user, has a
-// different name, or does not run leads to three different texts.
+// TestStartSaysWhyTheDatabaseCannotBeUsed checks the error of each reason: the server refuses the
+// user, has no such database, does not run, or does not know a parameter of the URL.
 func TestStartSaysWhyTheDatabaseCannotBeUsed(t *testing.T) {
 	url := testserver.Database(t)
 	for _, tt := range []struct {
@@ -108,8 +108,8 @@ func TestMissingEmbeddedDatabaseIsAnError(t *testing.T) {
 	}
 }
 
-// TestPluginsGetTheHeadersOfTheirSpans starts a plugin as the service does. It must get the headers
-// of the setting, and not those of the service.
+// TestPluginsGetTheHeadersOfTheirSpans starts a plugin as the service does. The plugin must get the
+// headers of the setting plugin_otlp_headers, and not those of the service's own environment.
 func TestPluginsGetTheHeadersOfTheirSpans(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=service")
 	dir := t.TempDir()
@@ -119,7 +119,7 @@ func TestPluginsGetTheHeadersOfTheirSpans(t *testing.T) {
 	must(t, err)
 	defer host.Close()
 	connection := func(context.Context) (wire.Connection, error) { return wire.Connection{}, nil }
-	environment, err := host.Mail("puppet", connection).For("t").Domains(t.Context()) // each variable is a domain
+	environment, err := host.Mail("puppet", connection).For("t").Domains(t.Context()) // puppet returns each environment variable as a domain
 	must(t, err)
 	var headers []string
 	for _, variable := range environment {

@@ -67,7 +67,8 @@ func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provide
 	return described, ctx.Err()
 }
 
-// Platform returns one platform, and starts its plugin if the plugin has not described itself yet.
+// Platform returns one platform. If the plugin has not described itself yet, Platform starts it.
+// Platform fails if the plugin is missing or does not start.
 func (p *sendingPlatforms) Platform(ctx context.Context, provider string) (integration.Provider, error) {
 	description, err := p.descriptions.describe(ctx, provider)
 	if err != nil {

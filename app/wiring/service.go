@@ -82,8 +82,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// unusableProviderRetry is the Retry-After of an answer that says that a provider is not configured
-// or does not run.
+// unusableProviderRetry is the Retry-After of an answer that says that a provider is not
+// configured, has an invalid setting, or does not run.
 const unusableProviderRetry = time.Minute
 
 // databaseOpenTimeout bounds how long a start or a command waits for a database server.
@@ -96,8 +96,8 @@ const describeTimeout = 30 * time.Second
 // telemetryFlushTimeout bounds the export of the last spans when the service closes.
 const telemetryFlushTimeout = 2 * time.Second
 
-// Overrides replaces parts of the service that the settings do not describe. The sandbox sets
-// them, except for ServerCertificate. Zero values keep the defaults.
+// Overrides replaces parts of the service that the settings do not describe. `tenantry serve` sets
+// ServerCertificate, and the sandbox sets the other fields. Zero values keep the defaults.
 type Overrides struct {
 	// ServerCertificate returns the TLS certificate that the API's listener uses. It also returns
 	// an error if the files of the certificate cannot be used now. It is nil without TLS.
