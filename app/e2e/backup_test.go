@@ -91,8 +91,9 @@ func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 	}
 }
 
-// TestBackupRefusesTheKeysetOfAnotherInstallation stores an encrypted value, and runs backup with
-// the keyset that encrypted it and with a different keyset.
+// TestBackupRefusesTheKeysetOfAnotherInstallation stores an encrypted value. A backup with the
+// keyset that encrypted the value succeeds. A backup with a different keyset fails, unless
+// --allow-missing-keys is set.
 func TestBackupRefusesTheKeysetOfAnotherInstallation(t *testing.T) {
 	t.Parallel()
 	env, file := newSmallBackup(t)
@@ -208,9 +209,9 @@ func TestRestoreRefusesADifferentKeyset(t *testing.T) {
 	// Restore accepts an existing keyset that was rotated after the backup, and does not change it.
 	runTenantry(t, env, "keyset", "rotate", "-o", "json").mustJSON(t)
 	rotated := runTenantry(t, env, "keyset", "list", "-o", "json").mustJSON(t)
-	sameKeysetEnv := append([]string{"TENANTRY_KEYSET_FILE=" + strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=") + "/keyset.json"}, "TENANTRY_DATA_DIR="+t.TempDir())
-	runTenantry(t, sameKeysetEnv, "restore", file, "-o", "json").mustJSON(t)
-	if list := runTenantry(t, sameKeysetEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 1.0 {
+	rotatedKeysetEnv := append([]string{"TENANTRY_KEYSET_FILE=" + strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=") + "/keyset.json"}, "TENANTRY_DATA_DIR="+t.TempDir())
+	runTenantry(t, rotatedKeysetEnv, "restore", file, "-o", "json").mustJSON(t)
+	if list := runTenantry(t, rotatedKeysetEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 1.0 {
 		t.Errorf("after the restore the accounts are %v, want 1 account", list)
 	}
 	if after := runTenantry(t, env, "keyset", "list", "-o", "json").mustJSON(t); !reflect.DeepEqual(after, rotated) {

@@ -169,8 +169,9 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 	}
 }
 
-// TestStandbyIsNotReady demotes the server to a standby while the service runs. The service must be
-// not ready, and must not read from the standby. It serves again after the promotion.
+// TestStandbyIsNotReady demotes the database server to a standby while the service runs. The
+// service must report that it is not ready, and must not read from the standby. After the promotion
+// of the standby, the service serves requests again.
 func TestStandbyIsNotReady(t *testing.T) {
 	t.Parallel()
 	server, err := testserver.StartPostgres(t.Context())

@@ -183,9 +183,9 @@ func runbookPages(t *testing.T) map[string]string {
 }
 
 // TestAlertsHaveRunbooks checks that each alert is complete, has a promtool test, and has a runbook
-// page that the index lists. Each page belongs to an alert and has all headings. Its jq commands
-// skip lines that are not JSON. The dashboard has every panel that a page names, and every runbook
-// linked from the dashboard exists.
+// page that the index lists. Each page belongs to an alert and has all headings. The jq commands of
+// a page skip lines that are not JSON. The dashboard has every panel that a page names, and every
+// runbook linked from the dashboard exists.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
 	pages, index, tests := runbookPages(t), fileText(t, runbookFolder+"/README.md"), fileText(t, strings.Replace(alertsFile, ".yaml", "_test.yaml", 1))

@@ -168,7 +168,7 @@ func (f *restoreFixture) backUp() (file string) {
 	return file
 }
 
-// fileSHA256 returns what the command sha256sum prints for a file.
+// fileSHA256 returns the SHA-256 of a file, in hexadecimal as sha256sum prints it.
 func fileSHA256(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(name)

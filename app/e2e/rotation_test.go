@@ -158,8 +158,8 @@ func thumbprint(public []byte) string {
 }
 
 // TestReplacedCertificateIsReloaded checks that the next token is requested with the new
-// certificate. If the file is incomplete or missing, the earlier certificate stays in use, and the
-// metrics show its expiry and the unusable file.
+// certificate. If the file is incomplete or missing, the earlier certificate stays in use. The
+// metrics then show the expiry of the certificate in use, and that its file is unusable.
 func TestReplacedCertificateIsReloaded(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -190,7 +190,7 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	}
 	third, withKey := newRegisteredCertificate()
 	must(t, os.WriteFile(file, withKey[:len(withKey)/2], 0o600))
-	checkUnusable("1") // although no call has used the file
+	checkUnusable("1") // before a call has read the broken file
 	tenant.mustSync()
 	tenant.mustSync()
 	must(t, os.Remove(file))
@@ -214,8 +214,8 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	}
 }
 
-// checkCredentialMetrics checks that /metrics shows when a credential expires, and whether its file
-// is unusable: "1" or "0".
+// checkCredentialMetrics checks that /metrics shows when a credential expires. It also checks that
+// the gauge of an unusable file has the value unusable, "1" or "0".
 func (c client) checkCredentialMetrics(labels, unusable string) {
 	c.t.Helper()
 	metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw

@@ -193,7 +193,7 @@ func TestHangupDoesNotStopTheService(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	p, server := fixture.serve(fixture.env(t.TempDir(), ""))
-	for range 2 { // a second SIGTERM would end the process at once
+	for range 2 { // twice, because a second SIGTERM ends the process at once
 		before := strings.Count(p.logs.String(), "SIGHUP is ignored")
 		must(t, p.cmd.Process.Signal(syscall.SIGHUP))
 		server.eventually("the signal is logged", func() bool { return strings.Count(p.logs.String(), "SIGHUP is ignored") > before })

@@ -47,8 +47,9 @@ func servedSerial(t *testing.T, address string) int64 {
 }
 
 // TestServeReloadsItsTLSCertificate checks that the service supports only TLS 1.2 and 1.3, reloads
-// a replaced certificate, keeps the last valid certificate if a file is broken, shows its expiry in
-// the metrics, and stops without waiting for idle connections.
+// a replaced certificate, keeps the last valid certificate if a file is broken, and stops without
+// waiting for idle connections. The metrics show the expiry of the certificate in use, and whether
+// its file is unusable.
 func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
