@@ -13,7 +13,7 @@
 //
 //   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
 //   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
-//   - plugin.go: the checks of every plugin. lifecycle.go: the checks of its process. failures.go:
+//   - plugin.go: the checks of every plugin. lifecycle.go: the checks of the process. failures.go:
 //     the checks with a provider that fails. account.go: the checks that call the provider and are
 //     safe on a real account. calls.go: read calls for these checks.
 //   - environment.go: the environment of one check of Test. dnsenvironment.go, zoneserver.go: the
@@ -62,7 +62,7 @@ const hostStopTimeout = 2 * time.Second
 var hostStartTimeout = 30 * time.Second
 
 // handshakeTimeout is how long a plugin may take to start in Test. It is longer than
-// hostStartTimeout, so that the other checks can run.
+// hostStartTimeout, so that the other checks can run with a plugin that starts too slowly.
 const handshakeTimeout = time.Minute
 
 // cleanupTimeout is how long the process of a finished check may take to exit before it is killed.

@@ -28,9 +28,9 @@ const (
 
 // exchange records the calls of one check between the host and the plugin, and between the plugin
 // and its provider. It also records the lines that the plugin prints. It removes the secrets of the
-// check from the recorded texts. It also records violations, which make the check fail: an error or
-// a printed line that contains a secret, and a text of an outcome that is too long or has control
-// characters. interceptors and recordProviderCall of a nil *exchange record nothing.
+// check from the recorded texts. It also records violations, which make the check fail. A violation
+// is an error or a printed line that contains a secret, or a text of an outcome that is too long or
+// has control characters. interceptors and recordProviderCall of a nil *exchange record nothing.
 type exchange struct {
 	mu             sync.Mutex
 	secrets        map[string]string // maps the value of a secret to its name
@@ -104,7 +104,8 @@ func (e *exchange) checkTexts(detail, cause string) {
 	}
 }
 
-// addViolation records each violation once.
+// addViolation records a violation, unless the same text is already recorded. The caller holds
+// e.mu.
 func (e *exchange) addViolation(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(e.violations, text) {
 		e.violations = append(e.violations, text)

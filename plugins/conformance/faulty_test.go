@@ -164,8 +164,8 @@ func TestSuitePassesPluginWithoutSDK(t *testing.T) {
 	}
 }
 
-// TestTextsOfOutcomesAreReported checks what a check reports about a text that is too long or has a
-// line break.
+// TestTextsOfOutcomesAreReported checks the message about a text of an outcome that is too long or
+// has a line break.
 func TestTextsOfOutcomesAreReported(t *testing.T) {
 	for bug, want := range map[string]string{
 		"long-detail":         "the detail of an outcome has 2000 bytes, but at most 1024 are allowed",

@@ -12,7 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// checkStart starts the plugin twice, because a single slow start may be caused by the machine.
+// checkStart fails if two starts are too slow. After one slow start it tries again, because the
+// machine may have caused the delay.
 func checkStart(t T, b Binary) {
 	var times [2]time.Duration
 	for i := range times {
@@ -44,7 +45,7 @@ func checkShutdown(t T, b Binary) {
 	}
 }
 
-// signalTimeout is how long a plugin must survive a signal. A plugin that does not ignore the
+// signalTimeout is how long checkSignals waits after a signal. A plugin that does not ignore the
 // signal usually ends at once.
 const signalTimeout = time.Second
 
@@ -71,7 +72,8 @@ func checkOnlyItsHost(t T, b Binary) {
 	}
 }
 
-// The check that the health check is answered during many calls. Each kind of plugin has it.
+// healthCheck is the last part of a check's id, and healthProves is what the check proves. Each
+// kind of plugin has this check.
 const (
 	healthCheck  = "health"
 	healthProves = "the health check is answered while many calls wait for the provider"
@@ -80,13 +82,13 @@ const (
 // waitingCalls is how many calls wait for the provider during a health check.
 const waitingCalls = 64
 
-// healthTimeout is how long a plugin may take to answer the health check. It is longer than the
-// second that the host waits, because the machine may be slow. The tests of this package shorten
+// healthTimeout is how long a plugin may take to answer the health check. The host waits only one
+// second, but the machine of the check may be slow. The tests of this package shorten
 // healthTimeout, because one of their plugins never answers.
 var healthTimeout = time.Minute
 
 // checkHealth makes many calls to a provider that never answers, and then a health check. requests
-// is the number of requests that the provider has got.
+// is the number of requests that the provider has received.
 func checkHealth(t T, p *wire.Process, call call, requests *atomic.Int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -97,8 +99,8 @@ func checkHealth(t T, p *wire.Process, call call, requests *atomic.Int64) {
 	for range waitingCalls {
 		calls.Go(func() { _ = call(ctx) })
 	}
-	// After the first request, it is enough that no request begins for a second: calls of a plugin
-	// may share a request or wait for a thread.
+	// checkHealth waits for one request of each call, or until no new request begins for a second.
+	// The reason is that calls of a plugin may share a request or wait for a thread.
 	for last := before; ; last = requests.Load() {
 		select {
 		case <-t.Context().Done():

@@ -87,7 +87,8 @@ func compareDocs(t T, printed, received wire.DescriptionDoc) {
 	}
 }
 
-// memberText returns the same text for a member that is empty and for a missing member.
+// memberText returns a text of a member's value. An empty member and a missing member have the same
+// text.
 func memberText(member reflect.Value) string {
 	if member.Kind() == reflect.Pointer && member.IsNil() {
 		member = reflect.New(member.Type().Elem())
@@ -108,8 +109,8 @@ func describe(t T, p *wire.Process) sdk.Description {
 }
 
 // runWithoutHost runs the binary from the command line and returns its standard output and its
-// error output. PATH is the only variable, because `tenantry plugin add` runs `describe` in this
-// way. The test fails if the exit code is not wantCode.
+// error output. The environment contains only PATH, because `tenantry plugin add` runs `describe`
+// with this environment. The test fails if the exit code is not wantCode.
 func runWithoutHost(t T, b Binary, wantCode int, args ...string) (output, errorOutput []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
@@ -128,7 +129,7 @@ func runWithoutHost(t T, b Binary, wantCode int, args ...string) (output, errorO
 		code = exitError.ExitCode()
 	}
 	if code != wantCode {
-		t.Fatalf("with PATH as the only variable, %q exits with %d, want %d: %s%s", args, code, wantCode, stdout.Bytes(), stderr.Bytes())
+		t.Fatalf("with PATH as the only variable and the arguments %q, the plugin exits with %d, want %d: %s%s", args, code, wantCode, stdout.Bytes(), stderr.Bytes())
 	}
 	return stdout.Bytes(), stderr.Bytes()
 }

@@ -169,8 +169,9 @@ func TestCapabilitiesAndNameServersAreChecked(t *testing.T) {
 	}
 }
 
-// TestEachMemberOfDescribeIsCompared prints a description in which one member differs from the
-// description that the host receives.
+// TestEachMemberOfDescribeIsCompared replaces one member of the printed description. The suite must
+// report the member if it then differs from the description that the host receives. An unknown
+// member is ignored.
 func TestEachMemberOfDescribeIsCompared(t *testing.T) {
 	received := sdk.Description{
 		Name: "acme", Kind: "mail", Budgets: []sdk.Budget{{Key: "tenant", Limit: 5, Window: time.Minute}},

@@ -36,15 +36,16 @@ import (
 )
 
 // rawBugs are the bugs that a plugin with the SDK cannot have. A plugin with one of these bugs
-// implements the protocol itself. The first one, "raw", is not a bug: it shows that the suite
-// accepts such a plugin.
+// implements the protocol itself. The first name, "raw", is not a bug. The suite must accept the
+// plugin with this name.
 var rawBugs = []string{
 	"raw", "answers-anybody", "answers-any-certificate", "ignores-shutdown", "ends-on-sigint", "ends-on-sigterm",
 	"health-waits-for-calls", "long-detail", "line-break-in-cause",
 }
 
-// serveRaw serves a plugin whose reads always fail after the answer of the provider. A mail or
-// sending platform has only the method Check. serveRaw returns an error if it cannot listen.
+// serveRaw serves a plugin that waits for the provider's answer and then reports every read as
+// failed. A mail or sending platform has only the method Check. serveRaw returns an error if it
+// cannot create a certificate or cannot listen.
 func serveRaw() error {
 	ignored := map[string][]os.Signal{"ends-on-sigint": {syscall.SIGTERM}, "ends-on-sigterm": {syscall.SIGINT}}[bug]
 	if ignored == nil {
@@ -110,8 +111,8 @@ func shutdown(any, context.Context, func(any) error, grpc.UnaryServerInterceptor
 
 var callMu sync.Mutex
 
-// oneAtATime is an interceptor. With the bug "health-waits-for-calls", the health check waits until
-// all other calls have ended.
+// oneAtATime is an interceptor. With the bug "health-waits-for-calls", it runs one call at a time,
+// so a health check waits for the calls before it.
 func oneAtATime(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if bug == "health-waits-for-calls" {
 		callMu.Lock()
