@@ -20,9 +20,9 @@ import (
 //
 // isConflict reports whether an error means that the object exists. After such an error, createOnce
 // calls find repeatedly for some seconds. If find does not return the object, createOnce returns
-// the error of create, translated by finalError. There is one exception: if the platform was out of
-// service during an earlier attempt, that attempt may have created the object. The outcome of a
-// conflict is then Unknown.
+// the error of create, translated by finalError. The exception is a conflict after an earlier
+// request that reached the platform and failed because the platform was out of service. That
+// request may have created the object, so the outcome is Unknown.
 func createOnce[T any](
 	ctx context.Context, p call.RetryPolicy, find, create func() (T, error),
 	isConflict func(error) bool, finalError func(error) error,
@@ -31,9 +31,7 @@ func createOnce[T any](
 	if found, err := find(); !isAbsent(err) {
 		return found, err
 	}
-	// unavailable is true if the platform was out of service during an earlier attempt. That
-	// attempt may have created the object.
-	unavailable := false
+	unavailable := false // an earlier request reached the platform, which was out of service
 	for n := 0; ; n++ {
 		created, err := create()
 		if err == nil {

@@ -33,8 +33,8 @@ func TestADomainOfAnotherTenantIsUnavailable(t *testing.T) {
 	}
 }
 
-// TestAddDomainIsUnknownWhenTheDomainExistsAfterA503 checks that a domain which Graph may have
-// added does not count as a domain of another tenant.
+// TestAddDomainIsUnknownWhenTheDomainExistsAfterA503 checks a conflict after a status 503. Graph
+// may have added the domain, so the domain does not count as a domain of another tenant.
 func TestAddDomainIsUnknownWhenTheDomainExistsAfterA503(t *testing.T) {
 	env := newTestEnv(t)
 	for _, status := range []int{400, 409} {

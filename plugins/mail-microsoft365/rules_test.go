@@ -83,7 +83,7 @@ func TestRemoveRulesRemovesARecreatedRule(t *testing.T) {
 }
 
 // TestARuleThatAnotherClientCreatesIsNotReportedAsWritten lets a different client create the rule
-// after EnsureRule has read that there is none. The creation by EnsureRule then fails.
+// after EnsureRule has read that the rule does not exist. The creation by EnsureRule then fails.
 func TestARuleThatAnotherClientCreatesIsNotReportedAsWritten(t *testing.T) {
 	afterRead := func() {}
 	s := newSendingTenant(t, newTestEnvWithHook(t, exchange.GetTransportRule, func() { afterRead() }))
@@ -101,13 +101,13 @@ func TestARuleThatAnotherClientCreatesIsNotReportedAsWritten(t *testing.T) {
 	}
 }
 
-// newTestEnvWithHook returns an environment whose plugin calls after after each request that runs
-// the cmdlet.
-func newTestEnvWithHook(t *testing.T, cmdlet string, after func()) *testEnv {
+// newTestEnvWithHook returns an environment whose plugin calls hook after each request that runs
+// cmdlet.
+func newTestEnvWithHook(t *testing.T, cmdlet string, hook func()) *testEnv {
 	t.Helper()
 	return newTestEnvWith(t, func(connection sdk.Connection) sdk.MailPlatform {
 		state := newProcessState()
-		state.httpClient.Transport = cmdletHook{next: state.httpClient.Transport, cmdlet: cmdlet, after: after}
+		state.httpClient.Transport = cmdletHook{next: state.httpClient.Transport, cmdlet: cmdlet, hook: hook}
 		platform, err := state.newPlatform(connection)
 		if err != nil {
 			t.Fatal(err)
@@ -116,11 +116,11 @@ func newTestEnvWithHook(t *testing.T, cmdlet string, after func()) *testEnv {
 	})
 }
 
-// cmdletHook calls after after each request that runs the cmdlet.
+// cmdletHook calls hook after each request that runs cmdlet.
 type cmdletHook struct {
 	next   http.RoundTripper
 	cmdlet string
-	after  func()
+	hook   func()
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -136,7 +136,7 @@ func (h cmdletHook) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := h.next.RoundTrip(r)
 	if bytes.Contains(body, []byte(h.cmdlet)) {
-		h.after()
+		h.hook()
 	}
 	return resp, err
 }

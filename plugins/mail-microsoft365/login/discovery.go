@@ -63,7 +63,7 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	case err != nil:
 		return authority{}, err
 	case !slices.Contains(endpoints.Issuers, document.Issuer):
-		// A tenant of a different national cloud has its issuer there.
+		// The issuer of a tenant of a different national cloud is at the login host of that cloud.
 		return authority{}, call.Refuse(fault.ProviderError, "the tenant signs in at a different host", "login", "issuer_mismatch")
 	}
 	endpoints.Issuers, endpoints.Algorithms = []string{document.Issuer}, document.Algorithms

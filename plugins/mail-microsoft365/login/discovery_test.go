@@ -97,8 +97,9 @@ func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
 	}
 }
 
-// A tenant of a different national cloud has its issuer there. Its administrator gets the error of
-// the provider, which does not count as a failure of the login host.
+// TestATenantOfADifferentCloudIsRefused checks a tenant whose issuer is at the login host of a
+// different national cloud. The administrator gets provider_error. A refusal does not count as a
+// failure of the configured login host.
 func TestATenantOfADifferentCloudIsRefused(t *testing.T) {
 	fake := newFakeLogin(t)
 	fake.document["issuer"] = "https://login.microsoftonline.us/" + string(guid) + "/v2.0"
