@@ -20,8 +20,9 @@ import (
 // Without this check, the host could store the id of a wrong object and later remove that object,
 // or it could write to a wrong zone.
 //
-// checkAnswer also fails with Broken if a tenant has no built-in domain or a count is negative. Such
-// an answer comes from a plugin that did not fill it. The host would store it as a fact.
+// checkAnswer also fails with Broken if a tenant has no built-in domain or a count is negative.
+// Such an answer is a fault of the plugin, which may have left the answer empty. Without this
+// check, the host would store the answer as a fact.
 //
 // Lists other than record sets are not checked. From a list of accounts, the host uses only the
 // accounts of known mailboxes. It stores the objects of a mail platform for the tenant of the
@@ -65,7 +66,7 @@ func checkAnswer(request, answer protobuf.Message) error {
 	case !isKnown:
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer has a state that tenantry does not know"}
 	case !isPossible:
-		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer has no built-in domain of the tenant or a negative count"}
+		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer lacks the built-in domain of the tenant, or has a negative count"}
 	default:
 		return nil
 	}

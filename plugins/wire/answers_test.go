@@ -179,7 +179,7 @@ func TestUnlistedStatesAreBroken(t *testing.T) {
 }
 
 // TestImpossibleAnswersAreBroken checks that the host does not store an answer that cannot be true,
-// such as the zero bytes of a plugin that forgot to fill its answer.
+// such as the empty message of a plugin that did not fill its answer.
 func TestImpossibleAnswersAreBroken(t *testing.T) {
 	for answer, broken := range map[protobuf.Message]bool{
 		&proto.TenantProfile{}:                                    true,

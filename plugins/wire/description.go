@@ -116,15 +116,15 @@ type Budget struct {
 	Limit  int
 	Window time.Duration
 	// Costs maps an operation to the number of requests that one call of it usually makes. The
-	// operations of a DNS provider are "check", "zone", "records" and "apply". The default is 1, and
-	// the host counts at most 100.
+	// operations of a DNS provider are "check", "zone", "records" and "apply". The default is 1.
+	// The host counts a higher number than 100 as 100.
 	Costs map[string]int
 	// Only is the list of the operations that count against the budget. If Only is empty, all
 	// operations count.
 	Only []string
 }
 
-// maxCost is the highest cost of a call. The host counts each request of the cost separately, so a
+// maxCost is the maximum cost of a call. The host counts a cost of n as n separate requests, so a
 // higher cost would make every call slow and take much memory.
 const maxCost = 100
 

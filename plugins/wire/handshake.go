@@ -104,7 +104,7 @@ func receiveRequestID(ctx context.Context) context.Context {
 }
 
 // startError converts an error of go-plugin to one safe line. The error may contain output of the
-// plugin, which is untrusted. redact removes secrets from a text.
+// plugin, which is untrusted. redact removes the secrets from this output.
 func startError(err error, redact func(string) string) error {
 	if strings.Contains(err.Error(), "incompatible API version") || strings.Contains(err.Error(), "incompatible core API version") {
 		return fmt.Errorf("%w: %s", ErrVersion, sanitize(redact(err.Error())))
@@ -120,5 +120,5 @@ func startError(err error, redact func(string) string) error {
 	return errors.New(sanitize(redact(err.Error())))
 }
 
-// maxQuotedLine is how many characters of the first line of a program an error quotes.
+// maxQuotedLine is the maximum number of characters of a program's first line that an error quotes.
 const maxQuotedLine = 80

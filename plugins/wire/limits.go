@@ -46,9 +46,9 @@ func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 }
 
 // Output runs a command within the limits and returns its standard output. It fails with
-// ErrOutputTooLong if the output is longer than `most` bytes. At the end of the command, and when
-// the context of the command ends, Output kills the descendants in the process group of the
-// command.
+// ErrOutputTooLong if the output is longer than `most` bytes. When the context of the command ends,
+// Output kills the process group of the command. When the command has ended, Output kills the
+// descendants that are left in this group.
 func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
 	output := &limitedBuffer{remaining: most}
 	cmd.Stdout, cmd.WaitDelay, cmd.SysProcAttr = output, pipeDrainTime, processAttributes()

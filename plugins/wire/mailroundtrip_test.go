@@ -178,10 +178,10 @@ func results(values []reflect.Value) []any {
 	return results
 }
 
-// TestTimeThatCannotBeStoredIsNoTime checks times as a plugin sends them that takes milliseconds for
-// seconds. The host replaces a missing time by its own, and could not read a stored time of the year
-// 57868 again.
-func TestTimeThatCannotBeStoredIsNoTime(t *testing.T) {
+// TestInvalidTimeBecomesTheZeroTime checks invalid times, such as those of a plugin that confuses
+// milliseconds and seconds. The host replaces a missing time by its own. It could not read a stored
+// time of the year 58300 again.
+func TestInvalidTimeBecomesTheZeroTime(t *testing.T) {
 	created := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
 	for at, want := range map[*timestamppb.Timestamp]time.Time{
 		timestamppb.New(created):             created,

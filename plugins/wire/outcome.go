@@ -31,7 +31,7 @@ const (
 	CauseUnclassified = "plugin_unclassified" // the author's code returned an error that classify does not recognize
 )
 
-// MaxText is the maximum length in bytes of the detail and the cause of an outcome.
+// MaxText is the maximum length of the detail of an outcome, and of its cause, in bytes.
 const MaxText = 1024
 
 var protoKinds = map[outcome.Kind]proto.Outcome_Kind{
@@ -171,8 +171,8 @@ func outcomeFromProto(o *proto.Outcome) error {
 }
 
 // hasCauseOfHost reports whether an outcome of a plugin has a cause that only the host may use,
-// such as the cause of a call that was not sent. toStatus sends the three causes that are allowed
-// here, and never with the kind Down.
+// such as the cause of a call that was not sent. The three causes that are allowed here are those
+// of the SDK's own outcomes, which never have the kind Down.
 func hasCauseOfHost(o *outcome.Error) bool {
 	return strings.HasPrefix(o.Cause, outcome.PluginCausePrefix) &&
 		(o.Kind == outcome.Down || !slices.Contains([]string{CausePanic, CauseUnclassified, CauseDeadline}, o.Cause))

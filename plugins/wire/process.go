@@ -41,8 +41,8 @@ type Launch struct {
 	Timeout time.Duration
 	// Abort makes Start fail when the channel is closed. It may be nil.
 	Abort <-chan struct{}
-	// OnOutcome is called with the detail and the cause of each failed call, as the plugin sent
-	// them. It may be nil. There can be concurrent calls.
+	// OnOutcome is called with the detail and the cause of each outcome that the plugin returns as
+	// the error of a call, as the plugin sent them. It may be nil. There can be concurrent calls.
 	OnOutcome func(detail, cause string)
 	// Redact removes secrets from output of the process that an error of Start quotes. It may be
 	// nil.
