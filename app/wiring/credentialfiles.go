@@ -44,16 +44,18 @@ func (f *CredentialFiles) read(ctx context.Context, provider, setting, path stri
 	if path == "" {
 		return secret.Text{}, nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	key := credentialSetting{provider, setting}
 	f.add(key, path)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return f.reread(ctx, key)
 }
 
 // add registers the file of a setting. states returns the states of all registered files, also of
 // those that no call has read yet.
 func (f *CredentialFiles) add(setting credentialSetting, path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.files == nil {
 		f.files = map[credentialSetting]*credentialFile{}
 	}
