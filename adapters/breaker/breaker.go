@@ -84,11 +84,13 @@ func New(o Options) *Breaker { return &Breaker{newRegistry(o.orDefaults())} }
 type FaultDomain func(ctx context.Context, c wire.Call) (circuitDomain, budgetDomain string)
 
 // ByTenant gives each tenant of a mail platform its own circuit. Calls without a tenant share one
-// circuit, because all of them go to the platform's login host. The call that proves the
-// administrator of a tenant is a call of this tenant, because it also reads the tenant. If the
-// login host refuses the sign-in, the plugin does not read the tenant, but the refusal still counts
-// as an answer. It can close a half-open circuit of a tenant that does not work. The circuit opens
-// again after the next failures.
+// circuit, because those that reach the platform go to its login host.
+//
+// The call Administrator checks that a person administers a tenant. It uses the circuit of this
+// tenant, because it signs in at the login host and then reads the tenant. If the login host
+// refuses the sign-in, Administrator does not read the tenant, but the refusal counts as an answer.
+// The refusal can therefore close the half-open circuit of a tenant that does not work. The next
+// failures of calls to the tenant open the circuit again.
 func ByTenant(_ context.Context, c wire.Call) (circuitDomain, budgetDomain string) {
 	domain := loginDomain
 	if id := c.Tenant(); id != "" {

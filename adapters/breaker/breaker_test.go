@@ -83,8 +83,8 @@ func newGuardedMail(p *provider, options Options) guarded {
 	return guarded{wire.MailInProcess(p, b.Interceptor(ByTenant), p.failInHost), b}
 }
 
-// failInHost is a wire.Interceptor that returns p.err itself if the host creates this error. The
-// host does not accept such an error from a plugin.
+// failInHost is a wire.Interceptor that returns p.err without calling the plugin if only the host
+// creates such errors. The host does not accept such an error from a plugin.
 func (p *provider) failInHost(ctx context.Context, _ wire.Call, next func(context.Context) error) error {
 	var o *outcome.Error
 	if errors.As(p.err, &o) && strings.HasPrefix(o.Cause, outcome.PluginCausePrefix) {
@@ -218,8 +218,8 @@ func TestOpeningIsMeasuredByTheMonotonicClock(t *testing.T) {
 	})
 }
 
-// TestFailedSignInsOfATenantDoNotAffectOthers checks that failures to prove the administrator of
-// one tenant do not open the circuit of the login host.
+// TestFailedSignInsOfATenantDoNotAffectOthers checks that failed calls of Administrator for one
+// tenant do not open the circuit of the login host or of a different tenant.
 func TestFailedSignInsOfATenantDoNotAffectOthers(t *testing.T) {
 	p := &provider{err: outcomeError(outcome.Broken)}
 	platform := newGuardedMail(p, Options{})
@@ -387,8 +387,8 @@ func TestOnlyAnswersOfTheProviderCloseACircuit(t *testing.T) {
 	}
 }
 
-// TestDeclinedConsentDoesNotCloseACircuit checks that the consent callback, which the plugin reads
-// without its provider, does not change the circuit of the login host.
+// TestDeclinedConsentDoesNotCloseACircuit checks that the consent callback does not change the
+// circuit of the login host. The plugin parses the callback without calling the provider.
 func TestDeclinedConsentDoesNotCloseACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: outcomeError(outcome.Down)}
@@ -459,8 +459,8 @@ func TestBudgetGetsDomainAndOperation(t *testing.T) {
 }
 
 // TestUnsentCallUsesNoBudget checks that a call which the plugin did not send uses no budget and
-// does not close a circuit. A call with an invalid setting, or for which the plugin has no process,
-// is also not recorded in ports.Effects.
+// does not close a circuit. If a setting is invalid or the plugin has no process, the call is also
+// not recorded in ports.Effects.
 func TestUnsentCallUsesNoBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heldBack := &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Second}
@@ -537,7 +537,7 @@ func TestWriteFailsLikeAProbeThatIsNotSent(t *testing.T) {
 }
 
 // TestWriteFailsLikeAProbeWithoutProcess checks a write while the circuit is half open and the
-// plugin has no process. Only the read before the write looks for a process.
+// plugin has no process. Only the read before the write may open a session with the plugin.
 func TestWriteFailsLikeAProbeWithoutProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		openErr, opened := outcomeError(outcome.Unknown), 0
@@ -551,7 +551,7 @@ func TestWriteFailsLikeAProbeWithoutProcess(t *testing.T) {
 		opened, openErr = 0, &outcome.Error{Kind: outcome.Down, Cause: "plugin_crash_loop", RetryAfter: time.Hour}
 		_, err := m.Block(t.Context(), "", nil)
 		if outcome.KindOf(err) != outcome.Down || outcome.RetryAfter(err) != time.Hour || opened != 1 {
-			t.Errorf("got %v after looking for a process %d times, want the error of the read after one time", err, opened)
+			t.Errorf("got %v after opening %d sessions, want the error of the read after opening one", err, opened)
 		}
 	})
 }

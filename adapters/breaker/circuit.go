@@ -119,10 +119,10 @@ func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budge
 }
 
 // recordEffects records in ports.Effects whether the provider answered, or only that it was called.
-// It records nothing for an error of tenantry itself, for an invalid setting and if the plugin had
-// no process, because such a call did not reach the provider. A call that the plugin held back
-// (outcome.CauseHeldBack) counts as a call, because the plugin may have sent some of the call's
-// requests before.
+// It records nothing for a call that did not reach the provider: the plugin answered without the
+// provider or had no process, a setting is invalid, or tenantry itself failed. A call that the
+// plugin held back (outcome.CauseHeldBack) counts as a call, because the plugin may already have
+// sent other requests of the call.
 func recordEffects(ctx context.Context, call wire.Call, err error) {
 	switch kind := outcome.KindOf(err); {
 	case call.WithoutProvider, outcome.IsInvalidSetting(err), outcome.IsWithoutProcess(err):
@@ -134,8 +134,9 @@ func recordEffects(ctx context.Context, call wire.Call, err error) {
 }
 
 // classify translates the result of a call for gobreaker. It returns nil if the provider answered,
-// errFailed if the provider failed, and errNoEvidence if the call shows neither. An answer that is
-// too large is an answer: one customer's long list must not stop the calls of all others.
+// errFailed if the provider failed, and errNoEvidence if the call shows neither. A provider's
+// answer that is too large counts as an answer, so that the long list of one customer does not stop
+// the calls of the other customers that use the circuit.
 func classify(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.KindOf(err); {
 	case errors.Is(ctx.Err(), context.Canceled):
