@@ -334,14 +334,15 @@ func TestFailedSessionChangesOnlyPendingConnection(t *testing.T) {
 	})
 }
 
-// TestOnlyNewerSignInEndsDisconnecting checks sign-ins at a mailbox whose disconnect has an unknown
-// outcome. A session that began before the disconnect may belong to an account that was removed.
+// TestOnlyNewerSignInEndsDisconnecting checks connected sessions of a mailbox whose disconnect has
+// an unknown outcome. The disconnect may have removed the account of a session that began before
+// it.
 func TestOnlyNewerSignInEndsDisconnecting(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n, tt := range []struct {
 			name            string
-			disconnectsFrom time.Duration // from the begin of the session
+			disconnectAfter time.Duration // from the beginning of the session
 			changes         bool
 		}{
 			{"the session began before the disconnect", time.Second, false},
@@ -350,7 +351,7 @@ func TestOnlyNewerSignInEndsDisconnecting(t *testing.T) {
 			session := fixture.beginSession(t, s, fixture.integration1, 0, n+1)
 			previous := fixture.storedConnection(t, s, fixture.integration1, 0)
 			want := previous
-			want.Status, want.UpdatedAt = integration.ConnectionDisconnecting, session.CreatedAt.Add(tt.disconnectsFrom)
+			want.Status, want.UpdatedAt = integration.ConnectionDisconnecting, session.CreatedAt.Add(tt.disconnectAfter)
 			requireSaved(t, tt.name, true)(s.SaveConnection(t.Context(), fixture.owner, want, previous.UpdatedAt, nil))
 			connected := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
 			requireSaved(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &connected, nil))

@@ -267,8 +267,7 @@ func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
 	return sealed, nil
 }
 
-// SealedPrefixes returns the distinct beginnings of the encrypted values of each table. Each
-// beginning names the key that encrypted the values.
+// SealedPrefixes returns the result of database.SealedPrefixes.
 func (s *Store) SealedPrefixes(ctx context.Context) (map[string][][]byte, error) {
 	prefixes, err := database.SealedPrefixes(ctx, s.db)
 	if err != nil {

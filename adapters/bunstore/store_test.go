@@ -26,8 +26,8 @@ func TestDataSurvivesReopen(t *testing.T) {
 	}
 }
 
-// TestSealedValuesAreFound checks that the store finds each kind of credential, and the beginning of
-// its encrypted value.
+// TestSealedValuesAreFound checks that HasSealedValues and SealedPrefixes find the encrypted values
+// of DNS connections, integrations and webhooks.
 func TestSealedValuesAreFound(t *testing.T) {
 	for table, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
 		"dns_connections": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
@@ -41,7 +41,7 @@ func TestSealedValuesAreFound(t *testing.T) {
 				s := migratedStore(t, url(t))
 				ann := newAccount(t, s, "ann")
 				if holds, err := s.HasSealedValues(t.Context()); err != nil || holds {
-					t.Errorf("without a credential: got %v, %v, want false", holds, err)
+					t.Errorf("without a row: got %v, %v, want false", holds, err)
 				}
 				add(t, s, ann)
 				add(t, s, newAccount(t, s, "bob"))

@@ -81,9 +81,10 @@ func CheckKeyset(content []byte) error {
 	return err
 }
 
-// MissingKeys returns the ids of the keys that encrypted values and that are not in a keyset.
-// content is the content of the keyset file. Of each value, MissingKeys needs only the beginning,
-// which names the key. It skips a value that names no key, because no keyset opens it.
+// MissingKeys returns the ids of the keys that encrypted the values and that are not enabled in a
+// keyset. It returns an id for each value of a missing key. content is the content of the keyset
+// file. sealed holds the values or only their first 5 bytes, which name the key. MissingKeys skips
+// a value that names no key, because it cannot be decrypted with any keyset.
 func MissingKeys(content []byte, sealed [][]byte) ([]string, error) {
 	ring, err := newKeyring(content)
 	if err != nil {
@@ -98,8 +99,9 @@ func MissingKeys(content []byte, sealed [][]byte) ([]string, error) {
 	return missing, nil
 }
 
-// ContainsKeyset reports whether a keyset has all enabled keys of another keyset, and therefore
-// opens all that the other keyset opens. The arguments are the contents of keyset files.
+// ContainsKeyset reports whether a keyset has all enabled keys of the keyset other, and can
+// therefore decrypt all values that other can decrypt. The arguments are the contents of keyset
+// files.
 func ContainsKeyset(content, other []byte) (bool, error) {
 	ring, err := newKeyring(content)
 	if err != nil {

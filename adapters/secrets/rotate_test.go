@@ -69,9 +69,9 @@ func TestCreateKeysetDoesNotOverwrite(t *testing.T) {
 	}
 }
 
-// TestMissingKeysAreTheKeysOfForeignValues checks values of two keys of a keyset, of a foreign
-// keyset, and damaged values.
-func TestMissingKeysAreTheKeysOfForeignValues(t *testing.T) {
+// TestMissingKeysAreThoseThatTheKeysetLacks checks values of two keys with the keyset before and
+// after it got the second key. It also checks damaged values.
+func TestMissingKeysAreThoseThatTheKeysetLacks(t *testing.T) {
 	path := createKeyset(t)
 	first := sealSecret(t, openSealer(t, path))
 	before, err := secrets.ReadKeyset(path)

@@ -79,8 +79,8 @@ func kindOf(err error) error {
 	}
 }
 
-// readOnlyCode is the SQLSTATE of a write that the server refuses because it is a standby, or because
-// its operator made it read-only.
+// readOnlyCode is the SQLSTATE with which a server refuses a write because the server is a standby,
+// or because its operator made it read-only.
 const readOnlyCode = "25006"
 
 func postgresKind(code string) error {

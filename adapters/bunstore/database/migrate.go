@@ -24,7 +24,7 @@ func (d *DB) Migrate(ctx context.Context) error {
 }
 
 // ApplyMigrations applies the migrations that the database lacks, and returns their names. If
-// processes migrate a PostgreSQL database at the same time, each name is returned to one of them.
+// processes migrate a PostgreSQL database at the same time, only one of them gets each name.
 // ApplyMigrations fails with ErrTooOld if the schema requires a newer release.
 func (d *DB) ApplyMigrations(ctx context.Context) ([]string, error) {
 	unlock, err := d.lockMigrations(ctx)

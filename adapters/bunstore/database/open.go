@@ -55,9 +55,9 @@ type Options struct {
 	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits in
 	// a power failure, but not in a crash of the process. FULL does not lose commits.
 	Synchronous string
-	// RequirePrimary makes connections to a standby of PostgreSQL fail, unless the parameter
-	// target_session_attrs of the URL requires a different kind of server (any does not). A service
-	// needs it: after a failover its pool could otherwise fill with connections to the former
+	// RequirePrimary makes connections to a standby of PostgreSQL fail. The URL's parameter
+	// target_session_attrs takes precedence unless its value is any. A service sets RequirePrimary,
+	// because after a failover its pool could otherwise fill with connections to the former
 	// primary.
 	RequirePrimary bool
 	TracerProvider trace.TracerProvider
@@ -153,8 +153,8 @@ func OpenPool(url string, o Options) (*bun.DB, error) {
 	return connectPostgres(url, o)
 }
 
-// CheckURL returns an error if url is not the URL of a database that Open supports. The error does
-// not quote url, which may contain a password.
+// CheckURL returns an error if url is not the URL of a database that Open supports, or if a file
+// that url names cannot be read. The error does not quote url, which may contain a password.
 func CheckURL(url string) error {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch scheme {
@@ -234,12 +234,13 @@ func createPrivateFile(path string) error {
 
 const defaultPostgresConns = 20
 
-// maxConnLifetime is the time after which a connection to PostgreSQL is replaced. It limits how long
-// a connection that only reads can lead to a former primary.
+// maxConnLifetime is the maximum age of a connection to PostgreSQL. It limits how long a connection
+// that is only used for reads can lead to a former primary. Other connections are replaced when the
+// server refuses a write.
 const maxConnLifetime = 10 * time.Minute
 
-// parsePostgresURL reads a URL, and the files that it names. It replaces the driver's own errors,
-// which could quote the password.
+// parsePostgresURL parses a URL, and reads the files that the URL names, such as certificates. Its
+// errors do not contain the driver's text, which could quote the password.
 func parsePostgresURL(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	var file *fs.PathError
@@ -273,7 +274,7 @@ func connectPostgres(url string, o Options) (*bun.DB, error) {
 	}
 	isUsable := config.OnPgError
 	config.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
-		return isUsable(conn, err) && err.Code != readOnlyCode // the next connection may find the primary
+		return isUsable(conn, err) && err.Code != readOnlyCode // a new connection may lead to the primary
 	}
 	db := stdlib.OpenDB(*config)
 	maxConns := max(2, cmp.Or(o.MaxConns, defaultPostgresConns))

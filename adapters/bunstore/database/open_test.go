@@ -92,8 +92,8 @@ func TestPingFailsAfterClose(t *testing.T) {
 	})
 }
 
-// TestStandbyIsNotUsedByAService demotes the server to a standby and promotes it again. In the
-// meantime a pool that requires a primary must fail, although the standby answers reads of commands.
+// TestStandbyIsNotUsedByAService demotes the server to a standby and promotes it again. While the
+// server is a standby, a pool with RequirePrimary must fail, and a pool without it can read.
 func TestStandbyIsNotUsedByAService(t *testing.T) {
 	server, err := testserver.StartPostgres(t.Context())
 	must(t, "start PostgreSQL", err)

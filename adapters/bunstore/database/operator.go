@@ -20,9 +20,9 @@ import (
 // ErrDiskFull means that the disk of the database has no space for a write.
 var ErrDiskFull = errors.New("the disk of the database is full")
 
-// OperatorError returns an error that tells the operator why the database failed. Its text has no
-// password: the messages of the servers contain none, and the address is without the user. An error
-// of a different kind is returned unchanged.
+// OperatorError returns an error whose text tells the operator why the database failed. The text
+// contains no password: the servers' messages contain none, and the text quotes only the host and
+// the port of the URL. OperatorError returns an error that it does not recognize unchanged.
 func OperatorError(err error) error {
 	var pg *pgconn.PgError
 	var lite *sqlite.Error
@@ -79,8 +79,8 @@ func atServer(err error) string {
 	return " at " + net.JoinHostPort(refused.Config.Host, strconv.Itoa(int(refused.Config.Port)))
 }
 
-// RefusesURL reports whether the server refused to connect because of a parameter of the URL that
-// it does not know or whose value is invalid, for example a misspelt sslmode.
+// RefusesURL reports whether the server refused the connection because it does not know a parameter
+// of the URL, for example a misspelt name of sslmode, or because a parameter's value is invalid.
 func RefusesURL(err error) bool {
 	var refused *pgconn.ConnectError
 	var pg *pgconn.PgError

@@ -8,8 +8,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// sealedColumns maps each table with data that is encrypted with the keyset to the columns of this
-// data.
+// sealedColumns maps each table that has encrypted data to the columns of this data. If a row has
+// encrypted data, its first column of these is not NULL.
 var sealedColumns = map[string][]string{
 	"connect_flows": {"verifier"}, "idempotency_keys": {"answer"}, "dns_connections": {"credential"},
 	"integrations": {"credential"}, "webhooks": {"secret", "previous_secret"},
@@ -23,7 +23,7 @@ const sealedPrefixLen = 5
 func HasSealedValues(ctx context.Context, db bun.IDB) (bool, error) {
 	for table, columns := range sealedColumns {
 		exists, err := HasTable(ctx, db, table)
-		if err == nil && exists { // a row with encrypted data has it in the first column
+		if err == nil && exists {
 			err = db.NewRaw("SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)", bun.Ident(table), bun.Ident(columns[0])).Scan(ctx, &exists)
 		}
 		if err != nil || exists {
@@ -33,9 +33,9 @@ func HasSealedValues(ctx context.Context, db bun.IDB) (bool, error) {
 	return false, nil
 }
 
-// SealedPrefixes returns the distinct beginnings of the encrypted values of each table. Each
-// beginning names the key that encrypted the values. SealedPrefixes reads all values, and skips
-// tables that do not exist yet.
+// SealedPrefixes returns the first bytes of the encrypted values, by table. These bytes name the
+// key that encrypted the value. Values of one column with the same first bytes are returned once.
+// SealedPrefixes reads all values, and skips tables that do not exist yet.
 func SealedPrefixes(ctx context.Context, db bun.IDB) (map[string][][]byte, error) {
 	prefixes := map[string][][]byte{}
 	for table, columns := range sealedColumns {

@@ -185,8 +185,7 @@ func appliedMigrations(ctx context.Context, db bun.IDB) (names []string, err err
 	return slices.Compact(names), err
 }
 
-// SealedPrefixes returns the distinct beginnings of the encrypted values of each table. Each
-// beginning names the key that encrypted the values.
+// SealedPrefixes returns the result of database.SealedPrefixes.
 func (s *Snapshot) SealedPrefixes(ctx context.Context) (map[string][][]byte, error) {
 	prefixes, err := database.SealedPrefixes(ctx, s.tx)
 	return prefixes, database.Wrap(ctx, "read the keys of encrypted values", err)

@@ -77,7 +77,8 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 		return nil, err
 	}
 	i.fileWriteErr = openAndClose(i.File, os.O_RDWR)
-	// With a small cache, SQLite writes the rows of checkDiskSpace to the disk before a commit.
+	// The cache is small, so that SQLite writes the pages of checkDiskSpace to the disk although
+	// checkDiskSpace does not commit.
 	query := url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": {"busy_timeout(3000)", "cache_size(10)"}}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: i.File}).EscapedPath()+"?"+query.Encode())
 	if err != nil {
@@ -102,7 +103,7 @@ func (i *Inspection) Close() error { return i.db.Close() }
 
 // Writable returns an error if the database does not accept writes. The error is fs.ErrPermission
 // for a SQLite file that the user may not write, and database.ErrDiskFull if the disk has no space.
-// Writable rolls its transaction back. It holds the write lock of SQLite for a moment.
+// Writable rolls its transaction back. While it runs, it holds the write lock of SQLite.
 func (i *Inspection) Writable(ctx context.Context) error {
 	if i.fileWriteErr != nil { // SQLite would begin a read transaction without an error
 		return i.fileWriteErr
@@ -136,11 +137,12 @@ func checkPrivileges(ctx context.Context, tx bun.Tx) error {
 	return err
 }
 
-// checkDiskSpace returns an error if the disk has no space for 256 kB, which is more than a
-// transaction of the service writes. It fills a new table, which needs new pages, and relies on the
-// caller to roll the transaction back. PostgreSQL allocates the pages at once, and writes no log
-// for a temporary table. SQLite has temporary tables in a different file, so the table is not
-// temporary. Its pages do not fit into the cache, so SQLite writes them to its log.
+// checkDiskSpace returns an error if the disk has no space for 256 kB, which is more than most
+// transactions of the service write. It fills a new table, which needs new pages, and relies on the
+// caller to roll the transaction back. On PostgreSQL the table is temporary: PostgreSQL allocates
+// its pages at once, and writes no log for it. SQLite has temporary tables in a different file, so
+// there the table is not temporary. Its pages do not fit into SQLite's cache, so SQLite writes them
+// to its log.
 func checkDiskSpace(ctx context.Context, tx bun.Tx) error {
 	create := []string{"CREATE TABLE doctor_disk_space (filler TEXT)"}
 	if database.IsPostgres(tx) {
@@ -222,8 +224,7 @@ func (i *Inspection) HasSealedValues(ctx context.Context) (bool, error) {
 	return sealed, nil
 }
 
-// SealedPrefixes returns the distinct beginnings of the encrypted values of each table. Each
-// beginning names the key that encrypted the values.
+// SealedPrefixes returns the result of database.SealedPrefixes.
 func (i *Inspection) SealedPrefixes(ctx context.Context) (map[string][][]byte, error) {
 	prefixes, err := database.SealedPrefixes(ctx, i.db)
 	if err != nil {

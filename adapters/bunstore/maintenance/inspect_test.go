@@ -101,7 +101,7 @@ func TestFullDiskIsNotWritable(t *testing.T) {
 		if database.IsPostgres(db) {
 			return
 		}
-		if _, err := i.db.ExecContext(t.Context(), "PRAGMA max_page_count = 1"); err != nil { // at least the current size
+		if _, err := i.db.ExecContext(t.Context(), "PRAGMA max_page_count = 1"); err != nil { // SQLite raises the limit to the current size
 			t.Fatal(err)
 		}
 		if err := i.Writable(t.Context()); !errors.Is(err, database.ErrDiskFull) {
