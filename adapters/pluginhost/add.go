@@ -59,8 +59,8 @@ const (
 // it works with this host. Call Add only for files that the operator trusts. If the catalog already
 // has the same entry and the files in the plugin folder are intact, Add changes nothing. Add fails
 // if the file is not a working plugin, or if the catalog is invalid. It also fails if a different
-// plugin of the catalog has the same file name, and with ErrOtherKind if the plugin of the same
-// name has a different kind.
+// plugin of the catalog has the same file name. It fails with ErrOtherKind if the catalog has a
+// plugin with the same name and a different kind.
 func Add(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, false)
 }
@@ -93,7 +93,7 @@ func install(ctx context.Context, o Options, file string, mustExist bool) (Addit
 	baseFile := inspection.File
 	addition := Addition{Inspection: inspection, Change: Added}
 	if old, found := findEntry(entries, inspection.Name); found && old.Kind != inspection.Kind {
-		return Addition{}, fmt.Errorf("%s: %w: %s is of kind %s, and this plugin of kind %s", file, ErrOtherKind, old.Name, old.Kind, inspection.Kind)
+		return Addition{}, fmt.Errorf("%s: %w: %s is of kind %s, and this plugin is of kind %s", file, ErrOtherKind, old.Name, old.Kind, inspection.Kind)
 	} else if found {
 		addition.Change, addition.Previous = Replaced, old
 		addition.File = fileOfVersion(dir, file, old, inspection.CatalogEntry)

@@ -171,9 +171,9 @@ func TestAddRefusesADuplicateFileName(t *testing.T) {
 	}
 }
 
-// TestAddRefusesAPluginOfAnotherKind checks that a plugin does not replace a plugin with the same
-// name that does different work.
-func TestAddRefusesAPluginOfAnotherKind(t *testing.T) {
+// TestAddRefusesAPluginOfADifferentKind checks that Add and Upgrade do not replace a plugin with a
+// plugin that has the same name and a different kind.
+func TestAddRefusesAPluginOfADifferentKind(t *testing.T) {
 	dir := t.TempDir()
 	options := pluginhost.Options{Dir: dir}
 	if _, err := pluginhost.Add(t.Context(), options, copyProgram(t, "puppet", "mail-good")); err != nil {
@@ -192,8 +192,8 @@ func TestAddRefusesAPluginOfAnotherKind(t *testing.T) {
 	}
 }
 
-// TestAddRefusesAPluginThatStartsTooSlowly adds a plugin that describes itself at once, but does
-// not start within the time that the service allows.
+// TestAddRefusesAPluginThatStartsTooSlowly adds a plugin that prints its description at once, but
+// does not start within StartTimeout.
 func TestAddRefusesAPluginThatStartsTooSlowly(t *testing.T) {
 	file := writeScript(t, `[ "$1" = describe ] && echo '{"name":"script","kind":"mail","version":"1"}' || exec sleep 600`, 0o755)
 	options := pluginhost.Options{Dir: t.TempDir(), Supervision: pluginhost.SupervisionPolicy{StartTimeout: 300 * time.Millisecond}}

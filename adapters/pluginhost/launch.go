@@ -133,8 +133,8 @@ var allowedVariables = []string{
 	"TZ",
 }
 
-// headerValues returns the values of headers in the form of OTEL_EXPORTER_OTLP_HEADERS, as they are
-// written and with their percent-encoding decoded.
+// headerValues returns each header's value, as it is written and with its percent-encoding decoded.
+// The argument has the form of OTEL_EXPORTER_OTLP_HEADERS: name=value, with commas between several.
 func headerValues(headers secret.Text) (values []secret.Text) {
 	for header := range strings.SplitSeq(headers.Reveal(), ",") {
 		_, value, _ := strings.Cut(header, "=")

@@ -100,9 +100,8 @@ func TestDescribeInheritsNoFile(t *testing.T) {
 	}
 }
 
-// TestDescribeLeavesNoChildren adds plugins whose describe starts a child. The child of the first
-// plugin runs when the caller of Add gives up, and the child of the second plugin runs when
-// describe ends.
+// TestDescribeLeavesNoChildren adds plugins whose command `describe` starts a child process. The
+// child must end when the caller cancels Add, and when the command ends before its child.
 func TestDescribeLeavesNoChildren(t *testing.T) {
 	for name, lastCommand := range map[string]string{"describe is cancelled": "wait", "describe ends": "echo '{}'"} {
 		t.Run(name, func(t *testing.T) {

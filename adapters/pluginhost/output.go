@@ -28,8 +28,9 @@ const (
 )
 
 // maxPanicLines is the maximum number of unindented lines that are withheld after the first line of
-// a panic's message. Go indents all lines of the message but the first. An unindented line is from
-// a goroutine that printed at the same time, or from a plugin that did not panic.
+// a panic's message. Go indents all further lines of the panic's value. An unindented line comes
+// from the Go runtime, such as [signal SIGSEGV ...], from a goroutine that printed at the same
+// time, or from a plugin that did not panic.
 const maxPanicLines = 20
 
 // output writes a plugin's output to the host's log. The output is untrusted: its length and rate
@@ -41,8 +42,8 @@ type output struct {
 	mu         sync.Mutex
 	limiter    *rate.Limiter
 	dropped    int  // the number of lines over the limit since the last line that was logged
-	withheld   int  // the number of lines of panic messages since the last line that was logged
-	isInPanic  bool // between the first line of a panic and its first stack trace
+	withheld   int  // the number of withheld lines that the log does not report yet
+	isInPanic  bool // the next line can belong to the message of a panic
 	panicLines int  // the number of unindented lines since the first line of the panic
 }
 
@@ -72,12 +73,12 @@ func (o *output) writeLine(text []byte) {
 		o.dropped = 0
 	}
 	if o.withheld > 0 && o.limiter.Allow() {
-		o.log.Warn("plugin output after a line like that of a panic was withheld", "lines_withheld", o.withheld)
+		o.log.Warn("plugin output after a line that looks like a panic was withheld", "lines_withheld", o.withheld)
 		o.withheld = 0
 	}
 	switch {
 	case begins:
-		o.log.Error("plugin panicked, or printed a line like that of a panic; its message is withheld because it may contain a secret")
+		o.log.Error("plugin panicked, or printed a line that looks like a panic; the message is withheld because it may contain a secret")
 	case !o.logStructured(text):
 		o.log.Info("plugin output", "text", o.sanitize(string(text)))
 	}
@@ -89,8 +90,8 @@ func (o *output) writeLine(text []byte) {
 // secret. The stack traces after the message are logged.
 //
 // A library that is not written in Go can print a line like the first line of a panic, without a
-// stack trace. So the message also ends after maxPanicLines. Lines in the JSON format of hclog do
-// not belong to it.
+// stack trace. The message therefore also ends after maxPanicLines. Lines in the JSON format of
+// hclog do not belong to the message.
 func (o *output) isPanicMessage(text []byte) (withheld, begins bool) {
 	if o.isInPanic && text[0] != '\t' {
 		if parseStructured(text) != nil {

@@ -56,9 +56,9 @@ func TestPanicMessageIsWithheldAndItsStackLogged(t *testing.T) {
 	}
 }
 
-// TestOutputAfterAPanicMessageWithoutAStackIsLogged prints a line like the first of a panic, as a
-// C library can. The plugin then continues. Structured lines are logged at once, other lines after
-// maxPanicLines.
+// TestOutputAfterAPanicMessageWithoutAStackIsLogged writes the output of a plugin whose C library
+// prints a line like the first line of a panic. The plugin then continues. Structured lines are
+// logged at once, other lines only after maxPanicLines.
 func TestOutputAfterAPanicMessageWithoutAStackIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	o := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})

@@ -99,13 +99,14 @@ func (s *supervisor) upgrade(wanted CatalogEntry) error {
 		return nil
 	}
 	replaced := make(chan error, 1)
-	// In background, so that close waits until the new process has exited.
+	// replace runs in s.background, so that close waits until the new process has exited.
 	s.background.Go(func() { replaced <- panics.Catch(func() error { return s.replace(wanted) }) })
 	s.mu.Unlock()
 	return <-replaced
 }
 
-// replace starts a process of the entry wanted, and makes it the process that executes calls.
+// replace starts a process of the entry wanted, and makes it the process that executes calls. If
+// that fails, replace stores wanted as the rejected entry.
 func (s *supervisor) replace(wanted CatalogEntry) error {
 	i, err := s.tryLaunch(wanted)
 	if err == nil && i.description.Version != wanted.Version {

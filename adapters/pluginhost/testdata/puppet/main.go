@@ -61,7 +61,7 @@ type puppet struct {
 func (p puppet) For(t tenant.GUID) sdk.MailTenant { return p }
 
 // Profile returns the process id as Name, os.Args[0] as BuiltinDomain, and the request id of the
-// context as DefaultDomain. The setting `do` can select something else.
+// context as DefaultDomain. The setting `do` can select a different behaviour.
 func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 	if strings.Contains(os.Args[0], "exits-first") {
 		os.Exit(4)
@@ -107,7 +107,7 @@ func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 	return profile, nil
 }
 
-// profileNamed returns a profile that the host accepts.
+// profileNamed returns a profile with this name that the host accepts.
 func profileNamed(name string) tenant.Profile {
 	return tenant.Profile{Name: name, BuiltinDomain: os.Args[0]}
 }
