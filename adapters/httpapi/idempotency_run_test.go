@@ -132,9 +132,9 @@ func (s *hookedKeys) Finish(ctx context.Context, c ports.StoredAnswer) (bool, er
 	return s.Idempotency.Finish(ctx, c)
 }
 
-// renewLeasesOften makes runs renew their leases all the time, and returns a channel that receives a
-// value after a renewal. Each renewal stores a lease of an hour, so that the lease does not expire
-// on a slow machine.
+// renewLeasesOften makes runs renew their leases several times a second, and returns a channel that
+// receives a value after a renewal. Each renewal stores a lease of an hour, so that the lease does
+// not expire on a slow machine.
 func renewLeasesOften(env *testEnv) <-chan struct{} {
 	renewed := make(chan struct{}, 1)
 	env.options.Guard.Idempotency.Lease = 150 * time.Millisecond
@@ -168,7 +168,7 @@ func TestKeyLeaseIsRenewed(t *testing.T) {
 	}
 }
 
-// slowFacts waits before it returns the facts of the mail platform.
+// slowFacts calls wait before it returns the facts of the mail platform.
 type slowFacts struct {
 	ports.PlatformFacts
 	wait func()
@@ -179,9 +179,9 @@ func (f slowFacts) Facts(ctx context.Context) (platform.Facts, error) {
 	return f.PlatformFacts.Facts(ctx)
 }
 
-// TestRenewedLeaseIsNoEffect checks that a refusal before any effect does not use up the key, even
-// if the run has renewed its lease before.
-func TestRenewedLeaseIsNoEffect(t *testing.T) {
+// TestRenewedLeaseIsNotAnEffect checks that a refusal does not use up the Idempotency-Key if the
+// run had no effect except the renewal of its lease.
+func TestRenewedLeaseIsNotAnEffect(t *testing.T) {
 	env := newTestEnv(t)
 	renewed := renewLeasesOften(env)
 	env.options.Domains.Facts = slowFacts{env.options.Domains.Facts, func() { receive(t, renewed, "the lease was not renewed") }}

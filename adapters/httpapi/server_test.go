@@ -72,7 +72,7 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 		{"a slow form", "/connect/microsoft365/confirm", "", "decision=", 1000, true, 400, false},
 		{"an incomplete body without a key", domainsOfA, "", `{"dom`, 1000, false, 401, false},
 		{"an incomplete body for no route", "/v1/nothing", env.accountA.key, `{"dom`, 1000, false, 404, false},
-		{"an incomplete body that will be too large", domainsOfA, env.accountA.key, `{"dom`, 64<<10 + 1, false, 413, false},
+		{"an incomplete body with a Content-Length that is too large", domainsOfA, env.accountA.key, `{"dom`, 64<<10 + 1, false, 413, false},
 		{"a complete body without a key", domainsOfA, "", strings.Repeat("x", 1000), 1000, false, 401, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

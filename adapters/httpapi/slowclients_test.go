@@ -119,9 +119,9 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// TestSlowBodyEndsWithItsKey revokes the key of a request of which only a part of the body has
-// arrived. The request must then create nothing.
-func TestSlowBodyEndsWithItsKey(t *testing.T) {
+// TestRequestWithSlowBodyEndsWithItsKey revokes the API key of a request when only a part of its
+// body has arrived. The request must then create nothing.
+func TestRequestWithSlowBodyEndsWithItsKey(t *testing.T) {
 	env := newTestEnv(t)
 	handler, reading := env.handler(t), make(chan struct{})
 	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -244,8 +244,8 @@ func registerReplayEvents(api huma.API, service *webhooks.Service) {
 	register(api, huma.Operation{
 		OperationID: "replay-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/replay", Tags: []string{tagWebhooks},
 		Summary: "Send past events again",
-		Description: "Sends the events of the webhook's types after a cursor or a time, as new deliveries with the same `webhook-id` as before. Events " +
-			"are kept for 30 days. A disabled webhook gets them only if it is enabled first.",
+		Description: "Sends the events after a cursor, or from a time on, that match the filters of the webhook. They are new deliveries with the same " +
+			"`webhook-id` as before. Events are kept for 30 days. A disabled webhook gets them only if it is enabled first.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleReplayWebhook, AnswerExample: exampleReplayedWebhook,
 			Refuses: specificCodes(fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *replayInput) (replayedWebhook, error) {

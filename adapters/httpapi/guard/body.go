@@ -27,8 +27,8 @@ const (
 // request for an operation is answered with 413 if the body is too large. It is answered with 415
 // for a content encoding or a wrong Content-Type, and with 400 if the body is not complete. For a
 // page, readForm reads the body. The request holds no in-flight slot while the body is read. If no
-// slot is free afterwards, the answer is 503. A client can send the body slowly, so readBody then
-// checks the caller again.
+// slot is free afterwards, the answer is 503. A client can send the body slowly, so an operation's
+// API key and plan are checked again afterwards, with the answer 401 or 402.
 func (g *guard) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -88,7 +88,7 @@ func readJSONBody(w http.ResponseWriter, r *http.Request, e *exchange, required 
 		return nil, wrongMediaError()
 	}
 	if r.ContentLength > MaxBody {
-		return nil, bodyTooLargeError() // before the client has sent the body
+		return nil, bodyTooLargeError() // without waiting for the body
 	}
 	body, err := e.readAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError

@@ -173,7 +173,7 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 
 // keepLease renews the lease of the run in the background until the returned function is called. If
 // the lease is lost, keepLease cancels the returned context, and no further provider call starts. A
-// renewal is not an effect of the run.
+// renewal does not count as an effect of the run.
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	keyOptions := x.guard.idempotency
 	keyLease := lease.New(x.claimBegan, keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {

@@ -191,7 +191,7 @@ const (
 )
 
 // setRateHeaders sets the four rate limit headers. The windows of the limits follow the machine's
-// clock, also in the sandbox.
+// clock, also in the sandbox, which has a clock of its own.
 func (g *guard) setRateHeaders(w http.ResponseWriter, name string, decision ratelimit.Verdict) {
 	header := w.Header()
 	header.Set(bucketHeader, name)
