@@ -39,8 +39,8 @@ func dial(ctx context.Context, address string, timeout time.Duration) (redis.Con
 }
 
 // pooledConn is a connection that counts as broken after Redis has refused a command, so that the
-// pool closes it. The server may have become a replica: it then refuses every write, although the
-// address already leads to the new primary. A missing script does not break the connection.
+// pool closes it. The server may have become a replica, which refuses every write. A new connection
+// to the same address can lead to the new primary. The error for a missing script does not count.
 type pooledConn struct {
 	redis.Conn
 	refusal error

@@ -71,9 +71,9 @@ func (l *slotLease) release() {
 	l.remove(time.Now().Add(l.duration))
 }
 
-// remove removes the holder in Redis. Without an answer it tries again until expiry, when the lease
-// has expired. Otherwise the slots that were released while Redis was unavailable would stay in use
-// after Redis answers again.
+// remove deletes the holder from Redis. If Redis does not answer, remove tries again until expiry,
+// when the lease has expired. Without these tries, a slot that was released while Redis was
+// unavailable would stay in use until its lease expires.
 func (l *slotLease) remove(expiry time.Time) {
 	answered := l.counters.sendCommand(&command{name: "ZREM", args: []any{keyspace + l.name, l.holder}})
 	if !answered && l.counters.ctx.Err() == nil && time.Now().Before(expiry) {

@@ -58,8 +58,8 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	}
 }
 
-// TestSlotReleasedDuringAnOutageIsFree checks that a slot does not stay in use until its lease
-// expires if its operation ended while Redis was unavailable.
+// TestSlotReleasedDuringAnOutageIsFree checks that a slot that was released while Redis was
+// unavailable is free before its lease expires.
 func TestSlotReleasedDuringAnOutageIsFree(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewRedis(t)
@@ -69,10 +69,10 @@ func TestSlotReleasedDuringAnOutageIsFree(t *testing.T) {
 	enter := func(l *limiter.Limiter) (func(), bool) { return l.Enter(t.Context(), "a", 1) }
 	release, ok := enter(replica1)
 	if !ok {
-		t.Fatal("the first did not enter")
+		t.Fatal("replica1 did not get the slot")
 	}
 	if _, ok := enter(replica2); ok {
-		t.Fatal("a second entered")
+		t.Fatal("replica2 got a slot that is in use")
 	}
 	configure(t, client, "maxmemory", "1") // Redis refuses each write, so replica1 stops using it
 	replica1.Take(t.Context(), testBucket(12))

@@ -79,20 +79,20 @@ const (
 	opTimeout      = 30 * time.Second
 )
 
-// maxConnLifetime is the time after which a connection is replaced. After a failover, a connection
-// can lead to a former primary.
+// maxConnLifetime is the maximum age of a connection. It limits how long a connection can lead to a
+// former primary after a failover.
 const maxConnLifetime = 10 * time.Minute
 
 // pingAfter is the idle time after which a connection is pinged before its next use. It is longer
 // than idlePollInterval, so an idle process does not ping each time it polls.
 const pingAfter = 5 * idlePollInterval
 
-// readOnlyCode is the SQLSTATE of a write that the server refuses because it is a standby, or because
-// its operator made it read-only.
+// readOnlyCode is the SQLSTATE with which a server refuses a write because the server is a standby,
+// or because its operator made it read-only.
 const readOnlyCode = "25006"
 
-// connect returns a pool. validate checks each new connection, unless the parameter
-// target_session_attrs of the URL requires a certain kind of server (any does not). It may be nil.
+// connect returns a pool. validate checks each new connection and may be nil. The URL's parameter
+// target_session_attrs takes precedence over validate unless its value is any.
 func connect(ctx context.Context, url string, validate pgconn.ValidateConnectFunc) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil { // err could contain the password
@@ -108,7 +108,7 @@ func connect(ctx context.Context, url string, validate pgconn.ValidateConnectFun
 	}
 	isUsable := config.ConnConfig.OnPgError
 	config.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
-		return isUsable(conn, err) && err.Code != readOnlyCode // the next connection may find the primary
+		return isUsable(conn, err) && err.Code != readOnlyCode // a new connection may lead to the primary
 	}
 	config.ShouldPing = func(_ context.Context, c pgxpool.ShouldPingParams) bool { return c.IdleDuration > pingAfter }
 	return pgxpool.NewWithConfig(ctx, config)

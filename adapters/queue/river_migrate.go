@@ -102,7 +102,7 @@ func missingMigrations(ctx context.Context, pool *pgxpool.Pool) ([]string, error
 		}
 	}
 	// The name includes the schema, so that PostgreSQL returns an error if the user may not use the
-	// schema. With a plain name, all migrations would count as missing.
+	// schema. Without the schema, all migrations would count as missing.
 	var exists bool
 	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", schema+"."+wakeupTable).Scan(&exists); err != nil {
 		return nil, fmt.Errorf("read the queue's migrations: %w", err)

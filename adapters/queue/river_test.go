@@ -165,8 +165,8 @@ func TestWakeupsSurviveDatabaseCrash(t *testing.T) {
 	handled.waitFor(t, "before", "after")
 }
 
-// TestOpenRiverRefusesAStandby checks that a queue uses no standby, in which the migrations can still
-// be read.
+// TestOpenRiverRefusesAStandby checks that OpenRiver fails on a standby, and that PendingMigrations
+// can read the migrations of the standby.
 func TestOpenRiverRefusesAStandby(t *testing.T) {
 	t.Parallel()
 	server, err := testserver.StartPostgres(t.Context())
@@ -174,7 +174,7 @@ func TestOpenRiverRefusesAStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	url := server.URL + "?synchronous_commit=on" // test servers disable it
+	url := server.URL + "?synchronous_commit=on" // test servers disable it, so Demote could lose the migrations
 	if _, err := queue.Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,8 @@ func (p *Postgres) Crash(ctx context.Context) error {
 	}
 }
 
-// Demote restarts the server as a standby, which accepts no writes until it is promoted.
+// Demote crashes the server and starts it again as a standby. A standby accepts no writes until it
+// is promoted.
 func (p *Postgres) Demote(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(p.dir, "data", "standby.signal"), nil, 0o600); err != nil {
 		return err
