@@ -41,16 +41,16 @@ type SendingPlatforms interface {
 	// Platforms lists the platforms, sorted by id. A platform whose plugin does not run may be
 	// missing.
 	Platforms(ctx context.Context) ([]integration.Provider, error)
-	// Platform returns one platform. It fails with outcome.Down if the platform's plugin does not
-	// run.
+	// Platform returns one platform. It fails with outcome.Down if the platform has no plugin, or
+	// if the plugin does not run and has not described itself yet.
 	Platform(ctx context.Context, provider string) (integration.Provider, error)
 	// ParseCredential parses a credential: a JSON object of the provider's account fields, or the
 	// value of the field `api_key`. Its errors do not quote the text. It fails with
 	// unknown_provider or invalid_request.
 	ParseCredential(ctx context.Context, provider string, text secret.Text) (secret.Credential, error)
 	// Capabilities returns what an integration can do if its credential has these fields. It makes
-	// no call. A provider without a plugin has no capabilities. Capabilities fails with outcome.Down
-	// if the plugin does not run.
+	// no call. A provider without a plugin has no capabilities. Capabilities fails with
+	// outcome.Down if the plugin does not run and has not described itself yet.
 	Capabilities(ctx context.Context, provider string, fields []string) (integration.Capabilities, error)
 	// For returns a platform, accessed with a credential. It makes no call. If the provider has no
 	// plugin, every call fails with outcome.Down.

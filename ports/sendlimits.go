@@ -22,15 +22,15 @@ type SendPolicies interface {
 	Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error)
 	// ReservePolicy reserves a scope for a policy, so that ScopesWithRules lists the scope. It
 	// returns the policy in force. If there is none, it stores and returns a policy without a
-	// limit. Policies and Policy do not return that policy until ChangePolicy puts it in
-	// force.
+	// limit. Policies and Policy do not return that policy until ChangePolicy puts it in force.
 	// ReservePolicy fails with tenant_not_found or domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
-	// ChangePolicy calls change with a policy, which may be reserved only. It puts the policy that
-	// change returns in force, and commits the stored answer with it. All this is one transaction,
-	// which may call change more than once. Concurrent changes of a policy wait for each other. If
-	// the limit changes, the tenant becomes due at once. ChangePolicy fails with policy_not_found
-	// if the policy was deleted in the meantime, or with the error of change.
+	// ChangePolicy calls change with the stored policy, which may be only reserved. It puts the
+	// policy that change returns in force, and commits the stored answer with it. All this is one
+	// transaction. If the transaction is retried, ChangePolicy calls change again. Concurrent
+	// changes of one policy run one after the other. If the limit changes, the tenant becomes due
+	// at once. ChangePolicy fails with policy_not_found if the policy does not exist, or with the
+	// error of change.
 	ChangePolicy(ctx context.Context, owner access.AccountID, policyID string, change func(sendlimit.Policy) (sendlimit.Policy, *StoredAnswer, error)) error
 	// ScopesWithRules lists the scopes for which the mail platform may have a managed rule. These
 	// are the scopes of policies, of reserved policies, of policies whose domain was deleted, of

@@ -29,7 +29,8 @@ type Detection struct {
 	// Provider has an empty ID when Reason is set.
 	Provider Provider
 	// Title is the display name: the provider's title or id, or the domain of a name server if
-	// there is no plugin. It is "" when Reason is neither "" nor DetectionUnsupported.
+	// there is no plugin. It is "" when Reason is DetectionUnknown, DetectionUndescribed or
+	// DetectionMulti.
 	Title  string
 	Reason DetectionReason
 }
@@ -42,7 +43,7 @@ type DetectionReason string
 const (
 	// DetectionUnknown means that the name servers are not known.
 	DetectionUnknown DetectionReason = "unknown"
-	// DetectionUndescribed means that no described provider has these name servers, but an
+	// DetectionUndescribed means that no described provider has the zone's name servers, but an
 	// undescribed provider may have them.
 	DetectionUndescribed DetectionReason = "undescribed"
 	// DetectionUnsupported means that there is no plugin for the provider.
@@ -91,9 +92,9 @@ func providerOf(host string, providers []Provider) (match Provider, found bool) 
 
 var nameServerPattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)+$`)
 
-// IsNameServerPattern reports whether a pattern is a host name, or "*." and a domain. The domain
-// must not be a public suffix such as com or co.uk, because the pattern would then match the name
-// servers of many providers.
+// IsNameServerPattern reports whether a pattern is a host name, or "*." and a domain. Both need at
+// least two labels. The domain must not be a public suffix of a registry, such as co.uk, because
+// the pattern would then match the name servers of many providers.
 func IsNameServerPattern(pattern string) bool {
 	pattern = normalName(pattern)
 	if domain, wild := strings.CutPrefix(pattern, "*."); wild {

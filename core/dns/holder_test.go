@@ -51,8 +51,8 @@ func TestDetectNamesTheProviderOfTheNameServers(t *testing.T) {
 }
 
 // TestDetectDoesNotCallAProviderUnsupportedWhileAPluginIsDown checks that name servers which no
-// described provider has may belong to an undescribed provider. A described provider is detected
-// all the same.
+// described provider has may belong to an undescribed provider. A described provider is still
+// detected.
 func TestDetectDoesNotCallAProviderUnsupportedWhileAPluginIsDown(t *testing.T) {
 	providers := []dns.Provider{cloudflare, {ID: "small", Undescribed: true}}
 	for server, want := range map[string]dns.Detection{

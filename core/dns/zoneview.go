@@ -153,11 +153,11 @@ func (read ZoneRead) WithProviderRecords(stored []RRSet, wanted ...Desired) Zone
 		// The provider flattens a CNAME at the apex if the public DNS does not show it. Below the
 		// apex, a flattened CNAME still prevents all other records of its name.
 		flattened := set.Type == CNAME && atApex && sameName(set.Name, read.Domain) && !public.domainIsCNAME()
-		return flattened || set.Type != NS && redirects.apply(set.Name)
+		return flattened || set.Type != NS && redirects.cover(set.Name)
 	})
 	for _, set := range public.Sets {
 		explicit := slices.ContainsFunc(stored, func(s RRSet) bool { return sameName(s.Name, set.Name) })
-		if public.fromWildcard(set) && !explicit || set.Type != NS && redirects.apply(set.Name) {
+		if public.fromWildcard(set) && !explicit || set.Type != NS && redirects.cover(set.Name) {
 			read.Sets = append(read.Sets, set)
 		}
 	}
@@ -167,9 +167,9 @@ func (read ZoneRead) WithProviderRecords(stored []RRSet, wanted ...Desired) Zone
 	return read
 }
 
-// redirects are the names at which a zone's own records redirect queries to a different zone. A
-// delegation redirects the queries for its name and for all names below it, a DNAME only those for
-// the names below it. The names are normal names.
+// redirects holds the names of the delegations and DNAMEs in a zone, as normalName returns them. A
+// delegation redirects the queries for its name and for all names below it. A DNAME redirects only
+// the queries for the names below it.
 type redirects struct{ delegations, dnames map[string]bool }
 
 func newRedirects(stored []RRSet, zone string) redirects {
@@ -185,9 +185,9 @@ func newRedirects(stored []RRSet, zone string) redirects {
 	return r
 }
 
-// apply reports whether queries for a name are redirected. It looks up the name and its parents,
-// because a zone can have very many names and delegations.
-func (r redirects) apply(name string) bool {
+// cover reports whether queries for a name are redirected. It looks up the name and its parents in
+// the maps. Comparing the name with each delegation would take too long in a large zone.
+func (r redirects) cover(name string) bool {
 	name = normalName(name)
 	for parent, found := name, true; found; _, parent, found = strings.Cut(parent, ".") {
 		if r.delegations[parent] || r.dnames[parent] && parent != name {

@@ -216,7 +216,7 @@ func OfConnection(tenantID tenant.GUID, before, after integration.Connection) []
 		after = before
 		after.Status, after.Reason = integration.ConnectionDisconnected, ""
 	} else if before.Status == integration.ConnectionPending && before.PlatformAccountID == "" {
-		existed = false // the platform never showed an account: the session did not start, or was ended
+		existed = false // the platform has shown no account, because the session did not start or was ended
 	}
 	var eventType Type
 	switch {

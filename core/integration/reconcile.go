@@ -10,7 +10,7 @@ type Tally struct {
 	Connected      int // mailboxes that are connected now, by the stored state if they were not read
 	NewlyConnected int // connected mailboxes that were not connected before
 	Unchanged      int // mailboxes that were read and whose connection stays as stored
-	ErrorCount     int // mailboxes that were not read, see CountUnread
+	ErrorCount     int // mailboxes that were not read (see CountUnread)
 }
 
 // Reconcile returns the connection of a mailbox after a complete listing. account is the mailbox's
@@ -45,12 +45,12 @@ func (c Connection) hasOpenSession(now time.Time) bool {
 	return c.Status == ConnectionPending && now.Sub(c.UpdatedAt) < maxSessionTime+2*expiryGrace
 }
 
-// lateTime is how long after a sign-in a platform may not show the new account yet. Platforms need
-// some seconds.
+// lateTime is the time after a sign-in during which a platform may not list the new account yet.
+// Platforms need a few seconds.
 const lateTime = time.Minute
 
-// MayShowLate reports whether the platform may not show the connection's account yet, because the
-// mailbox became connected a short time ago.
+// MayShowLate reports whether the platform may not list the connection's account yet, because the
+// mailbox became connected less than lateTime ago.
 func (c Connection) MayShowLate(now time.Time) bool {
 	return c.Status == ConnectionConnected && now.Sub(c.ConnectedAt) < lateTime
 }
@@ -74,8 +74,8 @@ func (t *Tally) Count(before, after Connection, changed bool) {
 	}
 }
 
-// CountUnread adds a mailbox that an interrupted listing did not reach, or whose new account could
-// not be read.
+// CountUnread adds a mailbox to the counters that an interrupted listing did not reach, or whose
+// new account was neither listed nor found by a read of this account.
 func (t *Tally) CountUnread(stored Connection) {
 	t.Checked++
 	t.ErrorCount++

@@ -118,8 +118,8 @@ const CauseConnectionCut = "connection_cut"
 const CauseSetting = "setting "
 
 // PluginCausePrefix is the prefix of the causes of failures of the plugin itself. With the kind Down,
-// such a cause means that the plugin had no process for the call. The host creates these outcomes.
-// It does not accept them from a plugin.
+// such a cause means that the plugin had no process for the call. Only the host creates these
+// outcomes. It does not accept them from a plugin.
 const PluginCausePrefix = "plugin_"
 
 // IsUnsent reports whether err means that the call or its next request was not sent: an earlier
@@ -131,8 +131,8 @@ func IsUnsent(err error) bool {
 }
 
 // IsWithoutProcess reports whether err means that the plugin had no process for the call: the
-// plugin is missing or still starting, or its next start is delayed after a failure. Nothing was
-// sent.
+// plugin is missing or still starting, its next start is delayed after a failure, or the host was
+// closed. Nothing was sent.
 func IsWithoutProcess(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == Down && strings.HasPrefix(e.Cause, PluginCausePrefix)

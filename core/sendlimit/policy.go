@@ -99,8 +99,8 @@ const (
 
 // With returns the policy with a new limit and the platform's rule r. The result says whether the
 // call created the policy or its rule, updated one of them, or left both unchanged. If the policy
-// already has a rule that the call created, a concurrent call has found and stored this rule. That
-// call then reports the creation.
+// already has the rule that this call created, a concurrent call has found the rule, stored it and
+// reported this change. The new rule then does not count as created by this call.
 func (p Policy) With(perDay int, r Rule, now time.Time) (Policy, PolicyResult) {
 	before := p
 	p.PerDay = perDay

@@ -9,7 +9,7 @@ import (
 
 // The lifetime of a connect link and of the flow that it starts.
 const (
-	DefaultLinkLifetime = 15 * time.Minute // unless the request has a different one
+	DefaultLinkLifetime = 15 * time.Minute // if the request does not set one
 	MaxLinkLifetime     = 7 * 24 * time.Hour
 )
 

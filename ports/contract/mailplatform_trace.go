@@ -168,8 +168,8 @@ func countBySender(sent []sendlimit.Sent) map[string]int {
 	return counts
 }
 
-// isWithin reports whether at lies between two times of the platform's clock, with a tolerance
-// of one minute.
+// isWithin reports whether at lies between two times of the platform's clock, with a tolerance of
+// one minute.
 func isWithin(at, from, to time.Time) bool {
 	return at.After(from.Add(-time.Minute)) && at.Before(to.Add(time.Minute))
 }
