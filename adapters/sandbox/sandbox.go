@@ -8,7 +8,7 @@
 // sandbox starts each simulator as a process. Simulators read and edit zones through the API in
 // zonecalls.go.
 //
-//   - environment.go: Environment, Start and Close. Start here.
+//   - sandbox.go: Environment, Start and Close. Start here.
 //   - seed.go: Open, which creates the first account and tenants, and its result, Ready.
 //   - control.go: the calls of the control interface, and Services, the parts of the service that
 //     they use.

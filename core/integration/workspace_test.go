@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integration_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+)
+
+func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
+	a, b := integration.Workspace{ID: "a", Name: "A"}, integration.Workspace{ID: "b", Name: "B"}
+	withoutID := integration.Workspace{Name: "Main"}
+	for _, tt := range []struct {
+		name, provider, requested string
+		reach                     integration.Reach
+		want                      integration.Workspace
+		wantErr                   error
+	}{
+		{"no workspace", "plusvibe", "", integration.Reach{}, integration.Workspace{}, fault.CredentialRejected},
+		{"no workspace, one requested", "plusvibe", "a", integration.Reach{}, integration.Workspace{}, fault.CredentialRejected},
+		{"the only workspace", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{a}}, a, nil},
+		{"the only workspace, requested by its id", "plusvibe", "a", integration.Reach{Workspaces: []integration.Workspace{a}}, a, nil},
+		{"a different workspace than the only one", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{a}}, integration.Workspace{}, fault.PlusVibeWorkspace},
+		{"several workspaces", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.PlusVibeWorkspace},
+		{"one of several workspaces", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{a, b}}, b, nil},
+		{"a workspace that is not among several", "salesblink", "c", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.SalesBlinkWorkspace},
+		{"a name is not an id", "plusvibe", "B", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.PlusVibeWorkspace},
+		{"several workspaces and only the selected one usable", "emailbison", "a", integration.Reach{Workspaces: []integration.Workspace{a, b}, SelectedWorkspaceOnly: true}, integration.Workspace{}, fault.EmailBisonWorkspace},
+		{"one workspace and only the selected one usable", "emailbison", "", integration.Reach{Workspaces: []integration.Workspace{a}, SelectedWorkspaceOnly: true}, a, nil},
+		{"a platform without workspaces", "smartlead", "", integration.Reach{Workspaces: []integration.Workspace{withoutID}}, withoutID, nil},
+		{"a platform that validates the workspace itself", "smartlead", "7", integration.Reach{Workspaces: []integration.Workspace{withoutID}}, integration.Workspace{ID: "7", Name: "Main"}, nil},
+		{"a platform without its own error code", "instantly", "b", integration.Reach{Workspaces: []integration.Workspace{a}}, integration.Workspace{}, fault.InvalidRequest},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := tt.reach.Choose(tt.provider, tt.requested)
+			if got != tt.want || !errors.Is(err, tt.wantErr) {
+				t.Fatalf("got %+v, %v; want %+v, %v", got, err, tt.want, tt.wantErr)
+			}
+			if err != nil && len(tt.reach.Workspaces) > 0 && !cmp.Equal(fault.ErrorOf(err).Values, any(tt.reach.Workspaces)) {
+				t.Errorf("the error lists %v, want %v", fault.ErrorOf(err).Values, tt.reach.Workspaces)
+			}
+		})
+	}
+}
+
+// TestChooseStaysWithinReach checks that Choose returns only workspaces to which the credential has
+// access. If there are several, Choose returns a workspace only if the caller requests it.
+func TestChooseStaysWithinReach(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4, rapid.ID[string]).Draw(t, "ids")
+		requested := rapid.SampledFrom([]string{"", "a", "b", "e"}).Draw(t, "given")
+		var reach integration.Reach
+		for _, id := range ids {
+			reach.Workspaces = append(reach.Workspaces, integration.Workspace{ID: id})
+		}
+		reach.SelectedWorkspaceOnly = rapid.Bool().Draw(t, "selected workspace only")
+		got, err := reach.Choose("plusvibe", requested)
+		if err != nil {
+			return
+		}
+		if len(ids) > 1 && (requested == "" || reach.SelectedWorkspaceOnly) || requested != "" && got.ID != requested {
+			t.Fatalf("Choose returns %q for the request %q and the workspaces %v", got.ID, requested, ids)
+		}
+		found := false
+		for _, id := range ids {
+			found = found || id == got.ID
+		}
+		if !found {
+			t.Fatalf("%q is not in %v", got.ID, ids)
+		}
+	})
+}
