@@ -390,6 +390,26 @@ func TestDisconnectGoesOnAfterAnotherIntegrationConnected(t *testing.T) {
 	}
 }
 
+// TestRefusedDisconnectAfterAnotherIntegrationConnected checks a removal that the platform refuses.
+// During the removal, a refresh finds that the account is gone, and a different integration connects
+// the mailbox. The disconnect fails with the error of the platform.
+func TestRefusedDisconnectAfterAnotherIntegrationConnected(t *testing.T) {
+	fx := newFixture(t)
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	fx.connect(t, id, fx.anna)
+	fx.advance(time.Second)
+	fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
+	fx.beforeCall("Remove", func() {
+		fx.instantly.DropAccount(fx.anna.Address)
+		fx.refresh(t, id)
+		fx.connect(t, secondID, fx.anna)
+	})
+	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+	requireRefusal(t, err, fault.ProviderUnavailable)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
+}
+
 // TestDisconnectAllDisconnectsAMissingMailbox checks that DisconnectAll removes the account of a
 // mailbox that is marked as missing. Disconnect does not find such a mailbox.
 func TestDisconnectAllDisconnectsAMissingMailbox(t *testing.T) {

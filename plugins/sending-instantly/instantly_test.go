@@ -359,13 +359,70 @@ func TestRepeatedPageBreaksTheListing(t *testing.T) {
 }
 
 // TestThrottledStartHasARetryAfter covers the answer 503, which Instantly sends when Microsoft
-// throttles Instantly.
+// throttles Instantly. This answer must not open the circuit breaker of all customers.
 func TestThrottledStartHasARetryAfter(t *testing.T) {
 	env := newTestEnv(t)
 	env.Fail(t, conformance.IsDown)
 	_, err := env.With().StartSignIn(t.Context(), "a@one.test")
-	if result := sdk.OutcomeOf(err); result.Kind != sdk.Down || result.RetryAfter != upstreamRetryAfter {
-		t.Errorf("got %v, want down for %s", err, upstreamRetryAfter)
+	if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != upstreamRetryAfter {
+		t.Errorf("got %v, want throttled for %s", err, upstreamRetryAfter)
+	}
+}
+
+// TestLimitOfStartsHoldsBackOnlyStarts checks which calls wait after Instantly has refused the start
+// of a sign-in. Other calls do not count towards this limit. The window of a workspace's limit is a
+// minute, so a longer Retry-After comes from the limit of the IP address, and all keys wait.
+func TestLimitOfStartsHoldsBackOnlyStarts(t *testing.T) {
+	for _, tt := range []struct {
+		name                   string
+		status, retryAfter     int
+		holdsBackDifferentKeys bool
+	}{
+		{"limit of the workspace", http.StatusTooManyRequests, 60, false},
+		{"limit of the address", http.StatusTooManyRequests, 1800, true},
+		{"Microsoft throttles Instantly", http.StatusServiceUnavailable, 1800, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			env := newTestEnv(t)
+			env.Send(http.MethodPut, "/keys/other", jsonObject{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"})
+			env.Put("a@one.test", jsonObject{"status": 1})
+			env.FailOnce(jsonObject{"kind": "status", "status": tt.status, "retry_after": tt.retryAfter, "operation": "start_sign_in"})
+			for call := range 2 {
+				_, err := env.With().StartSignIn(t.Context(), "a@one.test")
+				wait := time.Duration(tt.retryAfter) * time.Second
+				if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter > wait || result.RetryAfter < wait-10*time.Second {
+					t.Errorf("start %d: %v, want throttled for %s", call+1, err, wait)
+				}
+			}
+			if a, err := env.With().Account(t.Context(), "a@one.test"); err != nil || !a.Exists() {
+				t.Errorf("a read with the same key: %+v, %v, want the account", a, err)
+			}
+			if err := env.With().Remove(t.Context(), "a@one.test"); err != nil {
+				t.Errorf("a removal with the same key: %v", err)
+			}
+			_, err := env.With(texts{"api_key": "other"}).StartSignIn(t.Context(), "b@one.test")
+			if throttled := sdk.OutcomeOf(err).Kind == sdk.Throttled; throttled != tt.holdsBackDifferentKeys || !throttled && err != nil {
+				t.Errorf("a start with a different key: %v, want throttled: %v", err, tt.holdsBackDifferentKeys)
+			}
+			for _, r := range env.Requests() {
+				if r.Violation != "" {
+					t.Errorf("%s %s arrived too early: %s", r.Method, r.Path, r.Violation)
+				}
+			}
+		})
+	}
+}
+
+// TestStartsWaitForTheKey checks that a Retry-After in an answer to a different call also holds back
+// starts.
+func TestStartsWaitForTheKey(t *testing.T) {
+	env := newTestEnv(t)
+	env.FailOnce(jsonObject{"kind": "status", "status": http.StatusTooManyRequests, "retry_after": 300, "operation": "check"})
+	if _, err := env.With().Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Throttled {
+		t.Fatalf("a throttled check: %v", err)
+	}
+	if _, err := env.With().StartSignIn(t.Context(), "a@one.test"); sdk.OutcomeOf(err).Cause != sdk.CauseHeldBack {
+		t.Errorf("a start during the pause of the key: %v, want held back", err)
 	}
 }
 
