@@ -28,6 +28,11 @@ var errNotFound = errors.New("instantly has no such object")
 // errNotFound and outcomes. Requests have neither a body nor a content type, because Instantly
 // refuses an empty body with a content type.
 func (p *platform) call(ctx context.Context, method, path string, out any) error {
+	return p.callWith(ctx, p.http, method, path, out)
+}
+
+// callWith is call with a different HTTP client.
+func (p *platform) callWith(ctx context.Context, client *http.Client, method, path string, out any) error {
 	ctx = sdk.WithMaxAnswer(ctx, maxAnswer)
 	req, err := http.NewRequestWithContext(ctx, method, p.base+prefix+path, http.NoBody)
 	if err != nil {
@@ -36,7 +41,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(p.key.Reveal()))
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "tenantry/"+version)
-	resp, err := p.http.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return sdk.TransportError(err)
 	}

@@ -50,7 +50,7 @@ func requestCosts() map[string]int { return map[string]int{"check": 2, "account"
 // processState has the state that all connections of the process share.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // pauses after a Retry-After, keyed by sdk.KeyScope
+	waits *sdk.Waits // pauses after a Retry-After, keyed by the scopes of platform
 	now   func() time.Time
 }
 
@@ -60,7 +60,8 @@ func newProcessState() *processState {
 
 // platform implements sdk.SendingPlatform for one API key.
 type platform struct {
-	http      *http.Client
+	http      *http.Client // sends nothing while the key must wait
+	starter   starter
 	now       func() time.Time
 	base      string
 	key       sdk.Secret
@@ -80,7 +81,7 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 		return nil, sdk.Misconfigured("api_key", "it is missing or contains an invalid character")
 	}
 	return &platform{
-		http: s.waits.Client(s.http, sdk.KeyScope(base, key)), now: s.now, base: base, key: key, workspace: connection.Settings["workspace_id"],
+		http: s.waits.Client(s.http, sdk.KeyScope(base, key)), starter: newStarter(s, base, key), now: s.now, base: base, key: key, workspace: connection.Settings["workspace_id"],
 		authHosts: splitList(cmp.Or(connection.Settings["auth_hosts"], authHosts)),
 	}, nil
 }

@@ -14,9 +14,46 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// upstreamRetryAfter is how long the host waits before it calls StartSignIn again after Microsoft
-// has throttled Instantly. Instantly sends no Retry-After in this case.
-const upstreamRetryAfter = 5 * time.Second
+const (
+	// upstreamRetryAfter is how long the host waits before it calls StartSignIn again after Microsoft
+	// has throttled Instantly, if Instantly sends no Retry-After.
+	upstreamRetryAfter = 5 * time.Second
+	// workspaceWindow is the window in which Instantly counts the starts of a workspace.
+	workspaceWindow = time.Minute
+)
+
+// starter has what the starts of sign-ins need. Instantly counts them separately from all other
+// calls, so a Retry-After in their answers does not apply to other calls.
+type starter struct {
+	http  *http.Client // does not observe Retry-After
+	waits *sdk.Waits
+	// The scopes in waits: all calls with the key, the starts with the key, and the starts with all
+	// keys.
+	key, startsOfKey, allStarts string
+}
+
+func newStarter(s *processState, base string, key sdk.Secret) starter {
+	const suffix = " start_sign_in"
+	scope := sdk.KeyScope(base, key)
+	return starter{s.http, s.waits, scope, scope + suffix, sdk.KeyScope(base, sdk.Secret{}) + suffix}
+}
+
+// check fails while starts must wait.
+func (s starter) check(ctx context.Context) error {
+	return s.waits.Check(ctx, s.key, s.startsOfKey, s.allStarts)
+}
+
+// observe makes further starts wait if the answer to a start had a Retry-After. If Instantly demands
+// a longer wait than the window of a workspace's limit, it has blocked the IP address. Instantly
+// blocks the address for longer if further starts follow, so the starts with all keys wait.
+func (s starter) observe(ctx context.Context, err error) {
+	result := sdk.OutcomeOf(err)
+	scope := s.startsOfKey
+	if result.Kind == sdk.Throttled && result.RetryAfter > workspaceWindow {
+		scope = s.allStarts
+	}
+	s.waits.Extend(ctx, scope, result.RetryAfter)
+}
 
 // StartSignIn implements sdk.SendingPlatform. An OAuth session of Instantly does not belong to an
 // address: Instantly connects the mailbox that signs in, whichever it is.
@@ -26,7 +63,11 @@ func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInS
 		AuthURL   string    `json:"auth_url"`
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	if err := p.call(ctx, http.MethodPost, "/oauth/microsoft/init", &answer); err != nil {
+	if err := p.starter.check(ctx); err != nil {
+		return sdk.SignInSession{}, err
+	}
+	if err := p.callWith(ctx, p.starter.http, http.MethodPost, "/oauth/microsoft/init", &answer); err != nil {
+		p.starter.observe(ctx, err)
 		return sdk.SignInSession{}, withUpstreamRetry(asOutcome(err))
 	}
 	switch {

@@ -86,6 +86,9 @@ type Route[K, A, V any] struct {
 	Scope string
 	// ReadOnly is true if the operation changes nothing although its method is not GET.
 	ReadOnly bool
+	// OwnWait is true if a Retry-After in an answer of the operation applies only to this operation.
+	// Otherwise it applies to all calls with the same API key.
+	OwnWait bool
 	// Serve answers a request. The state is locked while Serve runs. It is saved afterwards if the
 	// method is not GET.
 	Serve func(*Request[K, A, V]) Answer
@@ -186,6 +189,9 @@ func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 	if e, ok := handler.(endpoint[K, A, V]); ok {
 		if route := e.match(r); route != nil {
 			c.Operation, c.Write = route.Name, c.Write && !route.ReadOnly
+			if route.OwnWait {
+				c.Scope += " " + route.Name
+			}
 		}
 	}
 	return c

@@ -59,7 +59,7 @@ var platform = simulate.Platform[key, account, vendorState]{
 		{On: "GET /accounts", Name: "accounts", Scope: "accounts:read", Serve: listAccounts},
 		{On: "GET /accounts/{email}", Name: "account", Scope: "accounts:read", Serve: getAccount},
 		{On: "DELETE /accounts/{email}", Name: "remove", Scope: "accounts:delete", Serve: deleteAccount},
-		{On: "POST /oauth/microsoft/init", Name: "start_sign_in", Scope: "accounts:create", Serve: initOAuth},
+		{On: "POST /oauth/microsoft/init", Name: "start_sign_in", Scope: "accounts:create", OwnWait: true, Serve: initOAuth},
 		{On: "GET /oauth/session/status/{code}", Name: "sign_in", Scope: "accounts:read", Serve: sessionStatus},
 	},
 	NotFound: func(req *request) simulate.Answer {
