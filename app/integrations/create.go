@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/fault"
@@ -52,7 +53,7 @@ func (s *Service) testCredential(ctx context.Context, input NewIntegration, cred
 	}
 	reach, err := checkCredential(ctx, s.Platforms.For(input.Provider, withWorkspace(credential, workspaceID)))
 	if err != nil {
-		return integration.Workspace{}, nameCredentialField(translateError(err))
+		return integration.Workspace{}, nameInvalidMember(translateError(err), input)
 	}
 	return reach.Choose(input.Provider, workspaceID)
 }
@@ -65,14 +66,20 @@ func checkCredential(ctx context.Context, platform ports.SendingPlatform) (reach
 	return reach, err
 }
 
-// nameCredentialField adds the name of the invalid field, api_key, to an invalid_request of the
-// platform. It returns any other error unchanged.
-func nameCredentialField(err error) error {
+// nameInvalidMember adds the invalid member of the request to an invalid_request of the platform:
+// workspace_id if the platform refuses the workspace that input names, and api_key for every other
+// setting. It returns any other error unchanged. The detail of the platform's error begins with the
+// name of the setting and a colon.
+func nameInvalidMember(err error, input NewIntegration) error {
 	if outcome.KindOf(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
 		return err
 	}
 	detail := fault.ErrorOf(err).Detail
-	return fmt.Errorf("%w (%w)", fault.InvalidRequest.At(detail, fault.Field{Name: "api_key", Message: detail}), err)
+	invalid := fault.Field{Name: "api_key", Message: detail}
+	if message, found := strings.CutPrefix(detail, workspaceField+": "); found && input.WorkspaceID != "" {
+		invalid = fault.Field{Name: workspaceField, Message: message}
+	}
+	return fmt.Errorf("%w (%w)", fault.InvalidRequest.At(detail, invalid), err)
 }
 
 func (s *Service) add(ctx context.Context, i integration.Integration, credential secret.Credential, encoder ports.AnswerEncoder[View]) (View, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
 )
 
 func TestCreateTestsAndStores(t *testing.T) {
@@ -52,6 +53,34 @@ func TestCreateTestsAndStores(t *testing.T) {
 	if n := fx.instantly.Calls("Check"); n != 1 {
 		t.Errorf("the credential was tested %d times, want 1", n)
 	}
+}
+
+// TestRefusedWorkspaceIsNamed checks which member of the request an error of the platform about the
+// workspace names. The workspace is in workspace_id or, as a field of the credential, in api_key.
+func TestRefusedWorkspaceIsNamed(t *testing.T) {
+	fx := newFixture(t)
+	for _, workspace := range []string{"", "99"} {
+		fx.platforms.AddWorkspace("instantly", "agency", workspace, withoutClient{fx.instantly})
+	}
+	for _, tt := range []struct {
+		workspace string
+		want      fault.Field
+	}{
+		{"99", fault.Field{Name: "workspace_id", Message: "no such client"}},
+		{"", fault.Field{Name: "api_key", Message: "workspace_id: no such client"}},
+	} {
+		_, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: "instantly", Name: "a", APIKey: secret.New("agency"), WorkspaceID: tt.workspace}, nil)
+		if f := requireRefusal(t, err, fault.InvalidRequest); !slices.Equal(f.Fields, []fault.Field{tt.want}) {
+			t.Errorf("workspace %q: the error names %v, want %v", tt.workspace, f.Fields, tt.want)
+		}
+	}
+}
+
+// withoutClient is a platform that refuses every workspace.
+type withoutClient struct{ ports.SendingPlatform }
+
+func (withoutClient) Check(context.Context) (integration.Reach, error) {
+	return integration.Reach{}, &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "not_served", Detail: "workspace_id: no such client"}
 }
 
 func TestRejectedCredentialIsNotStored(t *testing.T) {
