@@ -102,7 +102,7 @@ type Connections interface {
 	//
 	//   - a connection that changed after the time began
 	//   - a connection whose mailbox was deleted or was not created by this service
-	//   - a connection whose mailbox a different integration has
+	//   - a connection whose mailbox a different integration has, unless it is disconnected
 	//
 	// If a mailbox occurs several times, its last connection counts. SaveRefresh returns the number
 	// of stored connections. It fails with integration_not_found, or with service_unavailable if

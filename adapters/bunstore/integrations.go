@@ -301,9 +301,10 @@ func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.In
 	return observation.Advance(&before.Observed.Listing, began), err
 }
 
-// savableConnections returns the rows whose mailbox still exists and is provisioned. It omits
-// mailboxes that a different integration holds (see integration.ConnectionStatus.HoldsMailbox). If
-// a different integration claims a mailbox later, the transaction fails and runs again.
+// savableConnections returns the rows whose mailbox still exists and is provisioned. If a different
+// integration holds the mailbox (see integration.ConnectionStatus.HoldsMailbox), it returns the row
+// only if the row ends the connection. If a different integration claims a mailbox later, the
+// transaction fails and runs again.
 func savableConnections(ctx context.Context, tx bun.IDB, parent integrationRow, rows []connectionRow) ([]connectionRow, error) {
 	var mailboxIDs []string
 	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", parent.AccountID).
@@ -315,11 +316,11 @@ func savableConnections(ctx context.Context, tx bun.IDB, parent integrationRow, 
 	if err := selectConnections(tx, &connections, parent.AccountID, parent.ID).Where("mc.integration_id <> ?", parent.ID).Scan(ctx); err != nil {
 		return nil, err
 	}
-	savable := setOf(mailboxIDs)
-	for _, c := range connections {
-		delete(savable, c.MailboxID)
-	}
-	return slices.DeleteFunc(slices.Clone(rows), func(row connectionRow) bool { return !savable[row.MailboxID] }), nil
+	provisioned, heldElsewhere := setOf(mailboxIDs), setOf(convertAll(connections, func(c connectionRow) string { return c.MailboxID }))
+	return slices.DeleteFunc(slices.Clone(rows), func(row connectionRow) bool {
+		isEnded := row.Status == string(integration.ConnectionDisconnected)
+		return !provisioned[row.MailboxID] || heldElsewhere[row.MailboxID] && !isEnded
+	}), nil
 }
 
 // saveBatch stores the rows whose stored connection has not changed since the refresh began. It

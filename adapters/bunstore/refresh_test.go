@@ -181,6 +181,22 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 	})
 }
 
+// TestRefreshEndsTheConnectionOfAMailboxHeldElsewhere checks that a refresh can store that an
+// account is gone although a different integration holds the mailbox.
+func TestRefreshEndsTheConnectionOfAMailboxHeldElsewhere(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		previous := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
+		holder := fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionConnected)
+		ended := previous.WithoutAccount(integration.ReasonGone, previous.UpdatedAt.Add(time.Minute))
+		if n := fixture.saveRefresh(t, s, fixture.integration1, previous.UpdatedAt, ended); n != 1 {
+			t.Fatalf("%d connections were stored, want 1", n)
+		}
+		fixture.requireConnection(t, "ended", s, fixture.integration1, 0, ended)
+		fixture.requireConnection(t, "the connection that holds the mailbox", s, fixture.integration2, 0, holder)
+	})
+}
+
 func TestConcurrentRefreshesAndSessionsHoldEachMailboxOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)

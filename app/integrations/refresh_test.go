@@ -348,3 +348,25 @@ func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	must(t, <-older)
 	fx.requireStatus(t, id, m, integration.ConnectionDisconnected)
 }
+
+// TestRefreshEndsAFailedConnectionWhoseAccountIsGone checks a mailbox that was connected through a
+// different integration after its account had failed. When the failed account is removed at its
+// platform, a refresh ends the failed connection. The other connection does not change.
+func TestRefreshEndsAFailedConnectionWhoseAccountIsGone(t *testing.T) {
+	fx := newFixture(t)
+	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	fx.connect(t, id, fx.anna)
+	fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed, HasError: true})
+	fx.refresh(t, id)
+	fx.connect(t, secondID, fx.anna)
+	fx.refresh(t, id)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
+	fx.instantly.DropAccount(fx.anna.Address)
+	if r := fx.refresh(t, id); r.Unchanged != 1 || r.Connected != 0 {
+		t.Errorf("got %+v, want only ben unchanged", r)
+	}
+	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.HasError || c.PlatformAccountID != "" {
+		t.Errorf("the connection is %+v, want neither an error nor an account", c)
+	}
+	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
+}

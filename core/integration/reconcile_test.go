@@ -71,6 +71,8 @@ func TestReconcileUsesStoredState(t *testing.T) {
 		changed  bool
 	}{
 		{"a different integration holds the mailbox", integration.EligibleMailbox{HeldElsewhere: true}, unchanged, none, false},
+		{"a different integration holds the mailbox, and the account has failed", integration.EligibleMailbox{HeldElsewhere: true, Connection: stored.WithFailure("smtp_failure", now)}, unchanged, failed, false},
+		{"a different integration holds the mailbox, and the account is gone", integration.EligibleMailbox{HeldElsewhere: true, Connection: stored.WithFailure("smtp_failure", now)}, integration.Account{}, disconnected, true},
 		{"a failed session, without an account at the platform", integration.EligibleMailbox{Connection: integration.Connection{ID: "c", Status: failed, Reason: "access_denied"}}, integration.Account{}, failed, false},
 		{"pending for longer than a session", integration.EligibleMailbox{Connection: integration.Connection{ID: "c", Status: pending, UpdatedAt: now.Add(-2 * time.Hour)}}, integration.Account{}, disconnected, true},
 		{"an account with a different id", integration.EligibleMailbox{Connection: stored}, integration.Account{ID: "2", Address: anna.Address, State: integration.AccountConnected}, connected, true},
@@ -131,7 +133,7 @@ func TestASecondReconcileChangesNothing(t *testing.T) {
 			if !changed && got != eligible.Connection {
 				t.Fatal("changed is false, but the connection differs")
 			}
-			if eligible.HeldElsewhere && changed {
+			if eligible.HeldElsewhere && changed && got.Status != disconnected {
 				t.Fatal("the mailbox of a different integration is connected")
 			}
 			if !eligible.HeldElsewhere && account.State == integration.AccountConnected && got.Status != connected || got.Status == disconnected && changed && account.Exists() {
