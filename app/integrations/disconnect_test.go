@@ -391,8 +391,8 @@ func TestDisconnectGoesOnAfterAnotherIntegrationConnected(t *testing.T) {
 }
 
 // TestRefusedDisconnectAfterAnotherIntegrationConnected checks a removal that the platform refuses.
-// During the removal, a refresh finds that the account is gone, and a different integration connects
-// the mailbox. The disconnect fails with the error of the platform.
+// During the removal, a refresh finds that the account is gone, and a different integration
+// connects the mailbox. The disconnect fails with the error of the platform.
 func TestRefusedDisconnectAfterAnotherIntegrationConnected(t *testing.T) {
 	fx := newFixture(t)
 	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")

@@ -369,9 +369,10 @@ func TestThrottledStartHasARetryAfter(t *testing.T) {
 	}
 }
 
-// TestLimitOfStartsHoldsBackOnlyStarts checks which calls wait after Instantly has refused the start
-// of a sign-in. Other calls do not count towards this limit. The window of a workspace's limit is a
-// minute, so a longer Retry-After comes from the limit of the IP address, and all keys wait.
+// TestLimitOfStartsHoldsBackOnlyStarts checks which calls wait after Instantly has refused the
+// start of a sign-in. Other calls do not count towards this limit. The window of a workspace's
+// limit is a minute, so a longer Retry-After comes from the limit of the IP address, and all keys
+// wait.
 func TestLimitOfStartsHoldsBackOnlyStarts(t *testing.T) {
 	for _, tt := range []struct {
 		name                   string
@@ -413,8 +414,8 @@ func TestLimitOfStartsHoldsBackOnlyStarts(t *testing.T) {
 	}
 }
 
-// TestStartsWaitForTheKey checks that a Retry-After in an answer to a different call also holds back
-// starts.
+// TestStartsWaitForTheKey checks that a Retry-After in an answer to a different call also holds
+// back starts.
 func TestStartsWaitForTheKey(t *testing.T) {
 	env := newTestEnv(t)
 	env.FailOnce(jsonObject{"kind": "status", "status": http.StatusTooManyRequests, "retry_after": 300, "operation": "check"})

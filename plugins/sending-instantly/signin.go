@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// upstreamRetryAfter is how long the host waits before it calls StartSignIn again after Microsoft
-	// has throttled Instantly, if Instantly sends no Retry-After.
+	// upstreamRetryAfter is how long the host waits before it calls StartSignIn again after
+	// Microsoft has throttled Instantly, if Instantly sends no Retry-After.
 	upstreamRetryAfter = 5 * time.Second
 	// workspaceWindow is the window in which Instantly counts the starts of a workspace.
 	workspaceWindow = time.Minute
@@ -43,9 +43,10 @@ func (s starter) check(ctx context.Context) error {
 	return s.waits.Check(ctx, s.key, s.startsOfKey, s.allStarts)
 }
 
-// observe makes further starts wait if the answer to a start had a Retry-After. If Instantly demands
-// a longer wait than the window of a workspace's limit, it has blocked the IP address. Instantly
-// blocks the address for longer if further starts follow, so the starts with all keys wait.
+// observe makes further starts wait if the answer to a start had a Retry-After. If Instantly
+// demands a longer wait than the window of a workspace's limit, it has blocked the IP address.
+// Instantly blocks the address for longer if further starts follow, so the starts with all keys
+// wait.
 func (s starter) observe(ctx context.Context, err error) {
 	result := sdk.OutcomeOf(err)
 	scope := s.startsOfKey

@@ -86,8 +86,8 @@ type Route[K, A, V any] struct {
 	Scope string
 	// ReadOnly is true if the operation changes nothing although its method is not GET.
 	ReadOnly bool
-	// OwnWait is true if a Retry-After in an answer of the operation applies only to this operation.
-	// Otherwise it applies to all calls with the same API key.
+	// OwnWait is true if a Retry-After in an answer of the operation applies only to this
+	// operation. Otherwise it applies to all calls with the same API key.
 	OwnWait bool
 	// Serve answers a request. The state is locked while Serve runs. It is saved afterwards if the
 	// method is not GET.
