@@ -256,16 +256,15 @@ func (s *simulator) controlRule(w http.ResponseWriter, r *http.Request) {
 		if body.Name == "" || slices.ContainsFunc(body.Senders, func(a string) bool { return t.mailbox(a) == nil }) {
 			return errors.New("name must be set, and senders must be mailboxes of the tenant")
 		}
-		existing := t.rule(body.Name)
-		if existing == nil {
-			t.Exchange.Rules = append(t.Exchange.Rules, transportRule{
-				GUID: newGUID(), Name: body.Name, Mode: "Enforce", Location: "Header", Reason: "Not allowed.", Code: "5.7.1",
-			})
-			existing = t.rule(body.Name)
+		r := transportRule{
+			GUID: newGUID(), Name: body.Name, Mode: "Enforce", Location: "Header", Reason: "Not allowed.", Code: "5.7.1",
+			Priority: len(t.Exchange.Rules),
 		}
-		now := s.kit.Now()
-		existing.Enabled, existing.From, existing.ChangedAt = body.Enabled, body.Senders, now
-		t.recordRuleChange(*existing, false, now)
+		if existing := t.rule(body.Name); existing != nil {
+			r = *existing
+		}
+		r.Enabled, r.From, r.ChangedAt = body.Enabled, body.Senders, s.kit.Now()
+		t.placeRule(r, r.ChangedAt)
 		return nil
 	})
 	if ok {
@@ -300,6 +299,7 @@ func controlNotImplemented(w http.ResponseWriter, _ *http.Request) {
 // ruleView is a rule as the control interface shows it. Enabled is true if the rule is enabled and
 // its mode is Enforce. Blocks lists the mailboxes that the rule blocks. A rule without conditions
 // blocks all mailboxes of the tenant except its exceptions. If Enabled is false, the list is empty.
+// Blocks does not consider that an earlier rule may stop the processing of a message.
 type ruleView struct {
 	Name    string   `json:"name"`
 	Enabled bool     `json:"enabled"`

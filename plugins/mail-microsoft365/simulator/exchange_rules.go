@@ -3,6 +3,8 @@
 package simulator
 
 import (
+	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,6 +30,7 @@ type transportRule struct {
 	Reason   string `json:"reason"`
 	Code     string `json:"code"`
 	Delete   bool   `json:"delete"`
+	Prepend  string `json:"prepend"` // PrependSubject, an action that does not block
 	Location string `json:"location"`
 	Stop     bool   `json:"stop"`
 	OnError  string `json:"on_error"`
@@ -71,7 +74,29 @@ func (t *tenant) rule(identity string) *transportRule {
 	return nil
 }
 
-// isBlockedByRule reports whether a rule blocks a message that sender sends at the time at.
+// placeRule inserts a rule, or moves the existing rule with its GUID, to the place that its
+// priority names. The rules are kept in the order of their priorities, which have no gaps. Each
+// other rule that gets a different priority gets a new version too.
+func (t *tenant) placeRule(r transportRule, now time.Time) {
+	others := slices.DeleteFunc(slices.Clone(t.Exchange.Rules), func(o transportRule) bool { return o.GUID == r.GUID })
+	t.Exchange.Rules = slices.Insert(others, min(r.Priority, len(others)), r)
+	t.numberRules(now)
+	t.recordRuleChange(*t.rule(r.GUID), false, now)
+}
+
+// numberRules sets the priority of each rule to its place in the list.
+func (t *tenant) numberRules(now time.Time) {
+	for i := range t.Exchange.Rules {
+		if r := &t.Exchange.Rules[i]; r.Priority != i {
+			r.Priority = i
+			t.recordRuleChange(*r, false, now)
+		}
+	}
+}
+
+// isBlockedByRule reports whether a rule blocks a message that sender sends at the time at. The
+// rules apply in the order of their priorities. A rule with StopRuleProcessing that applies to the
+// message ends the processing, also if it does not block the message.
 func (t *tenant) isBlockedByRule(sender string, at, now time.Time) bool {
 	latest := map[string]ruleVersion{}
 	for _, v := range t.Exchange.RuleLog {
@@ -79,9 +104,15 @@ func (t *tenant) isBlockedByRule(sender string, at, now time.Time) bool {
 			latest[v.GUID] = v
 		}
 	}
-	for _, v := range latest {
-		if !v.Removed && v.blocks(sender) {
-			return true
+	inOrder := slices.SortedFunc(maps.Values(latest), func(a, b ruleVersion) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.GUID, b.GUID))
+	})
+	for _, v := range inOrder {
+		if v.Removed || !v.appliesTo(sender) {
+			continue
+		}
+		if v.hasBlockAction() || v.Stop {
+			return v.hasBlockAction()
 		}
 	}
 	return false
@@ -97,9 +128,16 @@ func (v ruleVersion) isInEffectAt(at, now time.Time) bool {
 	return v.EffectLag.hasPassed(at)
 }
 
-// blocks reports whether the rule blocks mail from sender to a recipient outside the tenant. The
-// rule blocks only if all its conditions are true.
-func (r transportRule) blocks(sender string) bool {
+// blocks reports whether the rule, on its own, blocks mail from sender to a recipient outside the
+// tenant.
+func (r transportRule) blocks(sender string) bool { return r.hasBlockAction() && r.appliesTo(sender) }
+
+// hasBlockAction reports whether an action of the rule prevents the delivery of a message.
+func (r transportRule) hasBlockAction() bool { return r.Reason != "" || r.Code != "" || r.Delete }
+
+// appliesTo reports whether the rule acts on mail from sender to a recipient outside the tenant.
+// All its conditions must be true.
+func (r transportRule) appliesTo(sender string) bool {
 	isSenderIn := func(list []string) bool {
 		return slices.ContainsFunc(list, func(a string) bool { return strings.EqualFold(a, sender) })
 	}
@@ -107,7 +145,7 @@ func (r transportRule) blocks(sender string) bool {
 	isSenderBelow := func(d string) bool {
 		return strings.EqualFold(domain, d) || strings.HasSuffix(strings.ToLower(domain), "."+strings.ToLower(d))
 	}
-	return r.Enabled && r.Mode == "Enforce" && (r.Reason != "" || r.Code != "" || r.Delete) &&
+	return r.Enabled && r.Mode == "Enforce" &&
 		(len(r.From) == 0 || isSenderIn(r.From)) &&
 		(len(r.SenderDomains) == 0 || slices.ContainsFunc(r.SenderDomains, isSenderBelow)) &&
 		r.SentTo != "InOrganization" && !isSenderIn(r.ExceptFrom)
@@ -132,7 +170,8 @@ func (r transportRule) row() object {
 	var conditions, actions, exceptions any // null if there are none
 	conditions = classNames("FromPredicate", len(r.From) > 0, "SenderDomainIsPredicate", len(r.SenderDomains) > 0,
 		"SentToScopePredicate", r.SentTo != "")
-	actions = classNames("RejectMessageAction", r.Reason != "" || r.Code != "", "DeleteMessageAction", r.Delete)
+	actions = classNames("RejectMessageAction", r.Reason != "" || r.Code != "", "DeleteMessageAction", r.Delete,
+		"PrependSubjectAction", r.Prepend != "")
 	exceptions = classNames("FromPredicate", len(r.ExceptFrom) > 0)
 	state := "Disabled"
 	if r.Enabled {
@@ -142,7 +181,7 @@ func (r transportRule) row() object {
 		"Name": r.Name, "Identity": r.Name, "Guid": r.GUID, "State": state, "Mode": r.Mode, "Priority": r.Priority,
 		"From": listOrNull(r.From), "SenderDomainIs": listOrNull(r.SenderDomains), "SentToScope": listOrNull([]string{r.SentTo}),
 		"ExceptIfFrom": listOrNull(r.ExceptFrom), "RejectMessageReasonText": r.Reason, "RejectMessageEnhancedStatusCode": r.Code,
-		"DeleteMessage": r.Delete, "SenderAddressLocation": r.Location, "StopRuleProcessing": r.Stop,
+		"DeleteMessage": r.Delete, "PrependSubject": r.Prepend, "SenderAddressLocation": r.Location, "StopRuleProcessing": r.Stop,
 		"RuleErrorAction": r.OnError, "Comments": r.Comments, "Conditions": conditions, "Actions": actions,
 		"Exceptions": exceptions, "ActivationDate": nil, "ExpiryDate": nil, "WhenChanged": r.ChangedAt,
 		"Description": "If the message: is received from one of the senders, take the following actions: reject it",
@@ -184,7 +223,7 @@ const (
 func ruleParameters(extra map[string]paramType) map[string]paramType {
 	parameters := map[string]paramType{
 		"Name": stringParam, "From": stringListParam, "SenderDomainIs": stringListParam, "ExceptIfFrom": stringListParam, "Comments": stringParam, "Priority": int32Param,
-		"SentToScope": enumParam("InOrganization", "NotInOrganization"), "DeleteMessage": boolParam,
+		"SentToScope": enumParam("InOrganization", "NotInOrganization"), "DeleteMessage": boolParam, "PrependSubject": stringParam,
 		"RejectMessageReasonText": stringParam, "RejectMessageEnhancedStatusCode": stringParam,
 		"SenderAddressLocation": enumParam("Header", "Envelope", "HeaderOrEnvelope"),
 		"Mode":                  enumParam("Audit", "AuditAndNotify", "Enforce"), "RuleErrorAction": enumParam("Ignore", "Defer"),
@@ -227,8 +266,7 @@ func newRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	if failure := call.applyParams(t, &r); failure != nil {
 		return outcome{failure: failure}
 	}
-	t.Exchange.Rules = append(t.Exchange.Rules, r)
-	t.recordRuleChange(r, false, call.now)
+	t.placeRule(r, call.now)
 	return outcome{rows: []object{r.row()}}
 }
 
@@ -247,8 +285,7 @@ func setRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	if failure := call.applyParams(t, &r); failure != nil {
 		return outcome{failure: failure}
 	}
-	*existing = r
-	t.recordRuleChange(r, false, call.now)
+	t.placeRule(r, call.now)
 	return outcome{}
 }
 
@@ -274,6 +311,7 @@ func removeRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	removed := *r
 	t.recordRuleChange(removed, true, call.now)
 	t.Exchange.Rules = slices.DeleteFunc(t.Exchange.Rules, func(o transportRule) bool { return o.GUID == removed.GUID })
+	t.numberRules(call.now)
 	return outcome{}
 }
 
@@ -291,10 +329,16 @@ func (call *invocation) applyParams(t *tenant, r *transportRule) *exception {
 			return errNoObject.with(sender)
 		}
 	}
+	highest := len(t.Exchange.Rules) // the lowest place in the order
+	if t.rule(r.GUID) != nil {
+		highest--
+	}
 	switch {
+	case r.Priority > highest:
+		return errInvalid.with("Property Priority: it is from 0 to the number of the other rules.")
 	case r.Name == "" || len(r.Name) > maxRuleName:
 		return errInvalid.with("Property Name: it has 1 to 64 characters.")
-	case r.Reason == "" && r.Code == "" && !r.Delete:
+	case !r.hasBlockAction() && r.Prepend == "":
 		return errMissing.with("an action")
 	case r.Code != "" && !statusCodePattern.MatchString(r.Code):
 		return errInvalid.with("RejectMessageEnhancedStatusCode is 5.7.1 or from 5.7.900 to 5.7.999.")
@@ -321,7 +365,7 @@ func (call *invocation) applyConditions(r *transportRule) {
 // applyTexts sets the texts, the flags and the priority that the parameters name.
 func (call *invocation) applyTexts(r *transportRule) {
 	for name, target := range map[string]*string{
-		"Name": &r.Name, "Comments": &r.Comments, "RejectMessageReasonText": &r.Reason, "Mode": &r.Mode,
+		"Name": &r.Name, "Comments": &r.Comments, "PrependSubject": &r.Prepend, "RejectMessageReasonText": &r.Reason, "Mode": &r.Mode,
 		"RejectMessageEnhancedStatusCode": &r.Code, "SenderAddressLocation": &r.Location, "RuleErrorAction": &r.OnError,
 	} {
 		if call.params.has(name) {

@@ -262,3 +262,45 @@ func TestDehydratedTenantRefusesRules(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
 	assertGolden(t, "exchange-dehydrated", testTenant.runCmdlet("New-TransportRule", ruleParams(ruleName, testTenant.admin)))
 }
+
+// TestRulesApplyInOrderOfPriority checks that a new rule is last unless Priority names its place,
+// that the priorities have no gaps, and that a rule with StopRuleProcessing keeps later rules from
+// acting.
+func TestRulesApplyInOrderOfPriority(t *testing.T) {
+	testTenant := newTenantWithRule(t)
+	assertOrder := func(change string, want ...string) {
+		t.Helper()
+		var got []string
+		for i, row := range testTenant.mustRun("Get-TransportRule", jsonObject{}).rows() {
+			r := row.(jsonObject)
+			if got = append(got, r["Name"].(string)); r["Priority"] != float64(i) {
+				t.Errorf("%s: the rule at place %d has the priority %v", change, i, r["Priority"])
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the rules are %v, want %v", change, got, want)
+		}
+	}
+	tag := jsonObject{"Name": "Tag", "PrependSubject": "[out]", "StopRuleProcessing": true}
+	testTenant.mustRun("New-TransportRule", tag)
+	assertOrder("a rule without a priority", ruleName, "Tag")
+	if got := testTenant.blockedSenders(); !slices.Equal(got, []string{"anna"}) {
+		t.Errorf("a later rule that stops processing: blocked %v, want anna", got)
+	}
+	testTenant.mustRun("Set-TransportRule", jsonObject{"Identity": "Tag", "Priority": 0})
+	assertOrder("a rule moved to the front", "Tag", ruleName)
+	if got := testTenant.blockedSenders(); len(got) > 0 {
+		t.Errorf("an earlier rule that stops processing: blocked %v, want nobody", got)
+	}
+	testTenant.mustRun("Set-TransportRule", jsonObject{"Identity": "Tag", "StopRuleProcessing": false})
+	if got := testTenant.blockedSenders(); !slices.Equal(got, []string{"anna"}) {
+		t.Errorf("an earlier rule that does not stop processing: blocked %v, want anna", got)
+	}
+	testTenant.mustRun("New-TransportRule", ruleParams("Second", "ben@"+domain))
+	assertOrder("a new rule with the priority 0", "Second", "Tag", ruleName)
+	testTenant.mustRun("Remove-TransportRule", jsonObject{"Identity": "Second", "Confirm": false})
+	assertOrder("a removed rule", "Tag", ruleName)
+	if answer := testTenant.runCmdlet("Set-TransportRule", jsonObject{"Identity": "Tag", "Priority": 2}); answer.status != http.StatusBadRequest {
+		t.Errorf("a priority beyond the last place: %d %s, want 400", answer.status, answer.raw)
+	}
+}
