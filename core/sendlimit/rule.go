@@ -18,7 +18,8 @@ type Rule struct {
 	// Lists holds the addresses in the rule, in lower case and sorted.
 	Lists []string
 	// Altered is true when someone changed parts of an enabled rule other than its addresses, such
-	// as its conditions, actions or schedule. The next write restores these parts.
+	// as its conditions, actions, schedule or place among the rules. The next write restores these
+	// parts.
 	Altered bool
 	// Created and Written say whether the call that returned the rule created or changed it.
 	Created, Written bool

@@ -28,11 +28,16 @@ type ruleRow struct {
 	Exceptions     exchange.Texts
 	ActivationDate exchange.Text
 	ExpiryDate     exchange.Text
+	// Priority is the place of the rule in the order in which rules apply, 0 for the first.
+	Priority exchange.Int
+	// StopsProcessing is true if no later rule applies to a message to which this rule applies.
+	StopsProcessing exchange.Bool `json:"StopRuleProcessing"`
 }
 
 var ruleProperties = []string{
 	"Guid", "Name", "State", "Mode", "From", "SenderAddressLocation", "RejectMessageReasonText",
 	"RejectMessageEnhancedStatusCode", "Conditions", "Actions", "Exceptions", "ActivationDate", "ExpiryDate",
+	"Priority", "StopRuleProcessing",
 }
 
 // ruleKey identifies a rule. Rules of the same name that exist one after the other have different
@@ -77,6 +82,17 @@ func (r ruleRow) hasForeignParts() bool {
 func (r ruleRow) hasManagedSettings() bool {
 	return equalFold(string(r.Mode), exchange.Enforce) && equalFold(string(r.Location), exchange.AnySender) &&
 		string(r.Reason) == rejectText && string(r.Code) == rejectCode
+}
+
+// endsProcessing reports whether the rule may end the processing of later rules.
+func (r ruleRow) endsProcessing() bool { return r.isEnabled() && r.StopsProcessing.Value }
+
+// isPreceded reports whether a rule that tenantry does not manage applies before this rule and may
+// keep it from acting. rows are all rules of the tenant.
+func (r ruleRow) isPreceded(rows []ruleRow) bool {
+	return slices.ContainsFunc(rows, func(other ruleRow) bool {
+		return !sendlimit.IsRuleName(string(other.Name)) && other.endsProcessing() && other.Priority < r.Priority
+	})
 }
 
 // senders returns the senders of the rule in lower case, sorted and without duplicates.

@@ -50,7 +50,9 @@ func (c *tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 		if err := r.checkState(); err != nil {
 			return nil, err
 		}
-		rules = append(rules, r.toRule(false, false))
+		rule := r.toRule(false, false)
+		rule.Altered = rule.Altered || r.isEnabled() && r.isPreceded(rows)
+		rules = append(rules, rule)
 	}
 	return rules, nil
 }

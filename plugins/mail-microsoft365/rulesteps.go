@@ -19,7 +19,7 @@ const (
 	stepCreateEnabled
 	stepDisable
 	stepRemove
-	stepSetSenders // write the senders and the managed settings
+	stepSetSenders // write the senders, the managed settings and the priority
 	stepEnable
 )
 
@@ -43,7 +43,8 @@ func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 
 // blockStep returns the next step to make a rule block exactly these senders. No step makes the
 // rule block other senders. An existing rule is enabled only after its senders were read. An
-// enabled rule without senders is disabled first.
+// enabled rule without senders is disabled first. A rule that is not the first of the tenant is
+// moved to the front, because an earlier rule can keep it from acting.
 func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case !found && len(senders) == 0:
@@ -56,7 +57,7 @@ func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 		return stepDone
 	case row.hasForeignParts():
 		return stepRemove // a person has added parts to this rule, and only a new rule is without them
-	case !slices.Equal(row.senders(), senders) || !row.hasManagedSettings():
+	case !slices.Equal(row.senders(), senders) || !row.hasManagedSettings() || row.Priority != 0:
 		return stepSetSenders
 	case !row.isEnabled():
 		return stepEnable
@@ -77,7 +78,7 @@ func (u *ruleUpdate) write(ctx context.Context, step ruleStep) error {
 	switch step {
 	case stepCreateEnabled, stepCreateDisabled:
 		return u.writeSenders(ctx, call.Create, exchange.NewTransportRule, map[string]any{
-			"Name": u.name, "Enabled": step == stepCreateEnabled, "Priority": 0,
+			"Name": u.name, "Enabled": step == stepCreateEnabled,
 		})
 	case stepSetSenders:
 		return u.writeSenders(ctx, call.Repeatable, exchange.SetTransportRule, map[string]any{"Identity": u.name})
@@ -104,7 +105,7 @@ func (u *ruleUpdate) writeSenders(ctx context.Context, effect call.Effect, cmdle
 	parameters["From"] = u.senders
 	parameters["SenderAddressLocation"] = exchange.AnySender
 	parameters["RejectMessageReasonText"], parameters["RejectMessageEnhancedStatusCode"] = rejectText, rejectCode
-	parameters["Mode"], parameters["StopRuleProcessing"] = exchange.Enforce, true
+	parameters["Mode"], parameters["StopRuleProcessing"], parameters["Priority"] = exchange.Enforce, true, 0
 	parameters["Comments"] = commentPrefix + u.scope
 	return u.writeRule(ctx, effect, cmdlet, parameters)
 }

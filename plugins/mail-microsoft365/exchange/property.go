@@ -4,6 +4,7 @@ package exchange
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -52,6 +53,16 @@ func (b *Bool) UnmarshalJSON(raw []byte) error {
 	case "false":
 		*b = Bool{true, false}
 	}
+	return nil
+}
+
+// Int is a property that should be an integer. Any other value, such as null, is read as 0.
+type Int int
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *Int) UnmarshalJSON(raw []byte) error {
+	n, _ := strconv.Atoi(strings.Trim(string(raw), `"`))
+	*i = Int(n)
 	return nil
 }
 

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
+)
+
+// TestRuleStaysBeforeRulesThatStopProcessing puts a rule of an administrator before an enabled
+// managed rule. The rule of the administrator ends the processing of later rules, so the managed
+// rule blocks nobody. Rules then reports it as altered, and the next Block moves it to the front.
+func TestRuleStaysBeforeRulesThatStopProcessing(t *testing.T) {
+	s := newSendingTenant(t, newTestEnv(t))
+	s.block(s.domain, s.mailboxes[0])
+	s.block(sendlimit.TenantWide, s.mailboxes[1])
+	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Tag", "PrependSubject": "[out]", "Priority": 0, "StopRuleProcessing": true})
+	if got := s.blockedSenders(); len(got) != 0 {
+		t.Fatalf("behind a rule that stops processing, blocked are %v, want nobody", got)
+	}
+	for _, scope := range []string{s.domain, sendlimit.TenantWide} {
+		if rules := s.listRules(); !sendlimit.RuleOf(scope, rules).Altered {
+			t.Errorf("the rule of the scope %q is listed as unaltered", scope)
+		}
+	}
+	s.block(s.domain, s.mailboxes[0])
+	s.block(sendlimit.TenantWide, s.mailboxes[1])
+	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:2]) {
+		t.Errorf("after Block, blocked are %v, want %v", got, s.mailboxes[:2])
+	}
+	for _, r := range s.listRules() {
+		if r.Altered {
+			t.Errorf("the rule %s is listed as altered after Block", r.Name)
+		}
+	}
+}
+
+// TestDisabledRuleIsEnabledAtTheFront checks that a rule that became disabled, and that a rule of an
+// administrator precedes, is moved to the front in the call that enables it.
+func TestDisabledRuleIsEnabledAtTheFront(t *testing.T) {
+	s := newSendingTenant(t, newTestEnv(t))
+	s.block(s.domain, s.mailboxes[0])
+	s.block(s.domain)
+	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Tag", "PrependSubject": "[out]", "Priority": 0, "StopRuleProcessing": true})
+	s.block(s.domain, s.mailboxes[0])
+	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
+		t.Errorf("blocked are %v, want %v", got, s.mailboxes[:1])
+	}
+}
+
+// listRules returns the managed rules as the plugin lists them.
+func (s *sendingTenant) listRules() []sendlimit.Rule {
+	s.t.Helper()
+	rules, err := s.client.Rules(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return rules
+}
