@@ -102,7 +102,7 @@ var (
 		n, ok := v.(float64)
 		return v == "Unlimited" || ok && n == float64(int(n)) && n > 0
 	}}
-	addressPattern = regexp.MustCompile(`^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]+@(?i)([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$`)
+	addressPattern = regexp.MustCompile(`^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]+@(?i)([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$`)
 )
 
 // isString reports whether a JSON value is a string.

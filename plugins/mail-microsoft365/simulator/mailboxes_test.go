@@ -173,3 +173,13 @@ func TestRemoveMailboxFreesAddresses(t *testing.T) {
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/users/"+id, nil))
 	testTenant.newMailbox("anna@"+domain, "anna.d") // the addresses can be used again
 }
+
+// TestMailboxAtInternationalDomain creates a mailbox in a domain whose top level is an A-label,
+// which contains dashes and may contain digits.
+func TestMailboxAtInternationalDomain(t *testing.T) {
+	testTenant := newTenantWithMailbox(t)
+	testTenant.addMailDomain("xn--e1afmkfd.xn--p1ai")
+	if row := testTenant.newMailbox("kim@xn--e1afmkfd.xn--p1ai", "kim.i"); row["PrimarySmtpAddress"] != "kim@xn--e1afmkfd.xn--p1ai" {
+		t.Errorf("the mailbox is %v, want the address at the international domain", row)
+	}
+}
