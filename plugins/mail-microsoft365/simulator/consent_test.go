@@ -93,6 +93,27 @@ func TestConsentRestoresRevokedGrants(t *testing.T) {
 	}
 }
 
+// TestNewConsentCreatesNewServicePrincipal revokes the consent, which deletes the service principal.
+// The next consent creates a new service principal, so earlier tokens stay invalid.
+func TestNewConsentCreatesNewServicePrincipal(t *testing.T) {
+	testTenant := startSimulator(t).newConnectedTenant()
+	first := testTenant.principal()
+	oldGraph, oldExchange := bearer(testTenant.token(graphScope)), bearer(testTenant.token(exchangeScope))
+	testTenant.revoke("consent")
+	testTenant.consent()
+	if second := testTenant.principal(); second == first {
+		t.Errorf("the service principal is %s again, want a new one", second)
+	}
+	assertGolden(t, "graph-identity-not-found", testTenant.do("GET", testTenant.ready.Settings["graph_url"]+"/v1.0/organization", oldGraph, ""))
+	if answer := testTenant.runCmdletWith(oldExchange, "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusUnauthorized {
+		t.Errorf("an Exchange token of the deleted service principal: %d, want 401", answer.status)
+	}
+	query := "/roleManagement/directory/roleAssignments?$filter=" + url.QueryEscape("principalId eq '"+first+"'")
+	if rows := testTenant.callGraph("GET", query, nil).rows(); len(rows) != 0 {
+		t.Errorf("the deleted service principal still holds the roles %v", rows)
+	}
+}
+
 func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

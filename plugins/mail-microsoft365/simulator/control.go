@@ -186,13 +186,11 @@ func (t *tenant) revoke(grantName, role string) error {
 	case "consent":
 		if t.Grant.Consent == "granted" {
 			t.Grant.Consent = "revoked"
+			t.removeExchangeRole()
+			t.Assignments = slices.DeleteFunc(t.Assignments, func(a roleAssignment) bool { return a.Principal == t.Grant.Principal })
 		}
 	case "exchange_role":
-		before := len(t.Assignments)
-		t.Assignments = slices.DeleteFunc(t.Assignments, func(a roleAssignment) bool {
-			return a.Principal == t.Grant.Principal && a.Role == exchangeAdministrator
-		})
-		t.Grant.ExchangeRoleRevoked = t.Grant.ExchangeRoleRevoked || len(t.Assignments) < before
+		t.removeExchangeRole()
 	case "app_role":
 		if _, exists := appRoles[role]; !exists {
 			return errors.New("there is no such app role")
@@ -202,6 +200,16 @@ func (t *tenant) revoke(grantName, role string) error {
 		return errors.New("what must be consent, exchange_role or app_role")
 	}
 	return nil
+}
+
+// removeExchangeRole removes the Exchange role of the application. If the application had the role,
+// the next consent restores it.
+func (t *tenant) removeExchangeRole() {
+	before := len(t.Assignments)
+	t.Assignments = slices.DeleteFunc(t.Assignments, func(a roleAssignment) bool {
+		return a.Principal == t.Grant.Principal && a.Role == exchangeAdministrator
+	})
+	t.Grant.ExchangeRoleRevoked = t.Grant.ExchangeRoleRevoked || len(t.Assignments) < before
 }
 
 // controlBehaviour changes the settings that the body contains, and keeps the other settings.

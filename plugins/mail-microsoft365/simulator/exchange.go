@@ -68,7 +68,7 @@ func (s *simulator) authorizeExchange(w http.ResponseWriter, r *http.Request) *i
 		nulBody = t.Behaviour.NulForbidden
 		switch {
 		case claims["tid"] != t.ID,
-			t.Behaviour.Deleted, t.Behaviour.AppDisabled,
+			t.Behaviour.Deleted, t.Behaviour.AppDisabled, t.isOfDeletedPrincipal(claims),
 			!slices.Contains(stringList(claims["roles"]), exchangeManageApps), !t.Grant.hasAppRole(exchangeManageApps):
 			status = http.StatusUnauthorized
 		case !s.holdsExchangeRole(t, stringList(claims["wids"])):

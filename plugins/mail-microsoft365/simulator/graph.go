@@ -138,7 +138,7 @@ func (s *simulator) authenticateGraphCall(r *http.Request) (*graphCall, *graphEr
 	c := &graphCall{s: s, r: r, file: f, now: now}
 	granted := false
 	f.View(func(t *tenant) {
-		granted = t.Grant.Consent == "granted" && !t.Behaviour.Deleted && !t.Behaviour.AppDisabled
+		granted = t.Grant.Consent == "granted" && !t.Behaviour.Deleted && !t.Behaviour.AppDisabled && !t.isOfDeletedPrincipal(claims)
 		for _, role := range stringList(claims["roles"]) {
 			if t.Grant.hasAppRole(role) {
 				c.roles = append(c.roles, role)

@@ -41,6 +41,12 @@ func (s *simulator) appTokenClaims(t *tenant, req tokenRequest, audience string)
 	return claims
 }
 
+// isOfDeletedPrincipal reports whether an app-only token was issued to an earlier service principal
+// of the application.
+func (t *tenant) isOfDeletedPrincipal(claims map[string]any) bool {
+	return claims["idtyp"] == "app" && claims["oid"] != t.Grant.Principal
+}
+
 // rolesOfResource returns the granted app roles that belong to the resource with this audience.
 func rolesOfResource(granted []string, audience string) []string {
 	resource := graphAppID

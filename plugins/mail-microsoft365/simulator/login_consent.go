@@ -129,10 +129,12 @@ func (s *simulator) tenantForUser(name, username string) *simulate.File[tenant] 
 	return s.store.find(domain)
 }
 
-// grantConsent grants all permissions of the registration, and restores a revoked Exchange role. A
-// tenant with bootstrap "denied" does not grant the permission to assign roles. After a new
-// consent, the login host issues tokens only when the tenant's consent delay has passed. If the
-// consent is already granted, the delay does not start again.
+// grantConsent grants all permissions of the registration, and restores a revoked Exchange role,
+// because the sandbox's consent gives back all that a revocation took. At Microsoft, a consent
+// restores no role. If the consent was revoked, grantConsent creates a new service principal, whose
+// role applies at once. A tenant with bootstrap "denied" does not grant the permission to assign
+// roles. After a new consent, the login host issues tokens only when the tenant's consent delay has
+// passed. If the consent is already granted, the delay does not start again.
 func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aadsts {
 	var refusal *aadsts
 	err := f.Do(func(t *tenant) {
@@ -140,8 +142,12 @@ func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aa
 			return
 		}
 		now := s.kit.Now()
+		roleLag := startLag(now, t.Behaviour.RoleMS)
 		if t.Grant.Consent != "granted" {
 			t.Grant.VisibilityLag = startLag(now, t.Behaviour.ConsentMS)
+		}
+		if t.Grant.Consent == "revoked" {
+			t.Grant.Principal, roleLag = guid("principal", t.Grant.Principal), lag{}
 		}
 		t.Grant.Consent = "granted"
 		t.Grant.Roles = slices.Clone(app.Permissions)
@@ -150,7 +156,7 @@ func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aa
 		}
 		if t.Grant.ExchangeRoleRevoked {
 			t.Grant.ExchangeRoleRevoked = false
-			t.assignRole(t.Grant.Principal, exchangeAdministrator, startLag(now, t.Behaviour.RoleMS))
+			t.assignRole(t.Grant.Principal, exchangeAdministrator, roleLag)
 		}
 		t.recordSnapshot(now)
 	})

@@ -38,8 +38,8 @@ func (t *tenant) adminName() string { return "admin@" + t.initialDomain() }
 // grant holds the permissions that the tenant has granted to the application.
 type grant struct {
 	Consent string `json:"consent"` // "none", "granted" or "revoked"
-	// Principal is the object id of the application's service principal. It stays the same after a
-	// revocation, so the role assignments apply again after a new consent.
+	// Principal is the object id of the application's service principal. A revocation deletes the
+	// service principal with its roles, and the next consent creates a new one.
 	Principal     string   `json:"principal"`
 	VisibilityLag lag      `json:"visible"` // the delay until the login host issues tokens
 	Roles         []string `json:"roles"`   // names of app roles
