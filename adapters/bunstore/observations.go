@@ -145,14 +145,15 @@ func (r observationRow) ofDomain(d domain.Domain) domain.Domain {
 func mailboxObservation(owner string, m mailbox.Mailbox) observationRow {
 	o := m.Observed
 	return newObservation(owner, m.ID, observedTimes{
-		"stage": o.Stage, "account": o.Account, "name": o.Name, "missed": o.PreviousMissingSince,
+		"stage": o.Stage, "account": o.Account, "enabled": o.Enabled, "name": o.Name, "missed": o.PreviousMissingSince,
 	}, m.MissingSince)
 }
 
 // ofMailbox returns the mailbox with its stored observation.
 func (r observationRow) ofMailbox(m mailbox.Mailbox) mailbox.Mailbox {
 	m.Observed = mailbox.Observed{
-		Stage: r.Observed["stage"], Account: r.Observed["account"], Name: r.Observed["name"], PreviousMissingSince: r.Observed["missed"],
+		Stage: r.Observed["stage"], Account: r.Observed["account"], Enabled: r.Observed["enabled"], Name: r.Observed["name"],
+		PreviousMissingSince: r.Observed["missed"],
 	}
 	m.MissingSince = r.MissingSince.UTC()
 	return m

@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -222,7 +223,9 @@ func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform, at t
 	case err != nil:
 		return Result{}, err
 	}
-	c.row.AccountEnabled, c.row.PrincipalName, c.row.Observed.Account = true, c.row.Address, c.Now()
+	now := c.Now()
+	c.row.AccountEnabled, c.row.PrincipalName = true, c.row.Address
+	c.row.Observed.Account, c.row.Observed.Enabled = now, observation.HeldUntil(now)
 	return c.newResult(mailbox.ResultCreated), nil // storeResults stores the row after all mailboxes of the request have finished
 }
 
@@ -243,7 +246,8 @@ func (c *creation) saveCreated(ctx context.Context) error {
 
 // copyPlatform copies the platform's fields, as read at the time at, into the row.
 func (c *creation) copyPlatform(found mailbox.Platform, at time.Time) {
-	c.row.Observed.Account, c.row.Observed.Name, c.row.Observed.PreviousMissingSince = at, at, time.Time{}
+	c.row.Observed.Account, c.row.Observed.Enabled, c.row.Observed.Name = at, at, at
+	c.row.Observed.PreviousMissingSince = time.Time{}
 	c.row.ObjectID, c.row.DisplayName, c.row.Address = found.ObjectID, found.DisplayName, c.spec.Address
 	c.row.PrincipalName, c.row.Alias, c.row.AccountEnabled = found.PrincipalName, found.Alias, found.AccountEnabled
 }

@@ -238,3 +238,40 @@ func TestLaggingListKeepsANewName(t *testing.T) {
 		discover(time.Second, changed, changed.DisplayName)
 	})
 }
+
+// TestLaggingListKeepsAnEnabledAccount checks that a discovery does not show the account of a new
+// mailbox as disabled while replicas of the platform may still show its state from before the
+// provisioning. A later discovery, and one that shows a different account, stores what the platform
+// shows.
+func TestLaggingListKeepsAnEnabledAccount(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		after    time.Duration
+		objectID string // of the shown mailbox, if it is not the provisioned mailbox
+		want     bool
+	}{
+		{"soon after the provisioning", observation.ReplicaLag - time.Second, "", true},
+		{"later", observation.ReplicaLag, "", false},
+		{"a different account", time.Second, "another", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fx := newFixture(t)
+				_, err := fx.provision(t.Context(), "anna@example.test")
+				must(t, err)
+				shown, err := fx.fake.For(guid).Mailbox(t.Context(), "anna@example.test")
+				must(t, err)
+				shown.AccountEnabled = false
+				if tt.objectID != "" {
+					shown.ObjectID = tt.objectID
+				}
+				time.Sleep(tt.after)
+				found := ports.DiscoveryResult{Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{shown}}
+				must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, found))
+				if got := fx.storedMailboxes(t)[0]; got.AccountEnabled != tt.want || got.ObjectID != shown.ObjectID {
+					t.Errorf("the account %s is enabled: %t, want %t for %s", got.ObjectID, got.AccountEnabled, tt.want, shown.ObjectID)
+				}
+			})
+		})
+	}
+}

@@ -15,9 +15,11 @@ import (
 // of an observation.
 type Observed struct {
 	Stage time.Time // Stage and Provisioned
-	// Account is the time of ObjectID, PrincipalName, Alias, AccountEnabled, MissingSince and
-	// PreviousMissingSince.
+	// Account is the time of ObjectID, PrincipalName, Alias, MissingSince and PreviousMissingSince.
 	Account time.Time
+	// Enabled is the time of AccountEnabled. It is separate from Account, because the provisioning
+	// holds it (see observation.HeldUntil) and a mailbox can be missed meanwhile.
+	Enabled time.Time
 	Name    time.Time // DisplayName
 	// PreviousMissingSince keeps the MissingSince of a missing mailbox while a request creates the
 	// mailbox again. ReservedAgain sets it.
@@ -34,9 +36,14 @@ func (m Mailbox) Merge(seen Mailbox) Mailbox {
 		m.Stage, m.Provisioned = seen.Stage, seen.Provisioned
 	}
 	if observation.Advance(&m.Observed.Account, seen.Observed.Account) {
-		m.ObjectID, m.PrincipalName, m.Alias = seen.ObjectID, seen.PrincipalName, seen.Alias
-		m.AccountEnabled, m.MissingSince = seen.AccountEnabled, seen.MissingSince
+		if m.ObjectID != "" && m.ObjectID != seen.ObjectID {
+			m.Observed.Enabled = time.Time{} // it was observed at a different account
+		}
+		m.ObjectID, m.PrincipalName, m.Alias, m.MissingSince = seen.ObjectID, seen.PrincipalName, seen.Alias, seen.MissingSince
 		m.Observed.PreviousMissingSince = seen.Observed.PreviousMissingSince
+	}
+	if observation.Advance(&m.Observed.Enabled, seen.Observed.Enabled) {
+		m.AccountEnabled = seen.AccountEnabled
 	}
 	if observation.Advance(&m.Observed.Name, seen.Observed.Name) {
 		m.DisplayName = seen.DisplayName
@@ -63,7 +70,8 @@ func (m Mailbox) WithPlatformState(p Platform, at time.Time) Mailbox {
 	}
 	m.ObjectID, m.Alias, m.AccountEnabled, m.MissingSince = p.ObjectID, p.Alias, p.AccountEnabled, time.Time{}
 	m.DisplayName = p.DisplayName
-	m.Observed.Account, m.Observed.Name, m.Observed.PreviousMissingSince = at, at, time.Time{}
+	m.Observed.Account, m.Observed.Enabled, m.Observed.Name = at, at, at
+	m.Observed.PreviousMissingSince = time.Time{}
 	return m
 }
 
@@ -74,7 +82,7 @@ func (m Mailbox) ReservedAgain(at time.Time) Mailbox {
 	if m.Stage == Ready {
 		m.Stage = Reserved
 	}
-	m.Observed = Observed{Stage: at, Account: at, Name: at, PreviousMissingSince: m.MissingSince}
+	m.Observed = Observed{Stage: at, Account: at, Enabled: at, Name: at, PreviousMissingSince: m.MissingSince}
 	m.MissingSince = time.Time{}
 	return m
 }
@@ -107,7 +115,8 @@ func (m Mailbox) WasMissed() bool {
 // with this address is a new mailbox.
 func (m Mailbox) AfterRemoval(at time.Time) Mailbox {
 	m.Stage, m.Provisioned, m.ObjectID, m.MissingSince = Reserved, false, "", at
-	m.Observed.Stage, m.Observed.Account, m.Observed.PreviousMissingSince = at, at, time.Time{}
+	m.Observed.Stage, m.Observed.Account = at, at
+	m.Observed.Enabled, m.Observed.PreviousMissingSince = time.Time{}, time.Time{}
 	return m
 }
 

@@ -14,10 +14,10 @@ import (
 // creation was completed. The rename must change only the name.
 func TestRenameKeepsStageOfNewerCreation(t *testing.T) {
 	loaded := mailbox.Mailbox{ID: "id", Address: "a@b.test", Stage: mailbox.Created, Provisioned: true, PrincipalName: "first"}
-	loaded.Observed = mailbox.Observed{Stage: time.Unix(1, 0), Account: time.Unix(1, 0), Name: time.Unix(1, 0)}
+	loaded.Observed = mailbox.Observed{Stage: time.Unix(1, 0), Account: time.Unix(1, 0), Enabled: time.Unix(1, 0), Name: time.Unix(1, 0)}
 	completed := loaded
 	completed.Stage, completed.AccountEnabled, completed.PrincipalName = mailbox.Ready, true, "a@b.test"
-	completed.Observed.Stage, completed.Observed.Account = time.Unix(3, 0), time.Unix(2, 0)
+	completed.Observed.Stage, completed.Observed.Account, completed.Observed.Enabled = time.Unix(3, 0), time.Unix(2, 0), time.Unix(2, 0)
 	renamed := mailbox.Mailbox{ID: "id", Stage: mailbox.Created, Provisioned: true, PrincipalName: "first", DisplayName: "New"}
 	renamed.Observed.Name = time.Unix(2, 0)
 	want := completed
