@@ -4,6 +4,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -130,4 +131,18 @@ func TestAnEmptySenderListIsNeverSent(t *testing.T) {
 			t.Fatalf("step %d for %+v, want no rule without senders to be enabled", step, row)
 		}
 	})
+}
+
+// TestAddressesThatFitIntoARule checks the number in README.md: 36 addresses of 200 characters fit
+// into a rule, and 36 addresses of the greatest length do not.
+func TestAddressesThatFitIntoARule(t *testing.T) {
+	for length, want := range map[int]outcome.Kind{200: 0, 254: outcome.Refused} {
+		var addresses []string
+		for i := range 36 {
+			addresses = append(addresses, fmt.Sprintf("%s%02d@a.example", strings.Repeat("x", length-12), i))
+		}
+		if _, err := ruleSenders(sendlimit.RuleName(sendlimit.TenantWide), addresses); outcome.KindOf(err) != want {
+			t.Errorf("36 addresses of %d characters: %v, want the kind %v", len(addresses[0]), err, want)
+		}
+	}
 }
