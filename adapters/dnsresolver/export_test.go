@@ -12,21 +12,23 @@ import (
 // testAccount is the account of most reads in the tests.
 const testAccount = "ann"
 
-// AccountShare is how many questions to name servers a single account can have in flight.
+// AccountShare is the maximum number of questions to name servers that one account can have in
+// flight, if fewer than minShares accounts ask questions.
 const AccountShare = maxServerQuestions / minShares
 
-// WaitForReaders returns a function that waits until at least want callers share a read of name.
-func WaitForReaders(r *Reader, name string) func(want int) {
-	return func(want int) {
+// WaitForReaders returns a function that waits until a read of the domain name has at least
+// minCallers callers. It considers only reads by testAccount without wanted records.
+func WaitForReaders(r *Reader, name string) func(minCallers int) {
+	return func(minCallers int) {
 		for {
 			r.sharedReads.mu.Lock()
 			shared := r.sharedReads.running[readKey{testAccount, name, fmt.Sprint([]dns.Desired(nil))}]
-			n := 0
+			callers := 0
 			if shared != nil {
-				n = shared.waiters
+				callers = shared.waiters
 			}
 			r.sharedReads.mu.Unlock()
-			if n >= want {
+			if callers >= minCallers {
 				return
 			}
 			runtime.Gosched()

@@ -139,7 +139,7 @@ type readiness struct {
 	DomainsTotal      int     `json:"domains_total" doc:"All custom domains."`
 	MailboxesTotal    int     `json:"mailboxes_total" doc:"All mailboxes."`
 	ReadyToProvision  bool    `json:"ready_to_provision" doc:"Whether mailboxes can be provisioned on a verified domain."`
-	NextStep          *string `json:"next_step" enum:"reconnect,grant_role,sync,add_domain,publish_dns,verify_domain,enable_dkim,create_mailboxes" doc:"The next thing to do, or null."`
+	NextStep          *string `json:"next_step" enum:"reconnect,grant_role,sync,add_domain,publish_dns,verify_domain,enable_dkim,create_mailboxes" doc:"The next step, null if no step is left. reconnect: an administrator of the tenant gives consent again. grant_role: an administrator assigns the service its role at the mail server, then run a sync. sync: run a sync. The other values name a step for a domain or for mailboxes."`
 
 	Headroom nullable[headroom] `json:"headroom" doc:"How close the tenant is to the sending limit of its mail platform. Null until a sync has read its licences, and if the platform publishes no limit. This is an estimate; nothing else depends on it."`
 }

@@ -108,7 +108,7 @@ func TestManualRuleChangeIsCorrected(t *testing.T) {
 	fx.fake.DropRule(fx.id, name)
 	must(t, fx.run(t))
 	if got := fx.ruleList(t, domainOne); len(got) != 1 || len(fx.events(t)) != 1 {
-		t.Fatalf("after the removal of the rule it blocks %q, the events are %+v", got, fx.events(t))
+		t.Fatalf("after a removal of the rule, the next pass blocks %q with the events %+v, want one blocked mailbox and one event", got, fx.events(t))
 	}
 }
 
@@ -116,12 +116,12 @@ func TestManualRuleChangeIsCorrected(t *testing.T) {
 // mailbox after the first successful pass, even if the tenant has no limit. Later passes over a
 // tenant without a limit read no rules.
 func TestOrphanRulesAreEmptied(t *testing.T) {
-	long := strings.Repeat("long-", 12) + domainOne
+	longDomain := strings.Repeat("long-", 12) + domainOne
 	for name, limited := range map[string]bool{"limited": true, "without a limit": false} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			ada := fx.mailboxes[0].Address
-			for _, scope := range []string{domainOne, long, sendlimit.TenantWide} {
+			for _, scope := range []string{domainOne, longDomain, sendlimit.TenantWide} {
 				fx.fake.SetRule(fx.id, sendlimit.Rule{Name: sendlimit.RuleName(scope), Enabled: true, Lists: []string{ada}})
 			}
 			fx.fake.SetRule(fx.id, sendlimit.Rule{Name: "somebody's", Enabled: true, Lists: []string{ada}})
@@ -133,7 +133,7 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 				t.Fatalf("a pass that could not list the rules: %v, the rule blocks %q", err, fx.ruleList(t, domainOne))
 			}
 			must(t, fx.run(t))
-			for _, scope := range []string{domainOne, long, sendlimit.TenantWide} {
+			for _, scope := range []string{domainOne, longDomain, sendlimit.TenantWide} {
 				if got := fx.ruleList(t, scope); len(got) != 0 {
 					t.Errorf("the orphan rule of %q still blocks %q", scope, got)
 				}
@@ -156,7 +156,7 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 // rule.
 func TestOrphanRuleIsEmptiedAfterAFailedFirstPass(t *testing.T) {
 	for name, fail := range map[string]func(*fixture, *testing.T){
-		"refused": func(fx *fixture, t *testing.T) {
+		"the platform is down": func(fx *fixture, t *testing.T) {
 			fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Down, Times: 1})
 			if fx.run(t) == nil {
 				t.Fatal("the pass did not report that the rule was not emptied")

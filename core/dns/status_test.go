@@ -151,7 +151,7 @@ func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
 		{"both DKIM selectors", offer, selectors, nil, dns.SoundnessWrong, dns.SoundnessRight, dns.SoundnessWrong},
 		{"one DKIM selector of two", offer, selectors[:1], nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"the platform's MX", offer, mx("0 " + mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
-		{"an earlier MX host of the platform", offer, mx("0 a-test.o-v1.mx.microsoft"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
+		{"another MX host of the platform", offer, mx("0 a-test.o-v1.mx.microsoft"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
 		{"the platform's MX next to a foreign one", offer, mx("0 mx.other.test", "10 "+mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
 		{"a foreign MX", offer, mx("0 mx.other.test"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"a null MX", offer, mx("0 ."), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},

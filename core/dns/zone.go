@@ -16,8 +16,8 @@ type Zone struct {
 	ID          string // id at the provider, opaque
 	Name        string // the apex, in the form of Record.Name
 	NameServers []string
-	// Idle is the plugin's code for why a change of the zone would not be published: the provider
-	// does not publish the zone ("pending"), or copies it from a different server ("secondary").
+	// Idle is the provider's word for the state in which it publishes no changes of the zone, such
+	// as "pending", "moved", or "secondary" (the provider copies the zone from a different server).
 	// It is empty if changes are published.
 	Idle string
 }
@@ -39,8 +39,8 @@ func plainNames(names []string) []string {
 }
 
 // Change replaces one record set of a zone. Before is the set from which the plan was made, After
-// is the desired set. A set without values does not exist. If the TTLs of both are equal, the set
-// keeps the TTL that it has at the provider.
+// is the desired set. A set without values stands for a set that does not exist. If the TTLs of both
+// are equal, the set keeps the TTL that it has at the provider.
 type Change struct {
 	Before, After RRSet
 }
@@ -56,7 +56,7 @@ const (
 // write was planned. Nothing was written.
 func ChangedError() error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: causeChanged,
-		Detail: "the zone changed since it was planned; nothing was written"}
+		Detail: "the zone has changed since the write was planned; nothing was written"}
 }
 
 // NoZoneError returns the error for a zone to which the credential has no access.
@@ -65,8 +65,8 @@ func NoZoneError() error {
 		Detail: "the credential has no access to the zone at the DNS provider"}
 }
 
-// OverlappedError returns the error of a write that was made, although someone else changed the
-// zone between the last read and the write. The write may have overwritten a value that the other
+// OverlappedError returns the error of a write that was made after someone else had changed the zone
+// between the last read and the write. The write may have overwritten a value that the other
 // change wrote.
 func OverlappedError() error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: causeOverlapped,
@@ -89,9 +89,10 @@ func hasCause(err error, kind outcome.Kind, cause string) bool {
 
 // Outstanding returns the changes that are not made yet. current holds the provider's current
 // record sets. In each returned change, Before is the current set. Changes that are already made
-// are omitted, so that a write can be repeated. Outstanding fails with ChangedError if a set equals
-// neither Before nor After of its change, or if a CNAME would share its name with other records.
-// The caller must then write nothing.
+// are omitted, so that a write can be repeated. Sets are compared without their TTLs, so a change of
+// only the TTL counts as made. Outstanding fails with ChangedError if a set has neither the values of
+// Before nor those of After, or if a CNAME would share its name with other records. The caller must
+// then write nothing.
 func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 	var outstanding []Change
 	for _, c := range changes {

@@ -108,7 +108,7 @@ func ExampleOutstanding() {
 	// Output:
 	// 1 <nil>
 	// 0 <nil>
-	// provider refused (zone_changed): the zone changed since it was planned; nothing was written
+	// provider refused (zone_changed): the zone has changed since the write was planned; nothing was written
 }
 
 // Many APIs write TXT records as quoted strings of at most 255 bytes.

@@ -33,8 +33,8 @@ import (
 )
 
 func main() {
-	// The analyzers in exceptTests and scannererr skip test code, because it calls only servers
-	// that it has started, and its files are deleted when the tests end.
+	// The analyzers in exceptTests, and scannererr, skip test code: it calls only servers that it has
+	// started, its files are deleted when the tests end, and it may compare errors with ==.
 	exceptTests := []*analysis.Analyzer{bodyclose.Analyzer, errcheck.Analyzer, errorlint.NewAnalyzer(), noctx.Analyzer}
 	everywhere := []*analysis.Analyzer{ineffassign.Analyzer, nilerr.Analyzer, rowserr.NewAnalyzer(), sqlclose.NewAnalyzer(), unusedIdentifiers}
 	for _, a := range append(exceptTests, scannererr.Analyzer) { // scannererr is already in vet.Suite
@@ -77,8 +77,8 @@ func suppressed(set *token.FileSet, file *ast.File, analyzer string, line int) b
 	for _, group := range file.Comments {
 		for _, comment := range group.List {
 			words := strings.Fields(comment.Text)
-			at := set.Position(comment.Pos()).Line
-			if len(words) > 2 && words[0] == "//lint:ignore" && words[1] == analyzer && (at == line || at == line-1) {
+			commentLine := set.Position(comment.Pos()).Line
+			if len(words) > 2 && words[0] == "//lint:ignore" && words[1] == analyzer && (commentLine == line || commentLine == line-1) {
 				return true
 			}
 		}
@@ -95,8 +95,8 @@ var unusedIdentifiers = &analysis.Analyzer{
 	Run: func(pass *analysis.Pass) (any, error) {
 		for _, object := range pass.ResultOf[unused.Analyzer.Analyzer].(unused.Result).Unused {
 			for _, file := range pass.Files {
-				if at := pass.Fset.File(file.Pos()); at.Name() == object.Position.Filename {
-					pass.Reportf(at.LineStart(object.Position.Line), "%s %s is unused", object.Kind, object.Name)
+				if tokens := pass.Fset.File(file.Pos()); tokens.Name() == object.Position.Filename {
+					pass.Reportf(tokens.LineStart(object.Position.Line), "%s %s is unused", object.Kind, object.Name)
 				}
 			}
 		}

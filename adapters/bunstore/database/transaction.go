@@ -81,7 +81,7 @@ func withTimeout(ctx context.Context, timeout time.Duration, attempt func(contex
 	return err
 }
 
-// LockRows makes a select lock the rows of table until the transaction ends. NO KEY UPDATE does not
+// LockRows makes a query lock the rows of table that it returns until the transaction ends. NO KEY UPDATE does not
 // conflict with the lock of a foreign key check, so other transactions can still add children of
 // the rows. On SQLite a transaction is the only writer, so no lock is needed.
 func (d *DB) LockRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
@@ -100,7 +100,8 @@ func (d *DB) LockFreeRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	return q
 }
 
-// LockRowsToDelete makes a select lock the rows of table that the transaction deletes. The lock
+// LockRowsToDelete makes a query lock the rows of table that it returns, before the transaction
+// deletes them. The lock
 // conflicts with the locks of foreign key checks. The transaction therefore waits for the
 // transactions that are adding children of these rows.
 func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery {
@@ -110,9 +111,9 @@ func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery
 	return q
 }
 
-// retry runs attempt until it succeeds, fails with an error that is not retryable, or was tried
-// maxTries times. It marks the error with fault.FromStore, because the store caused it and not a
-// provider.
+// retry runs attempt until it succeeds, fails with an error that is not retryable, was tried
+// maxTries times, or ctx ends. It marks the error with fault.FromStore, because the store caused it
+// and not a provider.
 func (d *DB) retry(ctx context.Context, operation string, attempt func() error) error {
 	failpoint.Before(operation)
 	var err error
@@ -127,7 +128,7 @@ func (d *DB) retry(ctx context.Context, operation string, attempt func() error) 
 		if err = Translate(ctx, err); !isRetryable(err) {
 			break
 		}
-		d.log.DebugContext(ctx, "database statement conflicts with another transaction", "doing", operation, "try", attemptNo+1)
+		d.log.DebugContext(ctx, "database statement failed, but may succeed if it is repeated", "doing", operation, "try", attemptNo+1, "error", err)
 	}
 	return fault.FromStore(fmt.Errorf("%s: %w", operation, unavailableFault(err)))
 }

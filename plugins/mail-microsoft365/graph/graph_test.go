@@ -67,18 +67,18 @@ func TestBaseURLEndsWithTheVersion(t *testing.T) {
 }
 
 func TestRequestsHaveMethodPathTokenAndBody(t *testing.T) {
-	var path, body string
+	var head, body string // head is the method, the URI and two headers
 	c := newFakeGraph(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		path, body = r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Content-Type"), string(raw)
+		head, body = r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Content-Type"), string(raw)
 		if len(r.Header.Get("client-request-id")) != 36 {
-			t.Error("the header client-request-id is not a UUID")
+			t.Error("the header client-request-id does not have the length of a UUID")
 		}
 		_, _ = w.Write([]byte(`{}`))
 	})
 	for _, tt := range []struct {
 		send       func() error
-		path, body string
+		head, body string
 	}{
 		{func() error { _, err := graph.Get[thing](t.Context(), c, things, ""); return err }, "GET /v1.0/things Bearer t1 ", ""},
 		{
@@ -111,8 +111,8 @@ func TestRequestsHaveMethodPathTokenAndBody(t *testing.T) {
 			"POST /v1.0/domains/a.test/verify Bearer t1 ", "",
 		},
 	} {
-		if err := tt.send(); err != nil || path != tt.path || body != tt.body {
-			t.Errorf("sent %s %s (%v)\nwant %s %s", path, body, err, tt.path, tt.body)
+		if err := tt.send(); err != nil || head != tt.head || body != tt.body {
+			t.Errorf("sent %s %s (%v)\nwant %s %s", head, body, err, tt.head, tt.body)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestListFollowsPages(t *testing.T) {
 	}
 }
 
-func TestListReadsEmptyAndMalformedCollections(t *testing.T) {
+func TestListAcceptsEmptyAndRefusesMalformedCollections(t *testing.T) {
 	for body, want := range map[string]outcome.Kind{
 		`{"value":[]}`: 0, `{"value":null}`: 0, `{}`: 0, `{"value":[],"@odata.nextLink":null}`: 0,
 		`{"value":7}`: outcome.Broken, `<html>`: outcome.Broken, ``: outcome.Broken,

@@ -36,7 +36,7 @@ const noZone = () => refused('zone_not_found', 'the DNS provider shows no such z
 
 // changed returns the outcome for a write that was refused because the zone has changed since the
 // plan.
-const changed = () => refused('zone_changed', 'the zone changed since it was planned; nothing was written');
+const changed = () => refused('zone_changed', 'the zone has changed since the write was planned; nothing was written');
 
 // overlapped returns the outcome for a write that was made although someone else changed the zone
 // between the last read and the write. Throw this outcome only if the provider's answer proves

@@ -46,7 +46,7 @@ def no_zone():
 
 def changed():
     """Returns the outcome for a write that was refused because the zone has changed."""
-    return Outcome("refused", "zone_changed", "the zone changed since it was planned; nothing was written", "provider_error")
+    return Outcome("refused", "zone_changed", "the zone has changed since the write was planned; nothing was written", "provider_error")
 
 
 def overlapped():

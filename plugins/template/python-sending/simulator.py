@@ -2,7 +2,7 @@
 """A simulated example: its API on a loopback address, for tests and for `tenantry dev`.
 
     GET    /v1/workspaces           {"workspaces": [{"id", "name"}]} of the key
-    GET    /v1/accounts?page=&like= {"page", "accounts", "more"}; like finds parts of addresses
+    GET    /v1/accounts?page=&like= {"page", "accounts", "more"}; like: a part of the address
     DELETE /v1/accounts/{id}        {"removed": true}
     POST   /v1/links                starts a sign-in: a link with id, url, state, address and until
     GET    /v1/links/{id}           the link; its state is pending, done, denied or expired

@@ -153,7 +153,8 @@ func refuse(status int) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]string{"error": http.StatusText(status)}}
 }
 
-// listAccounts answers with one page. The parameter `like` finds parts of addresses.
+// listAccounts answers with one page. With the parameter `like`, it lists only the accounts whose
+// address contains this text.
 func listAccounts(req *request) simulate.Answer {
 	var found []*account
 	for _, a := range req.Visible(req.Workspace) {
