@@ -25,10 +25,12 @@ type DNSProvider interface {
 	Zone(ctx context.Context, name string) (dns.Zone, error)
 	// Records lists all record sets of a zone that Zone returned, as the provider stores them.
 	// Wildcards are not expanded. The SOA and NS sets of the zone's apex may be missing. The
-	// records that the provider creates for DNSSEC are left out, but DS sets are listed.
+	// records that the provider creates for DNSSEC are left out, but DS sets are listed. A set is
+	// Veiled if name servers return other records because the provider proxies or flattens the set.
 	Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error)
 	// Apply makes all changes or none, and returns the changed sets as stored by the provider. It
-	// leaves all other sets of the zone unchanged. A TTL below the provider's minimum is raised to
+	// leaves all other sets of the zone unchanged. If only Before of a change is Veiled, Apply also
+	// ends the proxying or flattening of the set. A TTL below the provider's minimum is raised to
 	// the minimum. If all changes are already made, Apply writes nothing and succeeds. It fails
 	// with dns.ChangedError and writes nothing if a set equals neither Before nor After of its
 	// change, or if a CNAME would share its name with other records. A provider may allow other

@@ -195,6 +195,11 @@ func (p *publishingProvider) show(ctx context.Context, z dns.Zone) {
 		return
 	}
 	recordSets, err := p.Records(context.WithoutCancel(ctx), dns.Zone{ID: z.Name, Name: z.Name})
+	for i, s := range recordSets {
+		if s.Veiled {
+			recordSets[i].Type, recordSets[i].Values = dns.A, []string{"192.0.2.80"}
+		}
+	}
 	if err == nil {
 		p.publicDNS.Publish(z.Name, records(recordSets)...)
 	}

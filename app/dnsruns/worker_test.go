@@ -268,6 +268,40 @@ func TestJobWaitsForTheServiceRecords(t *testing.T) {
 	fx.requireHealthy(t, fx.run(t, worker, id))
 }
 
+// TestJobEndsProxyingOfDKIMRecords checks that a job completes if the provider proxies a DKIM record
+// that is otherwise correct. It also completes if the provider proxies a foreign DMARC record. It
+// does not change the DMARC record.
+func TestJobEndsProxyingOfDKIMRecords(t *testing.T) {
+	fx := newFixture(t)
+	alias := dns.RRSet{Name: "_dmarc." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"vendor.test"}, Veiled: true}
+	fx.provider.Put(zone, alias)
+	fx.provider.show(t.Context(), dns.Zone{Name: zone})
+	fx.connect(t, fx.provider)
+	id := fx.createJob(t).ID
+	for range 100 {
+		must(t, fx.Handle(t.Context(), ports.Wakeup{ID: id}))
+		if fx.job(t, id).Stage == provisioning.StageDKIMPublication {
+			break
+		}
+		fx.wait(fx.job(t, id).NextAttemptAt)
+	}
+	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone})
+	must(t, err)
+	selector := dns.Find(records, "selector1._domainkey."+zone, dns.CNAME)
+	if len(selector.Values) == 0 {
+		t.Fatalf("the job is %+v before it writes the DKIM records, want it to wait until they are visible", fx.job(t, id))
+	}
+	selector.Veiled = true
+	fx.provider.Put(zone, selector)
+	fx.provider.show(t.Context(), dns.Zone{Name: zone})
+	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
+	records, err = fx.provider.Records(t.Context(), dns.Zone{ID: zone})
+	must(t, err)
+	if !dns.Find(records, alias.Name, dns.CNAME).Veiled || dns.Find(records, selector.Name, dns.CNAME).Veiled {
+		t.Errorf("the records are %+v, want only the DMARC record proxied", records)
+	}
+}
+
 // TestFinishedStepsAreNotRepeated checks that a job does not repeat the steps that a Verify request
 // has finished. An EnableDKIM request does not repeat the steps that the job has finished.
 func TestFinishedStepsAreNotRepeated(t *testing.T) {

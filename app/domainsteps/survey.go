@@ -35,8 +35,8 @@ type Survey struct {
 	ReadAt time.Time
 	Holder dns.Holder
 	Plan   dns.Plan
-	// RecordsVisible is true when the public DNS was read reliably and has all the records that the
-	// domain needs.
+	// RecordsVisible is true when the public DNS was read reliably and has all records of the plan;
+	// see dns.Plan.VisibleIn.
 	RecordsVisible bool
 
 	offer dns.Offer // the records that the plan must provide
@@ -145,7 +145,7 @@ func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Sur
 	}
 	survey.Plan = dns.NewPlan(survey.offer, survey.ZoneRead, managed)
 	publicPlan := dns.NewPlan(survey.offer, survey.Public, managed)
-	survey.RecordsVisible = publicPlan.SafeToApply() && publicPlan.Complete()
+	survey.RecordsVisible = survey.Plan.VisibleIn(publicPlan)
 	return survey, nil
 }
 

@@ -194,7 +194,9 @@ var cloudflareCases = []zoneCase{
 	{
 		name: "cf-dkim-flattened", onlyAt: "cloudflare",
 		records: "selector1._domainkey 300 CNAME selector1-{d-}._domainkey.contoso.r-v1.dkim.mail.microsoft." + flattenedMark,
-		want:    wantItems{"dkim_selector1": "preserve dkim_flattened"},
+		want:    wantItems{"dkim_selector1": "preserve dkim_flattened"}, differsFromDNS: true,
+		removed: "selector1._domainkey 300 CNAME selector1-{d-}._domainkey.contoso.r-v1.dkim.mail.microsoft." + flattenedMark,
+		added:   "selector1._domainkey 300 CNAME selector1-{d-}._domainkey.contoso.r-v1.dkim.mail.microsoft.",
 	},
 	{
 		name: "cf-autodiscover-proxied", onlyAt: "cloudflare", records: "autodiscover 1 CNAME autodiscover.outlook.com." + proxiedMark,

@@ -16,10 +16,12 @@ const (
 
 // decideSelector decides on one DKIM selector. The decision does not depend on the other selector.
 func (z zoneView) decideSelector(want Desired) verdict {
-	targets := z.setAt(want.Name, CNAME).Values
-	others := z.nonCNAMEValues(want.Name)
+	alias := z.setAt(want.Name, CNAME)
+	targets, others := alias.Values, z.nonCNAMEValues(want.Name)
 	delegation := slices.Concat(z.setAt("_domainkey."+z.Domain, NS).Values, z.setAt(want.Name, NS).Values)
 	switch {
+	case len(targets) == 1 && sameName(targets[0], want.Content) && alias.Veiled:
+		return update(ReasonDKIMProxied, nil).withObserved(targets) // the change only ends the veiling
 	case len(targets) == 1 && sameName(targets[0], want.Content):
 		return preserve(ReasonPresent).withObserved(targets)
 	case len(delegation) > 0:

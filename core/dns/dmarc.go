@@ -47,18 +47,20 @@ func ValidDMARC(text string) bool {
 // of a parent domain applies, decideDMARC adds no record, because a new one could weaken the
 // policy.
 func (z zoneView) decideDMARC(want Record) verdict {
-	aliasTargets := z.setAt(want.Name, CNAME).Values
+	alias := z.setAt(want.Name, CNAME)
 	// Unlike z.setAt, z.values includes records from a wildcard. Receivers accept such records.
 	records := filter(z.values(want.Name, TXT), isDMARC)
 	delegation := z.setAt(want.Name, NS).Values
 	inherited := z.inheritedTags()
 	switch {
-	case len(aliasTargets) > 0:
-		return preserve(ReasonDMARCAlias).withObserved(aliasTargets)
+	case len(alias.Values) > 0 && !alias.Veiled:
+		return preserve(ReasonDMARCAlias).withObserved(alias.Values)
 	case len(records) > 1:
 		return conflict(ReasonDMARCMultiple).withObserved(records)
 	case len(records) == 1:
 		return decideExistingDMARC(records[0], want).withObserved(records)
+	case len(alias.Values) > 0:
+		return conflict(ReasonDMARCProxied).withObserved(alias.Values)
 	case len(inherited) > 0:
 		return preserve(ReasonDMARCInherited).withNoteIf(isStrict(inherited), NoteDMARCStrict)
 	case len(delegation) > 0:

@@ -148,6 +148,14 @@ func fromWildcard(s dns.RRSet) dns.RRSet {
 	return s
 }
 
+// veiled returns the record sets as a provider lists them if it proxies or flattens them.
+func veiled(sets []dns.RRSet) []dns.RRSet {
+	for i := range sets {
+		sets[i].Veiled = true
+	}
+	return sets
+}
+
 const includePlatform = "include:" + platformSPF
 
 // offerWithoutOwnership returns offer without ownership records, so that the SPF record is the only

@@ -158,11 +158,14 @@ func (z zoneView) decideOwnership(want Record) verdict {
 // decideAutodiscover decides on the autodiscover CNAME. A conflict never blocks, because only some
 // mail clients use the record.
 func (z zoneView) decideAutodiscover(want Record) verdict {
-	targets := z.setAt(want.Name, CNAME).Values
-	existing := slices.Concat(targets, z.nonCNAMEValues(want.Name))
+	alias := z.setAt(want.Name, CNAME)
+	targets, existing := alias.Values, alias.Values
+	if len(targets) == 0 {
+		existing = z.nonCNAMEValues(want.Name)
+	}
 	switch {
 	case len(targets) == 1 && sameName(targets[0], want.Content):
-		return preserve(ReasonPresent).withObserved(targets)
+		return preserve(ReasonPresent).withObserved(targets).withNoteIf(alias.Veiled, NoteProxied)
 	case len(existing) == 0:
 		return create(want.Value())
 	case z.allManaged(Autodiscover, existing):
@@ -194,7 +197,7 @@ func (p *Plan) addChange(current RRSet, ttl int, v verdict) {
 		if len(current.Values) == 0 {
 			after.TTL = ttl
 		}
-		after.Synthesised = false
+		after.Synthesised, after.Veiled = false, false
 		if current.Synthesised {
 			current = RRSet{Name: current.Name, Type: current.Type}
 		}
@@ -260,11 +263,18 @@ func (p Plan) SafeToApply() bool { return p.Reliable && len(p.Blocking()) == 0 }
 
 // Complete reports whether the domain needs no change. The plan can still have optional changes and
 // conflicts.
-func (p Plan) Complete() bool {
-	return !slices.ContainsFunc(p.Items, func(i Item) bool {
-		return (i.Action == Create || i.Action == Update) && !i.Optional
+func (p Plan) Complete() bool { return !slices.ContainsFunc(p.Items, Item.needsWrite) }
+
+// VisibleIn reports whether the public DNS has all records of p. public is the plan from a read of
+// the public DNS. It may lack the records for which p has a conflict that does not block, because
+// such records are never written.
+func (p Plan) VisibleIn(public Plan) bool {
+	return public.SafeToApply() && !slices.ContainsFunc(public.Items, func(missing Item) bool {
+		return missing.needsWrite() && !slices.ContainsFunc(p.Items, func(i Item) bool { return i.Purpose == missing.Purpose && i.Action == Conflict })
 	})
 }
+
+func (i Item) needsWrite() bool { return (i.Action == Create || i.Action == Update) && !i.Optional }
 
 // hashedItem and hashedChange are the parts of a plan that its hash covers. Contents are bytes,
 // because JSON alters a text that is not UTF-8.

@@ -222,6 +222,8 @@ func TestPlanConflictsWithForeignAutodiscoverRecords(t *testing.T) {
 		{name: "no record", action: dns.Create, reason: "missing", after: []string{autodiscoverTarget}},
 		{name: "an equal target in capitals", sets: []dns.RRSet{rrset(name, dns.CNAME, "Autodiscover.Outlook.com.")}, action: dns.Preserve, reason: "present",
 			after: []string{"Autodiscover.Outlook.com."}},
+		{name: "proxied", sets: veiled([]dns.RRSet{rrset(name, dns.CNAME, autodiscoverTarget)}), action: dns.Preserve, reason: "present",
+			notes: []dns.Note{"proxied"}, after: []string{autodiscoverTarget}},
 		{name: "autodiscover_taken by a CNAME", sets: []dns.RRSet{rrset(name, dns.CNAME, "else.test")}, action: dns.Conflict, reason: "autodiscover_taken",
 			after: []string{"else.test"}},
 		{name: "autodiscover_taken by an address", sets: []dns.RRSet{rrset(name, "A", "192.0.2.1")}, action: dns.Conflict, reason: "autodiscover_taken"},
@@ -232,6 +234,38 @@ func TestPlanConflictsWithForeignAutodiscoverRecords(t *testing.T) {
 			notes: []dns.Note{"wildcard_overridden"}, after: []string{autodiscoverTarget}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, offer(), "a.test", dns.Autodiscover) })
+	}
+}
+
+// TestPlanEndsProxyingOfSelectors checks that a plan writes a DKIM CNAME with the right target if
+// the provider proxies it, and that tenantry does not become the owner of the target.
+func TestPlanEndsProxyingOfSelectors(t *testing.T) {
+	const name = "selector1._domainkey.a.test"
+	proxied := veiled([]dns.RRSet{rrset(name, dns.CNAME, target1), rrset("_dmarc.a.test", dns.CNAME, "a.vendor.test")})
+	public := reliableRead(rrset(name, "A", "192.0.2.1"), rrset("_dmarc.a.test", "A", "192.0.2.1"))
+	p, publicPlan := dns.NewPlan(offer(), public.WithProviderRecords(proxied), nil), dns.NewPlan(offer(), public, nil)
+	i := slices.IndexFunc(p.Changes, func(c dns.Change) bool { return c.After.Name == name })
+	if i < 0 || !p.Changes[i].Before.Veiled || p.Changes[i].After.Veiled || slices.ContainsFunc(p.Writes, func(w dns.Written) bool { return w.Purpose == dns.Selector1 }) {
+		t.Fatalf("the plan has the changes %+v and the writes %+v, want a change that ends the proxying", p.Changes, p.Writes)
+	}
+	outstanding, err := dns.Outstanding(proxied, p.Changes)
+	if !slices.ContainsFunc(outstanding, func(c dns.Change) bool { return c.After.Name == name }) || err != nil {
+		t.Errorf("the outstanding changes are %+v, %v, want the one that ends the proxying", outstanding, err)
+	}
+	if outstanding, err = dns.Outstanding([]dns.RRSet{p.Changes[i].After}, p.Changes[i:i+1]); len(outstanding) > 0 || err != nil {
+		t.Errorf("after the write, the outstanding changes are %+v, %v, want none", outstanding, err)
+	}
+	if p.VisibleIn(publicPlan) {
+		t.Error("the plan is visible while the servers return addresses in place of the selector")
+	}
+	var published []dns.RRSet
+	for _, c := range p.Changes {
+		published = append(published, c.After)
+	}
+	public = reliableRead(append(published, rrset("_dmarc.a.test", "A", "192.0.2.1"))...)
+	written := append(published, proxied[1])
+	if p, publicPlan = dns.NewPlan(offer(), public.WithProviderRecords(written), nil), dns.NewPlan(offer(), public, nil); !p.Complete() || !p.VisibleIn(publicPlan) {
+		t.Errorf("after the write, the plans are %+v and %+v, want nothing to wait for", p.Items, publicPlan.Items)
 	}
 }
 

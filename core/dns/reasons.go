@@ -21,6 +21,7 @@ const (
 	ReasonSPFIndirect    Reason = "spf_indirect"
 	ReasonDKIMMigration  Reason = "dkim_platform_migration"
 	ReasonDKIMFlattened  Reason = "dkim_flattened"
+	ReasonDKIMProxied    Reason = "dkim_proxied"
 	ReasonDMARCPresent   Reason = "dmarc_present"
 	ReasonDMARCAlias     Reason = "dmarc_alias"
 	ReasonDMARCInherited Reason = "dmarc_inherited"
@@ -47,6 +48,7 @@ const (
 	ReasonDMARCMultiple     Reason = "dmarc_multiple"
 	ReasonDMARCSyntax       Reason = "dmarc_syntax"
 	ReasonDMARCDelegated    Reason = "dmarc_delegated"
+	ReasonDMARCProxied      Reason = "dmarc_proxied"
 	ReasonAutodiscoverTaken Reason = "autodiscover_taken"
 )
 
@@ -59,6 +61,7 @@ type Note string
 const (
 	NoteWildcard      Note = "wildcard_overridden"
 	NoteTXTLarge      Note = "txt_set_large"
+	NoteProxied       Note = "proxied"
 	NoteMXPreference  Note = "mx_preference"
 	NoteSPFNearLimit  Note = "spf_lookups_near_limit"
 	NoteSPFVoid       Note = "spf_void_limit"
@@ -96,6 +99,7 @@ func Notes() []Note { return slices.Sorted(maps.Keys(noteSentences)) }
 var noteSentences = map[Note]string{
 	NoteWildcard:      "A wildcard record currently answers for this name. It stops doing so once this record exists.",
 	NoteTXTLarge:      "The TXT records at this name exceed 8192 octets in total, which some DNS providers reject.",
+	NoteProxied:       "The DNS provider proxies or flattens it, so its name servers return other records. Disable that there.",
 	NoteMXPreference:  "Its preference differs from the mail platform's, which is harmless.",
 	NoteSPFNearLimit:  "It needs nine or ten of the ten DNS lookups that receivers allow.",
 	NoteSPFVoid:       "More than two of the names in it have no TXT record, which some receivers treat as an error.",
@@ -119,6 +123,7 @@ var reasonSentences = map[Reason]string{
 	ReasonSPFIndirect:       "The SPF record allows the mail platform indirectly, through another name.",
 	ReasonDKIMMigration:     "The selector points to an earlier target of the same tenant and is changed to the current one.",
 	ReasonDKIMFlattened:     "The DNS provider returns the key itself instead of the CNAME. Disable flattening or proxying there.",
+	ReasonDKIMProxied:       "The CNAME is correct, but the DNS provider proxies or flattens it, so its name servers do not return it. The change switches this off for the record.",
 	ReasonDMARCPresent:      "The domain already has a DMARC record, which stays unchanged.",
 	ReasonDMARCAlias:        "The DMARC record is a CNAME to another name and stays unchanged.",
 	ReasonDMARCInherited:    "The DMARC record of a parent domain covers this domain. A record here could weaken it.",
@@ -142,4 +147,5 @@ var reasonSentences = map[Reason]string{
 	ReasonDMARCMultiple:     "There are several DMARC records, so receivers ignore all of them. Keep only one.",
 	ReasonDMARCSyntax:       "The DMARC record has a syntax error. Correct it.",
 	ReasonDMARCDelegated:    "The name _dmarc is delegated to other name servers. Publish the record there.",
+	ReasonDMARCProxied:      "The DMARC record is a CNAME that the DNS provider proxies, so receivers find no DMARC record. Disable proxying there.",
 }

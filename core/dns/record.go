@@ -81,10 +81,14 @@ type RRSet struct {
 	Values []string
 	// Synthesised is true when the set is the answer of a wildcard for a name that does not exist.
 	Synthesised bool
+	// Veiled is true when the provider stores the set, but its name servers return other records in
+	// place of it: the provider proxies or flattens a record of the set. Only a set in a provider's
+	// list of records can be veiled.
+	Veiled bool
 }
 
 // Same reports whether two sets have the same name, type and values, in any order. It ignores the
-// TTL. The method is not called Equal, because test libraries use a method Equal to compare values,
+// TTL and Veiled. The method is not called Equal, because test libraries use a method Equal to compare values,
 // and tests must also compare the TTL.
 func (s RRSet) Same(other RRSet) bool {
 	return sameName(s.Name, other.Name) && s.Type == other.Type &&

@@ -52,7 +52,7 @@ func ResolveWrites(openWrites []Write, current []RRSet, now time.Time) Resolutio
 func (w Write) isIn(current []RRSet) bool {
 	return len(w.Changes) > 0 && !slices.ContainsFunc(w.Changes, func(c Change) bool {
 		set := Find(current, c.After.Name, c.After.Type)
-		return set.Synthesised || !set.Same(c.After) || len(set.Values) > 0 && set.TTL != c.After.TTL
+		return set.Synthesised || !c.IsMade(current) || len(set.Values) > 0 && set.TTL != c.After.TTL
 	})
 }
 

@@ -40,9 +40,16 @@ func plainNames(names []string) []string {
 
 // Change replaces one record set of a zone. Before is the set from which the plan was made, After
 // is the desired set. A set without values stands for a set that does not exist. If the TTLs of both
-// are equal, the set keeps the TTL that it has at the provider.
+// are equal, the set keeps the TTL that it has at the provider. If only Before is Veiled, the change
+// also makes the name servers return the set itself.
 type Change struct {
 	Before, After RRSet
+}
+
+// IsMade reports whether a zone with these record sets has the change.
+func (c Change) IsMade(current []RRSet) bool {
+	set := Find(current, c.After.Name, c.After.Type)
+	return set.Same(c.After) && !(set.Veiled && c.Before.Veiled && !c.After.Veiled)
 }
 
 // The causes of errors that every DNS provider can return.
@@ -98,7 +105,7 @@ func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 	for _, c := range changes {
 		set := Find(current, c.After.Name, c.After.Type)
 		switch {
-		case set.Same(c.After):
+		case c.IsMade(current):
 		case set.Same(c.Before):
 			if len(set.Values) > 0 && c.After.TTL == c.Before.TTL {
 				c.After.TTL = set.TTL

@@ -73,7 +73,7 @@ func (z zoneView) fromWildcard(s RRSet) bool { return s.Synthesised && !sameName
 func (z zoneView) setAt(name string, recordType Type) RRSet {
 	for _, s := range z.Sets {
 		if s.Type == recordType && sameName(s.Name, name) && z.exists(s) {
-			return RRSet{Name: normalName(name), Type: recordType, TTL: s.TTL, Values: s.Values, Synthesised: z.fromWildcard(s)}
+			return RRSet{Name: normalName(name), Type: recordType, TTL: s.TTL, Values: s.Values, Synthesised: z.fromWildcard(s), Veiled: s.Veiled}
 		}
 	}
 	return RRSet{Name: normalName(name), Type: recordType}
@@ -139,7 +139,7 @@ func observedSets(read ZoneRead) []RRSet {
 // addresses and expand wildcards. WithProviderRecords keeps the answers of wildcards for names
 // without records at the provider, because receivers use these answers. It also keeps answers for
 // names that the list delegates or redirects, because the list does not contain the records of
-// these names.
+// these names, and the answers in place of a veiled CNAME.
 //
 // A plan for the wanted records can depend on other names, such as the names in an SPF record. If
 // the stored records depend on names on which the servers' answers did not depend, these names were
@@ -157,7 +157,8 @@ func (read ZoneRead) WithProviderRecords(stored []RRSet, wanted ...Desired) Zone
 	})
 	for _, set := range public.Sets {
 		explicit := slices.ContainsFunc(stored, func(s RRSet) bool { return sameName(s.Name, set.Name) })
-		if public.fromWildcard(set) && !explicit || set.Type != NS && redirects.cover(set.Name) {
+		veiled := set.Type != CNAME && slices.ContainsFunc(stored, func(s RRSet) bool { return s.Type == CNAME && s.Veiled && sameName(s.Name, set.Name) })
+		if public.fromWildcard(set) && !explicit || veiled || set.Type != NS && redirects.cover(set.Name) {
 			read.Sets = append(read.Sets, set)
 		}
 	}

@@ -87,7 +87,7 @@ func (p *provider) write(ctx context.Context, zone sdk.Zone, records []recordDoc
 		return nil, sdk.UnknownEffect("not_read_back")
 	}
 	for _, c := range changes {
-		if !sdk.FindSet(current, c.After.Name, c.After.Type).Same(c.After) {
+		if !c.IsMade(current) {
 			return nil, sdk.ZoneChanged()
 		}
 	}
@@ -128,8 +128,15 @@ func (b *batchBody) addChange(records []recordDoc, change sdk.Change) error {
 			continue
 		}
 		missing = slices.Delete(missing, i, i+1)
+		patch := recordDoc{ID: r.ID}
 		if change.After.TTL != change.Before.TTL {
-			b.Patches = append(b.Patches, recordDoc{ID: r.ID, TTL: clampTTL(change.After.TTL)})
+			patch.TTL = clampTTL(change.After.TTL)
+		}
+		if r.isVeiled() && !change.After.Veiled {
+			patch = patch.unveiled()
+		}
+		if patch != (recordDoc{ID: r.ID}) {
+			b.Patches = append(b.Patches, patch)
 		}
 	}
 	if ttl == 0 {
@@ -171,8 +178,7 @@ func newRecordDoc(s sdk.RRSet, value string, ttl int) (recordDoc, error) {
 	case sdk.TXT:
 		record.Content = sdk.QuoteText(value)
 	case sdk.CNAME:
-		proxied := false
-		record.Proxied, record.Settings = &proxied, &settingsDoc{}
+		record = record.unveiled()
 	case sdk.MX:
 		preference, host, _ := strings.Cut(value, " ")
 		priority, err := strconv.Atoi(preference)

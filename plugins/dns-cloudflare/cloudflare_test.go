@@ -3,6 +3,7 @@
 package main
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,41 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 		default:
 			if r["proxied"] != true {
 				t.Errorf("the owner's record is %v, want it proxied", r)
+			}
+		}
+	}
+}
+
+// TestApplyEndsProxyingAndFlattening checks that Records lists proxied and flattened CNAMEs as
+// veiled, and that Apply ends this if the wanted set is not veiled, without any other change.
+func TestApplyEndsProxyingAndFlattening(t *testing.T) {
+	for _, setting := range []map[string]any{{"proxied": true}, {"settings": map[string]any{"flatten_cname": true}}} {
+		fixture := newFixture(t)
+		zone := fixture.NewZone(t)
+		record := map[string]any{"type": "CNAME", "name": "k." + zone, "content": "target.example", "ttl": 1, "comment": "by the owner"}
+		maps.Copy(record, setting)
+		fixture.replaceRecords(t, zone, []map[string]any{record})
+		provider := fixture.Provider()
+		zoneInfo, err := provider.Zone(t.Context(), zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets, err := provider.Records(t.Context(), zoneInfo)
+		before := sdk.FindSet(sets, "k."+zone, sdk.CNAME)
+		if err != nil || !before.Veiled {
+			t.Fatalf("%v: got %+v, %v, want a veiled set", setting, before, err)
+		}
+		after := before
+		after.Veiled = false
+		change := []sdk.Change{{Before: before, After: after}}
+		for range 2 {
+			if written, err := provider.Apply(t.Context(), zoneInfo, change); err != nil || len(written) != 1 || written[0].Veiled {
+				t.Fatalf("%v: got %+v, %v, want a set that is not veiled", setting, written, err)
+			}
+		}
+		for _, r := range fixture.records(t, zone) {
+			if r["proxied"] != false || r["settings"].(map[string]any)["flatten_cname"] != false || r["comment"] != "by the owner" || r["ttl"] != 1.0 {
+				t.Errorf("the record is %v, want only the proxying and the flattening ended", r)
 			}
 		}
 	}

@@ -148,6 +148,7 @@ func recordSets(records []recordDoc) ([]sdk.RRSet, error) {
 			index[key] = i
 			sets = append(sets, sdk.RRSet{Name: sdk.PlainName(r.Name), Type: sdk.RecordType(r.Type), TTL: r.ttlSeconds()})
 		}
+		sets[i].Veiled = sets[i].Veiled || r.isVeiled()
 		sets[i].Values = append(sets[i].Values, value)
 	}
 	return sets, nil
@@ -155,6 +156,18 @@ func recordSets(records []recordDoc) ([]sdk.RRSet, error) {
 
 // key returns the name and type, which identify the record set.
 func (r recordDoc) key() string { return sdk.PlainName(r.Name) + " " + r.Type }
+
+// isVeiled reports whether Cloudflare answers with other records because of the record's settings.
+func (r recordDoc) isVeiled() bool {
+	return r.Proxied != nil && *r.Proxied || r.Type == "CNAME" && r.Settings != nil && r.Settings.FlattenCNAME
+}
+
+// unveiled returns the record with proxying and flattening disabled.
+func (r recordDoc) unveiled() recordDoc {
+	proxied := false
+	r.Proxied, r.Settings = &proxied, &settingsDoc{}
+	return r
+}
 
 // ttlSeconds returns the effective TTL.
 func (r recordDoc) ttlSeconds() int {

@@ -406,7 +406,10 @@ type RecordSet struct {
 	Ttl   int64                  `protobuf:"varint,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// A TXT value is unquoted and joined, a target has no final dot, and an MX value is
 	// "preference host". The type is bytes because a TXT value need not be UTF-8.
-	Values        [][]byte `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
+	Values [][]byte `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
+	// veiled is true if name servers return other records in place of the set, because the provider
+	// proxies or flattens it. An after without veiled then also ends the proxying and flattening.
+	Veiled        bool `protobuf:"varint,5,opt,name=veiled,proto3" json:"veiled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -467,6 +470,13 @@ func (x *RecordSet) GetValues() [][]byte {
 		return x.Values
 	}
 	return nil
+}
+
+func (x *RecordSet) GetVeiled() bool {
+	if x != nil {
+		return x.Veiled
+	}
+	return false
 }
 
 type RecordSets struct {
@@ -547,12 +557,13 @@ const file_plugins_proto_dns_proto_rawDesc = "" +
 	"\achanges\x18\x03 \x03(\v2#.tenantry.plugin.v1.RecordSetChangeR\achanges\"}\n" +
 	"\x0fRecordSetChange\x125\n" +
 	"\x06before\x18\x01 \x01(\v2\x1d.tenantry.plugin.v1.RecordSetR\x06before\x123\n" +
-	"\x05after\x18\x02 \x01(\v2\x1d.tenantry.plugin.v1.RecordSetR\x05after\"]\n" +
+	"\x05after\x18\x02 \x01(\v2\x1d.tenantry.plugin.v1.RecordSetR\x05after\"u\n" +
 	"\tRecordSet\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x10\n" +
 	"\x03ttl\x18\x03 \x01(\x03R\x03ttl\x12\x16\n" +
-	"\x06values\x18\x04 \x03(\fR\x06values\"?\n" +
+	"\x06values\x18\x04 \x03(\fR\x06values\x12\x16\n" +
+	"\x06veiled\x18\x05 \x01(\bR\x06veiled\"?\n" +
 	"\n" +
 	"RecordSets\x121\n" +
 	"\x04sets\x18\x01 \x03(\v2\x1d.tenantry.plugin.v1.RecordSetR\x04sets2\xcc\x02\n" +

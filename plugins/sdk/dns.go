@@ -146,7 +146,7 @@ func ReadBack(ctx context.Context, p DNSProvider, zone dns.Zone, changes []dns.C
 		return nil, err
 	}
 	for _, c := range changes {
-		if !dns.Find(sets, c.After.Name, c.After.Type).Same(c.After) {
+		if !c.IsMade(sets) {
 			return nil, BrokenAnswer("missing_after_write")
 		}
 	}

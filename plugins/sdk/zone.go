@@ -12,14 +12,17 @@ type (
 	Zone = dns.Zone
 	// RRSet is a record set: all Values of one Name and Type, and their TTL in seconds. Names are
 	// fully qualified, in lower case, without the final dot. A TXT value is the text without
-	// quotes. A CNAME or NS value is a name. An MX value is "preference host". Only the host uses
-	// Synthesised.
+	// quotes. A CNAME or NS value is a name. An MX value is "preference host". Veiled is true for a
+	// set of DNSProvider.Records if the provider proxies or flattens a record of the set, so that
+	// name servers return other records. A provider that cannot do this leaves Veiled false. Only
+	// the host uses Synthesised.
 	RRSet = dns.RRSet
 	// RecordType is the type of a record, such as TXT.
 	RecordType = dns.Type
 	// Change replaces one record set of a zone. Before is the set as it was when the change was
 	// planned, and After is the desired set. A set without values stands for a set that does not
-	// exist. If both TTLs are equal, the set keeps its TTL.
+	// exist. If both TTLs are equal, the set keeps its TTL. If only Before is Veiled, the change also
+	// ends the proxying or flattening of the set. Its values may then stay the same.
 	Change = dns.Change
 )
 

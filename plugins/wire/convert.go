@@ -258,14 +258,14 @@ func zoneFromProto(z *proto.DNSZone) dns.Zone {
 
 func recordSetToProto(s dns.RRSet) *proto.RecordSet {
 	return &proto.RecordSet{
-		Name: s.Name, Type: string(s.Type), Ttl: int64(s.TTL),
+		Name: s.Name, Type: string(s.Type), Ttl: int64(s.TTL), Veiled: s.Veiled,
 		Values: convertList(s.Values, func(v string) []byte { return []byte(v) }),
 	}
 }
 
 func recordSetFromProto(s *proto.RecordSet) dns.RRSet {
 	return dns.RRSet{
-		Name: s.GetName(), Type: dns.Type(s.GetType()), TTL: int(s.GetTtl()),
+		Name: s.GetName(), Type: dns.Type(s.GetType()), TTL: int(s.GetTtl()), Veiled: s.GetVeiled(),
 		Values: convertList(s.GetValues(), func(v []byte) string { return string(v) }),
 	}
 }
