@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"golang.org/x/net/idna"
+
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -73,7 +75,8 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 }
 
 // Zone implements sdk.DNSProvider. While a domain moves from one account to another, a token may
-// have access to a zone in each of the two accounts. Zone then prefers the active zone.
+// have access to a zone in each of the two accounts. Zone then prefers the active zone. Cloudflare
+// returns the name of a zone in Unicode, but finds the zone by its A-labels too.
 func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	var found []zoneDoc
 	if _, err := p.call(ctx, http.MethodGet, "/zones?name="+url.QueryEscape(sdk.PlainName(name)), nil, &found); err != nil {
@@ -81,7 +84,7 @@ func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	}
 	best, err := sdk.Zone{}, sdk.NoZone()
 	for _, z := range found {
-		if sdk.PlainName(z.Name) != sdk.PlainName(name) {
+		if asciiName(z.Name) != asciiName(name) {
 			continue
 		}
 		if zone := z.toZone(); err != nil || zone.Idle == "" {
@@ -92,7 +95,7 @@ func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 }
 
 func (z zoneDoc) toZone() sdk.Zone {
-	zone := sdk.Zone{ID: z.ID, Name: sdk.PlainName(z.Name)}
+	zone := sdk.Zone{ID: z.ID, Name: asciiName(z.Name)}
 	for _, server := range z.NameServers {
 		zone.NameServers = append(zone.NameServers, sdk.PlainName(server))
 	}
@@ -146,7 +149,7 @@ func recordSets(records []recordDoc) ([]sdk.RRSet, error) {
 		if !ok {
 			i = len(sets)
 			index[key] = i
-			sets = append(sets, sdk.RRSet{Name: sdk.PlainName(r.Name), Type: sdk.RecordType(r.Type), TTL: r.ttlSeconds()})
+			sets = append(sets, sdk.RRSet{Name: asciiName(r.Name), Type: sdk.RecordType(r.Type), TTL: r.ttlSeconds()})
 		}
 		sets[i].Veiled = sets[i].Veiled || r.isVeiled()
 		sets[i].Values = append(sets[i].Values, value)
@@ -155,7 +158,19 @@ func recordSets(records []recordDoc) ([]sdk.RRSet, error) {
 }
 
 // key returns the name and type, which identify the record set.
-func (r recordDoc) key() string { return sdk.PlainName(r.Name) + " " + r.Type }
+func (r recordDoc) key() string { return asciiName(r.Name) + " " + r.Type }
+
+// toASCII maps and converts names as browsers do. It allows all characters in ASCII labels, such as
+// the underscore.
+var toASCII = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false))
+
+// asciiName returns a name in the form of sdk.RRSet, with A-labels in place of Unicode.
+func asciiName(name string) string {
+	if ascii, err := toASCII.ToASCII(name); err == nil {
+		name = ascii
+	}
+	return sdk.PlainName(name)
+}
 
 // isVeiled reports whether Cloudflare answers with other records because of the record's settings.
 func (r recordDoc) isVeiled() bool {

@@ -52,6 +52,29 @@ func TestZonePrefersTheActiveZone(t *testing.T) {
 	}
 }
 
+// TestZoneWithAnInternationalizedName finds, reads and writes a zone whose name the API returns in
+// Unicode. The names of the record sets have A-labels, also if the API returns these in Unicode.
+func TestZoneWithAnInternationalizedName(t *testing.T) {
+	const zone = "xn--mnchen-3ya.test"
+	fixture := newFixture(t)
+	fixture.control(t, http.MethodPut, "/zones/"+zone, map[string]string{}, nil)
+	provider := fixture.Provider()
+	zoneInfo, err := provider.Zone(t.Context(), zone)
+	if err != nil || zoneInfo.Name != zone {
+		t.Fatalf("got %+v, %v, want the zone %s", zoneInfo, err, zone)
+	}
+	after := txtSet("_dmarc."+zone, "v=DMARC1; p=none")
+	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet("_dmarc." + zone), After: after}}); err != nil {
+		t.Fatal(err)
+	}
+	pages := map[string]string{"1": `{"id":"a","type":"A","name":"_x.münchen.test","content":"192.0.2.1"}`}
+	provider = providerAnswering(t, func(query url.Values) string { return pages[query.Get("page")] })
+	sets, err := provider.Records(t.Context(), sdk.Zone{ID: "z", Name: zone})
+	if err != nil || len(sets) != 1 || sets[0].Name != "_x."+zone {
+		t.Errorf("got %+v, %v, want a set of _x.%s", sets, err, zone)
+	}
+}
+
 func TestRecordsReadsAllPagesWithoutATotal(t *testing.T) {
 	pages := map[string]string{"1": `{"id":"a","type":"A","name":"a.test","content":"192.0.2.1"}`, "2": `{"id":"b","type":"MX","name":"a.test","content":"mx.test","priority":5}`}
 	provider := providerAnswering(t, func(query url.Values) string { return pages[query.Get("page")] })

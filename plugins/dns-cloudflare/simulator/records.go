@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"slices"
+
+	"golang.org/x/net/idna"
 )
 
 // maxBatch is the maximum number of operations in a batch on Cloudflare's Free plan.
@@ -108,10 +110,19 @@ func (z *zone) apiDoc() map[string]any {
 		servers = []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}
 	}
 	return map[string]any{
-		"id": z.ID, "name": z.Name, "status": z.Status, "paused": false, "type": "full",
+		"id": z.ID, "name": unicodeName(z.Name), "status": z.Status, "paused": false, "type": "full",
 		"name_servers": servers,
 		"account":      map[string]string{"id": "00000000000000000000000000000002", "name": "Simulated"},
 	}
+}
+
+// unicodeName returns a name as the API returns the names of zones. The API returns the names of
+// records with A-labels.
+func unicodeName(name string) string {
+	if unicode, err := idna.ToUnicode(name); err == nil {
+		return unicode
+	}
+	return name
 }
 
 func (s *state) byID(id string) *zone {
