@@ -64,7 +64,7 @@ func (d *recordingDNS) sets(z dns.Zone) ([]dns.RRSet, error) {
 func sampleSets(label string) []dns.RRSet {
 	return []dns.RRSet{
 		{Name: label + " name", Type: dns.TXT, TTL: 7, Values: []string{"\xff\x00", label}},
-		{Name: label + " other", Type: "CAA", TTL: 8, Values: []string{label + " value"}},
+		{Name: label + " other", Type: "CAA", TTL: 8, Values: []string{label + " value"}, Veiled: true},
 	}
 }
 
