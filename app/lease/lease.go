@@ -137,8 +137,9 @@ func (l *Lease) RenewInBackground(ctx context.Context, onLost func(error)) (kept
 }
 
 // renewUntilLost renews the lease until ctx ends, the lease is lost, or the lease could not be
-// renewed for two thirds of its duration. A renewal that gets no answer ends when the lease
-// expires. renewUntilLost returns nil when ctx ends, and otherwise the error of the last renewal.
+// renewed for two thirds of its duration. A renewal that gets no answer ends after a third of the
+// duration, or when the lease expires if that is earlier. renewUntilLost returns nil when ctx ends,
+// and otherwise the error of the last renewal.
 func (l *Lease) renewUntilLost(ctx context.Context) error {
 	ticker := time.NewTicker(l.duration / 3)
 	defer ticker.Stop()

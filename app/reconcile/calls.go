@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// callTimeout is the timeout of one provider call. readTimeout is the timeout of one read of the
-	// DNS. storeTimeout is the timeout of one write to the store.
+	// callTimeout is the timeout of one provider call. readTimeout is the timeout of one read of
+	// the DNS. storeTimeout is the timeout of one write to the store.
 	callTimeout  = 20 * time.Second
 	readTimeout  = 10 * time.Second
 	storeTimeout = 10 * time.Second

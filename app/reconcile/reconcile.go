@@ -59,9 +59,9 @@ const MailServerReady = true
 // steps that need a prepared mail server.
 //
 // If the platform has not finished a step in time, ReconcileDomain does not fail. The fields of the
-// returned domain show which steps are finished. ReconcileDomain fails when a step or the store
-// fails. It also fails, with outcome.Unknown, if the deadline of ctx ends before the records are
-// read. It stores the state even when a step or this read fails.
+// returned domain show which steps are finished. ReconcileDomain fails when a step, the read of the
+// records or the store fails. If the deadline of ctx ends before the records are read, it fails
+// with outcome.Unknown. It stores the state even when a step or this read fails.
 func (r *Reconciler) ReconcileDomain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	stepErr := r.runAndReadRecords(ctx, &d, mailServerReady)
 	stored, err := SaveDomain(ctx, r.Domains, owner, r.WithCurrentDNS(ctx, owner, d))

@@ -17,7 +17,8 @@ import (
 // server accepts the domain, and whether the platform specifies the domain's service records. It
 // returns the stored domain. It fails with outcome.NotReady while the platform needs more time. It
 // stores nothing while the service records are missing, because a lagging replica may hide them. If
-// mailServerReady is false, SetUpMail only enables the service.
+// mailServerReady is false, SetUpMail makes no checks: it enables the service, and reads and stores
+// the records.
 func (r *Reconciler) SetUpMail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	platform := r.Platform.For(d.TenantGUID)
 	if err := r.setUpMail(ctx, platform, &d, mailServerReady, Once); err != nil {

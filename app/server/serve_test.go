@@ -48,7 +48,7 @@ func TestStopDuringTheStartIsNoError(t *testing.T) {
 			}
 			c.Listen = "localhost:0" // the look-up of localhost fails, because the context has ended
 			if err := Serve(ctx, c, log); err != nil {
-				t.Errorf("Serve without an address returned %v, want no error", err)
+				t.Errorf("Serve on localhost returned %v, want no error", err)
 			}
 		})
 	}

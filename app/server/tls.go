@@ -91,8 +91,8 @@ type fileVersion struct {
 	size    int64
 }
 
-// versions returns the current versions of the certificate file and the key file. It fails when one
-// of them cannot be read.
+// versions returns the current versions of the certificate file and the key file. It fails when
+// Stat fails for one of them.
 func (f *certificateFiles) versions() (versions [2]fileVersion, err error) {
 	for i, name := range []string{f.certificate, f.key} {
 		info, err := os.Stat(name)

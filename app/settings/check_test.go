@@ -44,8 +44,9 @@ func TestRetentionOutsideItsRangeIsRefused(t *testing.T) {
 	}
 }
 
-// TestInvalidHeadersOfPluginsAreRefused checks that each header in plugin_otlp_headers must have a
-// name and a value. The problem does not quote the setting, which may contain a credential.
+// TestInvalidHeadersOfPluginsAreRefused checks that each header in plugin_otlp_headers must have
+// the form name=value, with a name. The problem does not quote the setting, which may contain a
+// credential.
 func TestInvalidHeadersOfPluginsAreRefused(t *testing.T) {
 	t.Parallel()
 	for headers, wantAccepted := range map[string]bool{"": true, "x-team=a": true, "x-team=a,authorization=Basic%20YQ==": true, "Bearer s3cret": false, "=s3cret": false, "x-team=a,s3cret": false} {

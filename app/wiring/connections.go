@@ -160,8 +160,9 @@ func UnknownSettings(description wire.Description, configured map[string]string)
 	return unknown
 }
 
-// checkProviderSettings returns a usage error for the first unknown setting of a provider, so that
-// a misspelt setting is not ignored. It starts the plugins of the providers that have settings.
+// checkProviderSettings returns a usage error for the first of ProviderSettingProblems, so that a
+// misspelt provider or setting is not ignored. It starts the plugins of the providers that have
+// settings.
 func (s *Service) checkProviderSettings(ctx context.Context, configured map[string]map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()

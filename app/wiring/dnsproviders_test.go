@@ -59,9 +59,9 @@ func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limite
 	return fingerprinter, counters
 }
 
-// TestProvidersListsTheDNSPlugins checks that Providers lists the DNS plugins. A plugin that fails to
-// start is undescribed. Providers starts no plugin of another kind. Calls of a missing plugin fail as
-// outcome.Down.
+// TestProvidersListsTheDNSPlugins checks that Providers lists the DNS plugins. A plugin that fails
+// to start is undescribed. Providers starts no plugin of another kind. Calls of a missing plugin
+// fail as outcome.Down.
 func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)

@@ -106,7 +106,8 @@ func (s *Service) registerProcessMetrics(c settings.Config) error {
 }
 
 // catchPanics returns a callback that turns a panic of observe into an error. Otherwise the panic
-// would end the process, because the meter calls callbacks in its own goroutine.
+// would end the process, because the metric libraries call callbacks in goroutines that do not
+// recover panics.
 func catchPanics(observe metric.Callback) metric.Callback {
 	return func(ctx context.Context, o metric.Observer) error {
 		return panics.Catch(func() error { return observe(ctx, o) })

@@ -55,8 +55,8 @@ func newSendingPlatforms(c settings.Config, o providerOptions) (*sendingPlatform
 	}, nil
 }
 
-// Platforms returns the platforms whose plugins described themselves, sorted by id. It starts
-// each sending plugin that has not described itself yet. A plugin that fails to start, or starts too
+// Platforms returns the platforms whose plugins described themselves, sorted by id. It starts each
+// sending plugin that has not described itself yet. A plugin that fails to start, or starts too
 // slowly, is logged and left out. Platforms fails only when ctx ends.
 func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provider, error) {
 	descriptions, _ := p.descriptions.describeAll(ctx, p.names())

@@ -367,7 +367,7 @@ func (s *Service) Close(ctx context.Context) error {
 		}
 	})
 	s.Host.Close()
-	if s.KeyUses != nil { // nil if Assemble failed
+	if s.KeyUses != nil { // nil if Assemble failed before initUseCases
 		if err := s.KeyUses.Save(ctx); err != nil {
 			s.Log.Warn("the last uses of API keys were not stored", "error", err)
 		}
