@@ -63,8 +63,8 @@ func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidate
 		return ZoneConnection{}, ErrNoConnection
 	}
 	// The zone of best does not serve the domain. A connection whose test failed with an unknown
-	// outcome may have the zone that serves it, so ForZone returns the error of that test. Without a
-	// known delegation, no zone counts as serving the domain, so ForZone returns best.
+	// outcome may have the zone that serves it, so ForZone returns the error of that test. Without
+	// a known delegation, no zone counts as serving the domain, so ForZone returns best.
 	if best != nil && (zoneErrors.weight < weightUnknown || len(delegation) == 0) {
 		return *best, nil
 	}

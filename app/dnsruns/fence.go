@@ -13,10 +13,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fencedSteps returns a copy of s that writes only while the lease of the job is held. Before the
-// copy writes at a provider, and before it stores or deletes the intent of a write to a zone, it
-// renews the lease in the database. Before it stores a domain or confirms a write to a zone, it
-// renews the lease only if the lease is stale (see app/lease).
+// fencedSteps returns a copy of s that writes only while the lease of the job is held. The only
+// exception is the storing of a revoked consent. Before the copy writes at a provider, and before
+// it stores or deletes the intent of a write to a zone, it renews the lease in the database. Before
+// it stores a domain or confirms a write to a zone, it renews the lease only if the lease is stale
+// (see app/lease).
 func (c *claim) fencedSteps(s *domainsteps.Steps) *domainsteps.Steps {
 	platform, domains := c.Fence.Mail(s.Platform, c.lease.GuardWrite), fencedDomains{s.Domains, c}
 	reconciler, connections, copied := *s.Reconciler, *s.Connections, *s

@@ -64,7 +64,7 @@ func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	defer c.stopRenewal()
 	err = c.runJob(ctx)
 	if c.lease.IsTaken() {
-		w.Log.InfoContext(ctx, "another worker took over a provisioning job", "job", j.ID, "epoch", j.Epoch)
+		w.Log.InfoContext(ctx, "the claim of a provisioning job was lost", "job", j.ID, "epoch", j.Epoch)
 		return nil
 	}
 	return err

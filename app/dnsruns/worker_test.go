@@ -268,9 +268,9 @@ func TestJobWaitsForTheServiceRecords(t *testing.T) {
 	fx.requireHealthy(t, fx.run(t, worker, id))
 }
 
-// TestJobEndsProxyingOfDKIMRecords checks that a job completes if the provider proxies a DKIM record
-// that is otherwise correct. It also completes if the provider proxies a foreign DMARC record. It
-// does not change the DMARC record.
+// TestJobEndsProxyingOfDKIMRecords checks that a job completes if the provider proxies a DKIM
+// record that is otherwise correct. It also completes if the provider proxies a foreign DMARC
+// record. It does not change the DMARC record.
 func TestJobEndsProxyingOfDKIMRecords(t *testing.T) {
 	fx := newFixture(t)
 	alias := dns.RRSet{Name: "_dmarc." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"vendor.test"}, Veiled: true}

@@ -110,7 +110,7 @@ func TestWatchNoticesDrift(t *testing.T) {
 	}
 }
 
-func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
+func TestWatchDoesNotReportUnreliableReadsAsDrift(t *testing.T) {
 	w := newWatchFixture(t)
 	domainBefore := w.addHealthy(t)
 	for reason, want := range map[string]CheckResult{"servers_disagree": CheckSilent, dns.ReasonNotDelegated: CheckUnreliable} {

@@ -28,8 +28,8 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 	}
 	if err != nil {
 		if errors.Is(err, fault.VerificationFailed) && stored.Verified && !d.Verified {
-			// The time of a stored verification can be in the future (see observation.HeldUntil). An
-			// observation with an earlier time would not replace the verification.
+			// The time of a stored verification can be in the future (see observation.HeldUntil).
+			// An observation with an earlier time would not replace the verification.
 			d.Observed.Verified = observation.HeldUntil(s.Now())
 		}
 		return d, s.recordFailedVerification(ctx, owner, d, err)

@@ -42,15 +42,15 @@ type Runner struct {
 	// OnPassEnd, if set, is called with the result of each pass, unless the pass lost its lease or
 	// the tenant was deleted.
 	OnPassEnd func(ctx context.Context, err error)
-	// OnlyTenantsWithLimits excludes tenants that have neither a limit nor a managed rule from sweeps, so
-	// their messages are not counted. The sandbox sets it, so that its journal of platform calls
-	// shows only the calls that a limit or a rule needs.
+	// OnlyTenantsWithLimits excludes tenants that have neither a limit nor a managed rule from
+	// sweeps, so their messages are not counted. The sandbox sets it, so that its journal of
+	// platform calls shows only the calls that a limit or a rule needs.
 	OnlyTenantsWithLimits bool
 
 	// missing are the mailboxes that passes exclude, because the platform did not list them.
 	missing missingMailboxes
-	// runAllLock lets a round of RunAll wait for the passes in progress, and stops Run from starting
-	// new passes meanwhile.
+	// runAllLock lets a round of RunAll wait for the passes in progress, and stops Run from
+	// starting new passes meanwhile.
 	runAllLock sync.RWMutex
 	// callSlots holds one element for each platform call in progress. callsOnce creates callSlots
 	// on the first call.
@@ -88,8 +88,8 @@ func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID
 	return err
 }
 
-// runPass makes one pass over a tenant whose due time is at or before dueBy. claimed is false if the
-// tenant could not be claimed.
+// runPass makes one pass over a tenant whose due time is at or before dueBy. claimed is false if
+// the tenant could not be claimed.
 func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, dueBy time.Time) (claimed bool, err error) {
 	claimBegan := time.Now()
 	claim, won, err := r.Claims.ClaimTenant(ctx, owner, id, r.leaseDuration(), dueBy)
@@ -119,8 +119,8 @@ func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.
 }
 
 // retryAt returns the time at which a tenant is due after a failed pass. This time is not after the
-// end of the day, because mailboxes may have to be unblocked then. After a cancelled pass the tenant
-// is due at once.
+// end of the day, because mailboxes may have to be unblocked then. After a cancelled pass the
+// tenant is due at once.
 func (p *pass) retryAt(ctx context.Context) time.Time {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return p.now

@@ -173,8 +173,8 @@ func (r *Runner) runRound(ctx context.Context, dueBy time.Time, finished map[ten
 }
 
 // fromPlatform reports whether err consists only of failures of the mail platform. The error of a
-// pass can join them with an error of the store. A failure of the platform can itself be joined with
-// the end of the call's context, for example if the plugin did not start in time.
+// pass can join them with an error of the store. A failure of the platform can itself be joined
+// with the end of the call's context, for example if the plugin did not start in time.
 func fromPlatform(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {

@@ -186,8 +186,8 @@ func (s *claimsOfADeletion) ClaimTenant(context.Context, access.AccountID, tenan
 	return claim, false, nil
 }
 
-// TestRunAllGivesUpOnALongLease checks that RunAll does not wait for a tenant that stays leased for
-// more than 1 minute, and that it makes no second pass over a tenant whose pass has failed.
+// TestRunAllGivesUpOnALongLease checks that RunAll stops waiting for a leased tenant after 1 to 2
+// minutes, and that it makes no second pass over a tenant whose pass has failed.
 func TestRunAllGivesUpOnALongLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		claims := &leasedTenants{}
@@ -250,8 +250,8 @@ func (s *leasedTenants) ClaimTenant(_ context.Context, owner access.AccountID, _
 	return claim, false, err
 }
 
-// TestOnlyTenantsWithLimitsExcludesTenantsWithoutALimit checks that a sweep with OnlyTenantsWithLimits wakes no tenant
-// without a limit.
+// TestOnlyTenantsWithLimitsExcludesTenantsWithoutALimit checks that a sweep with
+// OnlyTenantsWithLimits wakes no tenant without a limit.
 func TestOnlyTenantsWithLimitsExcludesTenantsWithoutALimit(t *testing.T) {
 	fx := newFixture(t)
 	fx.OnlyTenantsWithLimits = true

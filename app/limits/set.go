@@ -22,7 +22,7 @@ import (
 )
 
 // SetRequest is the limit that a caller asks for. PerDay is 0 if the request's value was not a
-// number.
+// whole number.
 type SetRequest struct {
 	DomainScope *string // as the caller wrote it; nil for the whole tenant
 	PerDay      int

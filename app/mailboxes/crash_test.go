@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// crashingPlatform is a platform on which the process can crash at each call that creates a mailbox
-// or makes it usable.
+// crashingPlatform is a platform on which the process can crash at each call of Mailbox,
+// CreateMailbox, OpenSignIn and OpenSubmission.
 type crashingPlatform struct {
 	ports.MailPlatform
 
@@ -70,8 +70,9 @@ func (s crashingStore) ReleaseMailbox(ctx context.Context, owner access.AccountI
 	return s.process.Step(ctx, func() error { return s.MailboxStore.ReleaseMailbox(ctx, owner, id, reservedAt) })
 }
 
-// TestProvisionConvergesAfterACrash crashes the process once at each of these calls in a request.
-// The same request to a new process completes the mailboxes. Nothing is created twice.
+// TestProvisionConvergesAfterACrash crashes the process once at each call of crashingPlatform and
+// crashingStore in a request. The same request to a new process completes the mailboxes. Nothing is
+// created twice.
 func TestProvisionConvergesAfterACrash(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		finished := false

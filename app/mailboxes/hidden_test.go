@@ -71,8 +71,8 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 
 // TestProvisionFailsForAMissedAddressOfAnotherObject checks requests for a mailbox that a discovery
 // missed, while a different object has the address. As long as the platform's replicas may lag, the
-// requests are unfinished. After that time the platform's refusal to create the mailbox is final, and
-// the row counts as missing again.
+// requests are unfinished. After that time the platform's refusal to create the mailbox is final,
+// and the row counts as missing again.
 func TestProvisionFailsForAMissedAddressOfAnotherObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const anna = "anna@example.test"
