@@ -23,7 +23,8 @@ import (
 const expiryWarning = 30 * 24 * time.Hour
 
 // checkCredentials checks the operator's secrets and certificates for the mail platform, and the
-// TLS certificate of the service: whether their files can be read, and when they expire.
+// TLS certificate of the service: whether their files can be read, when they expire, and whether
+// other users can access a secret or a key.
 func (e *examination) checkCredentials(context.Context) finding {
 	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {

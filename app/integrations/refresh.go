@@ -21,9 +21,10 @@ import (
 // list lacks the account of a recent sign-in, Refresh reads this account for a few seconds. If it
 // is still uncertain whether the account exists, Refresh keeps the connection, and the result is
 // partial. If the listing is interrupted, Refresh changes no connection. It then returns the
-// platform's error if the first page failed, and otherwise a partial result. Refresh fails with
-// integration_not_found, capability_not_supported, or provider_credential_rejected. It fails with
-// provider_unavailable if the platform's plugin does not start in time.
+// platform's error if the first page failed or the credential was rejected, and otherwise a partial
+// result. Refresh fails with integration_not_found, capability_not_supported, or
+// provider_credential_rejected. It fails with provider_unavailable if the platform's plugin does
+// not start in time.
 func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[RefreshResult]) (RefreshResult, error) {
 	return s.refresh(ctx, owner, id, &accountRead{}, encoder)
 }

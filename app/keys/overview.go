@@ -37,8 +37,8 @@ type AvailableProvider struct {
 	Connected bool
 }
 
-// Overview returns the overview of an account. It calls no provider, and leaves out a provider
-// whose plugin has not described itself yet.
+// Overview returns the overview of an account. It calls no provider, but starts each plugin that
+// has not described itself yet. It leaves out a provider whose plugin does not start in time.
 func (p *Profile) Overview(ctx context.Context, owner access.AccountID) (Overview, error) {
 	tenantCount, err := p.Tenants.TenantCount(ctx, owner)
 	if err != nil {

@@ -33,8 +33,9 @@ func (s credentialSecrets) withSettings(settings map[string]string) secret.Crede
 }
 
 // settings parses the assignments of the --set flags into values keyed by field name. It fails when
-// a required field is missing, or when a value is empty or not UTF-8. It also fails when a field is
-// unknown, is a secret, is set twice, or is a setting of the operator.
+// a required field is missing, when an assignment is not NAME=VALUE, or when a value is empty or
+// not UTF-8. It also fails when a field is unknown, is a secret, is set twice, or is a setting of
+// the operator.
 func (f credentialForm) settings(assignments []string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, assignment := range assignments {
@@ -83,8 +84,9 @@ func (f credentialForm) checkRequired(values map[string]string) error {
 }
 
 // secrets reads the credential file: the secret itself for a provider with one secret, or a JSON
-// object for a provider with several. It fails when the file is missing or empty, or lacks a
-// required secret. It also fails when the provider has no secret but a file is named.
+// object for a provider with several. It fails when the file is missing, empty or not valid UTF-8,
+// and when the JSON object is invalid, lacks a required secret or has another member. It also fails
+// when the provider has no secret but a file is named.
 func (f credentialForm) secrets(cmd *cobra.Command, file string) (credentialSecrets, error) {
 	fields := f.secretFields()
 	switch {

@@ -42,7 +42,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 		r.bootstrap = tenant.GrantLostProgress()
 	}
 	if r.bootstrap.Status == "" {
-		// The platform did not answer. The tenant keeps its stored bootstrap state, because other
+		// The state could not be read. The tenant keeps its stored bootstrap state, because other
 		// operations depend on it.
 		r.result.Bootstrap = Part{Status: string(tenant.BootstrapPending), Message: "the mail server could not be checked: " + fault.ErrorOf(err).Detail}
 		return

@@ -129,7 +129,8 @@ func (s *Service) newLink(ctx context.Context, acc access.Account, session tenan
 
 // Callback handles the platform's redirect after the consent. rawQuery is the query of the
 // redirect. Callback marks the link as used, binds the flow to this browser, and returns a redirect
-// to the sign-in. It fails with connect_link_invalid, consent_declined or invalid_request.
+// to the sign-in. It fails with connect_link_invalid, consent_declined, invalid_request, or an
+// error of the platform.
 //
 // The tenant in the query proves nothing, because anyone can open this URL with any GUID. It only
 // selects the tenant to which the administrator signs in.

@@ -77,7 +77,7 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 	requireRefusal(t, err, fault.ConnectSessionUnknown)
 }
 
-func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
+func TestSessionStatusAfterAFailedRequest(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		use  func(t *testing.T, fx *fixture, query string) error
@@ -118,7 +118,7 @@ func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 			fx := newFixture(t)
 			link := fx.newSession(t, 0)
 			if err := tt.use(t, fx, fx.visitPage(t, link.URL, admin)); err == nil {
-				t.Fatal("the request was not refused")
+				t.Fatal("the request did not fail")
 			}
 			got, err := fx.ConnectSession(t.Context(), fx.ann.ID, link.SessionID)
 			if err != nil || got.Status != tt.want {

@@ -15,8 +15,8 @@ import (
 const (
 	// deleteTimeout is the timeout of Delete, of Withdraw, and of RemoveAllRules for each tenant.
 	deleteTimeout = 50 * time.Second
-	// pauseLease is the longest time for which Delete and Withdraw pause enforcement for the
-	// tenant.
+	// pauseLease is the duration of the lease with which Delete and Withdraw pause enforcement for
+	// the tenant.
 	pauseLease = time.Minute
 )
 
@@ -63,8 +63,8 @@ type WithdrawResult struct {
 	RuleRemoval
 }
 
-// Withdraw ends the assignment of a managed tenant, on behalf of the operator. Like Delete, it first
-// removes the managed transport rules. It fails with the same errors as Delete.
+// Withdraw ends the assignment of a managed tenant, on behalf of the operator. Like Delete, it
+// first removes the managed transport rules. It fails with the same errors as Delete.
 func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (WithdrawResult, error) {
 	guid := tenant.ParseGUIDOrNone(string(id))
 	owner, err := s.Assignments.AccountOfManagedTenant(ctx, guid)

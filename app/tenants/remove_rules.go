@@ -23,8 +23,8 @@ const (
 	// parallelRules is the number of rules that removeRules removes in parallel in one tenant. The
 	// mail platform delays the commands of a tenant if more of them run in parallel.
 	parallelRules = 3
-	// closeLease is the longest time for which RemoveAllRules pauses enforcement for the tenants of
-	// an account. It exceeds the time to process all tenants that one account can have.
+	// closeLease is the duration of the leases with which RemoveAllRules pauses enforcement for the
+	// tenants of an account. It exceeds the time to process all tenants that one account can have.
 	closeLease = time.Hour
 	// removalRounds is the maximum number of rounds in which RemoveAllRules removes the rules of
 	// tenants whose lease was revoked.

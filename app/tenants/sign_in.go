@@ -43,7 +43,7 @@ type ConfirmationPage struct {
 // FinishSignIn handles the redirect after the sign-in and returns the content of the confirmation
 // page. It proves that the user is an administrator of the tenant. cookie is the cookie that
 // Callback set in the browser. FinishSignIn fails with connect_link_invalid, consent_declined,
-// not_an_administrator, no_api_plan or tenant_limit_reached.
+// not_an_administrator, no_api_plan, tenant_limit_reached, or an error of the platform.
 func (s *Service) FinishSignIn(ctx context.Context, rawQuery string, cookie secret.Text) (ConfirmationPage, error) {
 	code, declined, err := signInAnswer(rawQuery, cookie)
 	if err != nil {
@@ -210,9 +210,9 @@ func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 //
 // The flow ends before the tenant is attached. If the process crashes between these two steps, the
 // user needs a new link. If the store is unavailable, Confirm moves the flow back, and the user can
-// confirm again. If the browser disconnects, Confirm continues. A repeated Confirm attaches the same
-// tenant and takes no second slot. Confirm does not call the mail platform. The next sync prepares
-// the tenant.
+// confirm again. If the browser disconnects, Confirm continues. A repeated Confirm attaches the
+// same tenant and takes no second slot. Confirm does not call the mail platform. The next sync
+// prepares the tenant.
 func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, connect bool) (tenant.Tenant, error) {
 	ctx, cancel := reconcile.Detach(ctx, confirmTimeout)
 	defer cancel()

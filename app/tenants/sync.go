@@ -50,7 +50,7 @@ type syncRun struct {
 	platform ports.MailTenant
 	tenant   tenant.Tenant
 	result   SyncResult
-	// bootstrap is the state of the mail server. It is zero when the platform did not answer.
+	// bootstrap is the state of the mail server. It is zero when it could not be read.
 	bootstrap tenant.Progress
 	// answered is true once a platform call has succeeded or was denied.
 	answered bool

@@ -147,7 +147,8 @@ type TestResult struct {
 	Attempt webhook.Attempt
 }
 
-// Test sends an event of webhook.TestType once and waits for the result. It fails with
+// Test sends an event of webhook.TestType once and waits for the result. If the endpoint is busy
+// with other deliveries, Test sends nothing, and the result is webhook.Failed. It fails with
 // webhook_not_found. An event that the endpoint does not accept is a result, not an error.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (TestResult, error) {
 	now := s.now()

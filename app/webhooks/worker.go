@@ -30,8 +30,8 @@ const (
 	// failedPause is how long due deliveries wait when they could not be claimed.
 	failedPause = 5 * time.Second
 	// claimBatch is the number of webhooks whose deliveries one transaction claims. claimBatches is
-	// the number of such transactions that run at the same time, so that a slow transaction does not
-	// delay the deliveries of the other webhooks.
+	// the number of such transactions that run at the same time, so that a slow transaction does
+	// not delay the deliveries of the other webhooks.
 	claimBatch   = 50
 	claimBatches = 4
 	// roundPause is the shortest time between two rounds of the fan-out or of the claims.
@@ -96,10 +96,10 @@ func NewWorker(o Options) *Worker {
 	return w
 }
 
-// Start starts the fan-out and the claims of this process, which run until Stop. The fan-out of each
-// process reads the event logs itself. It is not a job of the queue for two reasons. Each event
-// would add a job, and after a crash the events of an account would wait until the queue runs the
-// account's interrupted job again.
+// Start starts the fan-out and the claims of this process, which run until Stop. The fan-out of
+// each process reads the event logs itself. It is not a job of the queue for two reasons. Each
+// event would add a job, and after a crash the events of an account would wait until the queue runs
+// the account's interrupted job again.
 func (w *Worker) Start() { w.start(w.repeatFanOut, w.repeatClaims) }
 
 func (w *Worker) start(loops ...func(context.Context)) {
