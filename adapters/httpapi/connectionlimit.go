@@ -34,8 +34,9 @@ const connectionWarning = time.Minute
 //     connections of the client that opened the new connection.
 //
 // A connection waits for its client until the head of a request is complete, while the body
-// arrives, and while the answer is sent. A new connection therefore begins as a waiting connection.
-// The limit never closes a connection while the service works on its request.
+// arrives, and while a complete answer is sent. A new connection therefore begins as a waiting
+// connection. The limit never closes a connection while the service works on its request or sends a
+// stream (see guard.Stream).
 //
 // An attacker can open connections and then send nothing, send slowly or not read. Because of the
 // limit, other callers can still connect, even from the attacker's own address.

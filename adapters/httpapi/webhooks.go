@@ -319,7 +319,7 @@ func (b updateWebhook) change() (webhooks.Change, error) {
 	}
 	switch {
 	case len(wrong) > 0:
-		return changes, refusal.Invalid("a member has the wrong type", wrong...)
+		return changes, refusal.Invalid("a member is not valid", wrong...)
 	case len(unknown) > 0 && len(unknown) < len(b.members):
 		return changes, refusal.Invalid("the body has unknown members", unknown[:min(len(unknown), maxFields)]...)
 	case changes.Types == nil:

@@ -41,8 +41,7 @@ func (g *guard) beginAct(next http.Handler) http.Handler {
 	})
 }
 
-// unknownOperation is the action in the audit entry of a refused request whose path matches no
-// operation.
+// unknownOperation is the action in the audit entry of a refused request that matches no operation.
 const unknownOperation = "unknown"
 
 // newAct returns the act of a request by a known key.

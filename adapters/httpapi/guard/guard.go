@@ -14,9 +14,9 @@
 //     it closes the connection after the answer, with a delay in which the client can read the
 //     answer (linger.go). While a request waits for its client, its connection counts as waiting
 //     (clientwait.go).
-//  5. limitInFlight answers 503 if the process or the client's address has too many requests in
-//     flight (inflight.go). A request whose API key was accepted earlier counts for the key's
-//     account (acceptedkeys.go).
+//  5. limitInFlight answers 503 if the process, the request's group or the client's address has
+//     too many requests in flight (inflight.go). A request whose API key was accepted earlier
+//     counts for the key's account (acceptedkeys.go).
 //  6. authenticate identifies the caller by the API key, or answers 401 (guard.go).
 //  7. checkPlan answers 402 without an active API plan (guard.go).
 //  8. limitAccount answers 503 if the account has too many requests in flight (inflight.go).
@@ -28,7 +28,7 @@
 //     concerns all tenants and the key is limited to some (scope.go).
 //  13. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
 //  14. readBody reads the body, or answers 400, 401, 402, 413, 415 or 503 (body.go).
-//  15. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
+//  15. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409 or 429
 //     (idempotency.go).
 //  16. limitRate counts the request in its bucket, or answers 429. It also limits how many
 //     requests of an account call providers or wait for events at once (ratelimits.go).
@@ -197,7 +197,7 @@ type exchange struct {
 	id              string
 	client          netip.Addr // the result of clientAddress
 	route           route
-	hasHandler      bool   // the mux has a handler for the request
+	hasHandler      bool   // the mux or Options.Pages has a handler for the request
 	allowedMethods  string // the methods of the path, if the path does not have the method of the request
 	isPage          bool   // Options.Pages serves the request
 	caller          access.Caller

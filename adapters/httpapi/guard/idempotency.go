@@ -27,8 +27,8 @@ type Idempotency struct {
 	Lease time.Duration
 }
 
-// storeTimeout limits the store calls of this package that claim or release a key, or store an
-// answer or an audit entry.
+// storeTimeout limits the store calls of this package that claim, release or abandon a key, or
+// store an answer or an audit entry.
 const storeTimeout = 5 * time.Second
 
 // keyedWrite is a request with an Idempotency-Key and the stored record of that key.

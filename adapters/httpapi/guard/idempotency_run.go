@@ -58,7 +58,8 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 }
 
 // recordOutcome stores the answer, marks the key's outcome as unknown, or releases the key.
-// idempotency.DecideEnd makes this choice. If the answer was committed with the last change of the
+// idempotency.DecideEnd makes this choice, but an answer larger than idempotency.MaxAnswer is never
+// stored: its outcome is then unknown. If the answer was committed with the last change of the
 // operation, recordOutcome does nothing.
 //
 // held is false if a different attempt has claimed the key. If recordOutcome returns an error, the

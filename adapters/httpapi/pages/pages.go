@@ -2,8 +2,8 @@
 
 // Package pages serves the HTML pages about the API. Home is the page at the root. API shows the
 // OpenAPI document in a browser. Guides and Guide explain subjects that concern several operations.
-// Errors and Error explain the error codes. Asset serves the scripts and styles. The pages load
-// nothing from other hosts.
+// Errors and Error explain the error codes. Asset serves the scripts, styles and license texts. The
+// pages load nothing from other hosts.
 //
 // assets.go has Asset and AcceptsExplicitly, and pages.go has the pages. The folder examples has
 // programs that a guide shows.
