@@ -66,11 +66,11 @@ func newCircuit(domain string, options Options) *circuit {
 }
 
 // run sends the call if the circuit and the budgets of budgetDomain allow it. If the circuit is
-// half open, run does not send a write and returns errReadFirst. If a repeated API request has
-// taken over the work of this request (see ports.Stopped), run returns service_unavailable.
+// half open, run does not send a write and returns errReadFirst. If the API request has lost the
+// lease of its Idempotency-Key (see ports.Stopped), run returns service_unavailable.
 func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, send func(context.Context) error) error {
 	if ports.Stopped(ctx) {
-		return fault.ServiceUnavailable.With("a different attempt has taken over this request")
+		return fault.ServiceUnavailable.With("this request lost the lease of its Idempotency-Key")
 	}
 	var err error
 	_, verdict := c.breaker.Execute(func() (struct{}, error) {

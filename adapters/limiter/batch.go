@@ -50,7 +50,7 @@ func (rs *redisSession) join(c *command) (b *batch, isFirst bool) {
 }
 
 // completeBatch releases all callers that wait for the batch in flight. It returns the next batch,
-// which is now in flight, or nil when no command waits.
+// which is now in flight. It returns nil when no command waits or the session has ended.
 func (rs *redisSession) completeBatch() *batch {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -32,7 +32,7 @@ func (e *entry) job() jobKey { return jobKey{e.Kind, e.ID} }
 type scheduler struct {
 	maxHandlers int
 	waiting     map[jobKey]*entry             // wake-ups whose job is not active, due or not
-	notDue      entryHeap                     // the entries of waiting that were not due at the last take
+	notDue      entryHeap                     // the entries of waiting that take has not found due yet
 	due         map[access.AccountID][]*entry // the other entries of waiting, by group
 	rotation    []access.AccountID            // groups with due entries, in the order in which they are served
 	active      map[jobKey]bool               // jobs whose handler runs

@@ -74,9 +74,9 @@ func Stage(path string) ([]Key, error) {
 	})
 }
 
-// editKeyset edits the keyset file. It replaces the file atomically and keeps the file's mode and
-// owner. If path is a symbolic link, editKeyset replaces the link's target. Orchestrators create
-// such links.
+// editKeyset edits the keyset file. It replaces the file atomically and keeps the file's mode and,
+// on Unix, its owner. If path is a symbolic link, editKeyset replaces the link's target.
+// Orchestrators create such links.
 func editKeyset(path string, edit func(*keyset.Manager, []Key) error) ([]Key, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
