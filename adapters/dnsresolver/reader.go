@@ -201,8 +201,9 @@ func (r *Reader) forgetUnhealthy(name string, zoneRead dns.ZoneRead) {
 // answer for this name.
 func newProbeLabel() string { return "tenantry-" + strings.ToLower(rand.Text()) }
 
-// The values of ZoneRead.Reason, which says why a read is not reliable. They are part of the API
-// and do not change.
+// The values of ZoneRead.Reason that this package defines. ZoneRead.Reason says why a read is not
+// reliable. Package core/dns defines its other values. The values are part of the API and do not
+// change.
 const (
 	reasonZoneCut      = "zone_cut_unknown"
 	reasonNotDelegated = dns.ReasonNotDelegated

@@ -39,7 +39,7 @@ type sharedRead struct {
 
 // readShared runs read, or waits for a running read with the same key. limit is the timeout of the
 // read. readShared returns the error of ctx when ctx ends first. If the read panics, readShared
-// panics with the same value.
+// panics with a *panics.Error.
 func (s *sharedReads) readShared(ctx context.Context, key readKey, limit time.Duration, read func(context.Context) dns.ZoneRead) (dns.ZoneRead, error) {
 	if err := ctx.Err(); err != nil {
 		return dns.ZoneRead{}, err

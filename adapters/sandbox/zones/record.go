@@ -23,7 +23,7 @@ type Record struct {
 	Priority *int   `json:"priority,omitempty"` // MX and SRV
 }
 
-// InvalidError is the error for an invalid name, an invalid record, or records that conflict.
+// InvalidError is the error for invalid input, such as an invalid record or records that conflict.
 type InvalidError string
 
 func (i InvalidError) Error() string { return string(i) }

@@ -102,7 +102,7 @@ func (s *Store) Add(name, provider string) error {
 // for example to the hosts of a mail platform. ServeOwn replaces the zone of an earlier call. It
 // does not store the zone, because the provider's simulator specifies it at each start. A wildcard
 // TXT record with a DKIM key answers only for DKIM selectors, as at a real platform. ServeOwn fails
-// with an InvalidError if a record is invalid, or if apex is a stored or a built-in zone.
+// with an InvalidError if apex or a record is invalid, or if apex is a stored or a built-in zone.
 func (s *Store) ServeOwn(apex string, records []Record) error {
 	if !hostNamePattern.MatchString(apex) || !strings.Contains(apex, ".") {
 		return invalid("the name of a zone must be a host name of two labels or more in lower case, without the final dot")
@@ -223,7 +223,7 @@ func (s *Store) hostedZone(name string) Hosted {
 }
 
 // Edit replaces all records of a zone. It fails with ErrUnknown if the zone does not exist, with
-// ErrChanged if the zone's version is not h.Version, and with an InvalidError if a record is
+// ErrChanged if the zone's version is not h.Version, and with an InvalidError if the records are
 // invalid. If Edit fails, it changes nothing.
 func (s *Store) Edit(h Hosted) error {
 	name := strings.ToLower(h.Name)
