@@ -169,7 +169,7 @@ func TestMailboxesAreCustomerData(t *testing.T) {
 			clearFault := platform.Fail(fake.Fault{Kind: outcome.Unknown})
 			_, _ = p.Account(t.Context(), "anna@customer.test")
 			if err := p.Remove(t.Context(), "anna@customer.test"); err == nil {
-				t.Error("the answer was not lost")
+				t.Error("Remove did not fail")
 			}
 			clearFault()
 		})

@@ -14,9 +14,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// TestNothingIsExportedByDefault checks that isAnySet returns false without the OTEL_* variables,
-// and when the SDK is disabled.
-func TestNothingIsExportedByDefault(t *testing.T) {
+// TestIsAnySet checks that isAnySet returns false without the OTEL_* variables, and when the SDK is
+// disabled.
+func TestIsAnySet(t *testing.T) {
 	for _, tt := range []struct {
 		env  map[string]string
 		want bool
