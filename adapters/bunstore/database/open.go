@@ -141,8 +141,8 @@ func (d *DB) telemetryName() string {
 }
 
 // OpenPool returns a pool, which opens its connections when they are first needed. Its statements
-// have no hooks. OpenPool uses only the options MaxConns, Synchronous and RequirePrimary. It creates
-// the file of a SQLite database if the file does not exist.
+// have no hooks. OpenPool uses only the options MaxConns, Synchronous and RequirePrimary. It
+// creates the file of a SQLite database if the file does not exist.
 func OpenPool(url string, o Options) (*bun.DB, error) {
 	if err := CheckURL(url); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
@@ -154,7 +154,8 @@ func OpenPool(url string, o Options) (*bun.DB, error) {
 }
 
 // CheckURL returns an error if url is not the URL of a database that Open supports, or if a file
-// that url names cannot be read. The error does not quote url, which may contain a password.
+// that a PostgreSQL URL names, such as a certificate, cannot be read. The error does not quote url,
+// which may contain a password.
 func CheckURL(url string) error {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch scheme {

@@ -111,7 +111,7 @@ func (d *DB) readPostgres(ctx context.Context, p *PreparedRead, scanRow func(Row
 }
 
 // readOnConn runs the read on one connection. It returns driver.ErrBadConn if the connection is
-// closed before the first row.
+// closed before the first row, unless ctx has ended.
 func (d *DB) readOnConn(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values []any) error {
 	conn, err := d.DB.DB.Conn(ctx)
 	if err != nil {

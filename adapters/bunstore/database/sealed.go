@@ -8,8 +8,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// sealedColumns maps each table that has encrypted data to the columns of this data. If a row has
-// encrypted data, its first column of these is not NULL.
+// sealedColumns maps each table that has encrypted data to the columns of this data. In a row that
+// has encrypted data, the first of these columns is not NULL.
 var sealedColumns = map[string][]string{
 	"connect_flows": {"verifier"}, "idempotency_keys": {"answer"}, "dns_connections": {"credential"},
 	"integrations": {"credential"}, "webhooks": {"secret", "previous_secret"},

@@ -25,7 +25,7 @@ const maxTries = 3
 // results.
 type Func func(ctx context.Context, db bun.IDB) error
 
-// RunRead runs work, which writes nothing, outside a transaction. operation names it in errors.
+// RunRead runs work, which writes nothing, outside a transaction. operation names work in errors.
 func (d *DB) RunRead(ctx context.Context, operation string, work Func) error {
 	return d.retry(ctx, operation, d.outsideTransaction(ctx, work))
 }
@@ -43,8 +43,8 @@ func (d *DB) outsideTransaction(ctx context.Context, work Func) func() error {
 }
 
 // RetryWrite runs attempt, which writes, until it succeeds, fails with an error that is not
-// retryable, or was tried maxTries times. Use it with Transaction if each attempt of a transaction
-// needs variables of its own.
+// retryable, was tried maxTries times, or ctx ends. Use RetryWrite with Transaction if each attempt
+// of a transaction needs variables of its own.
 func (d *DB) RetryWrite(ctx context.Context, operation string, attempt func() error) error {
 	return d.retry(ctx, operation, d.withWriteSlot(ctx, attempt))
 }
@@ -81,9 +81,10 @@ func withTimeout(ctx context.Context, timeout time.Duration, attempt func(contex
 	return err
 }
 
-// LockRows makes a query lock the rows of table that it returns until the transaction ends. NO KEY UPDATE does not
-// conflict with the lock of a foreign key check, so other transactions can still add children of
-// the rows. On SQLite a transaction is the only writer, so no lock is needed.
+// LockRows makes a query lock the rows of one table that the query returns. The locks last until
+// the transaction ends. table is the alias of the table. NO KEY UPDATE does not conflict with the
+// lock of a foreign key check, so other transactions can still add children of the rows. On SQLite
+// a transaction is the only writer, so no lock is needed.
 func (d *DB) LockRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	if IsPostgres(d) {
 		return q.For("NO KEY UPDATE OF ?", bun.Ident(table))
@@ -100,8 +101,7 @@ func (d *DB) LockFreeRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	return q
 }
 
-// LockRowsToDelete makes a query lock the rows of table that it returns, before the transaction
-// deletes them. The lock
+// LockRowsToDelete works like LockRows, for rows that the transaction deletes later. The lock
 // conflicts with the locks of foreign key checks. The transaction therefore waits for the
 // transactions that are adding children of these rows.
 func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery {
