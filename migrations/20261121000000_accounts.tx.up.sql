@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS members (
 CREATE INDEX IF NOT EXISTS members_email ON members (email);
 --bun:split
 -- A key is found by its hash before its account is known. So this table is not sharded by account,
--- and has no foreign key to a table that is. The rows of rotated keys are kept, with revoked_at.
+-- and has no foreign key to a table that is. The rows of revoked keys are kept, with revoked_at.
 CREATE TABLE IF NOT EXISTS api_keys (
   hash       {{.bytes}} PRIMARY KEY,
   id         {{.uuid}} NOT NULL UNIQUE,

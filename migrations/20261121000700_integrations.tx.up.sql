@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 
 -- The accounts' integrations with sending platforms. credential is encrypted. given lists the
--- fields of the credential that were set. began_at is when the last refresh began, the zero time
--- before the first.
+-- fields of the credential that were set. began_at is when the last refresh of all tenants began,
+-- the zero time before the first.
 CREATE TABLE IF NOT EXISTS integrations (
   account_id     {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
   id             {{.uuid}} NOT NULL,

@@ -22,8 +22,8 @@ CREATE TABLE IF NOT EXISTS send_policies (
 --bun:split
 -- The state of counting a tenant's messages. place is the IANA name of the time zone that
 -- determines the tenant's days. mark is the time up to which the message trace was read and no
--- longer changes. leased_until is as in idempotency_keys. A tenant gets its row when a pass first
--- claims the tenant, or when its time zone is set.
+-- longer changes. leased_until is as in idempotency_keys. A tenant gets its row when the tenant is
+-- first claimed, or when its time zone is set.
 CREATE TABLE IF NOT EXISTS send_tenants (
   account_id   {{.uuid}} NOT NULL,
   tenant_id    {{.uuid}} NOT NULL,

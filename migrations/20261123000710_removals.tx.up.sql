@@ -2,8 +2,8 @@
 
 -- The latest removal of each domain by its account. forgotten_at is when the removal at the
 -- platform began, and later when the domain's row in domains was deleted. Discoveries ignore a
--- domain that has a row here but no row in domains. The row is deleted when the domain is added
--- again.
+-- domain that has a row here but no row in domains. The row is deleted when the removal is
+-- cancelled, and when the domain is reserved again.
 CREATE TABLE IF NOT EXISTS forgotten_domains (
   account_id   {{.uuid}} NOT NULL,
   tenant_id    {{.uuid}} NOT NULL,

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- Endpoints that receive events. The secrets are sealed. An empty list of types or
--- tenants selects all. Events of the account's log up to position have a delivery,
--- as far as the endpoint wants them.
+-- Endpoints that receive events. The secrets are encrypted. An empty list of types or tenants
+-- selects all. position is the sequence number up to which the events of the account's log have
+-- been fanned out to the endpoint, or skipped because the endpoint did not exist or was disabled.
 CREATE TABLE IF NOT EXISTS webhooks (
   account_id      {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
   id              {{.uuid}} NOT NULL,

@@ -11,8 +11,8 @@ CREATE TABLE IF NOT EXISTS audit_chains (
   dropped_sequence bigint NOT NULL
 );
 --bun:split
--- tenant_guid is the zero UUID if the entry concerns no tenant. status is 0 if the
--- outcome is unknown, and for actions that are not requests. Texts without a value are empty.
+-- tenant_guid is the zero UUID if the entry concerns no tenant. status is 0 if the outcome is
+-- unknown, and 200 for actions that are not requests. Texts without a value are empty.
 CREATE TABLE IF NOT EXISTS audit_entries (
   account_id    {{.uuid}} NOT NULL,
   sequence      bigint NOT NULL,

@@ -2,8 +2,8 @@
 
 -- The limit of external recipients in 24 hours that the mail platform publishes for the licences of
 -- a tenant, 0 if it publishes none. Until this migration the service computed the limit itself, for
--- Microsoft 365. The rows that exist get this number, so that tenants keep their estimate until the
--- next sync.
+-- Microsoft 365. The migration stores the computed limit for each row of tenant_licenses, so that
+-- tenants keep their estimate until the next sync.
 CREATE TABLE IF NOT EXISTS recipient_limits (
   account_id {{.uuid}} NOT NULL,
   tenant_id  {{.uuid}} NOT NULL,
