@@ -271,8 +271,8 @@ func TestAttemptThatLostItsKeyLeavesTheOtherAct(t *testing.T) {
 	}
 }
 
-// TestEntryIsHashedAsItIsStored adds entries with GUIDs that the store changes. exportEntries
-// checks that the hashes are those of the stored entries.
+// TestEntryIsHashedAsItIsStored adds entries with texts and GUIDs, most of which the store changes.
+// exportEntries checks that the hashes are those of the stored entries.
 func TestEntryIsHashedAsItIsStored(t *testing.T) {
 	for name, tt := range map[string]struct{ named, want tenant.GUID }{
 		"the zero UUID":  {ident.Zero, ""},
@@ -410,7 +410,7 @@ func TestRetentionLeavesAValidChain(t *testing.T) {
 		lastEntry := after[len(after)-1]
 		if len(after) != 4 || after[0] != before[5] || after[0].PreviousHash != before[4].Hash ||
 			lastEntry.Actor.Type != audit.Service || lastEntry.Action != audit.DropEntries || lastEntry.Subject.ID != before[4].Hash {
-			t.Fatalf("the remaining entries are %+v, want the last three and the entry about the drop", after)
+			t.Fatalf("the remaining entries are %+v, want the last two and the two entries about the drops", after)
 		}
 		if entries := exportEntries(t, s, other); len(entries) != 1 || entries[0].Action != audit.DropEntries || entries[0].Sequence != 2 {
 			t.Fatalf("an account without newer entries has %+v, want only the entry about the drop", entries)

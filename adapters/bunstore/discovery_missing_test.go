@@ -131,6 +131,6 @@ func TestMissingObjectIsReservedAgain(t *testing.T) {
 		}
 		must(t, "miss again", s.SaveMailbox(t.Context(), ann, boxes[2].MissingAgain()))
 		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "c"), 3, discoveryStart)
-		must(t, "reserve the place of the missing mailbox", err)
+		must(t, "reserve the slot of the missing mailbox", err)
 	})
 }

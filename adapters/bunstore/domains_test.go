@@ -397,7 +397,8 @@ func TestOnlyVerifiedDomainsAreCheckedAgain(t *testing.T) {
 }
 
 // TestMissingDomainIsNotCheckedAgain checks a verified domain that one discovery missed. No method
-// reads a missing domain, so its check would do nothing, and it would take a place in each sweep.
+// reads a missing domain, so its check would do nothing, but would count against the limit of each
+// sweep.
 func TestMissingDomainIsNotCheckedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

@@ -152,7 +152,7 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 					got = append(got, e.Sequence)
 				}
 				if hasMore := len(want) > limit; page.More != hasMore || !slices.Equal(got, want[:min(limit, len(want))]) {
-					t.Fatalf("after %d: got %d, more %v, want at most %d of %d events", after, got, page.More, limit, len(want))
+					t.Fatalf("after %d: got %d, more %v, want the first %d of %d events", after, got, page.More, limit, len(want))
 				}
 			}
 		}
@@ -233,7 +233,8 @@ func TestDroppedEventsExpireCursors(t *testing.T) {
 	})
 }
 
-// TestDroppedSequenceNeverFalls drops the rest of a log of which a concurrent call has dropped more.
+// TestDroppedSequenceNeverFalls drops event 1 of a log after a concurrent call has dropped the
+// events 2 and 3. The dropped sequence of the log must stay 3.
 func TestDroppedSequenceNeverFalls(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")

@@ -298,7 +298,8 @@ func TestConcurrentReservationsOfOneAddressCreateOneMailbox(t *testing.T) {
 	})
 }
 
-// pausingHook pauses after the first statement that contains text. It counts all such statements.
+// pausingHook pauses after the first statement that contains the given text. It counts all such
+// statements.
 type pausingHook struct {
 	text           string
 	matches        atomic.Int32

@@ -276,8 +276,9 @@ func (*statementCounter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) con
 func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.count++ }
 
 // TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. Two
-// statements read the mailboxes. They must use indexes, because the tables also have rows of other
-// accounts. Each batch is stored, with its events, in a few statements. The test logs the duration.
+// statements read the mailboxes and the connections. They must use indexes, because the tables also
+// have rows of other accounts. Each batch is stored, with its events, in a few statements. The test
+// logs the duration.
 func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		var counter statementCounter

@@ -96,8 +96,8 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 		if len(first) != 2 || first[accountB] {
 			t.Errorf("the accounts that came first are %v, want those with unread events that are not suspended", first)
 		}
-		if ids := fanOut(t, s, accountA); len(ids) != 2 {
-			t.Errorf("%d webhooks got deliveries, want 2", len(ids))
+		if waiting := fanOut(t, s, accountA); len(waiting) != 2 {
+			t.Errorf("%d webhooks are waiting, want 2", len(waiting))
 		}
 		if got, err := s.AccountsWithNewEvents(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{accountC}) {
 			t.Errorf("accounts with unread events: %v, %v, want only %s", got, err, accountC)

@@ -51,8 +51,8 @@ func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at ti
 	return s.FanOut(t.Context(), []access.AccountID{owner}, limit, slotsOf(0, 0), testLease, at)
 }
 
-// slotsOf returns slots for total deliveries. At most failing of these deliveries are for failing
-// webhooks. No webhook counts as unproven.
+// slotsOf returns slots. total is the number of free slots, and failing is how many of them failing
+// webhooks can take. No webhook counts as unproven.
 func slotsOf(total, failing int) ports.Slots {
 	return ports.Slots{Total: total, Unproven: failing, Failing: failing, Responsiveness: func(string) webhook.Responsiveness { return webhook.Responsiveness{Accepted: true} }}
 }
