@@ -145,10 +145,10 @@ func (s *Store) emitEndedConnections(ctx context.Context, tx bun.IDB, owner, col
 	return nil
 }
 
-// changeAndEmitRuns locks the runs and calls change, which can end jobs of the runs. It then emits
-// an event for each run whose last active job has ended. Without the lock, two transactions could
-// end the last two jobs of a run at the same time. Each would still see the job of the other
-// transaction as active, and neither would emit the event.
+// changeAndEmitRuns locks the runs and calls change, which can end or delete jobs of the runs. It
+// then emits an event for each run that still has jobs and whose last active job has ended. Without
+// the lock, two transactions could end the last two jobs of a run at the same time. Each would
+// still see the job of the other transaction as active, and neither would emit the event.
 func (s *Store) changeAndEmitRuns(ctx context.Context, tx bun.IDB, owner string, runs []string, change func() error) error {
 	if len(runs) == 0 {
 		return change()

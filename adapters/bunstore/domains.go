@@ -325,9 +325,9 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 	return found, renewDomainReservation(ctx, tx, t.AccountID, found)
 }
 
-// nextReservation returns the time of a new reservation of a domain that is not added yet. The time
-// identifies the reservation, so it is later than the time of the last reservation even if the
-// clock was set back.
+// nextReservation returns the time of a new reservation of a domain or mailbox. The time identifies
+// the reservation, so it is later than the time of the last reservation even if the clock was set
+// back.
 func nextReservation(last, now time.Time) time.Time {
 	if now = storedTime(now); now.After(last) {
 		return now

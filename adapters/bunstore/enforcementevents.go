@@ -296,8 +296,9 @@ func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 		Where("ec.span = ?", day).Where("ec.starts <= ?", end.Unix()-day).Order("ec.starts", "ec.account_id")
 }
 
-// dropEventBatch deletes at most limit events of a day and subtracts them from the counts. It does
-// both in one transaction, so that the counts are always correct.
+// dropEventBatch deletes the earliest events of a day and subtracts them from the counts. limit is
+// the maximum number of events. dropEventBatch does both in one transaction, so that the counts are
+// always correct.
 func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, limit int) (n int, err error) {
 	err = s.inTransaction(ctx, "drop enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		oldestIDs := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", d.AccountID).

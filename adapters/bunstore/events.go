@@ -300,8 +300,9 @@ func rangesOf(tenants, types []string) (ranges []logRange) {
 	return ranges
 }
 
-// firstRanges returns the combinations of tenants and types that can contain one of the next limit
-// events. These are at most limit combinations: those whose first event comes earliest.
+// firstRanges returns the combinations of tenants and types that can contain one of the next events
+// of the page. limit is the maximum number of these events, and also of the returned combinations.
+// firstRanges returns the combinations whose first event comes earliest.
 func firstRanges(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, limit int, tenants, types []string) ([]logRange, error) {
 	nextEvent := func() *bun.SelectQuery { return logAfter(tx, log, after, 1).Column("e.sequence") }
 	// withLaterEvent selects the tenants or types that have an event after the cursor. LIMIT makes
@@ -327,16 +328,17 @@ func firstRanges(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, 
 	return ranges, err
 }
 
-// mergedEvents returns the first limit events of ranges. It reads the sequence numbers from the
-// index, and then the rows of one page.
+// mergedEvents returns the first events in the given ranges. limit is the maximum number of events.
+// mergedEvents reads the sequence numbers from the index, and then the rows of one page.
 func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, limit int, ranges []logRange) ([]eventRow, error) {
 	return s.numberedEvents(ctx, tx, log, limit, s.firstNumbers(tx, log, after, limit, ranges), nil)
 }
 
-// numberedEvents returns the first limit events that have a sequence number in numbers and a type
-// in types. If types is empty, all types match. numbers is a query that selects sequence numbers in
-// order. The database reads events in this order, and stops at the last event of the page. SQLite
-// does so if the query is in an IN condition, PostgreSQL only if the query is joined.
+// numberedEvents returns the first events that have a sequence number in numbers and a type in
+// types. limit is the maximum number of events. If types is empty, all types match. numbers is a
+// query that selects sequence numbers in order. The database reads events in this order, and stops
+// at the last event of the page. SQLite does so if the query is in an IN condition, PostgreSQL only
+// if the query is joined.
 func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, log eventLogRow, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
 	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", log.AccountID)
 	if database.IsPostgres(s.db) {
@@ -348,12 +350,13 @@ func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, log eventLogRow,
 	return rows, err
 }
 
-// firstNumbers returns a query for sequence numbers in ranges. The query returns the lowest numbers
-// that are higher than after, at most limit numbers, in order.
+// firstNumbers returns a query for sequence numbers in the given ranges. The query returns the
+// lowest numbers that are higher than the value of after, in order. limit is the maximum number of
+// results.
 //
 // If there is more than one range, the query first reads a few numbers of each range and sorts
-// them. The number at position limit, if there is one, is an upper bound for the numbers of the
-// query.
+// them. If these are at least as many as limit, the number at the position limit is an upper bound
+// for the numbers of the query.
 func (s *Store) firstNumbers(tx bun.IDB, log eventLogRow, after int64, limit int, ranges []logRange) *bun.SelectQuery {
 	rangeQuery := logAfter(tx, log, after, limit)
 	if len(ranges) > 1 {

@@ -119,8 +119,8 @@ func (s *Store) finish(ctx context.Context, db bun.IDB, answer ports.StoredAnswe
 }
 
 // storeAnswer stores the answer of a request in the transaction of the request's change. It does
-// nothing if storedAnswer is nil. It fails with fault.KeyInProgress if a different attempt has
-// claimed the Idempotency-Key.
+// nothing if storedAnswer is nil. It fails with fault.KeyInProgress if the attempt no longer holds
+// the Idempotency-Key.
 func (s *Store) storeAnswer(ctx context.Context, tx bun.IDB, storedAnswer *ports.StoredAnswer) error {
 	if storedAnswer == nil {
 		return nil

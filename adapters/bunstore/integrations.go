@@ -193,9 +193,9 @@ func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string
 	return err
 }
 
-// DueRefreshes implements ports.Integrations. It stores now as the time when the refresh of each
-// returned integration began. A concurrent caller waits for the locked rows, and then does not
-// select them, because their refresh has just begun.
+// DueRefreshes implements ports.Integrations. It stores that the refresh of each returned
+// integration began at the time now. A concurrent caller waits for the locked rows, and then does
+// not select them, because their refresh has just begun.
 func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit int) ([]integration.Integration, error) {
 	var rows []integrationRow
 	err := s.inTransaction(ctx, "claim due refreshes", func(ctx context.Context, tx bun.IDB) error {
@@ -217,9 +217,9 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 	return convertAll(rows, integrationRow.integration), err
 }
 
-// maxRefreshTries is the maximum number of attempts to save a refresh. An attempt fails if an OAuth
-// session of another integration claims a mailbox of the refresh at the same time. A session claims
-// only one mailbox, so it makes only one attempt fail.
+// maxRefreshTries is the maximum number of attempts to save a refresh. An attempt fails if another
+// integration claims a mailbox of the refresh at the same time, usually for an OAuth session. A
+// session claims only one mailbox, so it makes only one attempt fail.
 const maxRefreshTries = 10
 
 // SaveRefresh implements ports.Connections.

@@ -185,7 +185,7 @@ func checkNoHiddenConnection(ctx context.Context, tx bun.IDB, owner, integration
 	visibleCount, err := onlyVisibleMailboxes(ctx, connections()).Count(ctx)
 	if err == nil && visibleCount < total {
 		return fault.FromStore(fault.InsufficientScope.WithValues(access.IntegrationsWrite,
-			"the integration has mailboxes of tenants to which the API key is not limited"))
+			"the integration has mailboxes of tenants that the API key must not access"))
 	}
 	return err
 }

@@ -59,7 +59,8 @@ const (
 )
 
 // observations returns the stored observations of rows, keyed by their ids. The result has the zero
-// value for a row that was never observed. The caller must have locked the rows.
+// value for a row that was never observed. A caller that then saves observations must have locked
+// the rows or their domain.
 func observations(ctx context.Context, tx bun.IDB, table observationTable, owner string, ids ...string) (map[string]observationRow, error) {
 	byID := make(map[string]observationRow, len(ids))
 	if len(ids) == 0 {

@@ -24,8 +24,9 @@ import (
 )
 
 // domainRemovalRow is the latest removal of a domain by its account. RemovalAt is the time when the
-// removal began. When the domain's row in the table domains is deleted, RemovalAt becomes the time
-// of this deletion. Discoveries ignore a domain that has a domainRemovalRow but no row in domains.
+// removal began. When RemoveDomain deletes the domain's row in the table domains, RemovalAt becomes
+// the time of this deletion. Discoveries ignore a domain that has a domainRemovalRow but no row in
+// domains.
 type domainRemovalRow struct {
 	bun.BaseModel `bun:"table:forgotten_domains,alias:fd"`
 

@@ -275,7 +275,7 @@ const (
 	// Unlike dueSince, it ignores a due time before the consent. Such a due time belongs to an
 	// earlier connection of the tenant, or was set to make the tenant due at once.
 	waitsSince = "COALESCE(CASE WHEN st.due_at > t.consented_at THEN st.due_at END, " + readySince + ")"
-	// limitedTenant is the condition that a tenant has a limit in force.
+	// limitedTenant is the condition that a tenant has a policy in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
 		"AND sp.daily_send_limit IS NOT NULL AND " + domainOfPolicy + ")"
 	// countedAt is when a tenant's mailboxes were last counted. If the time is later than now plus
@@ -283,7 +283,7 @@ const (
 	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + mailboxOfTenant + ")"
 	// maxMarkLag is how far the mark (see ports.TenantClaim) of a tenant may be behind its last
 	// pass. It is longer than a day with a clock change. The mark is used for tenants without
-	// mailboxes, because they have no counts.
+	// counted mailboxes.
 	maxMarkLag = 26 * time.Hour
 	// enforceableTenant is the condition of the function enforceable: the consent is granted, and
 	// the bootstrap is ready.

@@ -190,8 +190,8 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, session
 }
 
 // savePendingSession stores the new state of a session if the stored session is still pending. A
-// connected session also replaces an expired one, unless the mailbox was disconnected.
-// savePendingSession returns the number of changed rows.
+// connected session also replaces an expired one, unless the mailbox is disconnected or is being
+// disconnected. savePendingSession returns the number of changed rows.
 func savePendingSession(ctx context.Context, tx bun.IDB, row sessionRow) (int64, error) {
 	disconnected := tx.NewSelect().Model((*connectionRow)(nil)).ColumnExpr("1").Where("mc.account_id = ?", row.AccountID).
 		Where("mc.integration_id = ?", row.IntegrationID).Where("mc.mailbox_id = ?", row.MailboxID).

@@ -2,8 +2,8 @@
 
 // Package bunstore implements the store ports on PostgreSQL and SQLite, with the bun query builder.
 // One Store implements every store port. Most methods are one statement or one transaction. Each
-// statement names the owner, which is the account for which the statement runs.
-// TestEveryStatementNamesTheOwner lists the exceptions, such as sweeps of all accounts.
+// statement names the owner, which is the account for which the statement runs. The exceptions,
+// such as sweeps of all accounts, are listed in statementsOfSeveralAccounts (ownership_test.go).
 //
 // Start reading at Open and inTransaction in store.go, then one resource such as domains.go. A row
 // type is in the same file as most queries that use it. Package database runs the statements.
@@ -74,10 +74,11 @@ type Options struct {
 	MaxConns       int
 	Synchronous    string
 	RequirePrimary bool
-	// Operator is the name of the operator in the audit events that this Store records.
+	// Operator is the name of the operator in the audit events and entries that this Store records.
+	// It is also stored as the creator of the keys that AddKey adds.
 	Operator string
-	// Now returns the time of new events in the accounts' logs and of new audit entries. The
-	// default is time.Now.
+	// Now returns the time of new events in the accounts' logs, of new audit entries, and of the
+	// changes that ReleaseMailbox makes. The default is time.Now.
 	Now func() time.Time
 	// AllowNoSMTPAuth is true if the operator accepts tenants without SMTP AUTH. The readiness in
 	// events then does not require SMTP AUTH.

@@ -318,8 +318,8 @@ func (s *Store) Redeliver(ctx context.Context, owner access.AccountID, webhookID
 	return row.delivery(), nil
 }
 
-// DueWebhooks implements ports.Deliveries. In the order of their times, webhooks whose endpoints
-// hang could fill each list.
+// DueWebhooks implements ports.Deliveries. The order is random. If the list were sorted by due
+// time, webhooks whose endpoints hang could fill each list.
 func (s *Store) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]ports.DueWebhook, error) {
 	var rows []webhookRow
 	err := s.db.RunRead(ctx, "list due webhooks", func(ctx context.Context, db bun.IDB) error {

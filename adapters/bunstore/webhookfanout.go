@@ -100,9 +100,10 @@ type logSpan struct {
 }
 
 // spansOf returns the spans of events that the webhooks get next, and the webhooks' new positions.
-// A span has at most limit events. The first span of an account begins at the account's lowest
-// position. A webhook whose position is at or after the end of the current span begins the next
-// span. A webhook that lags far behind therefore does not delay the account's other webhooks.
+// limit is the maximum number of events in a span. The first span of an account begins at the
+// lowest position of the account's webhooks. A webhook whose position is at or after the end of the
+// current span begins the next span. A webhook that lags far behind therefore does not delay the
+// account's other webhooks.
 func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan, positions []webhookPosition) {
 	logByAccount := map[string]eventLogRow{}
 	for _, log := range logs {

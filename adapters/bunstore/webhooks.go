@@ -33,7 +33,7 @@ type webhookRow struct {
 	Secret         []byte    // encrypted
 	PreviousSecret []byte    `bun:",nullzero"` // encrypted
 	PreviousUntil  time.Time `bun:",nullzero"`
-	Position       int64     // events up to this sequence number have been fanned out
+	Position       int64     // events up to this sequence number have been fanned out or skipped
 	FailingSince   time.Time `bun:",nullzero"`
 	CreatedAt      time.Time
 }
@@ -158,8 +158,8 @@ func (s *Store) lockWebhook(ctx context.Context, tx bun.IDB, owner, id string) (
 }
 
 // lockWebhooks returns the webhooks that query names, without those that were deleted. It locks
-// their rows in the order of their keys, so that two transactions do not wait for each other. query
-// must define the common table expression k with the columns account_id and webhook_id.
+// their rows in the order of their keys, so that two transactions do not deadlock. query must
+// define the common table expression k with the columns account_id and webhook_id.
 func (s *Store) lockWebhooks(ctx context.Context, query *bun.SelectQuery) ([]webhookRow, error) {
 	var hooks []webhookRow
 	err := s.db.LockRows(selectByKeys(query, &hooks), "w").Scan(ctx)
