@@ -20,9 +20,10 @@ import (
 // Without this check, the host could store the id of a wrong object and later remove that object,
 // or it could write to a wrong zone.
 //
-// checkAnswer also fails with Broken if a tenant has no built-in domain or a count is negative.
-// Such an answer is a fault of the plugin, which may have left the answer empty. Without this
-// check, the host would store the answer as a fact.
+// checkAnswer also fails with Broken if a tenant has no built-in domain, or if a number in the
+// answer about user mailboxes or licences is negative. Such an answer is a fault of the plugin,
+// which may have left the answer empty. Without this check, the host would store the answer as a
+// fact.
 //
 // Lists other than record sets are not checked. From a list of accounts, the host uses only the
 // accounts of known mailboxes. It stores the objects of a mail platform for the tenant of the

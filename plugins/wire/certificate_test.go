@@ -43,9 +43,9 @@ func startScript(t *testing.T, script string) (string, error) {
 	return strings.Join(printed, "\n"), err
 }
 
-// TestHostCertificateIsAcceptedByAllLibraries checks the properties for which TLS libraries have
-// different requirements: the curve, the usages, the name and the basic constraints.
-func TestHostCertificateIsAcceptedByAllLibraries(t *testing.T) {
+// TestHostCertificateHasThePropertiesThatLibrariesRequire checks the properties for which TLS
+// libraries have different requirements: the curve, the usages, the name and the basic constraints.
+func TestHostCertificateHasThePropertiesThatLibrariesRequire(t *testing.T) {
 	printed, err := startScript(t, `printf '%s\n' "$PLUGIN_CLIENT_CERT" >&2`)
 	if err == nil {
 		t.Fatal("a script without a handshake started")

@@ -7,8 +7,8 @@ package wire
 import "syscall"
 
 // processAttributes returns attributes that put a plugin into its own process group, so that Ctrl-C
-// in the host's terminal does not reach it. This system has no parent-death signal. The plugin
-// exits when its standard input is closed.
+// in the host's terminal does not reach it. Not all of these systems have a parent-death signal, so
+// it sets none. The plugin exits when its standard input is closed.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

@@ -39,7 +39,8 @@ func OneOf[T comparable](member string, value T, allowed ...T) error {
 	return BadRequest(fmt.Sprint(member, " must be one of ", text))
 }
 
-// controlHandler returns a handler for the common control calls. It passes all other calls to rest.
+// controlHandler returns a handler for the common control calls. It passes calls with other paths
+// to rest.
 func (k *Kit) controlHandler(rest http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /_control/clock", func(w http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,7 @@ import (
 // earlier answer in the call's scope that had a Retry-After.
 const IgnoredRetryAfter = "ignored_retry_after"
 
-// gracePeriod is the time after an answer with Retry-After in which further calls are not
+// gracePeriod is the time after the answer that begins a wait in which further calls are not
 // violations. The client may have sent these calls before it received the answer.
 const gracePeriod = 200 * time.Millisecond
 

@@ -218,7 +218,8 @@ func asControlError(err error) error {
 }
 
 // NameServers returns the names of the name servers of a simulated DNS provider. provider is the
-// provider's id. The sandbox uses the same names for every provider except cloudflare.
+// provider's id. The sandbox uses the same names for every provider except cloudflare and manual,
+// its simulated registrar.
 func NameServers(provider string) []string {
 	return []string{"ns1." + provider + ".sandbox-dns.test", "ns2." + provider + ".sandbox-dns.test"}
 }
