@@ -68,8 +68,8 @@ func checkNoSuchMailbox(t T, platform sdk.SendingPlatform) {
 	}
 }
 
-// checkOddWorkspace reads with ids that cannot be sent in an HTTP header. Accounts choose the id,
-// and failures of the platform open its circuit breaker for all accounts.
+// checkOddWorkspace reads with ids that many HTTP clients refuse to send in a header. Accounts
+// choose the id, and failures of the platform open its circuit breaker for all accounts.
 func checkOddWorkspace(t T, e *environment) {
 	for _, id := range []string{"a\nb", "日本"} {
 		c := e.connection()

@@ -180,7 +180,7 @@ func (e *exchange) recordsAndViolations() (records, violations []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.droppedRecords > 0 {
-		records = append(records, fmt.Sprintf("(%d earlier calls are not shown)", e.droppedRecords))
+		records = append(records, fmt.Sprintf("(%d earlier calls and lines are not shown)", e.droppedRecords))
 	}
 	return append(records, e.records...), e.violations
 }

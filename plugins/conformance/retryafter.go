@@ -19,7 +19,7 @@ func RetryAfter(t T, open opener, p sdk.Plugin) {
 	for call, workspace := range []string{"", "", "2"} {
 		_, err := env.With(map[string]string{"workspace_id": workspace}).Check(t.Context())
 		if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter <= 0 || result.RetryAfter > 5*time.Minute {
-			t.Errorf("call %d after a Retry-After of 5 minutes: %v, want throttled with the rest of the wait", call+1, err)
+			t.Errorf("call %d returned %v, want throttled with the rest of the Retry-After of 5 minutes", call+1, err)
 		}
 	}
 	if sent := len(env.Requests()); sent != 1 {

@@ -105,7 +105,8 @@ func TestBudgetProblemsAreReported(t *testing.T) {
 }
 
 // TestProtocolPageListsCausesAndStates checks that docs/plugin-protocol.md lists the causes that
-// the host interprets, the states that an answer can have, and the capabilities of DNS and sending plugins.
+// the host interprets, the states that an answer can have, and the capabilities of DNS and sending
+// plugins.
 func TestProtocolPageListsCausesAndStates(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugin-protocol.md")
 	if err != nil {
