@@ -38,8 +38,8 @@ func TestRuleStaysBeforeRulesThatStopProcessing(t *testing.T) {
 	}
 }
 
-// TestDisabledRuleIsEnabledAtTheFront checks that a rule that became disabled, and that a rule of an
-// administrator precedes, is moved to the front in the call that enables it.
+// TestDisabledRuleIsEnabledAtTheFront checks that a rule that became disabled, and that a rule of
+// an administrator precedes, is moved to the front in the call that enables it.
 func TestDisabledRuleIsEnabledAtTheFront(t *testing.T) {
 	s := newSendingTenant(t, newTestEnv(t))
 	s.block(s.domain, s.mailboxes[0])

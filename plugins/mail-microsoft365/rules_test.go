@@ -51,7 +51,7 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 		t.Fatalf("Block of the same mailbox, named twice: %+v, want %+v", r, want)
 	}
 	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-		t.Fatalf("blocked %v", got)
+		t.Fatalf("the blocked mailboxes are %v, want %v", got, s.mailboxes[:1])
 	}
 	want.Written, want.Enabled = true, false
 	if r := s.block(s.domain); !cmp.Equal(r, want) || len(s.blockedSenders()) != 0 {
@@ -235,7 +235,7 @@ func TestAnExistingRuleIsAdopted(t *testing.T) {
 		t.Fatalf("Block: %+v, want it to block %v; the rules are %v, want one", r, s.mailboxes[:1], s.rules())
 	}
 	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-		t.Fatalf("blocked %v", got)
+		t.Fatalf("the blocked mailboxes are %v, want %v", got, s.mailboxes[:1])
 	}
 }
 

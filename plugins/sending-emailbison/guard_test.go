@@ -124,7 +124,7 @@ func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 		t.Fatalf("%d connections to private addresses, want none", n)
 	}
 	if dnsServer.lookupsOf("rebound.example.") < 2 || dnsServer.lookupsOf("inside.example.") == 0 {
-		t.Error("the names were not looked up")
+		t.Error("the plugin did not look up both names")
 	}
 }
 

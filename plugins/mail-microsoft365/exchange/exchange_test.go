@@ -95,7 +95,7 @@ func TestInvokeSendsCommandAndHeaders(t *testing.T) {
 		}
 	}
 	if len(received.Header.Get("connection-id")) != 36 || len(received.Header.Get("client-request-id")) != 36 {
-		t.Error("the header connection-id or client-request-id is not a UUID")
+		t.Error("the header connection-id or client-request-id does not have the length of a UUID")
 	}
 }
 

@@ -93,8 +93,8 @@ func TestConsentRestoresRevokedGrants(t *testing.T) {
 	}
 }
 
-// TestNewConsentCreatesNewServicePrincipal revokes the consent, which deletes the service principal.
-// The next consent creates a new service principal, so earlier tokens stay invalid.
+// TestNewConsentCreatesNewServicePrincipal revokes the consent, which deletes the service
+// principal. The next consent creates a new service principal, so earlier tokens stay invalid.
 func TestNewConsentCreatesNewServicePrincipal(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	first := testTenant.principal()

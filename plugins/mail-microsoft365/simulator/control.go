@@ -305,9 +305,10 @@ func controlNotImplemented(w http.ResponseWriter, _ *http.Request) {
 }
 
 // ruleView is a rule as the control interface shows it. Enabled is true if the rule is enabled and
-// its mode is Enforce. Blocks lists the mailboxes that the rule blocks. A rule without conditions
-// blocks all mailboxes of the tenant except its exceptions. If Enabled is false, the list is empty.
-// Blocks does not consider that an earlier rule may stop the processing of a message.
+// its mode is Enforce. Blocks lists the mailboxes that the rule blocks. A rule that rejects or
+// deletes messages and has no conditions blocks all mailboxes of the tenant except its exceptions.
+// If Enabled is false, the list is empty. Blocks does not consider that an earlier rule may stop
+// the processing of a message.
 type ruleView struct {
 	Name    string   `json:"name"`
 	Enabled bool     `json:"enabled"`

@@ -144,7 +144,8 @@ func (c *dkimConfig) createKeys(call *invocation, t *tenant, size int) {
 }
 
 // setDKIMConfig runs Set-DkimSigningConfig. Enabling requires both CNAME records. If the
-// configuration has no keys, the call creates them, even if it fails because a record is missing.
+// configuration has no keys, a call with the parameter Enabled creates them, even if it fails
+// because a record is missing.
 func setDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome {
 	config := t.dkimConfig(call.dkimDomain())
 	switch {

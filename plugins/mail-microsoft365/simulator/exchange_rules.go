@@ -329,7 +329,7 @@ func (call *invocation) applyParams(t *tenant, r *transportRule) *exception {
 			return errNoObject.with(sender)
 		}
 	}
-	highest := len(t.Exchange.Rules) // the lowest place in the order
+	highest := len(t.Exchange.Rules) // the priority of a rule that comes last
 	if t.rule(r.GUID) != nil {
 		highest--
 	}

@@ -92,9 +92,9 @@ func (s *simulator) tenantInToken(r *http.Request) string {
 }
 
 // failExchange answers with a planned status. The body is empty for 401, 408 and 429. It consists
-// of NUL bytes for 403. It is an exception for 500 and the other 4xx statuses, and HTML for all
-// other statuses. The exception of a 4xx status reports a permanent error. Use the setting
-// `cmdlets` for temporary exceptions, which have status 400.
+// of NUL bytes for 403. It is an exception for 500 and all other statuses below 500, and HTML for
+// the statuses above 500. The exception of a status below 500 reports a permanent error. Use the
+// setting `cmdlets` for temporary exceptions, which have status 400.
 func (s *simulator) failExchange(w http.ResponseWriter, r *http.Request, status int) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:

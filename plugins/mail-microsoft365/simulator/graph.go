@@ -239,7 +239,8 @@ var (
 	errAudience = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token validation failure. Invalid audience."}
 	errExpired  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Lifetime validation failed, the token is expired."}
 	// errIdentity is the error for a token of a tenant that does not exist or is deleted, that has
-	// not granted consent or has revoked it, or that has disabled the application.
+	// not granted consent or has revoked it, or that has disabled the application. It is also the
+	// error for a token of a service principal that a revocation of the consent deleted.
 	errIdentity = graphError{status: 401, code: "Authorization_IdentityNotFound", message: "The identity of the calling application could not be established."}
 	errDenied   = graphError{status: 403, code: "Authorization_RequestDenied", message: "Insufficient privileges to complete the operation."}
 	errNotFound = graphError{status: 404, code: "Request_ResourceNotFound", message: "Resource '%s' does not exist or one of its queried reference-property objects are not present."}
