@@ -395,10 +395,10 @@ func queryParameter(t *testing.T, address, name string) string {
 	return u.Query().Get(name)
 }
 
-// TestPagesWorkInChromium opens the HTML pages in Chromium. It walks through the connect pages to
-// the end and back to the caller's return_url. Without TENANTRY_SOAK it opens the pages about the
-// API in one of three color schemes and one of two widths. It saves screenshots in TENANTRY_SHOTS,
-// if that is set.
+// TestPagesWorkInChromium opens the HTML pages in Chromium. It walks through the connect pages, and
+// back to the caller's return_url if the walk has one. Without TENANTRY_SOAK it opens the pages
+// about error codes in one of three combinations of color scheme and width, and the API page in one
+// of two widths. It saves screenshots in TENANTRY_SHOTS, if that is set.
 func TestPagesWorkInChromium(t *testing.T) {
 	t.Parallel()
 	const folder = "../../.ci/browser"
@@ -406,7 +406,7 @@ func TestPagesWorkInChromium(t *testing.T) {
 		t.Fatal("the browser's packages are not installed: run make test")
 	}
 	if _, err := exec.LookPath(cmp.Or(os.Getenv("CHROMIUM"), "/usr/bin/chromium")); err != nil {
-		t.Fatalf("there is no Chromium (%v): run make test", err)
+		t.Fatalf("Chromium was not found (%v): run make test", err)
 	}
 	c := sharedSandbox(t).newAccount(nil)
 	c.control("POST", "/accounts/"+c.id+"/settings", object{"return_hosts": []string{"app.acme.example"}, "display_name": "Acme Mail"})

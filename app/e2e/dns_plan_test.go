@@ -35,8 +35,9 @@ func (tenant accountTenant) newDomainAt(provider string) (zone, id string) {
 	return zone, id
 }
 
-// putConflictingRecords replaces the records of a zone with records that conflict with the plan. It
-// keeps the verification record, whose content is verificationText. It returns the new records.
+// putConflictingRecords replaces the records of a zone. Some of the new records conflict with the
+// wanted records. The verification record stays, its content is verificationText.
+// putConflictingRecords returns the new records.
 func (tenant accountTenant) putConflictingRecords(zone string, verificationText any) []object {
 	tenant.t.Helper()
 	text := func(name, content string) object {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestEventsTellWhatHappened follows the log of an account through the life of a tenant. The client
-// compares each response, and so each event, with the OpenAPI document.
+// TestEventsTellWhatHappened follows the log of an account through the life of a tenant. The
+// methods of caller compare each response, and so each event, with the OpenAPI document.
 func TestEventsTellWhatHappened(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
@@ -36,10 +36,10 @@ func TestEventsTellWhatHappened(t *testing.T) {
 	})
 }
 
-// TestRemovalsOutsideTheServiceAreEvents checks the events of a mailbox that an administrator
-// deletes at the platform, and of a policy whose domain is removed. It reads them with a key that
-// the operator limits to events of the tenant.
-func TestRemovalsOutsideTheServiceAreEvents(t *testing.T) {
+// TestIndirectRemovalsAreEvents checks the events of a mailbox that an administrator deletes at the
+// platform, and of a policy whose domain is removed. It reads the events with a key that the
+// operator limits to events of the tenant.
+func TestIndirectRemovalsAreEvents(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
 		limited := c.newLimitedTenant(5, "ada")

@@ -232,7 +232,8 @@ type request struct {
 	doneStatus int
 	// retryCode is the error code of a refusal that is temporary.
 	retryCode string
-	// idempotencyKey is sent with each attempt. If it is empty, the sending method chooses a key.
+	// idempotencyKey is sent with each attempt. If it is empty, the sending method chooses a key. A
+	// request to the control interface ignores it.
 	idempotencyKey string
 }
 

@@ -64,7 +64,7 @@ type platformRequest struct {
 	location     string // the Location header of the response
 }
 
-// newServiceFixture starts the simulated mail platform and DNS until the test ends.
+// newServiceFixture starts the simulated mail platform and DNS, and stops both when the test ends.
 func newServiceFixture(t *testing.T, build programs) *serviceFixture {
 	t.Helper()
 	store, err := zones.Open(filepath.Join(t.TempDir(), "zones.json"))

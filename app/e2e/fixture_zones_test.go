@@ -50,8 +50,9 @@ type storedRecord struct {
 	raw string
 }
 
-// startDNSPlugin starts a provider's plugin process.
-func startDNSPlugin(t testing.TB, name string, c wire.Connection) ports.DNSProvider {
+// newDNSPlugin returns a provider's plugin. The first call starts its process, and the end of the
+// test stops it.
+func newDNSPlugin(t testing.TB, name string, c wire.Connection) ports.DNSProvider {
 	t.Helper()
 	built, err := releaseBuild()
 	must(t, err)
@@ -68,8 +69,7 @@ type powerDNSHost struct {
 	plugin ports.DNSProvider
 }
 
-// newPowerDNSHost starts PowerDNS with the zones to which the zoneCases refer, and starts the
-// PowerDNS plugin.
+// newPowerDNSHost starts PowerDNS with the zones to which the zoneCases refer.
 func newPowerDNSHost(t testing.TB) *powerDNSHost {
 	t.Helper()
 	server, err := testserver.StartPowerDNS(t.Context())
@@ -77,7 +77,7 @@ func newPowerDNSHost(t testing.TB) *powerDNSHost {
 	t.Cleanup(server.Stop)
 	host := &powerDNSHost{server: server}
 	host.reader = dnsresolver.New(dnsresolver.Options{Resolvers: []string{server.DNS}, Port: host.port(), AllowPrivate: true})
-	host.plugin = startDNSPlugin(t, "powerdns", wire.Connection{
+	host.plugin = newDNSPlugin(t, "powerdns", wire.Connection{
 		Settings: map[string]string{"api_url": server.API, "allow_private": "true"},
 		Secrets:  map[string]secret.Text{"api_key": secret.New(server.Key)},
 	})
@@ -216,8 +216,8 @@ type cloudflareHost struct {
 	plugin ports.DNSProvider
 }
 
-// newCloudflareHost starts the simulator, the Cloudflare plugin and a DNS server with the zones to
-// which the zoneCases refer.
+// newCloudflareHost starts the simulator, and a DNS server with the zones to which the zoneCases
+// refer.
 func newCloudflareHost(t testing.TB) *cloudflareHost {
 	t.Helper()
 	var handler http.Handler
@@ -233,7 +233,7 @@ func newCloudflareHost(t testing.TB) *cloudflareHost {
 	t.Cleanup(func() { _ = dnsServer.Close() })
 	host := &cloudflareHost{url: server.URL, store: store, server: dnsServer.Addr(),
 		reader: dnsresolver.New(dnsresolver.Options{Resolvers: []string{dnsServer.Addr()}, Port: dnsServer.Port(), AllowPrivate: true}),
-		plugin: startDNSPlugin(t, "cloudflare", wire.Connection{
+		plugin: newDNSPlugin(t, "cloudflare", wire.Connection{
 			Settings: ready.Settings, Secrets: map[string]secret.Text{"api_token": secret.New(ready.Secrets["api_token"])},
 		}),
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// hostilePlugin is a copy of testdata/rogue. Its name selects what it does when the service tests a
-// credential.
+// hostilePlugin is testdata/rogue under a name of its own. The name selects what the program does
+// when the service tests a credential.
 type hostilePlugin struct {
 	name string
 	// status and code are those of the API's answer to the request that tests the credential.

@@ -28,7 +28,8 @@ func simulatorOperation(provider, operation string) string {
 	return operation
 }
 
-// providerCallRequests returns requests that can be repeated without an effect on later requests.
+// providerCallRequests returns requests that call the platform. At a platform with OAuth, the last
+// of them begins a sign-in, after which retryAndCleanUp disconnects the mailbox.
 func (i testIntegration) providerCallRequests() []providerCall {
 	calls := []providerCall{{"POST", i.path("/test"), "check"}, {"POST", i.path("/mailboxes/refresh"), "accounts"}}
 	if i.capabilities["microsoft_oauth"] == true {

@@ -77,7 +77,7 @@ func readMatrix(t *testing.T) (rows []matrixRow) {
 }
 
 // TestEveryOperationIsInTheMatrix checks that each operation has rows or is in additions, and that
-// each row has a known route. The tests that cover rows in place of the matrix test must exist.
+// each row has a known route. The tests that testedElsewhere returns must exist.
 func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	t.Parallel()
 	d, err := publishedDocument()

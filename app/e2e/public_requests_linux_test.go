@@ -144,7 +144,8 @@ func publicRoutes(t *testing.T) (routes []string) {
 }
 
 // addedPattern returns the pattern of a call of Handle or HandleFunc. If the pattern is a sum of
-// strings, it returns the last operand. ok is false if this is not a string literal.
+// strings, it returns the last operand. ok is false for any other node, and if the pattern or the
+// operand is not a string literal.
 func addedPattern(node ast.Node) (pattern string, ok bool) {
 	call, isCall := node.(*ast.CallExpr)
 	if !isCall || len(call.Args) != 2 {

@@ -69,7 +69,7 @@ func TestSandboxReadyLineIsComplete(t *testing.T) {
 func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	t.Parallel()
 	build, dataDir := requirePrograms(t, releaseBuild), t.TempDir()
-	control := []string{"--control", "127.0.0.5:0"} // no other test uses this address
+	control := []string{"--control", "127.0.0.5:0"} // no other test of this package uses this address
 	p, first := startDev(t, build, dataDir, nil, control...)
 	c := seededAccount(t, first)
 	tenant := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
@@ -145,7 +145,7 @@ func TestMovedClockSurvivesRestart(t *testing.T) {
 	p.kill()
 	_, c.ready = startDev(t, build, dataDir, nil, "--no-seed")
 	if after := c.get("/v1/tenants/connect-url").text("expires_at"); after < before {
-		t.Errorf("before the restart a link expired at %s, and afterwards at %s, want a later time", before, after)
+		t.Errorf("before the restart a link expired at %s, and afterwards at %s, want no earlier time", before, after)
 	}
 }
 

@@ -186,8 +186,8 @@ func (f *publicFlood) holdUnread(requests string) {
 	<-f.running.Done()
 }
 
-// TestPublicPathsDoNotBlockOthers sends requests that need no key from slow clients and from
-// clients that do not read. Requests with a key are answered meanwhile. A soak tests all
+// TestPublicPathsDoNotBlockOthers sends publicRequests from slow clients and from clients that do
+// not read. Requests with an accepted key are answered meanwhile. A soak tests all
 // publicRequests with many clients. Other runs test two of them with few clients. A soak also
 // measures the requests with a key and the memory, while no other test of the package runs.
 func TestPublicPathsDoNotBlockOthers(t *testing.T) {

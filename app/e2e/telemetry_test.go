@@ -308,8 +308,8 @@ func checkFailedSpan(t *testing.T, spans []receivedSpan, line object) {
 	}
 }
 
-// checkRunbook checks that the runbook of the alert mentions the log line and its outcome, and that
-// the panel links to traces and logs.
+// checkRunbook checks that the runbook of the alert mentions the log line and its outcome. It also
+// checks that the panel "Failing provider calls" links to traces and logs.
 func checkRunbook(t *testing.T, alert string, line object) {
 	t.Helper()
 	for _, rule := range prometheusRules(t) {

@@ -2,7 +2,7 @@
 
 // Command bare is the baseline of benchmarks: a net/http handler that makes the same round trips to
 // the same database as the service, and does nothing else. A GET runs the statements of the tenant
-// list. A PATCH runs as many commits as a write of the service.
+// list. A PATCH runs as many commits as the PATCH of a mailbox's limit in the service.
 //
 // Its arguments are the database URL and the Redis URL. The Redis URL may be empty. It prints its
 // address.
@@ -40,8 +40,8 @@ const (
 	limitUpdate = `UPDATE mailboxes SET daily_send_limit = $1 WHERE id = $2`
 )
 
-// commits is the number of commits of a write in the service: the claim of the Idempotency-Key, the
-// change, and the stored response.
+// commits is the number of commits of that PATCH in the service: the claim of the Idempotency-Key,
+// the change, and the stored response.
 const commits = 3
 
 type tenant struct {
@@ -71,8 +71,8 @@ func main() {
 	panic(http.Serve(listener, handler(db, counter(os.Args[2]))))
 }
 
-// open returns a pool of at most 16 connections to PostgreSQL, or 4 to SQLite. The service has at
-// most 20 connections to PostgreSQL, or 4 to SQLite.
+// open returns a pool of at most 16 connections to PostgreSQL, or 4 to SQLite. The pool of the
+// service's store has at most 20 connections to PostgreSQL, or 4 to SQLite.
 func open(url string) (*sql.DB, error) {
 	driver, source, connections := "pgx", url, 16
 	if file, ok := strings.CutPrefix(url, "sqlite://"); ok {

@@ -8,7 +8,7 @@
 //   - sending-mistyped answers with a message of a different type.
 //   - sending-exits ends its process.
 //   - sending-forks starts processes, and exits with their number.
-//   - sending-opens opens files until it can open no more, and returns their number.
+//   - sending-opens opens files until it can open no more, and returns an error with their number.
 //   - sending-tells prints the credential, and returns an error that contains it.
 package main
 
