@@ -73,11 +73,11 @@ const benchOwner = "owner@example.com"
 func newBenchAccount(b *testing.B, database string) *benchService {
 	b.Helper()
 	svc := &benchService{b: b, database: database}
-	secret := filepath.Join(b.TempDir(), "secret")
-	svc.must(os.WriteFile(secret, []byte("not asked for"), 0o600))
+	secretFile := filepath.Join(b.TempDir(), "secret")
+	svc.must(os.WriteFile(secretFile, []byte("not asked for"), 0o600))
 	svc.env = []string{
 		"TENANTRY_DATA_DIR=" + b.TempDir(), "TENANTRY_DATABASE_URL=" + database, "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_LOG_LEVEL=info", "TENANTRY_LIMITS=off",
-		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=bench", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE=" + secret,
+		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=bench", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE=" + secretFile,
 	}
 	store, err := bunstore.Open(b.Context(), svc.database, bunstore.Options{})
 	svc.must(err)

@@ -197,7 +197,7 @@ func TestSerializationFailuresAreRetried(t *testing.T) {
 	service := newDatabaseService(t, directURL, directURL)
 	service.addDomainAndMailboxes()
 	mailbox := service.get(service.path("/mailboxes")).objects("mailboxes")[0].text("id")
-	service.exec("CREATE SEQUENCE updates", // a rollback does not reset a sequence, so it counts the failed attempts
+	service.exec("CREATE SEQUENCE updates", // a rollback does not reset a sequence, so failed attempts count too
 		`CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			IF nextval('updates') <= 2 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$`,
 		"CREATE TRIGGER lose BEFORE UPDATE ON mailboxes FOR EACH ROW EXECUTE FUNCTION lose()")
@@ -439,9 +439,9 @@ func (s *databaseService) cutEachWrite(cutter *commitCutter, skip int, afterComm
 // the successful response, and 1 if at least one COMMIT was cut, otherwise 0.
 func (s *databaseService) retryThroughCuts(cutter *commitCutter, method, path string, body any) (reply, int) {
 	s.t.Helper()
-	key, cutCount := fmt.Sprint("commit-", uniqueNumber.Add(1)), 0
+	idempotencyKey, cutCount := fmt.Sprint("commit-", uniqueNumber.Add(1)), 0
 	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); {
-		got, err := s.tryWithKey(key, method, s.ready.APIURL+path, s.key, body)
+		got, err := s.tryWithKey(idempotencyKey, method, s.ready.APIURL+path, s.key, body)
 		cutCount += cutter.disarm()
 		if err == nil && got.status == http.StatusOK {
 			return got, min(cutCount, 1)

@@ -32,9 +32,9 @@ func newJourney(c caller, setup, behaviour object) *journey {
 // which a later try can succeed.
 func (j *journey) do(method, path string, body any, retryCodes ...string) reply {
 	j.t.Helper()
-	key, last := rand.Text(), reply{}
+	idempotencyKey, last := rand.Text(), reply{}
 	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline) && j.t.Context().Err() == nil; {
-		got, err := j.tryWithKey(key, method, j.ready.APIURL+path, j.key, body)
+		got, err := j.tryWithKey(idempotencyKey, method, j.ready.APIURL+path, j.key, body)
 		if err == nil {
 			err = checkDocumented(j.t, method, path, got)
 		}
@@ -46,16 +46,16 @@ func (j *journey) do(method, path string, body any, retryCodes ...string) reply 
 		case got.status == http.StatusOK:
 			return got
 		case got.code() == "access_denied": // after two consecutive 401 the consent counts as revoked until a sync
-			key = rand.Text()
+			idempotencyKey = rand.Text()
 			if sync := j.path("/sync"); path != sync {
 				j.do("POST", sync, nil)
 			}
 		case got.code() == "dkim_not_ready": // the platform may have created the DKIM records after the last publish
-			key = rand.Text()
+			idempotencyKey = rand.Text()
 			j.publish()
 		case got.status == http.StatusBadGateway, got.status == http.StatusServiceUnavailable, got.status == http.StatusGatewayTimeout:
 		case slices.Contains(retryCodes, got.code()): // a sync that read old data hides the object until the next sync
-			key = rand.Text()
+			idempotencyKey = rand.Text()
 			j.do("POST", j.path("/sync"), nil)
 		default:
 			j.t.Errorf("%s %s is answered %d %s, want a success or a temporary error", method, path, got.status, got.raw)

@@ -62,8 +62,8 @@ func TestCaddyForwardsToTheService(t *testing.T) {
 // client, hides the admin endpoints and allows bodies of 64 KiB.
 func (f *proxyFixture) checkProxy() {
 	f.t.Helper()
-	key := map[string]string{"Authorization": "Bearer " + f.key, "X-Request-ID": "from-the-client", "Idempotency-Key": "k"}
-	if got := f.send("GET", "/v1/tenants", "", key); got.StatusCode != http.StatusOK || got.Header.Get("X-Request-ID") != "from-the-client" {
+	headers := map[string]string{"Authorization": "Bearer " + f.key, "X-Request-ID": "from-the-client", "Idempotency-Key": "k"}
+	if got := f.send("GET", "/v1/tenants", "", headers); got.StatusCode != http.StatusOK || got.Header.Get("X-Request-ID") != "from-the-client" {
 		f.t.Errorf("a read is answered %d with the headers %v, want 200 and the request id of the client", got.StatusCode, got.Header)
 	}
 	for _, path := range []string{"/metrics", "/livez", "/readyz"} {
@@ -71,16 +71,16 @@ func (f *proxyFixture) checkProxy() {
 			f.t.Errorf("%s answers %d, want 404", path, got.StatusCode)
 		}
 	}
-	key["Content-Type"] = "application/json"
+	headers["Content-Type"] = "application/json"
 	for size, status := range map[int]int{64 << 10: http.StatusNotFound, 64<<10 + 1: http.StatusRequestEntityTooLarge} {
 		body := `{"domain":"a.example"}`
-		got := f.send("POST", "/v1/tenants/7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11/domains", body+strings.Repeat(" ", size-len(body)), key)
+		got := f.send("POST", "/v1/tenants/7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11/domains", body+strings.Repeat(" ", size-len(body)), headers)
 		if got.StatusCode != status || !strings.HasPrefix(got.Header.Get("Content-Type"), "application/") {
 			f.t.Errorf("a body of %d bytes is answered %d with the type %q, want %d with JSON", size, got.StatusCode, got.Header.Get("Content-Type"), status)
 		}
 	}
 	f.checkClientAddress()
-	f.checkConnect(key)
+	f.checkConnect(headers)
 }
 
 // checkClientAddress checks that the service compares the network of a key with the client address
@@ -96,11 +96,11 @@ func (f *proxyFixture) checkClientAddress() {
 	}
 }
 
-// checkConnect connects a tenant through the proxy.
-func (f *proxyFixture) checkConnect(key map[string]string) {
+// checkConnect connects a tenant through the proxy. headers are those of its API requests.
+func (f *proxyFixture) checkConnect(headers map[string]string) {
 	f.t.Helper()
 	guid, admin := f.service.newTenant(f.server)
-	link := readReply(f.t, f.send("GET", "/v1/tenants/connect-url", "", key)).text("connect_url")
+	link := readReply(f.t, f.send("GET", "/v1/tenants/connect-url", "", headers)).text("connect_url")
 	b := newBrowser(f.t)
 	callback := b.answerConsent(link, admin, "accept")
 	jar := b.client.Jar
@@ -114,7 +114,7 @@ func (f *proxyFixture) checkConnect(key map[string]string) {
 	if result := b.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
 		f.t.Errorf("the confirmation is answered %d %s, want 200", result.status, result.text)
 	}
-	if got := f.send("GET", "/v1/tenants/"+guid, "", key); got.StatusCode != http.StatusOK {
+	if got := f.send("GET", "/v1/tenants/"+guid, "", headers); got.StatusCode != http.StatusOK {
 		f.t.Errorf("the connected tenant is answered %d, want 200", got.StatusCode)
 	}
 }

@@ -114,12 +114,12 @@ func stopUnderLoad(t *testing.T, database string) {
 	if database != "" {
 		fixture.runCommand(env, "migrate")
 	}
-	_, reader := fixture.newAccount(env, "reader@example.com", "complete", 0)
+	_, readerKey := fixture.newAccount(env, "reader@example.com", "complete", 0)
 	p, c := fixture.serve(env)
 	load := &clientLoad{t: t, api: c.ready.APIURL, completed: map[string]bool{}, failed: map[string]error{}}
 	var clients sync.WaitGroup
 	for i := range readers {
-		clients.Go(func() { load.runClient(fmt.Sprint("reader-", i), reader, "") })
+		clients.Go(func() { load.runClient(fmt.Sprint("reader-", i), readerKey, "") })
 	}
 	keys := make([]string, rotators)
 	for i := range rotators {
@@ -150,7 +150,7 @@ func stopUnderLoad(t *testing.T, database string) {
 	}
 	// The next server has the same address and accepts the last key of each client.
 	_, restarted := fixture.serve(append(env, "TENANTRY_LISTEN="+strings.TrimPrefix(c.ready.APIURL, "http://")))
-	for _, key := range append(keys, reader) {
+	for _, key := range append(keys, readerKey) {
 		if got := restarted.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
 			t.Errorf("after the next start a request with a current key is answered %d %s, want 200", got.status, got.raw)
 		}
