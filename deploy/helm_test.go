@@ -89,8 +89,9 @@ var (
 	secretPattern = regexp.MustCompile(`(?i)password|secret|token|://[^/]*:[^/]*@|PRIVATE KEY`)
 )
 
-// checkContainer checks a container: its TENANTRY_ variables are settings, its secrets are
-// references, its command exists, and its privileges are dropped.
+// checkContainer checks a container: its image has a tag with a version, its TENANTRY_ variables
+// are settings, its secrets are references, its volumes are mounted, its command exists, and its
+// privileges are dropped.
 func checkContainer(t *testing.T, container object) {
 	t.Helper()
 	checkMembers(t, container, object{
@@ -108,7 +109,7 @@ func checkContainer(t *testing.T, container object) {
 		}
 		secretName := map[string]string{"TENANTRY_DATABASE_URL": "tenantry-database", "TENANTRY_REDIS_URL": "tenantry-redis"}[name]
 		if secretPattern.MatchString(value) || secretName != "" && variable.member("valueFrom.secretKeyRef.name") != secretName {
-			t.Errorf("%s contains a secret in clear text", name)
+			t.Errorf("%s contains a secret in clear text, or does not refer to its secret", name)
 		}
 	}
 	mounted := map[string]bool{}

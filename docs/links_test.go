@@ -22,8 +22,8 @@ func TestEveryLinkLeadsToAPageAndAHeading(t *testing.T) {
 	if len(pages) < 10 {
 		t.Fatalf("only %d pages: %v", len(pages), pages)
 	}
-	// introduction.md is a part of the API page, and links to pages of the running service. A test
-	// in adapters/httpapi/openapi checks these links.
+	// introduction.md is a part of the API page, and links to pages of the running service.
+	// TestIntroductionIsShort of adapters/httpapi checks these links.
 	delete(pages, "adapters/httpapi/openapi/introduction.md")
 	for path, text := range pages {
 		for _, problem := range linkProblems(path, text) {
@@ -83,7 +83,7 @@ var (
 	linkText    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// linkProblems returns a message for each broken link, and for each path in backticks of a .go or
+// linkProblems returns a message for each broken link, and for each path in backquotes of a .go or
 // .md file that does not exist. Of these paths it checks only those with a slash and without
 // upper-case letters.
 func linkProblems(path, text string) []string {
@@ -143,7 +143,7 @@ func anchors(page string) map[string]bool {
 	return names
 }
 
-// TestEveryTestThatAPageNamesExists checks each test name in backticks. The test must exist.
+// TestEveryTestThatAPageNamesExists checks each test name in backquotes. The test must exist.
 func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("git", "-C", "..", "grep", "-hoE", "--untracked", "^func Test[A-Za-z0-9_]+", "--", "*_test.go").Output()
