@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tenantry. `make` lists the targets. .ci/need installs the packages of a target.
+# tenantry. `make` lists the targets. .ci/need checks for the Debian packages of a target.
 
 GO      ?= go
 VERSION ?= 0.1.0-dev
@@ -18,10 +18,10 @@ export CGO_ENABLED := 0
 # Tests find the programs that they start in this folder.
 export TENANTRY_TEST_BIN := $(CURDIR)/bin/test
 
-# The race detector checks only code in the process of a test. It is therefore not used for the
-# tests of app/e2e and plugins/template, which start programs. It does not check SQLite, which is
-# C code that was translated to Go, because that would take most of the time.
-# UNWATCHED are the tests that `make race` leaves out:
+# The race detector checks only code in the process of a test. `make race` therefore leaves out
+# app/e2e and plugins/template, whose tests start programs. The detector does not check SQLite,
+# which is C code that was translated to Go, because that would take most of the time.
+# UNWATCHED are the tests of other packages that `make race` leaves out:
 #  - the tests of built plugins. TestContract runs the same suite in one process, with the detector.
 #  - the benchmarks.
 #  - the fuzzing. It compares the memory of its process, and with the detector the process needs
@@ -44,7 +44,7 @@ test race: export TENANTRY_SEED := $(or $(TENANTRY_SEED),$(shell date +%s))
 
 # gotestsum prints a line for each finished package, the output of failures, and a summary.
 # go vet is off, because `make check` runs it. The timeout is so long that only a test that
-# hangs reaches it. Tests mostly wait, so more packages run at the same time than there are
+# hangs reaches it. Tests mostly wait, so four packages run at the same time even with two
 # cores.
 TIMEOUT := 60m
 GOTEST  := $(GO) run ./.ci/withservers -memory -- bin/gotestsum --format standard-quiet --hide-summary skipped -- -p 4 -vet=off -timeout $(TIMEOUT)

@@ -3,7 +3,7 @@
 // on a screen 320 pixels wide, in light and dark colours, and with axe. It prints its
 // findings, and fails if there are any.
 //
-// Usage: node pages.mjs '{"api", "shots", "codes": […], "schemes": […], "viewports": […], "walks": [{"link", "username", "back": {"url", "parameters"} or null} × 4]}'
+// Usage: node pages.mjs '{"api", "shots", "codes": […], "operations", "schemes": […], "viewports": […], "walks": [{"link", "username", "back": {"url", "parameters"} or null} × 4]}'
 import { launch, newCheck } from './look.mjs';
 import { connectPages } from './connect.mjs';
 import { docsPages } from './docs.mjs';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command lint is `go vet` with more analyzers. They find dropped errors, bodies and rows that are
-// not closed, requests without a context, and unused assignments and identifiers. `go vet` runs the
-// command:
+// Command lint is `go vet` with more analyzers. They find dropped errors, comparisons that miss
+// wrapped errors, bodies and rows that are not closed, calls without a context, and unused
+// assignments and identifiers. `go vet` runs the command:
 //
 //	go vet -vettool=bin/lint ./...
 //
