@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -396,20 +395,20 @@ func (s *leakSearch) runIntegrations(mailboxes, key string) {
 	s.keepPluginProcesses()
 }
 
-// keepPluginProcesses keeps arguments and environment of the running plugin processes. It skips
-// plugin processes of other packages' tests, which have testserver.PostgresEnv in their
-// environment.
+// keepPluginProcesses keeps arguments and environment of the plugin processes, which are the
+// descendants of the service.
 func (s *leakSearch) keepPluginProcesses() {
-	s.client.t.Helper()
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range files {
-		line, err := os.ReadFile(file)
-		if err != nil || !strings.HasPrefix(string(line), s.build.folder) {
-			continue
-		}
-		env, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
-		if strings.Contains(string(line), "/plugins/") && !strings.Contains(string(env), testserver.PostgresEnv+"=") {
-			s.keep("arguments and environment of a plugin", append(line, env...))
+	t := s.client.t
+	t.Helper()
+	plugins := descendants(t, s.process.cmd.Process.Pid)
+	if len(plugins) == 0 {
+		t.Fatal("the service has no plugin processes")
+	}
+	for _, plugin := range plugins {
+		for _, file := range []string{"cmdline", "environ"} {
+			content, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", plugin.pid, file))
+			must(t, err)
+			s.keep(file+" of a plugin", content)
 		}
 	}
 }
