@@ -88,8 +88,8 @@ type RRSet struct {
 }
 
 // Same reports whether two sets have the same name, type and values, in any order. It ignores the
-// TTL and Veiled. The method is not called Equal, because test libraries use a method Equal to compare values,
-// and tests must also compare the TTL.
+// TTL and Veiled. The method is not called Equal, because test libraries use a method Equal to
+// compare values, and tests must also compare the TTL.
 func (s RRSet) Same(other RRSet) bool {
 	return sameName(s.Name, other.Name) && s.Type == other.Type &&
 		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))

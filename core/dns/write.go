@@ -15,7 +15,7 @@ type Write struct {
 	Zone            string
 	Changes         []Change
 	// Written are the values that the changes add. They are managed by tenantry once the write is
-	// confirmed.
+	// confirmed or counts as made (see ResolveWrites).
 	Written []Written
 	// At is when the write was stored, just before the request was sent. Confirmed is true once the
 	// provider is known to have made the write.
@@ -36,9 +36,9 @@ type Resolution struct{ Made, Unmade []Write }
 // attributionLimit old and the zone has exactly the record sets of the write, with their values and
 // TTLs. Otherwise its values count as foreign, so that tenantry does not replace a record that
 // someone else may have published.
-func ResolveWrites(openWrites []Write, current []RRSet, now time.Time) Resolution {
+func ResolveWrites(writes []Write, current []RRSet, now time.Time) Resolution {
 	var r Resolution
-	for _, w := range openWrites {
+	for _, w := range writes {
 		if w.Confirmed || now.Sub(w.At) <= attributionLimit && w.isIn(current) {
 			r.Made = append(r.Made, w)
 		} else {

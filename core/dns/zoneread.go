@@ -125,9 +125,9 @@ func (read ZoneRead) values(name string, recordType Type) []string {
 	return nil
 }
 
-// Referenced holds what was read about names outside the domain. A plan for the domain depends on
-// these names. A name whose lookup failed is absent from the maps. Except in Exchanges, a name
-// without records is present with no values.
+// Referenced holds what was read about further names on which a plan for the domain depends, such
+// as the names in SPF records and the hosts of MX records. A name whose lookup failed is absent
+// from the maps. Except in Exchanges, a name without records is present with no values.
 type Referenced struct {
 	// SPF holds the TXT values of all names that the SPF records of the domain and the platform
 	// reference, directly or indirectly. SPFReferences returns the names that a record references.
@@ -152,7 +152,7 @@ const (
 	MXProblemNoAddress MXProblem = "nowhere" // the host has no address
 )
 
-// Needs lists the names outside the domain that must be read before its records can be planned.
+// Needs lists the further names that must be read before the records of a domain can be planned.
 // Each list corresponds to a field of Referenced.
 type Needs struct {
 	// SPF holds the first names to read. The SPF record at each name may reference more names.

@@ -60,7 +60,8 @@ type Domain struct {
 	// found the domain. The API does not list a missing domain.
 	MissingSince time.Time
 	// Observed says when each part of the domain was observed at the platform. It is zero in a
-	// domain that a use case has just loaded from the store.
+	// domain that a use case has just loaded from the store. ports.Domains.ReserveDomain and
+	// ChangeDomain return a domain with these times.
 	Observed Observed
 }
 

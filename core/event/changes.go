@@ -53,7 +53,8 @@ func OfReadiness(tenantID tenant.GUID, r tenant.Readiness) Event {
 }
 
 // OfDomain returns the events of a change of a domain. A domain that is only reserved (Added is
-// false) has no events.
+// false) counts as absent: if a missing domain becomes a reservation again, the event is
+// DomainRemoved.
 func OfDomain(before, after domain.Domain) []Event {
 	switch {
 	case !before.Added && !after.Added:

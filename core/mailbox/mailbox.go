@@ -25,9 +25,11 @@ const MaxPerDomain = 3
 type Stage string
 
 const (
-	// Reserved means that the row counts towards the domain's limit, and that the platform has not
-	// been called. If the platform already has a mailbox with the address, this mailbox is foreign,
-	// unless Provisioned is true.
+	// Reserved means that tenantry has not asked the platform to create the mailbox. A mailbox that
+	// was ready also gets this stage if a request reserves it again (see ReservedAgain), or if its
+	// row stays after its removal (see AfterRemoval). The row counts towards the domain's limit
+	// unless the mailbox is missing. If the platform already has a mailbox with the address, this
+	// mailbox is foreign, unless Provisioned is true.
 	Reserved Stage = "reserved"
 	// Creating means that tenantry has asked the platform to create the mailbox, or is about to
 	// ask. If the platform now has a mailbox with the address, that mailbox is managed by tenantry,

@@ -117,8 +117,8 @@ const CauseConnectionCut = "connection_cut"
 // detects this before it calls the provider.
 const CauseSetting = "setting "
 
-// PluginCausePrefix is the prefix of the causes of failures of the plugin itself. With the kind Down,
-// such a cause means that the plugin had no process for the call. Only the host creates these
+// PluginCausePrefix is the prefix of the causes of failures of the plugin itself. With the kind
+// Down, such a cause means that the plugin had no process for the call. Only the host creates these
 // outcomes. It does not accept them from a plugin.
 const PluginCausePrefix = "plugin_"
 
@@ -171,8 +171,8 @@ func RetryAfter(err error) time.Duration {
 }
 
 // ChangedNothing reports whether err proves that a write changed nothing at the provider. It is
-// false for Unknown and Broken. It is also false for errors that do not come from a provider, such
-// as a cancelled context or a crashed plugin.
+// false for Unknown and Broken. It is also false for errors without a Kind, such as the error of a
+// cancelled context.
 func ChangedNothing(err error) bool {
 	switch KindOf(err) {
 	case Refused, NotReady, Throttled, Down:

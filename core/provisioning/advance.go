@@ -170,8 +170,9 @@ func (d *decision) writeFailed(o Observation) {
 	}
 }
 
-// trackErrors resets Faults unless the error is a fault, and MissingSince unless the domain is
-// missing. It also records when a provider's outage begins or ends.
+// trackErrors resets Faults unless the error is an internal fault or an unexplained refusal, and
+// MissingSince unless the domain is missing. It also records when a provider's outage begins or
+// ends.
 func (d *decision) trackErrors(class errorClass) {
 	if class != internalFault && class != unexplained {
 		d.Faults = 0

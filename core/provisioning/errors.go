@@ -17,7 +17,7 @@ const (
 	notYet                           // the platform has not finished the step
 	unavailable                      // a provider does not answer, or throttles
 	outcomeUnknown                   // the outcome is unknown; the step is repeated, because steps are idempotent
-	accessDenied                     // the service may not manage the tenant
+	accessDenied                     // the mail platform or the DNS provider denies access
 	domainTaken                      // the domain belongs to a different tenant
 	domainMissing                    // the mail platform or a sync does not find the domain
 	domainGone                       // the tenant no longer exists, or the account is closed

@@ -134,9 +134,10 @@ type Progress struct {
 	// attempt that the stop of its worker interrupted does not count (see CancelAttempt).
 	Attempt, Faults int
 	// StageSince is when the time limit of the current stage began. This is when the stage was
-	// entered, except that excludeIdle moves the start times of time limits forward. OutageTime is
-	// the total length of the providers' outages that ended during this stage. OutageSince is when
-	// the current outage began, zero if there is none.
+	// entered, or when the job was retried after a required action. excludeIdle moves the start
+	// times of time limits forward. OutageTime is the total length of the providers' outages that
+	// ended since the time limit began. OutageSince is when the current outage began, zero if there
+	// is none.
 	StageSince  time.Time
 	OutageTime  time.Duration
 	OutageSince time.Time

@@ -42,7 +42,8 @@ type ConnectSession struct {
 	ReturnURL, State string
 }
 
-// IsFinal reports whether the stored status can no longer change.
+// IsFinal reports whether the session has ended. A session that has ended does not expire. A new
+// link makes a declined session pending again.
 func (s SessionStatus) IsFinal() bool { return s == SessionConnected || s == SessionDeclined }
 
 // StatusAt returns the status at the time now: the stored status, or SessionExpired.

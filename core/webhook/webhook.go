@@ -50,8 +50,9 @@ type Webhook struct {
 	Description string
 	Status      Status
 	Secrets     Secrets
-	// FailingSince is the time of the first failed try since the last success. Failed tests do not
-	// count. FailingSince is zero while the endpoint works.
+	// FailingSince is the time of the first failed try since the last success, the last change of
+	// the URL, or the last time when the webhook was enabled again. Failed tests do not count.
+	// FailingSince is zero if no try has failed since then.
 	FailingSince time.Time
 	CreatedAt    time.Time
 }
@@ -119,7 +120,7 @@ func (w Webhook) Wants(t event.Type, tenantGUID tenant.GUID) bool {
 	return (len(w.Types) == 0 || slices.Contains(w.Types, t)) && (len(w.Tenants) == 0 || slices.Contains(w.Tenants, tenantGUID))
 }
 
-// IsFailing reports whether a try, other than a test, has failed since the last success.
+// IsFailing reports whether FailingSince is set.
 func (w Webhook) IsFailing() bool { return !w.FailingSince.IsZero() }
 
 // AfterTry returns the webhook after the last try of d. If the try disables the webhook, AfterTry
