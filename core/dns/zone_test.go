@@ -87,9 +87,10 @@ func TestCheckChangesRefusesInvalidChanges(t *testing.T) {
 func TestZoneErrorsAreRecognizedWhenWrapped(t *testing.T) {
 	for name, err := range map[string]error{"changed": dns.ChangedError(), "no zone": dns.NoZoneError(), "overlapped": dns.OverlappedError()} {
 		wrapped := fmt.Errorf("call: %w", err)
-		if dns.IsChanged(wrapped) != (name == "changed") || dns.IsNoZone(wrapped) != (name == "no zone") ||
-			dns.IsOverlapped(wrapped) != (name == "overlapped") || outcome.ChangedNothing(wrapped) != (name != "overlapped") {
-			t.Errorf("%s is not recognized", name)
+		changed, noZone, overlapped := dns.IsChanged(wrapped), dns.IsNoZone(wrapped), dns.IsOverlapped(wrapped)
+		changedNothing := outcome.ChangedNothing(wrapped)
+		if changed != (name == "changed") || noZone != (name == "no zone") || overlapped != (name == "overlapped") || changedNothing != (name != "overlapped") {
+			t.Errorf("%s: IsChanged %t, IsNoZone %t, IsOverlapped %t, ChangedNothing %t", name, changed, noZone, overlapped, changedNothing)
 		}
 	}
 	other := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}

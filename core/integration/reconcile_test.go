@@ -134,7 +134,7 @@ func TestASecondReconcileChangesNothing(t *testing.T) {
 				t.Fatal("changed is false, but the connection differs")
 			}
 			if eligible.HeldElsewhere && changed && got.Status != disconnected {
-				t.Fatal("the mailbox of a different integration is connected")
+				t.Fatalf("a different integration holds the mailbox, but the connection becomes %s", got.Status)
 			}
 			if !eligible.HeldElsewhere && account.State == integration.AccountConnected && got.Status != connected || got.Status == disconnected && changed && account.Exists() {
 				t.Fatalf("the connection does not follow the account: %+v, %+v", account, got)
