@@ -15,7 +15,7 @@ import (
 // with invalid_request if the connection's settings are invalid. After an error of kind Throttled,
 // Down or Refused, the zone is unchanged. If Apply fails as Unknown or Broken, the zone has either
 // all changes or none. The caller then repeats the same Apply, which accepts values that already
-// exist.
+// exist. It does not repeat Apply after dns.OverlappedError, because the changes were made.
 type DNSProvider interface {
 	// Check tests the credential and returns the number of zones to which the credential has
 	// access. If the provider reports no total, zones counts only the first page.

@@ -52,9 +52,10 @@ type DNSJobs interface {
 	// job as Running with its new epoch. won is false if the job is not due or no longer exists, or
 	// if a different worker has claimed it.
 	ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (j provisioning.Job, won bool, err error)
-	// RenewJobLease renews the lease of a job. held is false if a different worker has claimed the
-	// job or the job no longer exists. The caller must then stop working on the job. SaveJob and
-	// ReleaseJob return held in the same way.
+	// RenewJobLease renews the lease of a job. held is false if the job has a later epoch or no
+	// longer exists. The epoch grows when a worker claims the job, and when the job is retried or
+	// stopped. The caller must then stop working on the job. SaveJob and ReleaseJob return held in
+	// the same way.
 	RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (held bool, err error)
 	// SaveJob stores the job. It keeps the lease only if the job is still Running. It may be
 	// repeated.

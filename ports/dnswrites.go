@@ -11,8 +11,8 @@ import (
 )
 
 // DNSWrites stores the requests that change zones, and the values that tenantry wrote. tenantry
-// uses these values to distinguish managed records from foreign records. A value is managed only
-// after its request was confirmed.
+// uses these values to distinguish managed records from foreign records. A value is managed once
+// its request is confirmed or counts as made (see dns.ResolveWrites).
 type DNSWrites interface {
 	// Written lists the values that were written for a domain of the account, oldest first. If
 	// several writes have the same purpose, name, type and value, only the last is listed. A listed

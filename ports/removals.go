@@ -39,7 +39,7 @@ type Removals interface {
 	// unblocked with an event, as in TenantClaims.SaveChanges, and the tenant becomes due. A
 	// mailbox that an enforcement pass is about to block (see TenantClaims.SaveIntents) is only
 	// hidden, and a later discovery deletes it. Discoveries that began up to observation.ReplicaLag
-	// after now ignore the mailbox. RemoveMailbox fails with mailbox_not_found.
+	// after now ignore the mailbox. RemoveMailbox fails with tenant_not_found or mailbox_not_found.
 	RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, storedAnswer *StoredAnswer) error
 	// MailboxRemoved reports whether RemoveMailbox removed the mailbox with this object id less than
 	// observation.ReplicaLag before now. The platform's replicas may still show such a mailbox.

@@ -16,8 +16,8 @@ type SendCapacity interface {
 	// SaveLicenses stores the licences that the platform reported at the time at. It ignores them
 	// if a later report is already stored. It fails with tenant_not_found.
 	SaveLicenses(ctx context.Context, owner access.AccountID, id tenant.GUID, l tenant.Licenses, at time.Time) error
-	// Sending returns the last licences and the number of messages that the tenant's mailboxes in
-	// the stages created and ready sent on the day that contains now. Counts of other days are
+	// Sending returns the last licences and the number of messages that the mailboxes of
+	// TenantClaims.CountedMailboxes sent on the day that contains now. Counts of other days are
 	// ignored. Sending fails with tenant_not_found.
 	Sending(ctx context.Context, owner access.AccountID, id tenant.GUID, now time.Time) (tenant.Sending, error)
 }

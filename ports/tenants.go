@@ -74,8 +74,9 @@ type Discoveries interface {
 	// is deleted when a discovery at least observation.ReplicaLag later misses it again. Rows
 	// created after Began are not marked as missing. Rows of unfinished creations are not marked
 	// either, if a request reserved them in the hour before Began or later. A listed mailbox in
-	// stage reserved becomes ready and foreign. A listed mailbox in stage creating becomes created.
-	// The listed sign-in name of a managed mailbox is stored once it equals the address.
+	// stage reserved becomes ready. It also becomes foreign, unless tenantry created it earlier. A
+	// listed mailbox in stage creating becomes created. The listed sign-in name of a managed
+	// mailbox is stored once it equals the address.
 	//
 	// A blocked mailbox whose row is deleted is unblocked with an event, as in
 	// TenantClaims.SaveChanges, and is not blocked when it is found again. The row of a mailbox

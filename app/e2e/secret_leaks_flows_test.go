@@ -17,7 +17,6 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
 // newSecret returns a new random secret with a prefix and registers it under a name.
