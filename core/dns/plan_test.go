@@ -308,6 +308,21 @@ func TestFlattenedCNAMEBlocksBelowTheApex(t *testing.T) {
 	}
 }
 
+// TestProxiedApexCNAMEDoesNotAddAnswers checks a zone whose provider proxies the CNAME at the apex.
+// The provider allows other records there, so the plan takes them only from the provider's list.
+func TestProxiedApexCNAMEDoesNotAddAnswers(t *testing.T) {
+	text, oldMX := rrset("a.test", dns.TXT, "mine"), rrset("a.test", dns.MX, "10 mx.old.test")
+	public := reliableRead(text, oldMX, rrset("a.test", dns.A, "192.0.2.1"))
+	stored := append(veiled([]dns.RRSet{rrset("a.test", dns.CNAME, "web.else.test")}), text)
+	p := dns.NewPlan(offer(), public.WithProviderRecords(stored), nil)
+	if got := itemFor(t, p, dns.Inbound); got.Action != dns.Create {
+		t.Errorf("the item for an MX set that the provider no longer has is %+v, want it created", got)
+	}
+	if diff := cmp.Diff([]dns.RRSet{text}, p.Observed); diff != "" {
+		t.Errorf("the observed sets (-want +got):\n%s", diff)
+	}
+}
+
 // TestWithProviderRecordsIsUnreliableWithUnreadNames checks a list of the provider that is newer
 // than the answers of the name servers. The names on which the new records depend were not read.
 func TestWithProviderRecordsIsUnreliableWithUnreadNames(t *testing.T) {

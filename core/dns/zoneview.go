@@ -139,7 +139,8 @@ func observedSets(read ZoneRead) []RRSet {
 // addresses and expand wildcards. WithProviderRecords keeps the answers of wildcards for names
 // without records at the provider, because receivers use these answers. It also keeps answers for
 // names that the list delegates or redirects, because the list does not contain the records of
-// these names, and the answers in place of a veiled CNAME.
+// these names. It keeps the answers in place of a veiled CNAME below the apex, where the CNAME is the
+// only stored record of its name.
 //
 // A plan for the wanted records can depend on other names, such as the names in an SPF record. If
 // the stored records depend on names on which the servers' answers did not depend, these names were
@@ -157,7 +158,8 @@ func (read ZoneRead) WithProviderRecords(stored []RRSet, wanted ...Desired) Zone
 	})
 	for _, set := range public.Sets {
 		explicit := slices.ContainsFunc(stored, func(s RRSet) bool { return sameName(s.Name, set.Name) })
-		veiled := set.Type != CNAME && slices.ContainsFunc(stored, func(s RRSet) bool { return s.Type == CNAME && s.Veiled && sameName(s.Name, set.Name) })
+		veiled := set.Type != CNAME && !sameName(set.Name, read.Zone) &&
+			slices.ContainsFunc(stored, func(s RRSet) bool { return s.Type == CNAME && s.Veiled && sameName(s.Name, set.Name) })
 		if public.fromWildcard(set) && !explicit || veiled || set.Type != NS && redirects.cover(set.Name) {
 			read.Sets = append(read.Sets, set)
 		}
