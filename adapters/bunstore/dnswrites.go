@@ -97,6 +97,7 @@ type storedChange struct {
 type storedSet struct {
 	TTL    int
 	Values [][]byte
+	Veiled bool `json:",omitempty"`
 }
 
 type storedWritten struct {
@@ -121,7 +122,7 @@ func newDNSChangeRow(owner string, w dns.Write) dnsChangeRow {
 }
 
 func newStoredSet(s dns.RRSet) storedSet {
-	set := storedSet{TTL: s.TTL, Values: [][]byte{}}
+	set := storedSet{TTL: s.TTL, Values: [][]byte{}, Veiled: s.Veiled}
 	for _, value := range s.Values {
 		set.Values = append(set.Values, []byte(value))
 	}
@@ -145,7 +146,7 @@ func (r dnsChangeRow) written() (values []dns.Written) {
 }
 
 func (s storedSet) set(name string, typ dns.Type) dns.RRSet {
-	set := dns.RRSet{Name: name, Type: typ, TTL: s.TTL}
+	set := dns.RRSet{Name: name, Type: typ, TTL: s.TTL, Veiled: s.Veiled}
 	for _, value := range s.Values {
 		set.Values = append(set.Values, string(value))
 	}

@@ -46,7 +46,8 @@ func intendWrite(t testing.TB, s *Store, owner access.AccountID, domainID string
 	after.Values = []string{"v=spf1 \xff" + hostileText, "more"}
 	write := dns.Write{
 		DomainID: domainID, RunID: runID(1), Zone: "contoso.test", At: now.Add(time.Duration(n) * time.Second), Written: written,
-		Changes: []dns.Change{{Before: before, After: after}, {Before: dns.RRSet{Name: "b.test", Type: dns.MX}, After: dns.RRSet{Name: "b.test", Type: dns.MX, TTL: 60, Values: []string{"0 mx.test"}}}},
+		Changes: []dns.Change{{Before: before, After: after}, {Before: dns.RRSet{Name: "b.test", Type: dns.MX}, After: dns.RRSet{Name: "b.test", Type: dns.MX, TTL: 60, Values: []string{"0 mx.test"}}},
+			{Before: dns.RRSet{Name: "c.test", Type: dns.CNAME, TTL: 60, Values: []string{"d.test"}, Veiled: true}, After: dns.RRSet{Name: "c.test", Type: dns.CNAME, TTL: 60, Values: []string{"d.test"}}}},
 	}
 	var err error
 	write.ID, err = s.IntendWrite(t.Context(), owner, write)

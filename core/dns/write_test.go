@@ -51,6 +51,11 @@ func TestResolveWritesNeedsTheExactSetsOfAWrite(t *testing.T) {
 			}
 		})
 	}
+	selector := veiled([]dns.RRSet{rrset("selector1._domainkey.a.test", dns.CNAME, target1)})
+	unveil := dns.Change{Before: selector[0], After: rrset(selector[0].Name, dns.CNAME, target1)}
+	if resolved := dns.ResolveWrites([]dns.Write{{At: at, Changes: []dns.Change{unveil}}}, selector, at); len(resolved.Unmade) != 1 {
+		t.Errorf("a write counts as made although the set is still veiled: %+v", resolved)
+	}
 	if resolved := dns.ResolveWrites([]dns.Write{{At: at}}, nil, at); len(resolved.Unmade) != 1 {
 		t.Errorf("a write without changes counts as made: %+v", resolved)
 	}
