@@ -99,6 +99,6 @@ function setsOf(body) {
   });
 }
 
-const toAPI = (set) => ({ ...set, values: set.values.map((v) => v.toString('latin1')) });
+const toAPI = ({ name, type, ttl, values }) => ({ name, type, ttl, values: values.map((v) => v.toString('latin1')) });
 
 module.exports = { description, connect };

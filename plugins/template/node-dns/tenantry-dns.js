@@ -3,8 +3,9 @@
 // The rules that hold for every DNS provider. Authors do not change this file.
 //
 // A record set is an object with name, type, ttl and values. Each value is a Buffer. A set without
-// values stands for a set that does not exist. A change has the set `before`, as it was when the
-// change was planned, and the desired set `after`.
+// values stands for a set that does not exist. A set of records() also has veiled: true if the
+// provider proxies or flattens it, so that name servers return other records. A change has the set
+// `before`, as it was when the change was planned, and the desired set `after`.
 'use strict';
 
 const { setTimeout: sleep } = require('node:timers/promises');
@@ -76,15 +77,17 @@ function checkChanges(zone, changes) {
   }
 }
 
-// outstanding returns the desired sets that the zone does not have yet. It throws changed() if a
-// current set equals neither set of its change, or if a CNAME would share its name with other
-// records.
+// outstanding returns the desired sets that the zone does not have yet. If only `before` is veiled,
+// the change also ends the proxying or flattening. The desired set is then returned even if its
+// values stay the same. outstanding throws changed() if a current set equals neither set of its
+// change, or if a CNAME would share its name with other records.
 function outstanding(current, changes) {
   const missing = [];
   for (const { before, after } of changes) {
     const now = find(current, after.name, after.type);
-    if (same(now, after)) continue;
-    if (!same(now, before)) throw changed();
+    const unveils = now.veiled && before.veiled && !after.veiled;
+    if (same(now, after) && !unveils) continue;
+    if (!same(now, after) && !same(now, before)) throw changed();
     // If a change keeps the TTL, the set keeps the TTL that the provider has.
     const keeps = now.values.length > 0 && before.ttl === after.ttl;
     missing.push({ ...after, ttl: keeps ? now.ttl : after.ttl });

@@ -107,4 +107,5 @@ def _sets(answer):
 
 
 def _to_api(record_set):
-    return {**record_set, "values": [v.decode("latin-1") for v in record_set["values"]]}
+    values = [v.decode("latin-1") for v in record_set["values"]]
+    return {"name": record_set["name"], "type": record_set["type"], "ttl": record_set["ttl"], "values": values}

@@ -2,8 +2,9 @@
 """The rules that hold for every DNS provider. Authors do not change this file.
 
 A record set is a dict with name, type, ttl and values. Each value is bytes. A set without values
-stands for a set that does not exist. A change is a pair of sets: the set as it was when the change
-was planned, and the desired set.
+stands for a set that does not exist. A set of records() also has veiled=True if the provider
+proxies or flattens it, so that name servers return other records. A change is a pair of sets: the
+set as it was when the change was planned, and the desired set.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ def methods():
         return {"id": message.id, "name": message.name, "name_servers": list(message.name_servers), "idle": message.idle}
 
     def record_set(message):
-        return {"name": message.name, "type": message.type, "ttl": message.ttl, "values": list(message.values)}
+        return {"name": message.name, "type": message.type, "ttl": message.ttl, "values": list(message.values), "veiled": message.veiled}
 
     def answer(sets):
         return pb.RecordSets(sets=[pb.RecordSet(**s) for s in sets])
@@ -89,6 +90,9 @@ def check_changes(zone, changes):
 def outstanding(current, changes):
     """Returns the desired sets that the zone does not have yet.
 
+    If only the set as planned is veiled, the change also ends the proxying or flattening. The
+    desired set is then returned even if its values stay the same.
+
     Raises changed() if a current set equals neither set of its change, or if a CNAME would share
     its name with other records.
     """
@@ -97,7 +101,8 @@ def outstanding(current, changes):
         now = find(current, after["name"], after["type"])
         if not same(now, after) and not same(now, before):
             raise changed()
-        if not same(now, after):
+        unveils = now.get("veiled") and before.get("veiled") and not after.get("veiled")
+        if not same(now, after) or unveils:
             # If a change keeps the TTL, the set keeps the TTL that the provider has.
             keeps = now["values"] and before["ttl"] == after["ttl"]
             missing.append({**after, "ttl": now["ttl"] if keeps else after["ttl"]})

@@ -97,6 +97,13 @@ class ChangesTest(unittest.TestCase):
         self.assertEqual(tenantry_dns.outstanding([held], [(before, after)])[0]["ttl"], 7200)
         self.assertEqual(tenantry_dns.outstanding([held], [(before, {**after, "ttl": 300})])[0]["ttl"], 300)
 
+    def test_a_change_ends_proxying(self):
+        plain = record_set("www.customer.test", "CNAME", "other.test")
+        veiled = {**plain, "veiled": True}
+        self.assertEqual(tenantry_dns.outstanding([veiled], [(veiled, plain)]), [plain])
+        for held, before, after in ((plain, veiled, plain), (veiled, veiled, veiled), (veiled, plain, plain)):
+            self.assertEqual(tenantry_dns.outstanding([held], [(before, after)]), [])
+
     def test_a_zone_is_read_after_a_write(self):
         written = record_set("a.customer.test", "TXT", "x")
         self.assertEqual(tenantry_dns.read_back(OneZone([written]), None, ZONE, [written]), [written])

@@ -93,6 +93,15 @@ test('a change keeps its TTL', () => {
   assert.equal(dns.outstanding([held], [{ before, after: { ...after, ttl: 300 } }])[0].ttl, 300);
 });
 
+test('a change ends proxying', () => {
+  const plain = recordSet('www.customer.test', 'CNAME', ['other.test']);
+  const veiled = { ...plain, veiled: true };
+  assert.deepEqual(dns.outstanding([veiled], [{ before: veiled, after: plain }]), [plain]);
+  for (const [held, before, after] of [[plain, veiled, plain], [veiled, veiled, veiled], [veiled, plain, plain]]) {
+    assert.deepEqual(dns.outstanding([held], [{ before, after }]), []);
+  }
+});
+
 test('a zone is read after a write', async () => {
   const written = recordSet('a.customer.test', 'TXT', ['x']);
   const provider = (records) => ({ records });
