@@ -147,5 +147,5 @@ var reasonSentences = map[Reason]string{
 	ReasonDMARCMultiple:     "There are several DMARC records, so receivers ignore all of them. Keep only one.",
 	ReasonDMARCSyntax:       "The DMARC record has a syntax error. Correct it.",
 	ReasonDMARCDelegated:    "The name _dmarc is delegated to other name servers. Publish the record there.",
-	ReasonDMARCProxied:      "The DMARC record is a CNAME that the DNS provider proxies, so receivers find no DMARC record. Disable proxying there.",
+	ReasonDMARCProxied:      "The DMARC record is a CNAME that the DNS provider proxies or flattens, and its name servers return no DMARC record at this name. Disable that there.",
 }
