@@ -17,8 +17,8 @@ type Observed struct {
 	Stage time.Time // Stage and Provisioned
 	// Account is the time of ObjectID, PrincipalName, Alias, MissingSince and PreviousMissingSince.
 	Account time.Time
-	// Enabled is the time of AccountEnabled. It is separate from Account, because the provisioning
-	// holds it (see observation.HeldUntil) and a mailbox can be missed meanwhile.
+	// Enabled is the time of AccountEnabled. After the provisioning it comes from
+	// observation.HeldUntil. Account must not, because a mailbox can be missed soon after that.
 	Enabled time.Time
 	Name    time.Time // DisplayName
 	// PreviousMissingSince keeps the MissingSince of a missing mailbox while a request creates the
@@ -27,22 +27,23 @@ type Observed struct {
 }
 
 // Merge returns the stored mailbox m, updated with the observation seen. A part of m stays only if
-// it was observed later than the same part of seen. Merge never changes the stage of a Ready
-// mailbox that tenantry created. Otherwise a slower request for the same address could set an
-// earlier stage.
+// it was observed later than the same part of seen. AccountEnabled belongs to the account of the
+// same observation: if the object ids of m and seen differ, the newer account keeps its own state.
+// Merge never changes the stage of a Ready mailbox that tenantry created. Otherwise a slower
+// request for the same address could set an earlier stage.
 func (m Mailbox) Merge(seen Mailbox) Mailbox {
 	completed := m.Stage == Ready && m.Provisioned
 	if !completed && observation.Advance(&m.Observed.Stage, seen.Observed.Stage) {
 		m.Stage, m.Provisioned = seen.Stage, seen.Provisioned
 	}
 	if observation.Advance(&m.Observed.Account, seen.Observed.Account) {
-		if m.ObjectID != "" && m.ObjectID != seen.ObjectID {
-			m.Observed.Enabled = time.Time{} // it was observed at a different account
+		if m.ObjectID != seen.ObjectID {
+			m.Observed.Enabled = time.Time{} // the state of a different account
 		}
 		m.ObjectID, m.PrincipalName, m.Alias, m.MissingSince = seen.ObjectID, seen.PrincipalName, seen.Alias, seen.MissingSince
 		m.Observed.PreviousMissingSince = seen.Observed.PreviousMissingSince
 	}
-	if observation.Advance(&m.Observed.Enabled, seen.Observed.Enabled) {
+	if m.ObjectID == seen.ObjectID && observation.Advance(&m.Observed.Enabled, seen.Observed.Enabled) {
 		m.AccountEnabled = seen.AccountEnabled
 	}
 	if observation.Advance(&m.Observed.Name, seen.Observed.Name) {

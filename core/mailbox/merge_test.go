@@ -87,3 +87,22 @@ func TestReservedMailboxCountsEarlierMisses(t *testing.T) {
 		t.Errorf("got %+v, gone %t, want a mailbox that is missing since %v", missed, gone, later)
 	}
 }
+
+// TestEnabledStateBelongsToItsAccount checks a creation whose result is stored late. Meanwhile the
+// mailbox was removed, or a discovery has found a different account at its address. The result must
+// not enable that account, although its observation is held.
+func TestEnabledStateBelongsToItsAccount(t *testing.T) {
+	created := mailbox.Mailbox{ObjectID: "1", Stage: mailbox.Created, Provisioned: true, Observed: mailbox.Observed{Account: time.Unix(1, 0), Enabled: time.Unix(1, 0)}}
+	late := created
+	late.Stage, late.AccountEnabled = mailbox.Ready, true
+	late.Observed.Account, late.Observed.Enabled = time.Unix(2, 0), observation.HeldUntil(time.Unix(2, 0))
+	disabled := mailbox.Platform{ObjectID: "2"}
+	found := created.Merge(created.WithPlatformState(disabled, time.Unix(3, 0)))
+	if got := found.Merge(late); got.ObjectID != "2" || got.AccountEnabled || got.Observed.Enabled != found.Observed.Enabled {
+		t.Errorf("a different account after a discovery is %+v, want a disabled account, as in %+v", got, found)
+	}
+	removed := created.AfterRemoval(time.Unix(3, 0)).Merge(late)
+	if got := removed.Merge(removed.WithPlatformState(disabled, time.Unix(4, 0))); got.ObjectID != "2" || got.AccountEnabled {
+		t.Errorf("a different account after the removal is %+v, want a disabled account", got)
+	}
+}
