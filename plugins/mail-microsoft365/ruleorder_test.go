@@ -51,6 +51,26 @@ func TestDisabledRuleIsEnabledAtTheFront(t *testing.T) {
 	}
 }
 
+// TestBlockIsDoneAlthoughAnotherRuleIsMovedBeforeIt lets a different client put a rule before the
+// rule of a Block, after Block has written the rule and before Block reads it. Block does not wait
+// until the rule is the first again.
+func TestBlockIsDoneAlthoughAnotherRuleIsMovedBeforeIt(t *testing.T) {
+	afterWrite := func() {}
+	s := newSendingTenant(t, newTestEnvWithHook(t, exchange.SetTransportRule, func() { afterWrite() }))
+	s.block(s.domain, s.mailboxes[0])
+	s.block(s.domain)
+	afterWrite = func() {
+		afterWrite = func() {}
+		if _, err := s.client.EnsureRule(t.Context(), sendlimit.TenantWide, s.mailboxes); err != nil {
+			t.Error(err)
+		}
+	}
+	s.block(s.domain, s.mailboxes[1])
+	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[1:2]) {
+		t.Errorf("blocked are %v, want %v", got, s.mailboxes[1:2])
+	}
+}
+
 // listRules returns the managed rules as the plugin lists them.
 func (s *sendingTenant) listRules() []sendlimit.Rule {
 	s.t.Helper()

@@ -145,6 +145,7 @@ type ruleUpdate struct {
 	writeError  error // error of the last write, nil if it succeeded
 	reads       int   // how often the rule was read after the last new step
 	writes      int
+	placed      bool // a write of this update has put the rule to the front
 	created     bool // this update created the rule, or may have created it
 	changed     bool // a write has changed the rule, or may have changed it
 }
@@ -154,6 +155,11 @@ func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, er
 		row, found, err := u.rule(ctx, u.name)
 		if err != nil {
 			return sendlimit.Rule{}, u.finalError(err)
+		}
+		if u.placed {
+			// The read shows an old state, or another client has since put a different rule before
+			// this rule. The update moves the rule only once.
+			row.Priority = 0
 		}
 		step := next(row, found, u.senders)
 		if step == stepDone && u.writes == 0 && u.mustConfirm {

@@ -44,7 +44,7 @@ func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 // blockStep returns the next step to make a rule block exactly these senders. No step makes the
 // rule block other senders. An existing rule is enabled only after its senders were read. An
 // enabled rule without senders is disabled first. A rule that is not the first of the tenant is
-// moved to the front, because an earlier rule can keep it from acting.
+// moved to the front once, because an earlier rule can keep it from acting.
 func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case !found && len(senders) == 0:
@@ -107,7 +107,9 @@ func (u *ruleUpdate) writeSenders(ctx context.Context, effect call.Effect, cmdle
 	parameters["RejectMessageReasonText"], parameters["RejectMessageEnhancedStatusCode"] = rejectText, rejectCode
 	parameters["Mode"], parameters["StopRuleProcessing"], parameters["Priority"] = exchange.Enforce, true, 0
 	parameters["Comments"] = commentPrefix + u.scope
-	return u.writeRule(ctx, effect, cmdlet, parameters)
+	err := u.writeRule(ctx, effect, cmdlet, parameters)
+	u.placed = u.placed || err == nil
+	return err
 }
 
 // removeRule removes a rule. It fails with exchange.NotFound if there is no such rule.
