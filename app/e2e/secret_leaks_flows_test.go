@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-
 )
 
 // newSecret returns a new random secret with a prefix and registers it under a name.
