@@ -41,8 +41,9 @@ type Removals interface {
 	// hidden, and a later discovery deletes it. Discoveries that began up to observation.ReplicaLag
 	// after now ignore the mailbox. RemoveMailbox fails with tenant_not_found or mailbox_not_found.
 	RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, storedAnswer *StoredAnswer) error
-	// MailboxRemoved reports whether RemoveMailbox removed the mailbox with this object id less than
-	// observation.ReplicaLag before now. The platform's replicas may still show such a mailbox.
+	// MailboxRemoved reports whether RemoveMailbox removed the mailbox with this object id less
+	// than observation.ReplicaLag before now. The platform's replicas may still show such a
+	// mailbox.
 	MailboxRemoved(ctx context.Context, owner access.AccountID, id tenant.GUID, objectID string, now time.Time) (bool, error)
 	// RemovePolicy deletes a policy. It changes nothing, and held is false, if the claim no longer
 	// holds the tenant. RemovePolicy fails with policy_not_found.

@@ -159,8 +159,8 @@ func classify(ctx context.Context, call wire.Call, err error) error {
 }
 
 // isPluginFault reports whether the call failed because of the plugin or its process. An error that
-// the plugin did not classify and an exceeded deadline are not such failures, because their cause is
-// usually the provider.
+// the plugin did not classify and an exceeded deadline are not such failures, because their cause
+// is usually the provider.
 func isPluginFault(err error) bool {
 	var e *outcome.Error
 	return errors.As(err, &e) && strings.HasPrefix(e.Cause, outcome.PluginCausePrefix) &&

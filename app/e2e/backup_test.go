@@ -114,7 +114,8 @@ func TestBackupRefusesTheKeysetOfAnotherInstallation(t *testing.T) {
 	}
 }
 
-// addEncryptedWebhook stores a webhook whose secret is encrypted with the keyset in the data folder.
+// addEncryptedWebhook stores a webhook whose secret is encrypted with the keyset in the data
+// folder.
 func addEncryptedWebhook(t *testing.T, dataDir string) {
 	t.Helper()
 	sealer, err := secrets.OpenKeyset(filepath.Join(dataDir, "keyset.json"), secrets.RequireExisting)

@@ -204,7 +204,8 @@ func knownVariables(t *testing.T) func(string) bool {
 	}
 	return func(name string) bool {
 		return slices.ContainsFunc(names, func(known string) bool {
-			// A page can write TENANTRY_PROVIDERS_<NAME>. The pattern then finds the beginning of a known name.
+			// A page can write TENANTRY_PROVIDERS_<NAME>. The pattern then finds the beginning of a
+			// known name.
 			return name == known || strings.HasSuffix(name, "_") && strings.HasPrefix(known, name)
 		})
 	}

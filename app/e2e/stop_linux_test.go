@@ -187,8 +187,8 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	o.eventually("no process is left", func() bool { return len(runningProcesses(children)) == 0 })
 }
 
-// TestHangupDoesNotStopTheService checks that SIGHUP is logged and has no other effect, because many
-// operators send it to reload files.
+// TestHangupDoesNotStopTheService checks that SIGHUP is logged and has no other effect, because
+// many operators send it to reload files.
 func TestHangupDoesNotStopTheService(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -39,9 +39,9 @@ func plainNames(names []string) []string {
 }
 
 // Change replaces one record set of a zone. Before is the set from which the plan was made, After
-// is the desired set. A set without values stands for a set that does not exist. If the TTLs of both
-// are equal, the set keeps the TTL that it has at the provider. If only Before is Veiled, the change
-// also makes the name servers return the set itself.
+// is the desired set. A set without values stands for a set that does not exist. If the TTLs of
+// both are equal, the set keeps the TTL that it has at the provider. If only Before is Veiled, the
+// change also makes the name servers return the set itself.
 type Change struct {
 	Before, After RRSet
 }
@@ -72,8 +72,8 @@ func NoZoneError() error {
 		Detail: "the credential has no access to the zone at the DNS provider"}
 }
 
-// OverlappedError returns the error of a write that was made after someone else had changed the zone
-// between the last read and the write. The write may have overwritten a value that the other
+// OverlappedError returns the error of a write that was made after someone else had changed the
+// zone between the last read and the write. The write may have overwritten a value that the other
 // change wrote.
 func OverlappedError() error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: causeOverlapped,
@@ -96,10 +96,10 @@ func hasCause(err error, kind outcome.Kind, cause string) bool {
 
 // Outstanding returns the changes that are not made yet. current holds the provider's current
 // record sets. In each returned change, Before is the current set. Changes that are already made
-// are omitted, so that a write can be repeated. Sets are compared without their TTLs, so a change of
-// only the TTL counts as made. Outstanding fails with ChangedError if a set has neither the values of
-// Before nor those of After, or if a CNAME would share its name with other records. The caller must
-// then write nothing.
+// are omitted, so that a write can be repeated. Sets are compared without their TTLs, so a change
+// of only the TTL counts as made. Outstanding fails with ChangedError if a set has neither the
+// values of Before nor those of After, or if a CNAME would share its name with other records. The
+// caller must then write nothing.
 func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 	var outstanding []Change
 	for _, c := range changes {

@@ -15,8 +15,8 @@ type RetryPolicy struct {
 	FirstPause, LongestPause time.Duration
 	// BetweenReads is the minimum time between the two reads that confirm publication.
 	BetweenReads time.Duration
-	// UnreliableLimit is how long a job waits for a reliable read of the DNS, and for the plugin of a
-	// DNS provider.
+	// UnreliableLimit is how long a job waits for a reliable read of the DNS, and for the plugin of
+	// a DNS provider.
 	UnreliableLimit time.Duration
 	// MaxWait is the longest wait that a provider or a cached negative answer can impose.
 	MaxWait time.Duration
@@ -24,7 +24,8 @@ type RetryPolicy struct {
 	// does not count, up to a total of StageLimit.
 	StageLimit time.Duration
 	// CountIdle makes the time for which a due job was not attempted count towards the limits. The
-	// sandbox sets it, because its clock moves in jumps, and a jump stands for time that has passed.
+	// sandbox sets it, because its clock moves in jumps, and a jump stands for time that has
+	// passed.
 	CountIdle bool
 }
 

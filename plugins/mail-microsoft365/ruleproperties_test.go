@@ -38,8 +38,8 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 			rule, err := s.client.Block(t.Context(), scope, list)
 			if slices.ContainsFunc(list, func(m string) bool { return len(m) < 3 }) {
 				expectOutcome(t, err, outcome.Refused, fault.ProviderError)
-				// The refused call left the rule as the administrator had changed it. A call without
-				// mailboxes disables the rule.
+				// The refused call left the rule as the administrator had changed it. A call
+				// without mailboxes disables the rule.
 				list = nil
 				rule, err = s.client.Block(t.Context(), scope, list)
 			}

@@ -21,8 +21,8 @@ type (
 	RecordType = dns.Type
 	// Change replaces one record set of a zone. Before is the set as it was when the change was
 	// planned, and After is the desired set. A set without values stands for a set that does not
-	// exist. If both TTLs are equal, the set keeps its TTL. If only Before is Veiled, the change also
-	// ends the proxying or flattening of the set. Its values may then stay the same.
+	// exist. If both TTLs are equal, the set keeps its TTL. If only Before is Veiled, the change
+	// also ends the proxying or flattening of the set. Its values may then stay the same.
 	Change = dns.Change
 )
 

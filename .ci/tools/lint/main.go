@@ -33,8 +33,8 @@ import (
 )
 
 func main() {
-	// The analyzers in exceptTests, and scannererr, skip test code: it calls only servers that it has
-	// started, its files are deleted when the tests end, and it may compare errors with ==.
+	// The analyzers in exceptTests, and scannererr, skip test code: it calls only servers that it
+	// has started, its files are deleted when the tests end, and it may compare errors with ==.
 	exceptTests := []*analysis.Analyzer{bodyclose.Analyzer, errcheck.Analyzer, errorlint.NewAnalyzer(), noctx.Analyzer}
 	everywhere := []*analysis.Analyzer{ineffassign.Analyzer, nilerr.Analyzer, rowserr.NewAnalyzer(), sqlclose.NewAnalyzer(), unusedIdentifiers}
 	for _, a := range append(exceptTests, scannererr.Analyzer) { // scannererr is already in vet.Suite

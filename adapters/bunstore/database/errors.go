@@ -98,7 +98,8 @@ func postgresKind(code string) error {
 		"28P01", "28000", "3D000": // wrong password, user or database
 		return errUnavailable
 	}
-	// Class 08: the connection failed. Class 53: the server lacks disk space, memory or connections.
+	// Class 08: the connection failed. Class 53: the server lacks disk space, memory or
+	// connections.
 	if strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") {
 		return errUnavailable
 	}
