@@ -39,29 +39,30 @@ type RunQuery struct {
 	Limit      int
 }
 
-// DNSJobs provides the jobs of DNSRuns to workers. The job's row is authoritative. A worker claims
-// a job by incrementing its epoch, and may change the job only while the epoch is unchanged. Leases
-// use the database's clock, which all replicas share. Due times use the caller's clock.
+// DNSJobs provides the jobs of DNSRuns to workers. The stored job decides which step comes next. A
+// worker claims a job by incrementing its epoch, and may change the job only while the epoch is
+// unchanged. Leases use the database's clock, which all replicas share. Due times use the caller's
+// clock.
 type DNSJobs interface {
-	// DueJobs lists at most limit jobs that are due at now and not leased. Accounts are served
-	// round-robin, beginning with the account that has the fewest running jobs. Within an account,
-	// the job that has been due for the longest time comes first. Jobs of inactive accounts are
-	// excluded.
+	// DueJobs lists at most limit jobs that are due at now and not leased. The rank of a job is the
+	// number of running jobs of its account plus the job's position among the due jobs of the
+	// account, the longest due first. The lowest ranks come first, so that accounts share the
+	// workers. Jobs of inactive accounts are excluded.
 	DueJobs(ctx context.Context, now time.Time, limit int) ([]DueJob, error)
 	// ClaimJob claims a due job that is not leased, for the duration of the lease. It returns the
 	// job as Running with its new epoch. won is false if the job is not due or no longer exists, or
 	// if a different worker has claimed it.
 	ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (j provisioning.Job, won bool, err error)
-	// RenewJobLease renews the lease of a job. held is false if the job has a later epoch or no
-	// longer exists. The epoch grows when a worker claims the job, and when the job is retried or
-	// stopped. The caller must then stop working on the job. SaveJob and ReleaseJob return held in
-	// the same way.
+	// RenewJobLease renews the lease of a running job. held is false if the job has a later epoch,
+	// is not Running, or no longer exists. The epoch grows when a worker claims the job, and when
+	// the job is retried or stopped. The caller must then stop working on the job.
 	RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (held bool, err error)
 	// SaveJob stores the job. It keeps the lease only if the job is still Running. It may be
-	// repeated.
+	// repeated. held is false if the job has a later epoch or no longer exists.
 	SaveJob(ctx context.Context, j provisioning.Job) (held bool, err error)
 	// ReleaseJob ends the lease of a running job. The job becomes Queued and due at now, so that a
-	// different worker can claim it at once. ReleaseJob stores no other field of j.
+	// different worker can claim it at once. ReleaseJob stores no other field of j. It returns held
+	// like RenewJobLease.
 	ReleaseJob(ctx context.Context, j provisioning.Job, now time.Time) (held bool, err error)
 }
 

@@ -127,9 +127,9 @@ func TestIntroductionIsShort(t *testing.T) {
 }
 
 // TestGuidesAgreeWithTheDocument checks that the guide about requests names each 2xx status in the
-// OpenAPI document. Some errors are never stored for replay. The guide about retries says to repeat
-// such a request with the same Idempotency-Key. The test checks that the pages of these errors do
-// not ask for a new key.
+// OpenAPI document. It also checks that the page of no error with the status 429 or 5xx asks for a
+// new Idempotency-Key. Such an answer is not stored for replay, so the request can be repeated with
+// the same key.
 func TestGuidesAgreeWithTheDocument(t *testing.T) {
 	handler := newTestEnv(t).handler(t)
 	var document struct {

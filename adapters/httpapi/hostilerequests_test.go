@@ -115,8 +115,9 @@ func (m *requestMutator) faultyRequests(op operation, random *rand.Rand) (reques
 	return requests
 }
 
-// mutatedBodies returns variants of a body with one member changed or added, also in lists of
-// objects.
+// mutatedBodies returns variants of a body. In each variant, one member is removed, repeated,
+// renamed, added, or has a different value. If a member is a list of objects, the variants also
+// change the members of its first object, and drop its other objects.
 func mutatedBodies(validBody string) (bodies []string) {
 	if validBody == "" {
 		return nil
@@ -185,8 +186,9 @@ func TestFaultyRequestsGetDocumentedAnswers(t *testing.T) {
 }
 
 // TestFaultyDestructiveRequestsGetDocumentedAnswers sends requests with one fault to the operations
-// that delete an object or invalidate the API key. The tenant id in the requests is unknown, so
-// that no request deletes a tenant.
+// that delete an object or invalidate the API key. The tenant id is unknown, and other ids stay
+// placeholders, so that no request deletes an object. Of the requests to /api-key/rotate, only
+// those with a faulty user_email are sent, because the others would replace the key.
 func TestFaultyDestructiveRequestsGetDocumentedAnswers(t *testing.T) {
 	env := newTestEnv(t)
 	m := &requestMutator{client: serve(t, env.handler(t)), env: env, ids: map[string]string{"tenant_id": "eeeeeeee-0000-4000-8000-000000000009"}}
@@ -245,8 +247,9 @@ const canary = "Kanarien-Vogel-77x"
 // nesting returns nested empty arrays with this many levels.
 func nesting(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// wrongTypes returns JSON values that are rarely valid for a member.
-func wrongTypes() []string {
+// unusualValues returns texts for the value of a member: JSON values that are rarely valid, and
+// texts that are not JSON.
+func unusualValues() []string {
 	return []string{`null`, `true`, `0`, `-0`, `-1`, `26`, `2.5`, `5.0`, `1e1`, `1e9`, `1e400`, `-1e400`, `9223372036854775808`, `18446744073709551616`,
 		`"5"`, `""`, `[]`, `{}`, `[null]`, `[[]]`, `[{}]`, `{"a":null}`, nesting(15), nesting(17), nesting(9990), `NaN`, `Infinity`, `0x10`, `05`, `'a'`, `undefined`,
 		`"\u0000"`, `"\ud800"`, `"\udc00\ud800"`, "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", `"\x41"`, "\"a\nb\"", `"` + strings.Repeat("x", 60<<10) + `"`,
@@ -254,7 +257,7 @@ func wrongTypes() []string {
 }
 
 // injectionStrings returns strings with a meaning in a system behind the API, such as a shell or
-// SQL.
+// SQL, and strings with unusual lengths or characters.
 func injectionStrings() []string {
 	return []string{" ", "\t", "\u200b", "\u202egnp.exe", "👩‍👩‍👧‍👦", "\r\nBcc: x@y.example", "=cmd()|' /C calc'!A0", "<script>alert(1)</script>", `"; Remove-Mailbox -Identity *`,
 		"$(id)", "`id`", strings.Repeat("'", 1000), "{{7*7}}", "${jndi:ldap://x}", "') or 1 eq 1", "*)(uid=*", "'; DROP TABLE tenants;--", "../../etc/passwd", "__proto__",
@@ -303,7 +306,7 @@ func asJSON(texts []string) (values []string) {
 
 // valuesFor returns JSON values to try for a member with this name.
 func valuesFor(member string) []string {
-	values := append(wrongTypes(), asJSON(injectionStrings())...)
+	values := append(unusualValues(), asJSON(injectionStrings())...)
 	switch {
 	case strings.Contains(member, "domain"):
 		values = append(values, asJSON(domainNames())...)

@@ -125,8 +125,8 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 }
 
 // withKilledSenders runs a test with a killedSender on SQLite and then with a killedSender on
-// PostgreSQL. The two runs are not parallel, because they take long, and parallel subtests would
-// wait behind the other parallel tests.
+// PostgreSQL. The two runs are not parallel: parallel subtests would begin only after other
+// parallel tests, and these runs take long.
 func withKilledSenders(t *testing.T, test func(*testing.T, *killedSender)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(t, newKilledSender(t)) })

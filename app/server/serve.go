@@ -117,7 +117,8 @@ func serve(ctx context.Context, c settings.Config, log *slog.Logger, ready func(
 	return Run(ctx, s, api, admin, tlsConfig, ready)
 }
 
-// assemble assembles the service, and releases the leases that a previous process left.
+// assemble assembles the service. On SQLite, it also releases the leases that a previous process
+// left.
 func assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicURL string, overrides wiring.Overrides) (*wiring.Service, error) {
 	s, err := wiring.Assemble(ctx, c, log, publicURL, overrides)
 	if err != nil {
@@ -168,8 +169,7 @@ func maxConnections(s *wiring.Service) int {
 // finish in time.
 func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsConfig *tls.Config, ready func()) error {
 	if s.RunsJobs {
-		// A cancellation of ctx does not interrupt this start. The jobs then stop as at any later
-		// time.
+		// If ctx is cancelled now, the jobs still start. They then stop together with the servers.
 		if err := s.Queue.Start(context.WithoutCancel(ctx), s.QueueWork()); err != nil {
 			err = wiring.DatabaseError(fmt.Errorf("start the jobs: %w", err))
 			stopCtx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), s.DrainTime)

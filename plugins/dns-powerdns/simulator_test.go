@@ -37,8 +37,9 @@ func TestContractOnSimulator(t *testing.T) {
 }
 
 // TestSimulatorAnswersLikePowerDNS sends the same requests to the simulator and to a real server.
-// The statuses, the errors, the zone's record sets except SOA and NS, and the increase of its
-// serial must be equal. Of the error for malformed content, only the beginning is compared.
+// The statuses, the errors, the contents of the zone's record sets except SOA and NS, its
+// soa_edit_api, and the increase of its serial must be equal. TTLs are not compared. Of the error
+// for malformed content, only the beginning is compared.
 func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 	simulated, powerdns := newSimulated(t), newFixture(t)
 	zone := powerdns.NewZone(t)

@@ -48,8 +48,9 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 	}
 }
 
-// TestIgnoredSkipBreaksAListingOfSeveralPages covers a platform that answers every request with the
-// same full page. The platform can have more senders than the senders on this page.
+// TestIgnoredSkipBreaksAListingOfSeveralPages covers a platform that ignores skip, and answers
+// every request with the same full page. It may have more senders than those on this page, so a
+// list of all senders fails.
 func TestIgnoredSkipBreaksAListingOfSeveralPages(t *testing.T) {
 	env := newTestEnv(t)
 	for i := range 130 {

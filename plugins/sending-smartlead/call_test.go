@@ -83,7 +83,7 @@ func TestRemoveOfAnUnknownAccountSucceeds(t *testing.T) {
 		`<html>404</html>`: sdk.Broken,
 	} {
 		if err := platformThatAnswers(t, nil, 404, body).Remove(t.Context(), "1"); sdk.OutcomeOf(err).Kind != want || want == 0 && err != nil {
-			t.Errorf("404 with %s: %v, want the outcome %s, or success for 0", body, err, want)
+			t.Errorf("404 with %s: the error is %v, want the outcome %s (done means no error)", body, err, want)
 		}
 	}
 	if err := platformThatAnswers(t, nil, 200, `{"ok":false,"message":"x"}`).Remove(t.Context(), "1"); sdk.OutcomeOf(err).Kind != sdk.Broken {

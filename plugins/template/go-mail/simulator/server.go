@@ -19,8 +19,9 @@ func requireRole(run operation) operation {
 }
 
 // takeRole gives the application the role if the tenant allows this. Once the role applies,
-// takeRole begins the preparation of a dormant mail server. It answers with the state of the
-// preparation.
+// takeRole begins the preparation of a dormant mail server. It answers `denied` if the tenant does
+// not allow the role, `waiting` until the role applies and the mail server is prepared, and then
+// `active`.
 func takeRole(c *call) (any, string) {
 	t, state := c.tenant, "active"
 	switch {
