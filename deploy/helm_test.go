@@ -90,8 +90,8 @@ var (
 )
 
 // checkContainer checks a container: its image has a tag with a version, its TENANTRY_ variables
-// are settings, its secrets are references, its volumes are mounted, its command exists, and its
-// privileges are dropped.
+// are settings, its secrets are references, its volumes are mounted, its command exists, its
+// root file system is read-only, and it has no Linux capabilities.
 func checkContainer(t *testing.T, container object) {
 	t.Helper()
 	checkMembers(t, container, object{

@@ -29,7 +29,7 @@ const (
 type listing struct {
 	platform       ports.SendingPlatform
 	indexByAddress map[string]int        // index into found, by folded address
-	found          []integration.Account // the account of each mailbox, zero if there is none
+	found          []integration.Account // the account of each mailbox, zero if it is not listed
 	pages          int                   // pages read so far
 	now            func() time.Time
 	requestedAt    time.Time // when the newest page was requested

@@ -28,8 +28,8 @@ type Provider struct {
 type Detection struct {
 	// Provider has an empty ID when Reason is set.
 	Provider Provider
-	// Title is the display name: the provider's title or id, or the domain of a name server if
-	// there is no plugin. It is "" when Reason is DetectionUnknown, DetectionUndescribed or
+	// Title is the display name: the provider's title or id, or the domain of a name server if the
+	// provider has no plugin. It is "" when Reason is DetectionUnknown, DetectionUndescribed or
 	// DetectionMulti.
 	Title  string
 	Reason DetectionReason

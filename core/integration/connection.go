@@ -55,7 +55,7 @@ type Connection struct {
 }
 
 // EligibleMailbox is a mailbox that tenantry created, with its connection to one integration.
-// Connection is zero if there is none.
+// Connection is zero if the mailbox has no connection.
 type EligibleMailbox struct {
 	Mailbox    mailbox.Mailbox
 	Connection Connection
@@ -119,7 +119,8 @@ func (c Connection) WithFailure(reason string, now time.Time) Connection {
 }
 
 // AfterSession returns the connection after one of its sessions has ended. a is the account at that
-// time, zero if there is none. A session that failed or expired changes only a pending connection.
+// time, zero if the platform had no account. A session that failed or expired changes only a
+// pending connection.
 func (c Connection) AfterSession(s Session, a Account, now time.Time) Connection {
 	switch {
 	case s.Status == SessionConnected:

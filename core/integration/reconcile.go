@@ -14,10 +14,10 @@ type Tally struct {
 }
 
 // Reconcile returns the connection of a mailbox after a complete listing. account is the mailbox's
-// account in the listing, zero if there is none. changed is false if the stored connection stays as
-// it is. While a different integration holds the mailbox, the connection can only end, because its
-// account is gone. While a session is open, only a connected account changes the connection. The
-// ids of a new connection are empty.
+// account in the listing, zero if it is not listed. changed is false if the stored connection stays
+// as it is. While a different integration holds the mailbox, the connection can only end, because
+// its account is gone. While a session is open, only a connected account changes the connection.
+// The ids of a new connection are empty.
 func Reconcile(eligible EligibleMailbox, account Account, now time.Time) (c Connection, changed bool) {
 	c = eligible.Connection
 	if eligible.HeldElsewhere && account.Exists() {

@@ -136,8 +136,8 @@ type Progress struct {
 	// StageSince is when the time limit of the current stage began. This is when the stage was
 	// entered, or when the job was retried after a required action. excludeIdle moves the start
 	// times of time limits forward. OutageTime is the total length of the providers' outages that
-	// ended since the time limit began. OutageSince is when the current outage began, zero if there
-	// is none.
+	// ended since the time limit began. OutageSince is when the current outage began, zero
+	// without an outage.
 	StageSince  time.Time
 	OutageTime  time.Duration
 	OutageSince time.Time

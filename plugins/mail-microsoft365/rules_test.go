@@ -116,7 +116,7 @@ func newTestEnvWithHook(t *testing.T, cmdlet string, hook func()) *testEnv {
 	})
 }
 
-// cmdletHook calls hook after each request that runs cmdlet.
+// cmdletHook calls the function hook after each request to Exchange that runs the command cmdlet.
 type cmdletHook struct {
 	next   http.RoundTripper
 	cmdlet string

@@ -234,8 +234,8 @@ func (call *invocation) nextLink(from int) string {
 	return call.s.kit.URL + exchangeHost + call.r.URL.Path + "?" + encodeQuery(query)
 }
 
-// maxPageSize returns the page size in the header "Prefer: odata.maxpagesize=N", or 1000 if there
-// is none.
+// maxPageSize returns the page size in the header "Prefer: odata.maxpagesize=N", or 1000 without
+// this header.
 func maxPageSize(r *http.Request) int {
 	for _, element := range strings.Split(r.Header.Get("Prefer"), ",") {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(element), "odata.maxpagesize="); ok {
