@@ -72,15 +72,16 @@ func TestJobsOfASuspendedAccountWait(t *testing.T) {
 	}
 
 	runAccountCommand("suspend")
-	// The integration may have been refreshed before the suspension. After seven hours it is due again.
-	server.control("POST", "/clock", object{"advance": "7h"})
-	server.control("DELETE", "/calls", nil)
-	restart() // ends an attempt of the job that began before the suspension
+	restart() // ends an attempt of the suspended job that began before the suspension
 	for _, run := range []waitingRun{suspended, active} {
 		run.lagGraph(0, "")
 	}
+	restart() // ends an attempt that did not find the domain: seven hours later, it would fail the job
 	before := zoneAndTenant()
-	server.control("POST", "/clock", object{"advance": "16m"}) // makes both jobs due, whatever their pause is
+	server.control("DELETE", "/calls", nil)
+	// After seven hours both jobs are due. The integration is due too, even if it was refreshed before
+	// the suspension.
+	server.control("POST", "/clock", object{"advance": "7h"})
 	active.expectCompleted()
 	suspended.expect("GET", "/v1/dns/provisioning-runs/"+suspended.id, nil, http.StatusPaymentRequired, "no_api_plan")
 	if diff := cmp.Diff(before, zoneAndTenant()); diff != "" {
