@@ -103,7 +103,7 @@ func checkContainer(t *testing.T, container object) {
 	for _, variable := range container.objects("env") {
 		name, value := variable.text("name"), variable.text("value")
 		if strings.HasPrefix(name, "TENANTRY_") {
-			if key, _ := settings.FromVariable(name, value); key == "" {
+			if key, _ := settings.SettingOfVariable(name, value); key == "" {
 				t.Errorf("%s is not a setting", name)
 			}
 		}

@@ -29,8 +29,8 @@ func domainNames(t testing.TB, s *Store, owner access.AccountID) string {
 	return strings.Join(names, " ")
 }
 
-// discoverDomains stores a discovery that finds the domains in names and does not find the domain
-// missed.
+// discoverDomains stores a discovery that finds the domains in names, and misses the domain whose
+// name is in missed.
 func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Time, missed string, names ...string) {
 	t.Helper()
 	discovery := ports.DiscoveryResult{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{missed: true}}
@@ -40,8 +40,8 @@ func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Tim
 	must(t, "discover", s.SaveDiscovery(t.Context(), owner, guid(1), discovery))
 }
 
-// TestDomainRemovalBeginsOnce checks that only one removal of a domain begins, until that removal
-// is cancelled or the domain is reserved again.
+// TestDomainRemovalBeginsOnce checks that a second removal of a domain is reported as repeated, until
+// the first is cancelled or the domain is reserved again.
 func TestDomainRemovalBeginsOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
@@ -52,7 +52,7 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 			t.Helper()
 			got, err := s.BeginDomainRemoval(t.Context(), ann, d, at)
 			if must(t, "begin", err); got != want {
-				t.Fatalf("the removal began as %+v, want %+v", got, want)
+				t.Fatalf("BeginDomainRemoval returned %+v, want %+v", got, want)
 			}
 		}
 		first, repeated := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}
@@ -61,14 +61,12 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 		minuteLater := now.Add(time.Minute)
 		begin(now, first)
 		begin(minuteLater, repeated)
-		other := d
-		other.Name = "two.test"
-		otherTenant := d
-		otherTenant.TenantID = string(unknownGUID)
+		otherDomain, domainOfOtherTenant := d, d
+		otherDomain.Name, domainOfOtherTenant.TenantID = "two.test", string(unknownGUID)
 		must(t, "cancel a later removal", s.CancelDomainRemoval(t.Context(), ann, d, minuteLater))
 		must(t, "cancel for another account", s.CancelDomainRemoval(t.Context(), bob, d, now))
-		must(t, "cancel for another domain", s.CancelDomainRemoval(t.Context(), ann, other, now))
-		must(t, "cancel for another tenant", s.CancelDomainRemoval(t.Context(), ann, otherTenant, now))
+		must(t, "cancel for another domain", s.CancelDomainRemoval(t.Context(), ann, otherDomain, now))
+		must(t, "cancel for another tenant", s.CancelDomainRemoval(t.Context(), ann, domainOfOtherTenant, now))
 		begin(minuteLater, repeated)
 		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, now))
 		begin(minuteLater, first)
@@ -86,33 +84,33 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 	})
 }
 
-// TestRepeatedRemovalReportsAnEarlierChange checks that a repeated removal reports a change of the
-// domain that was stored after the first removal began.
-func TestRepeatedRemovalReportsAnEarlierChange(t *testing.T) {
+// TestRepeatedRemovalReportsAChangeOfTheDomain checks that a repeated removal reports that the domain
+// has changed since the first removal began.
+func TestRepeatedRemovalReportsAChangeOfTheDomain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		d := addDomain(t, s, ann, guid(1), "one.test")
 		at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
-		discover := func(minutes int, verified bool) {
+		discover := func(beganMinute, storedMinute int, verified bool) {
 			t.Helper()
 			must(t, "discover", s.SaveDiscovery(t.Context(), ann, guid(1),
-				ports.DiscoveryResult{Began: at(minutes), At: at(minutes), Domains: []domain.Platform{{Name: d.Name, Verified: verified}}}))
+				ports.DiscoveryResult{Began: at(beganMinute), At: at(storedMinute), Domains: []domain.Platform{{Name: d.Name, Verified: verified}}}))
 		}
 		begin := func(minutes int, verified bool, want ports.DomainRemoval) {
 			t.Helper()
 			got, err := s.BeginDomainRemoval(t.Context(), ann, d.WithPlatformState(domain.Platform{Verified: verified}, at(minutes)), at(minutes))
 			if must(t, "begin", err); got != want {
-				t.Fatalf("the removal began as %+v, want %+v", got, want)
+				t.Fatalf("BeginDomainRemoval returned %+v, want %+v", got, want)
 			}
 		}
 		first, repeated, repeatedAfterChange := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}, ports.DomainRemoval{Repeated: true, MayBeNew: true}
-		discover(1, false)
-		discover(2, true)
+		discover(1, 1, false)
+		discover(2, 2, true)
 		begin(3, true, first)
-		discover(4, true)
+		discover(4, 4, true)
 		begin(5, true, repeated)
-		discover(6, false)
+		discover(6, 6, false)
 		begin(7, false, repeatedAfterChange)
 		begin(8, false, repeatedAfterChange)
 		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, at(3)))
@@ -121,12 +119,12 @@ func TestRepeatedRemovalReportsAnEarlierChange(t *testing.T) {
 		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, at(9)))
 		_, err := s.BeginDomainRemoval(t.Context(), ann, d, at(12))
 		must(t, "begin", err)
-		discover(11, false) // the discovery began before the removal and ended later
-		begin(13, false, repeatedAfterChange)
-		const expiredMinute = 12 + 48*60
-		begin(expiredMinute-1, false, repeatedAfterChange)
-		begin(expiredMinute, false, first)
-		begin(expiredMinute+1, false, repeated) // the removal began again and is valid for a new period
+		discover(11, 13, false) // the discovery began before the removal and was stored after it began
+		begin(14, false, repeatedAfterChange)
+		const windowEndMinute = 12 + 48*60
+		begin(windowEndMinute-1, false, repeatedAfterChange)
+		begin(windowEndMinute, false, first)
+		begin(windowEndMinute+1, false, repeated) // the removal began again, with a new window of 48 hours
 	})
 }
 
@@ -137,9 +135,9 @@ func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
 		attachTenant(t, s, bob, 2)
 		d := addDomain(t, s, ann, guid(1), "one.test")
 		addDomain(t, s, bob, guid(2), "one.test")
-		_, foreign := s.RemovableDomain(t.Context(), bob, guid(1), "one.test")
-		_, unknown := s.RemovableDomain(t.Context(), bob, guid(9), "one.test")
-		requireSameError(t, "domain", foreign, unknown)
+		_, otherAccountsError := s.RemovableDomain(t.Context(), bob, guid(1), "one.test")
+		_, unknownTenantError := s.RemovableDomain(t.Context(), bob, guid(9), "one.test")
+		requireSameError(t, "domain", otherAccountsError, unknownTenantError)
 		_, err := s.RemovableDomain(t.Context(), ann, guid(1), "two.test")
 		requireRefusal(t, "unknown domain", err, fault.DomainNotFound)
 		found, err := s.RemovableDomain(t.Context(), ann, guid(1), "one.test")
@@ -147,7 +145,7 @@ func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
 		if found.ID != d.ID || found.TenantGUID != guid(1) {
 			t.Fatalf("found %+v, want the domain %s of the tenant %s", found, d.ID, guid(1))
 		}
-		requireRefusal(t, "remove a foreign domain", s.RemoveDomain(t.Context(), bob, d, now, nil), fault.DomainNotFound)
+		requireRefusal(t, "remove a domain of another account", s.RemoveDomain(t.Context(), bob, d, now, nil), fault.DomainNotFound)
 		must(t, "remove", s.RemoveDomain(t.Context(), ann, d, now, nil))
 		requireRefusal(t, "remove again", s.RemoveDomain(t.Context(), ann, d, now, nil), fault.DomainNotFound)
 		discoverDomains(t, s, ann, now.Add(time.Hour), "", "one.test", "two.test")
@@ -233,9 +231,9 @@ func TestRemovedMailboxIsLeftOutOfLaggingLists(t *testing.T) {
 		m := addMailbox(t, s, ann, d, "a", mailbox.Ready)
 		m.ObjectID, m.Observed.Account = "object-1", now
 		must(t, "save", s.SaveMailbox(t.Context(), ann, m))
-		_, foreign := s.RemovableMailbox(t.Context(), bob, guid(1), m.ID)
-		_, unknown := s.RemovableMailbox(t.Context(), bob, guid(9), m.ID)
-		requireSameError(t, "mailbox", foreign, unknown)
+		_, otherAccountsError := s.RemovableMailbox(t.Context(), bob, guid(1), m.ID)
+		_, unknownTenantError := s.RemovableMailbox(t.Context(), bob, guid(9), m.ID)
+		requireSameError(t, "mailbox", otherAccountsError, unknownTenantError)
 		_, err := s.RemovableMailbox(t.Context(), ann, guid(1), newID())
 		requireRefusal(t, "unknown mailbox", err, fault.MailboxNotFound)
 		found, err := s.RemovableMailbox(t.Context(), ann, guid(1), m.ID)
@@ -243,7 +241,7 @@ func TestRemovedMailboxIsLeftOutOfLaggingLists(t *testing.T) {
 		if found.ObjectID != "object-1" || found.TenantGUID != guid(1) {
 			t.Fatalf("found %+v, want object-1 of the tenant %s", found, guid(1))
 		}
-		requireRefusal(t, "remove a foreign mailbox", s.RemoveMailbox(t.Context(), bob, found, now, nil), fault.TenantNotFound)
+		requireRefusal(t, "remove a mailbox of another account", s.RemoveMailbox(t.Context(), bob, found, now, nil), fault.TenantNotFound)
 		must(t, "remove", s.RemoveMailbox(t.Context(), ann, found, now, nil))
 		requireRefusal(t, "remove again", s.RemoveMailbox(t.Context(), ann, found, now, nil), fault.MailboxNotFound)
 		for _, tt := range []struct {
@@ -398,10 +396,10 @@ func TestLaterMailboxDoesNotInheritTheLimitOfARemovedOne(t *testing.T) {
 	}
 }
 
-// TestRemovalOfBlockedMailboxWithIntendedBlockIsUnblockedAtOnce removes a mailbox that is stored as
+// TestRemovedBlockedMailboxWithIntendedBlockIsUnblockedAtOnce removes a mailbox that is stored as
 // blocked, while an intended block of it is stored too. The mailbox is known to be blocked, so its
 // removal unblocks it and leaves no row.
-func TestRemovalOfBlockedMailboxWithIntendedBlockIsUnblockedAtOnce(t *testing.T) {
+func TestRemovedBlockedMailboxWithIntendedBlockIsUnblockedAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim, ada, block := fixture.claim(t, s), fixture.boxes[0], fixture.blockChange(0, 26)

@@ -270,13 +270,13 @@ func (p *SendingPlatform) SignIn(ctx context.Context, session string) (integrati
 }
 
 // Remove implements ports.SendingPlatform.
-func (p *SendingPlatform) Remove(ctx context.Context, account string) error {
-	return p.call(ctx, "Remove", account, func() (bool, error) {
+func (p *SendingPlatform) Remove(ctx context.Context, accountID string) error {
+	return p.call(ctx, "Remove", accountID, func() (bool, error) {
 		if err := p.requireCapability(integration.CanDisconnect); err != nil {
 			return false, err
 		}
 		before := len(p.accounts)
-		p.accounts = slices.DeleteFunc(p.accounts, func(a integration.Account) bool { return a.ID == account })
+		p.accounts = slices.DeleteFunc(p.accounts, func(a integration.Account) bool { return a.ID == accountID })
 		return len(p.accounts) < before, nil
 	})
 }

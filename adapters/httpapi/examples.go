@@ -222,7 +222,7 @@ var (
 		StartedAt: pointerTo(exampleTime.Add(time.Second)), UpdatedAt: pointerTo(exampleTime.Add(time.Minute))}
 	exampleWaitingJob = provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID, TenantID: exampleTenantID,
 		DomainName: exampleDomain, Stage: "dns_propagation", Status: "waiting", Provider: pointerTo("cloudflare"),
-		Message:       pointerTo("The records are written. Waiting for all name servers of the domain to show them."),
+		Message:       pointerTo("The records are written. Waiting until all name servers of the domain return them."),
 		NextAttemptAt: exampleTime.Add(2 * time.Minute)}
 )
 
@@ -259,7 +259,7 @@ var exampleIntegrationDetail = integrationDetail{IntegrationEntry: exampleIntegr
 	MailboxConnections: connectionCounts{Total: 3, Connected: 2, Pending: 1}}
 
 var exampleTestedIntegration = testedIntegration{Status: "connected", IntegrationID: exampleIntegrationID, Provider: exampleSendingProvider,
-	Message: "The platform accepts the credential.", TestedAt: exampleTime}
+	Message: "The sending platform accepts the credential.", TestedAt: exampleTime}
 
 var exampleEligibleList = eligibleList{IntegrationID: exampleIntegrationID, Count: 1, Mailboxes: []eligibleMailbox{{
 	MailboxID: exampleMailboxID, TenantID: exampleTenantID, TenantName: "Contoso", DomainName: exampleDomain, DisplayName: "Ana Lima",

@@ -351,7 +351,7 @@ func (s slowClaims) Claim(ctx context.Context, c ports.Claim) (string, bool, err
 }
 
 // TestLeaseOfAKeyBeginsBeforeItsClaim checks that the time of a slow claim counts as a part of the
-// lease. Two thirds of the lease have passed at the first renewal, so that the lease counts as lost
+// lease. More than two thirds of the lease have passed at the first renewal, so that the lease counts as lost
 // when this renewal fails.
 func TestLeaseOfAKeyBeginsBeforeItsClaim(t *testing.T) {
 	env := newTestEnv(t)

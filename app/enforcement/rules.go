@@ -96,8 +96,8 @@ func (p *pass) scopesWithRules(ctx context.Context) (scopes []string, err error)
 // setRule sets the rule of one scope. If a mailbox moves from this rule to a rule that this pass
 // failed to set, this rule keeps blocking the mailbox.
 func (a *applier) setRule(ctx context.Context, scope string) error {
-	if a.MayBlockForFailed(scope, a.failedScopes) {
-		if list := a.AddressesWithFailed(scope, a.failedScopes, a.foundRules); len(list) > 0 {
+	if a.CanCoverFailedScopes(scope, a.failedScopes) {
+		if list := a.AddressesWithFailedScopes(scope, a.failedScopes, a.foundRules); len(list) > 0 {
 			a.BlockLists[scope] = list
 		}
 	}

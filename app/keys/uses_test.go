@@ -98,22 +98,22 @@ func TestUnsavedUsesAreKept(t *testing.T) {
 		apptest.Must(t, service.Uses.Save(t.Context()))
 	}
 	if len(store.calls) != 2 || !maps.Equal(store.calls[0], store.calls[1]) {
-		t.Errorf("stored %v, want the same use twice", store.calls)
+		t.Errorf("Save stored %v, want the same use twice", store.calls)
 	}
 }
 
-// TestRotatedKeyShowsItsLastUse checks that the answers of a rotation and a revocation show a use
-// that is not stored yet, as the list of keys does.
-func TestRotatedKeyShowsItsLastUse(t *testing.T) {
+// TestRenewedKeyShowsItsLastUse checks that the answers of RenewSecret and Revoke show a use that is
+// not stored yet, as the list of keys does.
+func TestRenewedKeyShowsItsLastUse(t *testing.T) {
 	service, _, text := newService(t)
 	service.Uses = &keys.Uses{Store: &useStore{}, Log: slog.New(slog.DiscardHandler)}
 	caller, err := service.Authenticate(t.Context(), bearer(text), anyAddress)
 	apptest.Must(t, err)
-	rotated, err := service.RenewSecret(t.Context(), caller, caller.KeyID, time.Hour, nil)
+	renewed, err := service.RenewSecret(t.Context(), caller, caller.KeyID, time.Hour, nil)
 	apptest.Must(t, err)
 	revoked, err := service.Revoke(t.Context(), caller, caller.KeyID, nil)
 	apptest.Must(t, err)
-	if want := now(); !rotated.LastUsedAt.Equal(want) || !revoked.LastUsedAt.Equal(want) {
-		t.Errorf("last used at %s and %s, want %s", rotated.LastUsedAt, revoked.LastUsedAt, want)
+	if want := now(); !renewed.LastUsedAt.Equal(want) || !revoked.LastUsedAt.Equal(want) {
+		t.Errorf("last used at %s and %s, want %s", renewed.LastUsedAt, revoked.LastUsedAt, want)
 	}
 }

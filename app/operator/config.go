@@ -84,7 +84,7 @@ func settingRows(r settings.Reading) []settingRow {
 		}
 		key := field.Tag.Get("koanf")
 		rows = append(rows, settingRow{
-			Name: key, Value: displayValue(field, values.FieldByIndex(field.Index)), Source: cmp.Or(r.Sources[key], settings.FromDefault),
+			Name: key, Value: displayValue(field, values.FieldByIndex(field.Index)), Source: cmp.Or(r.Sources[key], settings.SourceDefault),
 			Variable: settings.VariableName(key), Flag: "--" + settings.FlagName(field),
 		})
 	}
@@ -154,7 +154,7 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 	var rows []settingRow
 	add := func(provider, name, value string) {
 		key := "providers." + provider + "." + name
-		rows = append(rows, settingRow{Name: key, Value: value, Source: cmp.Or(r.Sources[key], settings.FromDefault), Variable: settings.VariableName(key)})
+		rows = append(rows, settingRow{Name: key, Value: value, Source: cmp.Or(r.Sources[key], settings.SourceDefault), Variable: settings.VariableName(key)})
 	}
 	for _, provider := range slices.Sorted(maps.Keys(descriptions)) {
 		for _, field := range descriptions[provider].FieldsOf(wire.OfOperator) {

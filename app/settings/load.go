@@ -23,17 +23,18 @@ import (
 
 // The sources of a setting's value.
 const (
-	FromDefault  = "default"
-	fromFile     = "file"
-	fromVariable = "variable"
-	fromFlag     = "flag"
+	SourceDefault  = "default"
+	sourceFile     = "file"
+	sourceVariable = "variable"
+	sourceFlag     = "flag"
 )
 
 // Reading has the merged values of all sources. Read has checked their types, but not whether the
 // values are allowed.
 type Reading struct {
 	Config Config
-	// Sources maps each setting that a source sets to the name of the last such source.
+	// Sources has the source of each setting's value: the last source that sets it. A setting that no
+	// source sets is missing.
 	Sources map[string]string
 }
 
@@ -56,13 +57,13 @@ func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
 		name string
 		load func(*koanf.Koanf) error
 	}{
-		{FromDefault, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(Defaults(), "."), nil) }},
-		{FromDefault, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(preset, "."), nil) }},
-		{fromFile, func(k *koanf.Koanf) error { return loadFile(k, flags) }},
-		{fromVariable, func(k *koanf.Koanf) error {
-			return k.Load(env.Provider(".", env.Opt{Prefix: variablePrefix, TransformFunc: FromVariable}), nil)
+		{SourceDefault, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(Defaults(), "."), nil) }},
+		{SourceDefault, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(preset, "."), nil) }},
+		{sourceFile, func(k *koanf.Koanf) error { return loadFile(k, flags) }},
+		{sourceVariable, func(k *koanf.Koanf) error {
+			return k.Load(env.Provider(".", env.Opt{Prefix: variablePrefix, TransformFunc: SettingOfVariable}), nil)
 		}},
-		{fromFlag, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(flagSettings(flags), "."), nil) }},
+		{sourceFlag, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(flagSettings(flags), "."), nil) }},
 	} {
 		k := koanf.New(".")
 		err := source.load(k)
@@ -115,39 +116,39 @@ func Defaults() map[string]any {
 
 // loadFile reads the settings file. It fails for a name that is not a setting.
 func loadFile(k *koanf.Koanf, flags *pflag.FlagSet) error {
-	name, explicit := "tenantry.yaml", false
+	path, explicit := "tenantry.yaml", false
 	if flag := flags.Lookup("config"); flag != nil && flag.Changed {
-		name, explicit = flag.Value.String(), true
+		path, explicit = flag.Value.String(), true
 	}
-	err := k.Load(file.Provider(name), yaml.Parser())
+	err := k.Load(file.Provider(path), yaml.Parser())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !explicit:
 		return nil
 	case err != nil && !errors.As(err, new(*fs.PathError)): // a PathError names the file
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	for _, key := range k.Keys() {
 		switch {
 		case isEmptySection(key, k.Get(key)):
 			k.Delete(key)
 		case err == nil && !isSetting(key):
-			err = fmt.Errorf("%s: there is no setting %q%s", name, key, suggestion(key))
+			err = fmt.Errorf("%s: there is no setting %q%s", path, key, suggestion(key))
 		}
 	}
 	return err
 }
 
-// FromVariable returns the setting that a variable sets, and its value. The variable
+// SettingOfVariable returns the setting that a variable sets, and its value. The variable
 // TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID sets providers.microsoft365.client_id. If the variable
-// sets no setting, FromVariable returns "".
-func FromVariable(name, value string) (string, any) {
+// sets no setting, SettingOfVariable returns "".
+func SettingOfVariable(name, value string) (string, any) {
 	key := strings.ToLower(strings.TrimPrefix(name, variablePrefix))
 	if rest, ok := strings.CutPrefix(key, "providers_"); ok {
-		provider, name, _ := strings.Cut(rest, "_")
-		if provider == "" || name == "" {
+		provider, field, _ := strings.Cut(rest, "_")
+		if provider == "" || field == "" {
 			return "", nil
 		}
-		return "providers." + provider + "." + name, value
+		return "providers." + provider + "." + field, value
 	}
 	for field := range Fields() {
 		if field.Tag.Get("koanf") == key && field.Type.Kind() != reflect.Map {
@@ -179,7 +180,7 @@ func flagSettings(flags *pflag.FlagSet) map[string]any {
 	flags.Visit(func(flag *pflag.Flag) {
 		for field := range Fields() {
 			if FlagName(field) == flag.Name && field.Type.Kind() != reflect.Map {
-				if key, value := FromVariable(VariableName(field.Tag.Get("koanf")), flag.Value.String()); key != "" {
+				if key, value := SettingOfVariable(VariableName(field.Tag.Get("koanf")), flag.Value.String()); key != "" {
 					values[key] = value
 				}
 			}

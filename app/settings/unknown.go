@@ -65,7 +65,7 @@ func UnknownVariables(environment []string) []string {
 	for _, variable := range environment {
 		name, _, _ := strings.Cut(variable, "=")
 		rest, hasPrefix := strings.CutPrefix(name, variablePrefix)
-		key, _ := FromVariable(name, "")
+		key, _ := SettingOfVariable(name, "")
 		switch {
 		case !hasPrefix, key != "", slices.Contains(sandboxAndTestVariables, rest), strings.HasPrefix(rest, "TEST_"):
 		case serviceLink.MatchString(name), servicePort.MatchString(variable):

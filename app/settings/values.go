@@ -67,11 +67,11 @@ func isList(value any) bool { return value != nil && reflect.TypeOf(value).Kind(
 // "" for a default.
 func (r Reading) setBy(key string) string {
 	switch r.Sources[key] {
-	case fromVariable:
+	case sourceVariable:
 		return " (set by " + VariableName(key) + ")"
-	case fromFlag:
+	case sourceFlag:
 		return " (set by --" + strings.ReplaceAll(key, "_", "-") + ")"
-	case fromFile:
+	case sourceFile:
 		return " (set in the settings file)"
 	default:
 		return ""

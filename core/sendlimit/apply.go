@@ -38,21 +38,21 @@ func (decision Decision) WriteOrder(scopes []string) []string {
 	return ordered
 }
 
-// MayBlockForFailed reports whether a scope's rule may have to keep blocking mailboxes that the
+// CanCoverFailedScopes reports whether a scope's rule may have to keep blocking mailboxes that the
 // decision moves to other rules. failed holds the scopes whose rules could not be written, so those
-// rules do not block the mailboxes yet. If MayBlockForFailed returns true, the caller writes the
-// scope's rule with the addresses that AddressesWithFailed returns.
-func (decision Decision) MayBlockForFailed(scope string, failed []string) bool {
+// rules do not block the mailboxes yet. If CanCoverFailedScopes returns true, the caller writes the
+// scope's rule with the addresses that AddressesWithFailedScopes returns.
+func (decision Decision) CanCoverFailedScopes(scope string, failed []string) bool {
 	if scope != TenantWide && decision.HasPolicy(scope) {
 		return false
 	}
 	return slices.ContainsFunc(failed, func(failedScope string) bool { return len(decision.BlockLists[failedScope]) > 0 })
 }
 
-// AddressesWithFailed returns the sorted addresses that a scope's rule must block if the rules of
+// AddressesWithFailedScopes returns the sorted addresses that a scope's rule must block if the rules of
 // the scopes in failed could not be written. These are the addresses of the scope itself, and the
 // addresses of failed scopes that the scope's rule blocks at present.
-func (decision Decision) AddressesWithFailed(scope string, failed []string, rules []Rule) []string {
+func (decision Decision) AddressesWithFailedScopes(scope string, failed []string, rules []Rule) []string {
 	addresses := slices.Clone(decision.BlockLists[scope])
 	for _, rule := range rules {
 		if !strings.EqualFold(rule.Name, RuleName(scope)) {

@@ -77,8 +77,8 @@ func TestBlockedMailboxesStayBlocked(t *testing.T) {
 		var failedScopes []string
 		for _, scope := range decision.WriteOrder(scopes) {
 			list := decision.BlockLists[scope]
-			if decision.MayBlockForFailed(scope, failedScopes) {
-				list = decision.AddressesWithFailed(scope, failedScopes, rulesOf(blockedByScope))
+			if decision.CanCoverFailedScopes(scope, failedScopes) {
+				list = decision.AddressesWithFailedScopes(scope, failedScopes, rulesOf(blockedByScope))
 			}
 			if rapid.Bool().Draw(t, "fails") {
 				failedScopes = append(failedScopes, scope)

@@ -143,10 +143,10 @@ func TestApplyKeepsATTLOf0(t *testing.T) {
 // report success.
 func TestChangeDuringAWriteIsReported(t *testing.T) {
 	fixture := newFixture(t)
-	for name, soaEdit := range map[string]string{"default serials": "DEFAULT", "increased serials": "INCREASE", "lower case": "increase"} {
+	for name, soaEditAPI := range map[string]string{"default serials": "DEFAULT", "increased serials": "INCREASE", "lower case": "increase"} {
 		t.Run(name, func(t *testing.T) {
 			zone := fixture.NewZone(t)
-			fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": soaEdit})
+			fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": soaEditAPI})
 			fixture.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner"}})
 			zoneInfo := findZone(t, fixture, zone)
 			write := func(value string) error {
@@ -179,17 +179,17 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 
 // TestZoneWithoutChangeCounterIsNotWritten checks zones whose serials do not show every change. The
 // plugin refuses to write them, because it could not detect that its PATCH removed a value that
-// somebody else has added meanwhile.
+// somebody else had added meanwhile.
 func TestZoneWithoutChangeCounterIsNotWritten(t *testing.T) {
 	fixture := newFixture(t)
-	for _, mode := range []string{"", "EPOCH", "SOA-EDIT"} {
+	for _, soaEditAPI := range []string{"", "EPOCH", "SOA-EDIT"} {
 		zone := fixture.NewZone(t)
-		fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": mode})
+		fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": soaEditAPI})
 		zoneInfo, patchesBefore := findZone(t, fixture, zone), fixture.patches.Load()
 		change := sdk.Change{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"x"}}}
 		_, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{change})
 		if sdk.OutcomeOf(err).Code.Name != "invalid_request" || sdk.OutcomeOf(err).Kind != sdk.Refused || fixture.patches.Load() != patchesBefore {
-			t.Errorf("soa_edit_api %q: got %v, want invalid_request and no PATCH", mode, err)
+			t.Errorf("soa_edit_api %q: got %v, want invalid_request and no PATCH", soaEditAPI, err)
 		}
 		fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "default"})
 		if _, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{change}); err != nil {
@@ -200,8 +200,8 @@ func TestZoneWithoutChangeCounterIsNotWritten(t *testing.T) {
 
 func TestSerialsShowChangesInBetween(t *testing.T) {
 	for _, tt := range []struct {
-		edit, before, after string
-		changed             bool
+		soaEditAPI, before, after string
+		changed                   bool
 	}{
 		{"INCREASE", "7", "8", false},
 		{"INCREASE", "7", "9", true},
@@ -216,9 +216,9 @@ func TestSerialsShowChangesInBetween(t *testing.T) {
 		{"", "7", "", false},
 	} {
 		soa := sdk.RRSet{Name: "a.test", Type: sdk.SOA, Values: []string{"ns1.a.test hostmaster.a.test " + tt.before + " 3600 600 604800 60"}}
-		z := zoneDoc{Name: "a.test.", SOAEditAPI: &tt.edit}
+		z := zoneDoc{Name: "a.test.", SOAEditAPI: &tt.soaEditAPI}
 		if got := z.changedBetween(tt.after, []sdk.RRSet{soa}); got != tt.changed {
-			t.Errorf("soa_edit_api %q, serial %s to %s: changed in between %v, want %v", tt.edit, tt.before, tt.after, got, tt.changed)
+			t.Errorf("soa_edit_api %q, serial %s to %s: changed in between %v, want %v", tt.soaEditAPI, tt.before, tt.after, got, tt.changed)
 		}
 	}
 }
@@ -280,16 +280,16 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 		t.Fatalf("a valid connection: %+v, %v, want the base URL of the server localhost", dnsProvider, err)
 	}
 	for name, makeInvalid := range map[string]func(sdk.Connection){
-		"no URL":        func(connection sdk.Connection) { connection.Settings["api_url"] = "" },
-		"no host":       func(connection sdk.Connection) { connection.Settings["api_url"] = "dns.example.com" },
-		"not a web URL": func(connection sdk.Connection) { connection.Settings["api_url"] = "file:///etc/passwd" },
-		"key in clear":  func(connection sdk.Connection) { connection.Settings["api_url"] = "http://dns.example.com:8081" },
-		"a password":    func(connection sdk.Connection) { connection.Settings["api_url"] = "https://a:b@dns.example.com" },
-		"a query":       func(connection sdk.Connection) { connection.Settings["api_url"] = "https://dns.example.com?x=1" },
-		"no key":        func(connection sdk.Connection) { delete(connection.Secrets, "api_key") },
-		"a line break":  func(connection sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("k\r\nX-Evil: 1") },
-		"a control":     func(connection sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("k\x01") },
-		"not a boolean": func(connection sdk.Connection) { connection.Settings["allow_private"] = "maybe" },
+		"no URL":                  func(connection sdk.Connection) { connection.Settings["api_url"] = "" },
+		"no host":                 func(connection sdk.Connection) { connection.Settings["api_url"] = "dns.example.com" },
+		"not a web URL":           func(connection sdk.Connection) { connection.Settings["api_url"] = "ftp://dns.example.com" },
+		"key in clear":            func(connection sdk.Connection) { connection.Settings["api_url"] = "http://dns.example.com:8081" },
+		"a password":              func(connection sdk.Connection) { connection.Settings["api_url"] = "https://a:b@dns.example.com" },
+		"a query":                 func(connection sdk.Connection) { connection.Settings["api_url"] = "https://dns.example.com?x=1" },
+		"no key":                  func(connection sdk.Connection) { delete(connection.Secrets, "api_key") },
+		"a line break in the key": func(connection sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("k\r\nX-Evil: 1") },
+		"a control character":     func(connection sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("k\x01") },
+		"not a boolean":           func(connection sdk.Connection) { connection.Settings["allow_private"] = "maybe" },
 	} {
 		c := good()
 		makeInvalid(c)
@@ -340,18 +340,19 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	}
 }
 
-// TestRowsOutsideTheZoneAreLeftOut reads a zone whose database has rows that the server does not
-// serve.
-func TestRowsOutsideTheZoneAreLeftOut(t *testing.T) {
+// TestUnservedRowsAreLeftOut reads a zone whose database has rows that the server does not serve.
+func TestUnservedRowsAreLeftOut(t *testing.T) {
 	const rowFormat = `{"name":"%s","type":"%s","ttl":60,"records":[{"content":"%s"}]}`
-	row := func(name, kind, content string) string { return fmt.Sprintf(rowFormat, name, kind, content) }
+	row := func(name, recordType, content string) string {
+		return fmt.Sprintf(rowFormat, name, recordType, content)
+	}
 	rows := strings.Join([]string{
 		row("a.test.", "A", "192.0.2.1"),
-		row("b.test.", "A", "192.0.2.2"),
+		row("b.test.", "A", "192.0.2.2"), // outside the zone
 		row("not-a.test.", "TXT", "not quoted"),
 		row("test.", "A", "192.0.2.3"),
-		row("between.a.test.", "", ""),
-		row("lower.a.test.", "a", "192.0.2.4"),
+		row("between.a.test.", "", ""),         // a name between two names with records
+		row("lower.a.test.", "a", "192.0.2.4"), // the server does not know this type
 		row("w.A.test.", "TYPE65534", "\\\\# 0"),
 	}, ",")
 	p := providerAnswering(t, `{"id":"a.test.","name":"a.test.","rrsets":[`, rows, 1, "]}")

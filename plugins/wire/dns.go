@@ -51,29 +51,30 @@ func (c dnsClient) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 	return convertList(resp.GetSets(), recordSetFromProto), err
 }
 
-// dnsServer implements the gRPC service with the provider of the plugin's author.
+// dnsServer implements the gRPC service DNSProvider. newProvider creates the author's
+// implementation for a connection.
 type dnsServer struct {
 	proto.UnimplementedDNSProviderServer
-	provider func(Connection) (ports.DNSProvider, error)
+	newProvider func(Connection) (ports.DNSProvider, error)
 }
 
 func (s *dnsServer) Check(ctx context.Context, req *proto.DNSCheckRequest) (*proto.DNSReach, error) {
-	return serveCall(s.provider, req.GetConnection(), func(p ports.DNSProvider) (int, error) { return p.Check(ctx) },
+	return serveCall(s.newProvider, req.GetConnection(), func(p ports.DNSProvider) (int, error) { return p.Check(ctx) },
 		func(zones int) *proto.DNSReach { return &proto.DNSReach{Zones: int64(zones)} })
 }
 
 func (s *dnsServer) Zone(ctx context.Context, req *proto.ZoneRequest) (*proto.DNSZone, error) {
-	return serveCall(s.provider, req.GetConnection(), func(p ports.DNSProvider) (dns.Zone, error) { return p.Zone(ctx, req.GetName()) }, zoneToProto)
+	return serveCall(s.newProvider, req.GetConnection(), func(p ports.DNSProvider) (dns.Zone, error) { return p.Zone(ctx, req.GetName()) }, zoneToProto)
 }
 
 func (s *dnsServer) Records(ctx context.Context, req *proto.ZoneRecordsRequest) (*proto.RecordSets, error) {
-	return serveCall(s.provider, req.GetConnection(), func(p ports.DNSProvider) ([]dns.RRSet, error) {
+	return serveCall(s.newProvider, req.GetConnection(), func(p ports.DNSProvider) ([]dns.RRSet, error) {
 		return p.Records(ctx, zoneFromProto(req.GetZone()))
 	}, recordSetsToProto)
 }
 
 func (s *dnsServer) Apply(ctx context.Context, req *proto.ApplyRequest) (*proto.RecordSets, error) {
-	return serveCall(s.provider, req.GetConnection(), func(p ports.DNSProvider) ([]dns.RRSet, error) {
+	return serveCall(s.newProvider, req.GetConnection(), func(p ports.DNSProvider) ([]dns.RRSet, error) {
 		return p.Apply(ctx, zoneFromProto(req.GetZone()), convertList(req.GetChanges(), changeFromProto))
 	}, recordSetsToProto)
 }

@@ -73,7 +73,7 @@ func sampleSets(label string) []dns.RRSet {
 func dnsOverWire(t *testing.T, p ports.DNSProvider, onConnection func(Connection)) ports.DNSProvider {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
-	proto.RegisterDNSProviderServer(server, &dnsServer{provider: func(c Connection) (ports.DNSProvider, error) {
+	proto.RegisterDNSProviderServer(server, &dnsServer{newProvider: func(c Connection) (ports.DNSProvider, error) {
 		onConnection(c)
 		return p, nil
 	}})

@@ -53,13 +53,13 @@ type grpcPlugin struct {
 func (p *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	proto.RegisterPluginServer(s, &pluginServer{description: p.config.Describe, shareWaits: p.config.ShareWaits})
 	if p.config.Mail != nil {
-		proto.RegisterMailPlatformServer(s, &mailServer{platform: p.config.Mail})
+		proto.RegisterMailPlatformServer(s, &mailServer{newPlatform: p.config.Mail})
 	}
 	if p.config.DNS != nil {
-		proto.RegisterDNSProviderServer(s, &dnsServer{provider: p.config.DNS})
+		proto.RegisterDNSProviderServer(s, &dnsServer{newProvider: p.config.DNS})
 	}
 	if p.config.Sending != nil {
-		proto.RegisterSendingPlatformServer(s, &sendingServer{platform: p.config.Sending})
+		proto.RegisterSendingPlatformServer(s, &sendingServer{newPlatform: p.config.Sending})
 	}
 	return nil
 }

@@ -19,19 +19,19 @@ import (
 // MailInProcess returns a mail platform that calls p through the protocol and the interceptors, but
 // in this process.
 func MailInProcess(p ports.MailPlatform, interceptors ...Interceptor) ports.MailPlatform {
-	server := &mailServer{platform: func(Connection) (ports.MailPlatform, error) { return p, nil }}
+	server := &mailServer{newPlatform: func(Connection) (ports.MailPlatform, error) { return p, nil }}
 	return MailClient(openInProcess(&proto.MailPlatform_ServiceDesc, server), interceptors...)
 }
 
 // DNSInProcess returns a DNS provider that calls p in the same way as MailInProcess.
 func DNSInProcess(p ports.DNSProvider, interceptors ...Interceptor) ports.DNSProvider {
-	server := &dnsServer{provider: func(Connection) (ports.DNSProvider, error) { return p, nil }}
+	server := &dnsServer{newProvider: func(Connection) (ports.DNSProvider, error) { return p, nil }}
 	return DNSClient(openInProcess(&proto.DNSProvider_ServiceDesc, server), interceptors...)
 }
 
 // SendingInProcess returns a sending platform that calls p in the same way as MailInProcess.
 func SendingInProcess(p ports.SendingPlatform, interceptors ...Interceptor) ports.SendingPlatform {
-	server := &sendingServer{platform: func(Connection) (ports.SendingPlatform, error) { return p, nil }}
+	server := &sendingServer{newPlatform: func(Connection) (ports.SendingPlatform, error) { return p, nil }}
 	return SendingClient(openInProcess(&proto.SendingPlatform_ServiceDesc, server), interceptors...)
 }
 

@@ -36,7 +36,7 @@ var connection = Connection{
 func mailOverWire(t *testing.T, p ports.MailPlatform, onConnection func(Connection), onDone func(error)) ports.MailPlatform {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
-	proto.RegisterMailPlatformServer(server, &mailServer{platform: func(c Connection) (ports.MailPlatform, error) {
+	proto.RegisterMailPlatformServer(server, &mailServer{newPlatform: func(c Connection) (ports.MailPlatform, error) {
 		if onConnection != nil {
 			onConnection(c)
 		}

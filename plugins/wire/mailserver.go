@@ -15,10 +15,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// mailServer implements the gRPC service with the platform of the plugin's author.
+// mailServer implements the gRPC service MailPlatform. newPlatform creates the author's
+// implementation for a connection.
 type mailServer struct {
 	proto.UnimplementedMailPlatformServer
-	platform func(Connection) (ports.MailPlatform, error)
+	newPlatform func(Connection) (ports.MailPlatform, error)
 }
 
 // tenantRequest is the interface of all requests about a tenant.
@@ -29,7 +30,7 @@ type tenantRequest interface {
 
 // serveTenant is serveCall for a call about one tenant.
 func serveTenant[T, A any](s *mailServer, req tenantRequest, run func(ports.MailTenant) (T, error), toProto func(T) *A) (*A, error) {
-	return serveCall(s.platform, req.GetConnection(), func(p ports.MailPlatform) (T, error) {
+	return serveCall(s.newPlatform, req.GetConnection(), func(p ports.MailPlatform) (T, error) {
 		return run(p.For(tenant.GUID(req.GetTenant())))
 	}, toProto)
 }
@@ -42,7 +43,7 @@ func serveTenantDone(s *mailServer, req tenantRequest, run func(ports.MailTenant
 }
 
 func (s *mailServer) Check(ctx context.Context, req *proto.CheckRequest) (*proto.Done, error) {
-	return serveCall(s.platform, req.GetConnection(),
+	return serveCall(s.newPlatform, req.GetConnection(),
 		func(p ports.MailPlatform) (struct{}, error) { return struct{}{}, p.Check(ctx) },
 		func(struct{}) *proto.Done { return &proto.Done{} })
 }
@@ -50,25 +51,25 @@ func (s *mailServer) Check(ctx context.Context, req *proto.CheckRequest) (*proto
 func urlToProto(u string) *proto.URL { return &proto.URL{Url: u} }
 
 func (s *mailServer) ConsentURL(ctx context.Context, req *proto.ConsentURLRequest) (*proto.URL, error) {
-	return serveCall(s.platform, req.GetConnection(), func(p ports.MailPlatform) (string, error) {
+	return serveCall(s.newPlatform, req.GetConnection(), func(p ports.MailPlatform) (string, error) {
 		return p.ConsentURL(ctx, req.GetState(), req.GetRedirect())
 	}, urlToProto)
 }
 
 func (s *mailServer) Granted(ctx context.Context, req *proto.GrantedRequest) (*proto.GrantedAnswer, error) {
-	return serveCall(s.platform, req.GetConnection(), func(p ports.MailPlatform) (tenant.GUID, error) {
+	return serveCall(s.newPlatform, req.GetConnection(), func(p ports.MailPlatform) (tenant.GUID, error) {
 		return p.Granted(ctx, req.GetQuery())
 	}, func(t tenant.GUID) *proto.GrantedAnswer { return &proto.GrantedAnswer{Tenant: string(t)} })
 }
 
 func (s *mailServer) SignInURL(ctx context.Context, req *proto.SignInURLRequest) (*proto.URL, error) {
-	return serveCall(s.platform, req.GetConnection(), func(p ports.MailPlatform) (string, error) {
+	return serveCall(s.newPlatform, req.GetConnection(), func(p ports.MailPlatform) (string, error) {
 		return p.SignInURL(ctx, signInFromProto(req.GetSignIn()))
 	}, urlToProto)
 }
 
 func (s *mailServer) Administrator(ctx context.Context, req *proto.AdministratorRequest) (*proto.AdministratorAnswer, error) {
-	return serveCall(s.platform, req.GetConnection(), func(p ports.MailPlatform) (tenant.Administrator, error) {
+	return serveCall(s.newPlatform, req.GetConnection(), func(p ports.MailPlatform) (tenant.Administrator, error) {
 		return p.Administrator(ctx, signInFromProto(req.GetSignIn()), secret.New(string(req.GetCode())))
 	}, administratorToProto)
 }

@@ -55,42 +55,43 @@ func (c sendingClient) Remove(ctx context.Context, account string) error {
 	return err
 }
 
-// sendingServer implements the gRPC service with the platform of the plugin's author.
+// sendingServer implements the gRPC service SendingPlatform. newPlatform creates the author's
+// implementation for a connection.
 type sendingServer struct {
 	proto.UnimplementedSendingPlatformServer
-	platform func(Connection) (ports.SendingPlatform, error)
+	newPlatform func(Connection) (ports.SendingPlatform, error)
 }
 
 func (s *sendingServer) Check(ctx context.Context, req *proto.SendingCheckRequest) (*proto.SendingReach, error) {
-	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Reach, error) { return p.Check(ctx) }, reachToProto)
+	return serveCall(s.newPlatform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Reach, error) { return p.Check(ctx) }, reachToProto)
 }
 
 func (s *sendingServer) Account(ctx context.Context, req *proto.SendingAccountRequest) (*proto.SendingAccount, error) {
-	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Account, error) {
+	return serveCall(s.newPlatform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Account, error) {
 		return p.Account(ctx, req.GetAddress())
 	}, accountToProto)
 }
 
 func (s *sendingServer) Accounts(ctx context.Context, req *proto.SendingAccountsRequest) (*proto.SendingPage, error) {
-	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Page, error) {
+	return serveCall(s.newPlatform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Page, error) {
 		return p.Accounts(ctx, req.GetCursor())
 	}, pageToProto)
 }
 
 func (s *sendingServer) StartSignIn(ctx context.Context, req *proto.StartSignInRequest) (*proto.SendingSignIn, error) {
-	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (integration.SignIn, error) {
+	return serveCall(s.newPlatform, req.GetConnection(), func(p ports.SendingPlatform) (integration.SignIn, error) {
 		return p.StartSignIn(ctx, req.GetAddress())
 	}, sessionToProto)
 }
 
 func (s *sendingServer) SignIn(ctx context.Context, req *proto.SendingSignInRequest) (*proto.SendingProgress, error) {
-	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Progress, error) {
+	return serveCall(s.newPlatform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Progress, error) {
 		return p.SignIn(ctx, req.GetSession())
 	}, signInProgressToProto)
 }
 
 func (s *sendingServer) Remove(ctx context.Context, req *proto.RemoveRequest) (*proto.Removed, error) {
-	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (struct{}, error) {
+	return serveCall(s.newPlatform, req.GetConnection(), func(p ports.SendingPlatform) (struct{}, error) {
 		return struct{}{}, p.Remove(ctx, req.GetAccount())
 	}, func(struct{}) *proto.Removed { return &proto.Removed{} })
 }

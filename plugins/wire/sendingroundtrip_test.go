@@ -65,7 +65,7 @@ func (s *recordingSending) Remove(_ context.Context, account string) error {
 func sendingOverWire(t *testing.T, p ports.SendingPlatform, onConnection func(Connection)) ports.SendingPlatform {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
-	proto.RegisterSendingPlatformServer(server, &sendingServer{platform: func(c Connection) (ports.SendingPlatform, error) {
+	proto.RegisterSendingPlatformServer(server, &sendingServer{newPlatform: func(c Connection) (ports.SendingPlatform, error) {
 		onConnection(c)
 		return p, nil
 	}})

@@ -185,15 +185,16 @@ func appliedMigrations(ctx context.Context, db bun.IDB) (names []string, err err
 	return slices.Compact(names), err
 }
 
-// SealedPrefixes returns the result of database.SealedPrefixes.
+// SealedPrefixes returns, by table, the first bytes of the encrypted values. They name the key that
+// encrypted each value, see database.SealedPrefixes.
 func (s *Snapshot) SealedPrefixes(ctx context.Context) (map[string][][]byte, error) {
 	prefixes, err := database.SealedPrefixes(ctx, s.tx)
 	return prefixes, database.Wrap(ctx, "read the keys of encrypted values", err)
 }
 
-// Rows calls the function each with every row of a table, as a JSON array in the order of its
-// columns. The function may keep row after it returns.
-func (s *Snapshot) Rows(ctx context.Context, t Table, each func(row []byte) error) error {
+// Rows reads a table and calls handle once for every row. row is a JSON array of the values, in the
+// order of t.Columns. handle may keep it.
+func (s *Snapshot) Rows(ctx context.Context, t Table, handle func(row []byte) error) error {
 	query := s.tx.NewSelect().TableExpr("?", bun.Ident(t.Name))
 	for _, column := range t.Columns {
 		query = query.ColumnExpr("?", bun.Ident(column.Name))
@@ -208,7 +209,7 @@ func (s *Snapshot) Rows(ctx context.Context, t Table, each func(row []byte) erro
 		if err != nil {
 			return database.Wrap(ctx, "read "+t.Name, err)
 		}
-		if err := each(row); err != nil {
+		if err := handle(row); err != nil {
 			return err
 		}
 	}
@@ -224,10 +225,11 @@ func readRow(rows *sql.Rows, t Table) ([]byte, error) {
 		return nil, err
 	}
 	for i, column := range t.Columns {
-		var ok bool
-		if values[i], ok = toJSONValue(column.Kind, values[i]); !ok {
-			return nil, fmt.Errorf("column %s holds a %T and not a %s", column.Name, values[i], column.Kind)
+		converted, ok := toJSONValue(column.Kind, values[i])
+		if !ok {
+			return nil, fmt.Errorf("column %s has a value of the type %T, want %s", column.Name, values[i], column.Kind)
 		}
+		values[i] = converted
 	}
 	return json.Marshal(values)
 }
