@@ -236,11 +236,11 @@ func (h handledJobs) waitFor(t *testing.T, ids ...string) {
 	}
 }
 
-// TestIdleQueueMakesFewStatements counts the transactions of a replica without work. It measures
+// TestIdleQueueMakesFewTransactions counts the transactions of a replica without work. It measures
 // several periods. At least one of them must have at most 4 transactions a second. In the other
 // periods, River and the server may do work that they do only once. On a busy machine River may
 // also elect its leader again.
-func TestIdleQueueMakesFewStatements(t *testing.T) {
+func TestIdleQueueMakesFewTransactions(t *testing.T) {
 	t.Parallel()
 	url := newMigratedDatabase(t)
 	db, err := pgxpool.New(t.Context(), url)
