@@ -33,7 +33,7 @@
 //	sendcounts.go         counts of sent messages, licences, health of enforcement
 //	sendblocks.go         blocked mailboxes, block reasons, intents, orphan rules
 //	enforcementevents.go  enforcement events, and their numbers per hour and day
-//	events.go             the event log of each account
+//	events.go             the event log of each account: add, read and drop events, find a time
 //	changes.go            events of changed objects, of runs and of readiness; deleting objects
 //	webhooks.go           webhooks and their positions in the event log
 //	webhookfanout.go      adding deliveries for new events, claiming due deliveries

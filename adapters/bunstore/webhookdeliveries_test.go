@@ -14,7 +14,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
-	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
@@ -177,41 +176,6 @@ func TestRepeatedSaveCountsATryOnce(t *testing.T) {
 		}
 		if got := deliveriesOf(t, s, hook, "")[0]; got.Tries != 1 || got.Status != webhook.Pending {
 			t.Errorf("got %+v, want a pending delivery with one try", got)
-		}
-	})
-}
-
-// TestReplayFromATimeFindsTheFirstEvent stores events whose times are nearly in order. It compares
-// the result of positionAt for random times with a search through all events.
-func TestReplayFromATimeFindsTheFirstEvent(t *testing.T) {
-	const size, dropped = 300, 20
-	eachStore(t, func(t *testing.T, s *Store) {
-		owner, random := newAccount(t, s, "a"), soak.Rand(t)
-		rows := make([]eventRow, 0, size)
-		for i := range size - dropped {
-			at := now.Add(time.Duration(i/10)*time.Hour + time.Duration(random.Int64N(int64(maxDisorder)))).Truncate(time.Millisecond)
-			rows = append(rows, eventRow{AccountID: accountKey(owner), Sequence: int64(dropped + i + 1), ID: newID(), Type: string(event.DomainAdded),
-				TenantGUID: string(guid(1)), SubjectType: "domain", SubjectID: "d", Version: 1, Data: []byte("{}"), CreatedAt: storedTime(at)})
-		}
-		_, err := s.db.NewInsert().Model(&rows).Exec(t.Context())
-		must(t, "insert", err)
-		log := eventLogRow{AccountID: accountKey(owner), LastSequence: size, DroppedSequence: dropped}
-		for range 100 {
-			at := now.Add(time.Duration(random.Int64N(int64(size/10+2)*int64(time.Hour))) - time.Hour)
-			if random.IntN(2) == 0 {
-				at = rows[random.IntN(len(rows))].CreatedAt
-			}
-			want := int64(size)
-			if first := slices.IndexFunc(rows, func(r eventRow) bool { return !r.CreatedAt.Before(storedTime(at)) }); first >= 0 {
-				want = rows[first].Sequence - 1
-			}
-			must(t, "find position", s.db.RunRead(t.Context(), "find position", func(ctx context.Context, db bun.IDB) error {
-				got, err := positionAt(ctx, db, log, at)
-				if got != want {
-					t.Errorf("%s: position %d, want %d", at, got, want)
-				}
-				return err
-			}))
 		}
 	})
 }

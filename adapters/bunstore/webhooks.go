@@ -5,7 +5,6 @@ package bunstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
 	"time"
 
@@ -95,22 +94,6 @@ func (s *Store) AddWebhook(ctx context.Context, w webhook.Webhook, storedAnswer 
 		}
 		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
-}
-
-// endOfLog returns the sequence number of the last event of an account, or 0 if there was no event.
-func endOfLog(ctx context.Context, tx bun.IDB, owner string) (int64, error) {
-	log, err := logOf(ctx, tx, owner)
-	return log.LastSequence, err
-}
-
-// logOf returns the eventLogRow of an account. The row is zero if the account never had an event.
-func logOf(ctx context.Context, tx bun.IDB, owner string) (eventLogRow, error) {
-	var log eventLogRow
-	err := tx.NewSelect().Model(&log).Where("el.account_id = ?", owner).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return eventLogRow{}, nil
-	}
-	return log, err
 }
 
 // Webhooks implements ports.Webhooks.
@@ -279,40 +262,6 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 			Set("position = CASE WHEN position < ? THEN position ELSE ? END", position, position).Exec(ctx)
 		return err
 	})
-}
-
-// maxDisorder is how far the times of the events in a log can be out of order. An event can have a
-// later time than an event that follows it in the log. positionAt assumes that the difference is
-// less than maxDisorder. Such differences occur because the clocks of processes differ, and because
-// a process reads its clock before it waits for the lock of the log.
-const maxDisorder = 10 * time.Minute
-
-// positionAt returns the sequence number just before the first event at or after a time. The log
-// can have millions of events, so a binary search first skips events that are certainly earlier.
-func positionAt(ctx context.Context, tx bun.IDB, log eventLogRow, at time.Time) (int64, error) {
-	at = storedTime(at)
-	earlier, end := log.DroppedSequence, log.LastSequence
-	for earlier < end {
-		middle := earlier + (end-earlier)/2
-		var next []eventRow
-		err := tx.NewSelect().Model(&next).Column("sequence", "created_at").Where("e.account_id = ?", log.AccountID).
-			Where("e.sequence > ?", middle).Order("e.sequence").Limit(1).Scan(ctx)
-		switch {
-		case err != nil:
-			return 0, err
-		case len(next) == 0, !next[0].CreatedAt.Before(at.Add(-maxDisorder)):
-			end = middle
-		default:
-			earlier = next[0].Sequence
-		}
-	}
-	var first []int64
-	err := tx.NewSelect().Model((*eventRow)(nil)).Column("sequence").Where("e.account_id = ?", log.AccountID).
-		Where("e.sequence > ?", earlier).Where("e.created_at >= ?", at).Order("e.sequence").Limit(1).Scan(ctx, &first)
-	if err != nil || len(first) == 0 {
-		return log.LastSequence, err
-	}
-	return first[0] - 1, nil
 }
 
 // DisableFailing implements ports.Webhooks.
