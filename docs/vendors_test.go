@@ -47,7 +47,7 @@ var allowedVendors = map[string][]string{
 	"adapters/httpapi/integrations.go":           {"emailbison", "microsoft", "plusvibe", "salesblink"},
 	"adapters/httpapi/examples.go":               {"cloudflare", "emailbison", "google.com", "instantly", "microsoft", "outlook", "plusvibe", "salesblink"},
 	// the seeded zones, which the contract of the sandbox names, and their records
-	"adapters/sandbox/zones/builtin.go":    {"cloudflare"},
+	"adapters/sandbox/zones/providers.go":  {"cloudflare"},
 	"adapters/sandbox/zones/messyzones.go": {"google.com"},
 	// the platform that the fake imitates
 	"adapters/fake/fake.go":            {"microsoft", "outlook"},

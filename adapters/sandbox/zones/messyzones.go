@@ -16,8 +16,6 @@ type MessyZone struct {
 	lines    string
 }
 
-const registrarProvider = "manual"
-
 // MessyZones are the messy zones of a seeded sandbox. Each line is a record: name, TTL, type and
 // content. The name @ and the text {d} in the content stand for the zone's name. {long} in the
 // content stands for a long text. The content of an MX record begins with the preference. The type

@@ -11,6 +11,7 @@
 //   - zone.go: zone, the records of one zone, keyed by name.
 //   - record.go: Record, a record as people write it.
 //   - veiled.go: the answers for veiled records.
+//   - providers.go: the providers that host zones, and the names of their name servers.
 //   - builtin.go: the zones that always exist.
 //   - messyzones.go: MessyZones, the zones of a seeded sandbox that already have records.
 package zones

@@ -105,6 +105,20 @@ func (z *zone) lookup(name string) (owner string, exists bool) {
 	return wildcard, true
 }
 
+// hasDKIMKey reports whether records contain a DKIM key.
+func hasDKIMKey(records []wire.RR) bool {
+	for _, rr := range recordsOfType(records, wire.TypeTXT) {
+		if txt, ok := rr.(*wire.TXT); ok && strings.HasPrefix(strings.Join(txt.Txt, ""), "v=DKIM1") {
+			return true
+		}
+	}
+	return false
+}
+
+// isSelector reports whether name is the name of a DKIM selector. A mail platform has a key at each
+// selector, but no TXT record at other names.
+func isSelector(name string) bool { return strings.Contains(name, "._domainkey.") }
+
 // recordsAt returns the records stored at owner. If owner is a wildcard, the result has copies with
 // the owner name `name`.
 func (z *zone) recordsAt(owner, name string) []wire.RR {
