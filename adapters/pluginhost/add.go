@@ -47,6 +47,9 @@ const (
 	Unchanged Change = "unchanged"
 )
 
+// ErrOtherKind means that the catalog has a plugin with the same name and a different kind.
+var ErrOtherKind = errors.New("the catalog has a plugin with this name and a different kind")
+
 // Add adds a plugin to the catalog of the folder o.Dir, or replaces the entry with the same name.
 // file is the file to execute. If the folder of file has a manifest with file as its entry, the
 // plugin is that folder. Otherwise the plugin is the file alone. The catalog stores the checksum of

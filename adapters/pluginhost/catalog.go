@@ -24,6 +24,9 @@ type CatalogEntry struct {
 	Version string `json:"version"`
 }
 
+// ErrNotInCatalog means that the catalog has no plugin with the requested name.
+var ErrNotInCatalog = errors.New("there is no such plugin in the catalog")
+
 // readCatalog returns the entries of a plugin folder's catalog. It fails when the file cannot be
 // read, and when the catalog is invalid.
 func readCatalog(dir string) ([]CatalogEntry, error) {

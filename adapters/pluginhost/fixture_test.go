@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -250,4 +251,14 @@ func editCatalog(t *testing.T, dir, before, after string) {
 	if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte(before), []byte(after)), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// writeScript writes a shell script to a temporary file and returns its path.
+func writeScript(t *testing.T, text string, mode fs.FileMode) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mail-script")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), mode); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

@@ -13,8 +13,9 @@
 //   - status.go: Status, the state of a plugin for metrics and operators.
 //   - output.go, redact.go: the output of plugins, made safe for the log.
 //   - catalog.go: the catalog, the list of plugins that may run.
-//   - add.go, inspect.go: the operator's commands on the catalog. lock_unix.go: the lock that
-//     serializes their changes. lock_other.go has no lock.
+//   - add.go: Add, Upgrade and Remove, which change the catalog for an operator. lock_unix.go: the
+//     lock that serializes their changes. lock_other.go has no lock.
+//   - inspect.go: Inspect, which checks the plugins of the catalog.
 //   - overlay.go: Overlay, which makes a plugin folder with links to the plugins of a different
 //     folder.
 //

@@ -26,12 +26,6 @@ type Inspection struct {
 	Problem error
 }
 
-// ErrNotInCatalog means that the catalog has no plugin with the requested name.
-var ErrNotInCatalog = errors.New("there is no such plugin in the catalog")
-
-// ErrOtherKind means that the catalog has a plugin with the same name and a different kind.
-var ErrOtherKind = errors.New("the catalog has a plugin with this name and a different kind")
-
 // Inspect starts the catalog's plugins with these names, or all plugins when no name is passed. It
 // asks each plugin for its description and then stops the plugin. Results are in the order of the
 // catalog. Inspect fails when the catalog is missing or invalid, and returns ErrNotInCatalog for an

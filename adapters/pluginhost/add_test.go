@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pluginhost_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// copyProgram copies a program of testdata to a temporary file with this name and returns its path.
+func copyProgram(t *testing.T, program, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(testserver.Program(t, "testdata/"+program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestAddCanBeRepeated(t *testing.T) {
+	dir, file := filepath.Join(t.TempDir(), "plugins"), copyProgram(t, "puppet", "mail-good")
+	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
+		got, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, file)
+		if err != nil || got.Change != want || got.Name != "good" || got.Version != "1.2.3" || got.Description.Title != "Puppet" {
+			t.Fatalf("%+v %v, want %s", got, err, want)
+		}
+	}
+	if err := os.Truncate(filepath.Join(dir, "mail-good"), 10); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, file); err != nil || got.Change != pluginhost.Replaced || got.File != "mail-good" {
+		t.Fatalf("got %+v, %v, want mail-good to be replaced", got, err)
+	}
+	if inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}); err != nil || inspections[0].Problem != nil {
+		t.Fatalf("got %+v, %v, want no problem", inspections, err)
+	}
+}
+
+// TestConcurrentAddsLoseNothing checks that each of several concurrent additions is in the catalog
+// with the content of its file.
+func TestConcurrentAddsLoseNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "plugins")
+	const plugins = 4
+	added := make(chan error, plugins)
+	for n := range plugins {
+		file := copyProgram(t, "puppet", fmt.Sprintf("mail-p%d", n))
+		go func() {
+			_, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, file)
+			added <- err
+		}()
+	}
+	for range plugins {
+		if err := <-added; err != nil {
+			t.Error(err)
+		}
+	}
+	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart})
+	if err != nil || len(inspections) != plugins {
+		t.Fatalf("%d plugins, %v", len(inspections), err)
+	}
+	for _, i := range inspections {
+		if i.Problem != nil {
+			t.Errorf("the inspection is %+v, want no problem", i)
+		}
+	}
+}
+
+func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "plugins")
+	printDescription := `echo '{"name":"x","kind":"mail","version":"1"}'`
+	for name, tt := range map[string]struct{ file, wantError string }{
+		"no file":                    {filepath.Join(t.TempDir(), "away"), "no such file"},
+		"a folder":                   {t.TempDir(), "not a regular file"},
+		"not executable":             {writeScript(t, printDescription, 0o644), "chmod +x"},
+		"fails":                      {writeScript(t, "exit 7", 0o755), "exit status 7"},
+		"prints other text":          {writeScript(t, "echo hello", 0o755), "not a plugin"},
+		"has no name":                {writeScript(t, "echo '{}'", 0o755), "no name"},
+		"only describes itself":      {writeScript(t, printDescription, 0o755), "does not work with"},
+		"crashes":                    {copyProgram(t, "puppet", "mail-crashes"), "exit status 3"},
+		"different protocol version": {writeScript(t, `[ "$1" = describe ] && `+printDescription+` || echo "1|9|unix|/nowhere|grpc|"; sleep 1`, 0o755), "does not work with"},
+		"incomplete description":     {writeScript(t, `[ "$1" = describe ] && printf '{"name":'`, 0o755), "not JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, tt.file); err == nil || !strings.Contains(err.Error(), tt.wantError) || !strings.Contains(err.Error(), tt.file) {
+				t.Errorf("got %v, want an error with %q", err, tt.wantError)
+			}
+		})
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("Add created the plugin folder")
+	}
+}
+
+func TestAddRefusesADuplicateFileName(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, copyProgram(t, "puppet", "mail-good")); err != nil {
+		t.Fatal(err)
+	}
+	editCatalog(t, dir, `"name": "good"`, `"name": "first"`)
+	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "first") {
+		t.Fatalf("got %v, want an error that names the plugin first", err)
+	}
+}
+
+// TestAddRefusesAPluginOfADifferentKind checks that Add and Upgrade do not replace a plugin with a
+// plugin that has the same name and a different kind.
+func TestAddRefusesAPluginOfADifferentKind(t *testing.T) {
+	dir := t.TempDir()
+	options := pluginhost.Options{Dir: dir}
+	if _, err := pluginhost.Add(t.Context(), options, copyProgram(t, "puppet", "mail-good")); err != nil {
+		t.Fatal(err)
+	}
+	editCatalog(t, dir, `"kind": "mail"`, `"kind": "dns"`)
+	for _, install := range []func(context.Context, pluginhost.Options, string) (pluginhost.Addition, error){pluginhost.Add, pluginhost.Upgrade} {
+		_, err := install(t.Context(), options, copyProgram(t, "puppet", "mail-good"))
+		if !errors.Is(err, pluginhost.ErrOtherKind) || !strings.Contains(err.Error(), "good is of kind dns") {
+			t.Errorf("got %v, want an error that names the kind of the plugin good", err)
+		}
+	}
+	host, _ := newHost(t, options)
+	if names := host.Names("dns"); len(names) != 1 {
+		t.Errorf("the catalog has the DNS plugins %v, want only good", names)
+	}
+}
+
+// TestAddRefusesAPluginThatStartsTooSlowly adds a plugin that prints its description at once, but
+// does not start within StartTimeout.
+func TestAddRefusesAPluginThatStartsTooSlowly(t *testing.T) {
+	file := writeScript(t, `[ "$1" = describe ] && echo '{"name":"script","kind":"mail","version":"1"}' || exec sleep 600`, 0o755)
+	options := pluginhost.Options{Dir: t.TempDir(), Supervision: pluginhost.SupervisionPolicy{StartTimeout: 300 * time.Millisecond}}
+	if _, err := pluginhost.Add(t.Context(), options, file); err == nil || !strings.Contains(err.Error(), "did not start within 300ms") {
+		t.Errorf("got %v, want an error that names the time", err)
+	}
+}
+
+// TestUpgradeKeepsTheOldFile upgrades a plugin three times. The file of the previous version stays,
+// so that a running service can return to it. The first file and the file of the current version
+// also stay, and all other files are deleted. The removal of the plugin deletes the files of all
+// versions.
+func TestUpgradeKeepsTheOldFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "plugins")
+	first := copyProgram(t, "puppet", "mail-good")
+	if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, first); !errors.Is(err, pluginhost.ErrNotInCatalog) {
+		t.Fatalf("an upgrade of a plugin that is not there: %v", err)
+	}
+	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, first); err != nil {
+		t.Fatal(err)
+	}
+	previous := "mail-good"
+	for _, version := range []string{"second", "third", "fourth"} {
+		file := copyProgram(t, "puppet", "mail-good")
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteString(version)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		got, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, file)
+		if err != nil || got.Change != pluginhost.Replaced || got.Previous.File != previous || got.File != "mail-good-"+got.SHA256[:12] {
+			t.Fatalf("%s: %+v %v", version, got, err)
+		}
+		previous = got.File
+		if repeated, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, file); err != nil || repeated.Change != pluginhost.Unchanged {
+			t.Fatalf("%s again: %+v %v", version, repeated, err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "mail-good*"))
+	if err != nil || len(files) != 3 { // the first, the third and the fourth
+		t.Errorf("the files are %v, %v, want three", files, err)
+	}
+	if _, err := pluginhost.Remove(dir, "good"); err != nil {
+		t.Fatal(err)
+	}
+	if files, err = filepath.Glob(filepath.Join(dir, "mail-good*")); err != nil || len(files) != 0 {
+		t.Errorf("after the removal: %v %v", files, err)
+	}
+}
+
+func TestRemoveDeletesPlugins(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"mail-one", "mail-two"} {
+		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, copyProgram(t, "puppet", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := pluginhost.Remove(dir, "one", "three"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
+		t.Fatalf("a plugin that is not there: %v", err)
+	}
+	removed, err := pluginhost.Remove(dir, "one")
+	if err != nil || len(removed) != 1 || removed[0].File != "mail-one" {
+		t.Fatalf("removed %v, %v, want mail-one", removed, err)
+	}
+	host, _ := newHost(t, pluginhost.Options{Dir: dir})
+	if names := host.Names("mail"); len(names) != 1 || names[0] != "two" {
+		t.Errorf("the plugins are %v, want only two", names)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "mail-one")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file is still there: %v", err)
+	}
+}
