@@ -15,9 +15,6 @@ import (
 	"testing"
 )
 
-// PostgresEnv is the environment variable with the URL of the test server, for a superuser.
-const PostgresEnv = "TENANTRY_TEST_POSTGRES_URL"
-
 // Database creates a database for a test, drops it after the test and returns its URL.
 func Database(t testing.TB) string {
 	t.Helper()

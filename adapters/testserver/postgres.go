@@ -53,6 +53,9 @@ while [ -e "$2/restart" ]; do rm "$2/restart"; run "$@"; done
 rm -rf "$2"
 `
 
+// PostgresEnv is the environment variable with the URL of the test server, for a superuser.
+const PostgresEnv = "TENANTRY_TEST_POSTGRES_URL"
+
 // Postgres is a server on a free loopback port, with a random password and without durability.
 type Postgres struct {
 	URL string // for a superuser
