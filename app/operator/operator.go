@@ -25,7 +25,8 @@
 //   - audit.go: the audit log. audit_verify.go: checks that an export of audit entries is an
 //     unbroken chain.
 //   - config.go: the values of all settings.
-//   - completion.go: the shell completion of flags whose value is the name of a plugin.
+//   - plugincompletion.go: the shell completion of flags whose value is the name of a plugin. The
+//     command `completion` is in package cli.
 //
 // Start reading in operator.go. Then read key.go, which is one complete group of commands.
 package operator
