@@ -4,6 +4,7 @@ package wiring
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"time"
@@ -113,6 +114,24 @@ func newCallChains(c settings.Config, o providerOptions, kind wire.Kind) (map[st
 		chains[name] = chain
 	}
 	return chains, nil
+}
+
+// fingerprintFunc returns the fingerprint of the credential in a connection.
+type fingerprintFunc func(wire.Connection) string
+
+// newFingerprintFunc returns a fingerprintFunc for the providers of one kind. The fingerprint is the
+// name of a credential in the keys of circuits and budgets. Redis stores these keys, so the
+// fingerprint is a keyed hash, which reveals nothing about the credential. Equal credentials have
+// the same fingerprint in all accounts. A rotation of the keyset changes all fingerprints. If the
+// hash cannot be computed, the fingerprint is empty.
+func newFingerprintFunc(o providerOptions, kind wire.Kind) fingerprintFunc {
+	return func(c wire.Connection) string {
+		sum, err := o.fingerprinter.Fingerprint([]byte(c.Fingerprint()))
+		if err != nil {
+			o.log.Error("credentials of this kind of provider share circuits and budgets, because no fingerprint could be computed", "kind", kind, "error", err)
+		}
+		return hex.EncodeToString(sum)
+	}
 }
 
 // describeFunc returns the description of a provider's plugin.

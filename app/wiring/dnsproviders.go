@@ -4,7 +4,6 @@ package wiring
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"slices"
@@ -23,8 +22,7 @@ import (
 // DNSProviders implements ports.DNSProviders with the DNS plugins of the plugin folder.
 type DNSProviders struct {
 	Host          *pluginhost.Host
-	log           *slog.Logger
-	fingerprinter ports.Fingerprinter
+	fingerprintOf fingerprintFunc
 	operator      Connections
 	chains        map[string]callChain           // by provider
 	nameServers   func(provider string) []string // the name servers in a sandbox; nil otherwise
@@ -39,7 +37,7 @@ func newDNSProviders(c settings.Config, o providerOptions) (*DNSProviders, error
 		return nil, err
 	}
 	return &DNSProviders{
-		Host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, descriptions: newDescriptionCache(o), operator: o.operatorConnections(c), nameServers: o.nameServers,
+		Host: o.host, fingerprintOf: newFingerprintFunc(o, wire.KindDNS), chains: chains, descriptions: newDescriptionCache(o), operator: o.operatorConnections(c), nameServers: o.nameServers,
 	}, nil
 }
 
@@ -96,19 +94,7 @@ func (p *DNSProviders) For(provider string, credential secret.Credential) ports.
 	if !ok {
 		return p.pluginPort(provider, account) // the host has no such plugin, so each call returns an error
 	}
-	return p.pluginPort(provider, account, chain.accountInterceptors(breaker.ByCredential(p.fingerprint(account)))...)
-}
-
-// fingerprint returns the name of a credential in the keys of circuits and budgets. Redis stores
-// these keys, so the fingerprint is a keyed hash, which reveals nothing about the credential. Equal
-// credentials have the same fingerprint in all accounts. A rotation of the keyset changes all
-// fingerprints.
-func (p *DNSProviders) fingerprint(account wire.Connection) string {
-	sum, err := p.fingerprinter.Fingerprint([]byte(account.Fingerprint()))
-	if err != nil {
-		p.log.Error("credentials of DNS providers share circuits and budgets, because no fingerprint could be computed", "error", err)
-	}
-	return hex.EncodeToString(sum)
+	return p.pluginPort(provider, account, chain.accountInterceptors(breaker.ByCredential(p.fingerprintOf(account)))...)
 }
 
 func (p *DNSProviders) pluginPort(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.DNSProvider {

@@ -5,10 +5,8 @@ package wiring
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -34,8 +32,7 @@ const (
 // folder.
 type sendingPlatforms struct {
 	host          *pluginhost.Host
-	log           *slog.Logger
-	fingerprinter ports.Fingerprinter
+	fingerprintOf fingerprintFunc
 	operator      Connections
 	chains        map[string]callChain // by provider, with the plugins that were removed since the start
 	names         func() []string      // returns the names of the sending plugins, sorted, without removed plugins
@@ -50,7 +47,7 @@ func newSendingPlatforms(c settings.Config, o providerOptions) (*sendingPlatform
 		return nil, err
 	}
 	return &sendingPlatforms{
-		host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, descriptions: newDescriptionCache(o), operator: o.operatorConnections(c),
+		host: o.host, fingerprintOf: newFingerprintFunc(o, wire.KindSending), chains: chains, descriptions: newDescriptionCache(o), operator: o.operatorConnections(c),
 		names: func() []string { return o.host.Names(wire.KindSending) },
 	}, nil
 }
@@ -179,17 +176,13 @@ func (p *sendingPlatforms) faultDomain(provider string) string {
 	return "provider"
 }
 
-// fingerprint returns the name of a credential in the keys of circuits and budgets. It is computed
-// from the API key and all settings except the workspace. Platforms count calls by API key.
-// Integrations that use the same key in several workspaces therefore share a fingerprint.
+// fingerprint returns the fingerprint of a credential (see newFingerprintFunc). It is computed from
+// the API key and all settings except the workspace. Platforms count calls by API key. Integrations
+// that use the same key in several workspaces therefore share a fingerprint.
 func (p *sendingPlatforms) fingerprint(credential secret.Credential) string {
 	connection := wire.Connection{Settings: maps.Clone(credential.Settings), Secrets: map[string]secret.Text{apiKeyField: credential.Secrets[apiKeyField]}}
 	delete(connection.Settings, workspaceField)
-	sum, err := p.fingerprinter.Fingerprint([]byte(connection.Fingerprint()))
-	if err != nil {
-		p.log.Error("credentials of sending platforms share circuits and budgets, because no fingerprint could be computed", "error", err)
-	}
-	return hex.EncodeToString(sum)
+	return p.fingerprintOf(connection)
 }
 
 func (p *sendingPlatforms) pluginPort(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.SendingPlatform {
