@@ -32,8 +32,8 @@ func closeCommand() *cobra.Command {
 		Use:   "close --account ACCOUNT --yes",
 		Short: "Close an account permanently",
 		Long: "Closes an account. This cannot be undone. The API keys of the account are revoked. The stored data of its\n" +
-			"tenants, domains, mailboxes, DNS connections and integrations is removed, with their credentials and the\n" +
-			"enforcement events. Other accounts can then connect these tenants.\n\n" +
+			"tenants, domains, mailboxes, DNS connections, integrations and webhooks is removed, with their credentials,\n" +
+			"the enforcement events and the log of events. Other accounts can then connect these tenants.\n\n" +
 			"First, tenantry's mail flow rules, which block mailboxes, are removed from the tenants. If the mail platform\n" +
 			"does not allow that, a warning names the rules that remain. Nothing else is changed at the mail platform, at\n" +
 			"DNS providers and at sending platforms.\n\n" +
