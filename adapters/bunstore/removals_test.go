@@ -40,8 +40,8 @@ func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Tim
 	must(t, "discover", s.SaveDiscovery(t.Context(), owner, guid(1), discovery))
 }
 
-// TestDomainRemovalBeginsOnce checks that a second removal of a domain is reported as repeated, until
-// the first is cancelled or the domain is reserved again.
+// TestDomainRemovalBeginsOnce checks that a second removal of a domain is reported as repeated,
+// until the first is cancelled or the domain is reserved again.
 func TestDomainRemovalBeginsOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
@@ -84,8 +84,8 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 	})
 }
 
-// TestRepeatedRemovalReportsAChangeOfTheDomain checks that a repeated removal reports that the domain
-// has changed since the first removal began.
+// TestRepeatedRemovalReportsAChangeOfTheDomain checks that a repeated removal reports that the
+// domain has changed since the first removal began.
 func TestRepeatedRemovalReportsAChangeOfTheDomain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

@@ -351,8 +351,8 @@ func (s slowClaims) Claim(ctx context.Context, c ports.Claim) (string, bool, err
 }
 
 // TestLeaseOfAKeyBeginsBeforeItsClaim checks that the time of a slow claim counts as a part of the
-// lease. More than two thirds of the lease have passed at the first renewal, so that the lease counts as lost
-// when this renewal fails.
+// lease. More than two thirds of the lease have passed at the first renewal, so that the lease
+// counts as lost when this renewal fails.
 func TestLeaseOfAKeyBeginsBeforeItsClaim(t *testing.T) {
 	env := newTestEnv(t)
 	const keyLease = 900 * time.Millisecond

@@ -79,8 +79,8 @@ func TestJobsOfASuspendedAccountWait(t *testing.T) {
 	restart() // ends an attempt that did not find the domain: seven hours later, it would fail the job
 	before := zoneAndTenant()
 	server.control("DELETE", "/calls", nil)
-	// After seven hours both jobs are due. The integration is due too, even if it was refreshed before
-	// the suspension.
+	// After seven hours both jobs are due. The integration is due too, even if it was refreshed
+	// before the suspension.
 	server.control("POST", "/clock", object{"advance": "7h"})
 	active.expectCompleted()
 	suspended.expect("GET", "/v1/dns/provisioning-runs/"+suspended.id, nil, http.StatusPaymentRequired, "no_api_plan")

@@ -102,8 +102,8 @@ func TestUnsavedUsesAreKept(t *testing.T) {
 	}
 }
 
-// TestRenewedKeyShowsItsLastUse checks that the answers of RenewSecret and Revoke show a use that is
-// not stored yet, as the list of keys does.
+// TestRenewedKeyShowsItsLastUse checks that the answers of RenewSecret and Revoke show a use that
+// is not stored yet, as the list of keys does.
 func TestRenewedKeyShowsItsLastUse(t *testing.T) {
 	service, _, text := newService(t)
 	service.Uses = &keys.Uses{Store: &useStore{}, Log: slog.New(slog.DiscardHandler)}

@@ -33,8 +33,8 @@ const (
 // values are allowed.
 type Reading struct {
 	Config Config
-	// Sources has the source of each setting's value: the last source that sets it. A setting that no
-	// source sets is missing.
+	// Sources has the source of each setting's value: the last source that sets it. A setting that
+	// no source sets is missing.
 	Sources map[string]string
 }
 

@@ -119,8 +119,8 @@ func newCallChains(c settings.Config, o providerOptions, kind wire.Kind) (map[st
 // fingerprintFunc returns the fingerprint of the credential in a connection.
 type fingerprintFunc func(wire.Connection) string
 
-// newFingerprintFunc returns a fingerprintFunc for the providers of one kind. The fingerprint is the
-// name of a credential in the keys of circuits and budgets. Redis stores these keys, so the
+// newFingerprintFunc returns a fingerprintFunc for the providers of one kind. The fingerprint is
+// the name of a credential in the keys of circuits and budgets. Redis stores these keys, so the
 // fingerprint is a keyed hash, which reveals nothing about the credential. Equal credentials have
 // the same fingerprint in all accounts. A rotation of the keyset changes all fingerprints. If the
 // hash cannot be computed, the fingerprint is empty.

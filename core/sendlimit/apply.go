@@ -49,9 +49,9 @@ func (decision Decision) CanCoverFailedScopes(scope string, failed []string) boo
 	return slices.ContainsFunc(failed, func(failedScope string) bool { return len(decision.BlockLists[failedScope]) > 0 })
 }
 
-// AddressesWithFailedScopes returns the sorted addresses that a scope's rule must block if the rules of
-// the scopes in failed could not be written. These are the addresses of the scope itself, and the
-// addresses of failed scopes that the scope's rule blocks at present.
+// AddressesWithFailedScopes returns the sorted addresses that a scope's rule must block if the
+// rules of the scopes in failed could not be written. These are the addresses of the scope itself,
+// and the addresses of failed scopes that the scope's rule blocks at present.
 func (decision Decision) AddressesWithFailedScopes(scope string, failed []string, rules []Rule) []string {
 	addresses := slices.Clone(decision.BlockLists[scope])
 	for _, rule := range rules {
