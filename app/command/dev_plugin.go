@@ -172,7 +172,10 @@ func useRebuilt(ctx context.Context, p *pluginUnderDevelopment, host *pluginhost
 	log *slog.Logger, printText func(string)) func(pluginhost.Addition, error) {
 	return func(added pluginhost.Addition, err error) {
 		if err == nil {
-			err = errors.Join(restartSimulator(ctx, p.name), host.Reload())
+			if simulatorErr := restartSimulator(ctx, p.name); simulatorErr != nil {
+				log.WarnContext(ctx, "the simulator of the rebuilt plugin was not restarted", "plugin", p.name, "error", simulatorErr)
+			}
+			err = host.Reload()
 		}
 		if err != nil {
 			log.WarnContext(ctx, "the rebuilt plugin is not used", "plugin", p.name, "error", err)
