@@ -2,7 +2,10 @@
 
 package simulator
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // domainDoc is a domain in the format of the API.
 type domainDoc struct {
@@ -14,6 +17,12 @@ type domainDoc struct {
 
 func (d *domain) doc() domainDoc {
 	return domainDoc{Name: d.Name, Verified: d.Verified, MailEnabled: d.MailEnabled}
+}
+
+// acceptsMailFor reports whether the mail server accepts mail for a domain.
+func (t *tenant) acceptsMailFor(name string, now time.Time) bool {
+	d := t.Domains[name]
+	return d != nil && d.MailEnabled && !now.Before(d.AcceptedAt)
 }
 
 // ofDomain returns an operation that calls run with the domain in the path. If the tenant has no

@@ -46,6 +46,16 @@ func createMailbox(c *call) (any, string) {
 	return created, ""
 }
 
+// findMailbox returns the mailbox with an address or an id, or nil.
+func (t *tenant) findMailbox(key string) *mailbox {
+	for _, m := range t.Mailboxes {
+		if strings.EqualFold(m.Address, key) || m.ID == key {
+			return m
+		}
+	}
+	return nil
+}
+
 // findMailboxInPath returns the mailbox with the address or the id in the path. It returns the
 // error code no_mailbox if there is no such mailbox.
 func (c *call) findMailboxInPath(part string) (*mailbox, string) {

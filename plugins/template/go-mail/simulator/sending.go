@@ -21,6 +21,18 @@ type ruleDoc struct {
 	Senders []string `json:"senders"`
 }
 
+func (r *rule) current() ruleVersion { return r.Versions[len(r.Versions)-1] }
+
+// blocks reports whether a rule blocks a sender. A version of the rule applies after a delay.
+func (r *rule) blocks(sender string, now time.Time, delay time.Duration) bool {
+	for _, v := range slices.Backward(r.Versions) {
+		if !now.Before(v.Since.Add(delay)) {
+			return v.Enabled && (len(v.Senders) == 0 || slices.Contains(v.Senders, strings.ToLower(sender)))
+		}
+	}
+	return false
+}
+
 func (r *rule) doc() ruleDoc {
 	v := r.current()
 	return ruleDoc{ID: r.ID, Name: r.Name, Form: v.Form, Enabled: v.Enabled, Senders: append([]string{}, v.Senders...)}

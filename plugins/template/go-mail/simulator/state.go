@@ -3,15 +3,10 @@
 package simulator
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 // state is the data that the platform stores.
@@ -137,68 +132,3 @@ func (s *state) addTenant(tenantName string) *tenant {
 func (t *tenant) admin() string { return "admin@" + t.Builtin }
 
 func (t *tenant) domainNames() []string { return slices.Sorted(maps.Keys(t.Domains)) }
-
-// acceptsMailFor reports whether the mail server accepts mail for a domain.
-func (t *tenant) acceptsMailFor(name string, now time.Time) bool {
-	d := t.Domains[name]
-	return d != nil && d.MailEnabled && !now.Before(d.AcceptedAt)
-}
-
-// findMailbox returns the mailbox with an address or an id, or nil.
-func (t *tenant) findMailbox(key string) *mailbox {
-	for _, m := range t.Mailboxes {
-		if strings.EqualFold(m.Address, key) || m.ID == key {
-			return m
-		}
-	}
-	return nil
-}
-
-// proofRecord returns the record that proves that a tenant owns a domain. Each tenant has a
-// different record.
-func (t *tenant) proofRecord(domain string) record {
-	sum := sha256.Sum256([]byte(t.ID + " " + domain))
-	return record{Type: "TXT", Name: domain, Content: name + "-verification=" + hex.EncodeToString(sum[:8]), TTL: 3600}
-}
-
-// mailRecords returns the records that a domain needs for mail at the platform.
-func mailRecords(domain string) []record {
-	return []record{
-		{Type: "MX", Name: domain, Content: dashedName(domain) + ".mx.mail.example", Priority: 10, TTL: 3600},
-		{Type: "TXT", Name: domain, Content: "v=spf1 include:spf.mail.example -all", TTL: 3600},
-	}
-}
-
-// signingRecords returns the records of both DKIM selectors.
-func signingRecords(domain string) []record {
-	var records []record
-	for _, selector := range []string{"selector1", "selector2"} {
-		records = append(records, record{
-			Type: "CNAME", Name: selector + "._domainkey." + domain, Content: selector + "-" + dashedName(domain) + "._domainkey.dkim.mail.example", TTL: 3600,
-		})
-	}
-	return records
-}
-
-// ownZones are the zones of the platform to which the records of customers refer. The DNS server of
-// the sandbox serves these zones. The simulator has no mail server. Therefore the address is one
-// that is reserved for documentation (RFC 5737), and the private DKIM key was deleted.
-var ownZones = map[string][]simulate.Record{"mail.example": {
-	{Type: "A", Name: "*.mx.mail.example", Content: "192.0.2.25", TTL: 300},
-	{Type: "TXT", Name: "spf.mail.example", Content: "v=spf1 ip4:192.0.2.0/24 -all", TTL: 300},
-	{Type: "TXT", Name: "*.dkim.mail.example", Content: "v=DKIM1; k=ed25519; p=aj1mV3WgyL5VthediI+SF4nlJvWc4V/ucdHbiPiVrYA=", TTL: 300},
-}}
-
-func dashedName(domain string) string { return strings.ReplaceAll(domain, ".", "-") }
-
-func (r *rule) current() ruleVersion { return r.Versions[len(r.Versions)-1] }
-
-// blocks reports whether a rule blocks a sender. A version of the rule applies after a delay.
-func (r *rule) blocks(sender string, now time.Time, delay time.Duration) bool {
-	for _, v := range slices.Backward(r.Versions) {
-		if !now.Before(v.Since.Add(delay)) {
-			return v.Enabled && (len(v.Senders) == 0 || slices.Contains(v.Senders, strings.ToLower(sender)))
-		}
-	}
-	return false
-}
