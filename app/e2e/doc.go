@@ -8,8 +8,8 @@
 //
 //   - fixture_client_test.go: programs are built binaries. client sends requests to a service.
 //     Start here.
-//   - fixture_sandbox_test.go: process is a started program. sharedSandbox returns the sandbox
-//     (`tenantry dev`) that tests share.
+//   - fixture_process_test.go: process is a started program, with its log.
+//   - fixture_sandbox_test.go: sharedSandbox returns the sandbox (`tenantry dev`) that tests share.
 //   - fixture_account_test.go: caller is an account. accountTenant is an account with one of its
 //     simulated tenants.
 //   - fixture_service_test.go: serviceFixture starts `tenantry serve` with a mail platform and DNS

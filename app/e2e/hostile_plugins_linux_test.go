@@ -99,7 +99,7 @@ func TestServiceSurvivesHostilePlugins(t *testing.T) {
 	for _, h := range hostilePlugins[:len(hostilePlugins)-1] {
 		startRequest(h)()
 	}
-	forked := startedProcess(t, p.logs.String(), "forks")
+	forked := pluginProcessID(t, p.logs.String(), "forks")
 	c.eventually("no process of the plugin that forks is left", func() bool { return processesInGroup(t, forked) == 0 })
 	waitForHanging()
 
@@ -154,8 +154,8 @@ func hasLine(logs string, texts ...string) bool {
 	return false
 }
 
-// startedProcess returns the id of the first process of a plugin, from the log.
-func startedProcess(t *testing.T, logs, plugin string) int {
+// pluginProcessID returns the id of the first process of a plugin, which it finds in the log.
+func pluginProcessID(t *testing.T, logs, plugin string) int {
 	t.Helper()
 	found := regexp.MustCompile(`"plugin started","plugin":"` + plugin + `".*"pid":(\d+)`).FindStringSubmatch(logs)
 	if found == nil {

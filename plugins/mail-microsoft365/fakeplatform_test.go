@@ -120,13 +120,6 @@ func newFakePlatform(t *testing.T) *fakePlatform {
 	return fake
 }
 
-func expectEqual(t *testing.T, err error, got, want any) {
-	t.Helper()
-	if err != nil || !cmp.Equal(got, want) {
-		t.Fatalf("error %v, difference (-want +got):\n%s", err, cmp.Diff(want, got))
-	}
-}
-
 func TestMinimalGraphAnswersAreUnderstood(t *testing.T) {
 	fake := newFakePlatform(t)
 	profile, err := fake.client.Profile(t.Context())

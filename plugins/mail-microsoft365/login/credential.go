@@ -21,7 +21,7 @@ import (
 
 const (
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-	// assertionLifetime is the longest lifetime that Microsoft accepts.
+	// assertionLifetime is the longest lifetime that Microsoft recommends.
 	assertionLifetime = 10 * time.Minute
 )
 
