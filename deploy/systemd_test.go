@@ -50,8 +50,8 @@ func TestSystemdUnitIsValid(t *testing.T) {
 	}
 }
 
-// TestSystemdUnitLimitsAllPluginsTogether checks that the unit leaves memory to the system, and
-// that the service continues if the kernel ends one of its processes. The unit must allow at least
+// TestSystemdUnitLimitsAllPluginsTogether checks that the unit leaves memory to the system, and lets
+// the service continue if the kernel ends one of its processes. The unit must allow at least
 // three times as many processes as one plugin may start, so that two plugins cannot use up all of
 // them.
 func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
@@ -62,14 +62,14 @@ func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
 	}
 	found := regexp.MustCompile(`(?m)^MemoryHigh=(\d+)%\nMemoryMax=(\d+)%\nOOMPolicy=continue\nTasksMax=(\d+)$`).FindSubmatch(raw)
 	if found == nil {
-		t.Fatal("the unit does not limit memory and tasks")
+		t.Fatal("the unit lacks the lines MemoryHigh, MemoryMax, OOMPolicy=continue and TasksMax, one after the other")
 	}
 	var limits [3]int
 	for i := range limits {
 		limits[i], _ = strconv.Atoi(string(found[i+1]))
 	}
 	if high, maximum := limits[0], limits[1]; high >= maximum || maximum > 90 {
-		t.Errorf("MemoryHigh is %d%% and MemoryMax %d%%, want a lower and a higher value up to 90%%", high, maximum)
+		t.Errorf("MemoryHigh is %d%% and MemoryMax %d%%, want MemoryHigh below MemoryMax, and at most 90%%", high, maximum)
 	}
 	processes, err := strconv.Atoi(fmt.Sprint(settings.Defaults()["plugin_processes"]))
 	if err != nil || limits[2] < 3*processes {

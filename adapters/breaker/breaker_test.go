@@ -208,8 +208,8 @@ func TestOpeningIsMeasuredByTheMonotonicClock(t *testing.T) {
 		_ = callRead(t.Context(), tenant) // creates the circuit
 		time.Sleep(3 * time.Second)
 		_ = callRead(t.Context(), tenant) // opens it
-		if openedAt := time.Duration(m.circuits.circuit("tenant/t").openedAt.Load()); openedAt != 3*time.Second {
-			t.Errorf("the circuit opened %s after its creation, want 3s", openedAt)
+		if openedAfter := time.Duration(m.circuits.circuit("tenant/t").openedAfter.Load()); openedAfter != 3*time.Second {
+			t.Errorf("the circuit opened %s after its creation, want 3s", openedAfter)
 		}
 		time.Sleep(20 * time.Second)
 		if wait, open := openCircuitWait(callRead(t.Context(), tenant)); !open || wait != 40*time.Second+time.Millisecond {

@@ -35,10 +35,10 @@ type circuit struct {
 	budget   BudgetFunc
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 
-	// createdAt has a monotonic clock reading. openedAt is the time from createdAt to the last
-	// opening, in nanoseconds. A change of the wall clock therefore does not affect openedAt.
-	createdAt time.Time
-	openedAt  atomic.Int64
+	// createdAt has a monotonic clock reading. openedAfter is the time from createdAt to the
+	// last opening, in nanoseconds. A change of the wall clock therefore does not affect it.
+	createdAt   time.Time
+	openedAfter atomic.Int64
 }
 
 func newCircuit(domain string, options Options) *circuit {
@@ -57,7 +57,7 @@ func newCircuit(domain string, options Options) *circuit {
 		IsExcluded:   func(err error) bool { return errors.Is(err, errNoEvidence) || errors.Is(err, errReadFirst) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
-				c.openedAt.Store(int64(time.Since(c.createdAt)))
+				c.openedAfter.Store(int64(time.Since(c.createdAt)))
 			}
 			options.Log.Warn("circuit changed", "provider", options.Provider, "domain", kind, "from", stateOf(from), "to", stateOf(to))
 		},
@@ -118,7 +118,9 @@ func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budge
 	return giveBack, nil
 }
 
-// recordEffects records in ports.Effects whether the provider answered, or only that it was called.
+// recordEffects records in ports.Effects an answer of the provider if the call succeeded, was refused
+// or is not ready. For every other outcome, such as Throttled, it records only that the provider was
+// called.
 // It records nothing for a call that did not reach the provider: the plugin answered without the
 // provider or had no process, a setting is invalid, or tenantry itself failed. A call that the
 // plugin held back (outcome.CauseHeldBack) counts as a call, because the plugin may already have
@@ -177,7 +179,7 @@ func (c *circuit) refusal(wait time.Duration) error {
 
 // remainingOpenTime returns the time after which an open circuit sends a read.
 func (c *circuit) remainingOpenTime() time.Duration {
-	timeOpen := time.Since(c.createdAt) - time.Duration(c.openedAt.Load())
+	timeOpen := time.Since(c.createdAt) - time.Duration(c.openedAfter.Load())
 	remaining := c.openTime - timeOpen
 	// One millisecond is added, because gobreaker becomes half open just after its timeout, and
 	// because a Retry-After of 0 is not sent.

@@ -34,7 +34,7 @@ type change[T any] struct{ before, after T }
 func emitTenant(ctx context.Context, owner string, c change[tenant.Tenant]) {
 	emit(ctx, owner, event.OfTenant(c.before, c.after)...)
 	if c.after.GUID != "" {
-		checkReadiness(ctx, owner, c.after.GUID)
+		registerForReadiness(ctx, owner, c.after.GUID)
 	}
 }
 
@@ -42,7 +42,7 @@ func emitTenant(ctx context.Context, owner string, c change[tenant.Tenant]) {
 func emitDomain(ctx context.Context, owner string, c change[domain.Domain]) {
 	emit(ctx, owner, event.OfDomain(c.before, c.after)...)
 	if before, after := domainCountsOf(c.before), domainCountsOf(c.after); !after.isListed || before != after {
-		checkReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
+		registerForReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
 	}
 }
 
@@ -61,7 +61,7 @@ func domainCountsOf(d domain.Domain) domainCounts {
 // of the event that a deleted mailbox gets (see event.OfMailbox).
 func emitMailbox(ctx context.Context, owner string, c change[mailbox.Mailbox], removalType event.Type) {
 	emit(ctx, owner, event.OfMailbox(c.before, c.after, removalType)...)
-	checkReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
+	registerForReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
 }
 
 // emitIntegration adds the events of a change of an integration to the transaction.
@@ -264,9 +264,9 @@ type readinessRow struct {
 // tenantKey identifies a tenant of an account.
 type tenantKey struct{ owner, guid string }
 
-// checkReadiness registers a tenant for emitReadiness, which compares the tenant's readiness with
+// registerForReadiness registers a tenant for emitReadiness, which compares the tenant's readiness with
 // its readinessRow after the last change of the transaction.
-func checkReadiness(ctx context.Context, owner string, id tenant.GUID) {
+func registerForReadiness(ctx context.Context, owner string, id tenant.GUID) {
 	pending := ctx.Value(pendingEventsKey{}).(*pendingEvents)
 	if pending.tenants == nil {
 		pending.tenants = map[tenantKey]bool{}
@@ -274,7 +274,7 @@ func checkReadiness(ctx context.Context, owner string, id tenant.GUID) {
 	pending.tenants[tenantKey{owner, ident.ParseOrZero(string(id))}] = true
 }
 
-// emitReadiness calls compareReadiness for each tenant that checkReadiness registered. It does so
+// emitReadiness calls compareReadiness for each tenant that registerForReadiness registered. It does so
 // in the order of the tenants, so that transactions that lock several readinessRows do not
 // deadlock.
 func (s *Store) emitReadiness(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
@@ -351,5 +351,6 @@ func (s *Store) lockReadiness(ctx context.Context, tx bun.IDB, key tenantKey) (r
 	if _, err := tx.NewInsert().Model(&initial).On("CONFLICT (account_id, tenant_id) DO NOTHING").Exec(ctx); err != nil {
 		return row, err
 	}
-	return row, lock()
+	err = lock()
+	return row, err
 }

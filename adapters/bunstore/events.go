@@ -72,7 +72,7 @@ type eventVersionRow struct {
 // pendingEvents are the events that a transaction has emitted but not stored yet.
 type pendingEvents struct {
 	events []event.Event
-	// tenants are the tenants whose readiness may have changed, see checkReadiness.
+	// tenants are the tenants whose readiness may have changed, see registerForReadiness.
 	tenants map[tenantKey]bool
 }
 

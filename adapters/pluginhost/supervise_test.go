@@ -67,7 +67,7 @@ func TestPluginOfASlowProviderIsKept(t *testing.T) {
 }
 
 func TestCrashLoopStopsRestarts(t *testing.T) {
-	for _, tt := range []struct{ name, spec, doSetting, reason string }{
+	for _, tt := range []struct{ name, spec, misbehaviour, reason string }{
 		{"dies at its start", "crashes:puppet", "", "; the process had ended: exit status 3"},
 		{"dies before it describes itself", "quitter:hostile", "", "; the process had ended: exit status 5"},
 		{"dies in its first call", "puppet:puppet", "exit", "ended before it answered a call: exit status 4"},
@@ -78,7 +78,7 @@ func TestCrashLoopStopsRestarts(t *testing.T) {
 			deadline := time.Now().Add(testTimeout)
 			var callErr *outcome.Error
 			for callErr == nil || callErr.Cause != "plugin_crash_loop" {
-				_, err := tenantOf(host, name, tt.doSetting).Profile(t.Context())
+				_, err := tenantOf(host, name, tt.misbehaviour).Profile(t.Context())
 				if !errors.As(err, &callErr) || time.Now().After(deadline) {
 					t.Fatalf("got %v; status %+v", err, host.Status())
 				}

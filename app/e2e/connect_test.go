@@ -206,9 +206,9 @@ func TestConnectFlowRefusesInvalidSteps(t *testing.T) {
 		}, http.StatusBadRequest},
 		{"a reused sign-in", func(b *browser, tenant accountTenant, link string) page {
 			callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
-			answer := b.signIn(callback.location, tenant.admin).location
-			b.open(answer)
-			return b.open(answer)
+			signInCallback := b.signIn(callback.location, tenant.admin).location
+			b.open(signInCallback)
+			return b.open(signInCallback)
 		}, http.StatusBadRequest},
 		{"a forged code", func(b *browser, tenant accountTenant, link string) page {
 			callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
@@ -269,15 +269,15 @@ func TestConnectFlowRefusesAForgedTenant(t *testing.T) {
 	})
 	t.Run("sign-in at the attacker's own tenant", func(t *testing.T) {
 		b := newBrowser(t)
-		answer := b.signIn(strings.ReplaceAll(forgedSignIn(b), victim.guid, attackerTenant.guid), attackerTenant.admin).location
-		if p := b.open(answer); p.status != http.StatusBadRequest {
+		signInCallback := b.signIn(strings.ReplaceAll(forgedSignIn(b), victim.guid, attackerTenant.guid), attackerTenant.admin).location
+		if p := b.open(signInCallback); p.status != http.StatusBadRequest {
 			t.Errorf("the sign-in is answered %d %s, want 400", p.status, p.text)
 		}
 	})
 	t.Run("sign-in of an ordinary member of the victim", func(t *testing.T) {
 		b := newBrowser(t)
-		answer := b.signIn(forgedSignIn(b), strings.Replace(victim.admin, "admin@", "user@", 1)).location
-		if p := b.open(answer); p.status != http.StatusForbidden {
+		signInCallback := b.signIn(forgedSignIn(b), strings.Replace(victim.admin, "admin@", "user@", 1)).location
+		if p := b.open(signInCallback); p.status != http.StatusForbidden {
 			t.Errorf("the sign-in is answered %d %s, want 403", p.status, p.text)
 		}
 	})
@@ -318,11 +318,11 @@ func TestConnectFlowIsBoundToItsBrowser(t *testing.T) {
 	c := sharedSandbox(t).newAccount(nil)
 	tenant, b, otherBrowser := c.newTenant(nil), newBrowser(t), newBrowser(t)
 	callback := b.open(b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept"))
-	answer := b.signIn(callback.location, tenant.admin).location
-	if p := otherBrowser.open(answer); p.status != http.StatusBadRequest {
+	signInCallback := b.signIn(callback.location, tenant.admin).location
+	if p := otherBrowser.open(signInCallback); p.status != http.StatusBadRequest {
 		t.Errorf("the sign-in in another browser is answered %d %s, want 400", p.status, p.text)
 	}
-	confirmation := b.open(answer)
+	confirmation := b.open(signInCallback)
 	if p := otherBrowser.submit(confirmation, url.Values{"decision": {"connect"}}); p.status != http.StatusBadRequest {
 		t.Errorf("the confirmation in another browser is answered %d %s, want 400", p.status, p.text)
 	}

@@ -91,7 +91,7 @@ func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	tenant.limitMailboxes(zone)
 	tenant.removeEverything(zone)
 	if calls := c.control("GET", "/calls?provider=microsoft365", nil); string(bytes.TrimSpace(calls.raw)) != "[]" {
-		t.Errorf("the other mail platform was called: %s", calls.raw)
+		t.Errorf("the simulated Microsoft 365 was called: %s", calls.raw)
 	}
 	if n := watch.answers.Load(); n < 40 {
 		t.Errorf("only %d answers were checked, want at least 40", n)
@@ -215,7 +215,7 @@ func (tenant accountTenant) removeEverything(zone string) {
 	tenant.mustSync()
 	for _, list := range []string{"/mailboxes", "/domains"} {
 		if got := tenant.get(tenant.path(list)); got.valueAt("count") != 0.0 {
-			tenant.t.Errorf("%s still has %s", list, got.raw)
+			tenant.t.Errorf("GET %s after the removals: %s, want an empty list", list, got.raw)
 		}
 	}
 	tenant.control("POST", "/tenants/"+tenant.guid+"/revoke", object{"what": "consent"})
@@ -231,11 +231,11 @@ func TestDemoRunsOnADifferentMailPlatform(t *testing.T) {
 	t.Parallel()
 	requirePrograms(t, releaseBuild)
 	env := []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir(), "TENANTRY_MAIL_PLATFORM=example"}
-	added := []string{"plugin", "add"}
+	args := []string{"plugin", "add"}
 	for _, program := range []string{"testdata/go-mail", "release/plugins/dns-cloudflare", "release/plugins/sending-instantly"} {
-		added = append(added, testserver.Program(t, program))
+		args = append(args, testserver.Program(t, program))
 	}
-	if got := runTenantry(t, env, added...); got.code != 0 {
+	if got := runTenantry(t, env, args...); got.code != 0 {
 		t.Fatalf("plugin add fails: %s", got.stderr)
 	}
 	got := runTenantry(t, env, "demo")

@@ -160,15 +160,15 @@ func TestForeignIDsTakeTheSameTime(t *testing.T) {
 			_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, append(args, "--no-seed")...)
 			c := seededAccount(t, ready)
 			own, other := c.newResources(), c.newResources()
-			for _, operation := range timedOperations {
+			for _, timed := range timedOperations {
 				s := newStopwatch(t, ready.APIURL)
-				first := operation.distinguishablePairs(s, own, other, rounds)
+				first := timed.distinguishablePairs(s, own, other, rounds)
 				if !soak.Enabled() || len(first) == 0 {
 					continue
 				}
-				for _, pair := range operation.distinguishablePairs(s, own, other, rounds) {
+				for _, pair := range timed.distinguishablePairs(s, own, other, rounds) {
 					if slices.Contains(first, pair) {
-						t.Errorf("%s %s: the durations distinguish %s", operation.op.method, operation.op.path, pair)
+						t.Errorf("%s %s: the durations distinguish %s", timed.op.method, timed.op.path, pair)
 					}
 				}
 			}
@@ -190,10 +190,10 @@ type difference struct{ t, gap float64 }
 // noise of the machine.
 func compareSamples(a, b []float64) difference {
 	a, b = trimSample(a), trimSample(b)
-	meanA, errorA := moments(a)
-	meanB, errorB := moments(b)
+	meanA, squaredErrorA := moments(a)
+	meanB, squaredErrorB := moments(b)
 	medianA, medianB := a[len(a)/2], b[len(b)/2]
-	d := difference{t: (meanA - meanB) / math.Sqrt(errorA+errorB), gap: math.Abs(medianA-medianB) / min(medianA, medianB)}
+	d := difference{t: (meanA - meanB) / math.Sqrt(squaredErrorA+squaredErrorB), gap: math.Abs(medianA-medianB) / min(medianA, medianB)}
 	if meanA == meanB {
 		d.t = 0 // without variance t would be 0/0
 	}

@@ -174,7 +174,7 @@ func TestPluginTestAgainstRealOnlyReads(t *testing.T) {
 	args := []string{"--against", "real", "--settings", writeJSON(t, settings), "--credential-file", writeJSON(t, credential)}
 	out, prompt, err := runPluginTest(t, "", "n\n", args...)
 	if err == nil || out != "" || !strings.Contains(prompt, "dns/account/accepted") || !strings.Contains(prompt, "Continue?") {
-		t.Errorf("without consent: %v\n%s%s", err, out, prompt)
+		t.Errorf("without confirmation: %v\n%s%s", err, out, prompt)
 	}
 	for name, run := range map[string]func() (string, string, error){
 		"the answer y": func() (string, string, error) { return runPluginTest(t, "", "y\n", args...) },
@@ -188,8 +188,8 @@ func TestPluginTestAgainstRealOnlyReads(t *testing.T) {
 	}
 }
 
-// TestInterruptEndsTheQuestionOfPluginTest checks that the command does not wait for an answer
-// after Ctrl-C, and does not call the provider.
+// TestInterruptEndsTheQuestionOfPluginTest checks that Ctrl-C ends the question with the error "not
+// confirmed", without an answer.
 func TestInterruptEndsTheQuestionOfPluginTest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -214,15 +214,15 @@ func TestPluginTestAgainstRealOfEachKind(t *testing.T) {
 			args := []string{"--against", "real", "--settings", writeJSON(t, provider.Settings), "--credential-file", writeJSON(t, provider.Secrets)}
 			out, prompt, err := runPluginTestOf(t, path, "n\n", args...)
 			if err == nil || out != "" || !strings.Contains(prompt, "Continue?") {
-				t.Errorf("without consent: %v\n%s%s", err, out, prompt)
+				t.Errorf("without confirmation: %v\n%s%s", err, out, prompt)
 			}
 			if calls := callsOf(t, provider); len(calls) != 0 {
-				t.Errorf("without consent the provider got the calls %+v", calls)
+				t.Errorf("without confirmation the provider got the calls %+v", calls)
 			}
 			out, _, err = runPluginTestOf(t, path, "y\n", append(args, "--output", "json")...)
 			var report pluginReport
 			if err != nil || json.Unmarshal([]byte(out), &report) != nil || report.Kind != kind || report.Against != "real" || report.Failed+report.Skipped != 0 {
-				t.Fatalf("with consent: %v\n%s", err, out)
+				t.Fatalf("with confirmation: %v\n%s", err, out)
 			}
 			accepted := false
 			for _, check := range report.Checks {

@@ -15,21 +15,22 @@ import (
 // instance_url, or in api_key in the form https://instance#token. If both contain an instance, the
 // two instances must be equal. The error texts quote neither the settings nor the token.
 func readCredential(connection sdk.Connection, allowPrivate bool) (instance string, token sdk.Secret, err error) {
-	tokenText := strings.TrimSpace(connection.Secrets["api_key"].Reveal())
+	apiKey := strings.TrimSpace(connection.Secrets["api_key"].Reveal())
 	instanceURL := strings.TrimSpace(connection.Settings["instance_url"])
 	var candidates []string
 	if instanceURL != "" {
 		candidates = append(candidates, instanceURL)
 	}
-	if strings.Contains(tokenText, "://") {
-		inKey, rest, hasToken := strings.Cut(tokenText, "#")
+	tokenText := apiKey
+	if strings.Contains(apiKey, "://") {
+		instanceInKey, afterHash, hasToken := strings.Cut(apiKey, "#")
 		if !hasToken {
 			return "", token, sdk.Misconfigured("api_key", "a URL must be followed by # and the token, as in https://instance#token")
 		}
-		if _, ok := parseInstance(inKey, allowPrivate); !ok {
+		if _, ok := parseInstance(instanceInKey, allowPrivate); !ok {
 			return "", token, sdk.Misconfigured("api_key", "its URL must be https:// and a host, without a path or query")
 		}
-		candidates, tokenText = append(candidates, inKey), rest
+		candidates, tokenText = append(candidates, instanceInKey), afterHash
 	}
 	for _, candidate := range candidates {
 		parsed, ok := parseInstance(candidate, allowPrivate)

@@ -83,7 +83,7 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	env.Behave(jsonObject{"delete_path": deletePath})
 	env.FailOnce(jsonObject{"kind": "status", "status": 400, "operation": "remove"})
 	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Kind != sdk.Refused || sdk.OutcomeOf(err).Code.Name == "capability_not_supported" {
-		t.Errorf("a refused call: %v, want refused", err)
+		t.Errorf("a refused call: %v, want refused, and not capability_not_supported", err)
 	}
 	env.FailOnce(jsonObject{"kind": "status", "status": 400, "operation": "remove"})
 	env.FailOnce(jsonObject{"kind": "status", "status": 503, "operation": "account"})
@@ -163,7 +163,7 @@ func TestMalformedListsAreBroken(t *testing.T) {
 		`[]`: sdk.Broken,
 		`{"accounts": "` + strings.Repeat("x", 9<<20) + `"}`: sdk.Broken,
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) { _, _ = answer.Write([]byte(body)) }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
 		platform, err := newProcessState().newPlatform(sdk.Connection{
 			Settings: texts{"base_url": server.URL, "workspace_id": "w"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
 		})
@@ -172,7 +172,7 @@ func TestMalformedListsAreBroken(t *testing.T) {
 		}
 		page, err := platform.Accounts(t.Context(), "")
 		if sdk.OutcomeOf(err).Kind != want || (want == 0) != (len(page.Accounts) == 1) {
-			t.Errorf("%.60s: %+v, %v, want the outcome %s, or one account", body, page, err, want)
+			t.Errorf("%.60s: %+v, %v, want the outcome %s, and an account only with the outcome done", body, page, err, want)
 		}
 		server.Close()
 	}
@@ -182,7 +182,7 @@ func TestMalformedListsAreBroken(t *testing.T) {
 // refused key.
 func TestMalformedCheckAnswersAreBroken(t *testing.T) {
 	for _, body := range []string{`{}`, `{"status": "success"}`, `{"status": {"ok": true}, "workspaces": []}`, `{"status": "success", "workspaces": [{"name": "x"}]}`} {
-		server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) { _, _ = answer.Write([]byte(body)) }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
 		platform, err := newProcessState().newPlatform(sdk.Connection{Settings: texts{"base_url": server.URL}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}})
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestMalformedCheckAnswersAreBroken(t *testing.T) {
 
 func TestInvalidCursorsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
-	for _, cursor := range []string{"100", "-1 abc", "x y", "0 abc"} {
+	for _, cursor := range []string{"100", "x y", "-1 abc -", "0 abc -"} {
 		if _, err := env.With(nil).Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
 			t.Errorf("cursor %q: %v, want refused", cursor, err)
 		}

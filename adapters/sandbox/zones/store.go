@@ -38,7 +38,7 @@ type Store struct {
 
 	mu     sync.RWMutex
 	stored map[string]storedZone
-	zones  map[string]*zone // the stored and the built-in zones, by apex
+	zones  map[string]*zone // the stored zones, the built-in zones and the zones of ServeOwn, by apex
 }
 
 // storedZone is a zone as it is stored on disk.
@@ -66,7 +66,7 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-// Names returns the sorted names of the zones, without the built-in zones.
+// Names returns the sorted names of the stored zones.
 func (s *Store) Names() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

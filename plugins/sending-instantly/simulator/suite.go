@@ -8,7 +8,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// members are members of an account.
+// members are the JSON members of the body of a control call.
 type members = map[string]any
 
 // suite describes the simulator to the conformance suite.
