@@ -50,8 +50,8 @@ func TestSystemdUnitIsValid(t *testing.T) {
 	}
 }
 
-// TestSystemdUnitLimitsAllPluginsTogether checks that the unit leaves memory to the system, and lets
-// the service continue if the kernel ends one of its processes. The unit must allow at least
+// TestSystemdUnitLimitsAllPluginsTogether checks that the unit leaves memory to the system, and
+// lets the service continue if the kernel ends one of its processes. The unit must allow at least
 // three times as many processes as one plugin may start, so that two plugins cannot use up all of
 // them.
 func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {

@@ -118,13 +118,12 @@ func (c *circuit) countAgainstBudgets(ctx context.Context, call wire.Call, budge
 	return giveBack, nil
 }
 
-// recordEffects records in ports.Effects an answer of the provider if the call succeeded, was refused
-// or is not ready. For every other outcome, such as Throttled, it records only that the provider was
-// called.
-// It records nothing for a call that did not reach the provider: the plugin answered without the
-// provider or had no process, a setting is invalid, or tenantry itself failed. A call that the
-// plugin held back (outcome.CauseHeldBack) counts as a call, because the plugin may already have
-// sent other requests of the call.
+// recordEffects records in ports.Effects an answer of the provider if the call succeeded, was
+// refused or is not ready. For every other outcome, such as Throttled, it records only that the
+// provider was called. It records nothing for a call that did not reach the provider: the plugin
+// answered without the provider or had no process, a setting is invalid, or tenantry itself failed.
+// A call that the plugin held back (outcome.CauseHeldBack) counts as a call, because the plugin may
+// already have sent other requests of the call.
 func recordEffects(ctx context.Context, call wire.Call, err error) {
 	switch kind := outcome.KindOf(err); {
 	case call.WithoutProvider, outcome.IsInvalidSetting(err), outcome.IsWithoutProcess(err):

@@ -264,8 +264,8 @@ type readinessRow struct {
 // tenantKey identifies a tenant of an account.
 type tenantKey struct{ owner, guid string }
 
-// registerForReadiness registers a tenant for emitReadiness, which compares the tenant's readiness with
-// its readinessRow after the last change of the transaction.
+// registerForReadiness registers a tenant for emitReadiness, which compares the tenant's readiness
+// with its readinessRow after the last change of the transaction.
 func registerForReadiness(ctx context.Context, owner string, id tenant.GUID) {
 	pending := ctx.Value(pendingEventsKey{}).(*pendingEvents)
 	if pending.tenants == nil {
@@ -274,8 +274,8 @@ func registerForReadiness(ctx context.Context, owner string, id tenant.GUID) {
 	pending.tenants[tenantKey{owner, ident.ParseOrZero(string(id))}] = true
 }
 
-// emitReadiness calls compareReadiness for each tenant that registerForReadiness registered. It does so
-// in the order of the tenants, so that transactions that lock several readinessRows do not
+// emitReadiness calls compareReadiness for each tenant that registerForReadiness registered. It
+// does so in the order of the tenants, so that transactions that lock several readinessRows do not
 // deadlock.
 func (s *Store) emitReadiness(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
 	keys := slices.SortedFunc(maps.Keys(p.tenants), func(a, b tenantKey) int {

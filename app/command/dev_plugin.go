@@ -167,13 +167,15 @@ func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Durati
 }
 
 // useRebuilt returns a function for watch. The function makes the running service and the simulator
-// use the new build, and tells the user. If the new build cannot be used, it logs a warning.
+// use the new build, and tells the user. If the new build cannot be used, it logs a warning. If
+// only its simulator cannot be restarted, the service uses the new build, and the log has a
+// warning.
 func useRebuilt(ctx context.Context, p *pluginUnderDevelopment, host *pluginhost.Host, restartSimulator func(context.Context, string) error,
 	log *slog.Logger, printText func(string)) func(pluginhost.Addition, error) {
 	return func(added pluginhost.Addition, err error) {
 		if err == nil {
 			if simulatorErr := restartSimulator(ctx, p.name); simulatorErr != nil {
-				log.WarnContext(ctx, "the simulator of the rebuilt plugin was not restarted", "plugin", p.name, "error", simulatorErr)
+				log.WarnContext(ctx, "the simulator of the rebuilt plugin could not be restarted", "plugin", p.name, "error", simulatorErr)
 			}
 			err = host.Reload()
 		}

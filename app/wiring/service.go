@@ -22,8 +22,8 @@
 //   - queue.go: the queue and the list of background jobs.
 //   - webhooks.go: webhooks and their failpoints.
 //   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.
-//   - callchain.go: the call chain, and the fingerprints of credentials. budgets.go: how many calls a
-//     provider allows.
+//   - callchain.go: the call chain, and the fingerprints of credentials. budgets.go: how many calls
+//     a provider allows.
 //   - dnsproviders.go: the ports of the DNS providers. sendingplatforms.go: the ports of the
 //     sending platforms. descriptions.go: the cached descriptions of plugins.
 //   - metrics.go: the gauges and counters of this process. metrics_stored.go and

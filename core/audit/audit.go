@@ -6,7 +6,7 @@
 //     this chain. Start here.
 //   - hash.go: each entry has the hash of the previous entry. canonical.go encodes the JSON that
 //     the hashes cover.
-//   - verify.go checks that an export is an unbroken chain.
+//   - verify.go: checks that an export is an unbroken chain.
 //   - operatorevent.go: Event is an action of an operator. Events are in a separate log, which also
 //     has actions that concern no account.
 package audit
