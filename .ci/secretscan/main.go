@@ -21,8 +21,8 @@ import (
 	"strings"
 )
 
-// patterns are the forms of secrets. The form of an API key has any prefix, because the prefix is a
-// setting.
+// patterns are the forms of secrets. The prefix of an API key is a setting. The pattern finds
+// prefixes of 2 to 16 lower-case letters and digits, which begin with a letter.
 var patterns = []struct {
 	name string
 	form *regexp.Regexp
@@ -45,7 +45,7 @@ func main() {
 		os.Exit(2)
 	}
 	if found > 0 {
-		fmt.Fprintln(os.Stderr, "secretscan: remove the secret and revoke it, because others may have read it. A test must create its values when it runs.")
+		fmt.Fprintln(os.Stderr, "secretscan: remove the secret and revoke it, because others may have read it. A test must create its secrets when it runs, or have the comment secretscan:allow REASON in the line.")
 		os.Exit(1)
 	}
 }

@@ -23,10 +23,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// BenchmarkEvents reads pages of a large log: the events of two years of an account with 100
-// tenants. These are 10 million events on PostgreSQL and 2 million on SQLite, or a thousandth of
-// them with -short. Before the measurement, a page at each kind of offset is compared with the
-// result of a query that counts and sorts all events.
+// BenchmarkEvents reads pages of the enforcement events of two years of an account with 100
+// tenants, and then inserts batches of events. There are 10 million events on PostgreSQL and 2
+// million on SQLite, or a thousandth of them with -short. Before the measurement, a page at each
+// kind of offset is compared with the result of a query that counts and sorts all events.
 func BenchmarkEvents(b *testing.B) {
 	divisor := 1
 	if testing.Short() {
@@ -42,25 +42,25 @@ func BenchmarkEvents(b *testing.B) {
 const largestPage = 200
 
 func benchEvents(b *testing.B, url string, eventCount int) {
-	l := newEventLog(b, url, eventCount)
+	h := newEnforcementHistory(b, url, eventCount)
 	began := time.Now()
-	must(b, "fill", l.fill(b.Context()))
+	must(b, "fill", h.fill(b.Context()))
 	b.Logf("%d events were written in %s", eventCount, time.Since(began).Round(time.Second))
 	for name, query := range map[string]ports.EventQuery{
 		"all": {}, "blocked": {Action: sendlimit.Blocked}, "unblocked": {Action: sendlimit.Unblocked},
 		"tenant": {Tenant: benchGUID(7)}, "tenant blocked": {Tenant: benchGUID(8), Action: sendlimit.Blocked},
 		"tenant unblocked": {Tenant: benchGUID(9), Action: sendlimit.Unblocked},
 	} {
-		b.Run(name, func(b *testing.B) { l.benchmarkPages(b, query) })
+		b.Run(name, func(b *testing.B) { h.benchmarkPages(b, query) })
 	}
-	b.Run("batch", l.benchmarkBatches)
+	b.Run("batch", h.benchmarkBatches)
 }
 
 // benchmarkPages reads pages at the beginning, in the middle, at the end and at random offsets of
 // the log. It alternates between these pages, because the machine's speed varies.
-func (l eventLog) benchmarkPages(b *testing.B, query ports.EventQuery) {
+func (h enforcementHistory) benchmarkPages(b *testing.B, query ports.EventQuery) {
 	query.Limit = largestPage
-	total := l.count(b, query)
+	total := h.count(b, query)
 	offsets := map[string]func() int{
 		"first": func() int { return 0 }, "middle": func() int { return total / 2 },
 		"last": func() int { return total - 1 }, "any": func() int { return rand.IntN(total) },
@@ -68,14 +68,14 @@ func (l eventLog) benchmarkPages(b *testing.B, query ports.EventQuery) {
 	durations := map[string][]time.Duration{}
 	for name, offset := range offsets {
 		query.Offset = offset()
-		l.requirePage(b, query, total)
-		l.timePage(b, query) // warms the caches
+		h.requirePage(b, query, total)
+		h.timePage(b, query) // warms the caches
 		durations[name] = nil
 	}
 	for b.Loop() {
 		for name, offset := range offsets {
 			query.Offset = offset()
-			durations[name] = append(durations[name], l.timePage(b, query))
+			durations[name] = append(durations[name], h.timePage(b, query))
 		}
 	}
 	slowest := 0.0
@@ -88,9 +88,9 @@ func (l eventLog) benchmarkPages(b *testing.B, query ports.EventQuery) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func (l eventLog) timePage(b *testing.B, query ports.EventQuery) time.Duration {
+func (h enforcementHistory) timePage(b *testing.B, query ports.EventQuery) time.Duration {
 	began := time.Now()
-	_, err := l.Events(b.Context(), l.owner, query)
+	_, err := h.Events(b.Context(), h.owner, query)
 	must(b, "events", err)
 	return time.Since(began)
 }
@@ -103,8 +103,8 @@ func quantileOf(durations []time.Duration, quantile float64) float64 {
 
 // queryWithoutCounts returns a query for the events of q that does not use the table
 // enforcement_counts.
-func (l eventLog) queryWithoutCounts(q ports.EventQuery) *bun.SelectQuery {
-	query := l.db.NewSelect().Model((*enforcementRow)(nil)).Where("ev.account_id = ?", accountKey(l.owner))
+func (h enforcementHistory) queryWithoutCounts(q ports.EventQuery) *bun.SelectQuery {
+	query := h.db.NewSelect().Model((*enforcementRow)(nil)).Where("ev.account_id = ?", accountKey(h.owner))
 	if q.Tenant != "" {
 		query = query.Where("ev.tenant_guid = ?", string(q.Tenant))
 	}
@@ -114,22 +114,22 @@ func (l eventLog) queryWithoutCounts(q ports.EventQuery) *bun.SelectQuery {
 	return query
 }
 
-func (l eventLog) count(b *testing.B, query ports.EventQuery) int {
-	total, err := l.queryWithoutCounts(query).Count(b.Context())
+func (h enforcementHistory) count(b *testing.B, query ports.EventQuery) int {
+	total, err := h.queryWithoutCounts(query).Count(b.Context())
 	must(b, "query without counts", err)
 	return int(total)
 }
 
 // requirePage checks that the page of query equals the result of queryWithoutCounts.
-func (l eventLog) requirePage(b *testing.B, query ports.EventQuery, total int) {
+func (h enforcementHistory) requirePage(b *testing.B, query ports.EventQuery, total int) {
 	b.Helper()
 	var rows []enforcementRow
-	must(b, "query without counts", l.queryWithoutCounts(query).OrderExpr("ev.id DESC").Limit(int64(query.Limit)).Offset(int64(query.Offset)).Scan(b.Context(), &rows))
+	must(b, "query without counts", h.queryWithoutCounts(query).OrderExpr("ev.id DESC").Limit(int64(query.Limit)).Offset(int64(query.Offset)).Scan(b.Context(), &rows))
 	want := ports.EventPage{Events: []sendlimit.Event{}, Total: total}
 	for _, r := range rows {
 		want.Events = append(want.Events, r.event())
 	}
-	got, err := l.Events(b.Context(), l.owner, query)
+	got, err := h.Events(b.Context(), h.owner, query)
 	must(b, "events", err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		b.Fatalf("the page of %+v (-without counts +got):\n%s", query, diff)
@@ -138,18 +138,18 @@ func (l eventLog) requirePage(b *testing.B, query ports.EventQuery, total int) {
 
 // benchmarkBatches inserts batches in a loop. A batch has the events of one enforcement pass. Every
 // other batch is inserted without counts, for comparison.
-func (l eventLog) benchmarkBatches(b *testing.B) {
-	before, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
+func (h enforcementHistory) benchmarkBatches(b *testing.B) {
+	before, err := h.Events(b.Context(), h.owner, ports.EventQuery{Limit: 1})
 	must(b, "events", err)
 	var withCounts, withoutCounts []time.Duration
 	for b.Loop() {
 		began := time.Now()
-		must(b, "record events", l.RecordEvents(b.Context(), l.owner, batchOf(len(withCounts))))
+		must(b, "record events", h.RecordEvents(b.Context(), h.owner, batchOf(len(withCounts))))
 		middle := time.Now()
-		must(b, "insert without counts", l.insertWithoutCounts(b.Context(), batchOf(len(withCounts))))
+		must(b, "insert without counts", h.insertWithoutCounts(b.Context(), batchOf(len(withCounts))))
 		withCounts, withoutCounts = append(withCounts, middle.Sub(began)), append(withoutCounts, time.Since(middle))
 	}
-	after, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
+	after, err := h.Events(b.Context(), h.owner, ports.EventQuery{Limit: 1})
 	must(b, "events", err)
 	if counted := after.Total - before.Total; counted != eventsPerPass*len(withCounts) {
 		b.Fatalf("the count grew by %d, want %d", counted, eventsPerPass*len(withCounts))
@@ -181,35 +181,35 @@ func totalSeconds(durations []time.Duration) (seconds float64) {
 	return seconds
 }
 
-func (l eventLog) insertWithoutCounts(ctx context.Context, events []sendlimit.Event) error {
-	return l.inTransaction(ctx, "record events alone", func(ctx context.Context, tx bun.IDB) error {
+func (h enforcementHistory) insertWithoutCounts(ctx context.Context, events []sendlimit.Event) error {
+	return h.inTransaction(ctx, "record events alone", func(ctx context.Context, tx bun.IDB) error {
 		var rows []enforcementRow
 		for _, e := range events {
-			rows = append(rows, newEnforcementRow(accountKey(l.owner), e))
+			rows = append(rows, newEnforcementRow(accountKey(h.owner), e))
 		}
 		_, err := tx.NewInsert().Model(&rows).Exec(ctx)
 		return err
 	})
 }
 
-// eventLog is a large log and the account that owns it.
-type eventLog struct {
+// enforcementHistory has many enforcement events and the account that owns them.
+type enforcementHistory struct {
 	*Store
 	owner access.AccountID
 	size  int
 }
 
 const (
-	logBegins    = 1_699_920_000_000 // the Unix time of a midnight, in milliseconds
-	logDays      = 730
-	benchTenants = 100
+	historyBegins = 1_699_920_000_000 // the Unix time of a midnight, in milliseconds
+	historyDays   = 730
+	benchTenants  = 100
 )
 
 func benchGUID(n int) tenant.GUID {
 	return tenant.GUID(fmt.Sprintf("10000000-0000-4000-8000-%012d", n))
 }
 
-func newEventLog(b *testing.B, url string, eventCount int) eventLog {
+func newEnforcementHistory(b *testing.B, url string, eventCount int) enforcementHistory {
 	s := openWithin(b, url, time.Hour) // filling the log takes long
 	b.Cleanup(func() { must(b, "close", s.Close()) })
 	must(b, "migrate", s.Migrate(b.Context()))
@@ -219,64 +219,64 @@ func newEventLog(b *testing.B, url string, eventCount int) eventLog {
 		_, err := s.Attach(b.Context(), account.ID, tenant.Tenant{GUID: benchGUID(n), Name: "Contoso", ConsentedAt: time.Now()})
 		must(b, "attach", err)
 	}
-	return eventLog{s, account.ID, eventCount}
+	return enforcementHistory{s, account.ID, eventCount}
 }
 
 // fill inserts the log in a few statements, with the rows that RecordEvents would write. Half of a
 // day's events are unblocks in the hour after midnight. The other half are blocks in ten working
 // hours.
-func (l eventLog) fill(ctx context.Context) error {
-	err := l.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		if database.IsPostgres(l.db) { // turns off foreign keys, which would look up the account ten million times
+func (h enforcementHistory) fill(ctx context.Context) error {
+	err := h.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		if database.IsPostgres(h.db) { // turns off foreign keys, which would look up the account ten million times
 			if _, err := tx.ExecContext(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
 				return err
 			}
 		}
-		if _, err := tx.ExecContext(ctx, l.insertStatement()); err != nil {
+		if _, err := tx.ExecContext(ctx, h.insertStatement()); err != nil {
 			return err
 		}
-		return l.fillCounts(ctx, tx)
+		return h.fillCounts(ctx, tx)
 	})
 	if err != nil {
 		return err
 	}
 	analyze := "ANALYZE"
-	if database.IsPostgres(l.db) {
+	if database.IsPostgres(h.db) {
 		analyze = "VACUUM ANALYZE"
 	}
-	_, err = l.db.ExecContext(ctx, analyze)
+	_, err = h.db.ExecContext(ctx, analyze)
 	return err
 }
 
 // insertStatement returns the statement that inserts all events.
-func (l eventLog) insertStatement() string {
+func (h enforcementHistory) insertStatement() string {
 	numbers := "WITH RECURSIVE series(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM series WHERE n + 1 < %d)"
 	id := "printf('%%08x-%%04x-7%%03x-8%%03x-%%012x', ms / 65536, ms %% 65536, n %% 4096, n %% 4096, n)"
 	at, guid := "strftime('%%Y-%%m-%%d %%H:%%M:%%f+00:00', ms / 1000.0, 'unixepoch')", "printf('10000000-0000-4000-8000-%%012d', n * 7 %% 100)"
-	owner := "'" + accountKey(l.owner) + "'"
-	if database.IsPostgres(l.db) {
+	owner := "'" + accountKey(h.owner) + "'"
+	if database.IsPostgres(h.db) {
 		numbers = "WITH series AS (SELECT generate_series(0, %d - 1)::bigint AS n)"
 		id = "(lpad(to_hex(ms), 12, '0') || '7' || lpad(to_hex(n %% 4096), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid"
 		at, guid = "to_timestamp(ms / 1000.0)", "('10000000-0000-4000-8000-' || lpad((n * 7 %% 100)::text, 12, '0'))::uuid"
 		owner += "::uuid"
 	}
-	perDay := l.size/logDays + 1
+	perDay := h.size/historyDays + 1
 	return fmt.Sprintf(numbers+", placed AS (SELECT n, n / %d AS d, n %% %d AS i FROM series), "+
 		"timed AS (SELECT n, i < %d AS night, %d + d * 86400000 + CASE WHEN i < %[4]d THEN i * 3600000 / %[4]d ELSE 28800000 + (i - %[4]d) * 36000000 / %[6]d END AS ms FROM placed) "+
 		"INSERT INTO enforcement_events (account_id, id, tenant_guid, mailbox_address, action, sent_count, limit_value, created_at) "+
 		"SELECT "+owner+", "+id+", "+guid+", 'box@example.test', CASE WHEN night THEN 'unblocked' ELSE 'blocked' END, 26, 25, "+at+" FROM timed",
-		l.size, perDay, perDay, perDay/2, int64(logBegins), perDay-perDay/2)
+		h.size, perDay, perDay, perDay/2, int64(historyBegins), perDay-perDay/2)
 }
 
 // fillCounts inserts the counts of the existing events.
-func (l eventLog) fillCounts(ctx context.Context, tx bun.Tx) error {
+func (h enforcementHistory) fillCounts(ctx context.Context, tx bun.Tx) error {
 	epoch := "CAST(strftime('%s', created_at) AS integer)"
-	if database.IsPostgres(l.db) {
+	if database.IsPostgres(h.db) {
 		epoch = "floor(extract(epoch FROM created_at))::bigint"
 	}
 	for _, span := range []int{hour, day} {
 		for _, guid := range []string{"'" + ident.Zero + "'", "tenant_guid"} {
-			if database.IsPostgres(l.db) {
+			if database.IsPostgres(h.db) {
 				guid += "::uuid"
 			}
 			if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO enforcement_counts (account_id, tenant_guid, action, span, starts, events) "+

@@ -123,9 +123,9 @@ func (r *Reader) checkResolver(ctx context.Context, addr netip.AddrPort, q quest
 	}
 }
 
-// resolversAsServers returns the servers of every zone for Options.Recursive. This is one server
-// with the addresses of the first resolvers. Its name is "resolver", so that API clients do not see
-// the addresses.
+// resolversAsServers is for Options.Recursive: the resolvers are then asked instead of the name
+// servers of a zone. It returns them as one server with at most maxAddressesPerServer addresses.
+// Its name is "resolver", so that API clients do not see the addresses.
 func (r *Reader) resolversAsServers() []server {
 	return []server{{name: "resolver", addrs: r.resolvers[:min(len(r.resolvers), maxAddressesPerServer)]}}
 }

@@ -86,13 +86,13 @@ func TestIdempotencyKeyIdentifiesOneRequest(t *testing.T) {
 	client := serve(t, env.handler(t))
 	first := client.expect(addDomainCall(env, "k"), 200, "")
 	for name, other := range map[string]call{
-		"method":      keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), `{"domain":"example.com"}`),
-		"path":        keyedCall(env, "k", "POST", verifyPathOfA, ""),
-		"query":       keyedCall(env, "k", "POST", domainsOfA+"?x=1", `{"domain":"example.com"}`),
-		"body":        keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`),
-		"white space": keyedCall(env, "k", "POST", domainsOfA, `{"domain": "example.com"}`),
-		"no JSON":     keyedCall(env, "k", "POST", domainsOfA, `{`),
-		"account B":   keyedCall(env, "k", "POST", strings.Replace(domainsOfA, string(tenantOfA), string(tenantOfB), 1), `{"domain":"example.com"}`),
+		"method and path":     keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), `{"domain":"example.com"}`),
+		"path":                keyedCall(env, "k", "POST", verifyPathOfA, ""),
+		"query":               keyedCall(env, "k", "POST", domainsOfA+"?x=1", `{"domain":"example.com"}`),
+		"body":                keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`),
+		"white space":         keyedCall(env, "k", "POST", domainsOfA, `{"domain": "example.com"}`),
+		"invalid JSON":        keyedCall(env, "k", "POST", domainsOfA, `{`),
+		"tenant of account B": keyedCall(env, "k", "POST", strings.Replace(domainsOfA, string(tenantOfA), string(tenantOfB), 1), `{"domain":"example.com"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			client.forTest(t).expect(other, 409, "idempotency_key_conflict")

@@ -30,15 +30,15 @@ func chooseLagMS(r *rand.Rand) int {
 func TestTenantWorksWhileReplicasOfThePlatformLag(t *testing.T) {
 	t.Parallel()
 	c, random := privateSandbox(t), soak.Rand(t)
-	for _, answers := range soak.Sample(t, []string{"lists", "objects", "all", "alternate"}, 2) {
-		t.Run(answers, func(t *testing.T) {
+	for _, laggingReads := range soak.Sample(t, []string{"lists", "objects", "all", "alternate"}, 2) {
+		t.Run(laggingReads, func(t *testing.T) {
 			c := c.withT(t)
 			c.control("DELETE", "/calls", nil)
-			lagging := func(ms int, answers string) object {
-				replicas := object{"lag_ms": ms, "answers": answers}
+			lagging := func(ms int, laggingReads string) object {
+				replicas := object{"lag_ms": ms, "answers": laggingReads}
 				return object{"graph_replicas": replicas, "exchange_replicas": replicas}
 			}
-			j := newJourney(c, nil, lagging(chooseLagMS(random), answers))
+			j := newJourney(c, nil, lagging(chooseLagMS(random), laggingReads))
 			j.onboard()
 			// A sync during other requests can miss a new mailbox. The service then hides the
 			// mailbox until the next sync.
@@ -58,7 +58,7 @@ func TestTenantWorksWhileReplicasOfThePlatformLag(t *testing.T) {
 			// delete its row, and a repeated request must not set a second password.
 			j.setBehaviour(lagging(600_000, "lists"))
 			j.step(func() { j.provision(j.zones[1], "grete") })
-			j.setBehaviour(lagging(600_000, answers))
+			j.setBehaviour(lagging(600_000, laggingReads))
 			ids := j.mailboxIDs()
 			if len(ids) != 5 {
 				t.Fatalf("the stored mailboxes are %v, want 5", ids)
@@ -75,7 +75,7 @@ func TestTenantWorksWhileReplicasOfThePlatformLag(t *testing.T) {
 				checkValues(t, got.object, object{"created_count": 0, "exists_count": 1})
 			}
 			j.checkCreatedOnce()
-			j.setBehaviour(lagging(chooseLagMS(random), answers))
+			j.setBehaviour(lagging(chooseLagMS(random), laggingReads))
 			c.control("POST", "/clock", object{"advance": "601s"})
 			j.checkLimits(ids)
 			j.eventually("a sync sees all changes", func() bool {
@@ -89,18 +89,18 @@ func TestTenantWorksWhileReplicasOfThePlatformLag(t *testing.T) {
 	}
 }
 
-// TestRulesAreChangedWhileReplicasLag blocks and unblocks a mailbox and then removes the limit, while
-// reads at Exchange return an old state. After each step the platform has the right rule, or none.
-// The test then creates the rule again while lists do not show it. When the tenant is removed, the
-// platform must lose this rule too.
+// TestRulesAreChangedWhileReplicasLag blocks and unblocks a mailbox and then removes the limit,
+// while reads at Exchange return an old state. After each change of the limit the platform has
+// exactly the right rule, and after its removal no rule. The test then creates the rule again while
+// lists do not show it. When the tenant is removed, the platform must lose this rule too.
 func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
-	for _, answers := range []string{"lists", "objects", "all", "alternate"} {
-		t.Run(answers, func(t *testing.T) {
+	for _, laggingReads := range []string{"lists", "objects", "all", "alternate"} {
+		t.Run(laggingReads, func(t *testing.T) {
 			limited := c.withT(t).newLimitedTenant(5, "ada", "max")
-			lag := func(answers string) {
-				limited.setBehaviour(object{"exchange_replicas": object{"lag_ms": endlessLagMS, "answers": answers}})
+			lag := func(laggingReads string) {
+				limited.setBehaviour(object{"exchange_replicas": object{"lag_ms": endlessLagMS, "answers": laggingReads}})
 			}
 			enforceLimit := func(perDay int, blocked ...any) {
 				t.Helper()
@@ -112,7 +112,7 @@ func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 				}
 			}
 			ada := limited.mailboxes[0]["primary_smtp"]
-			lag(answers)
+			lag(laggingReads)
 			limited.send(0, 6)
 			enforceLimit(5, ada)
 			enforceLimit(25)
@@ -169,8 +169,8 @@ func (j *journey) countVerifiedDomains() (n int) {
 func TestHiddenDomainIsAddedAgain(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
-	for _, answers := range []string{"all", "objects", "lists", "alternate"} {
-		t.Run(answers, func(t *testing.T) {
+	for _, laggingReads := range []string{"all", "objects", "lists", "alternate"} {
+		t.Run(laggingReads, func(t *testing.T) {
 			t.Parallel()
 			tenant := c.withT(t).newAccount(nil).newConnectedTenant(nil)
 			tenant.lagGraph(endlessLagMS, "") // the replica keeps the state of this moment, without the domain
@@ -183,14 +183,14 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 				t.Fatalf("the domains are %v before and %s after the sync, want one before and none after", before, hidden.raw)
 			}
 
-			tenant.lagGraph(endlessLagMS, answers)
+			tenant.lagGraph(endlessLagMS, laggingReads)
 			add := func() reply {
 				got, err := tenant.tryWithKey(t.Name(), "POST", tenant.ready.APIURL+tenant.path("/domains"), tenant.key, object{"domain": zone})
 				must(t, err)
 				return got
 			}
 			got := add()
-			if answers == "all" || answers == "objects" {
+			if laggingReads == "all" || laggingReads == "objects" {
 				if got.code() != "provider_timeout" {
 					t.Errorf("while reads of the domain do not show it: got %d %s, want provider_timeout", got.status, got.raw)
 				}
@@ -235,7 +235,7 @@ func TestRunWaitsForAHiddenDomain(t *testing.T) {
 const endlessLagMS = 3_600_000
 
 // lagGraph sets the lag of a replica of Graph, and which reads this replica answers.
-func (tenant accountTenant) lagGraph(ms int, answers string) {
+func (tenant accountTenant) lagGraph(ms int, laggingReads string) {
 	tenant.t.Helper()
-	tenant.setBehaviour(object{"graph_replicas": object{"lag_ms": ms, "answers": answers}})
+	tenant.setBehaviour(object{"graph_replicas": object{"lag_ms": ms, "answers": laggingReads}})
 }

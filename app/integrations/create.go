@@ -67,8 +67,8 @@ func checkCredential(ctx context.Context, platform ports.SendingPlatform) (reach
 }
 
 // nameInvalidMember adds the invalid member of the request to an invalid_request of the platform:
-// workspace_id if the platform refuses the workspace that input names, and api_key for every other
-// setting. It returns any other error unchanged. The detail of the platform's error begins with the
+// workspace_id if the platform refuses the workspace in input, and api_key otherwise. It returns
+// any other error unchanged. If the platform's error is about a setting, its detail begins with the
 // name of the setting and a colon.
 func nameInvalidMember(err error, input NewIntegration) error {
 	if outcome.KindOf(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {

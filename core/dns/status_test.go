@@ -130,9 +130,9 @@ func TestAnIncompleteReadKeepsTheEarlierStatus(t *testing.T) {
 }
 
 func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
-	const platformRecord, mxHost = "v=spf1 include:spf.protection.outlook.com -all", "a-test.mail.protection.outlook.com"
+	const platformSPFRecord, mxHost = "v=spf1 include:spf.protection.outlook.com -all", "a-test.mail.protection.outlook.com"
 	offer := dns.Offer{Verification: ownershipRecords, Signing: signing, Hosts: platformHosts, Service: []dns.Record{
-		{Type: dns.MX, Name: "a.test", Content: mxHost}, {Type: dns.TXT, Name: "a.test", Content: platformRecord},
+		{Type: dns.MX, Name: "a.test", Content: mxHost}, {Type: dns.TXT, Name: "a.test", Content: platformSPFRecord},
 	}}
 	selectors := []dns.RRSet{
 		rrset("selector1._domainkey.a.test", dns.CNAME, target1), rrset("selector2._domainkey.a.test", dns.CNAME, target2),
@@ -159,11 +159,11 @@ func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
 		{"no SPF record", offer, spf("other"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"SPF without the platform", offer, spf("v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"SPF rejects the platform", offer, spf("v=spf1 -include:spf.protection.outlook.com ~all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"two SPF records, which receivers reject", offer, spf(platformRecord, "v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"two SPF records, which receivers reject", offer, spf(platformSPFRecord, "v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"an invalid SPF record", offer, spf("v=spf1 nonsense"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{
 			"SPF includes the platform through another name", offer, spf("v=spf1 include:_spf.a.test -all"),
-			map[string][]string{"_spf.a.test": {platformRecord}}, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong,
+			map[string][]string{"_spf.a.test": {platformSPFRecord}}, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong,
 		},
 		{
 			"another name does not include the platform", offer, spf("v=spf1 include:_spf.a.test -all"),

@@ -44,10 +44,10 @@ func (s *sandboxZones) edit(ctx context.Context, name string, version uint32, re
 	return s.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(name), body, nil)
 }
 
-// call sends in as JSON. If out is not nil, call decodes the answer into out. If the sandbox
+// call sends request as JSON. If answer is not nil, call decodes the answer into it. If the sandbox
 // answers with 404, 409 or 400, the error is ErrNoZone, ErrZoneChanged or InvalidRecords.
-func (s *sandboxZones) call(ctx context.Context, method, path string, in, out any) error {
-	body, err := json.Marshal(in)
+func (s *sandboxZones) call(ctx context.Context, method, path string, request, answer any) error {
+	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *sandboxZones) call(ctx context.Context, method, path string, in, out an
 		return fmt.Errorf("call the sandbox: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(resp.Body)
+	raw, err := io.ReadAll(resp.Body)
 	switch {
 	case err != nil:
 		return fmt.Errorf("call the sandbox: %w", err)
@@ -72,12 +72,12 @@ func (s *sandboxZones) call(ctx context.Context, method, path string, in, out an
 		var refused struct {
 			Error string `json:"error"`
 		}
-		_ = json.Unmarshal(answer, &refused) // if there is no text, the error is still InvalidRecords
+		_ = json.Unmarshal(raw, &refused) // if there is no text, the error is still InvalidRecords
 		return InvalidRecords(refused.Error)
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("call the sandbox: unexpected status %d", resp.StatusCode)
-	case out == nil:
+	case answer == nil:
 		return nil
 	}
-	return json.Unmarshal(answer, out)
+	return json.Unmarshal(raw, answer)
 }

@@ -76,7 +76,7 @@ func (p platform) send(ctx context.Context, method, path string, in, out any) er
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := p.http.Do(req)
 	if err != nil {
-		return sdk.TransportError(err) // the effect of a request without an answer is unknown
+		return sdk.TransportError(err) // decides whether the request may have had an effect
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(resp.Body)

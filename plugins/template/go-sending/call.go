@@ -32,7 +32,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	}
 	resp, err := p.http.Do(req)
 	if err != nil {
-		return sdk.TransportError(err) // the effect of a request without an answer is unknown
+		return sdk.TransportError(err) // decides whether the request may have had an effect
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(resp.Body)
