@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
@@ -40,6 +41,9 @@ func (c Config) Check() error {
 // maxKeepDays is the maximum of the settings keep_…_days. A time.Duration cannot hold more than
 // 106751 days.
 const maxKeepDays = 36500
+
+// keyPrefixPattern matches the prefixes that an Authorization header can carry unchanged.
+var keyPrefixPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
 // Problems returns an error for each setting whose value is invalid.
 func (c Config) Problems() []Problem {
@@ -127,6 +131,9 @@ func (c Config) Problems() []Problem {
 	}
 	if c.DrainDelay < 0 || c.DrainDelay >= c.DrainTime {
 		addProblem("drain_delay", "must be at least 0 and less than drain_time (%[2]s), got %[1]s", c.DrainDelay, c.DrainTime)
+	}
+	if !keyPrefixPattern.MatchString(c.KeyPrefix) {
+		addProblem("key_prefix", "%q is not 1 to 32 letters, digits, - and _", c.KeyPrefix)
 	}
 	if _, err := logLevel(c.LogLevel); err != nil {
 		addProblem("log_level", "%v", err)
