@@ -111,8 +111,8 @@ func (b Bounds) CheckScope(required Scope) error {
 }
 
 // CheckAllTenants fails with insufficient_scope if the key is limited to some tenants. Operations
-// that can concern any tenant of the account call CheckAllTenants. required is the scope of the
-// operation. The error contains it.
+// that can concern any tenant of the account call CheckAllTenants. The error contains required, the
+// scope of the operation.
 func (b Bounds) CheckAllTenants(required Scope) error {
 	if b.Tenants == nil {
 		return nil

@@ -237,8 +237,6 @@ func drawBounds(t *rapid.T, name string) access.Bounds {
 	return b
 }
 
-// TestCoveredBoundsPermitNothingMore checks that covered bounds permit nothing that the covering
-// bounds forbid.
 func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		creator, created := drawBounds(t, "creator"), drawBounds(t, "created")
@@ -281,8 +279,8 @@ func TestCheckCoversIsReflexiveAndTransitive(t *testing.T) {
 	})
 }
 
-// TestEveryScopeIsCoveredByItsResource checks that a key can have the scope of each operation. A
-// key can also have the scope of the whole resource, which includes the scope of the operation.
+// TestEveryScopeIsCoveredByItsResource checks that a key can have the scope of each operation, or
+// the scope of the whole resource instead.
 func TestEveryScopeIsCoveredByItsResource(t *testing.T) {
 	for _, scope := range access.OperationScopes() {
 		resource, _, _ := strings.Cut(string(scope), ":")

@@ -106,14 +106,11 @@ func TestNewKeysParse(t *testing.T) {
 	})
 }
 
-func TestNewKeyReturnsAParsableSecret(t *testing.T) {
+func TestNewKeyReturnsTheKeyToStore(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, "acc", "ci", now)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if form, err := access.ParseKey("tny", text); err != nil || form != access.Trial {
-		t.Fatalf("the secret parses as %q, %v; want %q", form, err, access.Trial)
 	}
 	if _, ok := ident.Parse(key.ID); !ok || key.Hash != access.HashKey(text) || !strings.HasSuffix(text.Reveal(), key.Hint) ||
 		key.Account != "acc" || key.Form != access.Trial || key.Name != "ci" || !key.CreatedAt.Equal(now) {

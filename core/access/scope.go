@@ -94,9 +94,8 @@ func checkScopes(scopes []Scope) error {
 	return nil
 }
 
-// insufficientScope returns the insufficient_scope error. required is the scope that the caller's
-// key lacks. If the key has the scope, and its tenants, networks or expiry stop the request,
-// required is the scope of the operation.
+// insufficientScope returns the insufficient_scope error. required is the scope that the key lacks,
+// or the scope of the operation if the key lacks no scope.
 func insufficientScope(required Scope, format string, args ...any) error {
 	return fault.InsufficientScope.WithValues(required, format, args...)
 }
