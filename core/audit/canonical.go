@@ -16,7 +16,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxInteger is the largest integer that every JSON parser can read exactly.
+// maxInteger is the largest integer that RFC 7493 (I-JSON) allows, because parsers that use float64
+// round larger integers.
 const maxInteger = 1<<53 - 1
 
 // appendCanonical appends the canonical JSON (RFC 8785) of a value to text. A value is nil, a bool,

@@ -47,12 +47,10 @@ func chain(t testing.TB, n int, sequence int64, hash string) []string {
 	return lines
 }
 
-// verify returns the result of audit.Verify for an export with the given lines.
 func verify(lines []string) (audit.Proof, error) {
 	return audit.Verify(strings.NewReader(strings.Join(lines, "\n") + "\n"))
 }
 
-// hashOf returns the value of the member hash of a line.
 func hashOf(t testing.TB, line string) string {
 	t.Helper()
 	var e struct{ Hash string }
