@@ -118,7 +118,7 @@ const maxWalkQueries = 8
 // domain, nearest first. They are the names that the tree walk of RFC 9989 queries after the
 // domain's own.
 func ParentDMARCNames(domain string) []string {
-	labels := strings.Split(strings.TrimSuffix(strings.ToLower(domain), "."), ".")
+	labels := strings.Split(normalName(domain), ".")
 	if len(labels) > maxWalkQueries {
 		labels = labels[len(labels)-maxWalkQueries+1:]
 	} else {

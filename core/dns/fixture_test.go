@@ -114,7 +114,6 @@ func (c planCase) run(t *testing.T, o dns.Offer, domain string, purpose dns.Purp
 	}
 }
 
-// otherItemsBlock reports whether an item of a different purpose blocks the plan.
 func otherItemsBlock(p dns.Plan, except dns.Purpose) bool {
 	return slices.ContainsFunc(p.Blocking(), func(item dns.Item) bool { return item.Purpose != except })
 }
@@ -131,7 +130,7 @@ var (
 	}
 	ownershipRecords = []dns.Record{
 		{Type: dns.MX, Name: "a.test", Content: "ms1.msv1.invalid", Preference: 32767},
-		{Type: dns.TXT, Name: "a.test", Content: "MS=ms12345678"},
+		{Type: dns.TXT, Name: "a.test", Content: ownershipText},
 	}
 )
 
@@ -142,7 +141,6 @@ func rrset(name string, recordType dns.Type, values ...string) dns.RRSet {
 	return dns.RRSet{Name: name, Type: recordType, Values: values}
 }
 
-// fromWildcard returns the record set as the answer of a wildcard.
 func fromWildcard(s dns.RRSet) dns.RRSet {
 	s.Synthesised = true
 	return s

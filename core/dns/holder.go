@@ -105,7 +105,6 @@ func IsNameServerPattern(pattern string) bool {
 	return nameServerPattern.MatchString(pattern)
 }
 
-// matchesPattern reports whether a name server matches a pattern.
 func matchesPattern(host, pattern string) bool {
 	if !IsNameServerPattern(pattern) {
 		return false

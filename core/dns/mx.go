@@ -22,8 +22,8 @@ func parseMX(value string) (preference int, host string, ok bool) {
 	return preference, normalName(host), found && err == nil && preference >= 0
 }
 
-// exchanges is a domain's MX values in groups.
-type exchanges struct {
+// mxGroups is a domain's MX values in groups.
+type mxGroups struct {
 	desired  []string // values with the desired host
 	stale    []string // other values of the platform or of tenantry, which the desired value replaces
 	leftover []string // records that only proved ownership of the domain
@@ -33,8 +33,8 @@ type exchanges struct {
 	managed  bool     // tenantry wrote a stale value
 }
 
-func (z zoneView) groupExchanges(values []string, want Record) exchanges {
-	var groups exchanges
+func (z zoneView) groupMX(values []string, want Record) mxGroups {
+	var groups mxGroups
 	for _, value := range values {
 		_, host, ok := parseMX(value)
 		_, managed := z.findWritten(Inbound, value)
@@ -106,11 +106,11 @@ func (z zoneView) decideMX(want Record) verdict {
 	if z.domainIsCNAME() {
 		return blockingConflict(ReasonAliasAtDomain).withObserved(z.setAt(z.Domain, CNAME).Values)
 	}
-	groups := z.groupExchanges(values, want)
-	return z.decideExchanges(groups, want).withObserved(values)
+	groups := z.groupMX(values, want)
+	return z.decideMXGroups(groups, want).withObserved(values)
 }
 
-func (z zoneView) decideExchanges(groups exchanges, want Record) verdict {
+func (z zoneView) decideMXGroups(groups mxGroups, want Record) verdict {
 	switch {
 	case groups.null:
 		return blockingConflict(ReasonMXNull)
@@ -134,7 +134,7 @@ func (z zoneView) decideExchanges(groups exchanges, want Record) verdict {
 // replaceEarlierHosts replaces stale values and removes verification records. The platform
 // specifies the desired record only after verification, so verification records are no longer
 // needed.
-func replaceEarlierHosts(groups exchanges, want Record) verdict {
+func replaceEarlierHosts(groups mxGroups, want Record) verdict {
 	reason := ReasonMXMigration
 	if groups.managed {
 		reason = ReasonOwnSuperseded

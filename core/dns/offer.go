@@ -3,6 +3,7 @@
 package dns
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -113,7 +114,7 @@ func DesiredRecords(domain string, o Offer) []Desired {
 	addDesired(Sending, spf, found)
 	autodiscover, found := o.serviceRecord(CNAME, "autodiscover."+domain, anyContent)
 	addDesired(Autodiscover, autodiscover, found)
-	addDesired(Policy, Record{Type: TXT, Name: "_dmarc." + domain, Content: o.dmarcRecord()}, true)
+	addDesired(Policy, Record{Type: TXT, Name: "_dmarc." + domain, Content: cmp.Or(o.Policy, DefaultPolicy)}, true)
 	addDesired(Selector1, o.Signing.Selector1, o.Signing.Selector1.Type == CNAME)
 	addDesired(Selector2, o.Signing.Selector2, o.Signing.Selector2.Type == CNAME)
 	return desired
@@ -124,13 +125,6 @@ func (o Offer) Incomplete(domain string) bool { return lacksSPF(DesiredRecords(d
 
 func lacksSPF(desired []Desired) bool {
 	return !slices.ContainsFunc(desired, func(d Desired) bool { return d.Purpose == Sending })
-}
-
-func (o Offer) dmarcRecord() string {
-	if o.Policy != "" {
-		return o.Policy
-	}
-	return DefaultPolicy
 }
 
 // mxRecord returns the platform's preferred MX record for a domain.
@@ -159,15 +153,9 @@ func isInDomain(name, domain string) bool {
 	return sameName(name, domain) || strings.HasSuffix(normalName(name), "."+normalName(domain))
 }
 
-// endsWithAny reports whether a name ends with one of the suffixes.
 func endsWithAny(name string, suffixes []string) bool {
 	name = normalName(name)
-	for _, suffix := range suffixes {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
 }
 
 // signingTenant returns the name of the tenant in a DKIM target of the platform, and "" for any

@@ -42,8 +42,9 @@ type Item struct {
 	Optional bool
 }
 
-// Written is one value that tenantry writes. After a confirmed write, tenantry manages the value
-// while the zone contains exactly this value. All other values are foreign.
+// Written is one value that tenantry writes. Once the write counts as made (see ResolveWrites),
+// tenantry manages the value while the zone contains exactly this value. All other values are
+// foreign.
 type Written struct {
 	Purpose Purpose
 	Name    string

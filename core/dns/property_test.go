@@ -172,8 +172,6 @@ func addsOnly(before, after string) bool {
 	return strings.Replace(after, includePlatform+" ", "", 1) == before || after == before+" "+includePlatform+" ~all" || after == before
 }
 
-// TestPlanIgnoresAnswerOrder checks that the order of the record sets and values in the servers'
-// answers does not affect the plan.
 func TestPlanIgnoresAnswerOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		read := drawZone(t)

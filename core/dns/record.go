@@ -87,8 +87,8 @@ type RRSet struct {
 	Veiled bool
 }
 
-// Same reports whether two sets have the same name, type and values, in any order. It ignores the
-// TTL and Veiled. The method is not called Equal, because test libraries use a method Equal to
+// Same reports whether two sets have the same name, type and values, in any order. It ignores all
+// other fields. The method is not called Equal, because test libraries use a method Equal to
 // compare values, and tests must also compare the TTL.
 func (s RRSet) Same(other RRSet) bool {
 	return sameName(s.Name, other.Name) && s.Type == other.Type &&

@@ -62,7 +62,6 @@ func (z zoneView) decideEarlySPF() verdict {
 	return verdict{}
 }
 
-// decideExistingSPF decides on the text of the existing SPF record.
 func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	existing, ok := parseSPF(text)
 	if !ok {

@@ -62,7 +62,7 @@ func parseSPF(text string) (spfRecord, bool) {
 			end = offset + i
 		}
 		t, ok := parseTerm(text[offset:end])
-		if !ok || (t.isModifier && (t.is("redirect") || t.is("exp")) && r.first(t.name) != nil) {
+		if !ok || (t.is("redirect") || t.is("exp")) && r.first(t.name) != nil {
 			return r, false
 		}
 		t.offset = offset
@@ -132,10 +132,9 @@ func validMechanism(name, argument string) bool {
 // ":example.com/24//64".
 func validHostSpec(argument string) bool {
 	host, prefix := argument, ""
-	// A slash inside a macro's braces is a delimiter of the macro.
-	if slash := strings.IndexByte(argument[strings.LastIndexByte(argument, '}')+1:], '/'); slash >= 0 {
-		slash += strings.LastIndexByte(argument, '}') + 1
-		host, prefix = argument[:slash], argument[slash:]
+	macroEnd := strings.LastIndexByte(argument, '}') + 1 // a slash in a macro is a delimiter of the macro
+	if slash := strings.IndexByte(argument[macroEnd:], '/'); slash >= 0 {
+		host, prefix = argument[:macroEnd+slash], argument[macroEnd+slash:]
 	}
 	if value, colon := strings.CutPrefix(host, ":"); host != "" && (!colon || !validDomainSpec(value)) {
 		return false

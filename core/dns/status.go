@@ -140,7 +140,7 @@ func soundnessOf(right bool) Soundness {
 func ReadSoundness(read ZoneRead, o Offer) (spf, dkim, mx Soundness) {
 	z := zoneView{ZoneRead: read, offered: o.Verification, hosts: o.Hosts}
 	if want, specified := o.mxRecord(read.Domain); specified {
-		groups := z.groupExchanges(z.setAt(read.Domain, MX).Values, want)
+		groups := z.groupMX(z.setAt(read.Domain, MX).Values, want)
 		mx = soundnessOf(len(groups.desired)+len(groups.stale) > 0)
 	}
 	if o.Signing.Selector1.Content != "" && o.Signing.Selector2.Content != "" {

@@ -95,8 +95,6 @@ func TestReadStatusIgnoresAnswerOrder(t *testing.T) {
 	})
 }
 
-// TestReadStatusEscapesBinary checks that control characters and invalid UTF-8 are escaped in a
-// status.
 func TestReadStatusEscapesBinary(t *testing.T) {
 	s := dns.ReadStatus(readOf(rrset("a.test", dns.TXT, "v=spf1 \xff\x00 -all"), rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=\xfe")), nil, dns.Signing{})
 	if s.SPF != `v=spf1 \255\000 -all` || s.DMARC != `v=DMARC1; p=\254` {

@@ -115,7 +115,6 @@ func (u *undoPlanner) restoreRemoved(set RRSet, value string, unchanged bool) {
 	u.items = append(u.items, item)
 }
 
-// setValues replaces the values of a record set.
 func (u *undoPlanner) setValues(set RRSet, values []string) {
 	set.Values = values
 	u.sets = append(slices.DeleteFunc(u.sets, func(s RRSet) bool { return s.Type == set.Type && sameName(s.Name, set.Name) }), set)

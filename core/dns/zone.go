@@ -5,7 +5,6 @@ package dns
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -32,7 +31,7 @@ func (z Zone) ServesDelegation(delegation []string) bool {
 func plainNames(names []string) []string {
 	normalized := make([]string, len(names))
 	for i, name := range names {
-		normalized[i] = strings.ToLower(strings.TrimSuffix(name, "."))
+		normalized[i] = normalName(name)
 	}
 	slices.Sort(normalized)
 	return slices.Compact(normalized)
@@ -125,19 +124,9 @@ func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 // cnamesStandAlone reports whether no name of a changed set has both a CNAME and other records
 // after the changes.
 func cnamesStandAlone(current []RRSet, changes []Change) bool {
-	isPlanned := func(s RRSet) bool {
-		return slices.ContainsFunc(changes, func(c Change) bool {
-			return c.After.Type == s.Type && sameName(c.After.Name, s.Name)
-		})
-	}
-	after := make([]RRSet, 0, len(current)+len(changes))
+	after := WithoutChanged(current, changes)
 	for _, c := range changes {
 		after = append(after, c.After)
-	}
-	for _, s := range current {
-		if !isPlanned(s) {
-			after = append(after, s)
-		}
 	}
 	for _, c := range changes {
 		for _, s := range after {

@@ -117,12 +117,7 @@ func (read ZoneRead) NegativeTTL() time.Duration {
 }
 
 func (read ZoneRead) values(name string, recordType Type) []string {
-	for _, set := range read.Sets {
-		if set.Type == recordType && sameName(set.Name, name) {
-			return set.Values
-		}
-	}
-	return nil
+	return Find(read.Sets, name, recordType).Values
 }
 
 // Referenced holds what was read about further names on which a plan for the domain depends, such

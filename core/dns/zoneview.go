@@ -90,12 +90,10 @@ func (z zoneView) nonCNAMEValues(name string) []string {
 	return values
 }
 
-// hasWildcardAnswer reports whether a wildcard answers for the name.
 func (z zoneView) hasWildcardAnswer(name string) bool {
 	return slices.ContainsFunc(z.Sets, func(s RRSet) bool { return z.fromWildcard(s) && sameName(s.Name, name) })
 }
 
-// domainIsCNAME reports whether the domain itself is a CNAME.
 func (z zoneView) domainIsCNAME() bool { return len(z.setAt(z.Domain, CNAME).Values) > 0 }
 
 // findWritten returns the stored Written of a value that this service wrote for a purpose.
