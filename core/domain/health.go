@@ -16,8 +16,8 @@ type Drift string
 // The kinds of drift.
 const (
 	SPFGone    Drift = "spf_gone"    // SPF no longer allows the mail platform to send for the domain
-	DKIMBroken Drift = "dkim_broken" // the domain's DKIM keys are no longer found
-	MXMoved    Drift = "mx_moved"    // mail for the domain goes elsewhere
+	DKIMBroken Drift = "dkim_broken" // at least one selector no longer leads to the platform's key
+	MXMoved    Drift = "mx_moved"    // no MX record names a host of the mail platform any more
 )
 
 // Drifts lists all kinds, in the order in which a Health lists them.

@@ -169,7 +169,7 @@ func (d Domain) WithLaterRead(read Domain) Domain {
 	before := d.Health.EverCorrect
 	d.Status, d.Health, d.CheckedAt = read.Status, read.Health, read.CheckedAt
 	d.Health.EverCorrect = nil
-	for _, kind := range Drifts { // Drifts has all kinds of records
+	for _, kind := range Drifts {
 		if slices.Contains(before, kind) || slices.Contains(read.Health.EverCorrect, kind) {
 			d.Health.EverCorrect = append(d.Health.EverCorrect, kind)
 		}

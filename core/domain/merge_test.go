@@ -212,8 +212,6 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 	}
 }
 
-// TestReservationsKeepTheTimeOfTheFirstMiss checks that reservations of a missing domain do not
-// change the time of its first miss.
 func TestReservationsKeepTheTimeOfTheFirstMiss(t *testing.T) {
 	firstMiss := time.Unix(10000, 0)
 	missed, _ := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, firstMiss.Add(-1)).AfterMiss(firstMiss)
