@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -67,10 +68,7 @@ type EligibleMailbox struct {
 // Address returns the address of the mailbox's account at the platform. If no account is known, it
 // returns the mailbox's own address.
 func (e EligibleMailbox) Address() string {
-	if e.Connection.PlatformAccountAddress != "" {
-		return e.Connection.PlatformAccountAddress
-	}
-	return e.Mailbox.Address
+	return cmp.Or(e.Connection.PlatformAccountAddress, e.Mailbox.Address)
 }
 
 // Counts holds the numbers of an integration's connections by status. Other counts the statuses

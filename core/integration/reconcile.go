@@ -17,7 +17,7 @@ type Tally struct {
 // account in the listing, zero if it is not listed. changed is false if the stored connection stays
 // as it is. While a different integration holds the mailbox, the connection can only end, because
 // its account is gone. While a session is open, only a connected account changes the connection.
-// The ids of a new connection are empty.
+// ID, IntegrationID and MailboxID of a new connection are empty.
 func Reconcile(eligible EligibleMailbox, account Account, now time.Time) (c Connection, changed bool) {
 	c = eligible.Connection
 	if eligible.HeldElsewhere && account.Exists() {
@@ -61,7 +61,7 @@ func (c Connection) sameState(other Connection) bool {
 	return c == other
 }
 
-// Count adds an examined mailbox to the counters.
+// Count counts a mailbox that was read.
 func (t *Tally) Count(before, after Connection, changed bool) {
 	t.Checked++
 	if after.Status == ConnectionConnected {
@@ -75,8 +75,8 @@ func (t *Tally) Count(before, after Connection, changed bool) {
 	}
 }
 
-// CountUnread adds a mailbox to the counters that an interrupted listing did not reach, or whose
-// new account was neither listed nor found by a read of this account.
+// CountUnread counts a mailbox that an interrupted listing did not reach, or whose new account was
+// neither listed nor found by a read of this account.
 func (t *Tally) CountUnread(stored Connection) {
 	t.Checked++
 	t.ErrorCount++

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -132,10 +133,7 @@ func (s Session) WithProgress(p Progress, m mailbox.Mailbox, now time.Time) Sess
 		}
 		return s.asConnected(Account{ID: p.Address, Address: p.Address, Name: p.Name}, now)
 	case SignInFailed:
-		if p.Reason == "" {
-			return s.WithFailure(ReasonSignIn)
-		}
-		return s.WithFailure(p.Reason)
+		return s.WithFailure(cmp.Or(p.Reason, ReasonSignIn))
 	default:
 		return s
 	}

@@ -141,7 +141,7 @@ func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		before, after := accounts.Draw(t, "before"), accounts.Draw(t, "then")
+		before, after := accounts.Draw(t, "before"), accounts.Draw(t, "after")
 		s := openSession(rapid.SampledFrom([]string{"", "p"}).Draw(t, "platform"))
 		s.PreviousMark = before.Mark()
 		ended := s.AfterLastCheck(after, now)

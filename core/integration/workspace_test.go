@@ -4,6 +4,7 @@ package integration_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,7 +55,7 @@ func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
 func TestChooseStaysWithinReach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4, rapid.ID[string]).Draw(t, "ids")
-		requested := rapid.SampledFrom([]string{"", "a", "b", "e"}).Draw(t, "given")
+		requested := rapid.SampledFrom([]string{"", "a", "b", "e"}).Draw(t, "requested")
 		var reach integration.Reach
 		for _, id := range ids {
 			reach.Workspaces = append(reach.Workspaces, integration.Workspace{ID: id})
@@ -67,11 +68,7 @@ func TestChooseStaysWithinReach(t *testing.T) {
 		if len(ids) > 1 && (requested == "" || reach.SelectedWorkspaceOnly) || requested != "" && got.ID != requested {
 			t.Fatalf("Choose returns %q for the request %q and the workspaces %v", got.ID, requested, ids)
 		}
-		found := false
-		for _, id := range ids {
-			found = found || id == got.ID
-		}
-		if !found {
+		if !slices.Contains(ids, got.ID) {
 			t.Fatalf("%q is not in %v", got.ID, ids)
 		}
 	})
