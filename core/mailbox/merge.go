@@ -18,7 +18,8 @@ type Observed struct {
 	// Account is the time of ObjectID, PrincipalName, Alias, MissingSince and PreviousMissingSince.
 	Account time.Time
 	// Enabled is the time of AccountEnabled. After the provisioning it comes from
-	// observation.HeldUntil. Account must not, because a mailbox can be missed soon after that.
+	// observation.HeldUntil. Account does not, because a discovery may miss the mailbox soon after
+	// the provisioning.
 	Enabled time.Time
 	Name    time.Time // DisplayName
 	// PreviousMissingSince keeps the MissingSince of a missing mailbox while a request creates the

@@ -17,7 +17,6 @@ import (
 
 var local64 = strings.Repeat("a", 64)
 
-// specs returns a Spec for each address.
 func specs(addresses ...string) []mailbox.Spec {
 	list := make([]mailbox.Spec, len(addresses))
 	for i, a := range addresses {
