@@ -288,12 +288,10 @@ func (d *decision) require(action dns.ActionRequired, message string) {
 	d.Status, d.RequiredAction, d.Message = ActionRequired, action, cmp.Or(message, actionMessages[action])
 }
 
-// fail ends the job as failed.
 func (d *decision) fail(message string) {
 	d.Status, d.Next, d.Message, d.EndedAt = Failed, None, message, d.Now
 }
 
-// complete ends the job as completed.
 func (d *decision) complete() {
 	d.enterStage(StageDone, None)
 	d.Status, d.EndedAt = Completed, d.Now

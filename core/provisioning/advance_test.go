@@ -25,7 +25,6 @@ type advanceCase struct {
 	pause       time.Duration // the pause of a job that waits
 }
 
-// run advances the job by the observation and compares it with the expected job.
 func (c advanceCase) run(t *testing.T) {
 	j := afterObservations(t, newJob(), c.path...)
 	now := j.NextAttemptAt.Add(time.Minute)

@@ -100,7 +100,6 @@ func (s *simulation) work(t *rapid.T) {
 	s.checkDecision(t, step)
 }
 
-// checkDecision checks the invariants of a decision.
 func (s *simulation) checkDecision(t *rapid.T, step Step) {
 	j := s.job
 	if step != j.currentStep() || (j.Status == Running) != (step != Wait && step != None) {
@@ -131,7 +130,6 @@ func (s *simulation) checkDecision(t *rapid.T, step Step) {
 	}
 }
 
-// checkTransition checks the invariants between two states of the job.
 func (s *simulation) checkTransition(t *rapid.T, before Job) {
 	if s.job.Epoch < before.Epoch {
 		t.Fatalf("the epoch falls from %d to %d", before.Epoch, s.job.Epoch)

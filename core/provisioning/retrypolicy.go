@@ -64,7 +64,6 @@ func (p RetryPolicy) pause(tries int, chance float64) time.Duration {
 // elapsed returns the time from then to now, 0 if the clock stepped back.
 func elapsed(then, now time.Time) time.Duration { return max(0, now.Sub(then)) }
 
-// isOverdue reports whether the job has exceeded the time limit of its stage.
 func (p RetryPolicy) isOverdue(j Job, now time.Time) bool {
 	outage := j.OutageTime
 	if !j.OutageSince.IsZero() {
@@ -73,7 +72,6 @@ func (p RetryPolicy) isOverdue(j Job, now time.Time) bool {
 	return elapsed(j.StageSince, now)-min(outage, p.StageLimit) >= p.StageLimit
 }
 
-// timeoutAction returns the action that is required when the stage exceeds its time limit.
 func (s Stage) timeoutAction() dns.ActionRequired {
 	switch s {
 	case StagePlan, StageApply, StagePropagation:
