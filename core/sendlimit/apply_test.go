@@ -99,7 +99,6 @@ func TestBlockedMailboxesStayBlocked(t *testing.T) {
 	})
 }
 
-// rulesOf returns a rule for each scope.
 func rulesOf(blockedByScope map[string][]string) (rules []sendlimit.Rule) {
 	for scope, list := range blockedByScope {
 		rules = append(rules, sendlimit.Rule{Name: sendlimit.RuleName(scope), Enabled: len(list) > 0, Lists: list})
@@ -107,7 +106,6 @@ func rulesOf(blockedByScope map[string][]string) (rules []sendlimit.Rule) {
 	return rules
 }
 
-// blockedIn reports whether the rule of any scope blocks the address.
 func blockedIn(blockedByScope map[string][]string, address string) bool {
 	for _, list := range blockedByScope {
 		if slices.Contains(list, address) {

@@ -127,7 +127,6 @@ func nextReading(mark, now time.Time, location *time.Location) Reading {
 	return r
 }
 
-// countKey identifies a count within a reading.
 type countKey struct {
 	sender string // in lower case
 	day    time.Time

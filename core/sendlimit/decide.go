@@ -18,7 +18,6 @@ package sendlimit
 import (
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"time"
 
@@ -55,7 +54,7 @@ type Decision struct {
 
 // Change is the decision to block or unblock one mailbox.
 type Change struct {
-	MailboxID string // id of the mailbox
+	MailboxID string
 	Scope     string // scope whose rule blocks the mailbox; ignored if Action is Unblocked
 	Action    Action
 	At        time.Time // time of the decision
@@ -120,9 +119,9 @@ func Decide(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day
 		}
 		decision.Changes = append(decision.Changes, m.ChangeTo(action, id, policies, now))
 	}
-	for _, scope := range slices.Collect(maps.Keys(decision.BlockLists)) {
-		slices.Sort(decision.BlockLists[scope])
-		decision.BlockLists[scope] = slices.Compact(decision.BlockLists[scope])
+	for scope, list := range decision.BlockLists {
+		slices.Sort(list)
+		decision.BlockLists[scope] = slices.Compact(list)
 	}
 	return decision
 }

@@ -157,7 +157,6 @@ func TestDecideIsConsistent(t *testing.T) {
 	})
 }
 
-// applyChanges returns the mailboxes after the changes of a decision were made.
 func applyChanges(t *rapid.T, mailboxes []sendlimit.MailboxState, decision sendlimit.Decision) []sendlimit.MailboxState {
 	mailboxesAfter := slices.Clone(mailboxes)
 	for _, c := range decision.Changes {
@@ -221,8 +220,6 @@ func TestNextEvaluationSpreadsTenants(t *testing.T) {
 	}
 }
 
-// TestNextEvaluationIsNotLaterAfterAMessage checks that one more message never makes the next
-// evaluation later.
 func TestNextEvaluationIsNotLaterAfterAMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, sent := rapid.IntRange(1, 25).Draw(t, "limit"), rapid.IntRange(0, 24).Draw(t, "sent")
