@@ -30,7 +30,7 @@ const (
 	// MaxConcurrent is the maximum number of deliveries that are sent to one endpoint at the same
 	// time.
 	MaxConcurrent = 4
-	// DisableAfter is how long a webhook must be failing before another failed try disables it.
+	// DisableAfter is how long a webhook must be failing before it is disabled.
 	DisableAfter = 5 * 24 * time.Hour
 	// DefaultOverlap is how long the previous secret stays valid after a rotation, unless the
 	// caller asks for a different time. MaxOverlap is the longest time that the caller can ask for.
