@@ -92,9 +92,8 @@ func ofDomain(eventType Type, d domain.Domain) Event {
 // OfJob returns the events of a change of a provisioning job. Only a job that requires an action or
 // has failed gets an event. If the required action changes, the job gets a new event.
 func OfJob(before, after provisioning.Job) []Event {
-	same := before.Status == after.Status && before.RequiredAction == after.RequiredAction
 	switch {
-	case same:
+	case before.Status == after.Status && before.RequiredAction == after.RequiredAction:
 		return nil
 	case after.Status == provisioning.ActionRequired:
 		return []Event{ofJob(DNSJobActionRequired, after)}

@@ -234,7 +234,6 @@ func checkFields[T any](t *testing.T, base T, eventsOf func(before, after T) []E
 	}
 }
 
-// setOtherValue changes the value of a field.
 func setOtherValue(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:

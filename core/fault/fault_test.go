@@ -19,7 +19,6 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// TestAllListsEveryCode compares All with the codes that codes.go declares.
 func TestAllListsEveryCode(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// Retention is how long a key is stored after its last attempt ended, or after the attempt began
-	// if the attempt crashed.
+	// Retention is how long a key is stored after its last attempt ended, or after that attempt
+	// began if it crashed.
 	Retention = 24 * time.Hour
 	// Lease is how long an attempt owns the key. The attempt can renew its lease.
 	Lease = 15 * time.Second

@@ -29,7 +29,6 @@ func (l *referenceLog) inWindow(b Bucket, now time.Duration) (counted []time.Dur
 	return counted
 }
 
-// verdict returns the expected verdict on a request at now.
 func (l *referenceLog) verdict(b Bucket, now time.Duration) Verdict {
 	counted := l.inWindow(b, now)
 	v := Verdict{Limit: b.Limit, Allowed: len(counted) < b.Limit}
@@ -48,7 +47,6 @@ func (l *referenceLog) verdict(b Bucket, now time.Duration) Verdict {
 	return v
 }
 
-// giveBack removes an accepted request.
 func (l *referenceLog) giveBack(token time.Duration) {
 	if i := slices.Index(l.accepted, token); i >= 0 {
 		l.accepted = slices.Delete(l.accepted, i, i+1)

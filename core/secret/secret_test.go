@@ -17,16 +17,13 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// canary is the secret of the tests.
 const canary = "canary-zebra"
 
-// exportedFields has a secret in an exported field.
 type exportedFields struct {
 	Name     string
 	Password secret.Text
 }
 
-// unexportedFields has secrets in unexported fields.
 type unexportedFields struct {
 	name     string
 	password secret.Text
@@ -103,7 +100,6 @@ func TestOnlyRevealReturnsTheSecret(t *testing.T) {
 	})
 }
 
-// TestLeaksFindsPlantedSecret checks that the helper leaks finds the canary.
 func TestLeaksFindsPlantedSecret(t *testing.T) {
 	for _, text := range []string{canary, "x" + hex.EncodeToString([]byte(canary)), fmt.Sprintf("%X", canary)} {
 		if !leaks(text) {
@@ -112,7 +108,6 @@ func TestLeaksFindsPlantedSecret(t *testing.T) {
 	}
 }
 
-// requireNoLeak fails the test if a text contains a part of the canary.
 func requireNoLeak(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

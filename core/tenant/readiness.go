@@ -2,6 +2,8 @@
 
 package tenant
 
+import "cmp"
+
 // Readiness summarizes the progress of a tenant's setup.
 type Readiness struct {
 	Consent          Consent
@@ -87,12 +89,7 @@ func (t Tenant) syncHelps() bool {
 
 // PrimaryDomain returns the domain that stands for the tenant: its default custom domain, or the
 // built-in domain if no custom domain is the default.
-func (t Tenant) PrimaryDomain() string {
-	if t.DefaultDomain == "" {
-		return t.BuiltinDomain
-	}
-	return t.DefaultDomain
-}
+func (t Tenant) PrimaryDomain() string { return cmp.Or(t.DefaultDomain, t.BuiltinDomain) }
 
 // Status is the state of a tenant's setup.
 type Status string

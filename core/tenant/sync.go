@@ -2,6 +2,8 @@
 
 package tenant
 
+import "cmp"
+
 // Part is the result of one part of a sync.
 type Part struct {
 	Status  string
@@ -18,11 +20,7 @@ const (
 
 // BootstrapPart returns the result of the bootstrap.
 func BootstrapPart(p Progress) Part {
-	message := p.Message
-	if message == "" {
-		message = bootstrapMessages[p.Status]
-	}
-	return Part{Status: string(p.Status), Message: message}
+	return Part{Status: string(p.Status), Message: cmp.Or(p.Message, bootstrapMessages[p.Status])}
 }
 
 var bootstrapMessages = map[Bootstrap]string{
