@@ -34,11 +34,11 @@ type Wakeup struct {
 // than once. It can also lose a wake-up if the process ends. Sweep finds the jobs whose wake-up was
 // lost.
 //
-// Accounts are served round-robin. The handlers of one account can never use all handler slots of a
-// process: some slots stay free for accounts that have no running handler. The first job of an
-// account therefore starts at most 5 s late, no matter how much work is due for other accounts.
-// Wake-ups with SeparateGroup set are scheduled as if each pair of account and kind were an account
-// of its own.
+// Accounts are served round-robin. The handlers of one account never use all handler slots of a
+// process, so that slots usually stay free for accounts that have no running handler. The contract
+// checks that 10,000 due jobs of one account delay the first job of a different account by at most
+// 5 s. Wake-ups with SeparateGroup set are scheduled as if each pair of account and kind were an
+// account of its own.
 type Queue interface {
 	// Wake enqueues wake-ups. Call it only after the job's row is committed. A handler that starts
 	// after the call to Wake sees the committed row. A wake-up for a job whose handler is running

@@ -32,8 +32,8 @@ type Removals interface {
 	// longer in force. Discoveries ignore the domain until Domains.ReserveDomain reserves it again.
 	// RemoveDomain fails with domain_not_found or domain_in_use.
 	RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, storedAnswer *StoredAnswer) error
-	// RemovableMailbox returns a mailbox, which may be marked as missing. RemovableMailbox fails
-	// with tenant_not_found or mailbox_not_found.
+	// RemovableMailbox returns a mailbox in the stage created or ready, even if it is marked as
+	// missing. RemovableMailbox fails with tenant_not_found or mailbox_not_found.
 	RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
 	// RemoveMailbox deletes a mailbox with its limit and connections. A blocked mailbox is
 	// unblocked with an event, as in TenantClaims.SaveChanges, and the tenant becomes due. A

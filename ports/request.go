@@ -105,7 +105,6 @@ func RecordStoredAnswer(ctx context.Context) {
 	record(ctx, func(e *idempotency.Effects) { e.Completed = true })
 }
 
-// record applies a change to the effects that ctx carries, if it carries any.
 func record(ctx context.Context, change func(*idempotency.Effects)) {
 	if e, ok := ctx.Value(effectsKey{}).(*Effects); ok {
 		e.mu.Lock()

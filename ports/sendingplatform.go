@@ -46,7 +46,8 @@ type SendingPlatforms interface {
 	Platform(ctx context.Context, provider string) (integration.Provider, error)
 	// ParseCredential parses a credential: a JSON object of the provider's account fields, or the
 	// value of the field `api_key`. Its errors do not quote the text. It fails with
-	// unknown_provider or invalid_request.
+	// unknown_provider, with invalid_request, or with service_unavailable if the plugin does not
+	// start soon.
 	ParseCredential(ctx context.Context, provider string, text secret.Text) (secret.Credential, error)
 	// Capabilities returns what an integration can do if its credential has these fields. It makes
 	// no call. A provider without a plugin has no capabilities. Capabilities fails with

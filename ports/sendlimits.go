@@ -83,7 +83,7 @@ type TenantClaims interface {
 	// CountedMailboxes lists the tenant's mailboxes in the stages created and ready by address,
 	// with their counts of the days that began at the time since or later. It also lists a mailbox
 	// in a different stage that has an object id or is blocked, because the platform may have the
-	// mailbox. CountedMailboxes does not set MailboxState.Sent.
+	// mailbox. CountedMailboxes sets neither MailboxState.Sent nor Counted.
 	CountedMailboxes(ctx context.Context, claim TenantClaim, since time.Time) ([]CountedMailbox, error)
 	// SaveCounts stores counts and the new TenantClaim.Mark. It may be repeated.
 	SaveCounts(ctx context.Context, claim TenantClaim, c SendCounts) (held bool, err error)
