@@ -24,8 +24,8 @@ type Account struct {
 	ID    AccountID
 	Email string // address of the first member
 	Plan  Plan
-	// Active is false when the plan has lapsed or was cancelled, and while the account is
-	// suspended. Callers cannot tell these cases apart.
+	// Active is false while the operator has suspended the account, for example because its plan
+	// has lapsed, and after the account was closed.
 	Active    bool
 	CreatedAt time.Time
 	// OwnSlots is the number of tenant slots that an operator has set for this account. It is 0 if
