@@ -34,17 +34,25 @@ func chain(t testing.TB, n int, sequence int64, hash string) []string {
 		if i%3 == 1 {
 			e.Tenant, e.Subject, e.Outcome, e.ClientIP = "", audit.Subject{}, audit.Unknown, ""
 		}
-		e, err := e.Link(sequence, hash)
-		if err != nil {
-			t.Fatal(err)
-		}
-		line, err := e.Line()
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, sequence, hash = append(lines, string(line)), e.Sequence, e.Hash
+		line := lineAfter(t, e, sequence, hash)
+		lines, sequence, hash = append(lines, line), sequence+1, hashOf(t, line)
 	}
 	return lines
+}
+
+// lineAfter returns the line of e as the entry that follows the entry with the given sequence and
+// hash.
+func lineAfter(t testing.TB, e audit.Entry, sequence int64, hash string) string {
+	t.Helper()
+	e, err := e.Link(sequence, hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := e.Line()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(line)
 }
 
 func verify(lines []string) (audit.Proof, error) {
@@ -108,16 +116,8 @@ func TestVerifyProvesAnExport(t *testing.T) {
 func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
 	lines := chain(t, 4, 0, audit.Anchor)
 	dropEntry := func(actor audit.ActorType, action audit.Action, hash string) string {
-		e, err := audit.Entry{ID: "drop", Actor: audit.Actor{Type: actor, ID: "retention"}, Action: action,
-			Subject: audit.Subject{Type: audit.EntryHash, ID: hash}, Outcome: audit.Succeeded}.Link(4, hashOf(t, lines[3]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		line, err := e.Line()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(line)
+		return lineAfter(t, audit.Entry{ID: "drop", Actor: audit.Actor{Type: actor, ID: "retention"}, Action: action,
+			Subject: audit.Subject{Type: audit.EntryHash, ID: hash}, Outcome: audit.Succeeded}, 4, hashOf(t, lines[3]))
 	}
 	droppedHash := hashOf(t, lines[1])
 	for _, tt := range []struct {
