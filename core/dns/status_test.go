@@ -135,7 +135,6 @@ func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
 	selectors := []dns.RRSet{
 		rrset("selector1._domainkey.a.test", dns.CNAME, target1), rrset("selector2._domainkey.a.test", dns.CNAME, target2),
 	}
-	spf := func(texts ...string) []dns.RRSet { return []dns.RRSet{rrset("a.test", dns.TXT, texts...)} }
 	mx := func(values ...string) []dns.RRSet { return []dns.RRSet{rrset("a.test", dns.MX, values...)} }
 	for _, tt := range []struct {
 		name                      string
@@ -153,21 +152,21 @@ func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
 		{"the platform's MX next to a foreign one", offer, mx("0 mx.other.test", "10 "+mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
 		{"a foreign MX", offer, mx("0 mx.other.test"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"a null MX", offer, mx("0 ."), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"SPF includes the platform", offer, spf("other", "v=spf1 ip4:192.0.2.1 include:spf.protection.outlook.com ~all"), nil, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"no SPF record", offer, spf("other"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"SPF without the platform", offer, spf("v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"SPF rejects the platform", offer, spf("v=spf1 -include:spf.protection.outlook.com ~all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"two SPF records, which receivers reject", offer, spf(platformSPFRecord, "v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"an invalid SPF record", offer, spf("v=spf1 nonsense"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"SPF includes the platform", offer, spfRecords("other", "v=spf1 ip4:192.0.2.1 include:spf.protection.outlook.com ~all"), nil, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"no SPF record", offer, spfRecords("other"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"SPF without the platform", offer, spfRecords("v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"SPF rejects the platform", offer, spfRecords("v=spf1 -include:spf.protection.outlook.com ~all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"two SPF records, which receivers reject", offer, spfRecords(platformSPFRecord, "v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"an invalid SPF record", offer, spfRecords("v=spf1 nonsense"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{
-			"SPF includes the platform through another name", offer, spf("v=spf1 include:_spf.a.test -all"),
+			"SPF includes the platform through another name", offer, spfRecords("v=spf1 include:_spf.a.test -all"),
 			map[string][]string{"_spf.a.test": {platformSPFRecord}}, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong,
 		},
 		{
-			"another name does not include the platform", offer, spf("v=spf1 include:_spf.a.test -all"),
+			"another name does not include the platform", offer, spfRecords("v=spf1 include:_spf.a.test -all"),
 			map[string][]string{"_spf.a.test": {"v=spf1 ip4:192.0.2.1 -all"}}, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong,
 		},
-		{"another name that was not read", offer, spf("v=spf1 include:_spf.a.test -all"), nil, dns.SoundnessUnknown, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"another name that was not read", offer, spfRecords("v=spf1 include:_spf.a.test -all"), nil, dns.SoundnessUnknown, dns.SoundnessWrong, dns.SoundnessWrong},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			read := readOf(tt.sets...)

@@ -18,6 +18,15 @@ import (
 
 const docPath = "../../docs/provisioning.md"
 
+func readDoc(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(docPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // stageRow is the row of a stage in the table of docs/provisioning.md. next lists the stages that
 // may follow. stops lists the required actions, and "failed" if a job can fail in the stage.
 type stageRow struct{ next, stops []string }
@@ -27,12 +36,8 @@ var codePattern = regexp.MustCompile("`([a-z_]+)`")
 // documentedStages returns the rows of the table of docs/provisioning.md.
 func documentedStages(t testing.TB) map[Stage]stageRow {
 	t.Helper()
-	text, err := os.ReadFile(docPath)
-	if err != nil {
-		t.Fatal(err)
-	}
 	rows := map[Stage]stageRow{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(readDoc(t)) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 6 || !strings.HasPrefix(cells[1], " `") {
 			continue
@@ -114,11 +119,7 @@ func TestDocsListAllTransitions(t *testing.T) {
 }
 
 func TestDocsExplainRequiredActions(t *testing.T) {
-	text, err := os.ReadFile(docPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(text)
+	page := readDoc(t)
 	for code, message := range actionMessages {
 		if !strings.Contains(page, "| `"+string(code)+"` | "+message+" |") {
 			t.Errorf("the page does not say:\n| `%s` | %s |", code, message)
@@ -143,12 +144,9 @@ func TestDocsExplainRequiredActions(t *testing.T) {
 // TestDocsStateTheRetryPolicy checks that docs/provisioning.md states the durations of
 // DefaultRetryPolicy.
 func TestDocsStateTheRetryPolicy(t *testing.T) {
-	text, err := os.ReadFile(docPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readDoc(t)
 	for _, want := range []string{"15 seconds", "15 minutes", "10 seconds", "an hour", "48 hours"} {
-		if !strings.Contains(string(text), want) {
+		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}

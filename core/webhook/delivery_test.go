@@ -12,13 +12,9 @@ import (
 )
 
 func TestTriesFollowTheSchedule(t *testing.T) {
-	var want []time.Duration
-	for _, text := range []string{"5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h"} {
-		pause, err := time.ParseDuration(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, pause)
+	want := []time.Duration{
+		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
+		10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 	}
 	for _, jitter := range []float64{0, 0.5, 0.999} {
 		d := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending}
