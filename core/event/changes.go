@@ -127,10 +127,10 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 	return []Event{e}
 }
 
-// OfMailbox returns the events of a change of a mailbox. OfBlock returns the event of a block or an
-// unblock. A mailbox that the API does not list yet has no events. removalType is the type of the
-// event of a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
-// MailboxRemoved.
+// OfMailbox returns the events of a change of a mailbox, except of a block or an unblock (see
+// OfBlock). removalType is the type of the event of a deleted mailbox: MailboxVanished if the mail
+// platform no longer has it, otherwise MailboxRemoved. A mailbox that was only reserved has no
+// events.
 //
 // A request can reserve a missing mailbox again. The API then hides the mailbox, but the mailbox is
 // not deleted, so OfMailbox returns nothing. If the platform later shows an object with the same

@@ -221,10 +221,7 @@ func checkFields[T any](t *testing.T, base T, eventsOf func(before, after T) []E
 		} else {
 			target.Set(reflect.ValueOf(expected.newValue))
 		}
-		var types []Type
-		for _, e := range eventsOf(base, after) {
-			types = append(types, e.Type)
-		}
+		types := typesOf(eventsOf(base, after))
 		if expected.event != "" && !slices.Contains(types, expected.event) || expected.event == "" && (len(types) > 0 || expected.reason == "") {
 			t.Errorf("%s.%s: a change leads to %q; listed are %q and the reason %q", kind, name, types, expected.event, expected.reason)
 		}
@@ -285,11 +282,7 @@ func TestMailboxIsCreatedAndRemovedOnce(t *testing.T) {
 		{"a reservation is deleted", box(mailbox.Reserved, "", never), mailbox.Mailbox{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var got []Type
-			for _, e := range OfMailbox(tt.before, tt.after, MailboxVanished) {
-				got = append(got, e.Type)
-			}
-			if !slices.Equal(got, tt.want) {
+			if got := typesOf(OfMailbox(tt.before, tt.after, MailboxVanished)); !slices.Equal(got, tt.want) {
 				t.Fatalf("the events are %q, want %q", got, tt.want)
 			}
 		})
