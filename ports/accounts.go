@@ -35,10 +35,10 @@ type Accounts interface {
 	// account_closed, or with the error of change.
 	ChangeSettings(ctx context.Context, id access.AccountID, change func(access.Settings) (access.Settings, error)) (access.Settings, error)
 	// CloseAccount closes the account permanently. It revokes the keys, releases the tenants, and
-	// deletes other objects such as webhooks, DNS connections and integrations. The e-mail address
-	// becomes available for a new account. CloseAccount keeps the account's row. After these
-	// changes, it deletes the enforcement log and the event log in several transactions. rulesLeft
-	// names the managed rules that remain in the account's tenants, for the audit record. If a call
+	// deletes other objects such as webhooks, DNS connections and integrations. It keeps the
+	// account's row, but a new account can have the e-mail address. rulesLeft names the managed
+	// rules that remain in the account's tenants, for the audit record. After these changes,
+	// CloseAccount deletes the enforcement log and the event log in several transactions. If a call
 	// is interrupted, a second call deletes the rest of the logs and returns the time of the first
 	// call. CloseAccount fails with account_not_found. If it fails to delete the logs, it returns
 	// the error and the Closing of the closed account. With any other error, the Closing is zero.

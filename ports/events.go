@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// EventLogs reads the event logs of accounts. It has no method that writes: the store writes an
-// event in the transaction that changes the object.
+// EventLogs reads the event logs of accounts and deletes old events. It has no method that adds an
+// event: the store adds it in the transaction that changes the object.
 type EventLogs interface {
 	// LoggedEvents returns a page of the owner's log, in the order of Sequence. Every event that is
 	// committed later has a Sequence greater than LogPage.Next. LoggedEvents fails with

@@ -73,14 +73,17 @@ type Connections interface {
 	// oauth_session_not_found.
 	Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error)
 	// SaveSession stores a session, and c if it is not nil, and commits the stored answer with
-	// them. In two cases it stores the session without c. First, the session is not connected and
-	// the stored connection is not pending. Second, the stored connection is disconnecting and the
-	// session began before the connection's UpdatedAt, so the disconnect may have removed the
-	// session's account. Only a pending session can change, with one exception: a connected session
-	// replaces an expired session, because the platform may report a success late. The exception
-	// does not apply if the mailbox's connection is disconnecting or disconnected. If the session
-	// cannot change, SaveSession stores nothing and saved is false. If a different integration has
-	// the mailbox, SaveSession fails like BeginSession.
+	// them. It stores the session without c in two cases:
+	//
+	//   - The session is not connected, and the stored connection is not pending.
+	//   - The stored connection is disconnecting, and the session began before the connection's
+	//     UpdatedAt. The disconnect may have removed the session's account.
+	//
+	// Only a pending session can change, with one exception: a connected session replaces an
+	// expired session, because the platform may report a success late. The exception does not apply
+	// if the mailbox's connection is disconnecting or disconnected. If the session cannot change,
+	// SaveSession stores nothing and saved is false. If c holds the mailbox, but a different
+	// integration already holds it, SaveSession fails with mailbox_already_connected_elsewhere.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, storedAnswer *StoredAnswer) (saved bool, err error)
 	// ClaimSessionCheck records that the caller checks a pending session at the platform at now.
 	// claimed is false if the session has ended or was already checked after the time since. Only

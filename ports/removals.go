@@ -57,7 +57,7 @@ type DomainRemoval struct {
 	// reserved the domain after it.
 	Repeated bool
 	// MayBeNew is true if the platform has shown a change of the domain since the earlier removal
-	// began (see domain.Observed.Change). Perhaps the earlier removal has removed the domain, and
-	// the domain at the platform is a new one with the same name.
+	// began (see domain.Observed.Change). The earlier removal may then have removed the domain, and
+	// the platform may now have a new domain with the same name.
 	MayBeNew bool
 }
