@@ -58,10 +58,9 @@ const (
 	hintLength = 4
 )
 
-// NewKey creates a key without bounds from a source of randomness. It returns the key to store and
-// the secret, which is shown once. The secret is prefix_form_ and 48 hexadecimal digits. NewKey
-// fails with invalid_request for an unknown form. It also fails if random does not return enough
-// bytes.
+// NewKey creates a key without bounds from a source of randomness. It returns the key to store, and
+// the secret: prefix_form_ and 48 hexadecimal digits. NewKey fails with invalid_request for an
+// unknown form. It also fails if random does not return enough bytes.
 func NewKey(random io.Reader, prefix string, form KeyForm, owner AccountID, name string, now time.Time) (Key, secret.Text, error) {
 	if form != Live && form != Trial {
 		return Key{}, secret.Text{}, fault.InvalidRequest.With("the form of a key is live or trial")
