@@ -55,7 +55,7 @@ type SignIn struct {
 	// a platform, the account shows whether the sign-in succeeded.
 	ID string
 	// URL is the page on which a person signs in. Anyone with the URL can use the page. The URL is
-	// returned once and never logged or stored.
+	// never logged, and is stored only in the encrypted answer of the request (ports.StoredAnswer).
 	URL       string
 	ExpiresAt time.Time
 }
