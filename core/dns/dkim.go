@@ -21,7 +21,7 @@ func (z zoneView) decideSelector(want Desired) verdict {
 	delegation := slices.Concat(z.setAt("_domainkey."+z.Domain, NS).Values, z.setAt(want.Name, NS).Values)
 	switch {
 	case len(targets) == 1 && sameName(targets[0], want.Content) && alias.Veiled:
-		return update(ReasonDKIMProxied, nil).withObserved(targets) // the change only ends the veiling
+		return update(ReasonDKIMProxied, nil).withObserved(targets) // the change only ends the proxying or flattening
 	case len(targets) == 1 && sameName(targets[0], want.Content):
 		return preserve(ReasonPresent).withObserved(targets)
 	case len(delegation) > 0:

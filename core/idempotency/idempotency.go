@@ -36,7 +36,7 @@ const (
 // addresses in it.
 type KeyID struct {
 	Account access.AccountID
-	Key     [32]byte // SHA-256 of the key
+	Key     [32]byte // SHA-256 of the key, and of bounds of the API key that may change the answer
 }
 
 // String returns the associated data of the encrypted answer, which binds the answer to its key.
