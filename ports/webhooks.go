@@ -186,7 +186,7 @@ type DueWebhook struct {
 // DeliveryQuery selects deliveries of one webhook, newest first.
 type DeliveryQuery struct {
 	Status webhook.DeliveryStatus // empty selects all
-	Before string                 // the page begins with the first delivery that is older than this id; empty begins with the newest
+	Before string                 // only deliveries older than the one with this id; empty selects all
 	Limit  int
 }
 
