@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package breaker puts circuit breakers (package gobreaker) between tenantry and its providers.
-// After several consecutive failures a circuit opens. Calls then fail at once and are not sent to
-// the provider. After a pause, one read tests whether the provider works again.
+// After repeated failures a circuit opens. Calls then fail at once and are not sent to the
+// provider. After a pause, one read tests whether the provider works again.
 //
 // A Breaker holds the circuits of one provider, one for each fault domain: a tenant, a credential,
-// or the provider as a whole. The interceptor that Breaker.Interceptor returns runs around each
-// call (see plugins/wire). It also counts the call against the provider's budgets, and records in
-// ports.Effects whether the provider was called. The .proto files in plugins/proto mark which
-// methods are reads.
+// the login host, or the provider as a whole. The interceptor that Breaker.Interceptor returns runs
+// around each call (see plugins/wire). It also counts the call against the provider's budgets, and
+// records in ports.Effects whether the provider was called. The .proto files in plugins/proto mark
+// which methods are reads.
 //
 //   - breaker.go: Breaker, Options and the fault domains. Start here.
 //   - circuit.go: one circuit, and which outcomes count as failures.
@@ -119,7 +119,7 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 }
 
 // Interceptor returns an interceptor that sends a call only if its circuit and its budgets allow
-// it. If the circuit is open, the call fails with outcome.Down. If a budget is exceeded, it fails
+// it. A call that the circuit refuses fails with outcome.Down. A call that exceeds a budget fails
 // with outcome.Throttled.
 //
 // A write never tests a half-open circuit, because its outcome could stay unknown if the provider

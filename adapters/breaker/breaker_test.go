@@ -265,6 +265,7 @@ func TestReadIsSentBeforeAWrite(t *testing.T) {
 		{"the provider works again", true, callWrite, "[Profile CreateMailbox]"},
 		{"the provider is still down", false, callWrite, "[Profile]"},
 		{"a write without a result", true, func(ctx context.Context, m ports.MailTenant) error { return m.Rename(ctx, "a", "b") }, "[Profile Rename]"},
+		{"a transport rule", true, func(ctx context.Context, m ports.MailTenant) error { _, err := m.Block(ctx, "", nil); return err }, "[Profile Block]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -552,24 +553,6 @@ func TestWriteFailsLikeAProbeWithoutProcess(t *testing.T) {
 		_, err := m.Block(t.Context(), "", nil)
 		if outcome.KindOf(err) != outcome.Down || outcome.RetryAfter(err) != time.Hour || opened != 1 {
 			t.Errorf("got %v after opening %d sessions, want the error of the read after opening one", err, opened)
-		}
-	})
-}
-
-// TestReadIsSentBeforeARuleIsWritten checks that a half-open circuit is tested by a read before a
-// transport rule is written.
-func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &provider{err: outcomeError(outcome.Unknown)}
-		m := newGuardedMail(p, Options{Failures: 1, OpenTime: time.Minute}).For("t")
-		_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
-		if _, err := m.Block(t.Context(), "", nil); outcome.KindOf(err) != outcome.Down {
-			t.Fatalf("an open circuit sent a write: %v", err)
-		}
-		time.Sleep(2 * time.Minute)
-		p.err, p.calls = nil, nil
-		if _, err := m.Block(t.Context(), "", nil); err != nil || fmt.Sprint(p.calls) != "[Profile Block]" {
-			t.Fatalf("the provider got %v, want a read and the write; %v", p.calls, err)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	wire "github.com/miekg/dns"
 	"golang.org/x/net/publicsuffix"
 
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/panics"
 )
 
@@ -45,12 +46,12 @@ func (r *Reader) findZone(ctx context.Context, name string) (zone, string) {
 // walkToZone asks for the NS records of name, then of each parent name. It stops when a resolver's
 // answer shows the zone, or when the servers of the parent zone refer to the zone's servers. It
 // also stops at a public suffix, because no customer owns the zone of a public suffix. It then
-// returns reasonNotDelegated, or reasonZoneCut if a question got no answer.
+// returns dns.ReasonNotDelegated, or reasonZoneCut if a question got no answer.
 func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 	if _, ok := wire.IsDomainName(name); !ok || name == "" {
 		return zone{}, reasonZoneCut
 	}
-	reason := reasonNotDelegated
+	reason := dns.ReasonNotDelegated
 	for candidate := name; !isPublicSuffix(candidate); candidate = parent(candidate) {
 		m, bogus, err := r.queryChecked(ctx, question{candidate, wire.TypeNS})
 		if err != nil {
@@ -65,7 +66,7 @@ func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 		case !ok:
 			continue
 		case isPublicSuffix(apex):
-			return zone{}, reasonNotDelegated
+			return zone{}, dns.ReasonNotDelegated
 		default:
 			return r.addServersOfBothSides(ctx, zone{apex: apex, isSecure: m.AuthenticatedData && !bogus, isBogus: bogus}, m)
 		}

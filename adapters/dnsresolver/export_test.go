@@ -16,22 +16,20 @@ const testAccount = "ann"
 // flight, if fewer than minShares accounts ask questions.
 const AccountShare = maxServerQuestions / minShares
 
-// WaitForReaders returns a function that waits until a read of the domain name has at least
-// minCallers callers. It considers only reads by testAccount without wanted records.
-func WaitForReaders(r *Reader, name string) func(minCallers int) {
-	return func(minCallers int) {
-		for {
-			r.sharedReads.mu.Lock()
-			shared := r.sharedReads.running[readKey{testAccount, name, fmt.Sprint([]dns.Desired(nil))}]
-			callers := 0
-			if shared != nil {
-				callers = shared.waiters
-			}
-			r.sharedReads.mu.Unlock()
-			if callers >= minCallers {
-				return
-			}
-			runtime.Gosched()
+// WaitForReaders waits until a read of the domain name has at least minCallers callers. It
+// considers only reads by testAccount without wanted records.
+func WaitForReaders(r *Reader, name string, minCallers int) {
+	for {
+		r.sharedReads.mu.Lock()
+		shared := r.sharedReads.running[readKey{testAccount, name, fmt.Sprint([]dns.Desired(nil))}]
+		callers := 0
+		if shared != nil {
+			callers = shared.waiters
 		}
+		r.sharedReads.mu.Unlock()
+		if callers >= minCallers {
+			return
+		}
+		runtime.Gosched()
 	}
 }

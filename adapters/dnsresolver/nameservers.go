@@ -22,7 +22,7 @@ const (
 )
 
 // server is one name server of a zone. isBlocked is true if addrs is empty and an address was
-// forbidden (see isPublic).
+// forbidden because it is not public.
 type server struct {
 	name      string
 	addrs     []netip.AddrPort
@@ -168,7 +168,7 @@ func (r *Reader) addAddresses(s *server, ips []netip.Addr, limit int, permitted 
 	for _, ip := range slices.SortedFunc(slices.Values(ips), netip.Addr.Compare) {
 		addr := netip.AddrPortFrom(ip.Unmap(), r.port)
 		switch {
-		case !r.allowPrivate && !isPublic(ip):
+		case !r.allowPrivate && !egress.IsPublic(ip):
 			anyForbidden = true
 		case len(s.addrs) < limit && !slices.Contains(s.addrs, addr) && (permitted[addr] || len(permitted) < maxAddresses):
 			permitted[addr] = true
@@ -191,7 +191,3 @@ func appendAddr(list []netip.Addr, rr wire.RR) []netip.Addr {
 	}
 	return list
 }
-
-// isPublic reports whether the address is public. Owners of domains choose the addresses of their
-// name servers, so an address could belong to an internal system.
-func isPublic(a netip.Addr) bool { return egress.IsPublic(a) }

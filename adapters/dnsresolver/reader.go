@@ -5,7 +5,7 @@
 // name servers, targets of CNAMEs, and names outside the zone.
 //
 // Reader implements ports.DNSReader. A read finds the zone and its servers, asks each address of
-// these servers the same questions, compares the answers and returns a dns.ZoneRead.
+// these servers for the mail records, compares the answers and returns a dns.ZoneRead.
 //
 //   - reader.go: Options, Reader and Read, the order of the steps. Start here.
 //   - delegation.go: the zone that holds a domain, and the name servers that the parent zone and
@@ -110,8 +110,7 @@ func New(options Options) *Reader {
 }
 
 // Read implements ports.DNSReader. Concurrent calls of one account for one domain with the same
-// wanted records share one read. Read returns an error only when ctx ends. A failure of the DNS is
-// described by ZoneRead.Reason.
+// wanted records share one read.
 func (r *Reader) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	name = normalise(name)
 	key := readKey{owner, name, fmt.Sprint(wanted)}
@@ -201,18 +200,16 @@ func (r *Reader) forgetUnhealthy(name string, zoneRead dns.ZoneRead) {
 // answer for this name.
 func newProbeLabel() string { return "tenantry-" + strings.ToLower(rand.Text()) }
 
-// The values of ZoneRead.Reason that this package defines. ZoneRead.Reason says why a read is not
-// reliable. Package core/dns defines its other values. The values are part of the API and do not
-// change.
+// Values of ZoneRead.Reason, in addition to those of package core/dns. They are part of the API and
+// do not change.
 const (
-	reasonZoneCut      = "zone_cut_unknown"
-	reasonNotDelegated = dns.ReasonNotDelegated
-	reasonNoAnswer     = "no_authoritative_answer"
-	reasonSingle       = "single_server_answered"
-	reasonDisagree     = "servers_disagree"
-	reasonTypeUnknown  = "type_unknown"
-	reasonBogus        = "dnssec_bogus"
-	reasonDeadline     = "read_deadline"
+	reasonZoneCut     = "zone_cut_unknown"
+	reasonNoAnswer    = "no_authoritative_answer"
+	reasonSingle      = "single_server_answered"
+	reasonDisagree    = "servers_disagree"
+	reasonTypeUnknown = "type_unknown"
+	reasonBogus       = "dnssec_bogus"
+	reasonDeadline    = "read_deadline"
 )
 
 // The values of ZoneRead.Warnings: problems of a zone or its servers. A read with warnings can be

@@ -82,15 +82,10 @@ func askedQuestions(s *recordServer) map[string]int {
 }
 
 func TestFreshDomainNeedsEightQuestions(t *testing.T) {
-	const bare = `
-example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 7 3600 600 86400 60
-example.test. 300 IN NS ns1.example.test.
-example.test. 300 IN NS ns2.example.test.
-`
 	env := newFixture(t, delegation)
-	s := newServer(t, bare)
+	s := newServer(t, emptyZone)
 	env.startServer("127.0.0.2", s)
-	env.startServer("127.0.0.3", newServer(t, bare))
+	env.startServer("127.0.0.3", newServer(t, emptyZone))
 	if got := env.read("example.test"); !got.Complete || got.Warnings != nil {
 		t.Fatalf("got the reason %q and the warnings %v, want a complete read", got.Reason, got.Warnings)
 	}
@@ -226,9 +221,8 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 	if _, err := r.Read(cancelled, "ann", "example.test"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the error of the cancelled context", err)
 	}
-	waitForReaders := dnsresolver.WaitForReaders(r, "example.test")
 	wg.Go(read)
-	waitForReaders(2)
+	dnsresolver.WaitForReaders(r, "example.test", 2)
 	close(hold)
 	wg.Wait()
 	if n := s.count("example.test. MX"); n != 1 {

@@ -17,9 +17,7 @@ import (
 // refuses.
 func TestResolversAreCheckedSeparately(t *testing.T) {
 	env := newFixture(t, delegation)
-	env.startServer("127.0.0.9", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
-		_ = w.WriteMsg(new(wire.Msg).SetRcode(q, wire.RcodeRefused))
-	}))
+	env.startServer("127.0.0.9", codeHandler(wire.RcodeRefused))
 	reader := dnsresolver.New(dnsresolver.Options{
 		Resolvers:  []string{fmt.Sprintf("127.0.0.1:%d", env.port), "127.0.0.1:1", fmt.Sprintf("127.0.0.9:%d", env.port)},
 		UDPTimeout: hangTimeout, TCPTimeout: hangTimeout,

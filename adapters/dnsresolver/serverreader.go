@@ -20,7 +20,7 @@ type serverReader struct {
 	addr    netip.AddrPort
 	wg      panics.Group
 	mu      sync.Mutex
-	askedNS map[string]bool // names for whose NS records the server was asked
+	askedNS map[string]bool // names for which queryNSOnce was called
 	report  report
 }
 

@@ -95,8 +95,8 @@ func (rd *domainRead) readServer(ctx context.Context, addr netip.AddrPort) repor
 }
 
 // askSOA asks the server at addr for the SOA of a zone. If a server does not answer, later calls
-// make only one attempt until cacheTTL has passed. Otherwise a server that never answers would hold
-// a slot during all attempts of each read.
+// make only one attempt, until the server answers or cacheTTL has passed. Otherwise a server that
+// never answers would hold a slot during all attempts of each read.
 func (r *Reader) askSOA(ctx context.Context, addr netip.AddrPort, soa question) (*wire.Msg, error) {
 	mode := r.soaMode(addr)
 	m, err := r.client.exchange(ctx, addr, soa, mode)

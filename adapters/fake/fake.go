@@ -241,7 +241,8 @@ type SnapshotDomain struct {
 	Signed bool
 }
 
-// SnapshotMailbox is a mailbox at the platform, and whether its password is set and submission is open.
+// SnapshotMailbox is a mailbox at the platform, and whether its password is set and submission is
+// open.
 type SnapshotMailbox struct {
 	mailbox.Platform
 	PasswordSet, SubmissionOpen bool

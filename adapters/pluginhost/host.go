@@ -51,8 +51,8 @@ type Options struct {
 	// Env is the host's environment in the format of os.Environ. Of these variables, plugins
 	// receive only those of an allow-list.
 	Env []string
-	// TelemetryHeaders is the value of OTEL_EXPORTER_OTLP_HEADERS in the environment of plugins. The
-	// values of the headers are removed from the output of plugins.
+	// TelemetryHeaders is the value of OTEL_EXPORTER_OTLP_HEADERS in the environment of plugins.
+	// The values of the headers are removed from the output of plugins.
 	TelemetryHeaders secret.Text
 	// Waits stores the waits that providers demand with Retry-After. All processes of a plugin that
 	// use the same store share the plugin's waits. If Waits is nil, each process knows only its own
@@ -87,8 +87,8 @@ type SupervisionPolicy struct {
 	// UsageInterval is the minimum time between two comparisons of a process's resource usage with
 	// its limits. The comparison runs at the end of a call. The default is 10 s.
 	UsageInterval time.Duration
-	// MaxTimeouts is a number of consecutive calls that end at their deadline. After this number,
-	// the host kills the plugin if it also fails its health check. The default is 3.
+	// MaxTimeouts is how many consecutive calls must end at their deadline before the host kills a
+	// plugin that fails its health check. The default is 3.
 	MaxTimeouts int
 }
 

@@ -177,7 +177,7 @@ func TestRequestIDReachesThePlugin(t *testing.T) {
 // TestChangedFileIsNeverRun replaces the file with a program that would create a marker file.
 func TestChangedFileIsNeverRun(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
-	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: fastRestart})
+	host, _ := newHost(t, pluginhost.Options{Dir: dir})
 	firstPID := processID(t, host, "puppet")
 
 	marker := filepath.Join(dir, "mark")

@@ -95,7 +95,7 @@ func TestLogNamesThePluginAndItsFault(t *testing.T) {
 }
 
 func TestDifferentProtocolVersionIsRefused(t *testing.T) {
-	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "liar:hostile"), Supervision: fastRestart})
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "liar:hostile")})
 	_, err := tenantOf(host, "liar", "").Profile(t.Context())
 	var result *outcome.Error
 	if !errors.As(err, &result) || result.Kind != outcome.Down || result.Cause != "plugin_version" {
@@ -108,7 +108,7 @@ func TestDifferentProtocolVersionIsRefused(t *testing.T) {
 }
 
 func TestPluginWithoutHandshakeIsDown(t *testing.T) {
-	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "babbler:hostile"), Supervision: fastRestart})
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "babbler:hostile")})
 	if _, err := tenantOf(host, "babbler", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Down {
 		t.Fatalf("got %v, want an error of the kind down", err)
 	}
@@ -184,7 +184,7 @@ func TestOutputIsRateLimitedAndRedacted(t *testing.T) {
 // TestPanicsDoNotLogSecrets covers panics with a secret, in a call and in a separate goroutine of
 // the plugin. It also covers an error with a secret.
 func TestPanicsDoNotLogSecrets(t *testing.T) {
-	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
 	if _, err := tenantOf(host, "puppet", "panic").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
 		t.Fatalf("a panic in a call: %v, want an error of the kind broken", err)
 	}

@@ -65,7 +65,7 @@ func (h *Host) inspect(e CatalogEntry) (wire.Description, error) {
 	started, err := newSupervisor(h, e).launch(e)
 	path := filepath.Join(h.options.Dir, e.File)
 	switch {
-	case isMissing(path):
+	case err != nil && isMissing(path):
 		return wire.Description{}, fmt.Errorf("%s is missing", path)
 	case err != nil:
 		return wire.Description{}, fmt.Errorf("%s: %w", path, err)

@@ -84,10 +84,10 @@ func (o *output) writeLine(text []byte) {
 	}
 }
 
-// isPanicMessage reports whether a line belongs to the message of a panic, and whether the message
-// begins with it. The message must not be logged, because it contains the panic's value. The value
-// may be a secret that the redactor does not know, such as a token from the provider or a part of a
-// secret. The stack traces after the message are logged.
+// isPanicMessage reports whether a line belongs to the message of a panic (withheld), and whether
+// the line is the first line of the message (begins). The message must not be logged, because it
+// contains the panic's value. The value may be a secret that the redactor does not know, such as a
+// token from the provider or a part of a secret. The stack traces after the message are logged.
 //
 // A library that is not written in Go can print a line like the first line of a panic, without a
 // stack trace. The message therefore also ends after maxPanicLines. Lines in the JSON format of

@@ -318,7 +318,7 @@ func (s *supervisor) kill() {
 	}
 }
 
-// close stops the process, also if it is starting, and waits for all background work of the
+// close stops the process, even while it starts, and waits for the background work of the
 // supervisor.
 func (s *supervisor) close() {
 	s.mu.Lock()

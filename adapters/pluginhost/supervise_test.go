@@ -54,7 +54,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 // TestPluginOfASlowProviderIsKept checks that calls which end at their deadline do not kill a
 // plugin that passes health checks.
 func TestPluginOfASlowProviderIsKept(t *testing.T) {
-	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
 	firstPID := processID(t, host, "puppet")
 	for range 6 {
 		if _, err := tenantOf(host, "puppet", "hang").Profile(withTimeout(t, 50*time.Millisecond)); outcome.KindOf(err) != outcome.Unknown {
@@ -73,7 +73,7 @@ func TestCrashLoopStopsRestarts(t *testing.T) {
 		{"dies in its first call", "puppet:puppet", "exit", "ended before it answered a call: exit status 4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, tt.spec), Supervision: fastRestart})
+			host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, tt.spec)})
 			name, _, _ := strings.Cut(tt.spec, ":")
 			deadline := time.Now().Add(testTimeout)
 			var callErr *outcome.Error
@@ -138,7 +138,7 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 	if soak.Enabled() {
 		kills = 40
 	}
-	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
+	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
 	ctx, stopLoad := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
 	var answered, unknown atomic.Int64

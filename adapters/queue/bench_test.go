@@ -39,7 +39,6 @@ func BenchmarkJobs(b *testing.B) {
 	b.Run("bare", benchBareRiver)
 }
 
-// benchWorker measures the wake-ups that w handles in a second.
 func benchWorker(b *testing.B, w ports.Worker) {
 	wakeups := make([]ports.Wakeup, b.N)
 	for i := range wakeups {
@@ -62,14 +61,12 @@ func benchWorker(b *testing.B, w ports.Worker) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "job/s")
 }
 
-// emptyJob is a River job without work.
 type emptyJob struct {
 	Number int `json:"number"`
 }
 
 func (emptyJob) Kind() string { return "nothing" }
 
-// benchBareRiver measures River without this package.
 func benchBareRiver(b *testing.B) {
 	pool, err := pgxpool.New(b.Context(), newMigratedDatabase(b))
 	if err != nil {

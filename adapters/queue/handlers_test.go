@@ -8,24 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/ports"
 )
-
-// recordedWakeups is a queue that records the wake-ups it gets.
-type recordedWakeups struct{ wakeups []ports.Wakeup }
-
-// Wake implements ports.Queue.
-func (r *recordedWakeups) Wake(_ context.Context, wakeups ...ports.Wakeup) error {
-	r.wakeups = append(r.wakeups, wakeups...)
-	return nil
-}
 
 // TestNextRunHasAMonotonicTime checks that the due time of the next run has a monotonic clock
 // reading. A clock that is set back then does not delay the run in Local.
 func TestNextRunHasAMonotonicTime(t *testing.T) {
 	const every = time.Minute
 	for name, at := range map[string]time.Time{"due in the past": time.Now().Add(-time.Second), "due in the future": time.Now().Add(every)} {
-		woken := &recordedWakeups{}
+		woken := &fake.Wakeups{}
 		byKind, err := newHandlers(woken, ports.Work{Periodic: []ports.Periodic{{Kind: "sweep", Every: every, Do: func(context.Context) error { return nil }}}})
 		if err != nil {
 			t.Fatal(err)
@@ -33,7 +25,7 @@ func TestNextRunHasAMonotonicTime(t *testing.T) {
 		if err := byKind["sweep"](t.Context(), ports.Wakeup{Kind: "sweep", At: at}); err != nil {
 			t.Fatal(err)
 		}
-		next := woken.wakeups[0].At
+		next := woken.All()[0].At
 		if !next.After(at) || !next.Round(0).Equal(next.UTC().Truncate(every)) {
 			t.Errorf("%s: the next run after %s is at %s, want a multiple of %s", name, at, next, every)
 		}

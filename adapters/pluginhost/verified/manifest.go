@@ -40,7 +40,6 @@ func (m Manifest) fileNames() []string {
 	return append([]string{m.Entry}, otherFiles...)
 }
 
-// check returns an error if the manifest is invalid.
 func (m Manifest) check() error {
 	if m.Entry == "" || m.Entry != path.Base(m.Entry) || m.Files[m.Entry] == "" {
 		return fmt.Errorf("entry %q is not the name of one of the files", m.Entry)
