@@ -56,26 +56,21 @@ func (c *controller) consent(r *http.Request) (any, error) {
 }
 
 // connect submits page after page until the tenant is connected. It returns a failedFlow if a page
-// shows an error.
+// shows an error, or after maxFlowPages pages.
 func (b *browser) connect(ctx context.Context, current page, username string) error {
 	hasConfirmed := false
 	for range maxFlowPages {
-		if current.status != http.StatusOK {
+		switch {
+		case current.status == http.StatusOK && current.form == nil && hasConfirmed:
+			return nil
+		case current.status != http.StatusOK || current.form == nil:
 			return failedFlow{current.heading, current.status}
 		}
-		if current.form == nil {
-			if hasConfirmed {
-				return nil
-			}
-			return failedFlow{current.heading, current.status}
-		}
-		decision := current.form.fillIn(username)
-		hasConfirmed = decision == "connect"
-		next, err := b.submit(ctx, current.form)
-		if err != nil {
+		hasConfirmed = current.form.fillIn(username) == "connect"
+		var err error
+		if current, err = b.submit(ctx, current.form); err != nil {
 			return err
 		}
-		current = next
 	}
 	return failedFlow{"the connect flow did not end after the maximum number of pages", current.status}
 }

@@ -108,15 +108,14 @@ func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[s
 		if s.kind != kindDNS || provider != zones.SeededProvider && provider != c.options.Plugin {
 			continue
 		}
-		for _, number := range zoneNumbers[:2] {
-			if provider == zones.SeededProvider {
-				break
+		if provider != zones.SeededProvider {
+			for _, number := range zoneNumbers[:2] {
+				name := provider + "-" + number + ".test"
+				if err := c.zones.Add(name, provider); err != nil {
+					return nil, fmt.Errorf("seed zone %s: %w", name, err)
+				}
+				created[provider] = append(created[provider], name)
 			}
-			name := provider + "-" + number + ".test"
-			if err := c.zones.Add(name, provider); err != nil {
-				return nil, fmt.Errorf("seed zone %s: %w", name, err)
-			}
-			created[provider] = append(created[provider], name)
 		}
 		if err := c.connectTo(ctx, s, owner); err != nil {
 			return nil, fmt.Errorf("seed DNS connection with %s: %w", provider, err)

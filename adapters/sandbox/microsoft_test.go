@@ -18,9 +18,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// microsoftPlugin creates a plugin directory with the real plugin for Microsoft 365.
-func microsoftPlugin(t *testing.T) string { return bundledPlugin(t, "mail", "microsoft365") }
-
+// bundledPlugin creates a plugin directory with one of the real plugins.
 func bundledPlugin(t *testing.T, kind, name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +46,7 @@ func (c realConsent) ConsentURL(_ context.Context, state, redirect string) (stri
 }
 
 func TestControlOfTheMicrosoftSimulator(t *testing.T) {
-	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: microsoftPlugin(t), MailPlatform: "microsoft365", Seed: true})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "mail", "microsoft365"), MailPlatform: "microsoft365", Seed: true})
 	service := newService(t)
 	services := service.services(env)
 	services.Consent = realConsent{service, env}

@@ -12,7 +12,7 @@
 //   - seed.go: Open, which creates the first account and tenants, and its result, Ready.
 //   - control.go: the calls of the control interface, and Services, the parts of the service that
 //     they use.
-//   - http.go: the HTTP server of the control interface, its errors and JSON.
+//   - http.go: the HTTP server for these calls and for zonecalls.go, its errors and JSON.
 //   - accounts.go, tenants.go, dnsconnections.go, zonecalls.go, simulatorcalls.go: the handlers of
 //     the calls.
 //   - consent.go: acts as the administrator who connects a tenant, with the browser of browser.go.

@@ -23,7 +23,6 @@ const (
 
 var (
 	zoneNumbers = []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
-	// tenantNames are the names of the seeded tenants.
 	tenantNames = []string{"Example Outreach", "Example Growth", "Example Sales"}
 )
 
@@ -42,7 +41,8 @@ type Ready struct {
 	// MailPlatform is the display name of the mail platform to which Tenants belong. The caller of
 	// Open sets it. It is not part of the JSON line.
 	MailPlatform string `json:"-"`
-	// ZonesProvider is the name of the DNS provider that hosts Zones. It is not part of the JSON line.
+	// ZonesProvider is the name of the DNS provider that hosts Zones. It is not part of the JSON
+	// line.
 	ZonesProvider string `json:"-"`
 	// MessyZones are the seeded zones that already have records, to try out DNS plans. They are not
 	// part of the JSON line.

@@ -20,6 +20,18 @@ func (env *Environment) controlAll(ctx context.Context, method, path string, bod
 	return err
 }
 
+// forward forwards a call, with its query, to the simulator. It returns the simulator's response.
+func (s *simulator) forward(r *http.Request, path string) (any, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if r.URL.RawQuery != "" {
+		path += "?" + r.URL.RawQuery
+	}
+	return s.controlCall(r.Context(), r.Method, path, body)
+}
+
 // deleteAtAll returns a call that sends DELETE path to all simulators.
 func (c *controller) deleteAtAll(path string) call {
 	return func(r *http.Request) (any, error) {

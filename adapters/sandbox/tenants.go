@@ -19,22 +19,6 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// forward forwards a call, with its query, to the simulator. It returns the simulator's response.
-func (s *simulator) forward(r *http.Request, path string) (any, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	if r.URL.RawQuery != "" {
-		path += "?" + r.URL.RawQuery
-	}
-	answer, err := s.controlCall(r.Context(), r.Method, path, body)
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
-}
-
 // addTenant creates a simulated tenant.
 func (c *controller) addTenant(r *http.Request) (any, error) {
 	body, err := io.ReadAll(r.Body)

@@ -168,9 +168,7 @@ type keysetFile struct {
 }
 
 // readKeysetFile reads a keyset file. It refuses a file that is not a keyset or has permissions in
-// forbiddenMode. It calls Stat before it reads. If the file is written between the two calls, its
-// info is older than the content. The next check for a changed file finds a newer info and reads
-// the file again.
+// forbiddenMode. It calls Stat before it reads, like reloadChanged.
 func readKeysetFile(path string) (keysetFile, error) {
 	info, err := os.Stat(path)
 	if err != nil {

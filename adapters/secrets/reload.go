@@ -53,8 +53,8 @@ func (s *Sealer) ringWithKey(id uint32) *keyring {
 // reloadChanged reads the file if its file info has changed since the last check. It calls Stat
 // before it reads. If the file is written between the two calls, the next check therefore finds
 // that the file has changed. If the last reload failed, reloadChanged also reads an unchanged file,
-// because the cause can end without a change of the info, such as the owner of the file or a lack
-// of file descriptors. The caller holds s.mu.
+// because some causes can end without a change of the file info, such as a lack of file
+// descriptors. The caller holds s.mu.
 func (s *Sealer) reloadChanged() {
 	info, err := os.Stat(s.path)
 	if err != nil {

@@ -76,7 +76,7 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 		return nil, err
 	}
 	password, user := rand.Text(), "tenantry"
-	dir, attr, err := newServerDirWithFile("postgres", "password", password)
+	dir, attr, err := newServerDir("postgres", map[string]string{"password": password})
 	if err != nil {
 		return nil, err
 	}

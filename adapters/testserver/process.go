@@ -97,13 +97,17 @@ func (c *child) Stop() {
 	<-c.ended
 }
 
-// newServerDir creates a directory with the files. It returns the directory, and the process
-// attributes that set the user of the server.
+// newServerDir creates a directory with files that only the server may read. In the files, it
+// replaces $DIR by the directory. It also returns the process attributes of the server. If this
+// process runs as root, they make the server run as a different user, because PostgreSQL refuses to
+// run as root.
 func newServerDir(program string, files map[string]string) (string, *syscall.SysProcAttr, error) {
 	dir, err := os.MkdirTemp("", "tenantry-"+program+"-")
 	if err != nil {
 		return "", nil, err
 	}
+	// The server gets its own process group, so that Ctrl-C in the terminal reaches only the tests.
+	// The tests then end the server.
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	uid, gid := os.Getuid(), os.Getgid()
 	if uid == 0 {
@@ -174,32 +178,6 @@ func hasPostgresPrograms(dir string) bool {
 		}
 	}
 	return true
-}
-
-// newServerDirWithFile creates a directory with one file that only the server may read. It returns
-// the directory, and the process attributes of the server. If this process runs as root, the
-// attributes make the server run as a different user, because PostgreSQL refuses to run as root.
-func newServerDirWithFile(server, name, content string) (string, *syscall.SysProcAttr, error) {
-	dir, err := os.MkdirTemp("", "tenantry-"+server+"-")
-	if err != nil {
-		return "", nil, err
-	}
-	file := filepath.Join(dir, name)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		return "", nil, err
-	}
-	// The server gets its own process group, so that Ctrl-C in the terminal reaches only the tests.
-	// The tests then end the server.
-	attr := &syscall.SysProcAttr{Setpgid: true}
-	if os.Getuid() != 0 {
-		return dir, attr, nil
-	}
-	uid, gid, err := unprivilegedUser()
-	if err != nil {
-		return "", nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	return dir, attr, errors.Join(os.Chown(dir, uid, gid), os.Chown(file, uid, gid))
 }
 
 func unprivilegedUser() (uid, gid int, err error) {

@@ -68,7 +68,9 @@ func (r *Redis) start() error {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return errors.New("it is not installed: apt-get install redis-server")
 	}
-	dir, attr, err := newServerDirWithFile("redis", "redis.conf", fmt.Sprintf("bind 127.0.0.1\nport %s\nrequirepass %s\nsave \"\"\nappendonly no\n", r.port, r.password))
+	dir, attr, err := newServerDir("redis", map[string]string{
+		"redis.conf": fmt.Sprintf("bind 127.0.0.1\nport %s\nrequirepass %s\nsave \"\"\nappendonly no\n", r.port, r.password),
+	})
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,8 @@ type DNSProviderEnv interface {
 	// Held returns the record sets of the zone, without SOA and NS.
 	Held(t T, zone string) []dns.RRSet
 	// Lose makes the writing request of the next Apply end without an answer. With LosesRequest the
-	// provider does not receive the request. With LosesAnswer the provider receives and performs it.
+	// provider does not receive the request. With LosesAnswer the provider receives and performs
+	// it.
 	Lose(t T, failure Failure)
 }
 
@@ -429,17 +430,12 @@ var zoneChangedChecks = []providerCheck{
 		oldSet := recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all")
 		env.Put(t, zone, oldSet)
 		foundZone := findZone(t, env.Provider(), zone)
-		const writers = 4
-		errs := make([]error, writers)
-		var running panics.Group
-		for i := range writers {
-			running.Go(func() {
-				_, errs[i] = env.Provider().Apply(callContext(t), foundZone, []dns.Change{
-					{Before: oldSet, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all", fmt.Sprintf("writer %d", i))},
-				})
+		errs := Concurrently(4, func(i int) error {
+			_, err := env.Provider().Apply(callContext(t), foundZone, []dns.Change{
+				{Before: oldSet, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all", fmt.Sprintf("writer %d", i))},
 			})
-		}
-		running.Wait()
+			return err
+		})
 		winner := -1
 		for i, err := range errs {
 			switch {

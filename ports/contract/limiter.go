@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// limiterCheck tests one promise of ports.Limiter. run receives an empty limiter.
 type limiterCheck struct {
 	name string
 	run  func(t T, l ports.Limiter)
@@ -69,7 +68,8 @@ func (h *takeHistory) take(t T) ratelimit.Verdict {
 	began := time.Now()
 	v, _ := h.limiter.Take(t.Context(), h.bucket)
 	ended := time.Now()
-	// oldest is the index of the oldest of the last Limit allowed takes, negative if there are fewer.
+	// oldest is the index of the oldest of the last Limit allowed takes, negative if fewer were
+	// allowed.
 	oldest := len(h.began) - h.bucket.Limit
 	if v.Allowed {
 		h.began, h.ended = append(h.began, began), append(h.ended, ended)

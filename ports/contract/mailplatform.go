@@ -113,7 +113,6 @@ const (
 	LosesAnswer
 )
 
-// mailCheck tests one promise of ports.MailPlatform.
 type mailCheck = Check[MailPlatformEnv]
 
 // MailPlatform runs the contract suite of ports.MailPlatform. open may return the same environment
@@ -272,16 +271,11 @@ func newAcceptedDomain(t T, env MailPlatformEnv, client ports.MailTenant) string
 }
 
 // createMailbox creates a mailbox. It repeats the call while the platform is not ready.
-func createMailbox(t T, env MailPlatformEnv, client ports.MailTenant, address string) mailbox.Platform {
+func createMailbox(t T, env MailPlatformEnv, client ports.MailTenant, address string) (m mailbox.Platform) {
 	t.Helper()
-	var m mailbox.Platform
-	eventually(t, env, "create mailbox", func() bool {
-		var err error
+	retryUntilReady(t, env, "create mailbox", func() (err error) {
 		m, err = client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Anna Keller", Address: address})
-		if err != nil && outcome.KindOf(err) != outcome.NotReady {
-			t.Fatalf("create mailbox: %v", err)
-		}
-		return err == nil
+		return err
 	})
 	return m
 }

@@ -212,10 +212,7 @@ func (b brokenSending) Remove(ctx context.Context, account string) error {
 // replaceCheckError returns a check that replaces the errors of one outcome kind.
 func replaceCheckError(kind outcome.Kind, replacement error) func(context.Context, integration.Reach, error) (integration.Reach, error) {
 	return func(_ context.Context, r integration.Reach, err error) (integration.Reach, error) {
-		if outcome.KindOf(err) == kind {
-			return r, replacement
-		}
-		return r, err
+		return r, replaceKind(err, kind, replacement)
 	}
 }
 

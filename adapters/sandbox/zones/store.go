@@ -216,9 +216,8 @@ func (s *Store) Hosted(provider, onlyName string) []Hosted {
 
 func (s *Store) hostedZone(name string) Hosted {
 	stored := s.stored[name]
-	servers := hostingProviderOf(stored.Provider).servers
 	return Hosted{
-		Name: name, Provider: stored.Provider, NameServers: servers[:], Version: stored.Serial,
+		Name: name, Provider: stored.Provider, NameServers: NameServers(stored.Provider), Version: stored.Serial,
 		Records: append([]Record{}, stored.Records...), VeiledRecords: append([]VeiledRecord{}, stored.VeiledRecords...),
 	}
 }

@@ -43,7 +43,8 @@ func (z *zone) addVeiled(veiled VeiledRecord) error {
 		return invalid("%s %s cannot be %s", veiled.Record.Type, veiled.Record.Name, veiled.Veil)
 	}
 	checked := veiled.Record
-	if isCNAME { // Unlike other CNAMEs, a veiled CNAME may be at the apex, so it is checked under a different name.
+	if isCNAME {
+		// Unlike other CNAMEs, a veiled CNAME may be at the apex, so toWire gets a different name.
 		checked.Name = "veiled." + z.apex
 	}
 	if _, err := checked.toWire(z.apex); err != nil {

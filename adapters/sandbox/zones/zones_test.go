@@ -237,7 +237,7 @@ func TestAddChecksNameAndProvider(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := store.Add(tt.zone, tt.provider)
-			if bad := *new(zones.InvalidError); (err == nil) != tt.ok || err != nil && !errors.As(err, &bad) {
+			if (err == nil) != tt.ok || err != nil && !errors.As(err, new(zones.InvalidError)) {
 				t.Fatalf("got %v, want success: %t, otherwise an InvalidError", err, tt.ok)
 			}
 		})
@@ -271,7 +271,7 @@ func TestInvalidRecordsAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := store.Replace("example.test", parseRecords(t, "["+tt.record+"]"))
-			if bad := *new(zones.InvalidError); !errors.As(err, &bad) {
+			if !errors.As(err, new(zones.InvalidError)) {
 				t.Fatalf("got %v, want an InvalidError", err)
 			}
 		})
@@ -291,8 +291,7 @@ func TestConflictingRecordsAreRefused(t *testing.T) {
 	for name, set := range map[string]string{
 		"a record twice": a + "," + a, "a record after a CNAME": cname + "," + a, "a CNAME after a record": a + "," + cname,
 	} {
-		var bad zones.InvalidError
-		if err := store.Replace("example.test", parseRecords(t, "["+set+"]")); !errors.As(err, &bad) {
+		if err := store.Replace("example.test", parseRecords(t, "["+set+"]")); !errors.As(err, new(zones.InvalidError)) {
 			t.Errorf("%s: got %v, want an InvalidError", name, err)
 		}
 	}
@@ -306,8 +305,7 @@ func TestRecordsWithUnknownMembersAreRefused(t *testing.T) {
 		`["A"]`,
 	} {
 		var list []zones.Record
-		var bad zones.InvalidError
-		if err := json.Unmarshal([]byte(text), &list); !errors.As(err, &bad) {
+		if err := json.Unmarshal([]byte(text), &list); !errors.As(err, new(zones.InvalidError)) {
 			t.Errorf("%s: got %v, want an InvalidError", text, err)
 		}
 	}
@@ -332,8 +330,7 @@ func TestServeOwnReplacesOnlyOwnZones(t *testing.T) {
 		"example.test": nil, "iana.org": nil, "example": nil, "Mail.example": nil, "": nil,
 		"other.example": {{Type: "A", Name: "elsewhere.test", Content: "192.0.2.1", TTL: 60}},
 	} {
-		var refusal zones.InvalidError
-		if err := store.ServeOwn(apex, list); !errors.As(err, &refusal) {
+		if err := store.ServeOwn(apex, list); !errors.As(err, new(zones.InvalidError)) {
 			t.Errorf("serve the zone %q: got %v, want an InvalidError", apex, err)
 		}
 	}
