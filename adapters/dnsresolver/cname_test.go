@@ -43,8 +43,7 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := newFixture(t, delegation+"p.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n")
-			env.startServer("127.0.0.2", newServer(t, base+tt.records))
-			env.startServer("127.0.0.3", newServer(t, base+tt.records))
+			env.startServers(base + tt.records)
 			got := env.read("example.test")
 			if !got.Complete {
 				t.Fatalf("not complete: %s", got.Reason)

@@ -134,8 +134,7 @@ func TestResultOfDNSSECValidationIsReported(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			env := newFixture(t, delegation)
 			env.resolver.setChange(tt.change)
-			env.startServer("127.0.0.2", newServer(t, standardZone))
-			env.startServer("127.0.0.3", newServer(t, standardZone))
+			env.startServers(standardZone)
 			got := env.read("example.test")
 			if got.Reason != tt.reason || got.Complete != (tt.reason == "") || got.Secure != tt.secure || len(got.Sets) == 0 {
 				t.Fatalf("got %q, complete %v, secure %v, sets %v", got.Reason, got.Complete, got.Secure, got.Sets)
@@ -152,8 +151,7 @@ func TestOneFailureIsNotDNSSECBogus(t *testing.T) {
 			msg.SetRcode(q, wire.RcodeServerFailure)
 		}
 	})
-	env.startServer("127.0.0.2", newServer(t, standardZone))
-	env.startServer("127.0.0.3", newServer(t, standardZone))
+	env.startServers(standardZone)
 	if got := env.read("example.test"); !got.Complete || !hasFailed.Load() {
 		t.Fatalf("got the reason %q, want a complete read after one failure", got.Reason)
 	}

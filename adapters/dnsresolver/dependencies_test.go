@@ -32,8 +32,7 @@ func desiredRecords(domain string) []dns.Desired {
 // records of the read are desiredRecords.
 func (f *fixture) readForPlan(records string) dns.ZoneRead {
 	f.t.Helper()
-	f.startServer("127.0.0.2", newServer(f.t, records))
-	f.startServer("127.0.0.3", newServer(f.t, records))
+	f.startServers(records)
 	zoneRead, err := f.reader().Read(f.t.Context(), "ann", "example.test", desiredRecords("example.test")...)
 	if err != nil {
 		f.t.Fatal(err)

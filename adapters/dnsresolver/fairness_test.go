@@ -25,8 +25,7 @@ func TestSilentServersOfOneAccountDoNotDelayAnother(t *testing.T) {
 			"eve%[1]d.test. 300 IN NS ns.eve%[1]d.test.\nns.eve%[1]d.test. 300 IN A 127.0.0.%[2]d\n", n, 10+n)
 	}
 	env := newFixture(t, records.String())
-	env.startServer("127.0.0.2", newServer(t, standardZone))
-	env.startServer("127.0.0.3", newServer(t, standardZone))
+	env.startServers(standardZone)
 	queried := make(chan struct{}, domains)
 	for n := range domains {
 		env.startServer(fmt.Sprintf("127.0.0.%d", 10+n), wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { queried <- struct{}{} }))

@@ -96,6 +96,13 @@ func (f *fixture) startServer(ip string, h wire.Handler) {
 	serve(f.t, udp, tcp, h)
 }
 
+// startServers starts two name servers with these records, on 127.0.0.2 and 127.0.0.3.
+func (f *fixture) startServers(records string) {
+	f.t.Helper()
+	f.startServer("127.0.0.2", newServer(f.t, records))
+	f.startServer("127.0.0.3", newServer(f.t, records))
+}
+
 func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
 	t.Helper()
 	for _, s := range []*wire.Server{{PacketConn: udp, Handler: h}, {Listener: tcp, Handler: h}} {

@@ -162,8 +162,7 @@ func TestLongAnswersAreReadByTCP(t *testing.T) {
 		fmt.Fprintf(&want, "verification-%02d=%s\n", i, strings.Repeat("x", 120))
 	}
 	env := newFixture(t, delegation)
-	env.startServer("127.0.0.2", newServer(t, records.String()))
-	env.startServer("127.0.0.3", newServer(t, records.String()))
+	env.startServers(records.String())
 	got := env.read("example.test")
 	if diff := cmp.Diff(want.String(), strings.Join(values(got, "example.test", dns.TXT), "\n")+"\n"); diff != "" || !got.Complete {
 		t.Fatalf("%s %s", got.Reason, diff)
@@ -200,8 +199,7 @@ func TestTooManyRecordsAreRefused(t *testing.T) {
 		fmt.Fprintf(&records, "example.test. 300 IN MX %d m%d.example.net.\n", i, i)
 	}
 	env := newFixture(t, delegation)
-	env.startServer("127.0.0.2", newServer(t, records.String()))
-	env.startServer("127.0.0.3", newServer(t, records.String()))
+	env.startServers(records.String())
 	if got := env.read("example.test"); got.Reason != "type_unknown" || values(got, "example.test", dns.MX) != nil {
 		t.Fatalf("got the reason %q, want type_unknown and no MX records", got.Reason)
 	}

@@ -22,8 +22,7 @@ var _ ports.DNSReader = (*dnsresolver.Reader)(nil)
 
 func TestReadReturnsTheRecordsOfAllServers(t *testing.T) {
 	env := newFixture(t, delegation)
-	env.startServer("127.0.0.2", newServer(t, standardZone))
-	env.startServer("127.0.0.3", newServer(t, standardZone))
+	env.startServers(standardZone)
 	got := env.read("Example.test.")
 	got.At = got.At.Truncate(0)
 	want := dns.ZoneRead{
@@ -135,8 +134,7 @@ func TestAddressesOfFailedServersAreNotCached(t *testing.T) {
 func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
 	env := newFixture(t, delegation)
 	records := standardZone + "mail.example.test. 300 IN MX 0 mail.example.net.\n"
-	env.startServer("127.0.0.2", newServer(t, records))
-	env.startServer("127.0.0.3", newServer(t, records))
+	env.startServers(records)
 	got := env.read("mail.example.test")
 	if got.Zone != "example.test" || !got.Complete {
 		t.Fatalf("zone %q, complete %v (%s)", got.Zone, got.Complete, got.Reason)
@@ -173,8 +171,7 @@ func TestReadWithoutResolversFindsNoZone(t *testing.T) {
 
 func TestSecondResolverIsAskedWhenTheFirstFails(t *testing.T) {
 	env := newFixture(t, delegation)
-	env.startServer("127.0.0.2", newServer(t, standardZone))
-	env.startServer("127.0.0.3", newServer(t, standardZone))
+	env.startServers(standardZone)
 	env.startServer("127.0.0.9", codeHandler(wire.RcodeServerFailure))
 	r := dnsresolver.New(dnsresolver.Options{
 		Resolvers: []string{fmt.Sprintf("127.0.0.9:%d", env.port), fmt.Sprintf("127.0.0.1:%d", env.port)},

@@ -311,19 +311,17 @@ func (t *tail) lastLine() string {
 	return strconv.Quote(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
+// writeCatalog replaces the catalog in one step: a reader sees either the old or the new content.
+// Two calls for one folder must not run at the same time, because both write the same temporary
+// file.
 func writeCatalog(dir string, entries []CatalogEntry) error {
 	text, err := json.MarshalIndent(map[string]any{"plugins": entries}, "", "  ")
 	if err != nil {
 		return err
 	}
-	return writeAtomically(filepath.Join(dir, catalogFile), append(text, '\n'), 0o644)
-}
-
-// writeAtomically replaces a file in one step: a reader sees either the old or the new content. Two
-// calls for one path must not run at the same time, because both write the same temporary file.
-func writeAtomically(path string, content []byte, mode fs.FileMode) error {
+	path := filepath.Join(dir, catalogFile)
 	temporary := path + ".new"
-	if err := os.WriteFile(temporary, content, mode); err != nil {
+	if err := os.WriteFile(temporary, append(text, '\n'), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(temporary, path)

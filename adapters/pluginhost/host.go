@@ -84,8 +84,8 @@ type SupervisionPolicy struct {
 	// DrainTimeout is how long the process of a replaced or removed plugin may take to finish its
 	// calls. Then the process is stopped, and calls in progress fail. The default is 30 s.
 	DrainTimeout time.Duration
-	// UsageInterval is the minimum time between two comparisons of a process's resource usage with
-	// its limits. The comparison runs at the end of a call. The default is 10 s.
+	// UsageInterval is the minimum time between two checks of how many processes and open files a
+	// plugin uses. A check runs at the end of a call. The default is 10 s.
 	UsageInterval time.Duration
 	// MaxTimeouts is how many consecutive calls must end at their deadline before the host kills a
 	// plugin that fails its health check. The default is 3.

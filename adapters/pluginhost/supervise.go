@@ -292,8 +292,8 @@ func (s *supervisor) checkResponsive(i *instance) {
 	}
 }
 
-// warnOfUsage logs a warning for each limit that the process has almost reached. It logs the
-// warning of a limit only once.
+// warnOfUsage logs a warning if the process has almost reached its limit of processes or of open
+// files. It logs the warning of each limit only once.
 func (s *supervisor) warnOfUsage(i *instance) {
 	usages := i.process.AlmostReached()
 	s.mu.Lock()

@@ -22,12 +22,13 @@ import (
 
 // supervisorScript runs a server. When the script's standard input ends, the script kills the
 // server and removes the server's directory. The kernel closes the input when the parent process
-// ends, even after a crash.
+// ends, even after a crash. The file server.pid in the directory has the server's process id.
 const supervisorScript = `
 exec 3<&0
 dir=$1; shift
 "$@" >&2 3<&- &
 server=$!
+echo $server >"$dir/server.pid"
 (read -r _ <&3; kill -KILL $server) >/dev/null 2>&1 &
 wait $server
 rm -rf "$dir"
@@ -91,7 +92,8 @@ func (c *child) awaitReady(ctx context.Context, program string, ready func(conte
 	}
 }
 
-// Stop ends the server and waits until it has ended and its files are removed.
+// Stop kills the server and waits until it has ended and its files are removed. It may be called
+// more than once.
 func (c *child) Stop() {
 	_ = c.stdin.Close()
 	<-c.ended

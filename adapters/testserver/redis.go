@@ -6,12 +6,9 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,25 +17,11 @@ import (
 	"time"
 )
 
-// redisScript runs redis-server. When the script's standard input ends, the script kills the server
-// and removes the server's folder. The file server.pid in the folder has the server's process id.
-const redisScript = `
-exec 3<&0
-redis-server "$1/redis.conf" >&2 3<&- &
-echo $! >"$1/server.pid"
-(read -r _ <&3; kill -KILL $(cat "$1/server.pid")) 2>/dev/null &
-wait $(cat "$1/server.pid")
-rm -rf "$1"
-`
-
 // Redis is a server on a free loopback port, with a random password and without persistence.
 type Redis struct {
-	URL string
-
+	*child
+	URL            string
 	port, password string
-	stdin          io.Closer // closing it ends the server
-	dir            string
-	ended          chan struct{}
 }
 
 // NewRedis starts a server that ends with the test.
@@ -51,7 +34,7 @@ func NewRedis(t testing.TB) *Redis {
 	r := &Redis{port: port, password: rand.Text()}
 	r.URL = "redis://:" + r.password + "@127.0.0.1:" + port + "/0"
 	r.Start(t)
-	t.Cleanup(r.Stop)
+	t.Cleanup(func() { r.Stop() }) // the server of the last call of Start
 	return r
 }
 
@@ -59,52 +42,15 @@ func NewRedis(t testing.TB) *Redis {
 // address again.
 func (r *Redis) Start(t testing.TB) {
 	t.Helper()
-	if err := r.start(); err != nil {
-		t.Fatalf("start Redis: %v", err)
-	}
-}
-
-func (r *Redis) start() error {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return errors.New("it is not installed: apt-get install redis-server")
-	}
-	dir, attr, err := newServerDir("redis", map[string]string{
+	files := map[string]string{
 		"redis.conf": fmt.Sprintf("bind 127.0.0.1\nport %s\nrequirepass %s\nsave \"\"\nappendonly no\n", r.port, r.password),
+	}
+	var err error
+	r.child, err = startChild(context.Background(), "redis-server", []string{"$DIR/redis.conf"}, files, func(context.Context) error {
+		return r.sendCommands("PING")
 	})
 	if err != nil {
-		return err
-	}
-	cmd := exec.Command("/bin/sh", "-c", redisScript, "redis", dir)
-	cmd.Dir, cmd.SysProcAttr, cmd.Env = dir, attr, []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
-	if r.stdin, err = cmd.StdinPipe(); err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
-	}
-	r.dir, r.ended = dir, make(chan struct{})
-	go func() {
-		defer close(r.ended)
-		_ = cmd.Wait()
-	}()
-	return r.awaitAnswer()
-}
-
-func (r *Redis) awaitAnswer() error {
-	deadline := time.After(serverTimeout)
-	for {
-		err := r.sendCommands("PING")
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-r.ended:
-			return errors.New("it ended before it answered")
-		case <-deadline:
-			r.Stop()
-			return err
-		case <-time.After(10 * time.Millisecond):
-		}
+		t.Fatal(err)
 	}
 }
 
@@ -157,11 +103,4 @@ func (r *Redis) signal(t testing.TB, s syscall.Signal) {
 	if err := syscall.Kill(pid, s); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Stop kills the server without a shutdown and waits until it has ended. It may be called more than
-// once.
-func (r *Redis) Stop() {
-	_ = r.stdin.Close()
-	<-r.ended
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package contract contains the test suites of the ports that have several adapters. Every adapter
-// of such a port must pass the port's suite. A check tests one promise of the port. The ports
-// of the stores have only one adapter, adapters/bunstore, so its tests check their promises.
+// of such a port must pass the port's suite. A check tests one promise of the port. The stores have
+// only one adapter, adapters/bunstore, and its tests check the promises of their ports.
 //
 // An adapter's test calls the function that is named like the port, such as MailPlatform, and
 // passes a function that opens a test environment with the adapter: MailPlatformEnv, DNSReaderEnv,

@@ -16,9 +16,9 @@ import (
 var errBroken = errors.New("broken")
 
 // QueuePeriodic starts replicas with the same periodic work, which is due once a second. It waits
-// for the given number of runs. It fails if there are more runs than ports.Periodic allows: one
-// at the start of each replica, and one for each clock second that has begun since. A slow machine
-// can only reduce the number of runs.
+// for the given number of runs. It fails if there are more runs than ports.Periodic allows: one at
+// the start of each replica, and one for each clock second that has begun since. A slow machine can
+// only reduce the number of runs.
 func QueuePeriodic(t testing.TB, runs int, replicas ...ports.Worker) {
 	t.Helper()
 	const every = time.Second
