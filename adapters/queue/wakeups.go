@@ -31,8 +31,8 @@ CREATE INDEX IF NOT EXISTS wakeup_rescue ON wakeup (admitted_at) WHERE admitted_
 
 // addWakeups adds wake-ups. If the job has a wake-up that is not admitted, the row keeps the
 // earlier of the two due times. If the wake-up is admitted, again_at keeps the earliest due time of
-// the wake-ups that arrived since. The statement locks rows in a fixed order, so that
-// concurrent executions do not deadlock.
+// the wake-ups that arrived since. The statement locks rows in a fixed order, so that concurrent
+// executions do not deadlock.
 const addWakeups = `
 INSERT INTO wakeup (kind, id, fairness_group, account, separate_group, trace, due_at)
 SELECT kind, id, fairness_group, account, separate_group, trace, coalesce(due_at, now())

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secrets encrypts the secrets in the database with AES-256-GCM, and backups with a
-// passphrase. The keyset, which contains the keys, is in a file outside the database.
+// Package secrets encrypts small secrets for the database and the browser with AES-256-GCM, and
+// backups with a passphrase. The keyset, which contains the keys, is in a file outside the
+// database.
 //
 //   - sealer.go: Sealer, which seals and opens secrets. Start here.
 //   - fingerprint.go: keyring, and fingerprints: hashes of texts with keys of the same keyset.

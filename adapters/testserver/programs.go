@@ -13,8 +13,8 @@ import (
 // ProgramsEnv is the environment variable with the directory of the programs for tests. The folders
 // release, failpoints and previous hold the service and plugins. In failpoints, the service is
 // built with the tag failpoints. In previous, both are from before the last migration. The folder
-// testdata holds the programs of the testdata folders, and the plugins of plugins/template, such as
-// go-mail. `make test-programs` builds all of them.
+// testdata holds the programs of the testdata folders, and the Go plugins of plugins/template, such
+// as go-mail. `make test-programs` builds all of them.
 const ProgramsEnv = "TENANTRY_TEST_BIN"
 
 // Program returns the path of a program that was built for the tests, such as

@@ -32,8 +32,7 @@ type DNSProviderEnv interface {
 	// Held returns the record sets of the zone, without SOA and NS.
 	Held(t T, zone string) []dns.RRSet
 	// Lose makes the writing request of the next Apply end without an answer. With LosesRequest the
-	// provider does not receive the request. With LosesAnswer the provider receives and performs
-	// it.
+	// provider does not get the request. With LosesAnswer the provider gets and performs it.
 	Lose(t T, failure Failure)
 }
 

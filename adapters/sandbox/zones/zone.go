@@ -87,9 +87,9 @@ func (z *zone) addName(name string) {
 	}
 }
 
-// lookup returns the owner name whose records answer for name. exists is false if there is no such
-// owner. If name itself does not exist, the owner is the wildcard below its closest existing parent
-// name (RFC 4592).
+// lookup returns the owner name whose records answer for name. That is name itself if it exists,
+// otherwise the wildcard below its closest existing parent name (RFC 4592). exists is false if no
+// owner answers for name.
 func (z *zone) lookup(name string) (owner string, exists bool) {
 	if z.names[name] {
 		return name, true
