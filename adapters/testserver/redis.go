@@ -45,13 +45,13 @@ func (r *Redis) Start(t testing.TB) {
 	files := map[string]string{
 		"redis.conf": fmt.Sprintf("bind 127.0.0.1\nport %s\nrequirepass %s\nsave \"\"\nappendonly no\n", r.port, r.password),
 	}
-	var err error
-	r.child, err = startChild(context.Background(), "redis-server", []string{"$DIR/redis.conf"}, files, func(context.Context) error {
+	server, err := startChild(context.Background(), "redis-server", []string{"$DIR/redis.conf"}, files, func(context.Context) error {
 		return r.sendCommands("PING")
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.child = server
 }
 
 // DeleteAllData removes all data and scripts.
