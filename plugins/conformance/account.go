@@ -17,8 +17,8 @@ import (
 )
 
 // accountChecks returns the checks that call the provider and are safe on a real account. They only
-// read. The zone and the mailbox for which they ask do not exist. With Options.Real, Test
-// runs them against the real account, otherwise against the simulator.
+// read. The zone and the mailbox for which they ask do not exist. With Options.Real, Test runs them
+// against the real account, otherwise against the simulator.
 func accountChecks(kind string) []contract.Check[*environment] {
 	idPrefix := kind + "/account/"
 	checks := []contract.Check[*environment]{
@@ -53,7 +53,6 @@ func callContext(t T) context.Context {
 	return ctx
 }
 
-// checkCredential calls Check of the provider, and returns its error.
 func (e *environment) checkCredential(t T, ctx context.Context) error {
 	return e.readCalls(t, e.process, e.connection())["Check"](ctx)
 }

@@ -50,7 +50,7 @@ type call = func(context.Context) error
 
 // readCalls returns read calls of the running plugin p with the connection c, keyed by name. All
 // plugins of a kind get the same calls. A call that reads one object reads an object that does not
-// exist. Only the call Zone reads Binary.zone, if it is set.
+// exist, except that Zone reads Binary.zone if it is set.
 func (b Binary) readCalls(t T, p *wire.Process, c sdk.Connection) map[string]call {
 	t.Helper()
 	switch kind := describe(t, p).Kind; kind {

@@ -99,7 +99,7 @@ type Binary struct {
 	limits   wire.Limits
 	// isNotHTTP is true if the plugin does not use HTTP to call its provider.
 	isNotHTTP bool
-	zone      string // the zone that the call Zone of readCalls looks up, empty for an unknown zone
+	zone      string // the zone that readCalls looks up, empty for an unknown zone
 }
 
 // requireHTTP skips a check if the plugin does not use HTTP. Call it in checks that need an HTTP

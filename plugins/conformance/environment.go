@@ -104,8 +104,8 @@ func (e *environment) join(settings, secrets map[string]string) sdk.Connection {
 }
 
 // withGuessedSecrets replaces the secrets of c by secrets that the provider does not accept, and
-// returns c. A secret in base64 is replaced by a different secret in base64, so that the
-// plugin can still decode it.
+// returns c. A secret in base64 is replaced by a different secret in base64, so that the plugin can
+// still decode it.
 func withGuessedSecrets(c sdk.Connection) sdk.Connection {
 	for name, value := range c.Secrets {
 		guess := "guessed-" + name

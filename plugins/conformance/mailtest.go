@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -71,9 +72,7 @@ func newMailEnvironment(t T, e *environment) contract.MailPlatformEnv {
 	zones.serveDNS(t)
 	e.start(t, zones.url)
 	m := newMailTest(t, e.simulator, zones)
-	for name, value := range m.suite.Settings {
-		e.simulator.Ready.Settings[name] = value
-	}
+	maps.Copy(e.simulator.Ready.Settings, m.suite.Settings)
 	m.platform = e.mail(e.process, e.connection())
 	return m
 }

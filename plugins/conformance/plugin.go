@@ -243,8 +243,8 @@ func checkFacts(t T, d sdk.Description) {
 			t.Errorf("the built-in domain %q is not a domain in lower case without a leading dot, such as mail.acme.com", domain)
 		}
 	}
-	isShown := func(field sdk.Field) bool { return field.Name == facts.ApplicationField && !field.Secret }
-	if facts.ApplicationField != "" && !slices.ContainsFunc(d.Fields, isShown) {
+	isSetting := func(field sdk.Field) bool { return field.Name == facts.ApplicationField && !field.Secret }
+	if facts.ApplicationField != "" && !slices.ContainsFunc(d.Fields, isSetting) {
 		t.Errorf("the id of the application, %q, is not a setting of the plugin, or is secret", facts.ApplicationField)
 	}
 }

@@ -222,11 +222,9 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	for _, c := range suite.Prepare {
 		s.call(c, nil)
 	}
-	for name, value := range suite.Settings {
-		s.Ready.Settings[name] = value
-	}
-	guessed, secrets := map[string]string{}, []string{}
+	maps.Copy(s.Ready.Settings, suite.Settings)
 	maps.Copy(s.Ready.Secrets, suite.Secrets)
+	guessed, secrets := map[string]string{}, []string{}
 	for name, value := range s.Ready.Secrets {
 		guessed[name] = "guessed-" + name
 		secrets = append(secrets, value, guessed[name])

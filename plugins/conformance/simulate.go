@@ -82,7 +82,7 @@ func (s *Simulator) serveProvider(w http.ResponseWriter, r *http.Request, next h
 	result = fmt.Sprintf("%d %s", observed.status, observed.body)
 }
 
-// maxBody is the maximum number of bytes that are read of a request body.
+// maxBody is the maximum length of a request body in bytes. The rest of a longer body is not read.
 const maxBody = 4 << 20
 
 // responseRecorder stores the status and the beginning of the body that are written through it.
@@ -187,11 +187,12 @@ func (s *Simulator) Violations(t T) []simulate.Entry {
 }
 
 // planFault makes the next f.Times calls to which f applies fail, or 1,000 calls if f.Times is 0.
-// lift deletes all planned faults. If the simulator has no control calls for faults, the proxy
-// injects the fault. The proxy always injects an HTML page itself, because a simulator that is not
-// written with the SDK need not have this kind of fault. The proxy takes every request for a write,
-// unless its method is GET or HEAD. If a plugin signs in with a POST, the sign-in can therefore get
-// a fault that is planned for the next write.
+// lift deletes the planned faults.
+//
+// The proxy injects the fault if the simulator has no control calls for faults. It also injects
+// every HTML page, because a simulator that is not written with the SDK need not have this kind of
+// fault. For the proxy, every request is a write unless its method is GET or HEAD. If a plugin
+// signs in with a POST, the sign-in can therefore get a fault that is planned for the next write.
 func (s *Simulator) planFault(t T, f simulate.Fault) (lift func()) {
 	t.Helper()
 	f.Times = cmp.Or(f.Times, 1000)

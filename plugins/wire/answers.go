@@ -14,21 +14,17 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// checkAnswer fails with Broken if an answer about a bootstrap, SMTP AUTH or a sign-in has a state
-// or step that docs/plugin-protocol.md does not list. It also fails if the zone, domain, mailbox or
-// account in the answer is not the requested one, or if a record set is not in the requested zone.
-// Without this check, the host could store the id of a wrong object and later remove that object,
-// or it could write to a wrong zone.
+// checkAnswer fails with Broken in these cases:
+//   - The answer about a bootstrap, SMTP AUTH or a sign-in at a sending platform has a state or
+//     step that docs/plugin-protocol.md does not list.
+//   - The zone, domain, mailbox or account in the answer is not the requested one, or a record set
+//     is not in the requested zone. The host could store the id of a wrong object and later remove
+//     that object, or it could write to a wrong zone.
+//   - A tenant has no built-in domain, for example because the plugin left the answer empty, or a
+//     number in the answer about user mailboxes or licences is negative.
 //
-// checkAnswer also fails with Broken if a tenant has no built-in domain, or if a number in the
-// answer about user mailboxes or licences is negative. Such an answer is a fault of the plugin,
-// which may have left the answer empty. Without this check, the host would store the answer as a
-// fact.
-//
-// Lists other than record sets are not checked. From a list of accounts, the host uses only the
-// accounts of known mailboxes. It stores the objects of a mail platform for the tenant of the
-// request. If a mail platform specifies DNS records outside the domain, dns.DesiredRecords leaves
-// them out.
+// checkAnswer checks no lists other than record sets. From a list of accounts, the host uses only
+// the accounts of known mailboxes. dns.DesiredRecords omits records outside the domain.
 //
 // checkAnswer panics if the request lacks the field that it compares with the answer.
 func checkAnswer(request, answer protobuf.Message) error {
@@ -84,8 +80,8 @@ var (
 	accountStates   = []integration.AccountState{integration.AccountConnected, integration.AccountPending, integration.AccountFailed, integration.AccountOther}
 )
 
-// accountStateFromProto returns the state of an account, and AccountOther for an unknown state. If
-// the account does not exist, it returns the state unchanged.
+// accountStateFromProto returns the state of an account, and AccountOther for an unknown state. It
+// returns the state of an absent account, which has no id, unchanged.
 func accountStateFromProto(a *proto.SendingAccount) integration.AccountState {
 	if state := integration.AccountState(a.GetState()); a.GetId() == "" || slices.Contains(accountStates, state) {
 		return state

@@ -22,16 +22,22 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
+// writeScript writes a shell script and returns the path of the file.
+func writeScript(t *testing.T, commands string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "plugin")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+commands+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // startScript starts a shell script as a plugin. It returns the lines that the script prints to
 // standard error, and the error of the start.
 func startScript(t *testing.T, script string) (string, error) {
 	t.Helper()
-	exe := filepath.Join(t.TempDir(), "plugin")
-	if err := os.WriteFile(exe, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	lines := make(chan string, 1000)
-	p, err := Start(Launch{Exe: exe, Name: "plugin", OnLine: func(line []byte) { lines <- string(line) }, Timeout: testTimeout})
+	p, err := Start(Launch{Exe: writeScript(t, script), Name: "plugin", OnLine: func(line []byte) { lines <- string(line) }, Timeout: testTimeout})
 	if err == nil {
 		p.Kill()
 	}

@@ -69,7 +69,8 @@ func (c Call) SpanAttributes() []attribute.KeyValue {
 // write c. If that read succeeds, the provider works again.
 func (c Call) Probe() Call { return c.probe() }
 
-// Send sends a probe to the plugin. It does not run the interceptors.
+// Send sends the call to the plugin without the interceptors. The circuit breaker uses it for
+// probes.
 func (c Call) Send(ctx context.Context) error { return c.send(ctx) }
 
 // secrets returns the values of the request that are marked as secret, without the secrets of the

@@ -103,8 +103,8 @@ func timeToProto(t time.Time) *timestamppb.Timestamp {
 }
 
 // timeFromProto converts a timestamp. It returns the zero time for a timestamp that is absent or
-// invalid. A time outside the years 1 to 9999 is invalid, because JSON and SQLite cannot represent
-// it. A plugin sends such a time if it confuses milliseconds and seconds.
+// invalid. A time outside the years 1 to 9999 is invalid. A plugin that confuses milliseconds and
+// seconds sends such a time, and neither JSON nor SQLite can represent it.
 func timeFromProto(t *timestamppb.Timestamp) time.Time {
 	if !t.IsValid() {
 		return time.Time{}

@@ -40,7 +40,7 @@ var handshake = plugin.HandshakeConfig{
 	MagicCookieValue: "b6b0ad7a-hosted-by-tenantry",
 }
 
-// Hosted reports whether a host started this process. It is false if a person started it.
+// Hosted reports whether a host started this process.
 func Hosted() bool { return os.Getenv(handshake.MagicCookieKey) == handshake.MagicCookieValue }
 
 // grpcPlugin implements go-plugin's GRPCPlugin. On the host's side it returns the plain gRPC

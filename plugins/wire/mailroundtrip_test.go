@@ -31,8 +31,7 @@ var connection = Connection{
 }
 
 // mailOverWire returns a client of p that is connected through gRPC in memory. onConnection is
-// called with the connection of each call, and onDone with the outcome of each call. Both may be
-// nil.
+// called with the connection of each call, and onDone with the error of each call. Both may be nil.
 func mailOverWire(t *testing.T, p ports.MailPlatform, onConnection func(Connection), onDone func(error)) ports.MailPlatform {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
@@ -179,8 +178,8 @@ func results(values []reflect.Value) []any {
 }
 
 // TestInvalidTimeBecomesTheZeroTime checks invalid times, such as those of a plugin that confuses
-// milliseconds and seconds. The host replaces a missing time by its own. It could not read a stored
-// time of the year 58300 again.
+// milliseconds and seconds. The host replaces a missing time by its own. It could not read back a
+// stored time of the year 58300.
 func TestInvalidTimeBecomesTheZeroTime(t *testing.T) {
 	created := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
 	for at, want := range map[*timestamppb.Timestamp]time.Time{

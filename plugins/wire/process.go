@@ -32,8 +32,9 @@ type Launch struct {
 	Name string // the process name, argv[0]
 	// Env is the environment of the process. Start adds the variables of the handshake.
 	Env []string
-	// OnLine is called with each line that the process prints. A line is untrusted text of at most
-	// MaxLine bytes. The slice is valid only during the call. There can be concurrent calls.
+	// OnLine is called with each line that the process prints to standard error, and with each line
+	// of output that go-plugin sends over gRPC. A line is untrusted text of at most MaxLine bytes.
+	// The slice is valid only during the call. Calls can be concurrent.
 	OnLine func([]byte)
 	// Limits limit what the process can use. Start sets them right after the start of the process.
 	Limits Limits
@@ -42,7 +43,7 @@ type Launch struct {
 	// Abort makes Start fail when the channel is closed. It may be nil.
 	Abort <-chan struct{}
 	// OnOutcome is called with the detail and the cause of each outcome that the plugin returns as
-	// the error of a call, as the plugin sent them. It may be nil. There can be concurrent calls.
+	// the error of a call, as the plugin sent them. It may be nil. Calls can be concurrent.
 	OnOutcome func(detail, cause string)
 	// Redact removes secrets from output of the process that an error of Start quotes. It may be
 	// nil.

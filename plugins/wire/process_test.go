@@ -5,8 +5,6 @@ package wire
 import (
 	"bytes"
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -66,13 +64,6 @@ func TestAbortEndsAStart(t *testing.T) {
 }
 
 func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
-	script := func(commands string) string {
-		file := filepath.Join(t.TempDir(), "program")
-		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+commands+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for _, tt := range []struct {
 		name, exe, wantText string
@@ -82,9 +73,9 @@ func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
 		{"a program that is not a plugin", "/bin/true", "handshake; the process had ended: exit status 0", testTimeout},
 		{"a program that fails", "/bin/false", "; the process had ended: exit status 1", testTimeout},
 		{"a program that prints nothing", "/bin/cat", "start", 300 * time.Millisecond},
-		{"a program that prints another line first", script("echo 'Hello\033[31m'; sleep 600"), `handshake: the first line on standard output is "Hello [31m", not the handshake line`, testTimeout},
-		{"a program that prints a long line first", script("printf '%0999d\n' 0; sleep 600"), `output is "` + strings.Repeat("0", 80) + `", not`, testTimeout},
-		{"a program of another protocol version that ends at once", script("echo '1|9|unix||grpc|'; exit 1"), ErrVersion.Error(), testTimeout},
+		{"a program that prints another line first", writeScript(t, "echo 'Hello\033[31m'; sleep 600"), `handshake: the first line on standard output is "Hello [31m", not the handshake line`, testTimeout},
+		{"a program that prints a long line first", writeScript(t, "printf '%0999d\n' 0; sleep 600"), `output is "` + strings.Repeat("0", 80) + `", not`, testTimeout},
+		{"a program of another protocol version that ends at once", writeScript(t, "echo '1|9|unix||grpc|'; exit 1"), ErrVersion.Error(), testTimeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Start(Launch{Exe: tt.exe, Name: "x", OnLine: func([]byte) {}, Timeout: tt.timeout})

@@ -70,7 +70,7 @@ func answerWaits(ctx context.Context, stream waitStream, store ports.Waits) {
 	for {
 		q, err := stream.Recv()
 		if err != nil {
-			return // the process has ended, or the plugin has no waits to share
+			return
 		}
 		slots <- struct{}{}
 		panics.Go(func() {
