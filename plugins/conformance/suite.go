@@ -163,7 +163,6 @@ func Test(ctx context.Context, o Options) (Report, error) {
 	return report, ctx.Err()
 }
 
-// describe returns the description of the plugin.
 func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
 	binary := Binary{Path: o.Path, exchange: o.newExchange(), limits: o.Limits}
 	run := runCheck(ctx, checkTimeout, func(t T) { d = describe(t, binary.Start(t)) })

@@ -105,7 +105,6 @@ type tenantTimes struct {
 	times map[tenant.GUID]time.Time
 }
 
-// record stores now as the time of the tenant.
 func (t *tenantTimes) record(id tenant.GUID, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

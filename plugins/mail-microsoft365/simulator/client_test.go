@@ -84,7 +84,6 @@ func startSimulatorIn(t *testing.T, dir string, dnsServer *fakeDNS) *simClient {
 	return &simClient{t: t, fakeDNS: dnsServer, ready: ready, http: client}
 }
 
-// response is a received answer.
 type response struct {
 	status int
 	header http.Header
@@ -158,5 +157,4 @@ func (s *simClient) control(method, path string, body any) response {
 	return answer
 }
 
-// jsonObject is a JSON object.
 type jsonObject = map[string]any

@@ -258,7 +258,6 @@ func TestPagesWorkWithoutScript(t *testing.T) {
 	}
 }
 
-// parsedPage is the content of an HTML page.
 type parsedPage struct {
 	lang, title, viewport, action, method string
 	headings, scripts                     int
@@ -267,7 +266,6 @@ type parsedPage struct {
 	buttons                               []string
 }
 
-// readPage parses an HTML page.
 func readPage(t *testing.T, text string) parsedPage {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(text))

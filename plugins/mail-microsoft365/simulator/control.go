@@ -49,7 +49,6 @@ type createTenantRequest struct {
 	SMTPAuth  string `json:"smtp_auth"`
 }
 
-// controlCreate adds a tenant.
 func (s *simulator) controlCreate(w http.ResponseWriter, r *http.Request) {
 	body := createTenantRequest{Bootstrap: "ready", SMTPAuth: "allowed"}
 	if err := simulate.ReadBody(r, &body); err != nil {
@@ -299,7 +298,6 @@ func (s *simulator) controlRemoveMailbox(w http.ResponseWriter, r *http.Request)
 	}
 }
 
-// controlNotImplemented answers 501 to a planned control call.
 func controlNotImplemented(w http.ResponseWriter, _ *http.Request) {
 	simulate.WriteError(w, http.StatusNotImplemented, "this simulator does not support the call yet")
 }
@@ -315,7 +313,6 @@ type ruleView struct {
 	Blocks  []string `json:"blocks"`
 }
 
-// ruleViews returns all rules of the tenant.
 func (t *tenant) ruleViews() []ruleView {
 	views := []ruleView{}
 	for _, r := range t.Exchange.Rules {

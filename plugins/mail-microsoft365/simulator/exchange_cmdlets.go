@@ -105,10 +105,8 @@ var (
 	addressPattern = regexp.MustCompile(`^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]+@(?i)([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$`)
 )
 
-// isString reports whether a JSON value is a string.
 func isString(v any) bool { _, ok := v.(string); return ok }
 
-// isBool reports whether a JSON value is a boolean.
 func isBool(v any) bool { _, ok := v.(bool); return ok }
 
 // enumParam returns the type of a parameter that is one member of an enumeration, or an array of
@@ -131,13 +129,11 @@ func enumParam(values ...string) paramType {
 // params are the parameters of one call, keyed by lower-case name.
 type params map[string]any
 
-// has reports whether a parameter is present.
 func (p params) has(name string) bool { _, ok := p[strings.ToLower(name)]; return ok }
 
 // text returns a text parameter, or "".
 func (p params) text(name string) string { s, _ := p[strings.ToLower(name)].(string); return s }
 
-// isTrue reports whether a parameter is the boolean true.
 func (p params) isTrue(name string) bool { b, _ := p[strings.ToLower(name)].(bool); return b }
 
 // textList returns a parameter that is one text or a list of texts.

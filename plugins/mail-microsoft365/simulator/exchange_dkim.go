@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// dkimConfig is the DKIM configuration of a domain.
 type dkimConfig struct {
 	Domain      string    `json:"domain"`
 	HasKeys     bool      `json:"keys"`

@@ -71,7 +71,6 @@ func (e *exception) envelope() object {
 	}
 }
 
-// writeExchange writes a JSON answer of Exchange.
 func writeExchange(w http.ResponseWriter, status int, body object) {
 	w.Header().Set("Content-Type", "application/json;odata.metadata=minimal;odata.streaming=true;IEEE754Compatible=false;charset=utf-8")
 	w.Header().Set("request-id", newGUID())

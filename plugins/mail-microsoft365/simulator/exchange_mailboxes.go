@@ -48,7 +48,6 @@ func (t *tenant) mailbox(identity string) *mailbox {
 var mailboxKinds = []string{"UserMailbox", "SharedMailbox", "RoomMailbox", "EquipmentMailbox", "DiscoveryMailbox",
 	"LinkedMailbox", "SchedulingMailbox", "GroupMailbox", "TeamMailbox"}
 
-// aliasPattern is the form of a valid alias.
 var aliasPattern = regexp.MustCompile(`^[A-Za-z0-9!#%*+/=?^_~-]+(\.[A-Za-z0-9!#%*+/=?^_~-]+)*$`)
 
 // mailboxRow returns a mailbox as Get-Mailbox shows it. The row has the properties that tenantry
@@ -74,7 +73,6 @@ func (t *tenant) mailboxRow(box mailbox) object {
 	return row
 }
 
-// getMailbox runs Get-Mailbox.
 func getMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	kinds := call.params.textList("RecipientTypeDetails")
 	rows := []object{}
@@ -247,7 +245,6 @@ func casRow(box mailbox) object {
 		"ExternalDirectoryObjectId": box.ObjectID, "Guid": box.GUID, "SmtpClientAuthenticationDisabled": disabled}
 }
 
-// getCASMailbox runs Get-CASMailbox.
 func getCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	if call.params.has("Identity") {
 		box, failure := call.usableMailbox(t)

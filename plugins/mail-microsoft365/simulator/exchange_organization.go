@@ -41,7 +41,6 @@ func (t *tenant) acceptsMail(name string, at time.Time) bool {
 	return d != nil && d.Verified && d.isEmailEnabled() && d.AcceptanceLag.hasPassed(at)
 }
 
-// getOrganization runs Get-OrganizationConfig.
 func getOrganization(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{rows: []object{{
 		"Name": t.initialDomain(), "Identity": t.initialDomain(), "DisplayName": t.Name, "Guid": guid("organization", t.ID),
@@ -60,7 +59,6 @@ func enableCustomization(call *invocation, t *tenant, _ map[string]bool) outcome
 	return outcome{}
 }
 
-// getAcceptedDomain runs Get-AcceptedDomain.
 func getAcceptedDomain(call *invocation, t *tenant, _ map[string]bool) outcome {
 	initial := t.initialMailDomain()
 	rows := []object{}
@@ -81,7 +79,6 @@ func getAcceptedDomain(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{rows: rows}
 }
 
-// getTransportConfig runs Get-TransportConfig.
 func getTransportConfig(_ *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{rows: []object{{"Name": "Transport Settings", "AdminDisplayName": "",
 		"SmtpClientAuthenticationDisabled": t.Exchange.SMTPAuthDisabled}}}

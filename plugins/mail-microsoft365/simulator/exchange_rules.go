@@ -247,7 +247,6 @@ func getRules(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return limitRows(rows, call.params)
 }
 
-// newRule runs New-TransportRule.
 func newRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	switch {
 	case t.Exchange.isDehydrated(call.now):
@@ -270,7 +269,6 @@ func newRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{rows: []object{r.row()}}
 }
 
-// setRule runs Set-TransportRule.
 func setRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	existing := t.rule(call.params.text("Identity"))
 	if existing == nil {
@@ -302,7 +300,6 @@ func setRuleEnabled(enabled bool) func(*invocation, *tenant, map[string]bool) ou
 	}
 }
 
-// removeRule runs Remove-TransportRule.
 func removeRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	r := t.rule(call.params.text("Identity"))
 	if r == nil {

@@ -31,7 +31,6 @@ type traceRow struct {
 	recipient string
 }
 
-// id returns the id of the message.
 func (r traceRow) id() string { return guid("message", r.Sender, strconv.Itoa(r.number)) }
 
 // rows returns one row for each message and recipient.
@@ -63,7 +62,6 @@ const (
 	traceDuplicateInterval = 5
 )
 
-// getTrace runs Get-MessageTraceV2.
 func getTrace(call *invocation, t *tenant, _ map[string]bool) outcome {
 	// The rate limit uses the real clock, not the clock of the sandbox.
 	wallClock := time.Now()

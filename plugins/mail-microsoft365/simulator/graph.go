@@ -68,7 +68,6 @@ type result struct {
 	refusal *graphError
 }
 
-// errorResult returns the result with an error.
 func errorResult(e *graphError) result { return result{refusal: e} }
 
 // withTenant returns an operation that calls run with the tenant locked, and saves the tenant.
@@ -224,7 +223,6 @@ func resourceUnits(r *http.Request) int {
 	return max(cost, 1)
 }
 
-// graphError is an error of Microsoft Graph.
 type graphError struct {
 	status  int
 	code    string

@@ -23,7 +23,6 @@ type mailDomain struct {
 	NegativeCacheLag lag `json:"denied"`
 }
 
-// isEmailEnabled reports whether the e-mail service is enabled for the domain.
 func (d *mailDomain) isEmailEnabled() bool { return slices.Contains(d.Services, "Email") }
 
 // domain returns the custom domain of this name, or nil.
@@ -59,7 +58,6 @@ func (t *tenant) initialMailDomain() mailDomain {
 		Services: []string{"Email", "OfficeCommunicationsOnline"}}
 }
 
-// listDomains answers GET /domains.
 func listDomains(c *graphCall, t *tenant) result {
 	if c.r.URL.Query().Has("$filter") { // Graph does not support $filter for domains
 		return errorResult(errFilter.with("$filter"))
@@ -87,7 +85,6 @@ func (c *graphCall) visibleDomain(t *tenant) (mailDomain, *graphError) {
 	return *d, nil
 }
 
-// getDomain answers GET /domains/{fqdn}.
 func getDomain(c *graphCall, t *tenant) result {
 	d, refusal := c.visibleDomain(t)
 	if refusal != nil {
@@ -214,7 +211,6 @@ func (t *tenant) usersOfDomain(name string) []object {
 	return found
 }
 
-// listDomainReferences answers GET /domains/{fqdn}/domainNameReferences.
 func listDomainReferences(c *graphCall, t *tenant) result {
 	d, refusal := c.visibleDomain(t)
 	if refusal != nil {

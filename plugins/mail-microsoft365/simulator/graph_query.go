@@ -15,7 +15,6 @@ import (
 	"strings"
 )
 
-// object is one JSON object.
 type object = map[string]any
 
 // baseURL returns the address at which this simulator serves Graph v1.0.

@@ -16,7 +16,6 @@ func roleAssignmentObject(a roleAssignment) object {
 // roleAssignmentsPath is the path of role assignments in the metadata.
 const roleAssignmentsPath = "roleManagement/directory/roleAssignments"
 
-// listRoleAssignments answers GET /roleManagement/directory/roleAssignments.
 func listRoleAssignments(c *graphCall, t *tenant) result {
 	clauses, refusal := parseFilter(c.r.URL.Query().Get("$filter"))
 	if refusal != nil {
@@ -101,7 +100,6 @@ func getPrincipalByAppID(call *graphCall, t *tenant) result {
 	return call.entity(http.StatusOK, "servicePrincipals", call.principalObject(t))
 }
 
-// getPrincipal answers GET /servicePrincipals/{id}.
 func getPrincipal(c *graphCall, t *tenant) result {
 	if c.r.PathValue("id") != t.Grant.Principal {
 		return errorResult(errNotFound.with(c.r.PathValue("id")))
@@ -109,7 +107,6 @@ func getPrincipal(c *graphCall, t *tenant) result {
 	return c.entity(http.StatusOK, "servicePrincipals", c.principalObject(t))
 }
 
-// listAppRoleAssignments answers GET /servicePrincipals/{id}/appRoleAssignments.
 func listAppRoleAssignments(c *graphCall, t *tenant) result {
 	if c.r.PathValue("id") != t.Grant.Principal {
 		return errorResult(errNotFound.with(c.r.PathValue("id")))

@@ -126,7 +126,6 @@ func (c *graphCall) visibleUser(t *tenant) (*user, *graphError) {
 	return u, nil
 }
 
-// getUser answers GET /users/{id}.
 func getUser(c *graphCall, t *tenant) result {
 	u, refusal := c.visibleUser(t)
 	if refusal != nil {

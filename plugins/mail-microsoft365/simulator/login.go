@@ -131,7 +131,6 @@ type page struct {
 	Buttons     []button
 }
 
-// hiddenField is a hidden input of a form.
 type hiddenField struct{ Name, Value string }
 
 // button is a submit button. Quiet is true for a button that looks less important.
@@ -140,7 +139,6 @@ type button struct {
 	Quiet             bool
 }
 
-// renderPage writes a page.
 func (s *simulator) renderPage(w http.ResponseWriter, p page) {
 	headers := w.Header()
 	headers.Set("Content-Type", "text/html; charset=utf-8")
@@ -227,7 +225,6 @@ func (e *aadsts) description(trace, correlation string, at time.Time) string {
 		e.number, e.text, trace, correlation, at.Format("2006-01-02 15:04:05Z"))
 }
 
-// writeTokenError answers with an error as JSON.
 func (s *simulator) writeTokenError(w http.ResponseWriter, r *http.Request, refusal *aadsts) {
 	now, trace, correlation := s.kit.Now(), newGUID(), r.Header.Get("client-request-id")
 	if correlation == "" {

@@ -62,7 +62,6 @@ func rolesOfResource(granted []string, audience string) []string {
 	return roles
 }
 
-// idTokenClaims returns the claims of an ID token.
 func (s *simulator) idTokenClaims(t *tenant, u user, app registration, c authorizationCode) map[string]any {
 	// The client checks an ID token against the real clock. If the simulated clock was moved
 	// forward, a token with simulated times would not be valid yet.
@@ -109,7 +108,6 @@ type signingKey struct {
 	Certificate []byte `json:"certificate"` // DER
 }
 
-// newSigningKey generates a key of 2048 bits and its certificate.
 func newSigningKey() (signingKey, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -88,7 +88,6 @@ func (s *simulator) suggestedAdmin(r *http.Request) string {
 	return admin
 }
 
-// submitConsent handles the posted form.
 func (s *simulator) submitConsent(w http.ResponseWriter, r *http.Request, query url.Values, app registration) {
 	username := strings.TrimSpace(r.PostFormValue("username"))
 	f := s.tenantForUser(r.PathValue("tenant"), username)

@@ -28,7 +28,6 @@ type tokenRequest struct {
 	certificate bool
 }
 
-// tokenEndpoint answers POST /{tenant}/oauth2/v2.0/token.
 func (s *simulator) tokenEndpoint(w http.ResponseWriter, r *http.Request) {
 	answer, refusal := s.issueToken(r)
 	if refusal != nil {

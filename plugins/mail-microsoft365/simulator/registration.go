@@ -183,7 +183,6 @@ func (s *simulator) controlApp(w http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, struct{}{})
 }
 
-// isUnknownAppRole reports whether no app role has this name.
 func isUnknownAppRole(role string) bool { _, exists := appRoles[role]; return !exists }
 
 // isCertificate reports whether a text is a PEM block of type CERTIFICATE. It does not check the

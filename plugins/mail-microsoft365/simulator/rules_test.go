@@ -71,7 +71,6 @@ func (t *tenant) blockedSenders() []string {
 	return slices.Compact(blocked)
 }
 
-// trace returns the rows of Get-MessageTraceV2.
 func (t *tenant) trace(params jsonObject) []any {
 	t.t.Helper()
 	return t.mustRun("Get-MessageTraceV2", params).rows()

@@ -115,7 +115,6 @@ func guid(parts ...string) string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s", digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
 }
 
-// newGUID returns a random GUID.
 func newGUID() string { return guid(randomText(16)) }
 
 // deriveDigits derives n decimal digits from parts.

@@ -42,13 +42,11 @@ func (s *simClient) newConnectedTenant(extra ...jsonObject) *tenant {
 	return t
 }
 
-// setBehaviour changes settings of the tenant.
 func (t *tenant) setBehaviour(b jsonObject) {
 	t.t.Helper()
 	t.control("POST", "/tenants/"+t.id+"/behaviour", b)
 }
 
-// initialDomain returns the initial domain of the tenant.
 func (t *tenant) initialDomain() string { _, domain, _ := strings.Cut(t.admin, "@"); return domain }
 
 // page gets a page of the login host, or posts form to it. The second result is the query of the
@@ -229,7 +227,6 @@ func claimsOf(t *testing.T, token string) jsonObject {
 	return claims
 }
 
-// planFault plans a fault of the simulator.
 func (s *simClient) planFault(f jsonObject) { s.t.Helper(); s.control("POST", "/faults", f) }
 
 // revoke withdraws consent, the Exchange role or the app role Exchange.ManageAsApp.

@@ -200,7 +200,6 @@ func TestTokenEndpointRefusesOtherGrants(t *testing.T) {
 	}
 }
 
-// credential is a certificate and its key.
 type credential struct {
 	key *rsa.PrivateKey
 	der []byte
@@ -221,7 +220,6 @@ func newCredential(t *testing.T) credential {
 	return credential{key, der}
 }
 
-// pem returns the certificate as PEM.
 func (c credential) pem() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.der}))
 }
