@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -97,7 +98,7 @@ type roleAssignment struct {
 // grants reports whether the assignment assigns the role to the principal in the whole directory.
 // It checks all fields, because the server could have ignored the filter of the request.
 func (a roleAssignment) grants(principal, role string) bool {
-	return equalFold(a.Principal, principal) && equalFold(a.Role, role) && a.Scope == "/"
+	return strings.EqualFold(a.Principal, principal) && strings.EqualFold(a.Role, role) && a.Scope == "/"
 }
 
 var roleAssignments = graph.StaticPath("/roleManagement/directory/roleAssignments")

@@ -34,7 +34,7 @@ func (c *tenantClient) organization(ctx context.Context) (organization, error) {
 	switch {
 	case err != nil:
 		return organization{}, err
-	case len(records) != 1 || (records[0].ID != "" && !equalFold(records[0].ID, string(c.id))):
+	case len(records) != 1 || (records[0].ID != "" && !strings.EqualFold(records[0].ID, string(c.id))):
 		return organization{}, call.Broken("graph", "organization")
 	}
 	return records[0], nil
@@ -89,5 +89,3 @@ func (c *tenantClient) UserMailboxes(ctx context.Context) (int, error) {
 func hasBuiltinSuffix(name string) bool {
 	return strings.HasSuffix(strings.ToLower(name), builtinSuffix)
 }
-
-func equalFold(a, b string) bool { return strings.EqualFold(a, b) }

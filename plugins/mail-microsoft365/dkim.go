@@ -46,7 +46,7 @@ type signingConfig struct {
 
 func (s signingConfig) isFor(name string) bool {
 	for _, n := range []exchange.Text{s.Domain, s.Identity, s.Name} {
-		if equalFold(string(n), name) {
+		if strings.EqualFold(string(n), name) {
 			return true
 		}
 	}
@@ -59,7 +59,7 @@ const statusNoKeys = "NoDKIMKeys"
 
 // hasKeys reports whether the configuration contains both CNAME targets and they are valid.
 func (s signingConfig) hasKeys() bool {
-	return s.Selector1 != "" && s.Selector2 != "" && !equalFold(string(s.Status), statusNoKeys)
+	return s.Selector1 != "" && s.Selector2 != "" && !strings.EqualFold(string(s.Status), statusNoKeys)
 }
 
 // toSigning converts the configuration. It returns the zero value if the configuration has no keys.

@@ -30,7 +30,7 @@ const emailService = "Email"
 var writableServices = []string{emailService, "OfficeCommunicationsOnline", "Yammer"}
 
 func (d graphDomain) isMailEnabled() bool {
-	return slices.ContainsFunc(d.Services, func(s string) bool { return equalFold(s, emailService) })
+	return slices.ContainsFunc(d.Services, func(s string) bool { return strings.EqualFold(s, emailService) })
 }
 
 func (d graphDomain) toDomain(name string) domain.Platform {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
@@ -147,7 +148,7 @@ func (c *tenantClient) appRoleGranted(ctx context.Context, principal string) (te
 	}
 	rows, err := graph.List[appRoleAssignment](ctx, c.graph, graph.PathWith("/servicePrincipals/%s/appRoleAssignments", principal), "")
 	switch {
-	case err == nil && slices.ContainsFunc(rows, func(a appRoleAssignment) bool { return equalFold(a.Role, manageAsAppID) }):
+	case err == nil && slices.ContainsFunc(rows, func(a appRoleAssignment) bool { return strings.EqualFold(a.Role, manageAsAppID) }):
 		return ternaryYes, nil
 	case err == nil:
 		return ternaryNo, nil

@@ -47,7 +47,7 @@ func (s subscription) includesMailbox() bool {
 // Enabled, or Warning, which means that a payment is late. They do not count with any other status,
 // such as Suspended, LockedOut or Deleted.
 func (s subscription) isActive() bool {
-	return equalFold(s.Status, "Enabled") || equalFold(s.Status, "Warning")
+	return strings.EqualFold(s.Status, "Enabled") || strings.EqualFold(s.Status, "Warning")
 }
 
 // EmailLicenses implements sdk.MailTenant. It uses Graph, so it works before Exchange is prepared.

@@ -32,7 +32,7 @@ var mailboxProperties = []string{
 // RecipientTypeDetails counts as a shared mailbox. The check is needed because the server could
 // have ignored the filter.
 func (r mailboxRow) isSharedMailbox() bool {
-	return r.Primary != "" && (r.Kind == "" || equalFold(string(r.Kind), exchange.SharedMailbox))
+	return r.Primary != "" && (r.Kind == "" || strings.EqualFold(string(r.Kind), exchange.SharedMailbox))
 }
 
 func (r mailboxRow) toMailbox() mailbox.Platform {
@@ -75,7 +75,7 @@ func (c *tenantClient) mailboxByAddress(ctx context.Context, address string) (fo
 		return mailbox.Platform{}, false, err
 	}
 	for _, r := range rows {
-		if r.isSharedMailbox() && equalFold(string(r.Primary), address) {
+		if r.isSharedMailbox() && strings.EqualFold(string(r.Primary), address) {
 			return r.toMailbox(), false, nil
 		}
 	}

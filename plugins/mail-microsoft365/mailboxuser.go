@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
@@ -47,7 +48,7 @@ func (c *tenantClient) OpenSignIn(ctx context.Context, objectID, address string,
 	patch := accountPatch{
 		Enabled: true, Password: passwordProfile{Password: password.Reveal()}, Policies: "DisablePasswordExpiration",
 	}
-	if !equalFold(found.Principal, address) {
+	if !strings.EqualFold(found.Principal, address) {
 		patch.Principal = address
 	}
 	_, err = graph.Write[struct{}](ctx, c.graph, call.Repeatable, http.MethodPatch, path, patch)
@@ -91,7 +92,7 @@ func (c *tenantClient) checkRemoved(ctx context.Context, objectID string) error 
 		return nil
 	case err != nil:
 		return err
-	case slices.ContainsFunc(rows, func(r mailboxRow) bool { return equalFold(string(r.ObjectID), objectID) }):
+	case slices.ContainsFunc(rows, func(r mailboxRow) bool { return strings.EqualFold(string(r.ObjectID), objectID) }):
 		return call.NotReady("the mail server shows the mailbox, but the directory does not show its account")
 	default:
 		return nil

@@ -54,7 +54,7 @@ func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records
 	}
 	records := domain.Records{Verification: toDNSRecords(name, verification)}
 	for _, r := range service {
-		if r.Service == "" || equalFold(r.Service, emailService) {
+		if r.Service == "" || strings.EqualFold(r.Service, emailService) {
 			records.Service = append(records.Service, toDNSRecords(name, []graphRecord{r})...)
 		}
 	}

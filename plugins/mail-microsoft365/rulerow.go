@@ -48,7 +48,7 @@ func (r ruleRow) key() ruleKey { return ruleKey{r.ID, r.Name} }
 
 // isEnabled reports whether the rule is enabled. In a mode other than Enforce, an enabled rule only
 // reports messages.
-func (r ruleRow) isEnabled() bool { return equalFold(string(r.State), exchange.Enabled) }
+func (r ruleRow) isEnabled() bool { return strings.EqualFold(string(r.State), exchange.Enabled) }
 
 // removalOrder is the sort key of rules that are to be removed: enabled rules come first.
 func (r ruleRow) removalOrder() int {
@@ -60,7 +60,7 @@ func (r ruleRow) removalOrder() int {
 
 // checkState returns Broken if the state of the rule is neither Enabled nor Disabled.
 func (r ruleRow) checkState() error {
-	if !r.isEnabled() && !equalFold(string(r.State), exchange.Disabled) {
+	if !r.isEnabled() && !strings.EqualFold(string(r.State), exchange.Disabled) {
 		return call.Broken("exchange", "rule_state")
 	}
 	return nil
@@ -80,7 +80,7 @@ func (r ruleRow) hasForeignParts() bool {
 // hasManagedSettings reports whether the rule has the mode, the sender location and the rejection
 // that tenantry sets.
 func (r ruleRow) hasManagedSettings() bool {
-	return equalFold(string(r.Mode), exchange.Enforce) && equalFold(string(r.Location), exchange.AnySender) &&
+	return strings.EqualFold(string(r.Mode), exchange.Enforce) && strings.EqualFold(string(r.Location), exchange.AnySender) &&
 		string(r.Reason) == rejectText && string(r.Code) == rejectCode
 }
 
@@ -109,7 +109,7 @@ func (r ruleRow) senders() []string {
 // done to the rule. A rule that only reports messages, but lets them pass, counts as not enabled.
 func (r ruleRow) toRule(created, written bool) sendlimit.Rule {
 	return sendlimit.Rule{
-		ID: string(r.ID), Name: string(r.Name), Enabled: r.isEnabled() && equalFold(string(r.Mode), exchange.Enforce),
+		ID: string(r.ID), Name: string(r.Name), Enabled: r.isEnabled() && strings.EqualFold(string(r.Mode), exchange.Enforce),
 		Lists: r.senders(), Altered: r.isEnabled() && (r.hasForeignParts() || !r.hasManagedSettings()), Created: created, Written: written,
 	}
 }
@@ -122,7 +122,7 @@ func (c *tenantClient) rule(ctx context.Context, name string) (ruleRow, bool, er
 		return ruleRow{}, false, nil
 	}
 	for _, r := range rows {
-		if equalFold(string(r.Name), name) {
+		if strings.EqualFold(string(r.Name), name) {
 			if err := r.checkState(); err != nil {
 				return ruleRow{}, false, err
 			}

@@ -231,7 +231,7 @@ func (u *ruleUpdate) applyStep(ctx context.Context, step ruleStep) error {
 	if step != u.lastStep {
 		u.lastStep, u.reads, u.writeError = step, 0, nil
 	} else if u.reads++; u.reads >= p.MaxAttempts || !p.Pause(ctx, u.reads-1, u.writeError) {
-		return firstError(u.writeError, call.NotReady("the mail platform does not show the change of the rule yet"))
+		return cmp.Or[error](u.writeError, call.NotReady("the mail platform does not show the change of the rule yet"))
 	} else if u.writeError == nil {
 		return nil
 	}
@@ -283,11 +283,4 @@ func mayRetry(err error) bool {
 // mayHaveChanged reports whether a write with this error may have changed a rule.
 func mayHaveChanged(err error) bool {
 	return err == nil || hasKind(err, outcome.Unknown) || hasKind(err, outcome.Broken)
-}
-
-func firstError(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
@@ -100,21 +99,15 @@ func readSettings(connection sdk.Connection) (settings, error) {
 	}
 	for name, address := range map[string]string{"login_url": s.loginURL, "graph_url": s.graphURL, "exchange_url": s.exchangeURL} {
 		if u, err := url.Parse(address); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-			return settings{}, misconfigured(name)
+			return settings{}, login.Misconfigured(name)
 		}
 	}
 	if !login.IsTenantName(s.homeTenant) {
-		return settings{}, misconfigured("home_tenant")
+		return settings{}, login.Misconfigured("home_tenant")
 	}
 	var err error
 	if s.cmdletsPerSecond, err = strconv.ParseFloat(value("pacing"), 64); err != nil {
-		return settings{}, misconfigured("pacing")
+		return settings{}, login.Misconfigured("pacing")
 	}
 	return s, s.credential.Check()
-}
-
-func misconfigured(name string) error {
-	err := call.Refuse(fault.ServiceUnavailable, "a setting of the mail platform is missing or invalid", "setting", name)
-	err.RetryAfter = time.Minute
-	return err
 }

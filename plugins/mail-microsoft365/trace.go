@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -35,7 +36,7 @@ var traceProperties = []string{"MessageTraceId", "Received", "SenderAddress", "R
 func (r traceRow) sent() sendlimit.Sent {
 	return sendlimit.Sent{
 		Message: string(r.ID), Sender: string(r.Sender), At: r.Received.Time,
-		Refused: equalFold(string(r.Status), exchange.Failed) && r.ToIP == "",
+		Refused: strings.EqualFold(string(r.Status), exchange.Failed) && r.ToIP == "",
 	}
 }
 

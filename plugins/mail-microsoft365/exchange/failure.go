@@ -32,9 +32,6 @@ func (f *Failure) Error() string { return f.Outcome.Error() }
 // Unwrap returns the outcome.
 func (f *Failure) Unwrap() error { return f.Outcome }
 
-// MessageContains reports whether the message contains this lower-case text.
-func (f *Failure) MessageContains(words string) bool { return strings.Contains(f.text, words) }
-
 // Is reports whether err is a Failure of one of the classes.
 func Is(err error, classes ...Class) bool {
 	var f *Failure
@@ -44,7 +41,7 @@ func Is(err error, classes ...Class) bool {
 // MessageContains reports whether err is a Failure whose message contains this lower-case text.
 func MessageContains(err error, words string) bool {
 	var f *Failure
-	return errors.As(err, &f) && f.MessageContains(words)
+	return errors.As(err, &f) && strings.Contains(f.text, words)
 }
 
 // Status returns the HTTP status of the Failure in err, or 0 if err contains no Failure.

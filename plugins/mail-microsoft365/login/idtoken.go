@@ -3,6 +3,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ func (h Host) person(ctx context.Context, s sdk.SignIn, tenantAuthority authorit
 	if c.isGuest(h.wellKnownAuthority(s.Tenant).Issuers) {
 		return Person{}, call.Refuse(fault.NotAdministrator, "the person who signed in is a guest of the tenant", "guest")
 	}
-	return Person{ObjectID: c.ObjectID, Address: firstNonEmpty(c.Username, c.UPN, c.Email), Name: c.Name, Roles: c.Roles}, nil
+	return Person{ObjectID: c.ObjectID, Address: cmp.Or(c.Username, c.UPN, c.Email), Name: c.Name, Roles: c.Roles}, nil
 }
 
 // mismatch returns the name of the first claim that does not match the sign-in or the current time,
@@ -113,13 +114,4 @@ func algorithms(offered []string) []string {
 		return []string{oidc.RS256}
 	}
 	return result
-}
-
-func firstNonEmpty(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }

@@ -21,15 +21,15 @@ import (
 // shortest retry delay after a request loop.
 const operatorRetryDelay = time.Minute
 
-// The errors of a wrong configuration. Callers get ServiceUnavailable, because the operator and not
-// the customer must fix it.
 var (
-	errCertificate  = misconfigured("client_certificate")
-	errNoClient     = misconfigured("client_id")
-	errNoCredential = misconfigured("client_secret")
+	errCertificate  = Misconfigured("client_certificate")
+	errNoClient     = Misconfigured("client_id")
+	errNoCredential = Misconfigured("client_secret")
 )
 
-func misconfigured(field string) error {
+// Misconfigured returns a ServiceUnavailable refusal because of a missing or invalid setting.
+// Callers get ServiceUnavailable, because the operator and not the customer must fix the setting.
+func Misconfigured(field string) error {
 	return &outcome.Error{
 		Kind: outcome.Refused, Code: fault.ServiceUnavailable, Cause: call.Cause("setting", field),
 		Detail: "a setting of the mail platform is missing or invalid", RetryAfter: operatorRetryDelay,

@@ -18,6 +18,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -108,9 +109,7 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 	if err != nil {
 		return tokenAnswer{}, err
 	}
-	for name, values := range form {
-		proof[name] = values
-	}
+	maps.Copy(proof, form)
 	resp, err := call.Send(ctx, h.HTTP, call.Request{
 		Effect: effect, Method: http.MethodPost, URL: endpoint, Route: "/{tenant}/oauth2/v2.0/token",
 		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"}},

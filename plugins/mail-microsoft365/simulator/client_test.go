@@ -5,6 +5,7 @@ package simulator_test
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -40,8 +41,7 @@ func startSimulator(t *testing.T) *simClient {
 	if app := sharedRegistration(t); os.WriteFile(filepath.Join(dir, "app.json"), app, 0o600) != nil {
 		t.Fatal("the registration could not be written")
 	}
-	s := startSimulatorIn(t, dir, newFakeDNS(t))
-	return s
+	return startSimulatorIn(t, dir, newFakeDNS(t))
 }
 
 // sharedRegistration returns the stored registration of one application. It is created once,
@@ -120,9 +120,7 @@ func (s *simClient) do(method, address string, header http.Header, body string) 
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	resp, err := s.http.Do(req)
 	if err != nil {
 		s.t.Fatal(err)

@@ -3,6 +3,7 @@
 package simulator_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -142,9 +143,7 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			q := address.Query()
-			for name, values := range tt.change {
-				q[name] = values
-			}
+			maps.Copy(q, tt.change)
 			address.RawQuery = q.Encode()
 			if tt.path != "" {
 				address.Path = strings.Replace(address.Path, "organizations/v2.0", tt.path, 1)

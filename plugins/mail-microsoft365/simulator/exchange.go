@@ -4,7 +4,6 @@ package simulator
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -209,7 +208,7 @@ func (call *invocation) writeOutcome(w http.ResponseWriter, result outcome) {
 	}
 	body := object{}
 	if end < len(result.rows) {
-		body["@odata.nextLink"] = call.nextLink(end)
+		body["@odata.nextLink"] = pageLink(call.s.kit.URL+exchangeHost, call.r, end)
 		result.warnings = append(result.warnings, "There are more results available than are currently displayed.")
 	}
 	values := []object{}
@@ -225,13 +224,6 @@ func (call *invocation) writeOutcome(w http.ResponseWriter, result outcome) {
 		body["@adminapi.errors"] = result.errors
 	}
 	writeExchange(w, http.StatusOK, body)
-}
-
-// nextLink returns the link to the page that begins with the row at index from.
-func (call *invocation) nextLink(from int) string {
-	query := call.r.URL.Query()
-	query.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from))))
-	return call.s.kit.URL + exchangeHost + call.r.URL.Path + "?" + encodeQuery(query)
 }
 
 // maxPageSize returns the page size in the header "Prefer: odata.maxpagesize=N", or 1000 without

@@ -4,6 +4,7 @@ package simulator
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -152,7 +153,7 @@ func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 		return nil, errBadCommand.with("")
 	}
 	parsed := params{}
-	for _, name := range sortedKeys(values) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		parameterType, ok := c.parameter(name)
 		if !ok {
 			return nil, errAmbiguous.with(name)
@@ -168,16 +169,6 @@ func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 		}
 	}
 	return parsed, nil
-}
-
-// sortedKeys returns the keys in ascending order.
-func sortedKeys(values map[string]any) []string {
-	var names []string
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // parameter returns the type of a parameter. Case does not matter.

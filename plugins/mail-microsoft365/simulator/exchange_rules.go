@@ -229,9 +229,7 @@ func ruleParameters(extra map[string]paramType) map[string]paramType {
 		"Mode":                  enumParam("Audit", "AuditAndNotify", "Enforce"), "RuleErrorAction": enumParam("Ignore", "Defer"),
 		"StopRuleProcessing": boolParam, "Confirm": switchParam,
 	}
-	for name, parameterType := range extra {
-		parameters[name] = parameterType
-	}
+	maps.Copy(parameters, extra)
 	return parameters
 }
 

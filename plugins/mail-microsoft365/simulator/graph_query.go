@@ -71,9 +71,17 @@ func (c *graphCall) page(objects []object, n int) ([]object, string) {
 	if end == len(objects) {
 		return objects[start:], ""
 	}
-	query := c.r.URL.Query()
-	query.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(end))))
-	return objects[start:end], c.s.kit.URL + graphHost + c.r.URL.Path + "?" + encodeQuery(query)
+	return objects[start:end], pageLink(c.s.kit.URL+graphHost, c.r, end)
+}
+
+// skipTokenPrefix is the beginning of each $skiptoken, as at Microsoft.
+const skipTokenPrefix = "RFNwdAIAAQ"
+
+// pageLink returns the link to the page that begins with the row at index from.
+func pageLink(host string, r *http.Request, from int) string {
+	query := r.URL.Query()
+	query.Set("$skiptoken", skipTokenPrefix+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from))))
+	return host + r.URL.Path + "?" + encodeQuery(query)
 }
 
 // encodeQuery encodes a query as Graph does, without escaping dollar signs.
@@ -81,7 +89,7 @@ func encodeQuery(query url.Values) string { return strings.ReplaceAll(query.Enco
 
 // skipTokenOffset returns the offset in a $skiptoken, or 0 if the token is not valid.
 func skipTokenOffset(token string) int {
-	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(token, "RFNwdAIAAQ"))
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(token, skipTokenPrefix))
 	if err != nil {
 		return 0
 	}

@@ -3,6 +3,7 @@
 package simulator_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -153,9 +154,7 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 		"unknown principal": {"principalId": "11111111-2222-4333-8444-555555555555"},
 	} {
 		body := jsonObject{"roleDefinitionId": globalAdministrator, "principalId": testTenant.principal(), "directoryScopeId": "/"}
-		for k, v := range change {
-			body[k] = v
-		}
+		maps.Copy(body, change)
 		if answer := testTenant.callGraph("POST", "/roleManagement/directory/roleAssignments", body); answer.status != 400 && answer.status != 404 {
 			t.Errorf("%s: %d %s, want 400 or 404", name, answer.status, answer.raw)
 		}

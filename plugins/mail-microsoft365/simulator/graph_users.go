@@ -16,18 +16,14 @@ import (
 func userObject(u user) object {
 	licenses := []object{}
 	if u.Licensed {
-		licenses = append(licenses, object{"disabledPlans": []string{}, "skuId": "3b555118-da6a-4418-894f-7df1e2096870"})
-	}
-	var mail any
-	if u.Mail != "" {
-		mail = u.Mail
+		licenses = append(licenses, object{"disabledPlans": []string{}, "skuId": businessBasic.sku})
 	}
 	kind := "Member"
 	if u.HomeTenant != "" {
 		kind = "Guest"
 	}
 	return object{
-		"id": u.ID, "displayName": u.DisplayName, "userPrincipalName": u.UPN, "mail": mail,
+		"id": u.ID, "displayName": u.DisplayName, "userPrincipalName": u.UPN, "mail": orNull(u.Mail),
 		"accountEnabled": u.Enabled, "assignedLicenses": licenses, "mailNickname": u.Nickname,
 		"createdDateTime": u.Created.Format(time.RFC3339), "userType": kind, "passwordPolicies": orNull(u.Policies),
 		"businessPhones": []string{}, "givenName": nil, "jobTitle": nil, "mobilePhone": nil,

@@ -3,6 +3,7 @@
 package simulator
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -214,9 +215,7 @@ func redirect(w http.ResponseWriter, r *http.Request, uri, state string, respons
 		return
 	}
 	query := target.Query()
-	for name, values := range response {
-		query[name] = values
-	}
+	maps.Copy(query, response)
 	target.RawQuery = query.Encode()
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, target.String(), http.StatusFound)

@@ -217,9 +217,9 @@ func (s *simulator) redeemCode(req tokenRequest, r *http.Request) (map[string]an
 	var scope string
 	var seconds int
 	err := f.Do(func(t *tenant) {
-		issued, ok := t.Codes[req.form.Get("code")]
+		issued := t.Codes[req.form.Get("code")]
 		u := t.user(issued.User)
-		if refusal = s.checkCode(t, issued, req); refusal == nil && (!ok || u == nil) {
+		if refusal = s.checkCode(t, issued, req); refusal == nil && u == nil {
 			refusal = errCodeUnknown.with("")
 		}
 		if refusal != nil {

@@ -3,6 +3,7 @@
 package simulator_test
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -75,9 +76,7 @@ func TestNewMailboxRefusesInvalidParameters(t *testing.T) {
 		"unsupported parameter": {"MicrosoftOnlineServicesID": "x@" + domain},
 	} {
 		params := mailboxParams("new@"+domain, "new.d")
-		for k, v := range change {
-			params[k] = v
-		}
+		maps.Copy(params, change)
 		if answer := testTenant.runCmdlet("New-Mailbox", params); answer.status != http.StatusBadRequest || answer.valueAt("error", "message") != "Invalid Operation" {
 			t.Errorf("%s: %d %s, want 400 Invalid Operation", name, answer.status, answer.raw)
 		}

@@ -4,6 +4,7 @@ package simulator_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -45,9 +46,7 @@ func (t *tenant) sendMessages(mailbox string, count int, extra ...jsonObject) {
 	t.t.Helper()
 	body := jsonObject{"mailbox": mailbox, "count": count}
 	for _, fields := range extra {
-		for name, value := range fields {
-			body[name] = value
-		}
+		maps.Copy(body, fields)
 	}
 	t.control("POST", "/messages", body)
 }

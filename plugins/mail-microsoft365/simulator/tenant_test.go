@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -88,9 +89,7 @@ func (t *tenant) signInURL(changes url.Values) string {
 	query := url.Values{"client_id": {t.ready.Settings["client_id"]}, "response_type": {"code"},
 		"redirect_uri": {signin}, "scope": {"openid profile"}, "state": {"st"}, "nonce": {"n1"},
 		"code_challenge": {"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}, "code_challenge_method": {"S256"}}
-	for name, values := range changes {
-		query[name] = values
-	}
+	maps.Copy(query, changes)
 	return t.ready.Settings["login_url"] + "/" + t.id + "/oauth2/v2.0/authorize?" + query.Encode()
 }
 
@@ -112,9 +111,7 @@ func (t *tenant) redeem(code string, changes url.Values) response {
 	t.t.Helper()
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {signin},
 		"code_verifier": {verifier}}
-	for name, values := range changes {
-		form[name] = values
-	}
+	maps.Copy(form, changes)
 	return t.askToken(t.id, form)
 }
 

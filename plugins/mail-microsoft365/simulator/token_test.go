@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/url"
@@ -277,9 +278,7 @@ func TestClientAssertionIsVerified(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			claims := jsonObject{"aud": tokenURL, "iss": client, "sub": client, "jti": "1", "nbf": now.Unix(), "iat": now.Unix(),
 				"exp": now.Add(10 * time.Minute).Unix()}
-			for name, v := range tt.change {
-				claims[name] = v
-			}
+			maps.Copy(claims, tt.change)
 			answer := sim.askToken(testTenant.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
 				"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 				"client_assertion":      {tt.signer.sign(t, tt.algorithm, claims)}})
