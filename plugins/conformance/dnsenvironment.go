@@ -3,7 +3,6 @@
 package conformance
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -117,8 +116,7 @@ func (d *dnsEnvironment) readManySets(t T, setCount int) (requests int) {
 		records = append(records, simulate.Record{Type: "TXT", Name: fmt.Sprintf("r%04d.%s", i, zone), Content: fmt.Sprint("value ", i), TTL: 300})
 	}
 	d.zones.replace(zone, func(simulate.Record) bool { return false }, records)
-	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
-	defer cancel()
+	ctx := callContext(t)
 	found, err := d.Provider().Zone(ctx, zone)
 	if err != nil {
 		t.Fatalf("Zone failed: %v", err)
@@ -157,9 +155,7 @@ func (d *dnsEnvironment) checkFailedWrite(t T, fault simulate.Fault, want ...out
 
 // addText adds a TXT record at the apex of a zone.
 func (d *dnsEnvironment) addText(t T, zone dns.Zone, value string) ([]dns.RRSet, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
-	defer cancel()
-	return d.Provider().Apply(ctx, zone, []dns.Change{{
+	return d.Provider().Apply(callContext(t), zone, []dns.Change{{
 		Before: dns.RRSet{Name: zone.Name, Type: dns.TXT}, After: dns.RRSet{Name: zone.Name, Type: dns.TXT, TTL: int(time.Hour.Seconds()), Values: []string{value}},
 	}})
 }

@@ -117,9 +117,9 @@ func withGuessedSecrets(c sdk.Connection) sdk.Connection {
 	return c
 }
 
-// customerConnection returns the connection of a customer. It begins with the result of
-// connection. If the simulator issues settings and secrets for each customer, they replace those of
-// the same name.
+// customerConnection returns the connection of a customer. It begins with the result of connection.
+// If the simulator issues settings and secrets for each customer, they replace those of the same
+// name.
 func (e *environment) customerConnection(t T) sdk.Connection {
 	t.Helper()
 	c := e.connection()

@@ -70,10 +70,7 @@ var dnsFailureChecks = []check{
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}))
-		p := b.Start(t)
-		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
-		defer cancel()
-		_, err := b.dns(p, b.Connect(url)).Check(ctx)
+		_, err := b.dns(b.Start(t), b.Connect(url)).Check(callContext(t))
 		var failure *outcome.Error
 		if !errors.As(err, &failure) || failure.Kind != outcome.Throttled || failure.RetryAfter <= 0 || failure.RetryAfter > 7*time.Second {
 			t.Errorf("Check returned %v, want throttled with the Retry-After of 7 seconds", err)
@@ -87,9 +84,7 @@ var dnsFailureChecks = []check{
 			w.Header().Set("Retry-After", "300")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}))
-		provider := b.dns(b.Start(t), b.Connect(url))
-		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
-		defer cancel()
+		provider, ctx := b.dns(b.Start(t), b.Connect(url)), callContext(t)
 		_, _ = provider.Check(ctx)
 		before := requests.Load()
 		_, err := provider.Check(ctx)

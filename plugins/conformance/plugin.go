@@ -4,7 +4,6 @@ package conformance
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,9 +98,7 @@ func memberText(member reflect.Value) string {
 // describe returns the description that the running plugin sends to its host.
 func describe(t T, p *wire.Process) sdk.Description {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
-	defer cancel()
-	d, err := p.Describe(ctx)
+	d, err := p.Describe(callContext(t))
 	if err != nil {
 		t.Fatalf("describe: %v", err)
 	}
@@ -113,9 +110,7 @@ func describe(t T, p *wire.Process) sdk.Description {
 // with this environment. The test fails if the exit code is not wantCode.
 func runWithoutHost(t T, b Binary, wantCode int, args ...string) (output, errorOutput []byte) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
-	defer cancel()
-	command := exec.CommandContext(ctx, b.Path, args...)
+	command := exec.CommandContext(callContext(t), b.Path, args...)
 	command.Env = []string{wire.SearchPath}
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr

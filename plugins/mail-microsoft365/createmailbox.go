@@ -30,9 +30,7 @@ func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailb
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	m.Address = strings.ToLower(m.Address)
-	// unavailable is true if Exchange was out of service during an earlier attempt. That attempt
-	// may have created the mailbox.
-	unavailable := false
+	unavailable := false // Exchange was out of service during an earlier attempt
 	return call.Retry(ctx, c.platform.state.retry, call.Repeatable, func() (mailbox.Platform, error) {
 		created, err := c.createOrFind(ctx, m)
 		if unavailable && isTaken(err) {

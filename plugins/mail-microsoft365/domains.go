@@ -142,7 +142,8 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	case err != nil && graph.Status(err) == 0 && outcome.ChangedNothing(err):
 		return domain.Platform{}, err
 	}
-	// The request failed, or returned an unverified domain. The domain may be verified nevertheless.
+	// The request failed, or returned an unverified domain. The domain may be verified
+	// nevertheless.
 	current, readErr := c.domain(ctx, name)
 	switch {
 	case readErr == nil && current.Verified:

@@ -168,7 +168,8 @@ func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, er
 			}
 		}
 		if step == stepDone {
-			// The writes of confirmState do not count, and neither does a write that changed nothing.
+			// The writes of confirmState do not count, and neither does a write that changed
+			// nothing.
 			return row.toRule(u.created, u.writes > 0 && u.changed), nil
 		}
 		if err := u.applyStep(ctx, step); err != nil {

@@ -60,10 +60,10 @@ func mayRepeat(effect Effect, err error) bool {
 	}
 }
 
-// Pause waits after the failed attempt n. n counts from 0. If err contains a delay, it waits for
-// that time. Otherwise it waits for BaseDelay, doubled n times, with jitter. It returns false at
-// once if there is no time before the deadline for the wait and another attempt. It also returns
-// false if ctx ends.
+// Pause waits after the failed attempt n and returns true. n counts from 0. If err contains a
+// delay, Pause waits for that time. Otherwise it waits for BaseDelay, doubled n times, with jitter.
+// It returns false at once if the deadline leaves no time for the wait and another attempt. It also
+// returns false if ctx ends.
 func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 	var result *outcome.Error
 	wait := time.Duration(0)
@@ -77,8 +77,7 @@ func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 	return sleep(ctx, wait)
 }
 
-// sleep waits and returns true. It returns false at once if there is no time before the deadline
-// for the wait and another attempt. It also returns false if ctx ends.
+// sleep waits. Its result is that of Pause.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait+minAttemptTime {
 		return false

@@ -53,8 +53,8 @@ type tokenRequest struct {
 	err   error
 }
 
-// sweepThreshold is a number of entries. If the cache has as many or more, adding an entry first
-// removes the expired tokens.
+// sweepThreshold is the number of entries from which adding an entry first removes the expired
+// tokens.
 const sweepThreshold = 1024
 
 func (c *TokenCache) entry(key tokenKey) *cacheEntry {

@@ -11,9 +11,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// behaviour holds the settings of one tenant. They select how the simulated hosts behave, among the
-// ways in which Microsoft's hosts can behave. Fields that end in MS are delays in milliseconds. A
-// new delay does not affect changes that were made before it was set.
+// behaviour holds the settings of one tenant. They select one of several ways in which Microsoft's
+// hosts can behave. Fields that end in MS are delays in milliseconds. A new delay does not affect
+// changes that were made before it was set.
 type behaviour struct {
 	ConsentMS        int  `json:"consent_ms"`         // until a consent applies
 	RoleMS           int  `json:"role_ms"`            // until a directory role applies

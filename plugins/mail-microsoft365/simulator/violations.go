@@ -99,8 +99,8 @@ type applicationWait struct {
 	from, until time.Time
 }
 
-// inFlightTolerance is the time after the answer that begins a wait in which a call does not count
-// as ignoring the Retry-After. The client may have sent the call before it received that answer.
+// inFlightTolerance is how long calls are allowed after the answer that begins a wait. The client
+// may have sent such a call before it received that answer.
 const inFlightTolerance = 200 * time.Millisecond
 
 // extend records that the simulator answers with a Retry-After now.
