@@ -153,7 +153,6 @@ func (d *dnsEnvironment) checkFailedWrite(t T, fault simulate.Fault, want ...out
 	}
 }
 
-// addText adds a TXT record at the apex of a zone.
 func (d *dnsEnvironment) addText(t T, zone dns.Zone, value string) ([]dns.RRSet, error) {
 	return d.Provider().Apply(callContext(t), zone, []dns.Change{{
 		Before: dns.RRSet{Name: zone.Name, Type: dns.TXT}, After: dns.RRSet{Name: zone.Name, Type: dns.TXT, TTL: int(time.Hour.Seconds()), Values: []string{value}},

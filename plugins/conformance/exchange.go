@@ -50,7 +50,6 @@ func (e *exchange) addSecrets(secrets map[string]string) {
 	}
 }
 
-// redact returns text without the secrets.
 func (e *exchange) redact(text string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,7 +89,6 @@ func (e *exchange) searchLeak(where, text string) {
 	}
 }
 
-// checkTexts records a violation if a text of an outcome is too long or has control characters.
 func (e *exchange) checkTexts(detail, cause string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,7 +110,6 @@ func (e *exchange) addViolation(format string, args ...any) {
 	}
 }
 
-// recordOutput records a line that the plugin prints.
 func (e *exchange) recordOutput(line []byte) {
 	text := strings.ToValidUTF8(string(line), "?")
 	e.searchLeak("a line that the plugin prints", text)

@@ -98,7 +98,6 @@ var dnsFailureChecks = []check{
 	}},
 }
 
-// statusHandler returns a handler that answers with a status and without a body.
 func statusHandler(status int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 }

@@ -51,7 +51,6 @@ func SendingInProcess[R contract.Runner[R]](t R, p sdk.Plugin, newFixture NewSen
 	})
 }
 
-// checkSendingDescription checks the kind and the fields in the description of a sending platform.
 func checkSendingDescription(t T, description sdk.Description) {
 	t.Helper()
 	if description.Kind != wire.KindSending {
@@ -102,7 +101,6 @@ func checkSendingHealth(t T, e *environment) {
 	checkHealth(t, e.process, check, &e.simulator.faults.requests)
 }
 
-// sendingDescription is the check of a sending platform's description.
 var sendingDescription = check{ID: "sending/describe/fields", Proves: "the description fits a sending platform", Run: func(t T, b Binary) {
 	checkSendingDescription(t, describe(t, b.Start(t)))
 }}

@@ -206,7 +206,6 @@ func replaceWords(value any, words map[string]any, replacer *strings.Replacer) a
 	return value
 }
 
-// call makes a control call that the simulator's Suite describes.
 func (s *SendingTest) call(c simulate.SuiteCall, words map[string]any) {
 	s.t.Helper()
 	c = expand(s.t, c, words)

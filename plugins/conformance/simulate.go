@@ -104,10 +104,8 @@ func (o *responseRecorder) Write(p []byte) (int, error) {
 	return o.ResponseWriter.Write(p)
 }
 
-// isControl reports whether r is a request to the control interface.
 func isControl(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/_control/") }
 
-// isPage reports whether r is a page request of a browser.
 func isPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
 // Connection returns a connection to the simulator, with the settings and secrets of Ready. The
@@ -166,7 +164,6 @@ func (s *Simulator) writeCount(t T) (n int) {
 	return n
 }
 
-// requestCount returns the number of requests of the provider's API so far.
 func (s *Simulator) requestCount(t T) int {
 	t.Helper()
 	if !s.plansFaults {

@@ -51,7 +51,6 @@ type Item struct {
 	Real bool
 }
 
-// suiteCheck is a check of Test.
 type suiteCheck struct {
 	Item
 	run func(t T, e *environment)

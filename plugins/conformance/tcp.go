@@ -17,7 +17,6 @@ import (
 // URL. Otherwise the plugin uses a different protocol. The simulator's settings then contain the
 // address of a server on loopback, such as 127.0.0.1:5353.
 
-// speaksHTTP reports whether the plugin calls the simulator by HTTP.
 func (e *environment) speaksHTTP() bool {
 	for _, value := range e.simulator.Ready.Settings {
 		if strings.HasPrefix(value, e.simulator.URL) {
@@ -33,7 +32,6 @@ func isLoopbackAddress(value string) bool {
 	return err == nil && address.Addr().IsLoopback()
 }
 
-// htmlPage is the body of the answers of startHTMLServer.
 const htmlPage = "<html>Welcome!</html>"
 
 // startHTMLServer starts a provider that answers with an HTML page. A plugin that does not use HTTP
@@ -48,7 +46,6 @@ func (b Binary) startHTMLServer(t T) string {
 	return startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, htmlPage) }))
 }
 
-// startEndlessServer starts a provider whose answers do not end.
 func (b Binary) startEndlessServer(t T) string {
 	t.Helper()
 	if b.isNotHTTP {
@@ -63,7 +60,6 @@ func (b Binary) startEndlessServer(t T) string {
 	return startServer(t, http.HandlerFunc(writeEndlessly))
 }
 
-// startSilentServer starts a provider that never answers.
 func (b Binary) startSilentServer(t T, s *silentServer) string {
 	t.Helper()
 	if b.isNotHTTP {

@@ -117,7 +117,6 @@ func (s *zoneServer) replace(zone string, remove func(simulate.Record) bool, add
 	z.Records = append(slices.DeleteFunc(slices.Clone(z.Records), remove), added...)
 }
 
-// records returns the records of a zone.
 func (s *zoneServer) records(zone string) []simulate.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +152,6 @@ func (s *zoneServer) serveDNS(t T) {
 	})
 }
 
-// answer returns the answer to a DNS question.
 func (s *zoneServer) answer(packet []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if m.Unpack(packet) != nil || len(m.Questions) != 1 {

@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// checkWith returns the result of Check with changed settings.
 func (env *testEnv) checkWith(t *testing.T, change func(*settings)) error {
 	t.Helper()
 	changedPlatform := *env.platform.(*platform)

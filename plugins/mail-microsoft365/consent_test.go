@@ -17,7 +17,6 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// signIn signs a person in and redeems the code.
 func (env *testEnv) signIn(t *testing.T, ctx context.Context, tenantInfo contract.Tenant, username string) (tenant.Administrator, error) {
 	t.Helper()
 	request := sdk.SignIn{

@@ -73,7 +73,6 @@ func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbo
 	}
 }
 
-// isUnsent reports whether a request did not reach the provider.
 func isUnsent(err error) bool { return call.CauseOf(err) == call.CauseUnreachable }
 
 // isTaken reports whether Exchange says that the address, the alias or the object name is in use.

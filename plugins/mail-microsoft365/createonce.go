@@ -78,7 +78,6 @@ func isAbsent(err error) bool {
 	return errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.MailboxNotFound)
 }
 
-// hasKind reports whether err is an outcome of this kind.
 func hasKind(err error, kind outcome.Kind) bool { return outcome.KindOf(err) == kind }
 
 // retryNotFound repeats a request while Graph answers 404, but at most as often as the retry policy

@@ -38,7 +38,6 @@ var sharedApplication struct {
 	saved []byte
 }
 
-// startSimulator starts a simulator with the shared app registration.
 func startSimulator(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	sharedApplication.Lock()
 	defer sharedApplication.Unlock()
@@ -85,7 +84,6 @@ func newTestEnvWith(t conformance.T, newPlatform func(sdk.Connection) sdk.MailPl
 	return env
 }
 
-// control calls the simulator's control interface.
 func (env *testEnv) control(t conformance.T, method, path string, body any) (values map[string]any) {
 	t.Helper()
 	env.Control(t, method, path, body, &values)

@@ -126,7 +126,6 @@ func (c *tenantClient) principalFromToken(ctx context.Context, errNoID error) (s
 	return "", errNoID
 }
 
-// ternary is yes, no or unknown.
 type ternary int
 
 const (

@@ -35,7 +35,6 @@ var emailPlans = []string{
 	"EXCHANGE_B_STANDARD", "EXCHANGE_L_STANDARD",
 }
 
-// includesMailbox reports whether the licences of the subscription include a mailbox.
 func (s subscription) includesMailbox() bool {
 	return slices.ContainsFunc(s.Services, func(p servicePlan) bool {
 		name := strings.ToUpper(p.Name)

@@ -84,7 +84,6 @@ func (r ruleRow) hasManagedSettings() bool {
 		string(r.Reason) == rejectText && string(r.Code) == rejectCode
 }
 
-// endsProcessing reports whether the rule may end the processing of later rules.
 func (r ruleRow) endsProcessing() bool { return r.isEnabled() && r.StopsProcessing.Value }
 
 // isPreceded reports whether a rule that tenantry does not manage applies before this rule and may

@@ -87,7 +87,6 @@ func (s *sendingTenant) blockedSenders() []string {
 	return slices.Compact(blocked)
 }
 
-// runAsAdministrator runs a cmdlet as the tenant's own administrator would.
 func (s *sendingTenant) runAsAdministrator(cmdlet string, parameters map[string]any) {
 	s.t.Helper()
 	client, ok := s.client.(*tenantClient)

@@ -73,7 +73,6 @@ func settingField(name, help string) sdk.Field {
 	return sdk.Field{Name: name, Default: defaults[name], Help: help}
 }
 
-// settings are the parsed settings of a connection.
 type settings struct {
 	loginURL, graphURL, exchangeURL string
 	graphScope, exchangeScope       string

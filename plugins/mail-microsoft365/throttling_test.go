@@ -80,7 +80,6 @@ func (env *throttledEnv) addTenant(name string) (id tenant.GUID, initialDomain s
 	return id, initialDomain
 }
 
-// consent lets the administrator accept the consent page.
 func (env *throttledEnv) consent(admin string) {
 	env.t.Helper()
 	page, err := env.platform(nil).ConsentURL(env.t.Context(), "s", "http://127.0.0.1:8080/connect/microsoft365/callback")
@@ -130,7 +129,6 @@ func (env *throttledEnv) platform(shared *memoryWaits) sdk.MailPlatform {
 	return mailPlatform
 }
 
-// provision creates a mailbox, and enables its sign-in and its SMTP submission.
 func (env *throttledEnv) provision(c sdk.MailTenant, name string) error {
 	ctx, cancel := context.WithTimeout(env.t.Context(), time.Minute)
 	defer cancel()

@@ -20,7 +20,6 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// sendAt makes a mailbox send messages at the time at.
 func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time) {
 	t.Helper()
 	s.control(t, http.MethodPost, "/messages", options{"mailbox": box, "count": count, "at": at.Format(time.RFC3339Nano)})
@@ -49,7 +48,6 @@ func readTracePages(t conformance.T, c sdk.MailTenant, query sendlimit.TraceQuer
 	}
 }
 
-// oneSenderQuery returns a query for the messages of one sender.
 func oneSenderQuery(from, to time.Time, cursor string) sendlimit.TraceQuery {
 	return sendlimit.TraceQuery{From: from, To: to, Senders: []string{"a@a.example"}, Cursor: cursor}
 }

@@ -22,7 +22,6 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// writeScript writes a shell script and returns the path of the file.
 func writeScript(t *testing.T, commands string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "plugin")

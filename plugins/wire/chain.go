@@ -132,7 +132,6 @@ func walkFields(m protoreflect.Message, visit func(protoreflect.FieldDescriptor,
 	}
 }
 
-// connectionField is the name of the request field that contains the connection.
 const connectionField = "connection"
 
 // probeOf returns the read with which the circuit breaker tests the provider before this write. It

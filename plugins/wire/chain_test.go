@@ -75,7 +75,6 @@ func TestInterceptorsRunInOrder(t *testing.T) {
 	}
 }
 
-// sampleZone is a zone as a DNS provider returns it.
 var sampleZone = dns.Zone{ID: "z", Name: "a.test"}
 
 // TestProbeIsAReadOfTheSameProvider checks which read Call.Probe returns for a write of each kind
@@ -124,7 +123,6 @@ func TestSecretsOfARequestReachTheOpener(t *testing.T) {
 	}
 }
 
-// hangingPlatform is a platform whose Check returns only when the context of the call ends.
 type hangingPlatform struct{ recordingPlatform }
 
 func (*hangingPlatform) Check(ctx context.Context) error {

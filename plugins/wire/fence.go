@@ -29,7 +29,6 @@ func (Fence) DNS(p ports.DNSProvider, guard ports.WriteGuard) ports.DNSProvider 
 	return DNSInProcess(p, guardWrites(guard))
 }
 
-// guardWrites returns an interceptor that runs each write inside guard.
 func guardWrites(guard ports.WriteGuard) Interceptor {
 	return func(ctx context.Context, c Call, next func(context.Context) error) error {
 		if c.ReadOnly {

@@ -29,7 +29,6 @@ type Usage struct {
 	Used, Limit uint64
 }
 
-// isAlmostReached reports whether at least nine tenths of the limit are used.
 func (u Usage) isAlmostReached() bool { return u.Limit > 0 && u.Used >= u.Limit-u.Limit/10 }
 
 // ErrOutputTooLong is the error of Output for a command that prints too many bytes.

@@ -100,7 +100,6 @@ func tasksOfUser() (uint64, error) {
 	return tasks, nil
 }
 
-// statusLine returns the value of a line of /proc/PID/status.
 func statusLine(status []byte, name string) []byte {
 	_, rest, _ := bytes.Cut(status, []byte("\n"+name))
 	value, _, _ := bytes.Cut(rest, []byte("\n"))

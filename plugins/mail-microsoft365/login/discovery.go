@@ -25,7 +25,6 @@ type authority struct {
 	Algorithms                          []string // signature algorithms of ID tokens, nil if unknown
 }
 
-// discoveryDocument is the OpenID configuration of a tenant.
 type discoveryDocument struct {
 	Issuer           string   `json:"issuer"`
 	AuthorizationURL string   `json:"authorization_endpoint"`
@@ -77,7 +76,6 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	return endpoints, nil
 }
 
-// getJSON reads a JSON document of the login host into target.
 func (h Host) getJSON(ctx context.Context, address, route string, target any) error {
 	_, err := call.Retry(ctx, h.Retry, call.Read, func() (struct{}, error) {
 		resp, err := call.Send(ctx, h.HTTP, call.Request{

@@ -53,7 +53,6 @@ const (
 	unexpected        // any other error
 )
 
-// classes maps AADSTS numbers to their class.
 var classes = map[int]class{
 	70011:   unexpected,         // scope malformed
 	50011:   unexpected,         // redirect URI not registered

@@ -103,7 +103,6 @@ func (a tokenAnswer) lifetime() time.Duration {
 	return time.Duration(min(seconds, 86400)) * time.Second
 }
 
-// requestToken posts a form with the credential to a token endpoint.
 func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint string, form url.Values) (tokenAnswer, error) {
 	proof, err := h.Credential.proof(endpoint, h.Now())
 	if err != nil {

@@ -132,7 +132,6 @@ func defaultBehaviour() behaviour {
 	}
 }
 
-// validate returns an error if a setting is out of range.
 func (b behaviour) validate() error {
 	for name, ms := range map[string]int{
 		"consent_ms": b.ConsentMS, "role_ms": b.RoleMS, "accepted_domain_ms": b.AcceptedDomainMS,
@@ -206,7 +205,6 @@ type lag struct {
 // read the clock slightly earlier than the call that started the lag.
 const clockTolerance = 5 * time.Second
 
-// startLag returns a lag of ms milliseconds that begins now.
 func startLag(now time.Time, ms int) lag {
 	return lag{Since: now, Until: now.Add(time.Duration(ms) * time.Millisecond)}
 }
@@ -218,5 +216,4 @@ func (l lag) hasPassed(now time.Time) bool {
 	return !now.Before(l.Until) || now.Before(l.Since.Add(-clockTolerance))
 }
 
-// hasStarted reports whether the lag was ever started.
 func (l lag) hasStarted() bool { return !l.Since.IsZero() }

@@ -26,7 +26,6 @@ const (
 	signin        = "http://127.0.0.1:8080/connect/microsoft365/signin"
 )
 
-// simClient is a client of a running simulator.
 type simClient struct {
 	t       *testing.T
 	fakeDNS *fakeDNS
@@ -66,7 +65,6 @@ var registration struct {
 	err error
 }
 
-// startSimulatorIn starts a simulator with the data folder dir.
 func startSimulatorIn(t *testing.T, dir string, dnsServer *fakeDNS) *simClient {
 	t.Helper()
 	var handler http.Handler

@@ -36,7 +36,6 @@ type invocation struct {
 	params params
 }
 
-// outcome is the result of a cmdlet.
 type outcome struct {
 	rows     []object
 	warnings []string

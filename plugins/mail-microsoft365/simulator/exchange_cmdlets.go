@@ -55,7 +55,6 @@ var cmdlets = cmdletsByName(
 		"RecipientAddress": stringListParam, "MessageTraceId": stringParam, "ResultSize": traceSizeParam, "StartingRecipientAddress": stringParam}},
 )
 
-// cmdletsByName returns the cmdlets keyed by their lower-case names.
 func cmdletsByName(list ...cmdlet) map[string]cmdlet {
 	byName := map[string]cmdlet{}
 	for _, c := range list {
@@ -64,10 +63,8 @@ func cmdletsByName(list ...cmdlet) map[string]cmdlet {
 	return byName
 }
 
-// paramType is the type of a cmdlet parameter.
 type paramType struct {
-	name string
-	// accepts reports whether a JSON value is valid.
+	name    string
 	accepts func(any) bool
 }
 

@@ -135,7 +135,6 @@ func newMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{rows: []object{t.mailboxRow(box)}}
 }
 
-// mailboxFromParams returns the mailbox that the parameters describe.
 func (call *invocation) mailboxFromParams(t *tenant) (mailbox, *exception) {
 	name, display := call.params.text("Name"), call.params.text("DisplayName")
 	alias, primary := call.params.text("Alias"), call.params.text("PrimarySmtpAddress")

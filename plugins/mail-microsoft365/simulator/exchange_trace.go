@@ -176,7 +176,6 @@ func (call *invocation) traceWindow() (from, to time.Time, failure *exception) {
 	}
 }
 
-// matchesFilters reports whether a row matches the filters of the parameters.
 func (call *invocation) matchesFilters(r traceRow) bool {
 	for name, value := range map[string]string{"SenderAddress": r.Sender, "RecipientAddress": r.recipient, "MessageTraceId": r.id()} {
 		values := call.params.textList(name)

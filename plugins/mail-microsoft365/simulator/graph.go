@@ -108,7 +108,6 @@ func (s *simulator) graphEndpoint(allowedRoles []string, run func(*graphCall) re
 	}
 }
 
-// hasRole reports whether an app role is in the token and is still granted.
 func (c *graphCall) hasRole(role string) bool { return slices.Contains(c.roles, role) }
 
 // authenticateGraphCall authenticates a call by its bearer token. It fails if the token is not
@@ -170,7 +169,6 @@ func stringList(claim any) []string {
 	return texts
 }
 
-// writeGraphResult writes a result with the headers of a Graph answer.
 func (s *simulator) writeGraphResult(w http.ResponseWriter, r *http.Request, answer result) {
 	requestID, clientRequestID := newGUID(), r.Header.Get("client-request-id")
 	if clientRequestID == "" {

@@ -35,7 +35,6 @@ func (t *tenant) domain(name string) *mailDomain {
 	return nil
 }
 
-// domainObject returns a domain as Graph shows it.
 func domainObject(d mailDomain, availability any) object {
 	services := d.Services
 	if services == nil {
@@ -236,7 +235,6 @@ func deleteDomain(c *graphCall, t *tenant) result {
 	return result{status: http.StatusNoContent}
 }
 
-// removeDomain removes a domain and its DKIM configuration.
 func (t *tenant) removeDomain(name string) {
 	t.Domains = slices.DeleteFunc(t.Domains, func(d mailDomain) bool { return d.Name == name })
 	t.Exchange.DKIM = slices.DeleteFunc(t.Exchange.DKIM, func(c dkimConfig) bool { return c.Domain == name })

@@ -23,7 +23,6 @@ func (c *graphCall) baseURL() string { return c.s.kit.URL + graphHost + "/v1.0" 
 // contextURL returns the value of @odata.context for a path of the metadata.
 func (c *graphCall) contextURL(path string) string { return c.baseURL() + "/$metadata#" + path }
 
-// entity returns the result with a single object.
 func (c *graphCall) entity(status int, path string, o object) result {
 	o = selectProperties(o, selectedProperties(c.r))
 	o["@odata.context"] = c.contextURL(path + "/$entity")
@@ -100,7 +99,6 @@ func skipTokenOffset(token string) int {
 	return n
 }
 
-// readBody decodes the JSON object in the body of the request.
 func (c *graphCall) readBody() (object, *graphError) {
 	raw, err := io.ReadAll(c.r.Body)
 	if err != nil {

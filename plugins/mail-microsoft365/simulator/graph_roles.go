@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// roleAssignmentObject returns a role assignment as Graph shows it.
 func roleAssignmentObject(a roleAssignment) object {
 	return object{"id": a.ID, "principalId": a.Principal, "roleDefinitionId": a.Role, "directoryScopeId": "/"}
 }

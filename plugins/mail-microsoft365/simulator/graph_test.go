@@ -204,7 +204,6 @@ func TestSecurityDefaultsFollowSetting(t *testing.T) {
 	}
 }
 
-// licencesByProduct returns the number of licences of each product.
 func (t *tenant) licencesByProduct() map[string]any {
 	t.t.Helper()
 	values := map[string]any{}

@@ -31,7 +31,6 @@ func userObject(u user) object {
 	}
 }
 
-// orNull returns nil for an empty text.
 func orNull(text string) any {
 	if text == "" {
 		return nil

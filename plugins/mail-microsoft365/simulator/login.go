@@ -81,7 +81,6 @@ func (s *simulator) openIDConfiguration(w http.ResponseWriter, r *http.Request) 
 	})
 }
 
-// jwks answers with the public keys that verify tokens.
 func (s *simulator) jwks(w http.ResponseWriter, r *http.Request) {
 	issuer := s.authority("{tenantid}") + "/v2.0"
 	if name := r.PathValue("tenant"); !isSharedAuthority(name) {
@@ -104,7 +103,6 @@ func (s *simulator) jwks(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"keys": publicKeys})
 }
 
-// writeJSON writes a JSON answer of the login host.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store, no-cache")
@@ -166,7 +164,6 @@ var (
 	domainPattern = regexp.MustCompile(`^(?i)([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$`)
 )
 
-// aadsts is an error of the login host.
 type aadsts struct {
 	number int
 	code   string // the OAuth error
@@ -219,7 +216,6 @@ func (e aadsts) with(subject string) *aadsts {
 	return &e
 }
 
-// description returns the text of error_description.
 func (e *aadsts) description(trace, correlation string, at time.Time) string {
 	return fmt.Sprintf("AADSTS%d: %s Trace ID: %s Correlation ID: %s Timestamp: %s",
 		e.number, e.text, trace, correlation, at.Format("2006-01-02 15:04:05Z"))

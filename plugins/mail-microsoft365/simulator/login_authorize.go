@@ -12,10 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// codeLifetime is how long an authorization code can be redeemed.
 const codeLifetime = 10 * time.Minute
 
-// authorizationCode is the state of one issued authorization code.
 type authorizationCode struct {
 	Redirect  string    `json:"redirect"`
 	Scope     string    `json:"scope"`
@@ -78,7 +76,6 @@ func (s *simulator) signInPage(w http.ResponseWriter, r *http.Request, username 
 	s.renderPage(w, p)
 }
 
-// signIn handles the posted user name and issues an authorization code.
 func (s *simulator) signIn(w http.ResponseWriter, r *http.Request, query url.Values, app registration) {
 	username := strings.TrimSpace(r.PostFormValue("username"))
 	f := s.tenantForUser(r.PathValue("tenant"), username)
@@ -133,7 +130,6 @@ func (t *tenant) deleteOldCodes(now time.Time) {
 	}
 }
 
-// errorValues returns the OAuth parameters of an error.
 func errorValues(s *simulator, e *aadsts) url.Values {
 	return url.Values{"error": {e.code}, "error_description": {e.description(newGUID(), newGUID(), s.kit.Now())}}
 }

@@ -96,7 +96,6 @@ func (u user) signInName() string {
 	return u.UPN
 }
 
-// tokenLifetime returns how long the tenant's tokens are valid.
 func (t *tenant) tokenLifetime() time.Duration {
 	return time.Duration(t.Behaviour.TokenSeconds) * time.Second
 }
@@ -147,7 +146,6 @@ func (k signingKey) sign(claims map[string]any) (string, error) {
 	return jwt.Signed(signer).Claims(claims).Serialize()
 }
 
-// jwk returns the key's entry in the JWKS.
 func (k signingKey) jwk(issuer string) (map[string]any, error) {
 	cert, err := x509.ParseCertificate(k.Certificate)
 	if err != nil {

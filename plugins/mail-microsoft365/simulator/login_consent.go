@@ -179,7 +179,6 @@ func (t *tenant) consentError(app registration) *aadsts {
 	return nil
 }
 
-// redirectConsentResult redirects the browser to the application with the result.
 func (s *simulator) redirectConsentResult(w http.ResponseWriter, r *http.Request, query url.Values, id string, refusal *aadsts) {
 	response := url.Values{}
 	switch {

@@ -19,13 +19,11 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// tokenRequest is one call of the token endpoint.
 type tokenRequest struct {
-	app    registration
-	form   url.Values
-	tenant string // the tenant element of the path
-	// certificate is true if the application authenticated with a certificate.
-	certificate bool
+	app         registration
+	form        url.Values
+	tenant      string // the tenant element of the path
+	certificate bool   // the application authenticated with a certificate
 }
 
 func (s *simulator) tokenEndpoint(w http.ResponseWriter, r *http.Request) {

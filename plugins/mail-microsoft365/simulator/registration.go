@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// applicationName is the name of the application in every sandbox.
 const applicationName = "tenantry"
 
 // registration is the application as it is registered with Microsoft. It is the same in every
@@ -50,7 +49,6 @@ func openRegistration(dataDir string) (*simulate.File[registration], error) {
 	})
 }
 
-// newRegistration returns a registration with new ids and secrets.
 func newRegistration() registration {
 	seed := randomText(16)
 	r := registration{
@@ -94,7 +92,6 @@ func (s *simulator) signingKeys() ([]signingKey, error) {
 	return []signingKey{key}, s.app.Do(func(r *registration) { r.Keys = append(r.Keys, key) })
 }
 
-// signer returns the key that signs tokens.
 func (s *simulator) signer() (signingKey, error) {
 	keys, err := s.signingKeys()
 	if err != nil {

@@ -223,7 +223,6 @@ var laggingObjects = []laggingObject{
 	},
 }
 
-// countRoles returns how many directory roles the application holds.
 func countRoles(t *tenant) any {
 	return len(t.callGraph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId eq '"+t.principal()+"'", nil).rows())
 }

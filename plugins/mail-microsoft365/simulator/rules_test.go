@@ -11,7 +11,6 @@ import (
 	"testing"
 )
 
-// ruleName is the name of the rule that most tests change.
 const ruleName = "tenantry-block-tenantwide"
 
 // ruleParams returns the parameters with which tenantry creates a rule.
@@ -173,7 +172,6 @@ func TestRuleWithoutSendersBlocksAllMail(t *testing.T) {
 	}
 }
 
-// changeRule runs Set-TransportRule for the rule ruleName.
 func (t *tenant) changeRule(params jsonObject) {
 	t.t.Helper()
 	params["Identity"] = ruleName

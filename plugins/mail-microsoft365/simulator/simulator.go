@@ -46,13 +46,11 @@ const (
 // simulator is one running simulator. kit is the code that all simulators share. app is the
 // registration of the application. hosts maps a path prefix to its handler.
 type simulator struct {
-	kit   *simulate.Kit
-	app   *simulate.File[registration]
-	store *store
-	hosts map[string]http.Handler
-	// tokenRequests counts requests for tokens, to find clients that break the rule tokenLoop.
-	tokenRequests tokenCounter
-	// applicationWait is shared by all tenants.
+	kit             *simulate.Kit
+	app             *simulate.File[registration]
+	store           *store
+	hosts           map[string]http.Handler
+	tokenRequests   tokenCounter
 	applicationWait applicationWait
 	firstKeyMu      sync.Mutex // ensures that only one call generates the first signing key
 }
@@ -81,7 +79,6 @@ func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	return kit.Handler(s, s.controlHandler()), s.ready(), nil
 }
 
-// ready returns the settings, the secrets and the control paths of this simulator.
 func (s *simulator) ready() simulate.Ready {
 	app := s.registration()
 	return simulate.Ready{

@@ -135,7 +135,6 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 	}
 }
 
-// lastCall returns the newest entry of the journal.
 func (s *simClient) lastCall() simulate.Entry {
 	s.t.Helper()
 	var calls []simulate.Entry

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// tenant is the state of one simulated Microsoft 365 tenant, as it is stored on disk.
 type tenant struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
@@ -32,10 +31,8 @@ type tenant struct {
 // initialDomain returns the domain that Microsoft creates with the tenant.
 func (t *tenant) initialDomain() string { return t.Prefix + ".onmicrosoft.com" }
 
-// adminName returns the sign-in name of the first administrator.
 func (t *tenant) adminName() string { return "admin@" + t.initialDomain() }
 
-// grant holds the permissions that the tenant has granted to the application.
 type grant struct {
 	Consent string `json:"consent"` // "none", "granted" or "revoked"
 	// Principal is the object id of the application's service principal. A revocation deletes the
@@ -53,7 +50,6 @@ func (g grant) hasAppRole(role string) bool {
 	return g.Consent == "granted" && slices.Contains(g.Roles, role)
 }
 
-// roleAssignment is a directory role that a user or a service principal holds.
 type roleAssignment struct {
 	ID        string `json:"id"`
 	Principal string `json:"principal"`
@@ -210,7 +206,6 @@ const (
 // appRole is the id of an application permission, and the app id of the resource that defines it.
 type appRole struct{ id, resource string }
 
-// appRoles maps the name of each known app role to its ids.
 var appRoles = map[string]appRole{
 	domainReadWrite:    {"7e05723c-0bb0-42da-be95-ae9f08a6e53c", graphAppID},
 	organizationRead:   {"498476ce-e0fe-48b0-b801-37ba7e2685c6", graphAppID},

@@ -96,7 +96,6 @@ func (t *tenant) signInURL(changes url.Values) string {
 // verifier is the PKCE verifier for the challenge in signInURL (RFC 7636, appendix B).
 const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 
-// signInCode signs a user in and returns the authorization code.
 func (t *tenant) signInCode(username string) string {
 	t.t.Helper()
 	answer, redirect := t.page(t.signInURL(nil), url.Values{"username": {username}})
@@ -129,13 +128,11 @@ func (s *simClient) askToken(tenant string, form url.Values) response {
 		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, form.Encode())
 }
 
-// clientCredentials requests an app-only token.
 func (s *simClient) clientCredentials(tenant, scope string) response {
 	s.t.Helper()
 	return s.askToken(tenant, url.Values{"grant_type": {"client_credentials"}, "scope": {scope}})
 }
 
-// token returns an app-only token for a scope.
 func (t *tenant) token(scope string) string {
 	t.t.Helper()
 	answer := t.clientCredentials(t.id, scope)
@@ -145,10 +142,8 @@ func (t *tenant) token(scope string) string {
 	return answer.valueAt("access_token").(string)
 }
 
-// bearer returns the header that authorizes a call with a token.
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
-// callGraph calls Microsoft Graph with a new token.
 func (t *tenant) callGraph(method, path string, body any) response {
 	t.t.Helper()
 	return t.callGraphWith(bearer(t.token(graphScope)), method, path, body)
@@ -169,7 +164,6 @@ func (t *tenant) callGraphWith(header http.Header, method, path string, body any
 	return answer
 }
 
-// assignExchange assigns the Exchange Administrator role to the application.
 func (t *tenant) assignExchange() response {
 	t.t.Helper()
 	return t.callGraph("POST", "/roleManagement/directory/roleAssignments", jsonObject{
@@ -189,7 +183,6 @@ func (t *tenant) principal() string {
 	return claimsOf(t.t, t.token(graphScope))["oid"].(string)
 }
 
-// runCmdlet runs a cmdlet with a new token.
 func (t *tenant) runCmdlet(cmdlet string, params any) response {
 	t.t.Helper()
 	return t.runCmdletWith(bearer(t.token(exchangeScope)), "", cmdlet, params)
@@ -239,7 +232,6 @@ func withdrawAppRole(role string) func(*tenant) {
 	}
 }
 
-// scriptedCmdlets returns the setting that scripts the answers of cmdlets.
 func scriptedCmdlets(cmdlets jsonObject) jsonObject { return jsonObject{"cmdlets": cmdlets} }
 
 // newTenantWithMailbox returns a connected tenant with an accepted domain and the mailbox of Anna.
@@ -291,7 +283,6 @@ func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 	}
 }
 
-// enableWithPassword is the body that enables an account and sets its password.
 var enableWithPassword = jsonObject{"accountEnabled": true, "passwordPolicies": "DisablePasswordExpiration",
 	"passwordProfile": jsonObject{"password": "Correct-Horse-7", "forceChangePasswordNextSignIn": false,
 		"forceChangePasswordNextSignInWithMfa": false}}
@@ -311,14 +302,12 @@ func (t *tenant) addMailDomain(name string) {
 	}
 }
 
-// publishVerificationRecord publishes the verification record of a domain.
 func (t *tenant) publishVerificationRecord(name string) {
 	t.t.Helper()
 	text := t.callGraph("GET", "/domains/"+name+"/verificationDnsRecords", nil).valueAt("value", 0, "text").(string)
 	t.fakeDNS.publish(name + `. 60 IN TXT "` + text + `"`)
 }
 
-// publishSelectorCNAMEs publishes the CNAME records of both DKIM selectors.
 func (t *tenant) publishSelectorCNAMEs(name string) {
 	t.t.Helper()
 	row := t.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": name})

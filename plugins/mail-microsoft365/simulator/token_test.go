@@ -72,7 +72,6 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 	}
 }
 
-// redeemWithoutConsent redeems a code after the consent was revoked.
 func redeemWithoutConsent(testTenant *tenant) response {
 	testTenant.consent()
 	code := testTenant.signInCode(testTenant.admin)
@@ -80,14 +79,12 @@ func redeemWithoutConsent(testTenant *tenant) response {
 	return testTenant.redeem(code, nil)
 }
 
-// requestWithSecret returns a function that requests a token with a client secret.
 func requestWithSecret(value string) func(*tenant) response {
 	return func(testTenant *tenant) response {
 		return testTenant.askToken(testTenant.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope}, "client_secret": {value}})
 	}
 }
 
-// requestWithExpiredSecret requests a token with a secret that has expired.
 func requestWithExpiredSecret(testTenant *tenant) response {
 	testTenant.control("POST", "/app", jsonObject{"expire_secret": true})
 	return requestWithSecret(testTenant.ready.Secrets["client_secret"])(testTenant)

@@ -31,7 +31,6 @@ var bug = func() string {
 	return name
 }()
 
-// kind is the kind of the plugin.
 var kind = func() wire.Kind {
 	switch name, _, _ := strings.Cut(filepath.Base(os.Args[0]), "-"); name {
 	case "mail", "sending":

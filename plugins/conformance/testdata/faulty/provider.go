@@ -34,7 +34,6 @@ var waits = sdk.NewWaits(nil)
 
 type provider struct{ connection sdk.Connection }
 
-// answerDoc is an answer of the API.
 type answerDoc struct {
 	Zones []zoneDoc `json:"zones"`
 }
@@ -112,7 +111,6 @@ func (p provider) readBody(response *http.Response) ([]byte, error) {
 	return answer, nil
 }
 
-// statusError returns the error for the status of an answer, or nil.
 func (p provider) statusError(r *http.Response, method, secret string) error {
 	switch {
 	case r.StatusCode == http.StatusConflict:
@@ -183,7 +181,6 @@ func (p provider) page(ctx context.Context, name string, page int) (zoneDoc, err
 	return answer.Zones[0], nil
 }
 
-// zone returns a zone with all records.
 func (p provider) zone(ctx context.Context, name string) (zoneDoc, error) {
 	z, err := p.page(ctx, name, 0)
 	for n := 1; err == nil && z.More && bug != "reads-one-page" && bug != "reads-one-large-page"; n++ {
@@ -204,7 +201,6 @@ func (p provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, erro
 	return z.sets(), nil
 }
 
-// sets returns the record sets of a zone.
 func (z zoneDoc) sets() (sets []dns.RRSet) {
 	for _, r := range z.Records {
 		value := r.Content

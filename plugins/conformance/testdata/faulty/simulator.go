@@ -18,7 +18,6 @@ import (
 
 const token = "simulated-token-of-faulty"
 
-// pageSize is the number of records on a page.
 var pageSize = func() int {
 	if bug == "reads-one-large-page" {
 		return 500
@@ -134,7 +133,6 @@ func (s simulator) setsShortTTL(w http.ResponseWriter, body []byte) bool {
 	})
 }
 
-// zones reads the zones from zonesURL.
 func (s simulator) zones(w http.ResponseWriter, name string) (found []zoneDoc) {
 	response, err := http.Get(s.zonesURL + "/zones?provider=faulty&name=" + name)
 	if err != nil {

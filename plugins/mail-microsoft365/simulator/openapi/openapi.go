@@ -123,7 +123,6 @@ func checkProperties(schema *openapi3.Schema, body any) error {
 	return nil
 }
 
-// propertyOf returns the schema of a property, or nil.
 func propertyOf(schema *openapi3.Schema, name string) *openapi3.Schema {
 	if p := schema.Properties[name]; p != nil {
 		return p.Value
