@@ -10,11 +10,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// TestRuleStaysBeforeRulesThatStopProcessing puts a rule of an administrator before an enabled
-// managed rule. The rule of the administrator ends the processing of later rules, so the managed
-// rule blocks no mailbox. Rules then reports it as altered, and the next Block moves it to the
-// front.
-func TestRuleStaysBeforeRulesThatStopProcessing(t *testing.T) {
+// TestBlockMovesARuleBeforeRulesThatStopProcessing puts a rule of an administrator before an
+// enabled managed rule. The rule of the administrator ends the processing of later rules, so the
+// managed rule blocks no mailbox. Rules then reports it as altered, and the next Block moves it to
+// the front.
+func TestBlockMovesARuleBeforeRulesThatStopProcessing(t *testing.T) {
 	s := newSendingTenant(t, newTestEnv(t))
 	s.block(s.domain, s.mailboxes[0])
 	s.block(sendlimit.TenantWide, s.mailboxes[1])

@@ -259,9 +259,9 @@ func TestReadAfterWriteShowsOlderState(t *testing.T) {
 	}
 }
 
-// TestOrganizationIsReadAsObject checks that Get-TransportConfig counts as a read of one object and
-// not as a read of a list.
-func TestOrganizationIsReadAsObject(t *testing.T) {
+// TestTransportConfigIsReadAsObject checks that Get-TransportConfig counts as a read of one object
+// and not as a read of a list.
+func TestTransportConfigIsReadAsObject(t *testing.T) {
 	for answers, want := range map[string]bool{"lists": false, "objects": true} {
 		testTenant := startSimulator(t).newConnectedTenant()
 		testTenant.setBehaviour(jsonObject{"exchange_replicas": jsonObject{"lag_ms": 3_600_000, "answers": answers}})
