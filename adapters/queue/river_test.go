@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/ports"
 	"github.com/tenantry/tenantry/ports/contract/queuecontract"
 )
@@ -132,6 +134,54 @@ func TestFailingPeriodicWorkDoesNotPileUp(t *testing.T) {
 	}
 	if len(backlog) > 1 || len(backlog) == 1 && backlog[0].Waiting > 1 {
 		t.Errorf("the waiting wake-ups are %+v, want one at most", backlog)
+	}
+}
+
+// TestWakingDoesNotDeadlockWithHandlersThatEnd wakes the same jobs again and again while their
+// handlers end, and checks that PostgreSQL has ended no transaction because of a deadlock.
+func TestWakingDoesNotDeadlockWithHandlersThatEnd(t *testing.T) {
+	t.Parallel()
+	url := newMigratedDatabase(t)
+	t.Run("wake", func(t *testing.T) {
+		var wakeups []ports.Wakeup
+		for i := range 100 {
+			wakeups = append(wakeups, ports.Wakeup{Kind: "job", ID: strconv.Itoa(i), Account: access.AccountID(strconv.Itoa(i))})
+		}
+		var callers sync.WaitGroup
+		defer callers.Wait()
+		for range 2 {
+			replica := openRiver(t, url, contractOptions)
+			if err := replica.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error { return nil }}}); err != nil {
+				t.Fatal(err)
+			}
+			callers.Go(func() {
+				for range 200 {
+					if err := replica.Wake(t.Context(), wakeups...); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	})
+	admin, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	// The statistics have all deadlocks when the server processes of the replicas have ended.
+	for deadline := time.Now().Add(hangTimeout); ; <-time.After(10 * time.Millisecond) {
+		var others, deadlocks int
+		if err := admin.QueryRow(t.Context(), `
+			SELECT deadlocks, (SELECT count(*) FROM pg_stat_activity AS a WHERE a.datname = d.datname AND pid <> pg_backend_pid() AND backend_type = 'client backend')
+			FROM pg_stat_database AS d WHERE datname = current_database()`).Scan(&deadlocks, &others); err != nil {
+			t.Fatal(err)
+		}
+		if deadlocks > 0 || others > 0 && time.Now().After(deadline) {
+			t.Fatalf("PostgreSQL ended %d transactions because of a deadlock, and %d connections of the replicas are open", deadlocks, others)
+		}
+		if others == 0 {
+			return
+		}
 	}
 }
 

@@ -98,14 +98,17 @@ RETURNING wakeup.kind, wakeup.id, account, separate_group, trace, due_at, failur
 // endWakeups records handlers that ended, and returns the seconds until the first of their wake-ups
 // is due again. $1 to $3 are the kind, id and admission of each wake-up. $4 is the delay of the
 // retry in seconds, null after a success. A wake-up that has nothing left to do gets a due time of
-// infinity.
+// infinity. The statement locks rows in the order of addWakeups, so that the two do not deadlock.
 const endWakeups = `
-WITH again AS (
+WITH locked AS (
+	SELECT kind, id, delay FROM wakeup
+	JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::float8[]) AS ended (kind, id, admission, delay) USING (kind, id, admission)
+	WHERE admitted_by IS NOT NULL ORDER BY kind, id FOR UPDATE OF wakeup
+), again AS (
 	UPDATE wakeup SET admitted_by = NULL, admitted_at = NULL, again_at = NULL,
 		due_at = coalesce(least(again_at, now() + delay * interval '1 s'), 'infinity'),
 		failures = CASE WHEN delay IS NULL THEN 0 ELSE failures + 1 END
-	FROM unnest($1::text[], $2::text[], $3::bigint[], $4::float8[]) AS ended (kind, id, admission, delay)
-	WHERE wakeup.kind = ended.kind AND wakeup.id = ended.id AND wakeup.admission = ended.admission AND admitted_by IS NOT NULL
+	FROM locked WHERE wakeup.kind = locked.kind AND wakeup.id = locked.id
 	RETURNING due_at
 )
 SELECT extract(epoch FROM min(due_at) - now())::float8 FROM again WHERE due_at < 'infinity'`
