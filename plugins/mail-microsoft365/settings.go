@@ -3,6 +3,7 @@
 package main
 
 import (
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -105,7 +106,7 @@ func readSettings(connection sdk.Connection) (settings, error) {
 		return settings{}, login.Misconfigured("home_tenant")
 	}
 	var err error
-	if s.cmdletsPerSecond, err = strconv.ParseFloat(value("pacing"), 64); err != nil {
+	if s.cmdletsPerSecond, err = strconv.ParseFloat(value("pacing"), 64); err != nil || math.IsNaN(s.cmdletsPerSecond) {
 		return settings{}, login.Misconfigured("pacing")
 	}
 	return s, s.credential.Check()

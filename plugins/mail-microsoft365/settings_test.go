@@ -47,6 +47,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		"bad address":            {map[string]string{"client_id": "c", "graph_url": "graph"}, map[string]secret.Text{"client_secret": secret.New("s")}, false},
 		"bad scheme":             {map[string]string{"client_id": "c", "login_url": "ftp://x"}, map[string]secret.Text{"client_secret": secret.New("s")}, false},
 		"bad pacing":             {map[string]string{"client_id": "c", "pacing": "slow"}, map[string]secret.Text{"client_secret": secret.New("s")}, false},
+		"pacing is NaN":          {map[string]string{"client_id": "c", "pacing": "NaN"}, map[string]secret.Text{"client_secret": secret.New("s")}, false},
 	} {
 		_, err := plugin().Mail(sdk.Connection{Settings: tt.settings, Secrets: tt.secrets})
 		if (err == nil) != tt.isAccepted || (err != nil && !errors.Is(err, fault.ServiceUnavailable)) {
