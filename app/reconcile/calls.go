@@ -71,7 +71,7 @@ type EffectCheck func(ctx context.Context) (done bool, err error)
 // Run makes a provider call and decides by its outcome whether to repeat it:
 //
 //   - success, Refused or Down: Run returns.
-//   - Throttled: Run returns, or waits if the policy has a ThrottleReserve.
+//   - Throttled: Run returns, or waits and calls again if ThrottleReserve allows the wait.
 //   - NotReady: Run pauses and calls again, until the tries or the time are used up.
 //   - Unknown: Run calls check, and repeats the call only if check found no effect. If check is
 //     nil, Run repeats the call, which must be idempotent.

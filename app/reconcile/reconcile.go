@@ -85,7 +85,6 @@ func SaveDomain(ctx context.Context, domains ports.Domains, owner access.Account
 	return stored, nil
 }
 
-// runAndReadRecords runs the steps, then reads the records that the platform requires.
 func (r *Reconciler) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServerReady bool) error {
 	platform := r.Platform.For(d.TenantGUID)
 	if err := r.runSteps(ctx, platform, d, mailServerReady); err != nil {

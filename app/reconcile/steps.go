@@ -13,12 +13,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// SetUpMail tries once to enable a verified domain's e-mail service. It checks whether the mail
-// server accepts the domain, and whether the platform specifies the domain's service records. It
-// returns the stored domain. It fails with outcome.NotReady while the platform needs more time. It
-// stores nothing while the service records are missing, because a lagging replica may hide them. If
-// mailServerReady is false, SetUpMail makes no checks: it enables the service, and reads and stores
-// the records.
+// SetUpMail enables a verified domain's e-mail service, with one try of each call. It returns the
+// stored domain. It fails with outcome.NotReady until the mail server accepts the domain and the
+// platform specifies the domain's service records. It stores nothing while the service records are
+// missing, because a lagging replica may hide them. If mailServerReady is false, SetUpMail makes no
+// checks: it enables the service, and reads and stores the records.
 func (r *Reconciler) SetUpMail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	platform := r.Platform.For(d.TenantGUID)
 	if err := r.setUpMail(ctx, platform, &d, mailServerReady, Once); err != nil {
