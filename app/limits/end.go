@@ -29,6 +29,8 @@ const (
 	passWait = 5 * time.Second
 	// callWait is the default of Service.CallWait.
 	callWait = 20 * time.Second
+	// endTries is the maximum number of tries of each call that lists, sets or removes rules.
+	endTries = 3
 )
 
 // EndResult is a limit as it was before End, and the number of mailboxes that End unblocked.
@@ -271,6 +273,3 @@ func (e *policyEnding) block(ctx context.Context, scope string, list []string) e
 	}
 	return set(known)
 }
-
-// endTries is the maximum number of tries of each call that lists, sets or removes rules.
-const endTries = 3

@@ -37,7 +37,7 @@ type Service struct {
 	Platform  ports.MailPlatform
 	Now       func() time.Time
 	// Pause is the time between two tries of a platform call. Timeout is the maximum duration of
-	// one request. They default to 1 s and 50 s.
+	// one Set or End, without the first checks. They default to 1 s and 50 s.
 	Pause, Timeout time.Duration
 	// PassWait is how long End waits for an enforcement pass to finish. After that, End revokes the
 	// lease of the pass. CallWait is how long End then waits for the last platform call of that
@@ -66,7 +66,6 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id tenant.GUI
 	return Limit{p, len(coveredAddresses(p, mailboxes))}, err
 }
 
-// coveredAddresses returns the addresses of the mailboxes in the scope of the policy.
 func coveredAddresses(p sendlimit.Policy, mailboxes []mailbox.Mailbox) []string {
 	var addresses []string
 	for _, m := range mailboxes {

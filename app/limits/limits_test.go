@@ -69,13 +69,11 @@ func (fx *fixture) attach(t *testing.T, id tenant.GUID) {
 	must(t, err)
 }
 
-// changeTenant changes the stored tenant.
 func (fx *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
 	apptest.ChangeTenant(t, fx.store, fx.owner, guid, change)
 }
 
-// addDomain stores a domain with these mailboxes.
 func (fx *fixture) addDomain(t *testing.T, name string, localParts ...string) {
 	t.Helper()
 	d, err := fx.store.ReserveDomain(t.Context(), fx.owner, guid, name, 12, fx.now)
@@ -90,7 +88,7 @@ func (fx *fixture) addDomain(t *testing.T, name string, localParts ...string) {
 	}
 }
 
-// set sets a limit for a scope. A nil scope means the whole tenant.
+// set sets the limit of a scope, or of the whole tenant if scope is nil.
 func (fx *fixture) set(t *testing.T, scope *string, perDay int) limits.SetResult {
 	t.Helper()
 	result, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{DomainScope: scope, PerDay: perDay}, nil)
@@ -98,7 +96,6 @@ func (fx *fixture) set(t *testing.T, scope *string, perDay int) limits.SetResult
 	return result
 }
 
-// requireRefusal requires that Set fails with this code.
 func (fx *fixture) requireRefusal(t *testing.T, situation string, request limits.SetRequest, want fault.Code) {
 	t.Helper()
 	if _, err := fx.Set(t.Context(), fx.owner, guid, request, nil); !errors.Is(err, want) {
@@ -236,35 +233,35 @@ func TestLostConsentIsStored(t *testing.T) {
 	}
 }
 
-// deletingPlatform calls drop before each EnsureRule.
-type deletingPlatform struct {
+// overtakenPlatform calls overtake, a concurrent request or sync, before each EnsureRule.
+type overtakenPlatform struct {
 	ports.MailPlatform
-	drop func()
+	overtake func()
 }
 
-type deletingTenant struct {
+type overtakenTenant struct {
 	ports.MailTenant
-	drop func()
+	overtake func()
 }
 
-func (p deletingPlatform) For(id tenant.GUID) ports.MailTenant {
-	return deletingTenant{p.MailPlatform.For(id), p.drop}
+func (p overtakenPlatform) For(id tenant.GUID) ports.MailTenant {
+	return overtakenTenant{p.MailPlatform.For(id), p.overtake}
 }
 
-func (p deletingTenant) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
-	p.drop()
+func (p overtakenTenant) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	p.overtake()
 	return p.MailTenant.EnsureRule(ctx, scope, mailboxes)
 }
 
 func TestSetForATenantDeletedMeanwhileIsRefused(t *testing.T) {
 	fx := newFixture(t)
-	fx.Platform = deletingPlatform{fx.fake, func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid, nil)) }}
+	fx.Platform = overtakenPlatform{fx.fake, func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid, nil)) }}
 	fx.requireRefusal(t, "deleted", limits.SetRequest{PerDay: 5}, fault.TenantNotFound)
 }
 
 func TestSetForADomainDeletedMeanwhileIsRefused(t *testing.T) {
 	fx := newFixture(t)
-	fx.Platform = deletingPlatform{fx.fake, func() {
+	fx.Platform = overtakenPlatform{fx.fake, func() {
 		missed := ports.DiscoveryResult{Began: fx.now.Add(time.Hour), Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, missed))
 		missed.Began = missed.Began.Add(observation.ReplicaLag)
@@ -277,7 +274,7 @@ func TestSetForALimitRemovedMeanwhileCanBeRepeated(t *testing.T) {
 	for _, scope := range []*string{nil, pointerTo(zone)} {
 		fx := newFixture(t)
 		fx.set(t, scope, 20)
-		fx.Platform = deletingPlatform{fx.fake, func() {
+		fx.Platform = overtakenPlatform{fx.fake, func() {
 			_, err := fx.End(t.Context(), fx.owner, guid, scope, nil)
 			must(t, err)
 		}}
@@ -289,8 +286,7 @@ func TestSetForALimitRemovedMeanwhileCanBeRepeated(t *testing.T) {
 	}
 }
 
-// overtakenPolicies is a store that calls overtake before each ChangePolicy. overtake is a
-// concurrent request.
+// overtakenPolicies calls overtake, a concurrent request, before each ChangePolicy.
 type overtakenPolicies struct {
 	ports.SendPolicies
 
@@ -326,7 +322,7 @@ func TestOneOfTwoConcurrentEqualSetsCreatesTheLimit(t *testing.T) {
 func TestSetForALimitChangedMeanwhileIsAnUpdate(t *testing.T) {
 	fx := newFixture(t)
 	fx.set(t, nil, 10)
-	fx.Platform = deletingPlatform{fx.fake, func() {
+	fx.Platform = overtakenPlatform{fx.fake, func() {
 		fx.Platform, fx.now = fx.fake, fx.now.Add(time.Second)
 		fx.set(t, nil, 5)
 		fx.now = fx.now.Add(time.Second)

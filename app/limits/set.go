@@ -119,7 +119,7 @@ func (s *Service) deletedError(ctx context.Context, owner access.AccountID, p se
 	return fault.ServiceUnavailable.RetryIn(time.Second, "another request removed the limit at the same time; try again")
 }
 
-// ensureRule creates the transport rule of a policy if it does not exist, and returns it. The
+// ensureRule returns the transport rule of a policy, and creates it if it does not exist. The
 // platform needs one mailbox to create a rule. ensureRule uses any of the mailboxes, because the
 // rule is switched off until enforcement blocks a mailbox. If the platform has none of the
 // addresses, ensureRule creates no rule, and the first block creates it.
