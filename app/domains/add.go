@@ -100,8 +100,7 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	result := s.liveResult(ctx, owner, d, exists)
 	err = s.saveAdded(ctx, owner, result, encoder)
 	if errors.Is(err, fault.DomainNotFound) {
-		// The platform refused a concurrent request for the same domain, and that request deleted
-		// the row.
+		// A concurrent request for the same domain failed and deleted the row.
 		if d, err = s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now()); err != nil {
 			return AddResult{}, err
 		}

@@ -43,8 +43,8 @@ func (fx *fixture) publishSpecified(t *testing.T) {
 }
 
 // TestEveryCrashConverges crashes the process once at each step of setUpDomain. A step is a call to
-// the platform or the store. A new process repeats setUpDomain and succeeds. Nothing is created
-// twice.
+// the platform or a write to the store. A new process repeats setUpDomain and succeeds. Nothing is
+// created twice.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		for step, finished := 0, false; !finished; step++ {

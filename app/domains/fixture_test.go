@@ -83,7 +83,6 @@ func (fx *fixture) lagMailServer() {
 	fx.Reconciler.Timeout = 100 * time.Millisecond
 }
 
-// changeTenant changes the stored tenant.
 func (fx *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
 	apptest.ChangeTenant(t, fx.store, fx.account.ID, guid, change)
@@ -103,7 +102,6 @@ func (fx *fixture) storedDomain(t *testing.T) domain.Domain {
 	return d
 }
 
-// addDomain adds the domain.
 func (fx *fixture) addDomain(t *testing.T) AddResult {
 	t.Helper()
 	got, err := fx.Add(t.Context(), fx.account, guid, zone, nil)

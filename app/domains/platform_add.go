@@ -3,6 +3,7 @@
 package domains
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -16,10 +17,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// addAtPlatform reads the domain at the platform and adds it only if the platform does not find it.
-// exists is true if the tenant had the domain before tenantry tried to add it. exists is also true
-// for a domain that an earlier sync found and a later sync missed. exists is false if this request
-// added the domain, or if an earlier request of tenantry may have added it.
+// addAtPlatform adds the domain at the platform, unless a read finds it there. exists is true if
+// the tenant had the domain before tenantry tried to add it. exists is also true for a domain that
+// an earlier sync found and a later sync missed. exists is false if this request added the domain,
+// or if an earlier request of tenantry may have added it.
 func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.Domain) (exists bool, err error) {
 	platform := s.Platform.For(id)
 	readAt := s.Now()
@@ -67,11 +68,7 @@ func (s *Service) add(ctx context.Context, platform ports.MailTenant, name strin
 // search polls for a domain after an add with an unknown outcome. Replicas of the platform can show
 // a new domain late.
 func (s *Service) search(ctx context.Context, platform ports.MailTenant, name string) (found domain.Platform, err error) {
-	limit := s.Search
-	if limit == 0 {
-		limit = searchTime
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Search, searchTime))
 	defer cancel()
 	err = reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
 		found, err = platform.Domain(ctx, name)

@@ -77,8 +77,8 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 // If the first read does not find the domain, a lagging replica may hide a domain that was just
 // added. removeFromPlatform therefore makes the call that removes the domain nevertheless. If the
 // outcome of this call is unknown, the call is repeated without a read, because a second read could
-// miss the domain too. If an earlier removal had begun, removeFromPlatform makes no call: the
-// earlier removal has probably removed the domain, and the replica may hide a new one.
+// miss the domain too. If an earlier removal had begun, removeFromPlatform does not make the call:
+// the earlier removal has probably removed the domain, and the replica may hide a new one.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (mayBeNew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	observed := d

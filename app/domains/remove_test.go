@@ -79,7 +79,7 @@ func TestRemoveFromPlatformRemovesTheDomainEverywhere(t *testing.T) {
 	}
 }
 
-func TestRemoveRefusesADomainInUse(t *testing.T) {
+func TestRemoveRefusals(t *testing.T) {
 	t.Run("mailboxes of the account", func(t *testing.T) {
 		fx := newFixture(t)
 		d := fx.addAndVerify(t)
@@ -361,8 +361,8 @@ func TestRemovalResolvesALostAnswer(t *testing.T) {
 	}
 }
 
-// TestEveryCrashOfARemovalConverges crashes the process at every step of a removal, and syncs
-// before a new process repeats the removal.
+// TestEveryCrashOfARemovalConverges crashes the process once at each platform call of a removal,
+// and syncs before a new process repeats the removal.
 func TestEveryCrashOfARemovalConverges(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		for step, finished := 0, false; !finished; step++ {

@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Verify asks the platform to verify a domain, and returns the stored domain. It is idempotent.
+// Verify asks the platform to verify a domain, and returns the domain. It is idempotent.
 //
 // It fails with tenant_not_found, domain_not_found, access_denied, verification_failed, or an error
 // of the platform.

@@ -82,7 +82,7 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 }
 
 // recordFailedVerification stores the state that was read before the verification failed. If the
-// platform refused the verification, it also stores the current DNS. The stored DNS shows a caller
+// platform did not see the record, it also stores the current DNS. The stored DNS shows a caller
 // whether the record is missing, or is published and the platform does not see it yet.
 func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
 	verificationFailed := errors.Is(cause, fault.VerificationFailed)
