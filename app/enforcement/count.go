@@ -126,11 +126,11 @@ func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, mailboxes [
 	return p.saveCounts(ctx, counts)
 }
 
-// savePartial stores what an incomplete reading counted. A partial count is a lower bound: it can
-// block a mailbox but cannot unblock one. The stored mark does not change, so the next pass reads
-// the same period again.
+// savePartial stores the counts of an incomplete reading that exceed the stored counts. A partial
+// count is a lower bound: it can block a mailbox but cannot unblock one. The stored mark does not
+// change, so the next pass reads the same period again.
 func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, mailboxes []ports.CountedMailbox) error {
-	r.Mark = r.From // the next pass reads these messages again, so none of them counts as final
+	r.Mark = r.From // no message counts as final
 	tally := r.Tally()
 	counts := ports.SendCounts{At: p.now, ByMailbox: map[string][]sendlimit.Count{}}
 	for _, day := range r.Days {

@@ -281,8 +281,6 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	}
 }
 
-// TestTraceOfATenantWithoutMailboxesIsNotRead checks that a pass over a tenant without mailboxes
-// does not read the trace.
 func TestTraceOfATenantWithoutMailboxesIsNotRead(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)

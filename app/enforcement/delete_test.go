@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -93,19 +94,24 @@ func (fx *fixture) checkEvents(t *testing.T) {
 }
 
 // TestDeleteUnblocksMailboxes checks that the deletion of a tenant unblocks its mailboxes and
-// records the unblocks.
+// records the unblocks, even if the bootstrap of the tenant is pending again.
 func TestDeleteUnblocksMailboxes(t *testing.T) {
-	fx := newFixture(t)
-	fx.limit(t, domainOne, 5)
-	ada := fx.mailboxes[0].Address
-	fx.fake.Send(fx.id, ada, 6)
-	must(t, fx.run(t))
-	fx.deleteTenant(t, fx.deletionService())
-	events := fx.events(t)
-	if len(events) != 1 || len(events[ada]) != 2 || events[ada][1].Message() != "Mailbox unblocked: sent 6, limit 5" || events[ada][1].Tenant != fx.id {
-		t.Fatalf("the events are %+v, want a block and an unblock of ada", events)
+	for _, bootstrap := range []tenant.Bootstrap{tenant.BootstrapReady, tenant.BootstrapPending} {
+		t.Run(string(bootstrap), func(t *testing.T) {
+			fx := newFixture(t)
+			fx.limit(t, domainOne, 5)
+			ada := fx.mailboxes[0].Address
+			fx.fake.Send(fx.id, ada, 6)
+			must(t, fx.run(t))
+			apptest.ChangeTenant(t, fx.store, fx.owner, fx.id, func(x *tenant.Tenant) { x.Bootstrap = bootstrap })
+			fx.deleteTenant(t, fx.deletionService())
+			events := fx.events(t)
+			if len(events) != 1 || len(events[ada]) != 2 || events[ada][1].Message() != "Mailbox unblocked: sent 6, limit 5" || events[ada][1].Tenant != fx.id {
+				t.Fatalf("the events are %+v, want a block and an unblock of ada", events)
+			}
+			fx.checkEvents(t)
+		})
 	}
-	fx.checkEvents(t)
 }
 
 // TestDeleteWithoutItsPauseCanBeRepeated ends a limit while the tenant is being deleted, after the
@@ -168,25 +174,6 @@ func (t failingRemovalTenant) RemoveRule(ctx context.Context, scope string) erro
 	}
 	t.onRemoval()
 	return &outcome.Error{Kind: outcome.Down}
-}
-
-// TestDeleteUnblocksMailboxesOfATenantWithoutAMailServer checks the deletion of a tenant whose
-// bootstrap is pending again. The deletion unblocks the mailboxes and records the unblocks.
-func TestDeleteUnblocksMailboxesOfATenantWithoutAMailServer(t *testing.T) {
-	fx := newFixture(t)
-	fx.limit(t, domainOne, 5)
-	ada := fx.mailboxes[0].Address
-	fx.fake.Send(fx.id, ada, 6)
-	must(t, fx.run(t))
-	stored, err := fx.store.Tenant(t.Context(), fx.owner, fx.id)
-	must(t, err)
-	stored.Bootstrap = tenant.BootstrapPending
-	must(t, fx.store.SaveTenant(t.Context(), fx.owner, stored))
-	fx.deleteTenant(t, fx.deletionService())
-	if events := fx.events(t); len(events) != 1 || len(events[ada]) != 2 {
-		t.Fatalf("the events are %+v, want a block and an unblock of ada", events)
-	}
-	fx.checkEvents(t)
 }
 
 // failingTenants is a store that fails to delete tenants.

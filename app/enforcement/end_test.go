@@ -22,7 +22,6 @@ func (fx *fixture) limitService() *limits.Service {
 		Now: fx.Now, Pause: time.Millisecond, PassWait: time.Millisecond, CallWait: time.Millisecond}
 }
 
-// endPolicy ends the policy of a scope.
 func (fx *fixture) endPolicy(t *testing.T, scope string) (limits.EndResult, error) {
 	t.Helper()
 	if scope == sendlimit.TenantWide {

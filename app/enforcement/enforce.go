@@ -65,8 +65,7 @@ func (p *pass) reconcileIntents(ctx context.Context) error {
 	return nil
 }
 
-// countedMailboxes returns the tenant's mailboxes, each with its count of the current day if there
-// is one.
+// countedMailboxes returns the tenant's mailboxes with their counts of the current day.
 func (p *pass) countedMailboxes(ctx context.Context) ([]sendlimit.MailboxState, error) {
 	counted, err := p.Claims.CountedMailboxes(ctx, p.TenantClaim, p.day.Start)
 	mailboxes := make([]sendlimit.MailboxState, 0, len(counted))
@@ -76,7 +75,6 @@ func (p *pass) countedMailboxes(ctx context.Context) ([]sendlimit.MailboxState, 
 	return mailboxes, err
 }
 
-// saveIntents stores the changes of the decision as intents, before the rules are set.
 func (a *applier) saveIntents(ctx context.Context) error {
 	if len(a.Changes) == 0 {
 		return nil
@@ -130,7 +128,6 @@ func (a *applier) isListed(c sendlimit.Change) bool {
 	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.BlockLists[c.Scope], c.Event.Address)
 }
 
-// reportChanges calls OnChange once for each change.
 func (p *pass) reportChanges(ctx context.Context, changes []sendlimit.Change) {
 	if p.OnChange == nil {
 		return

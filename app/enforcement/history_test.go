@@ -141,7 +141,6 @@ func (h *history) setLimit(t *testing.T) {
 	}
 }
 
-// setMailboxLimit sets the limit of a random mailbox.
 func (h *history) setMailboxLimit(t *testing.T) {
 	t.Helper()
 	m := h.mailboxes[h.IntN(len(h.mailboxes))]
@@ -150,7 +149,6 @@ func (h *history) setMailboxLimit(t *testing.T) {
 	must(t, h.store.SetSendLimit(t.Context(), h.owner, m.ID, h.want.ownLimits[m.Address], h.now))
 }
 
-// dropRandomDomain deletes a domain of the tenant and its policy.
 func (h *history) dropRandomDomain(t *testing.T) {
 	t.Helper()
 	scope := []string{domainOne, domainTwo}[h.IntN(2)]

@@ -18,11 +18,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// defaultLease is how long a pass holds a tenant without renewing its lease. A pass renews a stale
-// lease before it waits for a call slot, and again before the call. defaultLease must therefore
+// leaseDuration is how long a pass holds a tenant without renewing its lease. A pass renews a stale
+// lease before it waits for a call slot, and again before the call. leaseDuration must therefore
 // exceed the longest wait and the longest call. After a crash, another pass can claim the tenant
 // when the lease expires.
-const defaultLease = 30 * time.Second
+const leaseDuration = 30 * time.Second
 
 // Runner makes enforcement passes. A pass counts what a tenant's mailboxes sent, and has the mail
 // platform block the mailboxes that exceed their limits.
@@ -32,7 +32,6 @@ type Runner struct {
 	Tenants  ports.Tenants
 	Platform ports.MailPlatform
 	Now      func() time.Time
-	Lease    time.Duration // defaults to 30 s
 	// OnBlockDelay, if set, is called for each block of a mailbox if the trace shows when the
 	// mailbox exceeded its limit. delay is the time from the message that exceeded the limit to the
 	// block.
@@ -92,11 +91,11 @@ func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID
 // the tenant could not be claimed.
 func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, dueBy time.Time) (claimed bool, err error) {
 	claimBegan := time.Now()
-	claim, won, err := r.Claims.ClaimTenant(ctx, owner, id, r.leaseDuration(), dueBy)
+	claim, won, err := r.Claims.ClaimTenant(ctx, owner, id, leaseDuration, dueBy)
 	if err != nil || !won {
 		return false, err
 	}
-	passLease := lease.New(claimBegan, r.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
+	passLease := lease.New(claimBegan, leaseDuration, func(ctx context.Context, duration time.Duration) (bool, error) {
 		return r.Claims.RenewTenantLease(ctx, claim, duration)
 	})
 	p := &pass{Runner: r, TenantClaim: claim, platform: r.Platform.For(id), lease: passLease, now: r.Now()}
@@ -130,13 +129,6 @@ func (p *pass) retryAt(ctx context.Context) time.Time {
 		return p.day.End
 	}
 	return retry
-}
-
-func (r *Runner) leaseDuration() time.Duration {
-	if r.Lease > 0 {
-		return r.Lease
-	}
-	return defaultLease
 }
 
 // countAndEnforce counts, decides and enforces, and returns the time at which the tenant is due

@@ -89,7 +89,6 @@ func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.G
 	return fx
 }
 
-// addDomain stores a domain of the tenant.
 func (fx *fixture) addDomain(t *testing.T, domainName string) domain.Domain {
 	t.Helper()
 	d, err := fx.store.ReserveDomain(t.Context(), fx.owner, fx.id, domainName, 12, fx.now)
@@ -132,7 +131,6 @@ func (fx *fixture) run(t *testing.T) error {
 	return fx.Run(t.Context(), fx.owner, fx.id)
 }
 
-// storedMailboxes returns the mailboxes in the store.
 func (fx *fixture) storedMailboxes(t *testing.T) []mailbox.Mailbox {
 	t.Helper()
 	mailboxes, err := fx.store.Mailboxes(t.Context(), fx.owner, fx.id)
@@ -417,8 +415,6 @@ func TestEventTimesIncreaseWhenTheClockStepsBack(t *testing.T) {
 	}
 }
 
-// TestAFailedUnblockIsNotShown checks that a mailbox whose unblock failed is not shown as
-// unblocked.
 func TestAFailedUnblockIsNotShown(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// PassKind is the Kind of the wake-up that starts a pass: one check of the send limits of one
-// tenant. The ID of the wake-up is the GUID of the tenant.
+// PassKind is the Kind of the wake-up that starts a pass over one tenant. The ID of the wake-up is
+// the GUID of the tenant.
 const PassKind = "enforcement"
 
 // sweepKind is the Kind of the sweep, which wakes the due tenants.
@@ -42,8 +42,7 @@ const (
 	// nextSweepDelay is the pause after a sweep that found maxTenantsPerSweep due tenants, because
 	// more tenants may be due.
 	nextSweepDelay = time.Second
-	// leaseCheckInterval is the time between two rounds of RunAll, which try to claim the leased
-	// tenants again.
+	// leaseCheckInterval is the time between two rounds of RunAll.
 	leaseCheckInterval = 250 * time.Millisecond
 	// leaseWait is how long RunAll waits for leased tenants. It exceeds the leases of passes (30 s)
 	// and of requests that pause enforcement for a tenant (1 minute), because the leases of a
@@ -138,7 +137,6 @@ func (r *Runner) RunAll(ctx context.Context) (platformErr, err error) {
 	return platformErr, errors.Join(err, fmt.Errorf("tenants that are still leased after %s: %d", leaseWait, leased))
 }
 
-// tenantKey identifies a tenant of an account.
 type tenantKey struct {
 	account access.AccountID
 	tenant  tenant.GUID

@@ -250,8 +250,6 @@ func (s *leasedTenants) ClaimTenant(_ context.Context, owner access.AccountID, _
 	return claim, false, err
 }
 
-// TestOnlyTenantsWithLimitsExcludesTenantsWithoutALimit checks that a sweep with
-// OnlyTenantsWithLimits wakes no tenant without a limit.
 func TestOnlyTenantsWithLimitsExcludesTenantsWithoutALimit(t *testing.T) {
 	fx := newFixture(t)
 	fx.OnlyTenantsWithLimits = true
@@ -298,20 +296,20 @@ func (s cancellingClaims) ClaimTenant(ctx context.Context, owner access.AccountI
 	return s.TenantClaims.ClaimTenant(ctx, owner, id, lease, now)
 }
 
-// endlessDueTenants is a store with due tenants. dueCount is their number. ClaimTenant waits for
-// the test, and then reports that the tenant was not claimed.
-type endlessDueTenants struct {
+// manyDueTenants is a store with dueCount due tenants. ClaimTenant waits for the test, and then
+// reports that the tenant was not claimed.
+type manyDueTenants struct {
 	ports.TenantClaims
 
 	dueCount        int
 	arrived, answer chan struct{}
 }
 
-func (r endlessDueTenants) DueTenants(_ context.Context, _ time.Time, limit int) ([]ports.DueTenant, error) {
+func (r manyDueTenants) DueTenants(_ context.Context, _ time.Time, limit int) ([]ports.DueTenant, error) {
 	return make([]ports.DueTenant, min(r.dueCount, limit)), nil
 }
 
-func (r endlessDueTenants) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (claim ports.TenantClaim, won bool, err error) {
+func (r manyDueTenants) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (claim ports.TenantClaim, won bool, err error) {
 	r.arrived <- struct{}{}
 	<-r.answer
 	return claim, false, nil
@@ -322,7 +320,7 @@ func (r endlessDueTenants) ClaimTenant(context.Context, access.AccountID, tenant
 func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 	for due, wantRepeat := range map[int]bool{1: false, 1 << 20: true} {
 		queue := &fake.Wakeups{}
-		r := &enforcement.Runner{Claims: endlessDueTenants{dueCount: due}, Now: time.Now}
+		r := &enforcement.Runner{Claims: manyDueTenants{dueCount: due}, Now: time.Now}
 		sweep := r.Periodic(time.Hour, queue)[0]
 		must(t, sweep.Do(t.Context()))
 		woken := queue.All()
@@ -336,7 +334,7 @@ func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 // TestPassesWaitForASlot starts as many passes as there are slots. A further pass whose context is
 // cancelled gets no slot and returns an error.
 func TestPassesWaitForASlot(t *testing.T) {
-	claims := endlessDueTenants{arrived: make(chan struct{}), answer: make(chan struct{})}
+	claims := manyDueTenants{arrived: make(chan struct{}), answer: make(chan struct{})}
 	r := &enforcement.Runner{Claims: claims, Now: time.Now}
 	for kind, handle := range r.Handlers() {
 		ended := make(chan error)
