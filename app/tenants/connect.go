@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// ConnectPath returns the common prefix of the paths of the connect pages. It ends with a slash.
-// platform is the name of the mail platform's plugin.
+// ConnectPath returns the common prefix of the paths of the connect pages. platform is the name of
+// the mail platform's plugin.
 func ConnectPath(platform string) string { return "/connect/" + platform + "/" }
 
 // RedirectURIs returns the redirect URIs to register with the mail platform. The platform redirects

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -24,9 +23,9 @@ func (fx *fixture) newSession(t *testing.T, lifetime time.Duration) tenants.Link
 	_, err := fx.store.ChangeSettings(t.Context(), fx.ann.ID, func(access.Settings) (access.Settings, error) {
 		return access.Settings{DisplayName: "Acme", SupportURL: "mailto:help@acme.example", ReturnHosts: []string{"app.acme.example"}}, nil
 	})
-	apptest.Must(t, err)
+	must(t, err)
 	link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{ReturnURL: new(returnURL), State: "s-1", Lifetime: lifetime})
-	apptest.Must(t, err)
+	must(t, err)
 	return link
 }
 
@@ -50,13 +49,13 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 	b := fx.openCallback(t, fx.visitPage(t, link.URL, admin))
 	fx.requireSession(t, link.SessionID, tenant.SessionPending, "") // the callback does not prove the consent
 	confirmation, err := b.signIn(t, admin)
-	apptest.Must(t, err)
+	must(t, err)
 	if confirmation.Origin.DisplayName != "Acme" || confirmation.Origin.SupportURL != "mailto:help@acme.example" {
 		t.Errorf("the page shows %+v", confirmation.Origin)
 	}
 	fx.requireSession(t, link.SessionID, tenant.SessionConsented, guid)
 	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
-	apptest.Must(t, err)
+	must(t, err)
 	fx.requireSession(t, link.SessionID, tenant.SessionConnected, guid)
 	origin, err := fx.BrowserOrigin(t.Context(), b.cookie)
 	if err != nil || origin.ReturnURL != returnURL+"?result=connected&session_id="+link.SessionID+"&state=s-1" {
@@ -68,7 +67,7 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 	for _, days := range []int{30, 31} {
 		fx.now = link.ExpiresAt.Add(time.Duration(days) * 24 * time.Hour)
 		_, err = fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
-		apptest.Must(t, err)
+		must(t, err)
 		if days == 30 {
 			fx.requireSession(t, link.SessionID, tenant.SessionConnected, guid)
 		}
@@ -99,7 +98,7 @@ func TestSessionStatusAfterAFailedRequest(t *testing.T) {
 		{"a tenant of another account", func(t *testing.T, fx *fixture, query string) error {
 			b := fx.openCallback(t, query)
 			confirmation, err := b.signIn(t, admin)
-			apptest.Must(t, err)
+			must(t, err)
 			fx.connect(t, fx.bob, admin)
 			_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 			return err
@@ -133,9 +132,9 @@ func TestCancelledSessionIsDeclined(t *testing.T) {
 	link := fx.newSession(t, 0)
 	b := fx.openCallback(t, fx.visitPage(t, link.URL, admin))
 	confirmation, err := b.signIn(t, admin)
-	apptest.Must(t, err)
+	must(t, err)
 	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, false)
-	apptest.Must(t, err)
+	must(t, err)
 	fx.requireSession(t, link.SessionID, tenant.SessionDeclined, guid)
 }
 
@@ -147,7 +146,7 @@ func TestExpiredLinkLeadsBack(t *testing.T) {
 	query := fx.visitPage(t, link.URL, admin)
 	fx.now = link.ExpiresAt
 	_, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
-	apptest.Must(t, err)
+	must(t, err)
 	_, err = fx.Callback(t.Context(), query)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 	fx.requireSession(t, link.SessionID, tenant.SessionExpired, "")
@@ -173,7 +172,7 @@ func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 	oldBrowser := fx.openCallback(t, fx.visitPage(t, first.URL, admin))
 	fx.now = fx.now.Add(30 * time.Minute)
 	renewed, err := fx.RenewLink(t.Context(), fx.ann, first.SessionID, nil)
-	apptest.Must(t, err)
+	must(t, err)
 	if renewed.SessionID != first.SessionID || renewed.URL == first.URL || !renewed.ExpiresAt.Equal(fx.now.Add(time.Hour)) {
 		t.Errorf("renewed as %+v", renewed)
 	}
@@ -182,9 +181,9 @@ func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 	fx.requireSession(t, first.SessionID, tenant.SessionPending, "")
 	b := fx.openCallback(t, fx.visitPage(t, renewed.URL, admin))
 	confirmation, err := b.signIn(t, admin)
-	apptest.Must(t, err)
+	must(t, err)
 	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
-	apptest.Must(t, err)
+	must(t, err)
 	fx.requireSession(t, first.SessionID, tenant.SessionConnected, guid)
 }
 
@@ -194,12 +193,12 @@ func TestRenewReopensAnEndedSession(t *testing.T) {
 	_, err := fx.Callback(t.Context(), withParam(t, fx.visitPage(t, link.URL, admin), "error", "access_denied"))
 	requireRefusal(t, err, fault.ConsentDeclined)
 	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
-	apptest.Must(t, err)
+	must(t, err)
 	fx.requireSession(t, link.SessionID, tenant.SessionPending, "")
 	fx.now = fx.now.Add(time.Hour)
 	fx.requireSession(t, link.SessionID, tenant.SessionExpired, "")
 	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
-	apptest.Must(t, err)
+	must(t, err)
 	fx.requireSession(t, link.SessionID, tenant.SessionPending, "")
 	_, err = fx.RenewLink(t.Context(), fx.bob, link.SessionID, nil)
 	requireRefusal(t, err, fault.ConnectSessionUnknown)
@@ -209,7 +208,7 @@ func TestRenewReopensAnEndedSession(t *testing.T) {
 		s.ReturnHosts = nil
 		return s, nil
 	})
-	apptest.Must(t, err)
+	must(t, err)
 	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
 	requireRefusal(t, err, fault.InvalidReturnURL)
 }
@@ -229,15 +228,15 @@ func TestReturnURLIsCheckedBeforeTheSlots(t *testing.T) {
 func TestLinkWithoutASessionConnects(t *testing.T) {
 	fx := newFixture(t)
 	query := fx.grantConsent(t, fx.ann, admin)
-	apptest.Must(t, fx.store.DeleteConnectSessions(t.Context(), fx.now.Add(time.Hour)))
+	must(t, fx.store.DeleteConnectSessions(t.Context(), fx.now.Add(time.Hour)))
 	b := fx.openCallback(t, query)
 	confirmation, err := b.signIn(t, admin)
-	apptest.Must(t, err)
+	must(t, err)
 	if confirmation.Origin != (tenants.Origin{}) {
 		t.Errorf("the page shows %+v", confirmation.Origin)
 	}
 	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
-	apptest.Must(t, err)
+	must(t, err)
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 1 {
 		t.Errorf("the account has %v", guids)
 	}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -29,7 +28,7 @@ import (
 func TestConnectAttachesTheConfirmedTenant(t *testing.T) {
 	fx := newFixture(t)
 	link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
-	apptest.Must(t, err)
+	must(t, err)
 	if !link.ExpiresAt.Equal(fx.now.Add(15 * time.Minute)) {
 		t.Errorf("the link expires at %v", link.ExpiresAt)
 	}
@@ -42,7 +41,7 @@ func TestConnectAttachesTheConfirmedTenant(t *testing.T) {
 		t.Fatalf("attached before the confirmation: %v", guids)
 	}
 	attached, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
-	apptest.Must(t, err)
+	must(t, err)
 	if attached.GUID != guid || attached.Name != "One" || attached.ConnectedBy != admin || !attached.ConsentedAt.Equal(fx.now) ||
 		attached.Consent != tenant.ConsentGranted || attached.Bootstrap != tenant.BootstrapPending || attached.Managed {
 		t.Fatalf("attached as %+v", attached)
@@ -60,7 +59,7 @@ func TestLinkIsBoundAndUnguessable(t *testing.T) {
 	states := map[string]bool{}
 	for range 3 {
 		link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
-		apptest.Must(t, err)
+		must(t, err)
 		u, _ := url.Parse(link.URL)
 		state := u.Query().Get("state")
 		if states[state] || strings.Contains(state, string(fx.ann.ID)) || len(state) < 100 {
@@ -247,7 +246,7 @@ func TestADifferentBrowserCannotContinueTheFlow(t *testing.T) {
 	_, err := fx.FinishSignIn(t.Context(), answer, otherBrowser.cookie)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 	confirmation, err := fx.FinishSignIn(t.Context(), answer, b.cookie)
-	apptest.Must(t, err)
+	must(t, err)
 	_, err = fx.Confirm(t.Context(), otherBrowser.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 	if _, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true); err != nil {
@@ -476,7 +475,7 @@ func TestReconnectRetriesBootstrap(t *testing.T) {
 	fx := newFixture(t)
 	connected := fx.connect(t, fx.ann, admin)
 	connected.Bootstrap, connected.BootstrapStep = tenant.BootstrapFailed, tenant.StepGrantRole
-	apptest.Must(t, fx.store.SaveTenant(t.Context(), fx.ann.ID, connected))
+	must(t, fx.store.SaveTenant(t.Context(), fx.ann.ID, connected))
 	again := fx.connect(t, fx.ann, admin)
 	if next := fx.readiness(t).NextStep; again.Bootstrap != tenant.BootstrapPending || next != tenant.NextSync {
 		t.Fatalf("bootstrap %s, next step %q", again.Bootstrap, next)

@@ -22,8 +22,8 @@ import (
 // The state is part of the link. It is sealed and contains the account and the expiry. The hash of
 // the state is the id of the flow. The cookie binds one browser to the flow: it contains the id of
 // the flow and a random part. The sign-in's state and the CSRF token are one-way hashes of the
-// cookie. Before the service reads the store, it checks the seal of the state. It also compares the
-// sign-in's state and the CSRF token with the cookie before that read.
+// cookie. The service checks these tokens before it reads the store: the seal of the state, and
+// whether the sign-in's state and the CSRF token belong to the cookie.
 //
 // stateAssociatedData is the associated data of a sealed state.
 const stateAssociatedData = "connect/state"
@@ -32,7 +32,6 @@ func invalidLinkError() error {
 	return fault.ConnectLinkInvalid.With("the connect link is forged, expired, already used or was opened in another browser")
 }
 
-// sealState returns a new sealed state for a link.
 func (s *Service) sealState(owner access.AccountID, expires time.Time) (string, error) {
 	token, err := s.randomToken()
 	if err != nil {
@@ -78,7 +77,6 @@ func (s *Service) unsealState(state string) (access.AccountID, time.Time, error)
 	return access.AccountID(parts[1]), time.Unix(expires, 0), nil
 }
 
-// newCookie returns a new cookie that binds a browser to a flow.
 func (s *Service) newCookie(stateHash [32]byte) (secret.Text, error) {
 	token, err := s.randomToken()
 	return secret.New(hex.EncodeToString(stateHash[:]) + "." + token), err

@@ -62,11 +62,10 @@ func newFixture(t *testing.T) *fixture {
 	return fx
 }
 
-// createAccount creates an account with this number of tenant slots.
 func (fx *fixture) createAccount(t *testing.T, email string, slots int) access.Account {
 	t.Helper()
 	account, err := fx.store.CreateAccount(t.Context(), email, "complete", slots, fx.now)
-	apptest.Must(t, err)
+	must(t, err)
 	return account
 }
 
@@ -75,7 +74,7 @@ func (fx *fixture) createAccount(t *testing.T, email string, slots int) access.A
 func (fx *fixture) grantConsent(t *testing.T, account access.Account, username string) (query string) {
 	t.Helper()
 	link, err := fx.ConnectURL(t.Context(), account, tenants.LinkRequest{})
-	apptest.Must(t, err)
+	must(t, err)
 	return fx.visitPage(t, link.URL, username)
 }
 
@@ -84,7 +83,7 @@ func (fx *fixture) grantConsent(t *testing.T, account access.Account, username s
 func (fx *fixture) visitPage(t *testing.T, page, username string) (query string) {
 	t.Helper()
 	query, err := fx.platform.Visit(page, username, true)
-	apptest.Must(t, err)
+	must(t, err)
 	return query
 }
 
@@ -99,11 +98,10 @@ type browser struct {
 func (fx *fixture) openCallback(t *testing.T, query string) browser {
 	t.Helper()
 	redirect, err := fx.Callback(t.Context(), query)
-	apptest.Must(t, err)
+	must(t, err)
 	return browser{fx, redirect.URL, redirect.Cookie}
 }
 
-// signIn signs in as this user.
 func (b browser) signIn(t *testing.T, username string) (tenants.ConfirmationPage, error) {
 	t.Helper()
 	return b.FinishSignIn(t.Context(), b.visitPage(t, b.page, username), b.cookie)
@@ -114,7 +112,7 @@ func (fx *fixture) openConfirmationPage(t *testing.T, account access.Account, us
 	t.Helper()
 	b := fx.openCallback(t, fx.grantConsent(t, account, username))
 	confirmation, err := b.signIn(t, username)
-	apptest.Must(t, err)
+	must(t, err)
 	return b, confirmation
 }
 
@@ -123,7 +121,7 @@ func (fx *fixture) connect(t *testing.T, account access.Account, username string
 	t.Helper()
 	b, confirmation := fx.openConfirmationPage(t, account, username)
 	connected, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
-	apptest.Must(t, err)
+	must(t, err)
 	return connected
 }
 
@@ -131,7 +129,7 @@ func (fx *fixture) connect(t *testing.T, account access.Account, username string
 func (fx *fixture) listedTenants(t *testing.T, account access.Account) []tenant.GUID {
 	t.Helper()
 	list, err := fx.List(t.Context(), account.ID)
-	apptest.Must(t, err)
+	must(t, err)
 	var guids []tenant.GUID
 	for _, listed := range list {
 		guids = append(guids, listed.GUID)
@@ -143,7 +141,7 @@ func (fx *fixture) listedTenants(t *testing.T, account access.Account) []tenant.
 func (fx *fixture) readiness(t *testing.T) tenant.Readiness {
 	t.Helper()
 	_, readiness, err := fx.Get(t.Context(), fx.ann, guid)
-	apptest.Must(t, err)
+	must(t, err)
 	return readiness
 }
 
@@ -151,7 +149,7 @@ func (fx *fixture) readiness(t *testing.T) tenant.Readiness {
 func withParam(t *testing.T, query, name, value string) string {
 	t.Helper()
 	q, err := url.ParseQuery(query)
-	apptest.Must(t, err)
+	must(t, err)
 	q.Set(name, value)
 	return q.Encode()
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // The races of this package run two or three use cases in different orders of their calls to the
-// platform and to the store.
+// platform and writes to the store.
 
 // race is a fixture over steppedPlatform and steppedStore.
 type race struct {
@@ -127,7 +127,6 @@ func (r *race) noticeRevocation(ctx context.Context) error {
 	return nil
 }
 
-// mailbox returns a stored mailbox.
 func (r *race) mailbox(address string) mailbox.Mailbox {
 	_, mailboxes := r.storedObjects(r.t)
 	i := slices.IndexFunc(mailboxes, func(m mailbox.Mailbox) bool { return m.Address == address })
@@ -137,7 +136,6 @@ func (r *race) mailbox(address string) mailbox.Mailbox {
 	return mailboxes[i]
 }
 
-// domain returns a stored domain.
 func (r *race) domain(name string) domain.Domain {
 	found, err := r.store.Domain(context.Background(), r.ann.ID, guid, name)
 	if err != nil {

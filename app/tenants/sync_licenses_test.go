@@ -12,7 +12,6 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// headroom returns the headroom of the tenant of ann.
 func (fx *fixture) headroom(t *testing.T) *tenant.Headroom {
 	t.Helper()
 	return fx.readiness(t).Headroom

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -31,11 +30,10 @@ func newConnectedFixture(t *testing.T, setup fake.Setup) *fixture {
 	return fx
 }
 
-// sync syncs the tenant of ann.
 func (fx *fixture) sync(t *testing.T) tenants.SyncResult {
 	t.Helper()
 	synced, err := fx.Sync(t.Context(), fx.ann.ID, guid)
-	apptest.Must(t, err)
+	must(t, err)
 	return synced
 }
 
@@ -50,7 +48,7 @@ func (fx *fixture) addPlatformObjects(t *testing.T) {
 		}
 	}
 	records, err := platform.Records(t.Context(), "one.test")
-	apptest.Must(t, err)
+	must(t, err)
 	fx.platform.DNS.Publish("one.test", append(records.Verification,
 		dns.Record{Type: dns.TXT, Name: "one.test", Content: "v=spf1 -all"},
 		dns.Record{Type: dns.TXT, Name: "_dmarc.one.test", Content: "v=DMARC1; p=none"})...)
@@ -58,7 +56,7 @@ func (fx *fixture) addPlatformObjects(t *testing.T) {
 	if _, err := platform.VerifyDomain(t.Context(), "one.test"); err != nil {
 		t.Fatal(err)
 	}
-	apptest.Must(t, platform.EnableMail(t.Context(), "one.test"))
+	must(t, platform.EnableMail(t.Context(), "one.test"))
 	if _, err := platform.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +69,9 @@ func (fx *fixture) addPlatformObjects(t *testing.T) {
 func (fx *fixture) storedObjects(t *testing.T) (domains []domain.Domain, mailboxes []mailbox.Mailbox) {
 	t.Helper()
 	domains, err := fx.store.Domains(t.Context(), fx.ann.ID, guid)
-	apptest.Must(t, err)
+	must(t, err)
 	mailboxes, err = fx.store.Mailboxes(t.Context(), fx.ann.ID, guid)
-	apptest.Must(t, err)
+	must(t, err)
 	return domains, mailboxes
 }
 
@@ -341,7 +339,7 @@ func TestSyncIsStoredForACancelledRequest(t *testing.T) {
 	<-gate.Arrived()
 	cancel()
 	gate.Release()
-	apptest.Must(t, <-done)
+	must(t, <-done)
 	if r := fx.readiness(t); r.Discovery != tenant.DiscoveryCompleted {
 		t.Fatalf("the readiness is %+v, want a complete discovery", r)
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -65,7 +64,7 @@ func newManagedFixture(t *testing.T) (*fixture, tenant.Tenant) {
 	fx := newFixture(t)
 	fx.visitPage(t, "https://login.fake.test/consent?state=operator", admin)
 	assigned, err := fx.Assign(t.Context(), fx.ann, tenant.GUID(strings.ToUpper(string(guid))))
-	apptest.Must(t, err)
+	must(t, err)
 	return fx, assigned
 }
 
@@ -102,7 +101,7 @@ func TestRepeatedAssignKeepsTheAdministrator(t *testing.T) {
 	connected := fx.connect(t, fx.ann, admin)
 	fx.now = fx.now.Add(time.Hour)
 	assigned, err := fx.Assign(t.Context(), fx.ann, guid)
-	apptest.Must(t, err)
+	must(t, err)
 	if assigned.ConnectedBy != admin || !assigned.ConsentedAt.Equal(connected.ConsentedAt) {
 		t.Fatalf("assigned again as %+v, want the consent of %+v", assigned, connected)
 	}
@@ -114,7 +113,7 @@ func TestAssignToClosedAccountIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed, err := fx.store.FindAccount(t.Context(), string(fx.ann.ID))
-	apptest.Must(t, err)
+	must(t, err)
 	_, err = fx.Assign(t.Context(), closed, guid)
 	requireRefusal(t, err, fault.AccountClosed) // not the access_denied of a platform call
 }
