@@ -17,7 +17,7 @@ import (
 )
 
 // crashingService returns a service that uses the same store and platforms. Its process crashes at
-// one of its calls to the store or to a platform.
+// one of its writes to the store or calls to a platform.
 func (fx *fixture) crashingService(process *fake.CrashingProcess) *integrations.Service {
 	return fx.service(fake.SteppedIntegrations(fx.store, process), fake.SteppedConnections(fx.store, process), fake.SteppedSendingPlatforms(fx.platforms, process))
 }

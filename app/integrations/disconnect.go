@@ -128,8 +128,8 @@ func (r *removal) removeAccount(ctx context.Context, id string) (DisconnectResul
 		return DisconnectResult{}, err
 	case outcome.ChangedNothing(err):
 		original.UpdatedAt = r.now()
-		// If a concurrent request changed the connection, the change is newer than original. After
-		// that, a different integration may have connected the mailbox.
+		// saveOnce does not replace the newer change of a concurrent request. It fails with
+		// ConnectedElsewhere if a different integration has connected the mailbox meanwhile.
 		if _, saveErr := r.saveOnce(ctx, original, nil); saveErr != nil && !errors.Is(saveErr, fault.ConnectedElsewhere) {
 			return DisconnectResult{}, saveErr
 		}

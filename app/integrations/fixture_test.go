@@ -135,7 +135,6 @@ func (fx *fixture) createIntegration(t *testing.T, provider string) string {
 	return fx.createIntegrationOf(t, fx.ann, provider)
 }
 
-// createIntegrationOf adds an integration of this account.
 func (fx *fixture) createIntegrationOf(t *testing.T, account access.Account, provider string) string {
 	t.Helper()
 	v, err := fx.Create(t.Context(), integrations.NewIntegration{Account: account.ID, Provider: provider, Name: provider, APIKey: secret.New("key")}, nil)
@@ -143,7 +142,6 @@ func (fx *fixture) createIntegrationOf(t *testing.T, account access.Account, pro
 	return v.ID
 }
 
-// beginSession begins a session of a mailbox.
 func (fx *fixture) beginSession(t *testing.T, id string, m mailbox.Mailbox) integrations.StartedSession {
 	t.Helper()
 	b, err := fx.BeginSignIn(t.Context(), fx.ann, id, m.ID, nil)
@@ -159,7 +157,6 @@ func (fx *fixture) connect(t *testing.T, id string, m mailbox.Mailbox) {
 	fx.requireSession(t, b, integration.SessionConnected)
 }
 
-// platformOf returns the platform of an integration.
 func (fx *fixture) platformOf(t *testing.T, id string) *fake.SendingPlatform {
 	t.Helper()
 	if fx.storedIntegration(t, id).Provider == "plusvibe" {
@@ -190,10 +187,8 @@ func (fx *fixture) refresh(t *testing.T, id string) integrations.RefreshResult {
 	return r
 }
 
-// advance moves the clock forward.
 func (fx *fixture) advance(d time.Duration) { fx.clock = fx.clock.Add(d) }
 
-// storedIntegration returns an integration in the store.
 func (fx *fixture) storedIntegration(t *testing.T, id string) integration.Integration {
 	t.Helper()
 	i, _, err := fx.store.Integration(t.Context(), fx.ann.ID, id)
@@ -201,7 +196,6 @@ func (fx *fixture) storedIntegration(t *testing.T, id string) integration.Integr
 	return i
 }
 
-// storedConnection returns the connection of a mailbox in the store.
 func (fx *fixture) storedConnection(t *testing.T, id string, m mailbox.Mailbox) integration.Connection {
 	t.Helper()
 	e, err := fx.store.EligibleMailbox(t.Context(), fx.ann.ID, id, m.ID)

@@ -8,13 +8,19 @@
 // mailbox at one integration. The accounts of a platform are mail accounts (integration.Account),
 // not accounts of tenantry. A session is one attempt of a person to sign a mailbox in.
 //
-// Start reading at Service in integrations.go. create.go creates integrations, test.go tests their
-// credentials, and credential.go encrypts the credentials. A session starts in session_begin.go and
-// is checked in session_status.go. A check can end the session. schedule.go ends expired sessions.
-// A refresh in refresh.go compares a platform's accounts with the stored connections. listing.go
-// reads the paged list of accounts. The periodic jobs are in schedule.go, and the handling of
-// rejected credentials is in rejection.go. disconnect.go removes the account of a mailbox from a
-// platform.
+// Start reading at Service.
+//
+//   - integrations.go: Service, List, Get, Mailboxes, Delete
+//   - create.go: Create
+//   - test.go: Test, which tests a stored credential
+//   - credential.go: encrypts and decrypts credentials
+//   - rejection.go: the errors of rejected credentials
+//   - session_begin.go: BeginSignIn, which starts a session
+//   - session_status.go: SessionStatus, which checks a session and stores its end
+//   - refresh.go: Refresh, which compares a platform's accounts with the stored connections
+//   - listing.go: reads the paged list of accounts
+//   - schedule.go: scheduled refreshes, and the ends of expired sessions
+//   - disconnect.go: Disconnect and DisconnectAll
 package integrations
 
 import (

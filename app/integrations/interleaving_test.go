@@ -21,8 +21,9 @@ import (
 )
 
 // signInRace is a race over one mailbox. In some races an earlier sign-in session has expired in
-// the store, but the person can still complete the session at the platform. Each call of the
-// service to the store or to a platform is a step. Other actors can run before each step.
+// the store, but the person can still complete the session at the platform. Each write of the
+// service to the store, and each call to a platform, is a step. Other actors can run before each
+// step.
 type signInRace struct {
 	*fixture
 	t         *testing.T
@@ -231,8 +232,7 @@ func TestNoSignInIsLostInAnyOrder(t *testing.T) {
 }
 
 // credentialRace is a race over an integration whose credential the platform rejects for some time.
-// Each call of the service to the store or to the platform is a step. Other actors can run before
-// each step.
+// The steps are those of a signInRace.
 type credentialRace struct {
 	*fixture
 	id               string    // the id of the integration

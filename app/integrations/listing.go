@@ -61,7 +61,7 @@ func (l *listing) indexAddress(address string, i int) {
 // repeats a cursor.
 func (l *listing) readAll(ctx context.Context) error {
 	for {
-		page, err := l.readPage(ctx, l.cursor)
+		page, err := l.readPage(ctx)
 		if err != nil {
 			return err
 		}
@@ -88,16 +88,16 @@ func (l *listing) matchAccounts(accounts []integration.Account) {
 	}
 }
 
-// readPage reads one page. If the platform throttles any page but the first, readPage waits and
-// retries while the deadline allows it, because a new listing would take longer.
-func (l *listing) readPage(ctx context.Context, cursor string) (page integration.Page, err error) {
+// readPage reads the page at l.cursor. If the platform throttles any page but the first, readPage
+// waits and retries while the deadline allows it, because a new listing would take longer.
+func (l *listing) readPage(ctx context.Context) (page integration.Page, err error) {
 	retry := reconcile.Once
 	if l.pages > 0 {
 		retry.ThrottleReserve = minPageTime
 	}
 	err = reconcile.Run(ctx, retry, func(ctx context.Context) (err error) {
 		l.requestedAt = l.now()
-		page, err = l.platform.Accounts(ctx, cursor)
+		page, err = l.platform.Accounts(ctx, l.cursor)
 		return err
 	}, nil)
 	return page, err

@@ -81,10 +81,6 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 		s.reportDrift(i.Provider, integration.DriftRefused)
 		return RefreshResult{}, s.recordRejection(ctx, i, read.requestedAt, cause)
 	}
-	// A later refresh continues a listing that was interrupted by throttling or by the deadline
-	// after at least one page. If no refresh continues the listing, tenantry cannot read the whole
-	// list, and the integration gets an error. Throttling of the first page is not an error of the
-	// integration.
 	_, willContinue := read.continueAfter(s.now())
 	if !willContinue && (outcome.KindOf(cause) != outcome.Throttled || read.pages > 0) {
 		if err := s.saveObserved(ctx, i.AfterError(read.requestedAt)); err != nil {
@@ -123,10 +119,9 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 	var changes []integration.Connection
 	var drifts []integration.Drift
 	for index, e := range read.mailboxes {
-		if e, exists := current[e.Mailbox.ID]; exists {
-			read.mailboxes[index] = e
+		if reread, exists := current[e.Mailbox.ID]; exists {
+			e = reread
 		}
-		e = read.mailboxes[index]
 		if slices.Contains(read.uncertain, index) {
 			result.Status = RefreshPartial
 			result.CountUnread(e.Connection)

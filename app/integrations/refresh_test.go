@@ -168,7 +168,6 @@ func TestRefreshEndsWhileItWaitsForLateAccounts(t *testing.T) {
 	})
 }
 
-// countDrifts returns the number of drifts of each kind.
 func countDrifts(drifts []integration.Drift) map[integration.Drift]int {
 	counts := map[integration.Drift]int{}
 	for _, d := range drifts {
@@ -177,7 +176,6 @@ func countDrifts(drifts []integration.Drift) map[integration.Drift]int {
 	return counts
 }
 
-// TestIncompleteListingChangesNothing checks that an interrupted listing changes no connection.
 func TestIncompleteListingChangesNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault     fake.Fault
@@ -312,7 +310,6 @@ func (p heldPlatforms) For(provider string, c secret.Credential) ports.SendingPl
 	return heldPlatform{p.SendingPlatforms.For(provider, c), p}
 }
 
-// heldPlatform is a platform of heldPlatforms.
 type heldPlatform struct {
 	ports.SendingPlatform
 	held heldPlatforms

@@ -45,7 +45,7 @@ func translateError(err error) error {
 func (s *Service) recordRejection(ctx context.Context, i integration.Integration, calledAt time.Time, err error) error {
 	switch {
 	case !isCredentialRejected(err):
-		return translateError(err)
+		return err
 	case isPlanInactive(err):
 		return errors.Join(translateError(err), s.saveObserved(ctx, i.AfterError(calledAt)))
 	default:

@@ -138,7 +138,10 @@ func (s *Service) endExpired(ctx context.Context, owner access.AccountID, id, ma
 	if err != nil || check.session.Status != integration.SessionPending || s.now().Before(check.session.ExpiresAt) {
 		return err
 	}
-	return ignorePlatformError(check.endExpiredSession(ctx))
+	if err = check.endExpiredSession(ctx); outcome.KindOf(err) != 0 {
+		return nil
+	}
+	return err
 }
 
 // endExpiredSession ends an expired session. A session that never had a link ends at once. For any
@@ -152,13 +155,5 @@ func (sc sessionCheck) endExpiredSession(ctx context.Context) error {
 		}
 	}
 	_, err := sc.storeEnd(ctx, sc.session.AfterLastCheck(integration.Account{}, sc.now()), integration.Account{})
-	return err
-}
-
-// ignorePlatformError returns nil for an error of the platform.
-func ignorePlatformError(err error) error {
-	if outcome.KindOf(err) != 0 {
-		return nil
-	}
 	return err
 }

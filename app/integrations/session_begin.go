@@ -83,7 +83,6 @@ func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integr
 	return nil
 }
 
-// detach returns a context that survives the caller's cancellation, and its cancel function.
 func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	return reconcile.Detach(ctx, s.timeout())
 }
@@ -251,7 +250,6 @@ func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (
 	return &c, nil
 }
 
-// fetchAccount reads the account with this address from the platform.
 func fetchAccount(ctx context.Context, platform ports.SendingPlatform, address string) (a integration.Account, err error) {
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		a, err = platform.Account(ctx, address)

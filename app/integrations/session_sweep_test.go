@@ -83,8 +83,6 @@ func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 	}
 }
 
-// TestSweepIgnoresDeletedSessions checks that the sweep ignores sessions that were deleted
-// meanwhile.
 func TestSweepIgnoresDeletedSessions(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
