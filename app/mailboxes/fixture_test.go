@@ -79,13 +79,11 @@ func (fx *fixture) service() *Service {
 	}
 }
 
-// changeTenant changes the stored tenant.
 func (fx *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
 	apptest.ChangeTenant(t, fx.store, fx.account.ID, guid, change)
 }
 
-// changeDomain changes a stored domain.
 func (fx *fixture) changeDomain(t *testing.T, name string, change func(*domain.Domain)) {
 	t.Helper()
 	stored, err := fx.store.Domain(t.Context(), fx.account.ID, guid, name)
@@ -119,7 +117,6 @@ func (fx *fixture) provision(ctx context.Context, addresses ...string) ([]Result
 	return fx.Provision(ctx, fx.account, guid, newRequest(addresses...), nil)
 }
 
-// storedMailboxes returns the mailboxes of the tenant in the store.
 func (fx *fixture) storedMailboxes(t *testing.T) []mailbox.Mailbox {
 	t.Helper()
 	list, err := fx.store.Mailboxes(t.Context(), fx.account.ID, guid)
@@ -147,8 +144,8 @@ func (fx *fixture) requireComplete(t *testing.T, want int) {
 	}
 }
 
-// reserveAnna reserves the address of Anna Keller. It reports whether the reservation
-// used one of the domain's mailbox slots.
+// reserveAnna reserves the address of Anna Keller. It reports whether the reservation used one of
+// the domain's mailbox slots.
 func (fx *fixture) reserveAnna(t *testing.T) bool {
 	t.Helper()
 	d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)
@@ -184,7 +181,6 @@ func newRequest(addresses ...string) Request {
 	return r
 }
 
-// statuses returns the status of each result.
 func statuses(results []Result) (list []string) {
 	for _, r := range results {
 		list = append(list, r.Status)

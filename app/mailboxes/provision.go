@@ -93,7 +93,6 @@ func checkBody(r Request) ([]mailbox.Spec, error) {
 	return mailbox.CheckNames(r.Mailboxes)
 }
 
-// checkRequest checks the addresses and the password.
 func checkRequest(d domain.Domain, specs []mailbox.Spec, password secret.Text) ([]mailbox.Spec, error) {
 	specs, err := mailbox.CheckAddresses(d.Name, specs)
 	if err != nil {
@@ -185,23 +184,15 @@ func (s *Service) markMailNotReady(ctx context.Context, owner access.AccountID, 
 }
 
 // prepareDomain makes the mail server accept mail for the domain, and then sets up DKIM. It does
-// nothing if the domain is stored as accepted by the mail server, or if all mailboxes are ready. It
-// does not fail if only DKIM fails.
+// nothing if the domain is stored as accepted by the mail server, or if all mailboxes are ready.
+// After the mail server accepts the domain, prepareDomain does not fail.
 func (s *Service) prepareDomain(ctx context.Context, owner access.AccountID, d domain.Domain, rows []mailbox.Mailbox) error {
-	if d.MailReady || !anyUnfinished(rows) {
+	isUnfinished := func(row mailbox.Mailbox) bool { return row.Stage != mailbox.Ready }
+	if d.MailReady || !slices.ContainsFunc(rows, isUnfinished) {
 		return nil
 	}
 	if d, err := s.Reconciler.ReconcileDomain(ctx, owner, d, reconcile.MailServerReady); err != nil && !d.MailReady {
 		return fmt.Errorf("reconcile domain: %w", err)
 	}
 	return nil
-}
-
-func anyUnfinished(rows []mailbox.Mailbox) bool {
-	for _, row := range rows {
-		if row.Stage != mailbox.Ready {
-			return true
-		}
-	}
-	return false
 }

@@ -65,7 +65,6 @@ func (fx *fixture) discover(t *testing.T, at time.Time, found ...mailbox.Platfor
 	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{Began: at, At: at, Mailboxes: append([]mailbox.Platform{}, found...), MissedMailboxes: missed}))
 }
 
-// platformMailboxes returns the mailboxes at the platform.
 func (fx *fixture) platformMailboxes() (list []mailbox.Platform) {
 	for _, m := range fx.fake.SnapshotOf(guid).Mailboxes {
 		list = append(list, m.Platform)
@@ -125,10 +124,8 @@ func TestRefusedRemovalKeepsTheMailbox(t *testing.T) {
 func TestRepeatedRemovalKeepsANewMailbox(t *testing.T) {
 	fx := newFixture(t)
 	m, _ := fx.provisionRemovable(t)
-	ctx, cancel := context.WithCancel(t.Context())
 	fx.fake.Fail(fake.Fault{Method: "RemoveMailbox", Kind: outcome.Down, Times: 1, AfterEffect: true})
-	_, err := fx.Remove(ctx, fx.account.ID, guid, m.ID, m.Address, nil)
-	cancel()
+	_, err := fx.remove(t, m)
 	requireRefusal(t, err, fault.ProviderUnavailable)
 	fx.discover(t, time.Now(), fx.platformMailboxes()...)
 	newMailbox, err := fx.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "New", Address: m.Address})

@@ -55,9 +55,9 @@ func (s *Service) storeResults(ctx context.Context, owner access.AccountID, resu
 // error. The client can then repeat the request, which continues with the unfinished mailboxes and
 // returns a result for every mailbox.
 func (s *Service) combineResults(ctx context.Context, owner access.AccountID, id tenant.GUID, results []Result, errs []error) ([]Result, error) {
-	worst := error(nil)
+	var worst error
 	for _, err := range errs {
-		if err != nil && (worst == nil || severity(err) > severity(worst)) {
+		if severity(err) > severity(worst) {
 			worst = err
 		}
 	}
@@ -110,16 +110,9 @@ func (s *Service) releaseIfNew(ctx context.Context, owner access.AccountID, row 
 	if !row.JustReserved {
 		return cause
 	}
-	if err := s.release(ctx, owner, row); err != nil {
-		return err
-	}
-	return cause
-}
-
-func (s *Service) release(ctx context.Context, owner access.AccountID, row mailbox.Mailbox) error {
 	err := reconcile.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ReleaseMailbox(ctx, owner, row.ID, row.ReservedAt) })
 	if err != nil {
 		return fmt.Errorf("release mailbox: %w", err)
 	}
-	return nil
+	return cause
 }

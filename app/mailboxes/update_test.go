@@ -17,7 +17,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// provisionOne creates a mailbox and returns it.
 func provisionOne(t *testing.T, fx *fixture) mailbox.Mailbox {
 	t.Helper()
 	got, err := fx.provision(t.Context(), "anna@example.test")
