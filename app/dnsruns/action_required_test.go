@@ -142,8 +142,6 @@ func TestAnUnsupportedProviderRequiresAnAction(t *testing.T) {
 	}
 }
 
-// TestAJobEndsWhenItsDomainWasRemoved checks that a job ends when its domain was removed from the
-// tenant at the platform.
 func TestAJobEndsWhenItsDomainWasRemoved(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)

@@ -127,16 +127,18 @@ func (fx *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	apptest.ChangeTenant(t, fx.store, fx.account.ID, tenantGUID, change)
 }
 
-// createJob stores a run with a job for the domain.
-func (fx *fixture) createJob(t *testing.T) provisioning.Job {
+// createJob stores a run with a job for the domain. It first applies the changes to the job.
+func (fx *fixture) createJob(t *testing.T, changes ...func(*provisioning.Job)) provisioning.Job {
 	t.Helper()
 	const runID, jobID = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
 	j := provisioning.NewJob(jobID, runID, fx.account.ID, fx.domain.ID, tenantGUID, zone, fx.clock)
+	for _, change := range changes {
+		change(&j)
+	}
 	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: runID, Account: fx.account.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
 	return j
 }
 
-// job returns the stored job.
 func (fx *fixture) job(t *testing.T, id string) provisioning.Job {
 	t.Helper()
 	j, err := fx.store.Job(t.Context(), fx.account.ID, id)

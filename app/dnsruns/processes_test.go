@@ -33,9 +33,10 @@ func testLease() time.Duration {
 
 // secondProcess is a process that works on a job of the test.
 type secondProcess struct {
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines *bufio.Reader
+	cmd         *exec.Cmd
+	databaseURL string
+	in          io.WriteCloser
+	lines       *bufio.Reader
 }
 
 // newSharedFixture returns a fixture in a database that two processes can share. It has a job whose
@@ -45,11 +46,10 @@ func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProc
 	url := testserver.Database(t)
 	fx := newFixtureIn(t, url)
 	fx.connect(t, fx.provider)
-	const runID, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
-	j := provisioning.NewJob(id, runID, fx.account.ID, fx.domain.ID, tenantGUID, zone, fx.clock)
-	j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
-	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: runID, Account: fx.account.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
-	second := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0])}
+	id := fx.createJob(t, func(j *provisioning.Job) {
+		j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
+	}).ID
+	second := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0]), databaseURL: url}
 	second.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id, leaseEnv+"="+testLease().String())
 	second.cmd.Stderr = os.Stderr
 	var err error
@@ -126,10 +126,9 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	}
 	fx, id, second := newSharedFixture(t, beforeSave)
 	second.readUntil(t, "here")
-	url := strings.TrimPrefix(second.cmd.Env[len(second.cmd.Env)-3], databaseEnv+"=")
-	_, err := queue.Migrate(t.Context(), url)
+	_, err := queue.Migrate(t.Context(), second.databaseURL)
 	must(t, err)
-	river, err := queue.OpenRiver(t.Context(), url, queue.Options{})
+	river, err := queue.OpenRiver(t.Context(), second.databaseURL, queue.Options{})
 	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), apptest.HangTimeout)

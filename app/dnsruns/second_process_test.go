@@ -120,7 +120,6 @@ func runSecondProcess(point string) {
 	panicOn(fx.store.Close())
 }
 
-// panicOn panics if err is not nil.
 func panicOn(err error) {
 	if err != nil {
 		panic(err)

@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// observe executes a step and returns its observation.
 func (c *claim) observe(ctx context.Context, step provisioning.Step) provisioning.Observation {
 	switch step {
 	case provisioning.Plan:
@@ -68,7 +67,7 @@ func (c *claim) surveyAndStore(ctx context.Context, makeSurvey func(context.Cont
 }
 
 // apply makes a new plan from the records that the provider stores now. It writes the new plan only
-// if the new plan equals the plan of the step Plan.
+// if Job.MayWrite allows it.
 func (c *claim) apply(ctx context.Context) provisioning.Observation {
 	survey, o := c.replan(ctx)
 	if o.Err != nil || !c.job.MayWrite(o.Zone) {

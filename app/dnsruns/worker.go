@@ -39,7 +39,7 @@ type Worker struct {
 	Queue   ports.Queue
 	// Fence wraps providers so that each write first checks the lease of the job.
 	Fence ports.Fence
-	// RetryPolicy is the retry policy of jobs. Production uses provisioning.DefaultRetryPolicy.
+	// RetryPolicy is provisioning.DefaultRetryPolicy in production.
 	RetryPolicy provisioning.RetryPolicy
 	// Lease is how long a claim is valid without renewal. It defaults to 30 s.
 	Lease time.Duration

@@ -42,7 +42,11 @@ func TestRecordsByHandAreEnough(t *testing.T) {
 	for range 3 {
 		j := fx.run(t, fx.Worker, id)
 		if j.Status == provisioning.Completed {
-			fx.requireHealthyByHand(t)
+			d, err := fx.store.DomainByID(t.Context(), fx.account.ID, fx.domain.ID)
+			must(t, err)
+			if !d.Verified || !d.DKIMEnabled || fx.providers.Writes() != 0 {
+				t.Fatalf("stored %+v after %d writes", d, fx.providers.Writes())
+			}
 			return
 		}
 		if j.RequiredAction != dns.ConnectionRequired {
@@ -59,17 +63,6 @@ func TestRecordsByHandAreEnough(t *testing.T) {
 		must(t, err)
 	}
 	t.Fatalf("the job did not finish after three retries: %+v", fx.job(t, id))
-}
-
-// requireHealthyByHand requires that the domain works, and that nothing was written at the
-// provider.
-func (fx *fixture) requireHealthyByHand(t *testing.T) {
-	t.Helper()
-	d, err := fx.store.DomainByID(t.Context(), fx.account.ID, fx.domain.ID)
-	must(t, err)
-	if !d.Verified || !d.DKIMEnabled || fx.providers.Writes() != 0 {
-		t.Fatalf("stored %+v after %d writes", d, fx.providers.Writes())
-	}
 }
 
 // TestStopReleasesTheJob checks that a worker that is stopped during a step releases its job at
@@ -190,8 +183,7 @@ func (fx *fixture) endLease(t *testing.T, id string) int64 {
 	return j.Epoch
 }
 
-// TestSweepWakesWhatIsDue checks that the sweep wakes a due job, and does not wake a running job.
-func TestSweepWakesWhatIsDue(t *testing.T) {
+func TestSweepWakesDueJobsAndNoRunningJobs(t *testing.T) {
 	fx := newFixture(t)
 	j := fx.createJob(t)
 	sweep := fx.Sweep(time.Second)
@@ -208,8 +200,6 @@ func TestSweepWakesWhatIsDue(t *testing.T) {
 	}
 }
 
-// TestJobWaitsForTheMailServer checks that a job waits while the mail server of the tenant is not
-// prepared.
 func TestJobWaitsForTheMailServer(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
