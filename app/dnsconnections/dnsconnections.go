@@ -129,14 +129,14 @@ func checkCredential(ctx context.Context, provider ports.DNSProvider) (zones int
 		zones, err = provider.Check(ctx)
 		return err
 	})
-	if outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied) {
-		return 0, credentialRejected(err)
-	}
-	return zones, err
+	return zones, translateError(err)
 }
 
-// credentialRejected replaces access_denied of a DNS provider with provider_credential_rejected.
+// translateError replaces access_denied of a DNS provider with provider_credential_rejected.
 // Callers expect access_denied only from the mail platform.
-func credentialRejected(err error) error {
+func translateError(err error) error {
+	if outcome.KindOf(err) != outcome.Refused || !errors.Is(err, fault.AccessDenied) {
+		return err
+	}
 	return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the DNS provider rejects the credential"), err)
 }

@@ -57,8 +57,8 @@ func newFixture(t *testing.T) *fixture {
 	store := apptest.NewStore(t)
 	fx := &fixture{store: store, byToken: map[string]ports.DNSProvider{}}
 	fx.Service = &dnsconnections.Service{Connections: store, Providers: fx, Sealer: apptest.NewSealer(t), Now: func() time.Time { return now }}
-	for _, id := range []*access.AccountID{&fx.ann, &fx.bob} {
-		account, err := store.CreateAccount(t.Context(), map[bool]string{true: "ann", false: "bob"}[id == &fx.ann]+"@example.com", "complete", 0, now)
+	for email, id := range map[string]*access.AccountID{"ann@example.com": &fx.ann, "bob@example.com": &fx.bob} {
+		account, err := store.CreateAccount(t.Context(), email, "complete", 0, now)
 		must(t, err)
 		*id = account.ID
 	}
@@ -122,7 +122,7 @@ func TestAddTestsAndStores(t *testing.T) {
 		ID: c.ID, AccountID: fx.ann, Provider: "cloudflare", Name: "good", Status: dnsconnection.Connected,
 		ZonesVisible: 2, TestedAt: now.Truncate(time.Microsecond), CreatedAt: now.Truncate(time.Microsecond),
 	}
-	if diff := cmp.Diff([]dnsconnection.Connection{want}, append([]dnsconnection.Connection{}, fx.storedConnections(t)...)); diff != "" || c != want {
+	if diff := cmp.Diff([]dnsconnection.Connection{want}, fx.storedConnections(t)); diff != "" || c != want {
 		t.Fatalf("%+v\n%s", c, diff)
 	}
 	_, sealed, err := fx.store.DNSConnection(t.Context(), fx.ann, c.ID)

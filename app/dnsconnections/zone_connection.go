@@ -11,7 +11,6 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -81,10 +80,7 @@ func (s *Service) testZone(ctx context.Context, owner access.AccountID, id, apex
 		result.Zone, err = provider.Zone(ctx, apex)
 		return err
 	})
-	if outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied) {
-		err = credentialRejected(err)
-	}
-	return result, err
+	return result, translateError(err)
 }
 
 // worstError keeps the error with the highest weight. A rejected credential outranks a missing

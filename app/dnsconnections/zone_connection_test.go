@@ -121,7 +121,10 @@ func (fx *fixture) connectTokens(t *testing.T, tokens []string) {
 	t.Helper()
 	for i, token := range tokens {
 		fx.Now = func() time.Time { return now.Add(time.Duration(i) * time.Second) }
-		provider := map[bool]string{true: "powerdns", false: "cloudflare"}[token == "elsewhere"]
+		provider := "cloudflare"
+		if token == "elsewhere" {
+			provider = "powerdns"
+		}
 		fx.connect(t, fx.ann, provider, token)
 	}
 	for _, token := range []string{"has", "also", "elsewhere"} {
