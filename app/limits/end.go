@@ -73,10 +73,7 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	claim, paused, err := reconcile.EnforcementPause{
 		Claims: s.Claims, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
 	}.Begin(ctx, owner, id, endLease)
-	if err == nil && !paused {
-		err = reconcile.PauseLost()
-	}
-	if err != nil {
+	if err := reconcile.PauseError(paused, err); err != nil {
 		return EndResult{}, err
 	}
 	claimLease := lease.New(claimBegan, endLease, func(ctx context.Context, duration time.Duration) (bool, error) {
@@ -110,8 +107,8 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 		return fmt.Errorf("read rules: %w", err)
 	}
 	intents, _, leaseHeld, err := reconcile.ReconcileIntents(ctx, e.Claims, e.claim, e.Now, func(context.Context) ([]sendlimit.Rule, error) { return rules, nil })
-	if err != nil || !leaseHeld {
-		return orPauseLost(leaseHeld, err)
+	if err := reconcile.PauseError(leaseHeld, err); err != nil {
+		return err
 	}
 	now := e.Now()
 	unblocks, blockLists, err := e.decide(ctx, now, rules)
@@ -120,8 +117,8 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 	}
 	intents = e.unresolvedIntents(intents, unblocks, blockLists)
 	if len(unblocks)+len(intents) > 0 {
-		if leaseHeld, err := e.Claims.SaveIntents(ctx, e.claim, slices.Concat(unblocks, intents)); err != nil || !leaseHeld {
-			return orPauseLost(leaseHeld, err)
+		if err := reconcile.PauseError(e.Claims.SaveIntents(ctx, e.claim, slices.Concat(unblocks, intents))); err != nil {
+			return err
 		}
 	}
 	if err := e.setRules(ctx, blockLists); err != nil {
@@ -132,8 +129,8 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 		for _, c := range intents {
 			changes.Unresolved = append(changes.Unresolved, c.MailboxID)
 		}
-		if leaseHeld, err := e.Claims.SaveChanges(ctx, e.claim, changes); err != nil || !leaseHeld {
-			return orPauseLost(leaseHeld, err)
+		if err := reconcile.PauseError(e.Claims.SaveChanges(ctx, e.claim, changes)); err != nil {
+			return err
 		}
 	}
 	e.result.Unblocked = len(unblocks)
@@ -144,19 +141,9 @@ func (e *policyEnding) endPolicy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = reconcile.Store(ctx, func(ctx context.Context) (err error) {
-		leaseHeld, err = e.Removals.RemovePolicy(ctx, e.claim, e.result.Policy.ID, storedAnswer)
-		return err
+	return reconcile.Store(ctx, func(ctx context.Context) error {
+		return reconcile.PauseError(e.Removals.RemovePolicy(ctx, e.claim, e.result.Policy.ID, storedAnswer))
 	})
-	return orPauseLost(leaseHeld, err)
-}
-
-// orPauseLost returns err, or the error of reconcile.PauseLost when the lease is not held.
-func orPauseLost(leaseHeld bool, err error) error {
-	if err == nil && !leaseHeld {
-		return reconcile.PauseLost()
-	}
-	return err
 }
 
 func (e *policyEnding) listRules(ctx context.Context) (rules []sendlimit.Rule, err error) {
@@ -196,10 +183,11 @@ func (e *policyEnding) decide(ctx context.Context, now time.Time, rules []sendli
 	endedRule := sendlimit.RuleOf(e.result.Policy.Scope, rules)
 	for _, m := range mailboxes {
 		scope, covered := limits.Covering(m.Domain)
-		// The rule blocks a mailbox of another scope until a pass has applied a new policy.
+		// The ended rule can still block a mailbox of another scope, if that scope has a new policy
+		// that no pass has applied.
 		address, inScope := strings.ToLower(m.Address), covered && scope == e.result.Policy.Scope
 		ends := inScope || slices.Contains(endedRule.Blocks(), address)
-		// If the rule of its own scope blocks the mailbox too, the next pass unblocks it.
+		// If the rule of the mailbox's own scope blocks it too, the next pass unblocks the mailbox.
 		staysBlocked := !inScope && slices.Contains(sendlimit.RuleOf(scope, rules).Blocks(), address)
 		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.MailboxID == m.ID && c.Action == sendlimit.Unblocked }); i >= 0 && ends && !staysBlocked {
 			unblocks = append(unblocks, decision.Changes[i])

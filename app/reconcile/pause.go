@@ -44,6 +44,15 @@ func PauseLost() error {
 	return fault.ServiceUnavailable.RetryIn(5*time.Second, "the enforcement of the tenant could not be paused; try again")
 }
 
+// PauseError returns err, or the error of PauseLost if err is nil and the lease of the pause is not
+// held.
+func PauseError(leaseHeld bool, err error) error {
+	if err == nil && !leaseHeld {
+		return PauseLost()
+	}
+	return err
+}
+
 // claim claims the tenant. It returns false when the tenant cannot be claimed within PassWait,
 // because its lease is held, the tenant is unknown or its consent is revoked.
 func (p EnforcementPause) claim(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim ports.TenantClaim, won bool, err error) {

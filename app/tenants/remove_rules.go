@@ -94,20 +94,10 @@ func (s *Service) removeRulesAndRecord(ctx context.Context, id tenant.GUID, scop
 	}
 	return reconcile.Store(ctx, func(ctx context.Context) error {
 		if result.Err != nil {
-			return s.renewPause(ctx, result.pause, lease)
+			return reconcile.PauseError(s.Claims.RenewTenantLease(ctx, result.pause, lease))
 		}
 		return s.recordUnblocks(ctx, result.pause)
 	})
-}
-
-// renewPause renews the lease that pauses enforcement. It fails with service_unavailable if a
-// different request has revoked the lease.
-func (s *Service) renewPause(ctx context.Context, claim ports.TenantClaim, lease time.Duration) error {
-	leaseHeld, err := s.Claims.RenewTenantLease(ctx, claim, lease)
-	if err == nil && !leaseHeld {
-		return reconcile.PauseLost()
-	}
-	return err
 }
 
 func ruleNames(scopes []string) (names []string) {
@@ -170,11 +160,7 @@ func (s *Service) recordUnblocks(ctx context.Context, claim ports.TenantClaim) e
 			changes.Done = append(changes.Done, m.StateOn(day).ChangeTo(sendlimit.Unblocked, claim.Tenant, sendlimit.ByScope(policies), now))
 		}
 	}
-	leaseHeld, err := s.Claims.SaveChanges(ctx, claim, changes)
-	if err == nil && !leaseHeld {
-		return reconcile.PauseLost()
-	}
-	return err
+	return reconcile.PauseError(s.Claims.SaveChanges(ctx, claim, changes))
 }
 
 // resumeEnforcement ends the pause of enforcement, after the deletion or withdrawal of the tenant
