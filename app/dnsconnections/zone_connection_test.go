@@ -136,7 +136,6 @@ func (fx *fixture) connectTokens(t *testing.T, tokens []string) {
 	fx.usedTokens = nil // only later calls count
 }
 
-// isError returns a function that reports whether an error is want.
 func isError(want error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, want) }
 }

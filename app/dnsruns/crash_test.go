@@ -120,7 +120,6 @@ func TestEveryCrashConverges(t *testing.T) {
 	}
 }
 
-// runUntilCrash runs a job until its worker crashes or the job ends.
 func (fx *fixture) runUntilCrash(t *testing.T, process *fake.CrashingProcess, worker *Worker, id string) {
 	t.Helper()
 	for !process.Dead() {

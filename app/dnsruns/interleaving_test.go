@@ -60,7 +60,6 @@ func record(name string, recordType dns.Type, value string) string {
 	return name + " " + string(recordType) + " " + value
 }
 
-// records returns the records of the zone as texts.
 func (z *sharedZone) records(ctx context.Context) map[string]bool {
 	recordSets, _ := z.publishingProvider.Records(context.WithoutCancel(ctx), dns.Zone{ID: zone, Name: zone})
 	records := map[string]bool{}
@@ -143,7 +142,6 @@ func (r *zoneRace) takeOver(ctx context.Context) error {
 	return r.work(ctx)
 }
 
-// ignoreLostLease returns err, or nil if the worker lost its lease.
 func ignoreLostLease(err error) error {
 	if errors.Is(err, lease.ErrLost) {
 		return nil
@@ -158,7 +156,6 @@ func (r *zoneRace) publishAll(ctx context.Context) error {
 	return nil
 }
 
-// texts returns the planned TXT record set at the apex.
 func (r *zoneRace) texts() dns.RRSet { return dns.Find(r.planned, zone, dns.TXT) }
 
 // publishTexts publishes the planned TXT record set at the apex, as the owner does by hand.
@@ -242,7 +239,6 @@ func TestOnlyWrittenRecordsAreManagedInEveryOrder(t *testing.T) {
 	}
 }
 
-// requireOnlyWritten requires that every managed value is in written or foundAsPlanned.
 func (r *zoneRace) requireOnlyWritten(t *testing.T) {
 	t.Helper()
 	managed, err := r.store.Written(t.Context(), r.account.ID, r.domain.ID)

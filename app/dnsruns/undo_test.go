@@ -21,7 +21,6 @@ const (
 	customersText = "site-verification=7"
 )
 
-// undo returns the undo over the fixture's store and providers.
 func (fx *fixture) undo() *Undo { return &Undo{Writes: fx.store, Zones: fx.Domains, Now: fx.Now} }
 
 // addCustomerRecords adds records of the customer to the zone, and connects the account to the
@@ -45,7 +44,6 @@ func undoActions(zones []ZoneUndo) map[dns.UndoAction]int {
 	return counts
 }
 
-// requireRecords requires that the zone at the provider has exactly these records.
 func (fx *fixture) requireRecords(t *testing.T, want []string) {
 	t.Helper()
 	if diff := cmp.Diff(want, fx.providerRecords(t)); diff != "" {

@@ -119,7 +119,6 @@ func TestStopsDoNotFailTheJob(t *testing.T) {
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 }
 
-// runUntil runs the job until it waits in the stage.
 func (fx *fixture) runUntil(t *testing.T, id string, stage provisioning.Stage) provisioning.Job {
 	t.Helper()
 	for range 100 {

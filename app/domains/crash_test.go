@@ -31,7 +31,6 @@ func (fx *fixture) setUpDomain(t *testing.T, s *Service) error {
 	return err
 }
 
-// publishSpecified publishes all records that the platform specifies for the domain.
 func (fx *fixture) publishSpecified(t *testing.T) {
 	t.Helper()
 	platform := fx.fake.For(guid)

@@ -115,7 +115,6 @@ func (fx *fixture) addAndPublish(t *testing.T) {
 	fx.fake.DNS.Publish(zone, fx.addDomain(t).Domain.Verification...)
 }
 
-// addAndVerify adds the domain, publishes its ownership record and verifies the domain.
 func (fx *fixture) addAndVerify(t *testing.T) domain.Domain {
 	t.Helper()
 	fx.addAndPublish(t)

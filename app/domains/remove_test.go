@@ -32,7 +32,6 @@ func (fx *fixture) discover(t *testing.T) {
 	must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{Began: now, At: now, Domains: domain.WithCanonicalNames(found)}))
 }
 
-// isStored reports whether the tenant has a domain in the service.
 func (fx *fixture) isStored(t *testing.T) bool {
 	t.Helper()
 	list, err := fx.List(t.Context(), fx.account.ID, guid)
@@ -336,7 +335,6 @@ func (fx *fixture) loseRemoval(t *testing.T) {
 	}
 }
 
-// requireRemoval requires that a removal deletes the domain in the service and at the platform.
 func (fx *fixture) requireRemoval(t *testing.T) {
 	t.Helper()
 	removed, err := fx.remove(t, true)

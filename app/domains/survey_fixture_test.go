@@ -56,7 +56,6 @@ func (fx *fixture) survey(t *testing.T) domainsteps.Survey {
 	return survey
 }
 
-// platformCalls counts the calls of the mail platform.
 func (fx *fixture) platformCalls() (calls int) {
 	for method := range reflect.TypeFor[ports.MailTenant]().Methods() {
 		calls += fx.fake.Calls(method.Name)

@@ -191,7 +191,6 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	}
 }
 
-// TestCheckDueWakesAllDueDomainsAtOnce checks that CheckDue does not spread the checks over time.
 func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
 	w := newWatchFixture(t)
 	w.addMany(t, 5)

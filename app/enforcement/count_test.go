@@ -207,8 +207,6 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 	}
 }
 
-// TestUnreadableDayDoesNotStopLaterDays checks that a day whose trace cannot be read does not
-// prevent the count of later days.
 func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)

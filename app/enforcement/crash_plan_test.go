@@ -153,7 +153,6 @@ func (c crashingTenant) Mailboxes(ctx context.Context) (mailboxes []mailbox.Plat
 	return mailboxes, err
 }
 
-// runWithPlan runs a pass that crashes or pauses as the plan says.
 func (fx *fixture) runWithPlan(t *testing.T, plan *crashPlan) error {
 	t.Helper()
 	claims, platform := fx.Claims, fx.Platform

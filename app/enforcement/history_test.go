@@ -81,7 +81,6 @@ func (h *history) note(format string, args ...any) {
 	h.log = append(h.log, fmt.Sprintf("%s, %s: ", h.fake.Now().Format("02 15:04"), h.now.Format("02 15:04"))+fmt.Sprintf(format, args...))
 }
 
-// playAll executes the operations and checks the state at the end.
 func (h *history) playAll(t *testing.T) {
 	t.Helper()
 	for range historySteps {
@@ -94,7 +93,6 @@ func (h *history) playAll(t *testing.T) {
 	h.checkFinalState(t)
 }
 
-// playStep executes one random operation.
 func (h *history) playStep(t *testing.T) {
 	t.Helper()
 	operations := []func(*testing.T){
@@ -245,7 +243,6 @@ func (h *history) runOnTruncatedTrace(t *testing.T) {
 	h.runOnce(t)
 }
 
-// crashRun runs a pass that crashes at a random step.
 func (h *history) crashRun(t *testing.T) {
 	t.Helper()
 	plan := h.randomCrash()
@@ -362,7 +359,6 @@ func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 	return last
 }
 
-// checkCountsGrow fails the test if the count of a day decreased.
 func (h *history) checkCountsGrow(t *testing.T) {
 	t.Helper()
 	mailboxes, err := h.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id}, time.Time{})

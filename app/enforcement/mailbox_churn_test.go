@@ -147,7 +147,6 @@ func newMailboxChurn(t *testing.T, store *bunstore.Store, seed int) *mailboxChur
 	return c
 }
 
-// playStep executes one random operation.
 func (c *mailboxChurn) playStep(t *testing.T) {
 	t.Helper()
 	address := c.everyAddress[c.IntN(len(c.everyAddress))]
@@ -175,7 +174,6 @@ func (c *mailboxChurn) playStep(t *testing.T) {
 	}
 }
 
-// eventCount returns the number of events of all addresses.
 func (c *mailboxChurn) eventCount(t *testing.T) (n int) {
 	t.Helper()
 	for _, events := range c.events(t) {
@@ -226,7 +224,6 @@ func (c *mailboxChurn) checkFinalState(t *testing.T) {
 	}
 }
 
-// countBlocks returns how many of the changes are blocks (true).
 func countBlocks(changes []bool) (n int) {
 	for _, isBlock := range changes {
 		if isBlock {

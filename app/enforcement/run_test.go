@@ -164,7 +164,6 @@ func (fx *fixture) blockedByRules(t *testing.T) []string {
 	return slices.Compact(blocked)
 }
 
-// ruleList returns the addresses that the rule of a scope blocks.
 func (fx *fixture) ruleList(t *testing.T, scope string) []string {
 	t.Helper()
 	for _, r := range fx.fake.SnapshotOf(fx.id).Rules {

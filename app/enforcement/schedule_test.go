@@ -76,7 +76,6 @@ func TestAFailedPassIsRepeatedAtTheEndOfTheDay(t *testing.T) {
 	}
 }
 
-// runAll calls RunAll and joins its errors.
 func (fx *fixture) runAll(ctx context.Context) error { return errors.Join(fx.RunAll(ctx)) }
 
 // TestRunAllPassesOverEveryTenant checks that RunAll makes a pass over a tenant with consent, due

@@ -71,8 +71,6 @@ func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
 }
 
-// TestDisconnectOfAMissingAccountSucceeds checks that Disconnect succeeds if the platform no longer
-// has the account.
 func TestDisconnectOfAMissingAccountSucceeds(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")

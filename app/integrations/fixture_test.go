@@ -149,7 +149,6 @@ func (fx *fixture) beginSession(t *testing.T, id string, m mailbox.Mailbox) inte
 	return b
 }
 
-// connect connects a mailbox by a completed sign-in.
 func (fx *fixture) connect(t *testing.T, id string, m mailbox.Mailbox) {
 	t.Helper()
 	b := fx.beginSession(t, id, m)
@@ -203,7 +202,6 @@ func (fx *fixture) storedConnection(t *testing.T, id string, m mailbox.Mailbox) 
 	return e.Connection
 }
 
-// requireStatus requires that the stored connection of a mailbox has this status.
 func (fx *fixture) requireStatus(t *testing.T, id string, m mailbox.Mailbox, want integration.ConnectionStatus) integration.Connection {
 	t.Helper()
 	c := fx.storedConnection(t, id, m)

@@ -107,7 +107,6 @@ func (r *signInRace) signInAtPlatform(ctx context.Context) error {
 	return nil
 }
 
-// poll reads the status of the earlier session.
 func (r *signInRace) poll(ctx context.Context) error {
 	_, err := r.SessionStatus(ctx, r.ann.ID, r.id, r.anna.ID, r.earlier.Session.ID)
 	return err
@@ -123,7 +122,6 @@ func (r *signInRace) refreshIntegration(ctx context.Context) error {
 	return err
 }
 
-// beginAndExpire begins a session and lets it expire.
 func beginAndExpire(r *signInRace) {
 	r.earlier = r.beginSession(r.t, r.id, r.anna)
 	r.advance(10*time.Minute + time.Second)
@@ -149,7 +147,6 @@ func checkEarlierSession(r *signInRace) error {
 	return nil
 }
 
-// requireOneLink returns an error unless exactly one request got a link.
 func requireOneLink(r *signInRace) error {
 	if len(r.begun) != 1 {
 		return errors.New("not exactly one request got a link")

@@ -24,7 +24,6 @@ type limitedPlatform struct {
 	wait      func(context.Context)
 }
 
-// untilItEnds waits until ctx ends.
 func untilItEnds(ctx context.Context) { <-ctx.Done() }
 
 func (r *limitedPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
@@ -39,7 +38,6 @@ func (r *limitedPlatform) Accounts(ctx context.Context, cursor string) (integrat
 	return r.SendingPlatform.Accounts(ctx, cursor)
 }
 
-// takeWakeup removes the only wake-up from the queue and returns it.
 func (fx *fixture) takeWakeup(t *testing.T) ports.Wakeup {
 	t.Helper()
 	wakeups := fx.wakeups.Take()

@@ -42,7 +42,7 @@ func (p onePage) Accounts(context.Context, string) (integration.Page, error) {
 }
 
 // TestListingPausesAtAThrottledPage checks that a listing pauses when the platform throttles a
-// page. If the remaining time is shorter than the pause, the listing ends early.
+// page. If too little time remains for the pause and the page, the listing ends early.
 func TestListingPausesAtAThrottledPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
@@ -54,7 +54,7 @@ func TestListingPausesAtAThrottledPage(t *testing.T) {
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
 			t.Errorf("with time for the pause: %+v, want a complete listing", r)
 		}
-		fx.Timeout = 5 * time.Second // too short for the pause
+		fx.Timeout = 5 * time.Second // too short for the pause and the page
 		fx.platforms.AddWorkspace("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshPartial {
 			t.Errorf("without time for the pause: %+v, want a partial result", r)

@@ -153,7 +153,7 @@ func TestRefreshReadsAtMostFiveLateAccounts(t *testing.T) {
 }
 
 // TestRefreshEndsWhileItWaitsForLateAccounts checks that a refresh whose time ends while it waits
-// for a late account changes nothing.
+// for a late account changes no connection.
 func TestRefreshEndsWhileItWaitsForLateAccounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)

@@ -15,8 +15,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// TestScheduledRefreshesDetectChanges checks that background refreshes detect changes without a
-// request.
 func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	fx := newFixture(t)
 	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")

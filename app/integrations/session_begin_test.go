@@ -66,7 +66,6 @@ func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	requireRefusal(t, err, fault.ConnectedElsewhere)
 }
 
-// createForeignMailbox adds a mailbox that the service did not create.
 func (fx *fixture) createForeignMailbox(t *testing.T) mailbox.Mailbox {
 	t.Helper()
 	d, err := fx.store.Domain(t.Context(), fx.ann.ID, tenantGUID, zone)

@@ -226,8 +226,6 @@ func TestSignInFailsAfterADisconnectAndAnotherConnection(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
-// TestSignInFailsAfterAnotherIntegrationConnected checks that a sign-in fails if another
-// integration has connected the mailbox meanwhile.
 func TestSignInFailsAfterAnotherIntegrationConnected(t *testing.T) {
 	fx := newFixture(t)
 	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")

@@ -62,7 +62,6 @@ func newFixture(t *testing.T) *fixture {
 	return fx
 }
 
-// attach stores a tenant of the account.
 func (fx *fixture) attach(t *testing.T, id tenant.GUID) {
 	t.Helper()
 	_, err := fx.store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now})

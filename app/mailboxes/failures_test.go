@@ -22,8 +22,6 @@ import (
 // shortTimeout is a Service.Timeout that tests in fake time reach.
 const shortTimeout = 500 * time.Millisecond
 
-// TestProvisionRetriesTransientErrors checks that a request survives transient errors of the
-// platform.
 func TestProvisionRetriesTransientErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -329,7 +327,6 @@ func TestProvisionKeepsTheRowOfAnUnknownOutcome(t *testing.T) {
 	})
 }
 
-// TestProvisionNeedsNoDKIM checks that mailboxes are created although DKIM calls fail.
 func TestProvisionNeedsNoDKIM(t *testing.T) {
 	fx := newFixture(t)
 	fx.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })

@@ -112,7 +112,6 @@ func (fx *fixture) addDomain(t *testing.T, name string) {
 	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d, nil))
 }
 
-// provision sends a request for mailboxes with these addresses.
 func (fx *fixture) provision(ctx context.Context, addresses ...string) ([]Result, error) {
 	return fx.Provision(ctx, fx.account, guid, newRequest(addresses...), nil)
 }
@@ -156,7 +155,6 @@ func (fx *fixture) reserveAnna(t *testing.T) bool {
 	return rows[0].JustReserved
 }
 
-// reserveFreeSlots reserves all free mailbox slots of the domain and returns their number.
 func (fx *fixture) reserveFreeSlots(t *testing.T) int {
 	t.Helper()
 	d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)

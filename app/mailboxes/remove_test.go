@@ -196,7 +196,6 @@ func (m laggingTenant) CreateMailbox(ctx context.Context, spec mailbox.Spec) (ma
 	return m.MailTenant.CreateMailbox(ctx, spec)
 }
 
-// platformMailbox returns the mailbox with an address at the platform.
 func (fx *fixture) platformMailbox(t *testing.T, address string) mailbox.Platform {
 	t.Helper()
 	found, err := fx.fake.For(guid).Mailbox(t.Context(), address)

@@ -79,7 +79,6 @@ func TestUsageShowsTheMostSpecificLimit(t *testing.T) {
 	}
 }
 
-// setPolicy stores a policy that limits the sends of a scope per day.
 func (fx *fixture) setPolicy(t *testing.T, scope string, perDay int) {
 	t.Helper()
 	p, err := fx.store.ReservePolicy(t.Context(), fx.account.ID, guid, scope, fx.Now())

@@ -302,7 +302,6 @@ func TestRunChecksBeforeItRepeats(t *testing.T) {
 	}
 }
 
-// sameError reports whether two errors are both nil or have the same text.
 func sameError(a, b error) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
 }

@@ -29,7 +29,6 @@ func (fx *fixture) newSession(t *testing.T, lifetime time.Duration) tenants.Link
 	return link
 }
 
-// requireSession requires that a session has this status and this tenant.
 func (fx *fixture) requireSession(t *testing.T, id string, status tenant.SessionStatus, connected tenant.GUID) {
 	t.Helper()
 	got, err := fx.ConnectSession(t.Context(), fx.ann.ID, id)

@@ -47,7 +47,6 @@ func (fx *fixture) addRule(t *testing.T) {
 	fx.platform.SetRule(guid, sendlimit.Rule{Name: foreignRule, Enabled: true, Lists: []string{"bob@a.test"}})
 }
 
-// syncUntilReady syncs the tenant until its mail server is ready.
 func (fx *fixture) syncUntilReady(t *testing.T) {
 	t.Helper()
 	for range 10 {
@@ -204,8 +203,6 @@ func TestDeleteWaitsForPass(t *testing.T) {
 	}
 }
 
-// TestNoPassClaimsATenantDuringDelete checks that no enforcement pass can claim the tenant during a
-// deletion.
 func TestNoPassClaimsATenantDuringDelete(t *testing.T) {
 	fx := newFixtureWithRule(t)
 	gate := fx.platform.Hold("RemoveRules")

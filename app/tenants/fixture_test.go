@@ -145,7 +145,6 @@ func (fx *fixture) readiness(t *testing.T) tenant.Readiness {
 	return readiness
 }
 
-// withParam returns the query with one parameter replaced.
 func withParam(t *testing.T, query, name, value string) string {
 	t.Helper()
 	q, err := url.ParseQuery(query)

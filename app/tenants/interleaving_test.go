@@ -46,7 +46,6 @@ type useCase = func(ctx context.Context) error
 // newRace returns a race with a connected tenant.
 func newRace(t *testing.T) *race { return newRaceOf(t, newConnectedFixture(t, fake.Setup{})) }
 
-// newRaceOf returns a race over a fixture.
 func newRaceOf(t *testing.T, fx *fixture) *race {
 	r := &race{fixture: fx, t: t, callTimes: map[string]time.Time{}, answers: map[string]any{}}
 	clock := func() time.Time { return r.now }
@@ -84,7 +83,6 @@ func (r *race) sync(ctx context.Context) error {
 	return err
 }
 
-// verify returns a use case that verifies a domain.
 func (r *race) verify(name string) useCase {
 	return func(ctx context.Context) error {
 		_, err := r.domains.Verify(ctx, r.ann.ID, guid, name)
@@ -92,7 +90,6 @@ func (r *race) verify(name string) useCase {
 	}
 }
 
-// provision returns a use case that provisions a mailbox.
 func (r *race) provision(address string) useCase {
 	return func(ctx context.Context) error {
 		results, err := r.mailboxes.Provision(ctx, r.ann, guid, mailboxes.Request{
@@ -105,7 +102,6 @@ func (r *race) provision(address string) useCase {
 	}
 }
 
-// rename returns a use case that renames a mailbox.
 func (r *race) rename(id, name string) useCase {
 	return func(ctx context.Context) error {
 		_, err := r.mailboxes.Update(ctx, r.ann.ID, guid, id, mailboxes.Change{DisplayName: &name})

@@ -93,7 +93,6 @@ func onReplica(use useCase) useCase {
 	return func(ctx context.Context) error { return use(context.WithValue(ctx, replicaKey{}, true)) }
 }
 
-// readsReplica reports whether the use case of the context reads a replica.
 func readsReplica(ctx context.Context) bool { return ctx.Value(replicaKey{}) != nil }
 
 // replica returns the tenant as a use case reads it: without objects if the use case reads a

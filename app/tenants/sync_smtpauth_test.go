@@ -102,7 +102,6 @@ func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
 	}
 }
 
-// enableBySync enables SMTP AUTH by a sync.
 func enableBySync(t *testing.T, fx *fixture) {
 	t.Helper()
 	fx.sync(t)

@@ -65,7 +65,6 @@ func (fx *fixture) addPlatformObjects(t *testing.T) {
 	}
 }
 
-// storedObjects returns the domains and mailboxes of the tenant in the store.
 func (fx *fixture) storedObjects(t *testing.T) (domains []domain.Domain, mailboxes []mailbox.Mailbox) {
 	t.Helper()
 	domains, err := fx.store.Domains(t.Context(), fx.ann.ID, guid)
