@@ -123,7 +123,6 @@ func (s *Service) Open(ctx context.Context, owner access.AccountID, id string) (
 	return c, s.Providers.For(c.Provider, credential), nil
 }
 
-// checkCredential tests a credential and returns the number of visible zones.
 func checkCredential(ctx context.Context, provider ports.DNSProvider) (zones int, err error) {
 	err = reconcile.CallWithin(ctx, callTimeout, func(ctx context.Context) error {
 		zones, err = provider.Check(ctx)

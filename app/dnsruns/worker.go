@@ -94,8 +94,6 @@ func (w *Worker) leaseDuration() time.Duration { return cmp.Or(w.Lease, defaultL
 // now returns the time in the precision of the store.
 func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecond) }
 
-// runJob executes the steps of a claimed job until the job waits, the job ends, the lease is lost
-// or the deadline of ctx is near.
 func (c *claim) runJob(ctx context.Context) error {
 	startedJob, step := c.RetryPolicy.BeginAttempt(c.job, c.now())
 	if err := c.save(ctx, startedJob); err != nil {

@@ -113,7 +113,6 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	return result, nil
 }
 
-// saveAdded stores an added domain together with the answer.
 func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, result AddResult, encoder ports.AnswerEncoder[AddResult]) error {
 	storedAnswer, err := encoder.Encode(result)
 	if err != nil {

@@ -77,7 +77,6 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 	return s.makePlan(ctx, owner, survey, func() (heldZone, error) { return s.findHolder(ctx, owner, survey.Public) })
 }
 
-// readPublic returns the survey with a new read of the public DNS.
 func (s *Steps) readPublic(ctx context.Context, owner access.AccountID, survey Survey) (Survey, error) {
 	began := s.Now()
 	public, err := reconcile.ReadZone(ctx, s.DNS, owner, survey.Domain.Name, dns.DesiredRecords(survey.Domain.Name, survey.offer)...)

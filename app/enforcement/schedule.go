@@ -89,7 +89,6 @@ func (r *Runner) Periodic(interval time.Duration, q ports.Queue) []ports.Periodi
 	}}}
 }
 
-// dueWakeups returns the wake-ups of due tenants, and whether more tenants may be due.
 func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more bool, err error) {
 	due, err := r.Claims.DueTenants(ctx, r.Now(), maxTenantsPerSweep)
 	passWakeups := make([]ports.Wakeup, 0, len(due))

@@ -191,7 +191,6 @@ func (r *removal) asDisconnected(c integration.Connection) integration.Connectio
 	return c.WithoutAccount("", r.now())
 }
 
-// storeDisconnected stores the connection as disconnected, together with the answer.
 func (r *removal) storeDisconnected(ctx context.Context, removed bool) (DisconnectResult, error) {
 	d := DisconnectResult{IntegrationID: r.integration.ID, MailboxID: r.eligible.Mailbox.ID, Removed: removed}
 	storedAnswer, err := r.encoder.Encode(d)

@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// isCredentialRejected reports whether the platform rejected the credential.
 func isCredentialRejected(err error) bool {
 	return outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
 }

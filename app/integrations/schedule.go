@@ -102,7 +102,6 @@ func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	return err
 }
 
-// expiredSessions returns the wake-ups of pending sessions that expired more than sessionGrace ago.
 func (s *Service) expiredSessions(ctx context.Context) ([]ports.Wakeup, error) {
 	expired, err := s.Connections.PendingSessions(ctx, s.now().Add(-sessionGrace), maxSessions)
 	wakeups := make([]ports.Wakeup, 0, len(expired))

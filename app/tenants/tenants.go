@@ -134,5 +134,4 @@ func (s *Service) newTenant(id tenant.GUID, p tenant.Profile) (tenant.Tenant, er
 	}, err
 }
 
-// isAccessDenied reports whether the platform denied access.
 func isAccessDenied(err error) bool { return errors.Is(err, fault.AccessDenied) }
