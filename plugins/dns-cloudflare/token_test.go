@@ -56,8 +56,7 @@ func TestEachCustomerHasItsOwnToken(t *testing.T) {
 		t.Fatal("two customers share a token, or one has two:", tokenOfOne, tokenOfOther)
 	}
 	for token, isAccepted := range map[string]bool{tokenOfOne: true, tokenOfOther: true, tokenOfOne + "x": false, "": false} {
-		connection := sdk.Connection{Settings: fixture.ready.Settings, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(token)}}
-		provider, err := fixture.newProvider(connection)
+		provider, err := fixture.newProvider(fixture.connection(token))
 		if err == nil {
 			_, err = provider.Zone(t.Context(), zone)
 		}

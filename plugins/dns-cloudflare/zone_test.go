@@ -23,10 +23,7 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 		{"type": "TXT", "name": zone, "content": `"both stay"`, "ttl": 300}, {"type": "TXT", "name": zone, "content": `"both " "stay"`, "ttl": 300},
 	})
 	provider := fixture.Provider()
-	zoneInfo, err := provider.Zone(t.Context(), zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zoneInfo := findZone(t, fixture, zone)
 	after := txtSet(zone, "both stay", "both stay", "twice")
 	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet(zone, "both stay", "both stay", "twice", "twice"), After: after}}); err != nil {
 		t.Fatal(err)
@@ -53,7 +50,7 @@ func TestZonePrefersTheActiveZone(t *testing.T) {
 }
 
 // TestZoneWithAnInternationalizedName finds, reads and writes a zone whose name the API returns in
-// Unicode. The names of the record sets have A-labels, also if the API returns these in Unicode.
+// Unicode. The names of the record sets have A-labels, also if the API returns names in Unicode.
 func TestZoneWithAnInternationalizedName(t *testing.T) {
 	const zone = "xn--mnchen-3ya.test"
 	fixture := newFixture(t)

@@ -123,19 +123,14 @@ func (f *fixture) NewZone(t conformance.T) string {
 	return zone
 }
 
-func (f *fixture) Put(t conformance.T, zone string, s sdk.RRSet) {
-	records := []map[string]any{}
-	for _, v := range s.Values {
-		records = append(records, map[string]any{"content": sdk.WriteContent(s.Type, v)})
-	}
-	f.replaceSet(t, zone, map[string]any{"name": s.Name + ".", "type": s.Type, "ttl": s.TTL, "changetype": "REPLACE", "records": records})
-}
+func (f *fixture) Put(t conformance.T, zone string, s sdk.RRSet) { f.putSet(t, zone, s, false) }
 
-// putDisabled replaces a set by disabled records, which the server stores and does not serve.
-func (f *fixture) putDisabled(t conformance.T, zone string, s sdk.RRSet) {
+// putSet replaces a set. The server stores disabled records, but does not serve them.
+func (f *fixture) putSet(t conformance.T, zone string, s sdk.RRSet, disabled bool) {
+	t.Helper()
 	records := []map[string]any{}
 	for _, v := range s.Values {
-		records = append(records, map[string]any{"content": sdk.WriteContent(s.Type, v), "disabled": true})
+		records = append(records, map[string]any{"content": sdk.WriteContent(s.Type, v), "disabled": disabled})
 	}
 	f.replaceSet(t, zone, map[string]any{"name": s.Name + ".", "type": s.Type, "ttl": s.TTL, "changetype": "REPLACE", "records": records})
 }

@@ -88,7 +88,7 @@ func TestApplyEnablesADisabledRecord(t *testing.T) {
 		{Name: "_dmarc." + zone, Type: sdk.TXT, TTL: 300, Values: []string{"v=DMARC1; p=none"}},
 		{Name: "autodiscover." + zone, Type: sdk.CNAME, TTL: 300, Values: []string{"autodiscover.outlook.com"}},
 	} {
-		fixture.putDisabled(t, zone, after)
+		fixture.putSet(t, zone, after, true)
 		before := sdk.RRSet{Name: after.Name, Type: after.Type}
 		if _, err := fixture.Provider().Apply(t.Context(), findZone(t, fixture, zone), []sdk.Change{{Before: before, After: after}}); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestDisabledCNAMEIsNotReplaced(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
 	disabled := sdk.RRSet{Name: "autodiscover." + zone, Type: sdk.CNAME, TTL: 300, Values: []string{"mail.old.example"}}
-	fixture.putDisabled(t, zone, disabled)
+	fixture.putSet(t, zone, disabled, true)
 	after := disabled
 	after.Values = []string{"autodiscover.outlook.com"}
 	_, err := fixture.Provider().Apply(t.Context(), findZone(t, fixture, zone), []sdk.Change{{Before: sdk.RRSet{Name: after.Name, Type: sdk.CNAME}, After: after}})

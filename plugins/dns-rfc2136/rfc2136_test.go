@@ -105,10 +105,11 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
 	ownersRecord := &wire.TXT{Hdr: wire.RR_Header{Name: zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 700}, Txt: []string{"in ", "two"}}
-	msg := new(wire.Msg).SetUpdate(zone + ".")
-	msg.Insert([]wire.RR{ownersRecord})
-	fixture.update(t, msg)
 	for _, ttl := range []int{700, 900} { // 700 keeps the TTL of the set, 900 changes it
+		fixture.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT})
+		msg := new(wire.Msg).SetUpdate(zone + ".")
+		msg.Insert([]wire.RR{ownersRecord})
+		fixture.update(t, msg)
 		provider := fixture.Provider()
 		zoneInfo, err := provider.Zone(t.Context(), zone)
 		if err != nil {
@@ -129,12 +130,6 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 		}) {
 			t.Fatalf("the strings or the TTL are wrong: %v, want %q with the TTL %d", fixture.transfer(t, zone), ownersRecord.Txt, ttl)
 		}
-		fixture.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT})
-		fixture.update(t, func() *wire.Msg {
-			msg := new(wire.Msg).SetUpdate(zone + ".")
-			msg.Insert([]wire.RR{ownersRecord})
-			return msg
-		}())
 	}
 }
 

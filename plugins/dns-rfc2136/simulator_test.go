@@ -18,40 +18,37 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// simulated is a simulated server for the contract suite (package ports/contract) and for
-// comparisons with BIND.
-type simulated struct{ *conformance.DNSTest }
+// simulated is a simulated server. It implements conformance.DNSFixture.
+type simulated struct {
+	*conformance.DNSTest
+	t conformance.T
+}
 
 func newSimulated(t conformance.T) simulated {
-	return simulated{conformance.SimulateDNS(t, simulator.New, nil)}
+	return simulated{conformance.SimulateDNS(t, simulator.New, nil), t}
 }
 
 // connect returns the provider for a connection that names all current zones of the simulator.
-func (s simulated) connect(t conformance.T, secretText string) sdk.DNSProvider {
+func (s simulated) connect(secretText string) sdk.DNSProvider {
+	s.t.Helper()
 	var issued struct{ Settings map[string]string }
-	s.Control(t, http.MethodPost, "/credentials", map[string]string{"customer": "test"}, &issued)
+	s.Control(s.t, http.MethodPost, "/credentials", map[string]string{"customer": "test"}, &issued)
 	c := s.Connection(issued.Settings, nil)
 	c.Secrets["key_secret"] = sdk.NewSecret(secretText)
 	provider, err := newTestProvider(c)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return provider
 }
 
-// simulatedEnv implements conformance.DNSFixture.
-type simulatedEnv struct {
-	simulated
-	t conformance.T
-}
+func (s simulated) Provider() sdk.DNSProvider { return s.connect(simulator.Secret) }
 
-func (s simulatedEnv) Provider() sdk.DNSProvider { return s.connect(s.t, simulator.Secret) }
-
-func (s simulatedEnv) Refused() sdk.DNSProvider { return s.connect(s.t, "Z3Vlc3NlZA==") }
+func (s simulated) Refused() sdk.DNSProvider { return s.connect("Z3Vlc3NlZA==") }
 
 // TestContractOnSimulator runs the contract suite of a DNS provider with the simulator.
 func TestContractOnSimulator(t *testing.T) {
-	conformance.DNSInProcess(t, func(t conformance.T) conformance.DNSFixture { return simulatedEnv{newSimulated(t), t} })
+	conformance.DNSInProcess(t, func(t conformance.T) conformance.DNSFixture { return newSimulated(t) })
 }
 
 // client sends messages to the simulator or to BIND.

@@ -4,13 +4,10 @@ package sdk
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
-
-	"github.com/tenantry/tenantry/core/outcome"
 )
 
 // hostStore is a ports.Waits in memory. It replaces the host.
@@ -95,8 +92,8 @@ func TestClientObservesRetryAfter(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := get("key")
-		var result *outcome.Error
-		throttled := errors.As(err, &result) && result.Kind == outcome.Throttled && result.RetryAfter == 7*time.Second && calls == 1
+		result := OutcomeOf(err)
+		throttled := result.Kind == Throttled && result.RetryAfter == 7*time.Second && calls == 1
 		if throttled != tt.throttled || !tt.throttled && err != nil {
 			t.Errorf("status %d, Retry-After %q: %v after %d calls, want throttled without a second call: %v", tt.status, tt.header, err, calls, tt.throttled)
 		}

@@ -4,7 +4,6 @@ package simulator
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -58,8 +57,7 @@ func (sim *simulator) controls() http.Handler {
 		sim.answerControlCall(w, sim.edit(r.Context(), r.PathValue("name"), func(t *transaction) error {
 			for i := range list {
 				if list[i].ID == "" {
-					t.serial++
-					list[i].ID = fmt.Sprintf("%032x", 0xbeef0000+t.serial)
+					list[i].ID = newRecordID(&t.serial)
 				}
 			}
 			t.records = list

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -55,13 +56,7 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 	}
 	var docs []map[string]any
 	sim.file.View(func(s *state) {
-		for _, name := range slices.Sorted(func(yield func(string) bool) {
-			for name := range s.Zones {
-				if !yield(name) {
-					return
-				}
-			}
-		}) {
+		for _, name := range slices.Sorted(maps.Keys(s.Zones)) {
 			if filter := r.URL.Query().Get("name"); filter == "" || filter == name {
 				docs = append(docs, s.Zones[name].apiDoc())
 			}

@@ -14,16 +14,14 @@ import (
 	"time"
 )
 
-// sandboxClient calls the sandbox to which the simulator belongs, at the URL of the flag --world.
-// With these calls, simulators read and edit the sandbox's zones. The sandbox stores the zones, its
-// DNS server serves them, and people can edit them.
+// sandboxClient reads and edits the zones of the sandbox at simulate.Options.World. The sandbox
+// stores the zones, its DNS server serves them, and people can edit them.
 type sandboxClient struct {
 	base   string
 	client *http.Client
 }
 
-// newSandboxClient returns a client for the URL base. It returns nil if the URL is empty, because
-// the simulator then runs outside of a sandbox.
+// newSandboxClient returns nil for an empty URL, because the simulator then runs outside a sandbox.
 func newSandboxClient(base string) *sandboxClient {
 	if base == "" {
 		return nil

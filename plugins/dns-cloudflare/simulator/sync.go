@@ -48,9 +48,9 @@ func (s *state) zone(name string) *zone {
 	return s.Zones[name]
 }
 
-func (s *state) newRecordID() string {
-	s.Serial++
-	return fmt.Sprintf("%032x", 0xbeef0000+s.Serial)
+func newRecordID(serial *int) string {
+	*serial++
+	return fmt.Sprintf("%032x", 0xbeef0000+*serial)
 }
 
 // updateFrom makes the zone equal to the zone in the sandbox. It keeps the records that are equal
@@ -74,7 +74,7 @@ func (z *zone) updateFrom(zoneInSandbox sandboxZone, s *state) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(unmatched)) {
 		r := unmatched[key].toAPI()
-		r.ID = s.newRecordID()
+		r.ID = newRecordID(&s.Serial)
 		updated = append(updated, r)
 	}
 	z.Records = updated

@@ -3,7 +3,6 @@
 package simulator
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -45,8 +44,7 @@ func (t *transaction) apply(batch batchDoc) (batchDoc, error) {
 		}
 	}
 	for _, r := range batch.Posts {
-		t.serial++
-		r.ID = fmt.Sprintf("%032x", 0xbeef0000+t.serial)
+		r.ID = newRecordID(&t.serial)
 		if err := t.add(r); err != nil {
 			return result, err
 		}

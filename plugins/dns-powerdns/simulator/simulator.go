@@ -190,7 +190,6 @@ func newSetDoc(set sdk.RRSet) rrsetDoc {
 	return doc
 }
 
-// fail answers a request that failed with err.
 func fail(w http.ResponseWriter, err error) {
 	var refused refusal
 	switch {

@@ -221,12 +221,10 @@ func toStoredRecords(zone string, records []wire.RR) ([]simulate.Record, error) 
 	return simulate.RecordsOf(sets), nil
 }
 
-// recordsNamed returns the records that have this name.
 func recordsNamed(records []wire.RR, name string) []wire.RR {
 	return filter(records, func(rr wire.RR) bool { return wire.CanonicalName(rr.Header().Name) == wire.CanonicalName(name) })
 }
 
-// recordsOfType returns the records that have this type.
 func recordsOfType(records []wire.RR, kind uint16) []wire.RR {
 	return filter(records, func(rr wire.RR) bool { return rr.Header().Rrtype == kind })
 }

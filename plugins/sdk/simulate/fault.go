@@ -50,7 +50,6 @@ type Fault struct {
 	WritesOnly bool   `json:"writes_only,omitempty"`
 }
 
-// validate returns an error if the fault is invalid.
 func (f Fault) validate() error {
 	kinds := []Kind{Status, Delay, DelayAfter, DropBefore, DropAfter, HTML, WrongShape, Truncate}
 	method, prefix, hasPrefix := strings.Cut(f.Match, " ")
@@ -73,7 +72,6 @@ func (f Fault) validate() error {
 	return nil
 }
 
-// delay returns the duration of DelayMS.
 func (f Fault) delay() time.Duration { return time.Duration(f.DelayMS) * time.Millisecond }
 
 // matches reports whether the fault applies to a call. The path in Match may begin with the prefix
@@ -94,10 +92,10 @@ func (f Fault) matches(r *http.Request, c Call) bool {
 		(strings.HasPrefix(r.URL.Path, prefix) || strings.HasPrefix(pathBelowHost, prefix))
 }
 
-// takeDueFault returns the faults that remain after a call, and the fault for that call or nil. The
-// call reduces Skip of every matching fault whose Skip is not 0. The other matching faults are due.
-// takeDueFault takes the oldest of them and reduces its Times.
-func takeDueFault(faults []Fault, r *http.Request, c Call) ([]Fault, *Fault) {
+// takeDueFault returns the faults that remain after a call, and the fault for that call, which is
+// the zero Fault if no fault is due. The call reduces Skip of every matching fault whose Skip is not
+// 0. The other matching faults are due. takeDueFault takes the oldest of them and reduces its Times.
+func takeDueFault(faults []Fault, r *http.Request, c Call) ([]Fault, Fault) {
 	var due *Fault
 	for i := range faults {
 		f := &faults[i]
@@ -111,8 +109,8 @@ func takeDueFault(faults []Fault, r *http.Request, c Call) ([]Fault, *Fault) {
 		}
 	}
 	if due == nil {
-		return faults, nil
+		return faults, Fault{}
 	}
 	result := *due
-	return slices.DeleteFunc(faults, func(f Fault) bool { return f.Times == 0 }), &result
+	return slices.DeleteFunc(faults, func(f Fault) bool { return f.Times == 0 }), result
 }

@@ -303,9 +303,7 @@ func TestFaultsCanReplaceTheAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startSimulator(t, t.TempDir())
-			if status, body := s.call("POST", "/_control/faults", tt.fault); status != http.StatusOK {
-				t.Fatalf("planning the fault: %d %s", status, body)
-			}
+			s.planFault(tt.fault)
 			if status, body := s.call("POST", "/bread", "breads"); status != tt.status || body != tt.body || s.provider.executed() != tt.executed {
 				t.Errorf("%d %q after %d executions, want %d %q after %d", status, body, s.provider.executed(), tt.status, tt.body, tt.executed)
 			}

@@ -91,15 +91,9 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 }
 
 // takeFault removes one use of the planned fault for a call from the plan, and returns this fault.
-// It returns the zero Fault if no fault is due. See takeDueFault.
-func (k *Kit) takeFault(r *http.Request, c Call) (Fault, error) {
-	var fault Fault
-	err := k.plan.Do(func(p *plan) {
-		var due *Fault
-		if p.Faults, due = takeDueFault(p.Faults, r, c); due != nil {
-			fault = *due
-		}
-	})
+// See takeDueFault.
+func (k *Kit) takeFault(r *http.Request, c Call) (fault Fault, err error) {
+	err = k.plan.Do(func(p *plan) { p.Faults, fault = takeDueFault(p.Faults, r, c) })
 	return fault, err
 }
 

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Entry is one call to a simulator. Status is the status of the answer. It is 0 until the request
-// was executed, and is recorded before the answer is sent. After the fault DropBefore it stays 0.
-// After the fault DropAfter it is the status of the answer that was dropped.
+// Entry is one call to a simulator. Status is the status of the answer, recorded right before the
+// answer is sent or delayed, and 0 before that. After the fault DropBefore it stays 0. After the
+// fault DropAfter it is the status of the answer that was dropped.
 type Entry struct {
 	Method    string    `json:"method"`
 	Path      string    `json:"path"`
@@ -119,7 +119,6 @@ func (j *journal) allEntries() []Entry {
 	return append([]Entry{}, j.entries...)
 }
 
-// clear removes all entries.
 func (j *journal) clear() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -94,8 +94,8 @@ func Open(name string, o Options) (*Kit, error) {
 }
 
 // OpenState is Open for a simulator that stores its whole state in one file of its data folder.
-// fresh returns the initial state. now is the simulated time. OpenState also fails if the file
-// cannot be read or decoded.
+// fresh returns the initial state. now is the simulated time. OpenState fails like Open and
+// OpenFile.
 func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T) (*Kit, *File[T], error) {
 	k, err := Open(name, o)
 	if err != nil {

@@ -285,7 +285,6 @@ func (e endpoint[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer.send(w, body)
 }
 
-// controlHandler returns the handler of the control calls.
 func (s *server[K, A, V]) controlHandler() http.Handler {
 	calls := map[string]func(*Request[K, A, V]) (any, error){
 		"GET /suite":    func(*Request[K, A, V]) (any, error) { return s.platform.Suite, nil },

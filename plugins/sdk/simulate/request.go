@@ -112,7 +112,7 @@ func (q *Request[K, A, V]) Decode(into any) error {
 // Read decodes the body of a control call like ReadBody.
 func (q *Request[K, A, V]) Read(into any) error { return ReadBody(q.HTTP, into) }
 
-// Count is Kit.Count: it counts one call at the time now, which must be time.Now().
+// Count is Kit.Count.
 func (q *Request[K, A, V]) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return q.server.kit.Count(counter, now, rates...)
 }

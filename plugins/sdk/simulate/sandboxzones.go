@@ -20,8 +20,7 @@ type sandboxZones struct {
 	client   *http.Client
 }
 
-// newSandboxZones returns a client of the interface at the URL base. It returns nil for an empty
-// URL, because the simulator then runs outside of a sandbox.
+// newSandboxZones returns nil for an empty URL, because the simulator then runs outside a sandbox.
 func newSandboxZones(base, provider string) *sandboxZones {
 	if base == "" {
 		return nil

@@ -76,7 +76,8 @@ var (
 	ErrZoneChanged = errors.New("the zone has changed")
 )
 
-// InvalidRecords is the error of Edit for records that a DNS server cannot serve.
+// InvalidRecords is the error of Edit in a sandbox for records that the sandbox's DNS server cannot
+// serve.
 type InvalidRecords string
 
 func (i InvalidRecords) Error() string { return string(i) }
