@@ -76,12 +76,8 @@ func (p *platform) currentWorkspace(ctx context.Context) (workspace, error) {
 // requireWorkspace refuses the credential if the token acts in a different workspace than the
 // expected one. The accounts of the expected workspace would otherwise seem to be removed. Somebody
 // can select a different workspace for a super-admin token at any time. An instance that does not
-// report the workspace is accepted.
-//
-// Remove calls requireWorkspace first, so that it deletes nothing in a different workspace. Account
-// also calls it first, so that it does not search in a different workspace. Accounts calls it after
-// it has read the first and the last page, because somebody can select a different workspace during
-// the listing.
+// report the workspace is accepted. Account and Remove call requireWorkspace first. Accounts calls it
+// after the first and the last page.
 func (p *platform) requireWorkspace(ctx context.Context) error {
 	if p.expectedWorkspace == "" {
 		return nil
@@ -97,7 +93,7 @@ func (p *platform) requireWorkspace(ctx context.Context) error {
 }
 
 // workspaces returns the workspaces on the first maxPages pages of the token's list. listed is
-// false if the instance refuses the list. Some instances refuse it for a token of one workspace.
+// false if the instance refuses the list. An instance may refuse it for a token of one workspace.
 func (p *platform) workspaces(ctx context.Context) (found []sdk.Workspace, listed bool, err error) {
 	for number := 1; number <= maxPages; number++ {
 		page, hasMore, _, err := readPage[workspace](ctx, p, "/workspaces/v1.1", number, "")

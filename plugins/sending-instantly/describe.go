@@ -69,8 +69,8 @@ type platform struct {
 	authHosts []string // hosts to which an authorization URL may lead
 }
 
-// newPlatform returns the platform of a connection. It fails if a setting or the key is
-// invalid. It sends no request.
+// newPlatform returns the platform of a connection. It fails if a setting or the key is invalid. It
+// sends no request.
 func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	base := strings.TrimRight(cmp.Or(connection.Settings["base_url"], baseURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
