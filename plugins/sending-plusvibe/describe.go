@@ -79,8 +79,8 @@ type platform struct {
 	workspace        string
 }
 
-// newPlatform returns the platform of a connection. It fails if a setting, the key or the
-// partner's login is invalid. It sends no request.
+// newPlatform returns the platform of a connection. It fails if a setting, the key or the partner's
+// login is invalid. It sends no request.
 func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	p := &platform{
 		process: s, base: strings.TrimRight(cmp.Or(connection.Settings["base_url"], baseURL), "/"), userAgent: cmp.Or(connection.Settings["user_agent"], userAgent),

@@ -58,8 +58,8 @@ type platform struct {
 	workspace string // empty for the default workspace of the key
 }
 
-// newPlatform returns the platform of a connection. It fails if base_url or the key is
-// invalid. It sends no request.
+// newPlatform returns the platform of a connection. It fails if base_url or the key is invalid. It
+// sends no request.
 func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	p := &platform{
 		process: s, base: strings.TrimRight(cmp.Or(connection.Settings["base_url"], baseURL), "/"),

@@ -68,8 +68,8 @@ type platform struct {
 	configured workspace // the setting workspace_id
 }
 
-// newPlatform returns the platform of a connection. It fails if a setting or the key is
-// invalid. It sends no request.
+// newPlatform returns the platform of a connection. It fails if a setting or the key is invalid. It
+// sends no request.
 func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	base := strings.TrimRight(cmp.Or(connection.Settings["base_url"], baseURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "https" && u.Scheme != "http") {

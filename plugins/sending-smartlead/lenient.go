@@ -128,7 +128,7 @@ func (p problem) isError() bool {
 	return p.OK.isFalse() || p.Success.isFalse() || p.Error != detail{}
 }
 
-// code returns the error code, "" if there is none.
+// code returns the error code, or "".
 func (p problem) code() text { return cmp.Or(p.Code, p.Error.Code) }
 
 // refusesKey reports whether the problem is about the API key. If there is a code, the code

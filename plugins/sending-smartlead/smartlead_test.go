@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sending-smartlead/simulator"
 )
 
 // TestContract runs the contract suite of a sending platform with the plugin's code and the
@@ -28,6 +29,10 @@ func TestContractWithStringsAndEnvelopes(t *testing.T) {
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-smartlead")
 	conformance.Sending(t, conformance.Binary{Path: path}, fixtureWith(jsonObject{}))
+}
+
+func TestRetryAfterHoldsBackTheKey(t *testing.T) {
+	conformance.RetryAfter(t, simulator.New, plugin())
 }
 
 // TestWorkspaceIsTheUserOrTheConfiguredClient checks the workspace that Check returns. The plugin

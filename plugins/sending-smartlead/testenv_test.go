@@ -4,7 +4,6 @@ package main
 
 import (
 	"net/http"
-	"testing"
 
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -44,8 +43,4 @@ func fixtureWith(quirks jsonObject) conformance.NewSendingFixture {
 		env.Send(http.MethodPut, "/quirks", quirks)
 		return env.Fixture(description(), newPlatform)
 	}
-}
-
-func TestRetryAfterHoldsBackTheKey(t *testing.T) {
-	conformance.RetryAfter(t, simulator.New, plugin())
 }

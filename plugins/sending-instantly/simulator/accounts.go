@@ -78,7 +78,6 @@ func readListing(query url.Values) (limit int, problem string) {
 	return limit, ""
 }
 
-// matchesFilters reports whether an account matches the filters of a list.
 func (a *account) matchesFilters(query url.Values) bool {
 	status, provider := query.Get("status"), query.Get("provider_code")
 	return (status == "" || status == strconv.Itoa(a.Status)) && (provider == "" || provider == strconv.Itoa(a.ProviderCode)) &&
@@ -166,7 +165,6 @@ func (c accountChange) applyTo(req *request) {
 	}
 }
 
-// setIfPresent copies *value to *target if value is not nil.
 func setIfPresent[T any](target, value *T) {
 	if value != nil {
 		*target = *value

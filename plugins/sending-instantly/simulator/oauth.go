@@ -51,7 +51,6 @@ func statusOf(signIn *simulate.SignIn, now time.Time) (status, code, description
 	return "success", "", ""
 }
 
-// findSession returns the session with this id, or nil.
 func findSession(req *request, id string) *simulate.SignIn {
 	for _, signIn := range req.State.SignIns {
 		if signIn.ID == id {

@@ -100,7 +100,6 @@ func listAccounts(req *request) simulate.Answer {
 	return simulate.OK(found)
 }
 
-// matchesFilters reports whether an account matches the filters of a list.
 func (a account) matchesFilters(filter func(string) string) bool {
 	name, client, esp, smtp := strings.ToLower(filter("username")), filter("client_id"), filter("esp"), filter("isSmtpSuccess")
 	switch {

@@ -172,17 +172,16 @@ func errorWithCode(status int, code, message string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]any{"success": false, "error": map[string]string{"code": code, "message": message}}}
 }
 
-// badRequest returns the error for a request that Smartlead cannot read.
+// badRequest returns the error for an invalid parameter, or for a body that is not JSON.
 func badRequest(message string) simulate.Answer {
 	return simulate.Answer{Status: http.StatusBadRequest, Body: map[string]string{"error": "Bad Request", "message": message}}
 }
 
-// invalidValue returns the error for a request with an invalid value.
+// invalidValue returns the error for a body with a missing or invalid field.
 func invalidValue(message string) simulate.Answer {
 	return simulate.Answer{Status: http.StatusUnprocessableEntity, Body: map[string]any{"error": message}}
 }
 
-// tooManyRequests returns the error for a request that exceeds a rate limit.
 func tooManyRequests(seconds int) simulate.Answer {
 	return simulate.Answer{Status: http.StatusTooManyRequests, Body: map[string]any{"error": map[string]any{
 		"code": "RATE_LIMIT_EXCEEDED", "message": fmt.Sprintf("Rate limit exceeded. Try again in %d seconds", seconds), "retry_after": seconds,
