@@ -192,26 +192,18 @@ func (f *fixture) records(t conformance.T, zone string) []map[string]any {
 // Held returns the record sets that the provider stores for the zone.
 func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	t.Helper()
-	var sets []sdk.RRSet
+	var held []simulate.Record
 	for _, r := range f.records(t, zone) {
-		name, kind, value := r["name"].(string), sdk.RecordType(r["type"].(string)), r["content"].(string)
+		kind, value := sdk.RecordType(r["type"].(string)), r["content"].(string)
 		switch kind {
 		case sdk.MX:
 			value = fmt.Sprint(int(r["priority"].(float64)), " ", value)
 		case sdk.TXT:
 			value, _ = sdk.UnquoteText(value)
 		}
-		known := false
-		for i := range sets {
-			if sets[i].Name == name && sets[i].Type == kind {
-				sets[i].Values, known = append(sets[i].Values, value), true
-			}
-		}
-		if !known {
-			sets = append(sets, sdk.RRSet{Name: name, Type: kind, TTL: int(r["ttl"].(float64)), Values: []string{value}})
-		}
+		held = append(held, simulate.Record{Type: string(kind), Name: r["name"].(string), Content: value, TTL: int(r["ttl"].(float64))})
 	}
-	return sets
+	return simulate.SetsOf(held)
 }
 
 // Lose makes the next write lose its request or its answer.

@@ -20,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 // testTimeout is a timeout that is exceeded only if a server never answers, even on a slow machine.
@@ -184,7 +185,7 @@ func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sets []sdk.RRSet
+	var held []simulate.Record
 	for part := range parts {
 		if part.Error != nil {
 			t.Fatal(part.Error)
@@ -192,24 +193,18 @@ func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 		for _, rr := range part.RR {
 			header := rr.Header()
 			if name := strings.TrimSuffix(header.Name, "."); header.Rrtype != wire.TypeSOA && (header.Rrtype != wire.TypeNS || name != zone) {
-				sets = addToSets(sets, name, rr)
+				held = append(held, simulate.Record{Type: wire.TypeToString[header.Rrtype], Name: name, Content: valueOf(rr), TTL: int(header.Ttl)})
 			}
 		}
 	}
-	return sets
+	return simulate.SetsOf(held)
 }
 
-func addToSets(sets []sdk.RRSet, name string, rr wire.RR) []sdk.RRSet {
-	header := rr.Header()
-	value := strings.TrimSuffix(strings.TrimPrefix(rr.String(), header.String()), ".")
+// valueOf returns the content of a record in the format of sdk.RRSet.
+func valueOf(rr wire.RR) string {
+	value := strings.TrimSuffix(strings.TrimPrefix(rr.String(), rr.Header().String()), ".")
 	if text, ok := rr.(*wire.TXT); ok {
 		value, _ = sdk.UnquoteText(`"` + strings.Join(text.Txt, "") + `"`)
 	}
-	for i := range sets {
-		if sets[i].Name == name && sets[i].Type == sdk.RecordType(wire.TypeToString[header.Rrtype]) {
-			sets[i].Values = append(sets[i].Values, value)
-			return sets
-		}
-	}
-	return append(sets, sdk.RRSet{Name: name, Type: sdk.RecordType(wire.TypeToString[header.Rrtype]), TTL: int(header.Ttl), Values: []string{value}})
+	return value
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 // testTimeout is long enough for a slow machine. A call exceeds it only if a server never answers.
@@ -192,10 +193,10 @@ func (f *fixture) update(t conformance.T, msg *wire.Msg) {
 
 func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	t.Helper()
-	var sets []sdk.RRSet
+	var held []simulate.Record
 	for _, rr := range f.transfer(t, zone) {
 		header := rr.Header()
-		name, kind := strings.TrimSuffix(header.Name, "."), sdk.RecordType(wire.TypeToString[header.Rrtype])
+		name := strings.TrimSuffix(header.Name, ".")
 		if header.Rrtype == wire.TypeSOA || (header.Rrtype == wire.TypeNS && name == zone) {
 			continue
 		}
@@ -203,17 +204,9 @@ func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 		if text, ok := rr.(*wire.TXT); ok {
 			value, _ = sdk.UnquoteText(`"` + strings.Join(text.Txt, "") + `"`)
 		}
-		known := false
-		for i := range sets {
-			if sets[i].Name == name && sets[i].Type == kind {
-				sets[i].Values, known = append(sets[i].Values, value), true
-			}
-		}
-		if !known {
-			sets = append(sets, sdk.RRSet{Name: name, Type: kind, TTL: int(header.Ttl), Values: []string{value}})
-		}
+		held = append(held, simulate.Record{Type: wire.TypeToString[header.Rrtype], Name: name, Content: value, TTL: int(header.Ttl)})
 	}
-	return sets
+	return simulate.SetsOf(held)
 }
 
 // transfer reads all records of a zone directly from the server.

@@ -73,9 +73,9 @@ func DomainNotFound(cause string) error {
 	return RefusedAs("domain_not_found", cause, "the tenant does not have this domain")
 }
 
-// RefusedAs returns a refusal with a published error code of core/fault. The comment of each method
-// in package ports lists the codes that the method may return. Callers of tenantry see detail. For
-// a code that does not exist, RefusedAs returns a Broken outcome.
+// RefusedAs returns a refusal with a published error code of core/fault. In package ports, the
+// comment of a method names its codes after the words "fails with". Callers of tenantry see detail.
+// For a code that does not exist, RefusedAs returns a Broken outcome.
 func RefusedAs(code, cause, detail string) error {
 	published, ok := fault.ByName(code)
 	if !ok {

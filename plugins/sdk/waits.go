@@ -18,11 +18,9 @@ import (
 // Waits refuses calls to a provider that has asked for a pause with Retry-After. Each call belongs
 // to a scope, such as a tenant or a credential. After an answer with a Retry-After, the pause
 // applies to all calls of the same scope. The author of the plugin defines the scopes and their
-// names.
+// names. If Plugin.Waits is set, the host shares the waits with other processes of the plugin.
 //
-// If the field Waits of Plugin is set, the host stores each wait for later processes of this
-// plugin. If Redis is configured, the processes in all replicas share the waits. Waits is safe for
-// concurrent use. A nil *Waits refuses nothing.
+// Waits is safe for concurrent use. A nil *Waits refuses nothing.
 type Waits struct {
 	now func() time.Time
 

@@ -79,7 +79,7 @@ func eachTemplate(t *testing.T, folders []string, test func(t *testing.T, p plug
 }
 
 // onlyDNS are the templates for tests of DNS providers, and for tests whose result does not depend
-// on the kind of plugin. allKinds are the templates for all other tests.
+// on the kind of plugin. allKinds are all templates in Python and JavaScript.
 var (
 	onlyDNS  = []string{"python-dns", "node-dns"}
 	allKinds = []string{"python-dns", "node-dns", "python-sending", "node-sending", "python-mail", "node-mail"}

@@ -2,8 +2,8 @@
 
 // Package template has the plugins that `tenantry plugin new` writes. Each folder LANGUAGE-KIND has
 // the files of one plugin. A folder LANGUAGE has the files that the plugins of all kinds in a
-// language share. Plugins in Go import the SDK instead. A plugin that New writes works without
-// a change: it builds, its tests pass, and it runs in the sandbox. In the templates, the providers
+// language share. Plugins in Go import the SDK instead. A plugin that New writes works without a
+// change: it builds, its tests pass, and it runs in the sandbox. In the templates, the providers
 // have the id "example".
 //
 // New copies these folders and replaces the word "example" by the name of the new plugin. The

@@ -15,7 +15,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,11 +50,7 @@ type simulator struct {
 // New returns the handler of the simulator, and the line that the simulator prints when it is
 // ready. It fails if the data folder cannot be used, or if options.URL is invalid.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(provider, options)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	file, err := simulate.OpenFile(filepath.Join(options.DataDir, "zones.json"), state{Zones: map[string]*zone{}})
+	kit, file, err := simulate.OpenState(provider, "zones.json", options, func(time.Time) state { return state{Zones: map[string]*zone{}} })
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}

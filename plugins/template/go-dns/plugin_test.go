@@ -87,22 +87,6 @@ func TestFailuresHaveTheRightOutcome(t *testing.T) {
 	}
 }
 
-// TestRetryAfterHoldsBackTheCredential checks that a call during a Retry-After sends no request.
-func TestRetryAfterHoldsBackTheCredential(t *testing.T) {
-	env := newEnv(t)
-	env.Control(t, http.MethodPost, "/faults", simulate.Fault{Kind: simulate.Status, Status: http.StatusTooManyRequests, RetryAfter: 300, Times: 1}, nil)
-	provider := env.Provider()
-	for range 2 {
-		_, err := provider.Check(t.Context())
-		if got := sdk.OutcomeOf(err); got.Kind != sdk.Throttled || got.RetryAfter <= 0 {
-			t.Errorf("got %v, want throttled", err)
-		}
-	}
-	if sent := env.Calls.Load(); sent != 1 {
-		t.Errorf("%d requests were sent, want only the one that was refused", sent)
-	}
-}
-
 // TestInvalidTokensAreRefused checks that the plugin refuses a token that is missing or not valid
 // in an HTTP header.
 func TestInvalidTokensAreRefused(t *testing.T) {

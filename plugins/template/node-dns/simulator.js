@@ -105,7 +105,8 @@ class DNS extends Simulator {
   }
 
   async api({ method, names, headers, json, bearer }) {
-    if (bearer() !== TOKEN && !bearer().startsWith(`${TOKEN}-`)) throw new Refusal(401, 'the token is not valid'); // the token of a customer
+    // The token of a customer begins with TOKEN and a hyphen.
+    if (bearer() !== TOKEN && !bearer().startsWith(`${TOKEN}-`)) throw new Refusal(401, 'the token is not valid');
     const [, , name] = names; // v1, zones, name
     if (method === 'GET' && !name) return { zones: (await this.zones.all()).map(show) };
     let zone = await this.find(name);

@@ -129,7 +129,7 @@ const holders = new Map();
 // hold runs a function while the call holds the lock of a zone, and returns its result. The
 // function reads and writes the zone. hold is for providers whose writes cannot be conditional on
 // an unchanged zone. It serializes the writes of this process. hold fails with an outcome if the
-// deadline of the call passes first.
+// call does not get the lock before its deadline.
 async function hold(call, zoneID, readAndWrite) {
   const before = holders.get(zoneID);
   let release;

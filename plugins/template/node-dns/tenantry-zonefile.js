@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The format of zone files (RFC 1035, 5.1), which most DNS providers use for the
-// contents of records. Authors do not change this file.
+// The format of zone files (RFC 1035, 5.1), which most DNS providers use for the contents of
+// records. Authors do not change this file.
 //
 // A value of a record set is a Buffer. A TXT value is its text without quotes, a CNAME or NS value
 // is a name without the final dot, and an MX value is "preference host".

@@ -156,8 +156,8 @@ class Tenant {
     return this.write({ name, form: 'senders', enabled: false, senders: mailboxes }, true);
   }
 
-  // block makes a rule block exactly these mailboxes. It writes nothing if the rule
-  // already blocks exactly these mailboxes.
+  // block makes a rule block exactly these mailboxes. It writes nothing if the rule already blocks
+  // exactly these mailboxes.
   async block(name, mailboxes) {
     const enabled = mailboxes.length > 0;
     const rule = await this.rule(name);
@@ -175,8 +175,8 @@ class Tenant {
     await this.send('DELETE', ['rules', name], { absent: 'no_rule' });
   }
 
-  // removeRules removes all managed rules. After an error, a repeated call removes those that
-  // remain.
+  // removeRules removes all managed rules. After an error, a repeated call removes the remaining
+  // rules.
   async removeRules() {
     for (const { name } of await this.managed()) await this.removeRule(name);
   }

@@ -63,8 +63,8 @@ class Platform extends Simulator {
     }
   }
 
-  // list returns one page of accounts. With the parameter `like`, it lists only the
-  // accounts whose address contains this text.
+  // list returns one page of accounts. With the parameter `like`, it lists only the accounts whose
+  // address contains this text.
   list(workspace, query) {
     const like = (query.get('like') ?? '').toLowerCase();
     const page = Number(query.get('page'));

@@ -10,8 +10,8 @@
 // The result of both methods is a JSON value or an Answer. The result undefined stands for an empty
 // object.
 //
-// The list kept names the members that are stored in a file. The sandbox restarts the simulator
-// after each change of the plugin.
+// `kept` lists the names of the members that are stored in a file. The sandbox restarts the
+// simulator after each change of the plugin.
 'use strict';
 
 const fs = require('node:fs');

@@ -145,7 +145,7 @@ def hold(call, zone_id):
     """Holds the lock of a zone in a `with` statement, from the read of the zone to the write.
 
     It is for providers whose writes cannot be conditional on an unchanged zone. It serializes the
-    writes of this process. Raises an outcome if the deadline of the call passes first.
+    writes of this process. Raises an outcome if the call does not get the lock before its deadline.
     """
     lock = _locks[hash(zone_id) % len(_locks)]
     if not lock.acquire(timeout=max(0.0, call.time_left())):

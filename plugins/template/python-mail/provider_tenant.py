@@ -155,7 +155,7 @@ class Tenant:
         self._remove_rule(rule_name(scope))
 
     def remove_rules(self):
-        """Removes all managed rules. After an error, a repeated call removes those that remain."""
+        """Removes all managed rules. After an error, a repeated call removes the remaining rules."""
         for doc in self._rules():
             self._remove_rule(doc["name"])
 

@@ -148,7 +148,7 @@ def _serve(description, connect, methods):
     import grpc
 
     threading.stack_size(STACK_SIZE)
-    # A thread of its own answers the health check while all others wait for the provider. The host
+    # A separate thread answers the health check while all others wait for the provider. The host
     # kills a plugin that does not answer this check.
     _check_health.experimental_thread_pool = futures.ThreadPoolExecutor(1)
     key, certificate, der = _new_certificate()

@@ -14,7 +14,6 @@ package simulator
 import (
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -39,11 +38,9 @@ type simulator struct {
 // New returns the handler of the simulator, and the line that the simulator prints when it is
 // ready. It fails if the data folder cannot be used, or if options.URL is invalid.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(name, options)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	file, err := simulate.OpenFile(filepath.Join(options.DataDir, "platform.json"), state{Tenants: map[string]*tenant{}, Codes: map[string]login{}})
+	kit, file, err := simulate.OpenState(name, "platform.json", options, func(time.Time) state {
+		return state{Tenants: map[string]*tenant{}, Codes: map[string]login{}}
+	})
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
