@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/dns-cloudflare/simulator"
-	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 

@@ -113,7 +113,7 @@ class DNS extends Simulator {
     if (method === 'PATCH') {
       if (headers['if-match'] !== `"${zone.version}"`) throw new Refusal(412, 'the zone has changed');
       const sets = new Map(zone.sets.map((s) => [`${s.name} ${s.type}`, s]));
-      for (const { name: of, type, ttl, values } of json().changes) sets.set(`${of} ${type}`, { name: of, type, ttl, values });
+      for (const { name: setName, type, ttl, values } of json().changes) sets.set(`${setName} ${type}`, { name: setName, type, ttl, values });
       await this.zones.write(zone, [...sets.values()].filter((s) => s.values.length > 0));
       zone = await this.find(name);
     } else if (method !== 'GET') {

@@ -60,8 +60,8 @@ class Platform extends Simulator {
     if (`${method} ${collection}` === 'POST logins') return this.redeem(request.json());
     const tenant = this.tenants.get(id);
     if (!tenant?.consents(this.now())) refuse('no_consent');
-    const [of, item, action] = rest;
-    const operation = `${method} ${[of, item && '*', action].filter(Boolean).join('/')}`.trim();
+    const [collectionOfTenant, item, action] = rest;
+    const operation = `${method} ${[collectionOfTenant, item && '*', action].filter(Boolean).join('/')}`.trim();
     if (!Object.hasOwn(OPERATIONS, operation)) refuse('no_path');
     if (!WITHOUT_ROLE.test(operation) && !tenant.hasRole(this.now())) refuse('no_role');
     return OPERATIONS[operation]({ platform: this, tenant, item, request, now: this.now() });

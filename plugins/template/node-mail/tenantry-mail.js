@@ -9,10 +9,10 @@
 const crypto = require('node:crypto');
 const { Outcome, fromTimestamp, timestamp } = require('./tenantry-plugin.js');
 
-// of returns a method of the service that calls a tenant. done is for a call that may have no
-// result.
-const of = (run) => (platform, call, request) => run(platform.tenant(call, request.tenant), request);
-const done = (run) => async (platform, call, request) => (await of(run)(platform, call, request)) ?? {};
+// ofTenant returns a method of the service that calls a tenant. ofTenantOrEmpty is for a call that
+// may have no result.
+const ofTenant = (run) => (platform, call, request) => run(platform.tenant(call, request.tenant), request);
+const ofTenantOrEmpty = (run) => async (platform, call, request) => (await ofTenant(run)(platform, call, request)) ?? {};
 
 const signInOf = (message) => ({ ...message, verifier: message.verifier.toString() });
 const toMailbox = (m) => ({ ...m, created_at: timestamp(m.created_at) });
@@ -30,39 +30,39 @@ const service = {
     SignInURL: async (platform, call, { sign_in: signIn }) => ({ url: platform.signInURL(signInOf(signIn)) }),
     Administrator: (platform, call, { sign_in: signIn, code }) => platform.administrator(call, signInOf(signIn), code.toString()),
 
-    Profile: of((tenant) => tenant.profile()),
-    Domains: of(async (tenant) => ({ domains: await tenant.domains() })),
-    Domain: of((tenant, { name }) => tenant.domain(name)),
-    AddDomain: of((tenant, { name }) => tenant.addDomain(name)),
-    Records: of((tenant, { name }) => tenant.records(name)),
-    VerifyDomain: of((tenant, { name }) => tenant.verifyDomain(name)),
-    EnableMail: done((tenant, { name }) => tenant.enableMail(name)),
-    RemoveDomain: done((tenant, { name }) => tenant.removeDomain(name)),
+    Profile: ofTenant((tenant) => tenant.profile()),
+    Domains: ofTenant(async (tenant) => ({ domains: await tenant.domains() })),
+    Domain: ofTenant((tenant, { name }) => tenant.domain(name)),
+    AddDomain: ofTenant((tenant, { name }) => tenant.addDomain(name)),
+    Records: ofTenant((tenant, { name }) => tenant.records(name)),
+    VerifyDomain: ofTenant((tenant, { name }) => tenant.verifyDomain(name)),
+    EnableMail: ofTenantOrEmpty((tenant, { name }) => tenant.enableMail(name)),
+    RemoveDomain: ofTenantOrEmpty((tenant, { name }) => tenant.removeDomain(name)),
 
-    Bootstrap: of((tenant) => tenant.bootstrap()),
-    SMTPAuth: of(async (tenant) => ({ state: (await tenant.smtpEnabled()) ? 'enabled' : 'disabled' })),
-    EnableSMTPAuth: done((tenant) => tenant.enableSMTP()),
-    MailDomains: of(async (tenant) => ({ domains: await tenant.mailDomains() })),
-    Signing: done((tenant, { name }) => tenant.signing(name)),
-    EnsureSigning: of((tenant, { name }) => tenant.ensureSigning(name)),
-    EnableSigning: done((tenant, { name }) => tenant.enableSigning(name)),
+    Bootstrap: ofTenant((tenant) => tenant.bootstrap()),
+    SMTPAuth: ofTenant(async (tenant) => ({ state: (await tenant.smtpEnabled()) ? 'enabled' : 'disabled' })),
+    EnableSMTPAuth: ofTenantOrEmpty((tenant) => tenant.enableSMTP()),
+    MailDomains: ofTenant(async (tenant) => ({ domains: await tenant.mailDomains() })),
+    Signing: ofTenantOrEmpty((tenant, { name }) => tenant.signing(name)),
+    EnsureSigning: ofTenant((tenant, { name }) => tenant.ensureSigning(name)),
+    EnableSigning: ofTenantOrEmpty((tenant, { name }) => tenant.enableSigning(name)),
 
-    Mailboxes: of(async (tenant) => ({ mailboxes: (await tenant.mailboxes()).map(toMailbox) })),
-    UserMailboxes: of(async (tenant) => ({ count: await tenant.userMailboxes() })),
-    EmailLicenses: of((tenant) => tenant.emailLicenses()),
-    Mailbox: of(async (tenant, { address }) => toMailbox(await tenant.mailbox(address))),
-    CreateMailbox: of(async (tenant, { display_name: name, address }) => toMailbox(await tenant.createMailbox(name, address))),
-    OpenSignIn: done((tenant, { object_id: id, address, password }) => tenant.openSignIn(id, address, password.toString())),
-    OpenSubmission: done((tenant, { address }) => tenant.openSubmission(address)),
-    Rename: done((tenant, { address, display_name: name }) => tenant.rename(address, name)),
-    RemoveMailbox: done((tenant, { object_id: id }) => tenant.removeMailbox(id)),
+    Mailboxes: ofTenant(async (tenant) => ({ mailboxes: (await tenant.mailboxes()).map(toMailbox) })),
+    UserMailboxes: ofTenant(async (tenant) => ({ count: await tenant.userMailboxes() })),
+    EmailLicenses: ofTenant((tenant) => tenant.emailLicenses()),
+    Mailbox: ofTenant(async (tenant, { address }) => toMailbox(await tenant.mailbox(address))),
+    CreateMailbox: ofTenant(async (tenant, { display_name: name, address }) => toMailbox(await tenant.createMailbox(name, address))),
+    OpenSignIn: ofTenantOrEmpty((tenant, { object_id: id, address, password }) => tenant.openSignIn(id, address, password.toString())),
+    OpenSubmission: ofTenantOrEmpty((tenant, { address }) => tenant.openSubmission(address)),
+    Rename: ofTenantOrEmpty((tenant, { address, display_name: name }) => tenant.rename(address, name)),
+    RemoveMailbox: ofTenantOrEmpty((tenant, { object_id: id }) => tenant.removeMailbox(id)),
 
-    EnsureRule: done((tenant, { scope, mailboxes }) => tenant.ensureRule(ruleName(scope), normalized(mailboxes))),
-    Block: done((tenant, { scope, mailboxes }) => tenant.block(ruleName(scope), normalized(mailboxes))),
-    Rules: of(async (tenant) => ({ rules: await tenant.rules() })),
-    RemoveRule: done((tenant, { scope }) => tenant.removeRule(ruleName(scope))),
-    RemoveRules: done((tenant) => tenant.removeRules()),
-    Sent: of(async (tenant, { from, to, cursor, senders }) => {
+    EnsureRule: ofTenantOrEmpty((tenant, { scope, mailboxes }) => tenant.ensureRule(ruleName(scope), normalized(mailboxes))),
+    Block: ofTenantOrEmpty((tenant, { scope, mailboxes }) => tenant.block(ruleName(scope), normalized(mailboxes))),
+    Rules: ofTenant(async (tenant) => ({ rules: await tenant.rules() })),
+    RemoveRule: ofTenantOrEmpty((tenant, { scope }) => tenant.removeRule(ruleName(scope))),
+    RemoveRules: ofTenantOrEmpty((tenant) => tenant.removeRules()),
+    Sent: ofTenant(async (tenant, { from, to, cursor, senders }) => {
       if (senders.length === 0) return { sent: [], next: '' };
       const { sent, next } = await tenant.sent(fromTimestamp(from), fromTimestamp(to), senders, cursor);
       return { sent: sent.map(toMessage), next };

@@ -104,17 +104,17 @@ test('a change ends proxying', () => {
 
 test('a zone is read after a write', async () => {
   const written = recordSet('a.customer.test', 'TXT', ['x']);
-  const provider = (records) => ({ records });
-  const failing = (error) => provider(async () => { throw error; });
-  assert.deepEqual(await dns.readBack(provider(async () => [written]), callOf(60), ZONE, [written]), [written]);
-  for (const [of, expected] of [
-    [provider(async () => []), outcome('broken', 'missing_after_write')],
+  const providerOf = (records) => ({ records });
+  const failing = (error) => providerOf(async () => { throw error; });
+  assert.deepEqual(await dns.readBack(providerOf(async () => [written]), callOf(60), ZONE, [written]), [written]);
+  for (const [provider, expected] of [
+    [providerOf(async () => []), outcome('broken', 'missing_after_write')],
     [failing(credentialRefused('x')), outcome('unknown', 'not_read_back')],
     [failing(new Outcome('throttled', 'x', '')), outcome('unknown', 'not_read_back')],
     [failing(unknownEffect('x')), outcome('unknown', 'x')],
     [failing(brokenAnswer('x')), outcome('broken', 'x')],
   ]) {
-    await assert.rejects(dns.readBack(of, callOf(60), ZONE, [written]), expected);
+    await assert.rejects(dns.readBack(provider, callOf(60), ZONE, [written]), expected);
   }
 });
 
