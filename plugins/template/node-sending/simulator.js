@@ -25,7 +25,7 @@ async function start(options) {
   const url = await new Platform().listen(options);
   return {
     provider: options.name, url, control: [],
-    settings: { base_url: url + '/v1', auth_hosts: new URL(url).host }, secrets: { api_key: KEY }, sending: { api_key: KEY },
+    settings: { base_url: url + '/v1', auth_hosts: 'login.example.com, ' + new URL(url).host }, secrets: { api_key: KEY }, sending: { api_key: KEY },
   };
 }
 

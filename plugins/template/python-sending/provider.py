@@ -39,7 +39,8 @@ def connect(connection):
     workspace = connection.settings.get("workspace_id", "")
     if not workspace.isascii() or not workspace.isprintable():
         raise misconfigured("workspace_id", "it has invalid characters")
-    return Platform(url.rstrip("/"), key, workspace, connection.settings.get("auth_hosts", "").split(","))
+    hosts = [host.strip() for host in connection.settings.get("auth_hosts", "").split(",")]
+    return Platform(url.rstrip("/"), key, workspace, hosts)
 
 
 class Platform:

@@ -49,7 +49,7 @@ class Simulator(tenantry_simulator.Simulator):
     kept = ("keys", "accounts", "links")
 
     def __init__(self, name, port, _):
-        super().__init__(name, port, {"base_url": "{url}/v1", "auth_hosts": "{host}"}, {"api_key": KEY}, sending={"api_key": KEY})
+        super().__init__(name, port, {"base_url": "{url}/v1", "auth_hosts": "login.example.com, {host}"}, {"api_key": KEY}, sending={"api_key": KEY})
         self.title = name.capitalize()
         self.keys = {KEY: {"workspaces": WORKSPACES, "unpaid": False}}
         self.accounts = []  # each with its workspace

@@ -59,7 +59,7 @@ var platform = simulate.Platform[key, account, struct{}]{
 	Fresh: func(time.Time) state { return state{Keys: map[string]key{Key: {Workspaces: defaultWorkspaces}}} },
 	Ready: func(url, host string) simulate.Ready {
 		return simulate.Ready{
-			Settings: map[string]string{"base_url": url + prefix, "auth_hosts": host},
+			Settings: map[string]string{"base_url": url + prefix, "auth_hosts": "login.example.com, " + host},
 			Secrets:  map[string]string{"api_key": Key}, Sending: &simulate.Sending{APIKey: Key},
 		}
 	},
