@@ -21,11 +21,11 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Translate wraps the drivers' errors with these errors, which are the same for both databases.
-// errPoolExhausted and errWriteSlotTaken are errors of this package.
+// Translate wraps a driver's error with the error of its class. errPoolExhausted and
+// errWriteSlotTaken come from withSlot.
 //
-// ErrDuplicate and ErrMissingParent are retried like errConflict. The second attempt sees what a
-// concurrent transaction has added or deleted.
+// ErrDuplicate and ErrMissingParent are retried like errConflict, because the second attempt sees
+// what a concurrent transaction has added or deleted.
 var (
 	ErrDuplicate      = errors.New("the row exists")
 	errConflict       = errors.New("conflict with another transaction")
@@ -135,7 +135,8 @@ func sqliteKind(code int) error {
 	return nil
 }
 
-// Unreachable reports whether err says that the server does not answer.
+// Unreachable reports whether err is an error of the connection to the server, such as a refused or
+// lost connection.
 func Unreachable(err error) bool {
 	var network net.Error
 	var refused *pgconn.ConnectError
@@ -154,8 +155,8 @@ func Unreachable(err error) bool {
 	return false
 }
 
-// unavailableFault returns a fault for the caller if the same request may succeed later. Other
-// errors are returned unchanged.
+// unavailableFault returns a fault for the caller if the same request may succeed later. It returns
+// other errors unchanged.
 func unavailableFault(err error) error {
 	var detail string
 	switch {

@@ -35,7 +35,7 @@ func (d *DB) ApplyMigrations(ctx context.Context) ([]string, error) {
 	if err := d.checkRelease(ctx); err != nil {
 		return nil, err
 	}
-	set, err := discoverMigrations()
+	set, err := Discover()
 	if err != nil {
 		return nil, err
 	}
@@ -63,10 +63,9 @@ func (d *DB) ApplyMigrations(ctx context.Context) ([]string, error) {
 }
 
 // PendingMigrations returns the names of the migrations that this release has and the database
-// lacks. It only reads, because the service calls it with a database user who may not be allowed to
-// create tables.
+// lacks. It only reads, because the service's database user may lack the right to create tables.
 func (d *DB) PendingMigrations(ctx context.Context) ([]string, error) {
-	set, err := discoverMigrations()
+	set, err := Discover()
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +88,8 @@ func (d *DB) PendingMigrations(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-func discoverMigrations() (*migrate.Migrations, error) {
+// Discover returns the migrations of this release.
+func Discover() (*migrate.Migrations, error) {
 	set := migrate.NewMigrations()
 	if err := set.Discover(migrations.Files); err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)

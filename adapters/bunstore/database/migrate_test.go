@@ -73,7 +73,7 @@ func TestMigrationsCanRunTwice(t *testing.T) {
 func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		d := migratedDB(t, url(t))
-		set, err := discoverMigrations()
+		set, err := Discover()
 		must(t, "discover migrations", err)
 		if _, err := d.migrator(set).Rollback(t.Context()); err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestConcurrentProcessesCanMigrate(t *testing.T) {
 			must(t, "migrate", err)
 		}
 		names := slices.Concat(applied...)
-		if set, err := discoverMigrations(); strings.HasPrefix(address, "postgres") && (err != nil || len(names) != len(set.Sorted())) {
+		if set, err := Discover(); strings.HasPrefix(address, "postgres") && (err != nil || len(names) != len(set.Sorted())) {
 			t.Errorf("the processes applied %v, want each migration once (%v)", names, err)
 		}
 	})

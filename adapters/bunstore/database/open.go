@@ -12,7 +12,7 @@
 //	operator.go     the databases' errors as texts for the operator
 //	prepared.go     prepared statements for the most frequent reads
 //	tracing.go      spans and the duration metric of each statement
-//	migrate.go      ApplyMigrations, PendingMigrations, the check of the schema's release
+//	migrate.go      Discover, ApplyMigrations, PendingMigrations, the check of the schema's release
 //	sealed.go       HasSealedValues, SealedPrefixes
 package database
 
@@ -56,9 +56,9 @@ type Options struct {
 	// a power failure, but not in a crash of the process. FULL does not lose commits.
 	Synchronous string
 	// RequirePrimary makes connections to a standby of PostgreSQL fail. The URL's parameter
-	// target_session_attrs takes precedence unless its value is any. A service sets RequirePrimary,
-	// because after a failover its pool could otherwise fill with connections to the former
-	// primary.
+	// target_session_attrs takes precedence unless its value is any. The service sets
+	// RequirePrimary, because after a failover its pool could otherwise fill with connections to
+	// the former primary.
 	RequirePrimary bool
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
@@ -80,8 +80,7 @@ type Timeouts struct {
 }
 
 // DB is a bun.DB with methods that limit and retry statements. It is safe for concurrent use.
-// Statements that run directly on the embedded bun.DB are traced, but they are neither limited nor
-// retried.
+// Statements on the embedded bun.DB are traced, but neither limited nor retried.
 type DB struct {
 	*bun.DB
 	hooks    []bun.QueryHook

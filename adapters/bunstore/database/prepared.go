@@ -17,8 +17,7 @@ import (
 )
 
 // PreparedRead is a SELECT with constant text, in which $1 and $2 stand for the values. By default,
-// each connection prepares the text once. That saves most of the work of a short read. Use a
-// PreparedRead for the most frequent reads.
+// each connection prepares the text once, which saves most of the work of a short read.
 type PreparedRead struct {
 	text, table string
 
@@ -26,14 +25,13 @@ type PreparedRead struct {
 	stmt *sql.Stmt // SQLite only, prepared at the first read
 }
 
-// PreparedArg and PreparedArg2 are the placeholders of the first and the second value of a prepared
-// statement.
+// PreparedArg and PreparedArg2 are the placeholders of the first and the second value.
 const (
 	PreparedArg  = bun.Safe("$1")
 	PreparedArg2 = bun.Safe("$2")
 )
 
-// NewPreparedRead returns the prepared read of a query.
+// NewPreparedRead returns a prepared read with the text of a query.
 func NewPreparedRead(q *bun.SelectQuery) *PreparedRead {
 	return &PreparedRead{text: q.String(), table: q.GetTableName()}
 }
@@ -53,8 +51,8 @@ func (d *DB) readExecMode(url string) error {
 	return nil
 }
 
-// ReadPrepared runs the statement with the hooks that all statements have. It passes each row to
-// scanRow. scanRow must scan a nullable column into a value that can hold NULL.
+// ReadPrepared runs the read with the hooks of the DB. It passes each row to scanRow. scanRow must
+// scan a nullable column into a value that can hold NULL.
 func (d *DB) ReadPrepared(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values ...any) (err error) {
 	event := &bun.QueryEvent{DB: d.DB, IQuery: p, Query: p.text, QueryTemplate: p.text, StartTime: time.Now()}
 	for _, hook := range d.hooks {
@@ -135,8 +133,7 @@ func (d *DB) readOnConn(ctx context.Context, p *PreparedRead, scanRow func(Row) 
 	})
 }
 
-// sqliteStatement returns the prepared statement of SQLite, which stays open as long as the
-// database.
+// sqliteStatement returns the statement, which stays open as long as the database.
 func (d *DB) sqliteStatement(ctx context.Context, p *PreparedRead) (*sql.Stmt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,9 +33,9 @@ func HasSealedValues(ctx context.Context, db bun.IDB) (bool, error) {
 	return false, nil
 }
 
-// SealedPrefixes returns the first bytes of the encrypted values, by table. These bytes name the
-// key that encrypted the value. Values of one column with the same first bytes are returned once.
-// SealedPrefixes reads all values, and skips tables that do not exist yet.
+// SealedPrefixes returns the first bytes of the encrypted values, by table. They name the key that
+// encrypted the value. Equal first bytes in one column are returned once. SealedPrefixes reads all
+// values, and skips tables that do not exist yet.
 func SealedPrefixes(ctx context.Context, db bun.IDB) (map[string][][]byte, error) {
 	prefixes := map[string][][]byte{}
 	for table, columns := range sealedColumns {

@@ -16,16 +16,16 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// maxTries is the maximum number of attempts at a statement or transaction that conflicts with a
-// concurrent transaction. A retry is safe, because the database rolls back a transaction that has a
-// conflict.
+// maxTries is the maximum number of attempts at a statement or transaction whose error isRetryable.
+// A retry is safe, because the database rolls back a failed attempt.
 const maxTries = 3
 
 // Func runs on the database or in a transaction. It can run more than once, so it must reset its
 // results.
 type Func func(ctx context.Context, db bun.IDB) error
 
-// RunRead runs work, which writes nothing, outside a transaction. operation names work in errors.
+// RunRead runs work, which writes nothing, outside a transaction. operation names work in errors
+// and logs, and for package failpoint.
 func (d *DB) RunRead(ctx context.Context, operation string, work Func) error {
 	return d.retry(ctx, operation, d.outsideTransaction(ctx, work))
 }
@@ -42,9 +42,8 @@ func (d *DB) outsideTransaction(ctx context.Context, work Func) func() error {
 	}
 }
 
-// RetryWrite runs attempt, which writes, until it succeeds, fails with an error that is not
-// retryable, was tried maxTries times, or ctx ends. Use RetryWrite with Transaction if each attempt
-// of a transaction needs variables of its own.
+// RetryWrite runs attempt, which writes, with the slots and retries of RunWrite. Use it with
+// Transaction if each attempt of a transaction needs variables of its own.
 func (d *DB) RetryWrite(ctx context.Context, operation string, attempt func() error) error {
 	return d.retry(ctx, operation, d.withWriteSlot(ctx, attempt))
 }
@@ -111,8 +110,8 @@ func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery
 	return q
 }
 
-// retry runs attempt until it succeeds, fails with an error that is not retryable, was tried
-// maxTries times, or ctx ends. It marks the error with fault.FromStore, because the store caused it
+// retry runs attempt at most maxTries times, until it succeeds, fails with an error that is not
+// retryable, or ctx ends. retry marks the error with fault.FromStore, because the store caused it
 // and not a provider.
 func (d *DB) retry(ctx context.Context, operation string, attempt func() error) error {
 	failpoint.Before(operation)

@@ -38,8 +38,8 @@ const (
 	Int   Kind = "int"
 )
 
-// kinds maps the column types of both databases. If a migration uses a new type, add the type here,
-// and to the tests that load a backup of one database into the other.
+// kinds maps the column types of both databases. If a migration uses a new type, add the type here
+// and to oddValue in dump_test.go.
 var kinds = map[string]Kind{
 	"text": Text, "uuid": Text, "jsonb": Text,
 	"blob": Bytes, "bytea": Bytes,
@@ -185,8 +185,7 @@ func appliedMigrations(ctx context.Context, db bun.IDB) (names []string, err err
 	return slices.Compact(names), err
 }
 
-// SealedPrefixes returns, by table, the first bytes of the encrypted values. They name the key that
-// encrypted each value, see database.SealedPrefixes.
+// SealedPrefixes returns the result of database.SealedPrefixes.
 func (s *Snapshot) SealedPrefixes(ctx context.Context) (map[string][][]byte, error) {
 	prefixes, err := database.SealedPrefixes(ctx, s.tx)
 	return prefixes, database.Wrap(ctx, "read the keys of encrypted values", err)
@@ -235,7 +234,7 @@ func readRow(rows *sql.Rows, t Table) ([]byte, error) {
 }
 
 // toJSONValue converts a driver's value for json.Marshal, which writes bytes as base64. It returns
-// false if the value is not of that kind.
+// false if the value is not of this kind.
 func toJSONValue(kind Kind, value any) (any, bool) {
 	switch v := value.(type) {
 	case nil:

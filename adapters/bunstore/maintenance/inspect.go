@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
-	"github.com/uptrace/bun/migrate"
 
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/migrations"
@@ -172,7 +170,7 @@ func checkMayCreate(ctx context.Context, tx bun.Tx) error {
 	return nil
 }
 
-// Migrations compares the migrations of a database with the migrations of this binary.
+// Migrations are the migrations of a database, compared with the migrations of this binary.
 type Migrations struct {
 	Applied        int
 	Pending, Newer []string // Newer lists the applied migrations that this binary does not have
@@ -185,9 +183,9 @@ type Migrations struct {
 // requires.
 func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	var m Migrations
-	set := migrate.NewMigrations()
-	if err := set.Discover(migrations.Files); err != nil {
-		return m, fmt.Errorf("read migrations: %w", err)
+	set, err := database.Discover()
+	if err != nil {
+		return m, err
 	}
 	applied, err := appliedMigrations(ctx, i.db)
 	if err != nil {
@@ -215,7 +213,7 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	return m, nil
 }
 
-// HasSealedValues reports whether the database holds data encrypted with a keyset.
+// HasSealedValues returns the result of database.HasSealedValues.
 func (i *Inspection) HasSealedValues(ctx context.Context) (bool, error) {
 	sealed, err := database.HasSealedValues(ctx, i.db)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/uptrace/bun/migrate"
 
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
-	"github.com/tenantry/tenantry/migrations"
 )
 
 // seededTables already have rows in a new database, because migrations insert them. Load replaces
@@ -31,9 +30,9 @@ const auditTable = "audit_events"
 
 // UnknownMigrations returns the applied migrations that this release does not have.
 func UnknownMigrations(applied []string) ([]string, error) {
-	set := migrate.NewMigrations()
-	if err := set.Discover(migrations.Files); err != nil {
-		return nil, fmt.Errorf("read migrations: %w", err)
+	set, err := database.Discover()
+	if err != nil {
+		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(applied), func(name string) bool {
 		return slices.ContainsFunc(set.Sorted(), func(m migrate.Migration) bool { return m.Name == name })
@@ -43,7 +42,7 @@ func UnknownMigrations(applied []string) ([]string, error) {
 // ErrNotEmpty reports that tables of a database have rows (see CheckEmpty).
 var ErrNotEmpty = errors.New("the database is not empty")
 
-// CheckEmpty returns ErrNotEmpty if a table holds rows. It ignores auditTable and seededTables.
+// CheckEmpty returns ErrNotEmpty if a table has rows. It ignores auditTable and seededTables.
 func CheckEmpty(ctx context.Context, db *database.DB) error {
 	tables, err := Tables(ctx, db)
 	if err != nil {
@@ -76,7 +75,7 @@ type Loading struct {
 
 // Load calls fill to write the rows of a backup into a migrated, empty database, in one
 // transaction. applied lists the migrations that were applied to the database of the backup. Load
-// marks later migrations as not applied, so that Migrate runs them on the loaded rows.
+// marks all other migrations as not applied, so that Migrate runs them on the loaded rows.
 func Load(ctx context.Context, db *database.DB, applied []string, fill func(context.Context, *Loading) error) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -170,7 +169,7 @@ func parseRow(t Table, row []byte) ([]any, error) {
 		return nil, fmt.Errorf("it does not have %d columns", len(t.Columns))
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, fmt.Errorf("there is data after the row")
+		return nil, errors.New("there is data after the row")
 	}
 	for i, column := range t.Columns {
 		var err error
