@@ -62,8 +62,8 @@ type dnsJobRow struct {
 	UpdatedAt     time.Time
 }
 
-// storedProgress is the JSON form of a job's Progress. Its JSON names must not change, because
-// databases contain them.
+// storedProgress is the JSON form of a job's Progress. Renaming one of its JSON fields requires a
+// migration.
 type storedProgress struct {
 	PlanHash        string
 	ZoneChanges     int `json:"Moves"`
@@ -220,8 +220,8 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return provisioning.Run{}, nil, err
 	}
-	// Run makes the same queries for unknown and invisible runs. The time of the response therefore
-	// does not reveal whether the run exists.
+	// The queries are the same for unknown and invisible runs, so the time of the response does not
+	// reveal whether the run exists.
 	jobsByRun, err := s.readJobs(ctx, accountKey(owner), ident.ParseOrZero(id))
 	if err != nil {
 		return provisioning.Run{}, nil, err
@@ -325,7 +325,7 @@ func (s *Store) ClaimJob(ctx context.Context, id string, lease time.Duration, no
 
 // RenewJobLease implements ports.DNSJobs.
 func (s *Store) RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
-	return s.execChanged(ctx, "hold provisioning job", func(db bun.IDB) (sql.Result, error) {
+	return s.execChanged(ctx, "hold provisioning job", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
 		return whereEpoch(db.NewUpdate().Model((*dnsJobRow)(nil)), j, j.Epoch).Where("dj.status = ?", string(provisioning.Running)).
 			Set("leased_until = ? + ?", s.databaseNowSQL(), lease.Microseconds()).Exec(ctx)
 	})
@@ -364,8 +364,8 @@ func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, er
 	return saved && err == nil, err
 }
 
-// saveJob stores the job c.after if its row still has the epoch of c.before. It then emits the
-// events of the change. It reports whether it stored the job.
+// saveJob stores the job c.after if its row still has the epoch of c.before, and emits the events
+// of the change. It reports whether it stored the job.
 func saveJob(ctx context.Context, tx bun.IDB, c change[provisioning.Job]) (bool, error) {
 	saved, err := updateJob(ctx, tx, c.after, c.before.Epoch)
 	if saved {
@@ -392,13 +392,12 @@ func updateJob(ctx context.Context, db bun.IDB, j provisioning.Job, epoch int64)
 
 // ReleaseJob implements ports.DNSJobs.
 func (s *Store) ReleaseJob(ctx context.Context, j provisioning.Job, now time.Time) (bool, error) {
-	return s.execChanged(ctx, "release provisioning job", func(db bun.IDB) (sql.Result, error) {
+	return s.execChanged(ctx, "release provisioning job", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
 		return whereEpoch(db.NewUpdate().Model((*dnsJobRow)(nil)), j, j.Epoch).Where("dj.status = ?", string(provisioning.Running)).
 			Set("status = ?", string(provisioning.Queued)).Set("next_attempt_at = ?", storedTime(now)).Set("leased_until = 0").Exec(ctx)
 	})
 }
 
-// whereEpoch restricts an update to a job with this epoch.
 func whereEpoch(q *bun.UpdateQuery, j provisioning.Job, epoch int64) *bun.UpdateQuery {
 	return q.Where("dj.account_id = ?", accountKey(j.Account)).Where("dj.id = ?", ident.ParseOrZero(j.ID)).Where("dj.epoch = ?", epoch)
 }

@@ -67,7 +67,7 @@ func (s *Store) Claim(ctx context.Context, c ports.Claim) (string, bool, error) 
 		AccountID: accountKey(c.Key.Account), KeyHash: c.Key.Key[:], Fingerprint: c.Fingerprint, Attempt: newID(),
 		CreatedAt: storedTime(c.Now), ExpiresAt: storedTime(c.Now.Add(idempotency.Retention)),
 	}
-	won, err := s.execChanged(ctx, "claim an idempotency key", func(db bun.IDB) (sql.Result, error) {
+	won, err := s.execChanged(ctx, "claim an idempotency key", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
 		return db.NewInsert().Model(&row).Value("leased_until", "? + ?", s.databaseNowSQL(), c.Lease.Microseconds()).
 			On("CONFLICT DO NOTHING").Exec(ctx)
 	})
@@ -77,8 +77,8 @@ func (s *Store) Claim(ctx context.Context, c ports.Claim) (string, bool, error) 
 // TakeOver implements ports.Idempotency.
 func (s *Store) TakeOver(ctx context.Context, previousAttempt string, claim ports.Claim) (string, bool, error) {
 	attempt := newID()
-	won, err := s.execChanged(ctx, "take an idempotency key over", func(db bun.IDB) (sql.Result, error) {
-		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), claim.Key, previousAttempt).
+	won, err := s.execChanged(ctx, "take an idempotency key over", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
+		return whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), claim.Key, previousAttempt).
 			Set("attempt = ?", attempt).Set("fingerprint = ?", claim.Fingerprint).Set("answer = NULL").
 			Set("leased_until = ? + ?", s.databaseNowSQL(), claim.Lease.Microseconds()).
 			Set("expires_at = ?", storedTime(claim.Now.Add(idempotency.Retention))).
@@ -90,8 +90,8 @@ func (s *Store) TakeOver(ctx context.Context, previousAttempt string, claim port
 
 // RenewKeyLease implements ports.Idempotency.
 func (s *Store) RenewKeyLease(ctx context.Context, id idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
-	return s.execChanged(ctx, "hold an idempotency key", func(db bun.IDB) (sql.Result, error) {
-		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), id, attempt).
+	return s.execChanged(ctx, "hold an idempotency key", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
+		return whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), id, attempt).
 			Set("leased_until = ? + ?", s.databaseNowSQL(), lease.Microseconds()).Exec(ctx)
 	})
 }
@@ -114,7 +114,7 @@ func (s *Store) Finish(ctx context.Context, answer ports.StoredAnswer) (bool, er
 }
 
 func (s *Store) finish(ctx context.Context, db bun.IDB, answer ports.StoredAnswer) (sql.Result, error) {
-	return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), answer.Key, answer.Attempt).
+	return whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), answer.Key, answer.Attempt).
 		Set("answer = ?", answer.Answer).Set("leased_until = 0").Set("expires_at = ?", storedTime(answer.Until)).Exec(ctx)
 }
 
@@ -136,15 +136,15 @@ func (s *Store) storeAnswer(ctx context.Context, tx bun.IDB, storedAnswer *ports
 
 // Abandon implements ports.Idempotency.
 func (s *Store) Abandon(ctx context.Context, id idempotency.KeyID, attempt string, until time.Time) (bool, error) {
-	return s.execChanged(ctx, "abandon an attempt with an idempotency key", func(db bun.IDB) (sql.Result, error) {
-		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), id, attempt).
+	return s.execChanged(ctx, "abandon an attempt with an idempotency key", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
+		return whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), id, attempt).
 			Set("leased_until = 0").Set("expires_at = ?", storedTime(until)).Where("answer IS NULL").Exec(ctx)
 	})
 }
 
 // Release implements ports.Idempotency.
 func (s *Store) Release(ctx context.Context, id idempotency.KeyID, attempt string) (bool, error) {
-	return s.execChanged(ctx, "release an idempotency key", func(db bun.IDB) (sql.Result, error) {
+	return s.execChanged(ctx, "release an idempotency key", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
 		return db.NewDelete().Model((*idempotencyRow)(nil)).
 			Where("account_id = ?", accountKey(id.Account)).Where("key_hash = ?", id.Key[:]).
 			Where("attempt = ?", attempt).Where("answer IS NULL").Exec(ctx)
@@ -181,17 +181,16 @@ func (s *Store) EndLeases(ctx context.Context) error {
 	})
 }
 
-// whereAttempt restricts an update to a key that still belongs to this attempt. No row matches if a
-// later attempt has taken the key over.
-func (s *Store) whereAttempt(q *bun.UpdateQuery, id idempotency.KeyID, attempt string) *bun.UpdateQuery {
+// whereAttempt restricts an update to a key that no later attempt has taken over.
+func whereAttempt(q *bun.UpdateQuery, id idempotency.KeyID, attempt string) *bun.UpdateQuery {
 	return q.Where("account_id = ?", accountKey(id.Account)).Where("key_hash = ?", id.Key[:]).Where("attempt = ?", attempt)
 }
 
 // execChanged runs a writing statement and reports whether it changed a row.
-func (s *Store) execChanged(ctx context.Context, operation string, exec func(db bun.IDB) (sql.Result, error)) (bool, error) {
+func (s *Store) execChanged(ctx context.Context, operation string, exec func(ctx context.Context, db bun.IDB) (sql.Result, error)) (bool, error) {
 	var n int64
-	err := s.db.RunWrite(ctx, operation, func(_ context.Context, db bun.IDB) error {
-		res, err := exec(db)
+	err := s.db.RunWrite(ctx, operation, func(ctx context.Context, db bun.IDB) error {
+		res, err := exec(ctx, db)
 		if err == nil {
 			n, err = res.RowsAffected()
 		}

@@ -69,7 +69,7 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 		if err := s.lockToConnect(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
 			return err
 		}
-		eligible, err := eligibleMailbox(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
+		eligible, err := findEligible(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID, onlyPresent)
 		if err != nil {
 			return err
 		}
@@ -89,8 +89,8 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 }
 
 // expireUnopenedSession expires the pending session of the mailbox, which would block the new
-// session. It expires the session only if the session was not opened (see integration.Session). The
-// session must also be past its ExpiresAt, or have begun before staleBefore.
+// session, if it was not opened (see integration.Session). It must also be past its ExpiresAt, or
+// have begun before staleBefore.
 func expireUnopenedSession(ctx context.Context, tx bun.IDB, newSession sessionRow, staleBefore time.Time) error {
 	_, err := updatePendingSession(tx, newSession.AccountID, newSession.IntegrationID, newSession.MailboxID).
 		Set("status = ?", string(integration.SessionExpired)).Where("NOT os.opened").
@@ -105,17 +105,15 @@ func failPendingSession(ctx context.Context, tx bun.IDB, connection connectionRo
 	return err
 }
 
-// updatePendingSession returns an update of the pending session of a mailbox at an integration.
 func updatePendingSession(tx bun.IDB, owner, integrationID, mailboxID string) *bun.UpdateQuery {
 	return tx.NewUpdate().Model((*sessionRow)(nil)).Where("os.account_id = ?", owner).
 		Where("os.integration_id = ?", integrationID).Where("os.mailbox_id = ?", mailboxID).
 		Where("os.status = ?", string(integration.SessionPending))
 }
 
-// savePendingConnection sets the connection of a new session to pending. It does not change the
-// connection of a mailbox that is connected or being disconnected. Otherwise a failed session would
-// release the mailbox while its account still exists at the platform. The query excludes the
-// statuses of ConnectionStatus.UnaffectedBySession.
+// savePendingConnection sets the connection of a new session to pending, unless the mailbox is
+// connected or being disconnected (see ConnectionStatus.UnaffectedBySession). Otherwise a failed
+// session would release the mailbox while its account still exists at the platform.
 func savePendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	_, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
@@ -221,7 +219,7 @@ func (s *Store) saveSessionConnection(ctx context.Context, tx bun.IDB, session s
 
 // ClaimSessionCheck implements ports.Connections.
 func (s *Store) ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
-	return s.execChanged(ctx, "claim check of OAuth session", func(db bun.IDB) (sql.Result, error) {
+	return s.execChanged(ctx, "claim check of OAuth session", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
 		return db.NewUpdate().Model((*sessionRow)(nil)).Set("looked_at = ?", storedTime(now)).
 			Where("os.account_id = ?", accountKey(owner)).Where("os.id = ?", ident.ParseOrZero(sessionID)).
 			Where("os.status = ?", string(integration.SessionPending)).

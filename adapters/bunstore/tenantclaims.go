@@ -39,8 +39,8 @@ func (r sendTenantRow) claim(guid string) ports.TenantClaim {
 	return ports.TenantClaim{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(guid), Epoch: r.Epoch, TimeZone: r.TimeZone, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
 }
 
-// These constants join rows of one account. Each of them compares the account ids. A join without
-// this comparison would not fail, but could return rows of other accounts.
+// These constants join rows of one account. Each of them compares the account ids. Without this
+// comparison a join could return rows of other accounts.
 const (
 	sendStateOfTenant = "LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id"
 	policyOfTenant    = "sp.account_id = t.account_id AND sp.tenant_id = t.id"
@@ -72,16 +72,14 @@ func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
 	return consented(q).Where("t.bootstrap = ?", string(tenant.BootstrapReady))
 }
 
-// consented makes a query select the tenants whose consent is granted.
 func consented(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.TableExpr("tenants AS t").Where("t.consent = ?", string(tenant.ConsentGranted))
 }
 
-// dueTenantRow is a due tenant. Since is the time at which the tenant became due.
 type dueTenantRow struct {
 	AccountID string
-	GUID      string `bun:"guid"`
-	Since     time.Time
+	GUID      string    `bun:"guid"`
+	Since     time.Time // when the tenant became due
 }
 
 func (r dueTenantRow) dueTenant() ports.DueTenant {
@@ -182,14 +180,14 @@ func (s *Store) claimTenant(ctx context.Context, operation string, owner access.
 
 // RenewTenantLease implements ports.TenantClaims.
 func (s *Store) RenewTenantLease(ctx context.Context, claim ports.TenantClaim, lease time.Duration) (bool, error) {
-	return s.execChanged(ctx, "hold tenant", func(db bun.IDB) (sql.Result, error) {
+	return s.execChanged(ctx, "hold tenant", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
 		return updateClaimedTenant(db, claim).Where("st.leased_until > 0").Set("leased_until = ? + ?", s.databaseNowSQL(), lease.Microseconds()).Exec(ctx)
 	})
 }
 
 // ReleaseTenant implements ports.TenantClaims.
 func (s *Store) ReleaseTenant(ctx context.Context, claim ports.TenantClaim, due time.Time) (bool, error) {
-	return s.execChanged(ctx, "release tenant", func(db bun.IDB) (sql.Result, error) {
+	return s.execChanged(ctx, "release tenant", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
 		return updateClaimedTenant(db, claim).Set("due_at = CASE WHEN st.due_at < ? THEN st.due_at ELSE ? END", storedTime(claim.Due), storedTime(due)).
 			Set("leased_until = 0").Exec(ctx)
 	})
@@ -198,17 +196,15 @@ func (s *Store) ReleaseTenant(ctx context.Context, claim ports.TenantClaim, due 
 // tenantByGUID selects the id of a tenant by its account and its GUID.
 const tenantByGUID = "(SELECT t.id FROM tenants AS t WHERE t.account_id = ? AND t.guid = ?)"
 
-// updateClaimedTenant returns an update of the tenant's enforcement state, restricted to the epoch
-// of the claim.
 func updateClaimedTenant(db bun.IDB, claim ports.TenantClaim) *bun.UpdateQuery {
 	owner := accountKey(claim.Account)
 	return db.NewUpdate().Model((*sendTenantRow)(nil)).Where("st.account_id = ?", owner).
 		Where("st.tenant_id = "+tenantByGUID, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch)
 }
 
-// inTenantClaim runs work in one transaction if the claim is still valid (see sendTenantRow).
-// claimValid is false if the claim is invalid or an error occurred. inTenantClaim locks the
-// sendTenantRow, so that the tenant is not claimed again before the transaction ends.
+// inTenantClaim runs work in one transaction if the claim is still valid (see sendTenantRow). It
+// locks the sendTenantRow, so that the tenant is not claimed again before the transaction ends.
+// claimValid is false if the claim is invalid or an error occurred.
 func (s *Store) inTenantClaim(ctx context.Context, operation string, claim ports.TenantClaim, work tenantClaimFunc) (claimValid bool, err error) {
 	return s.inTenantClaimLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		return s.lockTenantClaim(ctx, tx, claim, state)
@@ -221,8 +217,7 @@ func (s *Store) lockTenantClaim(ctx context.Context, tx bun.IDB, claim ports.Ten
 		Where("st.tenant_id = "+tenantByGUID, owner, ident.ParseOrZero(string(claim.Tenant))).Where("st.epoch = ?", claim.Epoch), "st").Scan(ctx)
 }
 
-// tenantClaimFunc is a function that inTenantClaim calls in its transaction. state is the locked
-// sendTenantRow.
+// tenantClaimFunc is the work of a transaction of inTenantClaim. state is the locked sendTenantRow.
 type tenantClaimFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
 // inTenantClaimLocking works like inTenantClaim, but calls lock to lock the sendTenantRow. lock
@@ -242,10 +237,10 @@ func (s *Store) inTenantClaimLocking(ctx context.Context, operation string, lock
 	return claimValid && err == nil, err
 }
 
-// lockSendState locks and returns the enforcement state of a tenant. The query tenantID selects the
-// tenant's id. A transaction that also locks mailboxes or policies of the tenant must call
-// lockSendState first. Enforcement passes use this order, so the transactions do not deadlock. For
-// a tenant without a sendTenantRow, lockSendState returns the zero value.
+// lockSendState locks and returns the enforcement state of a tenant, or the zero value for a tenant
+// without a sendTenantRow. The query tenantID selects the tenant's id. A transaction that also
+// locks mailboxes or policies of the tenant must call lockSendState first. Enforcement passes use
+// this order, so the transactions do not deadlock.
 func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, tenantID *bun.SelectQuery) (state sendTenantRow, err error) {
 	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", tenantID), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -275,14 +270,15 @@ func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time
 	return err
 }
 
-// tenantWithZoneRow is a tenant with its time zone, as stored for the account that has the tenant.
+// tenantWithZoneRow is a tenant with its time zone, as stored for the account that holds the
+// tenant.
 type tenantWithZoneRow struct {
 	tenantRow `bun:",extend"`
 
 	TimeZone string `bun:",scanonly"`
 }
 
-// tenantWithZone selects the tenant with a GUID. At most one account has the tenant.
+// tenantWithZone selects the tenant with a GUID, which at most one account holds.
 func tenantWithZone(db bun.IDB, row *tenantWithZoneRow, id tenant.GUID) *bun.SelectQuery {
 	return db.NewSelect().Model(row).ColumnExpr("?TableColumns").ColumnExpr("COALESCE(st.place, '') AS time_zone").
 		Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
