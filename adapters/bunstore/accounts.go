@@ -107,9 +107,9 @@ func (s *Store) CreateAccount(ctx context.Context, email, plan string, slots int
 	return row.account(), nil
 }
 
-// checkEmailFree returns fault.InvalidRequest if a member already has the address. The addresses of
-// members have no unique key across accounts. On PostgreSQL, an advisory lock therefore makes
-// creations with the same address run one after another.
+// checkEmailFree returns fault.InvalidRequest if a member already has the address. No unique key of
+// members spans accounts. On PostgreSQL, an advisory lock therefore makes creations with the same
+// address run one after another.
 func (s *Store) checkEmailFree(ctx context.Context, tx bun.IDB, email string) error {
 	if database.IsPostgres(s.db) {
 		if _, err := tx.NewRaw("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", email).Exec(ctx); err != nil {
@@ -243,7 +243,6 @@ func (s *Store) lockAccount(ctx context.Context, tx bun.IDB, owner string) error
 	return orNotFound(err, accountNotFound())
 }
 
-// operatorAccount returns one account with the columns that operators see.
 func operatorAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
 	var row accountRow
 	err := operatorAccountColumns(tx.NewSelect().Model(&row)).Where("a.account_id = ?", ident.ParseOrZero(owner)).Scan(ctx)
@@ -337,7 +336,8 @@ func withRulesLeft(details map[string]string, names []string) map[string]string 
 	return details
 }
 
-// releaseTenants deletes the tenants of an account and returns their number.
+// releaseTenants deletes the tenants of an account, records each in the audit log, and returns
+// their number.
 func (s *Store) releaseTenants(ctx context.Context, tx bun.IDB, owner string) (int, error) {
 	var rows []tenantRow
 	if err := tx.NewSelect().Model(&rows).Where("account_id = ?", owner).Order("guid").Scan(ctx); err != nil {
@@ -354,7 +354,6 @@ func (s *Store) releaseTenants(ctx context.Context, tx bun.IDB, owner string) (i
 	return len(rows), nil
 }
 
-// tenantDetails returns the audit details of a tenant.
 func tenantDetails(row tenantRow) map[string]string {
 	return map[string]string{
 		"tenant_id": row.GUID, "tenant_name": row.Name, "tenant_domain": row.BuiltinDomain, "managed": strconv.FormatBool(row.Managed),
@@ -377,8 +376,7 @@ func (s *Store) revokeKeys(ctx context.Context, tx bun.IDB, owner string, now ti
 }
 
 // markClosed marks the account as closed and deletes its members, so that a new account can use the
-// e-mail address. It also deletes connect flows and sessions, settings, stored answers and
-// provisioning runs.
+// e-mail address. It also deletes rows that only an open account needs.
 func (s *Store) markClosed(ctx context.Context, tx bun.IDB, owner string, now time.Time) error {
 	closed := closedRow{AccountID: owner, ClosedAt: now}
 	if _, err := tx.NewInsert().Model(&closed).Exec(ctx); err != nil {

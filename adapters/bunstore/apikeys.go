@@ -44,7 +44,6 @@ type keyRow struct {
 	CreatedBy string     `bun:",scanonly"`
 }
 
-// keyUseRow is the last use of a key.
 type keyUseRow struct {
 	bun.BaseModel `bun:"table:api_key_uses,alias:u"`
 
@@ -52,7 +51,7 @@ type keyUseRow struct {
 	LastUsedAt time.Time
 }
 
-// oldSecretRow is an earlier secret of a key. A rotation has replaced it.
+// oldSecretRow is a secret of a key that a rotation has replaced.
 type oldSecretRow struct {
 	bun.BaseModel `bun:"table:api_key_old_secrets,alias:o"`
 
@@ -63,7 +62,7 @@ type oldSecretRow struct {
 
 func newKeyRow(key access.Key) keyRow {
 	return keyRow{
-		Hash: key.Hash[:], ID: cmp.Or(key.ID, newID()), AccountID: ident.ParseOrZero(string(key.Account)),
+		Hash: key.Hash[:], ID: cmp.Or(key.ID, newID()), AccountID: accountKey(key.Account),
 		Form: string(key.Form), Hint: storedText(key.Hint), Name: storedText(key.Name), CreatedAt: storedTime(key.CreatedAt),
 	}
 }
@@ -76,7 +75,6 @@ func (r keyRow) key() (access.Key, error) {
 	return key, err
 }
 
-// withoutBounds returns the key without its bounds, which are in a different table.
 func (r keyRow) withoutBounds() access.Key {
 	return access.Key{
 		ID: r.ID, Account: access.AccountID(r.AccountID), Hash: [32]byte(r.Hash), Form: access.KeyForm(r.Form), Hint: r.Hint, Name: r.Name,
@@ -204,7 +202,6 @@ func (s *Store) SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) 
 	})
 }
 
-// insertKey stores a key with its bounds.
 func insertKey(ctx context.Context, tx bun.IDB, row keyRow, b access.Bounds, createdBy string) error {
 	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 		return err
@@ -369,7 +366,6 @@ func (s *Store) AddKey(ctx context.Context, key access.Key) error {
 	})
 }
 
-// keyDetails returns the audit details of a key.
 func keyDetails(row keyRow) map[string]string {
 	return map[string]string{"key_id": row.ID, "key_hint": row.Hint, "form": row.Form, "name": row.Name}
 }
@@ -404,7 +400,6 @@ func (s *Store) IssuedKey(ctx context.Context, id string) (access.Key, error) {
 	return found.key()
 }
 
-// keyByID returns a key with its bounds.
 func keyByID(ctx context.Context, db bun.IDB, id string) (keyRow, error) {
 	var rows []keyRow
 	err := keysWithBounds(db, &rows).Where("k.id = ?", ident.ParseOrZero(id)).Scan(ctx)
@@ -475,8 +470,8 @@ func (s *Store) RevokeKey(ctx context.Context, id string, now time.Time) (access
 	return row.key()
 }
 
-// revokeKeyRow revokes a key that is not revoked yet (the caller checks this), and records the
-// revocation in the audit log.
+// revokeKeyRow revokes a key and records the revocation in the audit log. The caller has checked
+// that the key is not revoked yet.
 func (s *Store) revokeKeyRow(ctx context.Context, tx bun.IDB, row keyRow, now time.Time) error {
 	_, err := tx.NewUpdate().Model((*keyRow)(nil)).Set("revoked_at = ?", storedTime(now)).
 		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)

@@ -48,9 +48,9 @@ func (s *Store) RecordAction(ctx context.Context, action audit.Action, details m
 	})
 }
 
-// recordAudit adds an event to the operators' audit log, in the transaction of the audited change.
-// If the event is about an account, recordAudit also adds an entry to the account's chain. The time
-// of the event is read from this machine's clock, even if the change stores a different time.
+// recordAudit adds an event to the operators' audit log. If the event is about an account,
+// recordAudit also adds an entry to the account's chain, so ctx must be that of inTransaction. The
+// time of the event is read from this machine's clock, even if the change stores a different time.
 func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action, owner string, details map[string]string) error {
 	row := auditRow{
 		AccountID: owner, ID: newID(), Action: storedText(string(action)), Operator: s.operator,
@@ -158,9 +158,9 @@ func (r entryRow) entry() audit.Entry {
 	return e
 }
 
-// chainRow is the state of an account's audit chain. It has the sequence number and the hash of the
-// last entry, and the sequence number of the last dropped entry. Transactions that add entries lock
-// this row, so they commit one after another.
+// chainRow has the sequence number and the hash of the last entry of an account's audit chain, and
+// the sequence number of the last dropped entry. Transactions that add entries lock this row, so
+// they commit one after another.
 type chainRow struct {
 	bun.BaseModel `bun:"table:audit_chains,alias:ac"`
 
@@ -182,8 +182,8 @@ func storedEntry(e audit.Entry) audit.Entry {
 	return e
 }
 
-// appendEntries appends entries to the chain of an account. It locks the account's chainRow until
-// the commit.
+// appendEntries appends entries to the chain of an account, and locks its chainRow until the
+// commit.
 func (s *Store) appendEntries(ctx context.Context, tx bun.IDB, owner string, entries []audit.Entry) error {
 	for i := range entries {
 		if err := setTenantOfSubject(ctx, tx, owner, &entries[i]); err != nil {

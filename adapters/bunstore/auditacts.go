@@ -91,15 +91,13 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 	return nil
 }
 
-// endStoredAct deletes the stored act. If the act has an outcome, endStoredAct adds the act's
-// entry. It adds no second entry if the entry is stored already: RecordLostWrites may have stored
-// it, or an earlier commit whose result was lost. It adds no entry either if a later attempt has
-// replaced the act.
+// endStoredAct deletes the stored act, and adds the act's entry if the act has an outcome. It adds
+// no entry if RecordLostWrites, or an earlier commit whose result was lost, has stored the entry,
+// or if a later attempt has replaced the act.
 //
-// The stored act may belong to a different attempt with the same Idempotency-Key. If this attempt
-// has stored its act, the stored act is its own or that of a later attempt, which endStoredAct
-// leaves. Otherwise an attempt with an outcome deletes the act of an earlier attempt, because one
-// entry stands for both attempts.
+// The stored act can belong to a different attempt with the same Idempotency-Key. An attempt that
+// has stored its act, or that has no outcome, deletes only its own act. Any other attempt also
+// deletes the act of an earlier attempt, because one entry stands for both attempts.
 func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
 	deletion := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)

@@ -30,7 +30,8 @@ import (
 // object is not stored at that time.
 type change[T any] struct{ before, after T }
 
-// emitTenant adds the events of a change of a tenant to the transaction.
+// emitTenant, and the functions like it below, add the events of a changed object to the
+// transaction.
 func emitTenant(ctx context.Context, owner string, c change[tenant.Tenant]) {
 	emit(ctx, owner, event.OfTenant(c.before, c.after)...)
 	if c.after.GUID != "" {
@@ -38,7 +39,6 @@ func emitTenant(ctx context.Context, owner string, c change[tenant.Tenant]) {
 	}
 }
 
-// emitDomain adds the events of a change of a domain to the transaction.
 func emitDomain(ctx context.Context, owner string, c change[domain.Domain]) {
 	emit(ctx, owner, event.OfDomain(c.before, c.after)...)
 	if before, after := domainCountsOf(c.before), domainCountsOf(c.after); !after.isListed || before != after {
@@ -47,7 +47,7 @@ func emitDomain(ctx context.Context, owner string, c change[domain.Domain]) {
 }
 
 // domainCounts says in which counts of tenantQuery a domain is included. The readiness of a tenant
-// depends on its domains only through these counts. Most changes of a domain do not affect them.
+// depends on its domains only through these counts, which most changes of a domain do not affect.
 type domainCounts struct{ isListed, isVerified, isSigned, isPublished bool }
 
 func domainCountsOf(d domain.Domain) domainCounts {
@@ -57,29 +57,24 @@ func domainCountsOf(d domain.Domain) domainCounts {
 	return domainCounts{isListed: true, isVerified: d.Verified, isSigned: d.DKIMEnabled, isPublished: d.Status.VerificationSeen && !d.Verified}
 }
 
-// emitMailbox adds the events of a change of a mailbox to the transaction. removalType is the type
-// of the event that a deleted mailbox gets (see event.OfMailbox).
+// removalType is the type of the event that a deleted mailbox gets (see event.OfMailbox).
 func emitMailbox(ctx context.Context, owner string, c change[mailbox.Mailbox], removalType event.Type) {
 	emit(ctx, owner, event.OfMailbox(c.before, c.after, removalType)...)
 	registerForReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
 }
 
-// emitIntegration adds the events of a change of an integration to the transaction.
 func emitIntegration(ctx context.Context, owner string, c change[integration.Integration]) {
 	emit(ctx, owner, event.OfIntegration(c.before, c.after)...)
 }
 
-// emitPolicy adds the events of a change of a policy to the transaction.
 func emitPolicy(ctx context.Context, owner string, c change[sendlimit.Policy]) {
 	emit(ctx, owner, event.OfPolicy(c.before, c.after)...)
 }
 
-// emitKey adds the events of a change of an API key to the transaction.
 func emitKey(ctx context.Context, owner string, c change[access.Key]) {
 	emit(ctx, owner, event.OfKey(c.before, c.after)...)
 }
 
-// emitJob adds the events of a change of a provisioning job to the transaction.
 func emitJob(ctx context.Context, owner string, c change[provisioning.Job]) {
 	emit(ctx, owner, event.OfJob(c.before, c.after)...)
 }
@@ -110,7 +105,7 @@ func emitConnections(ctx context.Context, tx bun.IDB, owner string, connections 
 	return nil
 }
 
-// lockConnections locks the connections of mailboxes to an integration. It returns them keyed by
+// lockConnections locks and returns the connections of mailboxes to an integration, keyed by
 // mailbox id.
 func (s *Store) lockConnections(ctx context.Context, tx bun.IDB, owner, integrationID string, mailboxIDs ...string) (map[string]connectionRow, error) {
 	byMailbox := make(map[string]connectionRow, len(mailboxIDs))
@@ -195,9 +190,8 @@ func activeRuns(ctx context.Context, tx bun.IDB, owner string, domainIDs []strin
 	return runs, err
 }
 
-// deleteDomains deletes locked domains of one tenant. Foreign keys delete their jobs, DNS writes
-// and observations. deleteDomains locks the tenant's enforcement state, if the caller has not done
-// so.
+// deleteDomains deletes locked domains of one tenant. Foreign keys delete the rows that belong to
+// them, such as jobs. deleteDomains also locks the tenant's enforcement state.
 func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, domains []domain.Domain) error {
 	if len(domains) == 0 {
 		return nil
@@ -261,7 +255,6 @@ type readinessRow struct {
 	Readiness json.RawMessage // see storedJSON
 }
 
-// tenantKey identifies a tenant of an account.
 type tenantKey struct{ owner, guid string }
 
 // registerForReadiness registers a tenant for emitReadiness, which compares the tenant's readiness
@@ -322,7 +315,6 @@ func (s *Store) compareReadiness(ctx context.Context, tx bun.IDB, key tenantKey)
 	return nil
 }
 
-// connectsTenant reports whether the transaction connects the tenant.
 func connectsTenant(ctx context.Context, key tenantKey) bool {
 	pending := ctx.Value(pendingEventsKey{}).(*pendingEvents)
 	return slices.ContainsFunc(pending.events, func(e event.Event) bool {

@@ -245,7 +245,6 @@ func (s *Store) StartConnectSession(ctx context.Context, cs tenant.ConnectSessio
 	})
 }
 
-// addLink stores the flow of a link, and that the link belongs to the session.
 func addLink(ctx context.Context, tx bun.IDB, sessionID string, f ports.ConnectFlow) error {
 	flow := newFlowRow(f)
 	if _, err := tx.NewInsert().Model(&flow).Exec(ctx); err != nil {
@@ -314,7 +313,7 @@ func (s *Store) ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (a
 func (s *Store) AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, to tenant.SessionStatus, tenantID tenant.GUID) error {
 	return s.db.RunWrite(ctx, "advance connect session", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewUpdate().Model((*connectSessionRow)(nil)).Set("status = ?", string(to)).
-			Where("cs.account_id = ?", accountKey(owner)).Where("cs.status IN (?)", bun.In([]string{string(tenant.SessionPending), string(tenant.SessionConsented)})).
+			Where("cs.account_id = ?", accountKey(owner)).Where("cs.status IN (?)", bun.List([]string{string(tenant.SessionPending), string(tenant.SessionConsented)})).
 			Where("EXISTS (SELECT 1 FROM connect_session_links AS sl JOIN connect_flows AS f ON f.account_id = sl.account_id AND f.state_hash = sl.state_hash "+
 				"WHERE sl.account_id = cs.account_id AND sl.session_id = cs.id AND sl.state_hash = ?)", stateHash[:])
 		if tenantID != "" {

@@ -157,7 +157,7 @@ func (s *Store) lockToConnect(ctx context.Context, tx bun.IDB, owner, integratio
 // insertConnection inserts a connection. It returns false if the mailbox already has a connection
 // to the integration.
 func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (bool, error) {
-	if _, err := eligibleMailbox(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
+	if _, err := findEligible(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID, onlyPresent); err != nil {
 		return false, err
 	}
 	res, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO NOTHING").Exec(ctx)
@@ -170,9 +170,9 @@ func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (bool,
 	return true, emitConnections(ctx, tx, row.AccountID, []change[connectionRow]{{after: row}})
 }
 
-// updateConnection updates the connection of the row's mailbox to the row's integration. It ignores
-// the row's id. It returns false if there is no such connection. If updatedAt is not zero, it also
-// returns false if the stored connection was updated at a different time.
+// updateConnection updates the connection of the row's mailbox to the row's integration, and
+// ignores the row's id. It returns false if there is no such connection, or if it was not updated
+// at updatedAt. A zero updatedAt matches every time.
 func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connectionRow, updatedAt time.Time) (bool, error) {
 	stored, err := s.lockConnections(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
 	if err != nil {
@@ -224,8 +224,8 @@ func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, jo
 		Where("ig.account_id = ?", owner).Where("ig.id = ?", integrationID)
 }
 
-// selectConnections selects an account's connections to an integration. It also selects the
-// connections by which other integrations hold mailboxes.
+// selectConnections selects an account's connections to an integration, and the connections by
+// which other integrations hold mailboxes.
 func selectConnections(db bun.IDB, rows *[]connectionRow, owner, integrationID string) *bun.SelectQuery {
 	return db.NewSelect().Model(rows).Where("mc.account_id = ?", owner).
 		Where("(mc.integration_id = ? OR mc."+holdsMailbox+")", integrationID)
@@ -300,10 +300,6 @@ func (s *Store) findConnection(ctx context.Context, operation string, owner acce
 	return found, err
 }
 
-func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID string) (integration.EligibleMailbox, error) {
-	return findEligible(ctx, db, owner, integrationID, mailboxID, onlyPresent)
-}
-
 func findEligible(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID, joinCondition string) (integration.EligibleMailbox, error) {
 	var row mailboxRow
 	err := eligibleMailboxes(ctx, db, owner, integrationID, joinCondition+" AND m.id = ?", mailboxID).Scan(ctx, &row)
@@ -311,8 +307,8 @@ func findEligible(ctx context.Context, db bun.IDB, owner, integrationID, mailbox
 	if err != nil && !isUnknownIntegration {
 		return integration.EligibleMailbox{}, err
 	}
-	// The function makes the same queries for unknown and known mailboxes. The time of the response
-	// therefore does not reveal whether the mailbox exists.
+	// The queries are the same for unknown and known mailboxes, so the time of the response does
+	// not reveal whether the mailbox exists.
 	var connections []connectionRow
 	err = selectConnections(db, &connections, owner, integrationID).Where("mc.mailbox_id = ?", mailboxID).Scan(ctx)
 	switch {

@@ -203,8 +203,8 @@ func (s *Store) lockMailboxes(ctx context.Context, tx bun.IDB, t tenantRow) ([]m
 }
 
 // compareMailboxes returns the stored mailboxes that the discovery changes, and the rows of the
-// mailboxes that no longer exist. It removes the stored mailboxes from found. Then found contains
-// only new mailboxes.
+// mailboxes that no longer exist. It removes the stored mailboxes from found, so that only new
+// mailboxes remain there.
 func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailboxRow, found map[string]mailbox.Platform, result ports.DiscoveryResult) (changed []change[mailbox.Mailbox], gone []mailboxRow, err error) {
 	ids := convertAll(rows, func(r mailboxRow) string { return r.ID })
 	stored, err := observations(ctx, tx, mailboxObservations, t.AccountID, ids...)
@@ -220,8 +220,8 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.WithPlatformState(p, result.Began))})
 		case !isListed && result.MissedMailboxes[row.Address] && mayBeMissed(result.Began, row.StoredAt, row.Stage.IsListed()):
 			missed, isGone := m.AfterMiss(result.Began)
-			// The changes include a mailbox that is gone, because unblockGone keeps its row if a
-			// block is intended.
+			// A mailbox that is gone is also changed, because unblockGone keeps its row if a block
+			// is intended.
 			changed = append(changed, change[mailbox.Mailbox]{m, missed})
 			if isGone {
 				gone = append(gone, row)
@@ -254,7 +254,6 @@ func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 	return saveObservations(ctx, tx, mailboxObservations, newObservations...)
 }
 
-// tenantIDQuery returns a select of the tenant's id.
 func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 	return db.NewSelect().Model((*tenantRow)(nil)).Column("id").Where("t.account_id = ?", t.AccountID).Where("t.id = ?", t.ID)
 }
@@ -296,8 +295,8 @@ func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantR
 	return deletable, unblocks, makeDue(ctx, tx, state, at)
 }
 
-// intendedBlocks returns the ids of the mailboxes with an intended block. The outcome of such a
-// block is not known.
+// intendedBlocks returns the ids of the mailboxes with an intended block, whose outcome is not
+// known.
 func intendedBlocks(ctx context.Context, tx bun.IDB, t tenantRow) (map[string]bool, error) {
 	var ids []string
 	err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", t.AccountID).
@@ -305,8 +304,8 @@ func intendedBlocks(ctx context.Context, tx bun.IDB, t tenantRow) (map[string]bo
 	return setOf(ids), err
 }
 
-// unblockEvents returns an enforcement event for the unblock of each mailbox in blocked. It also
-// emits the unblocks to the account's event log.
+// unblockEvents returns an enforcement event for the unblock of each blocked mailbox. It also emits
+// the unblocks to the account's event log.
 func unblockEvents(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, blocked []mailboxRow, at time.Time) ([]sendlimit.Event, error) {
 	guid, owner := tenant.GUID(t.GUID), access.AccountID(t.AccountID)
 	timeZone, err := sendlimit.TimeZone(state.TimeZone)

@@ -36,7 +36,6 @@ func (r dnsConnectionRow) connection() dnsconnection.Connection {
 	}
 }
 
-// dnsConnectionDetails returns the audit details of a DNS connection.
 func dnsConnectionDetails(r dnsConnectionRow) map[string]string {
 	return map[string]string{"connection_id": r.ID, "provider": r.Provider, "name": r.Name}
 }
@@ -136,7 +135,6 @@ func (s *Store) dropDNSConnection(ctx context.Context, tx bun.IDB, row dnsConnec
 	return s.recordAudit(ctx, tx, audit.RemoveDNSConnection, row.AccountID, dnsConnectionDetails(row))
 }
 
-// dropDNSConnections deletes all DNS connections of an account and returns their number.
 func (s *Store) dropDNSConnections(ctx context.Context, tx bun.IDB, owner string) (int, error) {
 	var rows []dnsConnectionRow
 	err := tx.NewSelect().Model(&rows).ExcludeColumn("credential").Where("account_id = ?", owner).Order("id").Scan(ctx)

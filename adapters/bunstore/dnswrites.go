@@ -71,8 +71,8 @@ const (
 	changeUndone   = "undone"
 )
 
-// dnsChangeRow is a request to a DNS provider that changes a zone. The JSON names of Changes and
-// Written must not change, because databases contain them.
+// dnsChangeRow is a request to a DNS provider that changes a zone. Renaming a JSON field of Changes
+// or Written requires a migration.
 type dnsChangeRow struct {
 	bun.BaseModel `bun:"table:dns_changes,alias:ch"`
 
@@ -193,7 +193,7 @@ func (s *Store) ConfirmWrite(ctx context.Context, owner access.AccountID, id str
 	})
 }
 
-// saveWritten records the values of a write as managed by tenantry.
+// saveWritten stores the values of a write as managed by tenantry.
 func saveWritten(ctx context.Context, tx bun.IDB, change dnsChangeRow) error {
 	var rows []dnsWriteRow
 	now := storedTime(time.Now())
@@ -247,21 +247,23 @@ func writesOfRun(ctx context.Context, db bun.IDB, owner, runID string) ([]dns.Wr
 // BeginUndo implements ports.DNSUndo.
 func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID string, now time.Time) ([]dns.Write, error) {
 	var writes []dns.Write
+	account, run := accountKey(owner), ident.ParseOrZero(runID)
 	err := s.inTransaction(ctx, "begin undo of a run", func(ctx context.Context, tx bun.IDB) (err error) {
-		if writes, err = writesOfRun(ctx, tx, accountKey(owner), ident.ParseOrZero(runID)); err != nil {
+		if writes, err = writesOfRun(ctx, tx, account, run); err != nil {
 			return err
 		}
 		for _, w := range writes {
-			if err := stopJobAndEmitRun(ctx, s, tx, accountKey(owner), ident.ParseOrZero(runID), w.DomainID, now); err != nil {
+			stop := func() error { return s.stopJob(ctx, tx, account, run, w.DomainID, now) }
+			if err := s.changeAndEmitRuns(ctx, tx, account, []string{run}, stop); err != nil {
 				return err
 			}
 		}
 		// The writes are read again, because a job may have added some before it was stopped.
-		if writes, err = writesOfRun(ctx, tx, accountKey(owner), ident.ParseOrZero(runID)); err != nil {
+		if writes, err = writesOfRun(ctx, tx, account, run); err != nil {
 			return err
 		}
 		for _, w := range writes {
-			if err := forgetWritten(ctx, tx, accountKey(owner), w); err != nil {
+			if err := forgetWritten(ctx, tx, account, w); err != nil {
 				return err
 			}
 		}
@@ -270,15 +272,9 @@ func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID str
 	return writes, err
 }
 
-// stopJobAndEmitRun ends the active job of one domain of a run, and emits the event of the run if
-// no active job is left. It fails with domain_provisioning_already_active if a worker is executing
-// the job, or if the job belongs to a different run.
-func stopJobAndEmitRun(ctx context.Context, s *Store, tx bun.IDB, owner, runID, domainID string, now time.Time) error {
-	return s.changeAndEmitRuns(ctx, tx, owner, []string{runID}, func() error {
-		return s.stopJob(ctx, tx, owner, runID, domainID, now)
-	})
-}
-
+// stopJob ends the active job of one domain of a run. It fails with
+// domain_provisioning_already_active if a worker is executing the job, or if the job belongs to a
+// different run.
 func (s *Store) stopJob(ctx context.Context, tx bun.IDB, owner, runID, domainID string, now time.Time) error {
 	var active dnsJobRow
 	whereActiveJobOfDomain := func(q *bun.SelectQuery) *bun.SelectQuery {
@@ -304,8 +300,8 @@ func (s *Store) stopJob(ctx context.Context, tx bun.IDB, owner, runID, domainID 
 	return err
 }
 
-// forgetWritten deletes the dnsWriteRows of a write. The values of the write then no longer count
-// as managed by tenantry.
+// forgetWritten deletes the dnsWriteRows of a write, whose values then no longer count as managed
+// by tenantry.
 func forgetWritten(ctx context.Context, tx bun.IDB, owner string, w dns.Write) error {
 	for _, value := range w.Written {
 		row := newDNSWriteRow(owner, ident.ParseOrZero(w.DomainID), value, time.Time{})

@@ -53,8 +53,7 @@ type domainRow struct {
 type storedRecords struct {
 	Verification, Service []storedRecord
 	Selector1, Selector2  storedRecord
-	// Sound and Drifted are the lists EverCorrect and Drifted of domain.Health. A comma separates
-	// the entries.
+	// EverCorrect and Drifted of domain.Health, with a comma between the entries.
 	Sound, Drifted string
 }
 
@@ -181,15 +180,14 @@ func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GU
 	return row.domain(), nil
 }
 
-// domainRead selects an added domain by its owner and its id, unless the domain is missing. The
-// read is prepared, because provisioning jobs run it often.
+// domainRead selects an added domain by its owner and its id, unless the domain is missing. It is
+// prepared, because provisioning jobs run it often.
 func domainRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(db.NewSelect().Model((*domainRow)(nil)).ColumnExpr("?TableColumns").ColumnExpr("t.guid AS tenant_guid").
 		Join("JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id").
 		Where("d.account_id = ?", database.PreparedArg).Where("d.id = ?", database.PreparedArg2).Where("d.added").Where(presentDomain))
 }
 
-// scanDomain reads a row of domainRead.
 func scanDomain(row database.Row) (domain.Domain, error) {
 	var r domainRow
 	var records []byte
@@ -379,16 +377,15 @@ func (s *Store) EndReservation(ctx context.Context, owner access.AccountID, doma
 }
 
 // dnsCheckCondition and lastDNSRead equal the condition and the first expression of the index
-// domains_checked, so that queries can use the index. The queries also use presentDomain and
-// ofActiveAccount. Missing domains are not checked, and neither are the domains of suspended and
-// closed accounts.
+// domains_checked, so that queries can use the index. The queries also exclude missing domains, and
+// the domains of suspended and closed accounts.
 const (
 	dnsCheckCondition = "d.verified AND d.added"
 	lastDNSRead       = "COALESCE(d.checked_at, d.created_at)"
 )
 
-// StaleDomains implements ports.DomainChecks. For a domain whose DNS was never read, the time when
-// its row was created counts.
+// StaleDomains implements ports.DomainChecks. A domain whose DNS was never read counts with the
+// time when its row was created.
 func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) ([]ports.StaleDomain, error) {
 	var rows []struct{ AccountID, ID string }
 	err := s.db.RunRead(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
@@ -427,7 +424,7 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 
 // readCheckProgress reads the number of domains whose DNS is checked, and the earliest time of
 // their last DNS reads. A domain whose DNS was never read counts with the time when its row was
-// created. Both queries use the index domains_checked.
+// created. The query uses the index domains_checked.
 func (s *Store) readCheckProgress(ctx context.Context, h *ports.DomainHealth) error {
 	var row struct {
 		Domains int

@@ -101,7 +101,6 @@ func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events
 	})
 }
 
-// newEvents returns the events that are not stored yet, without duplicates.
 func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) (notStored []sendlimit.Event, err error) {
 	isStored := map[string]bool{}
 	for chunk := range slices.Chunk(events, batchSize) {
@@ -194,8 +193,7 @@ func (s *Store) Events(ctx context.Context, owner access.AccountID, wanted ports
 const maxUnixTime = 1 << 48 / 1000
 
 // eventPage returns the events of a page. It skips whole days by their counts, then whole hours of
-// the day in which the page begins. Therefore the query reads the rows of at most one hour before
-// the first row of the page.
+// the day in which the page begins. The query therefore skips the rows of at most one hour.
 func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, wanted ports.EventQuery, days []eventCountRow) ([]sendlimit.Event, error) {
 	span, skip := skipToOffset(days, wanted.Offset)
 	hours, err := eventCounts(ctx, tx, owner, wanted, hour, span.Starts, span.Starts+day)
@@ -296,9 +294,8 @@ func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 		Where("ec.span = ?", day).Where("ec.starts <= ?", end.Unix()-day).Order("ec.starts", "ec.account_id")
 }
 
-// dropEventBatch deletes the earliest events of a day and subtracts them from the counts. limit is
-// the maximum number of events. dropEventBatch does both in one transaction, so that the counts are
-// always correct.
+// dropEventBatch deletes the earliest events of a day, at most limit, and subtracts them from the
+// counts. It does both in one transaction, so that the counts are always correct.
 func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, limit int) (n int, err error) {
 	err = s.inTransaction(ctx, "drop enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		oldestIDs := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", d.AccountID).
@@ -314,7 +311,6 @@ func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, limit int) 
 	return n, err
 }
 
-// subtractCounts subtracts deleted events from the counts of a day. It deletes counts that reach 0.
 func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, deleted []enforcementRow) error {
 	decrements, tenants := map[eventCountRow]int{}, map[string]bool{}
 	for _, row := range deleted {
@@ -334,9 +330,9 @@ func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, deleted []
 }
 
 // eventTime returns the time for a tenant's next events. It is later than the times of all stored
-// events of the tenant, even if the clock was set back. eventTime must run in the transaction that
-// inserts the events. Otherwise a new event could come before an event that a caller has already
-// read.
+// events of the tenant, even if the clock was set back. Otherwise a new event could come before an
+// event that a caller has already read. eventTime must run in the transaction that inserts the
+// events.
 func eventTime(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, now time.Time) (time.Time, error) {
 	var newest enforcementRow
 	err := tx.NewSelect().Model(&newest).Where("ev.account_id = ?", owner).Where("ev.tenant_guid = ?", ident.ParseOrZero(string(id))).

@@ -59,7 +59,6 @@ type eventLogRow struct {
 	DroppedSequence int64
 }
 
-// eventVersionRow counts the events of a subject.
 type eventVersionRow struct {
 	bun.BaseModel `bun:"table:event_versions,alias:v"`
 
@@ -190,16 +189,14 @@ func logOf(ctx context.Context, tx bun.IDB, owner string) (eventLogRow, error) {
 	return log, err
 }
 
-// endOfLog returns the sequence number of the last event of an account, or 0 if there was no event.
 func endOfLog(ctx context.Context, tx bun.IDB, owner string) (int64, error) {
 	log, err := logOf(ctx, tx, owner)
 	return log.LastSequence, err
 }
 
-// maxDisorder is how far the times of the events in a log can be out of order. An event can have a
-// later time than an event that follows it in the log. positionAt assumes that the difference is
-// less than maxDisorder. Such differences occur because the clocks of processes differ, and because
-// a process reads its clock before it waits for the lock of the log.
+// maxDisorder is the assumed limit for how much later the time of an event can be than the time of
+// an event that follows it in the log. Times are out of order because the clocks of processes
+// differ, and because a process reads its clock before it waits for the lock of the log.
 const maxDisorder = 10 * time.Minute
 
 // positionAt returns the sequence number just before the first event at or after a time. The log
@@ -277,11 +274,11 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 }
 
 const (
-	// maxMergedRanges: if a filter has at most this number of combinations of a tenant and a type,
-	// eventsAfter merges their ranges (see logRange) without reading other events first.
+	// maxMergedRanges is the maximum number of combinations of a tenant and a type whose ranges
+	// (see logRange) eventsAfter merges without reading other events first.
 	maxMergedRanges = 32
-	// eventsPerMatch: for more combinations, eventsAfter first reads eventsPerMatch times as many
-	// events as the page can have, and filters them by their type.
+	// For more combinations, eventsAfter first reads eventsPerMatch times as many events as the
+	// page can have, and filters them by their type.
 	eventsPerMatch = 4
 )
 
@@ -322,7 +319,6 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	return s.mergedEvents(ctx, tx, log, after, limit, ranges)
 }
 
-// logAfter selects the first events of a log after a sequence number.
 func logAfter(tx bun.IDB, log eventLogRow, after int64, limit int) *bun.SelectQuery {
 	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", log.AccountID).Where("e.sequence > ?", after).
 		Order("e.sequence").Limit(int64(limit))
@@ -353,8 +349,7 @@ func rangesOf(tenants, types []string) (ranges []logRange) {
 }
 
 // firstRanges returns the combinations of tenants and types that can contain one of the next events
-// of the page. limit is the maximum number of these events, and also of the returned combinations.
-// firstRanges returns the combinations whose first event comes earliest.
+// of the page, at most limit. These are the combinations whose first event comes earliest.
 func firstRanges(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, limit int, tenants, types []string) ([]logRange, error) {
 	nextEvent := func() *bun.SelectQuery { return logAfter(tx, log, after, 1).Column("e.sequence") }
 	// withLaterEvent selects the tenants or types that have an event after the cursor. LIMIT makes
@@ -380,17 +375,16 @@ func firstRanges(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, 
 	return ranges, err
 }
 
-// mergedEvents returns the first events in the given ranges. limit is the maximum number of events.
-// mergedEvents reads the sequence numbers from the index, and then the rows of one page.
+// mergedEvents returns the first events in the given ranges, at most limit. It reads the sequence
+// numbers from the index, and then the rows of one page.
 func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, limit int, ranges []logRange) ([]eventRow, error) {
 	return s.numberedEvents(ctx, tx, log, limit, s.firstNumbers(tx, log, after, limit, ranges), nil)
 }
 
-// numberedEvents returns the first events that have a sequence number in numbers and a type in
-// types. limit is the maximum number of events. If types is empty, all types match. numbers is a
-// query that selects sequence numbers in order. The database reads events in this order, and stops
-// at the last event of the page. SQLite does so if the query is in an IN condition, PostgreSQL only
-// if the query is joined.
+// numberedEvents returns the first events, at most limit, that have a sequence number in numbers
+// and a type in types. If types is empty, all types match. numbers is a query that selects sequence
+// numbers in order. The database reads events in this order, and stops at the last event of the
+// page. SQLite does so if the query is in an IN condition, PostgreSQL only if it is joined.
 func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, log eventLogRow, limit int, numbers *bun.SelectQuery, types []string) (rows []eventRow, err error) {
 	q := tx.NewSelect().Model(&rows).Where("e.account_id = ?", log.AccountID)
 	if database.IsPostgres(s.db) {
@@ -402,9 +396,8 @@ func (s *Store) numberedEvents(ctx context.Context, tx bun.IDB, log eventLogRow,
 	return rows, err
 }
 
-// firstNumbers returns a query for sequence numbers in the given ranges. The query returns the
-// lowest numbers that are higher than the value of after, in order. limit is the maximum number of
-// results.
+// firstNumbers returns a query for the lowest sequence numbers after the cursor in the given
+// ranges, in order and at most limit.
 //
 // If there is more than one range, the query first reads a few numbers of each range and sorts
 // them. If these are at least as many as limit, the number at the position limit is an upper bound

@@ -107,8 +107,7 @@ func (s *Store) Integration(ctx context.Context, owner access.AccountID, id stri
 // SaveIntegration implements ports.Integrations.
 func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "save integration", func(ctx context.Context, tx bun.IDB) error {
-		_, err := s.mergeIntegration(ctx, tx, i, func(q *bun.UpdateQuery) *bun.UpdateQuery { return q })
-		if err != nil {
+		if _, err := s.mergeIntegration(ctx, tx, i, time.Time{}); err != nil {
 			return err
 		}
 		return s.storeAnswer(ctx, tx, storedAnswer)
@@ -116,9 +115,9 @@ func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, 
 }
 
 // mergeIntegration stores an observation of an integration, and returns the integration as it was
-// before. It locks the row, so that concurrent observations are merged one after another. The
-// function addColumns can add columns to the update.
-func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.Integration, addColumns func(*bun.UpdateQuery) *bun.UpdateQuery) (before integration.Integration, err error) {
+// before. It locks the row, so that concurrent observations are merged one after another. If began
+// is later than the stored began_at, it replaces began_at.
+func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (before integration.Integration, err error) {
 	var row integrationRow
 	err = s.db.LockRows(tx.NewSelect().Model(&row).ExcludeColumn("credential").
 		Where("ig.account_id = ?", accountKey(i.AccountID)).Where("ig.id = ?", ident.ParseOrZero(i.ID)), "ig").Scan(ctx)
@@ -133,8 +132,8 @@ func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.
 	merged := before.Merge(i)
 	emitIntegration(ctx, row.AccountID, change[integration.Integration]{before, merged})
 	row = newIntegrationRow(merged)
-	_, err = addColumns(tx.NewUpdate().Model(&row).Column("status", "has_error", "workspace_id", "workspace_name",
-		"last_tested_at", "refreshed_at", "updated_at")).
+	_, err = tx.NewUpdate().Model(&row).Column("status", "has_error", "workspace_id", "workspace_name",
+		"last_tested_at", "refreshed_at", "updated_at").Set("began_at = CASE WHEN began_at < ? THEN ? ELSE began_at END", began, began).
 		Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID).Exec(ctx)
 	if err != nil {
 		return before, err
@@ -269,7 +268,7 @@ func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, obse
 }
 
 // newConnectionRows returns the rows sorted by mailbox, so that two concurrent refreshes do not
-// deadlock. If a mailbox has several connections, the last connection is kept.
+// deadlock. Of several connections of a mailbox it keeps the last.
 func newConnectionRows(parent integrationRow, connections []integration.Connection) []connectionRow {
 	lastOfMailbox := make(map[string]connectionRow, len(connections))
 	for _, c := range connections {
@@ -288,16 +287,11 @@ func newConnectionRows(parent integrationRow, connections []integration.Connecti
 // mergeRefreshed does not store the time when such a refresh began. Otherwise that time would delay
 // the next scheduled refresh, and an older refresh of all tenants could no longer be saved.
 func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (isNewest bool, err error) {
-	_, isLimited := ports.VisibleTenants(ctx)
-	if !isLimited {
-		i.Observed.Listing = began
+	var beganAt time.Time
+	if _, isLimited := ports.VisibleTenants(ctx); !isLimited {
+		i.Observed.Listing, beganAt = began, began
 	}
-	before, err := s.mergeIntegration(ctx, tx, i, func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		if isLimited {
-			return q
-		}
-		return q.Set("began_at = CASE WHEN began_at < ? THEN ? ELSE began_at END", began, began)
-	})
+	before, err := s.mergeIntegration(ctx, tx, i, beganAt)
 	return observation.Advance(&before.Observed.Listing, began), err
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// keyBoundsRow holds the bounds of a key: its scopes, tenants, networks and expiry. It also holds
-// who created the key. A key that is older than the table has no row.
+// keyBoundsRow holds the bounds of a key and its creator. A key that is older than the table has no
+// row, and neither has a key that replaces such a key.
 type keyBoundsRow struct {
 	bun.BaseModel `bun:"table:api_key_bounds,alias:b"`
 
@@ -36,14 +36,14 @@ type keyBoundsRow struct {
 func newKeyBoundsRow(keyID string, b access.Bounds, createdBy string) keyBoundsRow {
 	row := keyBoundsRow{KeyID: keyID, Scopes: storedText(strings.Join(access.Strings(b.Scopes), " ")), CreatedBy: storedText(createdBy)}
 	if b.Tenants != nil {
-		row.Tenants = joinedWords(access.Strings(b.Tenants))
+		row.Tenants = new(strings.Join(access.Strings(b.Tenants), " "))
 	}
 	if b.Networks != nil {
 		var networks []string
 		for _, network := range b.Networks {
 			networks = append(networks, network.String())
 		}
-		row.Networks = joinedWords(networks)
+		row.Networks = new(strings.Join(networks, " "))
 	}
 	if !b.ExpiresAt.IsZero() {
 		row.ExpiresAt = storedTime(b.ExpiresAt)
@@ -67,11 +67,6 @@ func addBounds(details map[string]string, row keyBoundsRow) {
 	}
 }
 
-func joinedWords(words []string) *string {
-	text := strings.Join(words, " ")
-	return &text
-}
-
 // storedBounds holds the columns of api_key_bounds from a left join. All fields are nil for a key
 // without a row.
 type storedBounds struct {
@@ -79,7 +74,7 @@ type storedBounds struct {
 	expiresAt                 *time.Time
 }
 
-// boundsColumns selects the columns of storedBounds, in the order of its fields.
+// boundsColumns are the columns of storedBounds, in the order of its fields.
 const boundsColumns = "b.scopes, b.tenants, b.networks, b.expires_at"
 
 const boundsJoin = "LEFT JOIN api_key_bounds AS b ON b.key_id = k.id"
@@ -129,11 +124,9 @@ func copyBounds(ctx context.Context, tx bun.IDB, from, to string) error {
 
 // The context of a request limits the visible tenants, with ports.WithTenants, if the request's key
 // is limited to some tenants. Methods that read lists, or that find an object by its own id, use
-// the functions below. Methods that get the id of the tenant do not need these functions. The HTTP
-// package guard has already replaced the id of a tenant that is not visible with an id that no
-// tenant has.
+// the functions below. Methods that get the id of the tenant do not need them, because package
+// httpapi/guard has replaced the id of an invisible tenant with an unknown id.
 
-// isVisible reports whether a tenant is visible in ctx.
 func isVisible(ctx context.Context, id tenant.GUID) bool {
 	tenants, limited := ports.VisibleTenants(ctx)
 	return !limited || slices.Contains(tenants, id)

@@ -234,9 +234,9 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 	return reserved, err
 }
 
-// lockDomain locks a domain. On PostgreSQL it locks the domain's tenant first. The deletion of a
-// tenant uses the same order. Without this order, an insert by the caller would lock the tenant
-// after the domain, and could deadlock with a deletion.
+// lockDomain locks a domain. On PostgreSQL it locks the domain's tenant first, like the deletion of
+// a tenant. Otherwise an insert by the caller would lock the tenant after the domain, and could
+// deadlock with a deletion.
 func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (domainRow, error) {
 	var d domainRow
 	if database.IsPostgres(s.db) {
@@ -252,8 +252,8 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 	return d, orNotFound(err, domainNotFound())
 }
 
-// mailboxesOfDomain returns the mailboxes of a domain in two lists. missing holds the mailboxes
-// that are missing at the platform.
+// mailboxesOfDomain returns the mailboxes of a domain. missing holds those that are missing at the
+// platform.
 func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, missing []mailboxRow, err error) {
 	selectOfDomain := func(rows *[]mailboxRow) *bun.SelectQuery {
 		return tx.NewSelect().Model(rows).Where("m.account_id = ?", d.AccountID).
@@ -270,8 +270,8 @@ func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, m
 }
 
 // reserveMissing reserves each missing mailbox whose address is in newSpecs, and returns the rows
-// of these mailboxes. The rows keep their ids, because the platform may still have the mailboxes.
-// unmatched contains the specs that have no row in missing.
+// of these mailboxes and the other specs. The rows keep their ids, because the platform may still
+// have the mailboxes.
 func reserveMissing(ctx context.Context, tx bun.IDB, d domainRow, missing []mailboxRow, newSpecs []mailbox.Spec, now time.Time) (rows []mailboxRow, unmatched []mailbox.Spec, err error) {
 	stored, err := observations(ctx, tx, mailboxObservations, d.AccountID, convertAll(missing, func(r mailboxRow) string { return r.ID })...)
 	if err != nil {
@@ -345,7 +345,6 @@ func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs
 	return nil
 }
 
-// renewReservation stores a new time of the reservation of a mailbox, and sets it in row.
 func renewReservation(ctx context.Context, tx bun.IDB, row *mailboxRow, now time.Time) error {
 	row.StoredAt = nextReservation(row.StoredAt, now)
 	_, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("stored_at = ?", row.StoredAt).

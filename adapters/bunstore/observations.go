@@ -79,7 +79,6 @@ func observations(ctx context.Context, tx bun.IDB, table observationTable, owner
 	return byID, err
 }
 
-// saveObservations inserts or replaces the observations of stored objects.
 func saveObservations(ctx context.Context, tx bun.IDB, table observationTable, rows ...observationRow) error {
 	if len(rows) == 0 {
 		return nil
@@ -114,7 +113,7 @@ func tenantObservation(owner string, t tenant.Tenant) observationRow {
 	}, time.Time{})
 }
 
-// ofTenant returns the tenant with its stored observation.
+// ofTenant returns t with its stored observation, like the methods of other objects below.
 func (r observationRow) ofTenant(t tenant.Tenant) tenant.Tenant {
 	t.Observed = tenant.Observed{
 		Profile: r.Observed["profile"], Consent: r.Observed["consent"], Bootstrap: r.Observed["bootstrap"],
@@ -132,7 +131,6 @@ func domainObservation(owner string, d domain.Domain) observationRow {
 	}, d.MissingSince)
 }
 
-// ofDomain returns the domain with its stored observation.
 func (r observationRow) ofDomain(d domain.Domain) domain.Domain {
 	d.Observed = domain.Observed{
 		State: r.Observed["state"], Verified: r.Observed["verified"], Mail: r.Observed["mail"], Signing: r.Observed["signing"],
@@ -150,7 +148,6 @@ func mailboxObservation(owner string, m mailbox.Mailbox) observationRow {
 	}, m.MissingSince)
 }
 
-// ofMailbox returns the mailbox with its stored observation.
 func (r observationRow) ofMailbox(m mailbox.Mailbox) mailbox.Mailbox {
 	m.Observed = mailbox.Observed{
 		Stage: r.Observed["stage"], Account: r.Observed["account"], Enabled: r.Observed["enabled"], Name: r.Observed["name"],
@@ -167,7 +164,6 @@ func integrationObservation(owner string, i integration.Integration) observation
 	}, time.Time{})
 }
 
-// ofIntegration returns the integration with its stored observation.
 func (r observationRow) ofIntegration(i integration.Integration) integration.Integration {
 	i.Observed = integration.Observed{
 		Status: r.Observed["status"], Error: r.Observed["error"], Workspace: r.Observed["workspace"], Listing: r.Observed["listing"],
@@ -192,7 +188,6 @@ func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.Accoun
 	return merged, saveDomains(ctx, tx, row.AccountID, change[domain.Domain]{before, merged})
 }
 
-// saveDomains stores changed domains with their observations.
 func saveDomains(ctx context.Context, tx bun.IDB, owner string, changes ...change[domain.Domain]) error {
 	rows := make([]observationRow, 0, len(changes))
 	for _, c := range changes {
@@ -213,14 +208,12 @@ func saveDomains(ctx context.Context, tx bun.IDB, owner string, changes ...chang
 	return saveObservations(ctx, tx, domainObservations, rows...)
 }
 
-// domainsWithObservations returns the domains of rows with their stored observations.
 func domainsWithObservations(ctx context.Context, tx bun.IDB, owner string, rows []domainRow) ([]domain.Domain, error) {
 	ids := convertAll(rows, func(r domainRow) string { return r.ID })
 	stored, err := observations(ctx, tx, domainObservations, owner, ids...)
 	return convertAll(rows, func(r domainRow) domain.Domain { return stored[r.ID].ofDomain(r.domain()) }), err
 }
 
-// mergeTenant merges an observation into the stored tenant.
 func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t tenant.Tenant) error {
 	var row tenantRow
 	err := s.db.LockRows(tx.NewSelect().Model(&row).Where("t.account_id = ?", owner).

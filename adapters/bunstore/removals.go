@@ -24,9 +24,8 @@ import (
 )
 
 // domainRemovalRow is the latest removal of a domain by its account. RemovalAt is the time when the
-// removal began. When RemoveDomain deletes the domain's row in the table domains, RemovalAt becomes
-// the time of this deletion. Discoveries ignore a domain that has a domainRemovalRow but no row in
-// domains.
+// removal began, or when RemoveDomain deleted the domain's row in the table domains. Discoveries
+// ignore a domain that has a domainRemovalRow but no row in domains.
 type domainRemovalRow struct {
 	bun.BaseModel `bun:"table:forgotten_domains,alias:fd"`
 
@@ -37,10 +36,8 @@ type domainRemovalRow struct {
 }
 
 // removedMailboxRow is a mailbox that was removed at RemovedAt. Discoveries that began less than
-// observation.ReplicaLag after RemovedAt ignore the mailbox. Until ReplicaLag after RemovedAt, a
-// request that reads a mailbox by its address does not accept the removed mailbox (see
-// MailboxRemoved). A creation or a removal then repeats its read. A rename that checks whether it
-// took effect fails.
+// observation.ReplicaLag after RemovedAt ignore the mailbox, and MailboxRemoved reports it for this
+// time.
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
 
@@ -147,9 +144,7 @@ func domainInUse() error {
 	return fault.FromStore(fault.DomainInUse.With("the domain still has mailboxes; remove them first"))
 }
 
-// BeginDomainRemoval implements ports.Removals. On PostgreSQL, lockDomain locks the tenant before
-// the domain. Otherwise the insert of the domainRemovalRow would lock the tenant after the domain,
-// and could deadlock with a transaction that uses the opposite order.
+// BeginDomainRemoval implements ports.Removals.
 func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (ports.DomainRemoval, error) {
 	var removal ports.DomainRemoval
 	err := s.inTransaction(ctx, "begin removal of domain", func(ctx context.Context, tx bun.IDB) error {
@@ -192,7 +187,7 @@ func (s *Store) CancelDomainRemoval(ctx context.Context, owner access.AccountID,
 }
 
 // RemoveDomain implements ports.Removals. Like a reservation of mailboxes, it locks the domain, so
-// that no mailbox is reserved during the removal. Foreign keys delete the domain's jobs.
+// that no mailbox is reserved during the removal.
 func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "remove domain", func(ctx context.Context, tx bun.IDB) error {
 		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.ParseOrZero(d.ID))

@@ -27,7 +27,6 @@ type blockRow struct {
 	Scope     string
 }
 
-// blockReasonRow is the reason why a mailbox is blocked.
 type blockReasonRow struct {
 	bun.BaseModel `bun:"table:block_grounds,alias:bg"`
 
@@ -154,9 +153,8 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 	return err
 }
 
-// deleteOrphanPolicies deletes each policy that has one of these scopes and whose domain no longer
-// exists. The rules of the scopes block no mailbox, so the rows of these policies are no longer
-// needed (see emitEndedPolicies).
+// deleteOrphanPolicies deletes the policies with these scopes whose domain no longer exists (see
+// emitEndedPolicies). The caller knows that the rules of the scopes block no mailbox.
 func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil
@@ -187,7 +185,6 @@ func (s *Store) SaveOrphanRules(ctx context.Context, claim ports.TenantClaim, ru
 	})
 }
 
-// deleteOrphanRules deletes the orphan rules of the scopes.
 func deleteOrphanRules(ctx context.Context, tx bun.IDB, state sendTenantRow, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil
@@ -270,7 +267,7 @@ func (s *Store) Intents(ctx context.Context, claim ports.TenantClaim) ([]sendlim
 }
 
 // dropIntents deletes the stored intents of a tenant. It keeps the intents of the mailboxes in
-// unresolved, because the outcome of their changes at the platform is not known yet.
+// unresolved, whose outcome is not known yet.
 func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, unresolved []string) error {
 	var dropped []string
 	if err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", state.AccountID).

@@ -108,10 +108,10 @@ func (s *Store) SaveCounts(ctx context.Context, claim ports.TenantClaim, c ports
 	})
 }
 
-// earlierMark returns the earlier mark of two successive enforcement passes, if the marks are on
-// different days in UTC. Otherwise, or if a pass has no mark, newDay is false. A mark is the time
-// up to which the counts of a tenant are final. The later mark may be wrong, because the clock of
-// one pass may be fast. The caller deletes old counts only if newDay is true, because once a day is
+// earlierMark returns the earlier mark of two successive enforcement passes, if both have a mark
+// and the marks are on different days in UTC. Otherwise newDay is false. A mark is the time up to
+// which the counts of a tenant are final. The later mark may be wrong, because the clock of one
+// pass may be fast. The caller deletes old counts only if newDay is true, because once a day is
 // often enough.
 func earlierMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
@@ -123,8 +123,7 @@ func earlierMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	return previous, true
 }
 
-// saveDayCounts stores the counts of mailboxes that still exist. It also updates the counts of
-// today that callers see.
+// saveDayCounts stores the counts of mailboxes that still exist.
 func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailboxIDs []string, c ports.SendCounts) error {
 	var rows []dayCountRow
 	var todayIDs []string
@@ -154,8 +153,8 @@ func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailbox
 	return updateTodayCounts(ctx, tx, state, todayIDs, c)
 }
 
-// updateTodayCounts copies the counts of today to the rows of the mailboxes. Callers see these
-// copies.
+// updateTodayCounts copies the counts of today to the rows of the mailboxes, where callers see
+// them.
 func updateTodayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, ids []string, c ports.SendCounts) error {
 	for chunk := range slices.Chunk(ids, batchSize) {
 		if _, err := tx.NewUpdate().Model((*mailboxRow)(nil)).
@@ -192,11 +191,9 @@ type recipientLimitRow struct {
 // SaveLicenses implements ports.SendCapacity.
 func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id tenant.GUID, l tenant.Licenses, at time.Time) error {
 	return s.inTransaction(ctx, "save licences", func(ctx context.Context, tx bun.IDB) error {
-		var t tenantRow
-		err := s.db.LockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", accountKey(owner)).
-			Where("t.guid = ?", ident.ParseOrZero(string(id))), "t").Scan(ctx)
+		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.ParseOrZero(string(id)))
 		if err != nil {
-			return orNotFound(err, tenantNotFound())
+			return err
 		}
 		row := licensesRow{AccountID: t.AccountID, TenantID: t.ID, Paid: l.Paid, Trial: l.Trial, ReadAt: storedTime(at)}
 		saved, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, tenant_id) DO UPDATE").
@@ -285,8 +282,7 @@ const (
 	// pass. It is longer than a day with a clock change. The mark is used for tenants without
 	// counted mailboxes.
 	maxMarkLag = 26 * time.Hour
-	// enforceableTenant is the condition of the function enforceable: the consent is granted, and
-	// the bootstrap is ready.
+	// enforceableTenant is the condition of the function enforceable, with its two arguments.
 	enforceableTenant = "(t.consent = ? AND t.bootstrap = ?)"
 )
 
@@ -294,7 +290,7 @@ const (
 func (s *Store) SendHealth(ctx context.Context, now, laggingBefore time.Time) (health ports.SendHealth, err error) {
 	err = s.db.Snapshot(ctx, "count tenants of enforcement", func(ctx context.Context, tx bun.IDB) error {
 		health = ports.SendHealth{}
-		if err := setOldestDue(ctx, s, tx, now, &health); err != nil {
+		if err := s.setOldestDue(ctx, tx, now, &health); err != nil {
 			return err
 		}
 		limited := enforceable(tx.NewSelect()).Join(sendStateOfTenant).
@@ -313,9 +309,9 @@ func (s *Store) SendHealth(ctx context.Context, now, laggingBefore time.Time) (h
 	return health, err
 }
 
-// setOldestDue finds the tenant that has waited longest of the due tenants without a valid lease.
-// It sets h.OldestDue to the time when this tenant began to wait (see waitsSince).
-func setOldestDue(ctx context.Context, s *Store, tx bun.IDB, now time.Time, h *ports.SendHealth) error {
+// setOldestDue sets h.OldestDue to the time when the tenant that waits longest began to wait (see
+// waitsSince). Only due tenants without a valid lease wait.
+func (s *Store) setOldestDue(ctx context.Context, tx bun.IDB, now time.Time, h *ports.SendHealth) error {
 	var due []time.Time
 	err := enforceable(tx.NewSelect()).ColumnExpr(waitsSince+" AS since").
 		Join(sendStateOfTenant).

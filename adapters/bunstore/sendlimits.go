@@ -127,9 +127,8 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 	return row.policy(ident.ParseOrZero(string(id))), nil
 }
 
-// deletePolicies runs q, which deletes policies of a tenant, and emits the events of the deleted
-// policies. It returns their number. It does not delete policies whose domain was deleted (see
-// emitEndedPolicies).
+// deletePolicies runs q, which deletes policies of a tenant, and emits their events. It returns
+// their number. It does not delete policies whose domain was deleted (see emitEndedPolicies).
 func deletePolicies(ctx context.Context, id tenant.GUID, q *bun.DeleteQuery) (int, error) {
 	var deleted []policyRow
 	if err := q.Model(&deleted).Where(domainOfPolicy).Returning("*").Scan(ctx); err != nil {
@@ -156,14 +155,13 @@ func (s *Store) emitEndedPolicies(ctx context.Context, tx bun.IDB, owner string,
 	return err
 }
 
-// newPolicyRowFor returns a new policy row for the tenant and the scope. It does not store the row.
-// It locks the tenant. It fails if the tenant or the domain does not exist.
+// newPolicyRowFor locks the tenant and returns a new policy row, which it does not store. It fails
+// if the tenant or the domain of the scope does not exist.
 func (s *Store) newPolicyRowFor(ctx context.Context, tx bun.IDB, owner, guid, scope string) (policyRow, error) {
 	row := policyRow{AccountID: owner, DomainID: ident.Zero, Scope: scope}
-	var t tenantRow
-	err := s.db.LockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
+	t, err := s.lockTenant(ctx, tx, owner, guid)
 	if row.TenantID = t.ID; err != nil || scope == sendlimit.TenantWide {
-		return row, orNotFound(err, tenantNotFound())
+		return row, err
 	}
 	err = tx.NewSelect().Model((*domainRow)(nil)).Column("id").Where("d.account_id = ?", owner).Where("d.tenant_id = ?", t.ID).
 		Where("d.name = ?", scope).Where("d.added").Scan(ctx, &row.DomainID)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package bunstore implements the store ports on PostgreSQL and SQLite, with the bun query builder.
-// One Store implements every store port. Most methods are one statement or one transaction. Each
-// statement names the owner, which is the account for which the statement runs. The exceptions,
+// One type, Store, implements all of them. Most methods are one statement or one transaction. A
+// statement on tables of accounts names the owner, the account for which it runs. The exceptions,
 // such as sweeps of all accounts, are listed in statementsOfSeveralAccounts (ownership_test.go).
 //
 // Start reading at Open and inTransaction in store.go, then one resource such as domains.go. A row
@@ -70,7 +70,7 @@ const MemoryURL = database.MemoryURL
 // Options configures a Store. The zero value is valid.
 type Options struct {
 	Log *slog.Logger
-	// MaxConns, Synchronous and RequirePrimary are passed to database.Open (see database.Options).
+	// See database.Options.
 	MaxConns       int
 	Synchronous    string
 	RequirePrimary bool
@@ -187,7 +187,7 @@ func (s *Store) PendingMigrations(ctx context.Context) ([]string, error) {
 
 // inTransaction runs work in one transaction. If work succeeds, inTransaction stores the events
 // that work emitted. Then it stores or ends the act of the request (see actRow), and stores the
-// audit entries. These steps are always the last steps of the transaction, in this order.
+// audit entries. These are the last steps of the transaction, in this order.
 //
 // If all steps succeed and have changed rows, inTransaction records a change in the ports.Effects
 // of ctx. It does so even if the commit fails, because the outcome of a failed commit is unknown.
@@ -258,8 +258,7 @@ func storedText(s string) string {
 // storedTime returns t in UTC, truncated to microseconds, which is the precision of both databases.
 func storedTime(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// HasSealedValues reports whether the database holds data encrypted with a keyset. Without that
-// keyset the data cannot be read.
+// HasSealedValues returns the result of database.HasSealedValues.
 func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
 	sealed, err := database.HasSealedValues(ctx, s.db)
 	if err != nil {
@@ -277,8 +276,7 @@ func (s *Store) SealedPrefixes(ctx context.Context) (map[string][][]byte, error)
 	return prefixes, nil
 }
 
-// whereIn restricts a query to rows with one of the values. It does not restrict the query if there
-// are no values.
+// whereIn restricts a query to rows with one of the values, if there are any.
 func whereIn(q *bun.SelectQuery, column string, values []string) *bun.SelectQuery {
 	if len(values) == 0 {
 		return q
@@ -343,13 +341,11 @@ func jsonValue(v any) (driver.Value, error) {
 	return string(text), err
 }
 
-// storedDetails are the details of an auditRow.
 type storedDetails map[string]string
 
 // Value implements driver.Valuer.
 func (d storedDetails) Value() (driver.Value, error) { return jsonValue(d) }
 
-// storedAttempts are the attempts of a deliveryRow.
 type storedAttempts []webhook.Attempt
 
 // Value implements driver.Valuer.

@@ -116,12 +116,11 @@ func (r tenantRow) tenant() tenant.Tenant {
 	}
 }
 
-// andTenantByGUID is the end of an SQL condition. It restricts the counts of tenantQuery to one
-// tenant of the owner.
+// andTenantByGUID restricts the counts of tenantQuery to one tenant of the owner.
 const andTenantByGUID = " AND tenant_id = (SELECT id FROM tenants WHERE account_id = ? AND guid = ?)"
 
-// tenantQuery selects the owner's tenants with their counts in one statement. If guid is not nil,
-// it selects only the tenant with this GUID.
+// tenantQuery selects the owner's tenants with their counts. If guid is not nil, it selects only
+// the tenant with this GUID.
 func tenantQuery(db bun.IDB, rows, owner, guid any) *bun.SelectQuery {
 	tenantCondition, args := "", []any{owner}
 	if guid != nil {
@@ -159,7 +158,6 @@ func tenantListRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(tenantQuery(db, (*tenantRow)(nil), database.PreparedArg, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
 }
 
-// tenantRead selects one tenant by its owner and its GUID.
 func tenantRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(tenantQuery(db, (*tenantRow)(nil), database.PreparedArg, database.PreparedArg2))
 }
@@ -203,16 +201,11 @@ func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GU
 
 // TenantCount implements ports.Tenants.
 func (s *Store) TenantCount(ctx context.Context, owner access.AccountID) (int, error) {
-	var count int
+	var count int64
 	err := s.db.RunRead(ctx, "count tenants", func(ctx context.Context, db bun.IDB) (err error) {
-		count, err = countTenants(ctx, db, accountKey(owner))
+		count, err = db.NewSelect().Model((*tenantRow)(nil)).Where("account_id = ?", accountKey(owner)).Count(ctx)
 		return err
 	})
-	return count, err
-}
-
-func countTenants(ctx context.Context, db bun.IDB, owner string) (int, error) {
-	count, err := db.NewSelect().Model((*tenantRow)(nil)).Where("account_id = ?", owner).Count(ctx)
 	return int(count), err
 }
 
@@ -321,8 +314,8 @@ func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bo
 }
 
 // insertTenant stores a new tenant of an account. It fails if the account has no free tenant slot,
-// or if an account already holds the tenant. The caller must hold the lock of the account, and must
-// have read account after it acquired the lock.
+// or if an account already holds the tenant. The caller must have read account while it held the
+// account's lock.
 func insertTenant(ctx context.Context, tx bun.IDB, row tenantRow, account access.Account) error {
 	if err := account.CheckFreeSlot(account.TenantCount); err != nil {
 		return err

@@ -55,7 +55,7 @@ func newDeliveryRow(owner, webhookID, eventID string, t event.Type, sequence int
 	}
 }
 
-// webhookKey identifies a webhook in a list of SQL values.
+// webhookKey is a row of a list of SQL values.
 type webhookKey struct {
 	AccountID string `bun:"type:uuid"`
 	WebhookID string `bun:"type:uuid"`
@@ -214,7 +214,6 @@ func setOf(ids []string) map[string]bool {
 	return set
 }
 
-// updateWebhookStatus updates the status of a webhook after the results of its tries.
 func updateWebhookStatus(ctx context.Context, tx bun.IDB, hook webhookRow, tried []ports.TriedDelivery) error {
 	before := hook.webhook()
 	w, reason := before, webhook.Reason("")
@@ -279,8 +278,8 @@ func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webh
 	return convertAll(rows, deliveryRow.delivery), err
 }
 
-// checkDeliveryCursor fails with cursor_expired if the account has no delivery with this id. If a
-// delivery was deleted, all older deliveries were deleted too, so its cursor finds no more of them.
+// checkDeliveryCursor fails with cursor_expired if the account has no delivery with this id.
+// Deliveries are deleted in order of age, so none of the older ones exists either.
 // checkDeliveryCursor fails with invalid_request if the delivery belongs to a different webhook.
 func checkDeliveryCursor(ctx context.Context, tx bun.IDB, hook webhookRow, id string) error {
 	var webhooks []string

@@ -129,7 +129,6 @@ func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan
 	return spans, positions
 }
 
-// eventsIn returns the events in spans of logs, keyed by account.
 func eventsIn(ctx context.Context, tx bun.IDB, spans []logSpan) (map[string][]event.Event, error) {
 	var rows []eventRow
 	err := tx.NewSelect().With("s", tx.NewValues(&spans)).Model(&rows).
@@ -154,10 +153,10 @@ type addedDeliveries struct {
 }
 
 // add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at
-// once and the slots allow. If only slots are lacking, add also adds the webhook to waiting.
-// Deliveries beyond the maximum of the endpoint are claimed when another delivery to the endpoint
-// has finished. If that delivery was claimed before this transaction, its result may be stored
-// while the new deliveries are not committed yet. Therefore add also adds the webhook to waiting.
+// once and the slots allow. add adds the webhook to waiting if only slots are lacking. It also does
+// so if deliveries that were claimed before this transaction use up the endpoint's maximum. Their
+// results may be stored before the new deliveries are committed, and would then not cause a claim
+// of the new deliveries.
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false
@@ -184,8 +183,7 @@ func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	}
 }
 
-// insertDeliveries inserts new deliveries. A delivery whose epoch is not 0 is claimed, so it gets a
-// lease.
+// insertDeliveries inserts new deliveries. Those with an epoch are claimed, so they get a lease.
 func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliveryRow, lease time.Duration) error {
 	slices.SortStableFunc(rows, func(a, b deliveryRow) int { return cmp.Compare(b.Epoch, a.Epoch) })
 	firstUnclaimed := slices.IndexFunc(rows, func(r deliveryRow) bool { return r.Epoch == 0 })
@@ -233,7 +231,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 			w, pending := hook.webhook(), unclaimed[hook.ID]
 			standing := slots.Standing(w)
 			dueIDs := strings.Fields(pending.Due)
-			// Due deliveries beyond this maximum are claimed when a try in progress has finished.
+			// Due deliveries beyond the maximum are claimed when a try in progress has finished.
 			for _, id := range dueIDs[:max(0, min(len(dueIDs), standing.MaxParallel()-claimedCounts[hook.ID]))] {
 				if !slots.Take(standing) {
 					claimed.Waiting = append(claimed.Waiting, ports.DueWebhook{Account: w.Account, ID: w.ID})
@@ -279,7 +277,7 @@ func (s *Store) lockAvailableWebhooks(ctx context.Context, tx bun.IDB, keys []we
 	return free, locked, err
 }
 
-// deliveryKey identifies a delivery in a list of SQL values.
+// deliveryKey is a row of a list of SQL values.
 type deliveryKey struct {
 	AccountID string `bun:"type:uuid"`
 	ID        string `bun:"type:uuid"`
@@ -329,7 +327,6 @@ func (s *Store) claimPicked(ctx context.Context, tx bun.IDB, hooks []webhookRow,
 	return withEvents(ctx, tx, hooks, rows)
 }
 
-// withEvents returns claimed deliveries with their webhooks and their events.
 func withEvents(ctx context.Context, tx bun.IDB, hooks []webhookRow, rows []deliveryRow) ([]ports.ClaimedDelivery, error) {
 	var spans []logSpan
 	for _, r := range rows {

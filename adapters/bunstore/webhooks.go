@@ -140,9 +140,9 @@ func (s *Store) lockWebhook(ctx context.Context, tx bun.IDB, owner, id string) (
 	return findWebhook(ctx, s.db.LockRows(tx.NewSelect(), "w"), owner, id)
 }
 
-// lockWebhooks returns the webhooks that query names, without those that were deleted. It locks
-// their rows in the order of their keys, so that two transactions do not deadlock. query must
-// define the common table expression k with the columns account_id and webhook_id.
+// lockWebhooks returns the existing webhooks that query names. It locks their rows in the order of
+// their keys, so that two transactions do not deadlock. query must define the common table
+// expression k with the columns account_id and webhook_id.
 func (s *Store) lockWebhooks(ctx context.Context, query *bun.SelectQuery) ([]webhookRow, error) {
 	var hooks []webhookRow
 	err := s.db.LockRows(selectByKeys(query, &hooks), "w").Scan(ctx)
@@ -206,8 +206,8 @@ func dropClaims(ctx context.Context, tx bun.IDB, owner, id string) error {
 	return err
 }
 
-// failPendingDeliveries marks the pending deliveries of a webhook that is being disabled as failed.
-// It also emits the event that the webhook is disabled.
+// failPendingDeliveries marks the pending deliveries of a webhook that is being disabled as failed,
+// and emits the event that the webhook is disabled.
 func failPendingDeliveries(ctx context.Context, tx bun.IDB, owner, id string, reason webhook.Reason) error {
 	emit(ctx, owner, webhook.DisabledEvent(id, reason))
 	_, err := tx.NewUpdate().Model((*deliveryRow)(nil)).Set("status = ?", string(webhook.Failed)).Set("epoch = epoch + 1").Set("leased_until = 0").
@@ -229,7 +229,6 @@ func (s *Store) RemoveWebhook(ctx context.Context, owner access.AccountID, id st
 	})
 }
 
-// dropWebhooks deletes all webhooks of an account with their secrets and deliveries.
 func dropWebhooks(ctx context.Context, tx bun.IDB, owner string) error {
 	_, err := tx.NewDelete().Model((*webhookRow)(nil)).Where("account_id = ?", owner).Exec(ctx)
 	return err
