@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- min_release is the oldest release that may open this database.
+-- min_release is the oldest schema release that may use this database.
 CREATE TABLE IF NOT EXISTS schema_release (
   id          integer PRIMARY KEY CHECK (id = 1),
   min_release integer NOT NULL

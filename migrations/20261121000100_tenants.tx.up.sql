@@ -60,9 +60,8 @@ CREATE TABLE IF NOT EXISTS domains (
   FOREIGN KEY (account_id, tenant_id) REFERENCES tenants (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- A mailbox belongs to the domain of its address. There is no foreign key to domains:
--- a shared mailbox can be in the built-in domain, which has no row in domains. stored_at is as in
--- domains.
+-- A mailbox belongs to the domain of its address. There is no foreign key to domains: a shared
+-- mailbox can be in the built-in domain, which has no row in domains. stored_at is as in domains.
 CREATE TABLE IF NOT EXISTS mailboxes (
   account_id       {{.uuid}} NOT NULL,
   id               {{.uuid}} NOT NULL,

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The accounts' connections to DNS providers. credential is encrypted, with its settings.
+-- The accounts' connections to DNS providers. credential is encrypted. It includes the provider's
+-- settings.
 CREATE TABLE IF NOT EXISTS dns_connections (
   account_id    {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
   id            {{.uuid}} NOT NULL,

@@ -10,8 +10,8 @@ CREATE TABLE IF NOT EXISTS dns_runs (
 --bun:split
 CREATE INDEX IF NOT EXISTS dns_runs_newest ON dns_runs (account_id, created_at, id);
 --bun:split
--- leased_until is as in idempotency_keys. progress is the state of the state machine
--- (core/provisioning) that the API does not show.
+-- leased_until is as in idempotency_keys. progress is the part of the job's state (see
+-- core/provisioning) that the API does not show.
 CREATE TABLE IF NOT EXISTS dns_jobs (
   account_id      {{.uuid}} NOT NULL,
   id              {{.uuid}} NOT NULL,

@@ -2,8 +2,8 @@
 
 -- The send limits of tenants and domains. scope is the name of a domain, or empty for the whole
 -- tenant. daily_send_limit is NULL until the mail platform has the rule. domain_id is the zero UUID
--- for the whole tenant. It is not a foreign key: if the domain no longer exists, the policy has no
--- effect, but its row shows that a rule may remain at the platform.
+-- for the whole tenant. It is not a foreign key: if the domain no longer exists, the policy is not
+-- in force, but its row shows that a rule may remain at the platform.
 CREATE TABLE IF NOT EXISTS send_policies (
   account_id       {{.uuid}} NOT NULL,
   id               {{.uuid}} NOT NULL,

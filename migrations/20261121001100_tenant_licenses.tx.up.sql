@@ -1,8 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The e-mail licences of a tenant, as the mail platform reported them. A tenant gets its row when
--- they are read for the first time. The columns are not in tenants, because SQLite has no statement
--- that adds a column only if it is missing.
+-- The e-mail licences of a tenant, as the mail platform last reported them. The columns are not in
+-- tenants, because SQLite has no statement that adds a column only if it is missing.
 CREATE TABLE IF NOT EXISTS tenant_licenses (
   account_id {{.uuid}} NOT NULL,
   tenant_id  {{.uuid}} NOT NULL,

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- When the parts of a tenant, a domain, a mailbox or an integration were observed. The JSON
--- maps a part to the time. An observation is stored only if it is not older than the stored one.
--- The columns are not in the tables of these objects, because SQLite has no statement that adds a
+-- When the parts of a tenant, a domain, a mailbox or an integration were observed. The JSON maps a
+-- part to the time. An observation is stored only if it is not older than the stored one. The
+-- columns are not in the tables of these objects, because SQLite has no statement that adds a
 -- column only if it is missing.
 CREATE TABLE IF NOT EXISTS tenant_observations (
   account_id {{.uuid}} NOT NULL,
@@ -31,8 +31,7 @@ CREATE TABLE IF NOT EXISTS mailbox_observations (
   FOREIGN KEY (account_id, id) REFERENCES mailboxes (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- The part listing is when a refresh began: the refresh whose connections are stored in
--- mailbox_connections.
+-- The part listing is when the refresh began whose connections are stored in mailbox_connections.
 CREATE TABLE IF NOT EXISTS integration_observations (
   account_id {{.uuid}} NOT NULL,
   id         {{.uuid}} NOT NULL,

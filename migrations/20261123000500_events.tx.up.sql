@@ -18,8 +18,8 @@ CREATE TABLE IF NOT EXISTS event_versions (
   PRIMARY KEY (account_id, subject_type, subject_id)
 );
 --bun:split
--- tenant_guid is the zero UUID if the subject belongs to no tenant. Events outlive
--- the rows of their subjects.
+-- tenant_guid is the zero UUID if the subject belongs to no tenant. Events outlive the rows of
+-- their subjects.
 CREATE TABLE IF NOT EXISTS events (
   account_id   {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
   sequence     bigint NOT NULL,

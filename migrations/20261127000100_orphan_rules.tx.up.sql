@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The managed rules that an enforcement pass found, although the store knew nothing about their
--- scopes. They remain from an earlier connection of the tenant, or were created while their policy
--- was being deleted. They may still block mailboxes. rule_name is the name at the mail platform. A
--- row is deleted when its rule blocks no mailbox.
+-- The managed rules that an enforcement pass found, but whose scopes the store did not know. They
+-- remain from an earlier connection of the tenant, or were created while their policy was being
+-- deleted. They may still block mailboxes. rule_name is the name at the mail platform. A row is
+-- deleted when its rule blocks no mailbox.
 CREATE TABLE IF NOT EXISTS orphan_rules (
   account_id {{.uuid}} NOT NULL,
   tenant_id  {{.uuid}} NOT NULL,
