@@ -51,7 +51,6 @@ func newAct(owner access.AccountID, write string) *ports.Act {
 
 var createdOutcome = &audit.Outcome{Status: 201}
 
-// countStoredActs returns the number of stored acts (see actRow).
 func countStoredActs(t testing.TB, s *Store) (n int) {
 	t.Helper()
 	must(t, "count acts", s.db.DB.DB.QueryRowContext(t.Context(), "SELECT count(*) FROM audit_acts").Scan(&n))
@@ -175,7 +174,7 @@ func TestActEndsOnce(t *testing.T) {
 	}
 }
 
-// storeActOf reserves a domain with ctx, and checks that this stores the act of ctx.
+// storeActOf reserves a domain with ctx, which stores the act of ctx.
 func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
 	t.Helper()
 	must(t, "change", reserveDomainNamed(ctx, s, owner, "a.example"))
@@ -184,8 +183,7 @@ func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.Accoun
 	}
 }
 
-// requireLostActs calls RecordLostWrites for acts of any age. The number of acts that
-// RecordLostWrites ends must be want.
+// requireLostActs calls RecordLostWrites for acts of any age. It must end want acts.
 func requireLostActs(t *testing.T, s *Store, want int) {
 	t.Helper()
 	if n, err := s.RecordLostWrites(t.Context(), 0, 100); err != nil || n != want {
@@ -299,8 +297,7 @@ func TestEntryIsHashedAsItIsStored(t *testing.T) {
 	}
 }
 
-// TestConcurrentWritersMakeOneChain checks that writers of one account in two processes append to
-// one chain.
+// TestConcurrentWritersMakeOneChain writes entries of two accounts in two processes.
 func TestConcurrentWritersMakeOneChain(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
@@ -371,7 +368,6 @@ func (s *Store) setClock(t testing.TB, clock *time.Time) {
 	t.Cleanup(func() { s.now = before })
 }
 
-// addEntries adds n entries to the chain of an account.
 func addEntries(t testing.TB, s *Store, owner access.AccountID, n int, change func(*audit.Entry)) {
 	t.Helper()
 	for i := range n {

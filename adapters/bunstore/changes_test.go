@@ -25,7 +25,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// logReader reads the event log of an account.
 type logReader struct {
 	store *Store
 	owner access.AccountID
@@ -58,7 +57,6 @@ func (r *logReader) requireTypes(t testing.TB, label string, want ...event.Type)
 	return events
 }
 
-// readerAtEnd returns a reader that has read all events so far.
 func readerAtEnd(t testing.TB, s *Store, owner access.AccountID) *logReader {
 	t.Helper()
 	r := &logReader{store: s, owner: owner}

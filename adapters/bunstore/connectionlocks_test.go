@@ -143,7 +143,6 @@ func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// waitForLockOr waits until a statement on the database waits for a lock, or until ended is closed.
 func waitForLockOr(t testing.TB, s *Store, ended <-chan struct{}) {
 	t.Helper()
 	for deadline := time.Now().Add(hangTimeout); ; {

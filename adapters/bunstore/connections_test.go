@@ -27,7 +27,7 @@ type integrationFixture struct {
 	integration1, integration2 integration.Integration
 }
 
-// newIntegrationFixture creates an integrationFixture. n makes its ids unique.
+// n makes the ids of the fixture unique.
 func newIntegrationFixture(t testing.TB, s *Store, name string, n int) integrationFixture {
 	t.Helper()
 	fixture := integrationFixture{owner: newAccount(t, s, name)}
@@ -61,7 +61,6 @@ func (fixture integrationFixture) setConnection(t testing.TB, s *Store, i integr
 	return want
 }
 
-// storedConnection reads the connection of a mailbox.
 func (fixture integrationFixture) storedConnection(t testing.TB, s *Store, i integration.Integration, box int) integration.Connection {
 	t.Helper()
 	e, err := s.EligibleMailbox(t.Context(), fixture.owner, i.ID, fixture.boxes[box].ID)
@@ -85,7 +84,6 @@ func requireCounts(t testing.TB, s *Store, owner access.AccountID, id string, wa
 	}
 }
 
-// allConnectionStatuses are all statuses that a connection can have.
 var allConnectionStatuses = []integration.ConnectionStatus{
 	integration.ConnectionPending, integration.ConnectionConnected, integration.ConnectionFailed,
 	integration.ConnectionDisconnected, integration.ConnectionDisconnecting, integration.ConnectionOther,
@@ -234,10 +232,7 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	})
 }
 
-// unknownMailboxID is an id that no mailbox has.
 const unknownMailboxID = "70000000-0000-4000-8000-000000000000"
-
-// The following tests cover the mailboxes that can be connected to a sending platform.
 
 func TestProvisionedMailboxesAreEligibleInOrderOfAddress(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {

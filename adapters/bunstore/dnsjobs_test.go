@@ -351,7 +351,6 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 	})
 }
 
-// TestEndLeasesReleasesJobs checks that a job with a lease can be claimed after EndLeases.
 func TestEndLeasesReleasesJobs(t *testing.T) {
 	s := migratedStore(t, MemoryURL)
 	queueJob(t, s, newAccount(t, s, "ann"), 1)

@@ -224,14 +224,8 @@ func TestConcurrentReservationsOfOneDomainCreateOneDomain(t *testing.T) {
 			isNew[i] = d.JustReserved
 			return err
 		})
-		created := 0
-		for _, wasNew := range isNew {
-			if wasNew {
-				created++
-			}
-		}
-		if n := countWinners(t, errs, nil); n != concurrency || created != 1 {
-			t.Fatalf("%d calls got the domain, want %d; %d created it, want 1", n, concurrency, created)
+		if n := countWinners(t, errs, nil); n != concurrency || countTrue(isNew) != 1 {
+			t.Fatalf("%d calls got the domain, want %d; %d created it, want 1", n, concurrency, countTrue(isNew))
 		}
 	})
 }

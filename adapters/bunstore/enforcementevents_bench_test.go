@@ -192,7 +192,6 @@ func (h enforcementHistory) insertWithoutCounts(ctx context.Context, events []se
 	})
 }
 
-// enforcementHistory has many enforcement events and the account that owns them.
 type enforcementHistory struct {
 	*Store
 	owner access.AccountID
@@ -248,7 +247,6 @@ func (h enforcementHistory) fill(ctx context.Context) error {
 	return err
 }
 
-// insertStatement returns the statement that inserts all events.
 func (h enforcementHistory) insertStatement() string {
 	numbers := "WITH RECURSIVE series(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM series WHERE n + 1 < %d)"
 	id := "printf('%%08x-%%04x-7%%03x-8%%03x-%%012x', ms / 65536, ms %% 65536, n %% 4096, n %% 4096, n)"
@@ -268,7 +266,6 @@ func (h enforcementHistory) insertStatement() string {
 		h.size, perDay, perDay, perDay/2, int64(historyBegins), perDay-perDay/2)
 }
 
-// fillCounts inserts the counts of the existing events.
 func (h enforcementHistory) fillCounts(ctx context.Context, tx bun.Tx) error {
 	epoch := "CAST(strftime('%s', created_at) AS integer)"
 	if database.IsPostgres(h.db) {

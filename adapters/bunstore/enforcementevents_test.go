@@ -270,7 +270,6 @@ func requireHealth(t testing.TB, label string, s *Store, at time.Time, want port
 	}
 }
 
-// setTenantLimit stores a tenant-wide limit.
 func (fixture sendLimitFixture) setTenantLimit(t testing.TB, s *Store) {
 	t.Helper()
 	p, err := s.ReservePolicy(t.Context(), fixture.owner, fixture.guid, sendlimit.TenantWide, now)
@@ -369,8 +368,7 @@ func TestStandingsAreReturnedOnlyToAccountThatHoldsTenant(t *testing.T) {
 	})
 }
 
-// TestDaysOfEventsAreReadFromIndex checks that retention finds old days without scanning the
-// counts of all tenants.
+// TestDaysOfEventsAreReadFromIndex checks that retention does not scan the counts of all tenants.
 func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migratedStore(t, url(t))

@@ -63,7 +63,7 @@ func (shared *sharedStore) emptyStore(t testing.TB) *Store {
 	return shared.store
 }
 
-// emptyingScript returns statements that empty all tables, except those that migrations fill.
+// emptyingScript returns statements that empty all tables except those that migrations fill.
 func emptyingScript(t testing.TB, s *Store) string {
 	t.Helper()
 	tables, err := maintenance.Tables(withoutStatementCollection(t.Context()), s.db)
@@ -107,7 +107,7 @@ func openWithin(t testing.TB, url string, limit time.Duration, hooks ...bun.Quer
 	return s
 }
 
-// openStore opens a store for one test. It closes the store when the test ends.
+// openStore opens a store and closes it when the test ends.
 func openStore(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	t.Helper()
 	s := openWithin(t, url, hangTimeout, hooks...)
@@ -119,7 +119,7 @@ func openStore(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	return s
 }
 
-// migratedStore opens an empty, migrated store for one test.
+// migratedStore opens a store like openStore, and migrates its database.
 func migratedStore(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	t.Helper()
 	s := openStore(t, url, hooks...)
@@ -127,7 +127,6 @@ func migratedStore(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	return s
 }
 
-// must fails the test if err is not nil.
 func must(t testing.TB, label string, err error) {
 	t.Helper()
 	if err != nil {
@@ -224,7 +223,6 @@ func addDomain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, n
 	return d
 }
 
-// addMailbox stores a mailbox that is in this stage of its creation.
 func addMailbox(t testing.TB, s *Store, owner access.AccountID, d domain.Domain, local string, stage mailbox.Stage) mailbox.Mailbox {
 	t.Helper()
 	boxes, err := s.ReserveMailboxes(t.Context(), owner, d.ID, mailboxSpecs(d, local), mailbox.MaxPerDomain, now)

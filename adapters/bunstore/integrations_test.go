@@ -36,7 +36,6 @@ func addIntegration(t testing.TB, s *Store, owner access.AccountID, n int) integ
 	return i
 }
 
-// requireIntegrations checks the list of the integrations of an account.
 func requireIntegrations(t testing.TB, s *Store, owner access.AccountID, want ...integration.Integration) {
 	t.Helper()
 	got, err := s.Integrations(t.Context(), owner)

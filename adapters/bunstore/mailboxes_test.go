@@ -281,20 +281,14 @@ func TestConcurrentReservationsOfPairsNeverStoreHalfPair(t *testing.T) {
 func TestConcurrentReservationsOfOneAddressCreateOneMailbox(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		created := make([]int, concurrency)
+		isNew := make([]bool, concurrency)
 		errs := concurrently(concurrency, func(i int) error {
 			got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "sales"), 1, now)
-			if err == nil && got[0].JustReserved {
-				created[i] = 1
-			}
+			isNew[i] = err == nil && got[0].JustReserved
 			return err
 		})
-		sum := 0
-		for _, n := range created {
-			sum += n
-		}
-		if n := countWinners(t, errs, nil); n != concurrency || sum != 1 {
-			t.Fatalf("%d calls got the mailbox, want %d; %d created it, want 1", n, concurrency, sum)
+		if n := countWinners(t, errs, nil); n != concurrency || countTrue(isNew) != 1 {
+			t.Fatalf("%d calls got the mailbox, want %d; %d created it, want 1", n, concurrency, countTrue(isNew))
 		}
 	})
 }
@@ -320,7 +314,6 @@ func (h *pausingHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	}
 }
 
-// waitForLock waits until a statement on the database waits for a lock.
 func waitForLock(t *testing.T, s *Store) {
 	t.Helper()
 	for deadline := time.Now().Add(hangTimeout); ; time.Sleep(time.Millisecond) {
@@ -334,9 +327,9 @@ func waitForLock(t *testing.T, s *Store) {
 }
 
 // TestReservationAndDeletionOfTenantDoNotDeadlock runs twice. In one run the reservation locks the
-// domain before the deletion does, in the other run after it. Each of the two calls locks the
-// tenant before the domain. With different orders they would deadlock: PostgreSQL would abort one
-// of the two transactions, and the store would run it again.
+// domain first, in the other the deletion. Both calls lock the tenant before the domain. With
+// different orders they would deadlock: PostgreSQL would abort one of the transactions, and the
+// store would run it again.
 func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 	for name, reservationFirst := range map[string]bool{"reservation first": true, "deletion first": false} {
 		t.Run(name, func(t *testing.T) {

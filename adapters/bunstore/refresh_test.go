@@ -24,7 +24,6 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 )
 
-// claimRefreshes claims due refreshes and returns the ids of their integrations.
 func claimRefreshes(t testing.TB, s *Store, before, at time.Time, limit int) (ids []string) {
 	t.Helper()
 	dueRefreshes, err := s.DueRefreshes(t.Context(), before, at, limit)
@@ -266,7 +265,6 @@ func addLargeAccount(t *testing.T, s *Store, name string) (access.AccountID, int
 	return owner, addIntegration(t, s, owner, 1)
 }
 
-// statementCounter is a hook that counts statements.
 type statementCounter struct{ count int }
 
 func (*statementCounter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
@@ -317,7 +315,6 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	})
 }
 
-// newConnected returns a connected connection of the mailbox.
 func newConnected(e integration.EligibleMailbox, at time.Time) integration.Connection {
 	c := e.Connection
 	if c.ID == "" {

@@ -18,17 +18,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func domainNames(t testing.TB, s *Store, owner access.AccountID) string {
-	t.Helper()
-	list, err := s.Domains(t.Context(), owner, guid(1))
-	must(t, "list domains", err)
-	var names []string
-	for _, d := range list {
-		names = append(names, d.Name)
-	}
-	return strings.Join(names, " ")
-}
-
 // discoverDomains stores a discovery that finds the domains in names, and misses the domain whose
 // name is in missed.
 func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Time, missed string, names ...string) {
@@ -76,7 +65,7 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 		must(t, "remove", s.RemoveDomain(t.Context(), ann, d, minuteLater.Add(time.Minute), nil))
 		must(t, "cancel too late", s.CancelDomainRemoval(t.Context(), ann, d, minuteLater))
 		discoverDomains(t, s, ann, now.Add(time.Hour), "", "one.test", "two.test")
-		if got := domainNames(t, s, ann); got != "two.test" {
+		if got := strings.Join(domainNamesOf(t, s, ann), " "); got != "two.test" {
 			t.Fatalf("after the discovery the domains are %s, want two.test", got)
 		}
 		_, err = s.BeginDomainRemoval(t.Context(), ann, d, minuteLater)
@@ -149,7 +138,7 @@ func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
 		must(t, "remove", s.RemoveDomain(t.Context(), ann, d, now, nil))
 		requireRefusal(t, "remove again", s.RemoveDomain(t.Context(), ann, d, now, nil), fault.DomainNotFound)
 		discoverDomains(t, s, ann, now.Add(time.Hour), "", "one.test", "two.test")
-		if got := domainNames(t, s, ann); got != "two.test" {
+		if got := strings.Join(domainNamesOf(t, s, ann), " "); got != "two.test" {
 			t.Fatalf("after a discovery the domains are %s, want two.test", got)
 		}
 		if list, err := s.Domains(t.Context(), bob, guid(2)); err != nil || len(list) != 1 {
@@ -162,7 +151,7 @@ func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
 		}
 		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
 		discoverDomains(t, s, ann, now.Add(2*time.Hour), "", "one.test", "two.test")
-		if got := domainNames(t, s, ann); got != "one.test two.test" {
+		if got := strings.Join(domainNamesOf(t, s, ann), " "); got != "one.test two.test" {
 			t.Fatalf("after the end of the reservation the domains are %s, want one.test and two.test", got)
 		}
 	})
@@ -174,7 +163,7 @@ func TestMissingDomainCanBeRemoved(t *testing.T) {
 		attachTenant(t, s, ann, 1)
 		d := addDomain(t, s, ann, guid(1), "one.test")
 		discoverDomains(t, s, ann, now.Add(time.Hour), "one.test")
-		if got := domainNames(t, s, ann); got != "" {
+		if got := strings.Join(domainNamesOf(t, s, ann), " "); got != "" {
 			t.Fatalf("the listed domains are %s, want none", got)
 		}
 		found, err := s.RemovableDomain(t.Context(), ann, guid(1), "one.test")
@@ -298,8 +287,6 @@ func TestRemovedMailboxIsKnownWhileReplicasLag(t *testing.T) {
 	})
 }
 
-// TestRemovedMailboxIsUnblocked checks that the removal of a blocked mailbox records an unblock
-// event.
 func TestRemovedMailboxIsUnblocked(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/uptrace/bun"
-
-	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
 	"github.com/tenantry/tenantry/core/access"
 )
 
@@ -47,24 +45,14 @@ func TestPlansAreSeeded(t *testing.T) {
 func TestPrimaryKeysBeginWithAccount(t *testing.T) {
 	exceptions := []string{"api_keys", "api_key_uses", "api_key_bounds", "api_key_old_secrets", "tenant_holders", "plans", "schema_release"}
 	s := migratedStore(t, MemoryURL)
-	for _, table := range tables(t, s) {
+	tables, err := maintenance.Tables(t.Context(), s.db)
+	must(t, "list tables", err)
+	for _, table := range tables {
 		var key string
-		err := s.db.NewSelect().TableExpr("pragma_table_info(?)", table).Column("name").Where("pk = 1").Scan(t.Context(), &key)
+		err := s.db.NewSelect().TableExpr("pragma_table_info(?)", table.Name).Column("name").Where("pk = 1").Scan(t.Context(), &key)
 		must(t, "read key", err)
-		if !slices.Contains(exceptions, table) && key != "account_id" {
-			t.Errorf("the primary key of %s begins with %s, want account_id", table, key)
+		if !slices.Contains(exceptions, table.Name) && key != "account_id" {
+			t.Errorf("the primary key of %s begins with %s, want account_id", table.Name, key)
 		}
 	}
-}
-
-// tables returns the names of the schema's tables, without the tables of bun and of the database.
-func tables(t testing.TB, s *Store) []string {
-	t.Helper()
-	q := s.db.NewSelect().TableExpr("sqlite_master").Column("name").Where("type = 'table' AND name NOT LIKE 'sqlite_%'")
-	if database.IsPostgres(s.db) {
-		q = s.db.NewSelect().TableExpr("information_schema.tables").ColumnExpr("table_name AS name").Where("table_schema = current_schema()")
-	}
-	var names []string
-	must(t, "list tables", q.Where("? NOT LIKE 'bun_%'", bun.Ident(map[bool]string{true: "table_name", false: "name"}[database.IsPostgres(s.db)])).Scan(t.Context(), &names))
-	return names
 }

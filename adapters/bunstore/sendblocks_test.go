@@ -306,7 +306,6 @@ func (fixture sendLimitFixture) unblockEvent(box, sent, limit int) sendlimit.Eve
 	return e
 }
 
-// requireUnblocked checks that a mailbox exists and is not blocked.
 func (fixture sendLimitFixture) requireUnblocked(t testing.TB, s *Store, address string) {
 	t.Helper()
 	mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)

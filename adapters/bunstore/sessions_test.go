@@ -28,7 +28,6 @@ func newSession(i integration.Integration, m mailbox.Mailbox, n int) integration
 	}
 }
 
-// beginSession begins the nth session of a mailbox.
 func (fixture integrationFixture) beginSession(t testing.TB, s *Store, i integration.Integration, box, n int) integration.Session {
 	t.Helper()
 	session := newSession(i, fixture.boxes[box], n)
@@ -36,7 +35,6 @@ func (fixture integrationFixture) beginSession(t testing.TB, s *Store, i integra
 	return session
 }
 
-// requireSession checks a stored session.
 func (fixture integrationFixture) requireSession(t testing.TB, label string, s *Store, want integration.Session) {
 	t.Helper()
 	got, err := s.Session(t.Context(), fixture.owner, want.IntegrationID, want.MailboxID, want.ID)
@@ -63,8 +61,6 @@ func completedSession(session integration.Session) integration.Session {
 	session.ExpiresAt, session.ConnectedAt, session.CheckedAt = now.Add(time.Hour), now.Add(time.Minute), now.Add(2*time.Minute)
 	return session
 }
-
-// The following tests cover how sessions begin and are found.
 
 func TestSessionIsStoredAndItsConnectionIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -262,8 +258,6 @@ func everyNth[T any](list []T, n, start int) (selected []T) {
 	}
 	return selected
 }
-
-// The following tests cover how sessions change and end.
 
 func TestRefusedSessionDoesNotChangeConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {

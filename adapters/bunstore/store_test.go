@@ -26,8 +26,6 @@ func TestDataSurvivesReopen(t *testing.T) {
 	}
 }
 
-// TestSealedValuesAreFound checks that HasSealedValues and SealedPrefixes find the encrypted values
-// of DNS connections, integrations and webhooks.
 func TestSealedValuesAreFound(t *testing.T) {
 	for table, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
 		"dns_connections": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },

@@ -153,7 +153,6 @@ func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]a
 	}
 }
 
-// countReady counts the mailboxes in stage ready.
 func (fixture tenantFixture) countReady(t testing.TB, s *Store) (n int) {
 	t.Helper()
 	mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.domain.TenantGUID)

@@ -323,7 +323,6 @@ func TestTenantBeyondLimitIsRefused(t *testing.T) {
 	})
 }
 
-// setSlots changes the number of the account's tenant slots.
 func setSlots(t testing.TB, s *Store, owner access.AccountID, slots int) {
 	t.Helper()
 	_, err := s.ChangePlan(t.Context(), owner, "complete", slots)

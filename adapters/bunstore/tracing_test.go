@@ -48,7 +48,6 @@ func TestSpansContainNoValues(t *testing.T) {
 	})
 }
 
-// runStatementsWithCanary runs reads and writes with the canary in their values.
 func runStatementsWithCanary(t *testing.T, s *Store) {
 	t.Helper()
 	account, err := s.CreateAccount(t.Context(), canary+"@example.test", "complete", 0, time.Now())

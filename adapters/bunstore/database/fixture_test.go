@@ -15,8 +15,7 @@ func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 // hangTimeout is a time limit that only a hang should exceed, even on a slow machine.
 const hangTimeout = 5 * time.Minute
 
-// migratedDB opens an empty, migrated database for one test. It closes the database when the test
-// ends.
+// migratedDB opens an empty, migrated database and closes it when the test ends.
 func migratedDB(t testing.TB, url string) *DB {
 	t.Helper()
 	d, err := Open(t.Context(), url, Options{Timeouts: Timeouts{hangTimeout, hangTimeout, hangTimeout}})
@@ -37,7 +36,6 @@ func execSQL(t testing.TB, d *DB, statement string, args ...any) {
 	}
 }
 
-// must fails the test if err is not nil.
 func must(t testing.TB, label string, err error) {
 	t.Helper()
 	if err != nil {

@@ -92,8 +92,8 @@ func TestPingFailsAfterClose(t *testing.T) {
 	})
 }
 
-// TestStandbyIsNotUsedByAService demotes the server to a standby and promotes it again. While the
-// server is a standby, a pool with RequirePrimary must fail, and a pool without it can read.
+// TestStandbyIsNotUsedByAService demotes the server to a standby and promotes it again. A pool with
+// RequirePrimary fails on the standby, and a pool without it can read.
 func TestStandbyIsNotUsedByAService(t *testing.T) {
 	server, err := testserver.StartPostgres(t.Context())
 	must(t, "start PostgreSQL", err)

@@ -84,8 +84,6 @@ func TestPreparedReadSurvivesDeadConnections(t *testing.T) {
 	must(t, "read", read(t.Context()))
 }
 
-// TestExecModeOfURLDisablesPreparedStatements checks that the execution mode in the URL applies to
-// prepared statements.
 func TestExecModeOfURLDisablesPreparedStatements(t *testing.T) {
 	for _, tt := range []struct {
 		query      string

@@ -109,7 +109,7 @@ func TestRetryStopsWhenContextEnds(t *testing.T) {
 	}
 }
 
-// transactionRunner returns a function that runs one transaction like the store.
+// transactionRunner returns a function that runs one transaction as the store does.
 func transactionRunner(d *DB) func(context.Context, string, Func) error {
 	return func(ctx context.Context, operation string, w Func) error {
 		return d.RetryWrite(ctx, operation, func() error { return d.Transaction(ctx, w) })
@@ -183,7 +183,6 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 	})
 }
 
-// TestUnavailableFaultsNameTheirCause checks the details that the callers get.
 func TestUnavailableFaultsNameTheirCause(t *testing.T) {
 	d := migratedDB(t, databasetest.NewFile(t))
 	d.timeouts.Slot = time.Millisecond
@@ -203,8 +202,7 @@ func TestUnavailableFaultsNameTheirCause(t *testing.T) {
 	requireDetail("all connections to the database are in use right now", d.RunRead(t.Context(), "read", failing(nil)))
 }
 
-// TestSQLiteWritersWaitForEachOther checks that on SQLite the writers of a process wait for each
-// other, and that readers do not wait.
+// TestSQLiteWritersWaitForEachOther also checks that readers do not wait.
 func TestSQLiteWritersWaitForEachOther(t *testing.T) {
 	d := migratedDB(t, databasetest.NewFile(t))
 	d.writeSlot <- struct{}{}

@@ -47,8 +47,7 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 	}
 }
 
-// TestRestoredTimesKeepTheirText checks that the text of times does not change, because SQLite
-// sorts times by their text.
+// A restore must not change the text of times, because SQLite sorts times by their text.
 func TestRestoredTimesKeepTheirText(t *testing.T) {
 	source, target := migratedDB(t, database.MemoryURL), migratedDB(t, database.MemoryURL)
 	addAccount(t, source)
@@ -159,7 +158,6 @@ func TestInvalidRowsAreRefused(t *testing.T) {
 	}
 }
 
-// memoryDump is a whole snapshot in memory.
 type memoryDump struct {
 	migrations []string
 	tables     []Table
@@ -239,10 +237,9 @@ func fillEmptyTables(t *testing.T, db *database.DB) {
 	}
 }
 
-// columnType is a column's type in PostgreSQL's catalogue.
 type columnType struct{ TableName, ColumnName, DataType, IsNullable string }
 
-// columnTypes returns the types of all columns of the schema, keyed by "table.column".
+// columnTypes returns the column types in PostgreSQL's catalogue, keyed by "table.column".
 func columnTypes(t *testing.T, db *database.DB) map[string]columnType {
 	t.Helper()
 	var columns []columnType
@@ -255,8 +252,8 @@ func columnTypes(t *testing.T, db *database.DB) map[string]columnType {
 	return types
 }
 
-// oddValue returns the value of a column in the first or second row that fillEmptyTables writes. n
-// is 0 or 1.
+// oddValue returns the value of a column in the first row (n = 0) or the second row (n = 1) of
+// fillEmptyTables.
 func oddValue(column columnType, n int) any {
 	switch {
 	case n == 1 && column.IsNullable == "YES":

@@ -16,8 +16,7 @@ func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 // hangTimeout is a time limit that only a hang should exceed, even on a slow machine.
 const hangTimeout = 5 * time.Minute
 
-// migratedDB opens an empty, migrated database for one test. It closes the database when the test
-// ends.
+// migratedDB opens an empty, migrated database and closes it when the test ends.
 func migratedDB(t testing.TB, url string) *database.DB {
 	t.Helper()
 	timeouts := database.Timeouts{Open: hangTimeout, Query: hangTimeout, Slot: hangTimeout}
@@ -39,7 +38,6 @@ func execSQL(t testing.TB, d *database.DB, statement string, args ...any) {
 	}
 }
 
-// addAccount inserts an account with a member.
 func addAccount(t testing.TB, d *database.DB) {
 	t.Helper()
 	id, created := "0b0c8a4e-6c3f-4f7e-9d58-0a1b2c3d4e5f", time.Now().UTC().Truncate(time.Microsecond)
@@ -47,7 +45,6 @@ func addAccount(t testing.TB, d *database.DB) {
 	execSQL(t, d, "INSERT INTO members (account_id, email, created_at) VALUES (?, 'ann@example.test', ?)", id, created)
 }
 
-// must fails the test if err is not nil.
 func must(t testing.TB, label string, err error) {
 	t.Helper()
 	if err != nil {
