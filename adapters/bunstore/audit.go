@@ -49,8 +49,9 @@ func (s *Store) RecordAction(ctx context.Context, action audit.Action, details m
 }
 
 // recordAudit adds an event to the operators' audit log. If the event is about an account,
-// recordAudit also adds an entry to the account's chain, so ctx must be that of inTransaction. The
-// time of the event is read from this machine's clock, even if the change stores a different time.
+// recordAudit also adds an entry to the account's chain. ctx must then be the context that
+// inTransaction passes to its function. The time of the event is read from this machine's clock,
+// even if the change stores a different time.
 func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action, owner string, details map[string]string) error {
 	row := auditRow{
 		AccountID: owner, ID: newID(), Action: storedText(string(action)), Operator: s.operator,

@@ -92,8 +92,8 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 }
 
 // endStoredAct deletes the stored act, and adds the act's entry if the act has an outcome. It adds
-// no entry if RecordLostWrites, or an earlier commit whose result was lost, has stored the entry,
-// or if a later attempt has replaced the act.
+// no entry if the entry is stored already, by RecordLostWrites or by an earlier commit whose result
+// was lost. It adds no entry either if a later attempt has replaced the act.
 //
 // The stored act can belong to a different attempt with the same Idempotency-Key. An attempt that
 // has stored its act, or that has no outcome, deletes only its own act. Any other attempt also

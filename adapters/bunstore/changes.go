@@ -30,7 +30,7 @@ import (
 // object is not stored at that time.
 type change[T any] struct{ before, after T }
 
-// emitTenant, and the functions like it below, add the events of a changed object to the
+// emitTenant and the other emit functions below add the events of a changed object to the
 // transaction.
 func emitTenant(ctx context.Context, owner string, c change[tenant.Tenant]) {
 	emit(ctx, owner, event.OfTenant(c.before, c.after)...)

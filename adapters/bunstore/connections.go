@@ -171,8 +171,8 @@ func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (bool,
 }
 
 // updateConnection updates the connection of the row's mailbox to the row's integration, and
-// ignores the row's id. It returns false if there is no such connection, or if it was not updated
-// at updatedAt. A zero updatedAt matches every time.
+// ignores the row's id. It returns false if this connection does not exist, or if it was updated at
+// a different time than updatedAt. A zero updatedAt matches any time.
 func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connectionRow, updatedAt time.Time) (bool, error) {
 	stored, err := s.lockConnections(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
 	if err != nil {

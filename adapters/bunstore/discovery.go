@@ -220,8 +220,8 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.WithPlatformState(p, result.Began))})
 		case !isListed && result.MissedMailboxes[row.Address] && mayBeMissed(result.Began, row.StoredAt, row.Stage.IsListed()):
 			missed, isGone := m.AfterMiss(result.Began)
-			// A mailbox that is gone is also changed, because unblockGone keeps its row if a block
-			// is intended.
+			// The changes include a mailbox that is gone, because unblockGone keeps its row if a
+			// block is intended.
 			changed = append(changed, change[mailbox.Mailbox]{m, missed})
 			if isGone {
 				gone = append(gone, row)

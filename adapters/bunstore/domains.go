@@ -53,7 +53,8 @@ type domainRow struct {
 type storedRecords struct {
 	Verification, Service []storedRecord
 	Selector1, Selector2  storedRecord
-	// EverCorrect and Drifted of domain.Health, with a comma between the entries.
+	// Sound and Drifted hold EverCorrect and Drifted of domain.Health, with a comma between the
+	// entries.
 	Sound, Drifted string
 }
 

@@ -113,7 +113,7 @@ func tenantObservation(owner string, t tenant.Tenant) observationRow {
 	}, time.Time{})
 }
 
-// ofTenant returns t with its stored observation, like the methods of other objects below.
+// ofTenant returns t with its stored observation. The methods below do the same for other objects.
 func (r observationRow) ofTenant(t tenant.Tenant) tenant.Tenant {
 	t.Observed = tenant.Observed{
 		Profile: r.Observed["profile"], Consent: r.Observed["consent"], Bootstrap: r.Observed["bootstrap"],

@@ -36,7 +36,7 @@ type domainRemovalRow struct {
 }
 
 // removedMailboxRow is a mailbox that was removed at RemovedAt. Discoveries that began less than
-// observation.ReplicaLag after RemovedAt ignore the mailbox, and MailboxRemoved reports it for this
+// observation.ReplicaLag after RemovedAt ignore the mailbox. MailboxRemoved reports it until that
 // time.
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`

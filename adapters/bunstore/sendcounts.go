@@ -282,7 +282,8 @@ const (
 	// pass. It is longer than a day with a clock change. The mark is used for tenants without
 	// counted mailboxes.
 	maxMarkLag = 26 * time.Hour
-	// enforceableTenant is the condition of the function enforceable, with its two arguments.
+	// enforceableTenant is the condition of the function enforceable: the consent is granted, and
+	// the bootstrap is ready.
 	enforceableTenant = "(t.consent = ? AND t.bootstrap = ?)"
 )
 

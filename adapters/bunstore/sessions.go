@@ -89,8 +89,8 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 }
 
 // expireUnopenedSession expires the pending session of the mailbox, which would block the new
-// session, if it was not opened (see integration.Session). It must also be past its ExpiresAt, or
-// have begun before staleBefore.
+// session. It expires the session only if the session was not opened (see integration.Session). The
+// session must also be past its ExpiresAt, or have begun before staleBefore.
 func expireUnopenedSession(ctx context.Context, tx bun.IDB, newSession sessionRow, staleBefore time.Time) error {
 	_, err := updatePendingSession(tx, newSession.AccountID, newSession.IntegrationID, newSession.MailboxID).
 		Set("status = ?", string(integration.SessionExpired)).Where("NOT os.opened").

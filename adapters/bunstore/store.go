@@ -276,7 +276,7 @@ func (s *Store) SealedPrefixes(ctx context.Context) (map[string][][]byte, error)
 	return prefixes, nil
 }
 
-// whereIn restricts a query to rows with one of the values, if there are any.
+// whereIn restricts a query to rows with one of the values. An empty list does not restrict it.
 func whereIn(q *bun.SelectQuery, column string, values []string) *bun.SelectQuery {
 	if len(values) == 0 {
 		return q

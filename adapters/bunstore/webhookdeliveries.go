@@ -55,7 +55,7 @@ func newDeliveryRow(owner, webhookID, eventID string, t event.Type, sequence int
 	}
 }
 
-// webhookKey is a row of a list of SQL values.
+// webhookKey is the key of a webhook, as a row of a list of SQL values.
 type webhookKey struct {
 	AccountID string `bun:"type:uuid"`
 	WebhookID string `bun:"type:uuid"`
@@ -279,8 +279,8 @@ func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webh
 }
 
 // checkDeliveryCursor fails with cursor_expired if the account has no delivery with this id.
-// Deliveries are deleted in order of age, so none of the older ones exists either.
-// checkDeliveryCursor fails with invalid_request if the delivery belongs to a different webhook.
+// Deliveries are deleted in order of age, so all older deliveries are gone too. checkDeliveryCursor
+// fails with invalid_request if the delivery belongs to a different webhook.
 func checkDeliveryCursor(ctx context.Context, tx bun.IDB, hook webhookRow, id string) error {
 	var webhooks []string
 	err := tx.NewSelect().Model((*deliveryRow)(nil)).Column("webhook_id").Where("wd.account_id = ?", hook.AccountID).

@@ -277,7 +277,7 @@ func (s *Store) lockAvailableWebhooks(ctx context.Context, tx bun.IDB, keys []we
 	return free, locked, err
 }
 
-// deliveryKey is a row of a list of SQL values.
+// deliveryKey is the key of a delivery, as a row of a list of SQL values.
 type deliveryKey struct {
 	AccountID string `bun:"type:uuid"`
 	ID        string `bun:"type:uuid"`

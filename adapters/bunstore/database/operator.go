@@ -20,9 +20,9 @@ import (
 // ErrDiskFull means that the disk of the database has no space for a write.
 var ErrDiskFull = errors.New("the disk of the database is full")
 
-// OperatorError returns an error whose text tells the operator why the database failed. The text
-// contains no password: the servers' messages contain none, and of the URL it quotes only the host
-// and the port. OperatorError returns an unknown error unchanged.
+// OperatorError returns an error whose text tells the operator why the database failed. It returns
+// an error that it does not recognize unchanged. The text contains no password: the servers'
+// messages contain none, and the text quotes only the host and the port of the URL.
 func OperatorError(err error) error {
 	var pg *pgconn.PgError
 	var lite *sqlite.Error

@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// maxTries is the maximum number of attempts at a statement or transaction whose error isRetryable.
-// A retry is safe, because the database rolls back a failed attempt.
+// maxTries is the maximum number of attempts at a statement or transaction that fails with a
+// retryable error (see isRetryable). A retry is safe, because the database rolls back a failed
+// attempt.
 const maxTries = 3
 
 // Func runs on the database or in a transaction. It can run more than once, so it must reset its
