@@ -35,9 +35,8 @@ type domainRemovalRow struct {
 	RemovalAt time.Time `bun:"forgotten_at"`
 }
 
-// removedMailboxRow is a mailbox that was removed at RemovedAt. Discoveries that began less than
-// observation.ReplicaLag after RemovedAt ignore the mailbox. MailboxRemoved reports it until that
-// time.
+// removedMailboxRow is a mailbox that was removed at RemovedAt. Until observation.ReplicaLag after
+// RemovedAt, MailboxRemoved reports the mailbox, and discoveries that began in this time ignore it.
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
 

@@ -114,8 +114,7 @@ func (s *Store) Webhooks(ctx context.Context, owner access.AccountID, before str
 // Webhook implements ports.Webhooks.
 func (s *Store) Webhook(ctx context.Context, owner access.AccountID, id string) (webhook.Webhook, error) {
 	var row webhookRow
-	err := s.db.RunRead(ctx, "find webhook", func(ctx context.Context, db bun.IDB) error {
-		var err error
+	err := s.db.RunRead(ctx, "find webhook", func(ctx context.Context, db bun.IDB) (err error) {
 		row, err = findWebhook(ctx, db.NewSelect(), accountKey(owner), id)
 		return err
 	})

@@ -12,7 +12,7 @@
 //	operator.go     the databases' errors as texts for the operator
 //	prepared.go     prepared statements for the most frequent reads
 //	tracing.go      spans and the duration metric of each statement
-//	migrate.go      Discover, ApplyMigrations, PendingMigrations, the check of the schema's release
+//	migrate.go      ApplyMigrations, PendingMigrations, Discover, check of the schema's release
 //	sealed.go       HasSealedValues, SealedPrefixes
 package database
 
