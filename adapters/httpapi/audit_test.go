@@ -20,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
@@ -40,7 +41,6 @@ type receivedEntry struct {
 	ClientIP  string `json:"client_ip"`
 }
 
-// summary describes an entry in one line.
 func (e receivedEntry) summary() string {
 	subject := "nothing"
 	if e.Subject != nil {
@@ -287,7 +287,7 @@ func TestFailedWriteGetsEntryIfItMayHaveChangedSomething(t *testing.T) {
 func TestKilledWriteGetsAuditEntry(t *testing.T) {
 	env := newTestEnv(t)
 	errKilled := errors.New("the process was killed")
-	keys := &hookedKeys{Idempotency: env.store, finish: func() error { return errKilled }}
+	keys := &hookedKeys{Idempotency: env.store, finish: func(idempotency.KeyID) error { return errKilled }}
 	env.options.Guard.Idempotency.Keys = keys
 	env.options.Guard.Audit = failingChains{env.store, func(*audit.Outcome) bool { return true }}
 	client := serve(t, env.handler(t))

@@ -44,7 +44,6 @@ func newBoundedKeys(t *testing.T, env *testEnv) boundedKeys {
 	}
 }
 
-// methodAndPath returns the method and the path of an operation.
 func (op operation) methodAndPath() string { return strings.ToUpper(op.method) + " " + op.path }
 
 // callOf returns a well-formed request for an operation on objects of account A.

@@ -127,9 +127,8 @@ func TestIntroductionIsShort(t *testing.T) {
 }
 
 // TestGuidesAgreeWithTheDocument checks that the guide about requests names each 2xx status in the
-// OpenAPI document. It also checks that the page of no error with the status 429 or 5xx asks for a
-// new Idempotency-Key. Such an answer is not stored for replay, so the request can be repeated with
-// the same key.
+// OpenAPI document. It also checks that no page of an error with the status 429 or 5xx asks for a
+// new Idempotency-Key, because the request can be repeated with the same key.
 func TestGuidesAgreeWithTheDocument(t *testing.T) {
 	handler := newTestEnv(t).handler(t)
 	var document struct {

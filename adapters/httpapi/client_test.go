@@ -218,7 +218,6 @@ func isFromOperation(got reply) bool {
 	return !slices.Contains([]string{fault.RouteNotFound.Name, fault.WrongMethod.Name}, got.code())
 }
 
-// hasOperation reports whether the document has an operation for a request.
 func hasOperation(r *http.Request) bool {
 	method := strings.ToLower(strings.Replace(r.Method, http.MethodHead, http.MethodGet, 1))
 	for _, op := range allOperations() {
@@ -229,7 +228,6 @@ func hasOperation(r *http.Request) bool {
 	return false
 }
 
-// matchesTemplate reports whether a path matches a path template.
 func matchesTemplate(template, path string) bool {
 	want, have := strings.Split(template, "/"), strings.Split(path, "/")
 	return len(want) == len(have) && !slices.ContainsFunc(want, func(segment string) bool {

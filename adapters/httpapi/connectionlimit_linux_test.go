@@ -44,7 +44,6 @@ func newLimitedServer(t *testing.T, limit *httpapi.ConnectionLimit, encrypted bo
 	return s
 }
 
-// serve starts the server for handler.
 func (s *limitedServer) serve(t *testing.T, limit *httpapi.ConnectionLimit, handler http.Handler) {
 	t.Helper()
 	server := httpapi.Server("", handler)
@@ -61,9 +60,7 @@ func (s *limitedServer) serve(t *testing.T, limit *httpapi.ConnectionLimit, hand
 	}
 	limit.Attach(server)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.address = listener.Addr().String()
 	if s.tls {
 		certificate := httptest.NewTLSServer(nil)
@@ -80,9 +77,7 @@ func (s *limitedServer) serve(t *testing.T, limit *httpapi.ConnectionLimit, hand
 func (s *limitedServer) dial(t *testing.T, client string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}}).Dial("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(testTimeout))
 	if s.tls {
@@ -100,9 +95,7 @@ func (s *limitedServer) get(t *testing.T, conn net.Conn) {
 		t.Fatal(err)
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
 		t.Fatalf("the request is answered %d, want 200", answer.StatusCode)
@@ -133,7 +126,6 @@ func (s *limitedServer) requireOpen(t *testing.T, want int64) {
 	waitFor(t, fmt.Sprintf("the number of open connections is not %d", want), func() bool { return s.open.Load() == want })
 }
 
-// requireCounts checks the counts of the limit.
 func requireCounts(t *testing.T, limit *httpapi.ConnectionLimit, wantOpen int, wantClosed httpapi.ClosedConnections) {
 	t.Helper()
 	if open, closed := limit.Counts(); open != wantOpen || closed != wantClosed {
@@ -141,7 +133,6 @@ func requireCounts(t *testing.T, limit *httpapi.ConnectionLimit, wantOpen int, w
 	}
 }
 
-// waitFor waits until done returns true.
 func waitFor(t *testing.T, failure string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(testTimeout); !done(); time.Sleep(time.Millisecond) {

@@ -152,7 +152,6 @@ func TestDNSPlanNeedsTheMailPlatformOnlyForItsRecords(t *testing.T) {
 	}
 }
 
-// TestDNSPlanTimeHasMicroseconds checks that checked_at has microsecond precision.
 func TestDNSPlanTimeHasMicroseconds(t *testing.T) {
 	env, client, path := newDNSPlanEnv(t)
 	env.platform.Advance(123_456_789 * time.Nanosecond)
@@ -192,7 +191,6 @@ func (env *testEnv) serveWithProvisionableDomain(t *testing.T) (client *apiClien
 	return client, path
 }
 
-// changePlan sets the plan of the account and its number of tenant slots.
 func (env *testEnv) changePlan(t *testing.T, owner testAccount, name string, slots int) {
 	t.Helper()
 	if _, err := env.store.ChangePlan(t.Context(), owner.account.ID, name, slots); err != nil {
@@ -244,7 +242,6 @@ func (env *testEnv) updateJob(t *testing.T, id string, change func(*provisioning
 	}
 }
 
-// addTrialKey returns a new trial API key of the account.
 func (env *testEnv) addTrialKey(t *testing.T, owner testAccount) string {
 	t.Helper()
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, owner.account.ID, "test", time.Now())
@@ -253,7 +250,6 @@ func (env *testEnv) addTrialKey(t *testing.T, owner testAccount) string {
 	return text.Reveal()
 }
 
-// updateTenant applies change to the account's tenant and saves it.
 func (env *testEnv) updateTenant(t *testing.T, owner testAccount, change func(*tenant.Tenant)) {
 	t.Helper()
 	stored, err := env.store.Tenant(t.Context(), owner.account.ID, owner.tenant)

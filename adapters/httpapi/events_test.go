@@ -19,7 +19,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// eventTypes returns the types of the events of a page.
 func eventTypes(r reply) (types []string) {
 	for _, e := range r.body["events"].([]any) {
 		types = append(types, e.(map[string]any)["type"].(string))

@@ -46,7 +46,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// must ends the test if err is not nil.
 var must = apptest.Must
 
 const (
@@ -154,13 +153,11 @@ func (env *testEnv) addAccount(t testing.TB, email string, id tenant.GUID) testA
 	return testAccount{account: account, key: env.addKey(t, account.ID), tenant: id}
 }
 
-// addKey returns a new API key of an account.
 func (env *testEnv) addKey(t testing.TB, id access.AccountID) string {
 	t.Helper()
 	return env.addBoundedKey(t, id, access.Unbounded())
 }
 
-// addBoundedKey returns a new API key of an account with bounds.
 func (env *testEnv) addBoundedKey(t testing.TB, id access.AccountID, bounds access.Bounds) string {
 	t.Helper()
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Live, id, "test", time.Now())
@@ -299,7 +296,6 @@ func (env *testEnv) serveConnectPages() {
 	})
 }
 
-// newID returns a new id of the service.
 func newID(now time.Time) string {
 	return ident.New(now, [ident.EntropyBytes]byte([]byte(rand.Text())[:ident.EntropyBytes]))
 }

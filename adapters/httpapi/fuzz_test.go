@@ -117,17 +117,13 @@ func residentMemory(t *testing.T) int {
 	t.Helper()
 	debug.FreeOSMemory()
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status)
 	if found == nil {
 		t.Fatalf("/proc/self/status has no RssAnon: %s", status)
 	}
 	kilobytes, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return kilobytes << 10
 }
 
@@ -177,9 +173,7 @@ func (env *testEnv) returnFromSignIn(t testing.TB, handler http.Handler) (query,
 	t.Helper()
 	visit := func(page string) string {
 		query, err := env.platform.Visit(page, env.accountA.administrator(), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return query
 	}
 	consent := visit(newConnectLink(t, handler, env.accountA.key).String())

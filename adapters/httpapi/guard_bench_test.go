@@ -39,32 +39,27 @@ type guardBench struct {
 
 func newGuardBench(b *testing.B) guardBench {
 	b.Helper()
-	must := func(err error) {
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
 	store, err := bunstore.Open(b.Context(), testserver.Database(b), bunstore.Options{})
-	must(err)
-	b.Cleanup(func() { must(store.Close()) })
-	must(store.Migrate(b.Context()))
+	must(b, err)
+	b.Cleanup(func() { must(b, store.Close()) })
+	must(b, store.Migrate(b.Context()))
 	keyset, err := secrets.OpenKeyset(filepath.Join(b.TempDir(), "keyset.json"), secrets.CreateMissing)
-	must(err)
+	must(b, err)
 	counters, err := limiter.Open(b.Context(), limiter.Options{})
-	must(err)
-	b.Cleanup(func() { must(counters.Close()) })
+	must(b, err)
+	b.Cleanup(func() { must(b, counters.Close()) })
 	account, err := store.CreateAccount(b.Context(), "owner@example.com", "complete", 0, time.Now())
-	must(err)
+	must(b, err)
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Live, account.ID, "bench", time.Now())
-	must(err)
-	must(store.AddKey(b.Context(), key))
+	must(b, err)
+	must(b, store.AddKey(b.Context(), key))
 	_, err = store.Attach(b.Context(), account.ID, tenant.Tenant{GUID: tenantOfA, Name: "Example", ConsentedAt: time.Now()})
-	must(err)
-	must(store.SaveDiscovery(b.Context(), account.ID, tenantOfA, ports.DiscoveryResult{
+	must(b, err)
+	must(b, store.SaveDiscovery(b.Context(), account.ID, tenantOfA, ports.DiscoveryResult{
 		Began: time.Now(), Mailboxes: []mailbox.Platform{{ObjectID: "o", DisplayName: "Ana", Address: "ana@a.example", CreatedAt: time.Now()}},
 	}))
 	stored, err := store.Mailboxes(b.Context(), account.ID, tenantOfA)
-	must(err)
+	must(b, err)
 	options := httpapi.Options{
 		Tenants:   &tenants.Service{Tenants: store, Now: time.Now},
 		Mailboxes: &mailboxes.Service{Tenants: store, Mailboxes: store, Policies: store, Now: time.Now},
@@ -111,7 +106,6 @@ func (g guardBench) load(b *testing.B, handler http.Handler, method, path, body 
 	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-us/req")
 }
 
-// processorTime returns the processor time that this process has used.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

@@ -292,7 +292,6 @@ func passwords() []string {
 	return []string{"", "1234567", "12345678", "kanarien" + "-vogel", canary + strings.Repeat("x", 238), canary + strings.Repeat("x", 239), strings.Repeat(" ", 8), canary + "\x00", "ä" + canary, canary}
 }
 
-// asJSON returns the strings as JSON values.
 func asJSON(texts []string) (values []string) {
 	for _, s := range texts {
 		raw, err := json.Marshal(s)

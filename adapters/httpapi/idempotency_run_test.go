@@ -20,28 +20,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// finishHook is a key store that calls finish with each answer before it stores the answer. When
-// finish fails, Finish returns its error and stores nothing.
-type finishHook struct {
-	ports.Idempotency
-
-	finish func(key idempotency.KeyID, answer []byte) error
-}
-
-func (f finishHook) Finish(ctx context.Context, c ports.StoredAnswer) (bool, error) {
-	if err := f.finish(c.Key, c.Answer); err != nil {
-		return false, err
-	}
-	return f.Idempotency.Finish(ctx, c)
-}
-
 // TestAnswerIsCommittedWithItsChange covers writes for which a second run would return a different
 // answer. Their answers are stored in the same transaction as the change, so that a crash cannot
 // separate the answer from the change. A replay must equal the first answer.
 func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	env := newTestEnv(t)
 	finished := map[idempotency.KeyID]bool{}
-	env.options.Guard.Idempotency.Keys = finishHook{env.store, func(key idempotency.KeyID, _ []byte) error {
+	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, finish: func(key idempotency.KeyID) error {
 		finished[key] = true
 		return nil
 	}}
@@ -109,11 +94,12 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 	}
 }
 
-// hookedKeys is a key store. A test can replace its RenewKeyLease, and can make its Finish fail.
+// hookedKeys is a key store. If renew is set, it replaces RenewKeyLease. If finish is set, Finish
+// calls it first, and stores nothing if it fails.
 type hookedKeys struct {
 	ports.Idempotency
 	renew  func(context.Context, idempotency.KeyID, string) (bool, error)
-	finish func() error
+	finish func(idempotency.KeyID) error
 }
 
 func (s *hookedKeys) RenewKeyLease(ctx context.Context, key idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
@@ -125,7 +111,7 @@ func (s *hookedKeys) RenewKeyLease(ctx context.Context, key idempotency.KeyID, a
 
 func (s *hookedKeys) Finish(ctx context.Context, c ports.StoredAnswer) (bool, error) {
 	if s.finish != nil {
-		if err := s.finish(); err != nil {
+		if err := s.finish(c.Key); err != nil {
 			return false, err
 		}
 	}
@@ -149,7 +135,6 @@ func renewLeasesOften(env *testEnv) <-chan struct{} {
 	return renewed
 }
 
-// TestKeyLeaseIsRenewed checks that a run renews its lease while the platform works.
 func TestKeyLeaseIsRenewed(t *testing.T) {
 	env := newTestEnv(t)
 	renewed := renewLeasesOften(env)
@@ -396,7 +381,7 @@ func (s logSignal) Handle(_ context.Context, r slog.Record) error {
 // sent. When the lease has expired, the same request runs again.
 func TestAnswerThatCannotBeStoredIsNotSent(t *testing.T) {
 	env := newTestEnv(t)
-	keys := &hookedKeys{Idempotency: env.store, finish: func() error { return fault.ServiceUnavailable.With("the database is away") }}
+	keys := &hookedKeys{Idempotency: env.store, finish: func(idempotency.KeyID) error { return fault.ServiceUnavailable.With("the database is away") }}
 	env.options.Guard.Idempotency.Keys = keys
 	client := serve(t, env.handler(t))
 	client.expect(addDomainCall(env, "add"), 200, "") // committed with its change (see TestAnswerIsCommittedWithItsChange)

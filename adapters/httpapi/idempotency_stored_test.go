@@ -106,7 +106,7 @@ func TestStoredAnswersAreReplayedAfterKeyRotation(t *testing.T) {
 	env := newTestEnv(t)
 	path := filepath.Join(t.TempDir(), "keyset.json")
 	first := env.serveWithKeyset(t, path).expect(addDomainCall(env, "k"), 200, "")
-	env.options.Guard.Idempotency.Keys = finishHook{env.store, func(idempotency.KeyID, []byte) error { panic("the process ends here") }}
+	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, finish: func(idempotency.KeyID) error { panic("the process ends here") }}
 	unanswered := keyedCall(env, "unanswered", "POST", "/v1/tenants/"+string(env.accountA.tenant)+"/sync", "")
 	env.serveWithKeyset(t, path).expect(unanswered, 500, "internal_error")
 	env.options.Guard.Idempotency.Keys = env.store

@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// createKey creates a key with the body and returns the answer.
 func createKey(client *apiClient, key, body string) reply {
 	client.t.Helper()
 	return client.expect(call{method: "POST", path: "/v1/keys", body: body, key: key}, 200, "")
@@ -25,7 +24,6 @@ func memberText(r reply, member string) string {
 	return s
 }
 
-// TestKeysAreManaged creates, lists, rotates and revokes a key.
 func TestKeysAreManaged(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

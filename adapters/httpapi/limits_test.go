@@ -221,7 +221,6 @@ func (env *testEnv) addEnforcementEvents(t *testing.T, owner testAccount, n int)
 	return ids
 }
 
-// idsOf returns the ids of the events of a list.
 func idsOf(r reply) (ids []string) {
 	for _, e := range r.body["events"].([]any) {
 		ids = append(ids, e.(map[string]any)["id"].(string))

@@ -11,37 +11,44 @@ import (
 	"testing"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
+func registeredOperations() (operations []*huma.Operation) {
+	api := newAPI(http.NewServeMux())
+	registerOperations(api, Options{})
+	for _, item := range api.OpenAPI().Paths {
+		operations = append(operations, guard.OperationsOf(item)...)
+	}
+	return operations
+}
+
 // TestOperationsDeclareTheirRules checks that each operation declares its bucket, its scope and
 // whether it is a write. It also checks that each operation documents that it needs an API key.
 func TestOperationsDeclareTheirRules(t *testing.T) {
-	api := newAPI(http.NewServeMux())
-	registerOperations(api, Options{})
 	writes := []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	// The only write outside /v1 takes no Idempotency-Key and has no replay.
 	withoutIdempotencyKey := map[string]bool{"rotate-api-key": true}
-	for _, item := range api.OpenAPI().Paths {
-		for _, op := range guard.OperationsOf(item) {
-			rules := guard.RulesOf(op)
-			if !slices.Contains(guard.Buckets(), rules.Bucket) {
-				t.Errorf("%s declares no bucket", op.OperationID)
-			}
-			if needsNoScope := op.OperationID == "get-me"; needsNoScope != (rules.Scope == access.NoScope) || !needsNoScope && !slices.Contains(access.OperationScopes(), rules.Scope) {
-				t.Errorf("%s declares the scope %q, want an operation scope, or none for get-me", op.OperationID, rules.Scope)
-			}
-			if wantRead := op.Method == http.MethodGet && op.OperationID != "get-connect-url" && op.OperationID != "get-connect-session"; strings.HasSuffix(string(rules.Scope), ":write") == wantRead {
-				t.Errorf("%s %s needs the scope %s, whose kind does not match the method", op.Method, op.OperationID, rules.Scope)
-			}
-			if want := slices.Contains(writes, op.Method) && !withoutIdempotencyKey[op.OperationID]; rules.Write != want {
-				t.Errorf("%s: write is %v, want %v", op.OperationID, rules.Write, want)
-			}
-			if len(op.Security) != 1 {
-				t.Errorf("%s does not document that it needs an API key", op.OperationID)
-			}
+	for _, op := range registeredOperations() {
+		rules := guard.RulesOf(op)
+		if !slices.Contains(guard.Buckets(), rules.Bucket) {
+			t.Errorf("%s declares no bucket", op.OperationID)
+		}
+		if needsNoScope := op.OperationID == "get-me"; needsNoScope != (rules.Scope == access.NoScope) || !needsNoScope && !slices.Contains(access.OperationScopes(), rules.Scope) {
+			t.Errorf("%s declares the scope %q, want an operation scope, or none for get-me", op.OperationID, rules.Scope)
+		}
+		if wantRead := op.Method == http.MethodGet && op.OperationID != "get-connect-url" && op.OperationID != "get-connect-session"; strings.HasSuffix(string(rules.Scope), ":write") == wantRead {
+			t.Errorf("%s %s needs the scope %s, whose kind does not match the method", op.Method, op.OperationID, rules.Scope)
+		}
+		if want := slices.Contains(writes, op.Method) && !withoutIdempotencyKey[op.OperationID]; rules.Write != want {
+			t.Errorf("%s: write is %v, want %v", op.OperationID, rules.Write, want)
+		}
+		if len(op.Security) != 1 {
+			t.Errorf("%s does not document that it needs an API key", op.OperationID)
 		}
 	}
 }
@@ -59,17 +66,13 @@ func TestOperationsDeclareTheDocumentedBucket(t *testing.T) {
 		"create-webhook": guard.Writes, "update-webhook": guard.Writes, "delete-webhook": guard.Writes, "rotate-webhook-secret": guard.Writes,
 		"test-webhook": guard.Writes, "redeliver-webhook-delivery": guard.Writes, "replay-webhook": guard.Writes,
 	}
-	api := newAPI(http.NewServeMux())
-	registerOperations(api, Options{})
-	for _, item := range api.OpenAPI().Paths {
-		for _, op := range guard.OperationsOf(item) {
-			expected, listed := want[op.OperationID]
-			if !listed {
-				expected = guard.Reads
-			}
-			if got := guard.RulesOf(op).Bucket; got != expected {
-				t.Errorf("%s counts in %s, want %s", op.OperationID, got, expected)
-			}
+	for _, op := range registeredOperations() {
+		expected, listed := want[op.OperationID]
+		if !listed {
+			expected = guard.Reads
+		}
+		if got := guard.RulesOf(op).Bucket; got != expected {
+			t.Errorf("%s counts in %s, want %s", op.OperationID, got, expected)
 		}
 	}
 }
@@ -77,14 +80,10 @@ func TestOperationsDeclareTheDocumentedBucket(t *testing.T) {
 // TestOnlyListedOperationsMayTakeLonger checks that two operations have a longer time limit, and
 // that the others have the default of package guard.
 func TestOnlyListedOperationsMayTakeLonger(t *testing.T) {
-	api := newAPI(http.NewServeMux())
-	registerOperations(api, Options{})
-	for _, item := range api.OpenAPI().Paths {
-		for _, op := range guard.OperationsOf(item) {
-			want := map[string]time.Duration{"sync-tenant": 110 * time.Second, "export-audit-entries": 10 * time.Minute}[op.OperationID]
-			if got := guard.RulesOf(op).TimeLimit; got != want {
-				t.Errorf("%s has the time limit %v, want %v (0 is the default)", op.OperationID, got, want)
-			}
+	for _, op := range registeredOperations() {
+		want := map[string]time.Duration{"sync-tenant": 110 * time.Second, "export-audit-entries": 10 * time.Minute}[op.OperationID]
+		if got := guard.RulesOf(op).TimeLimit; got != want {
+			t.Errorf("%s has the time limit %v, want %v (0 is the default)", op.OperationID, got, want)
 		}
 	}
 }
@@ -106,7 +105,7 @@ func TestErrorPagesExplainTheirCode(t *testing.T) {
 		if len(faultCode.About) < 40 || !strings.HasSuffix(faultCode.About, ".") {
 			t.Errorf("the explanation of %s is short or does not end with a period: %q", faultCode.Name, faultCode.About)
 		}
-		for _, phrase := range []string{"May I send the request again?</h2>\n<p>", "Who answers it</h2>\n<", "In an answer"} {
+		for _, phrase := range []string{"May I send the request again?</h2>\n<p>", "Operations that return it</h2>\n<", "In an answer"} {
 			if !strings.Contains(text, phrase) {
 				t.Errorf("the page of %s has no %q", faultCode.Name, phrase)
 			}

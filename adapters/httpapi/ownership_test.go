@@ -190,7 +190,6 @@ func TestForeignDomainInBodyIsNotFound(t *testing.T) {
 	}
 }
 
-// parametersOf returns the names of the path parameters of a template.
 func parametersOf(template string) (names []string) {
 	for segment := range strings.SplitSeq(template, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {

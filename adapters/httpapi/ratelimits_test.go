@@ -33,7 +33,6 @@ func newRateLimitedEnv(t *testing.T) (*testEnv, *apiClient) {
 	return env, serve(t, env.handler(t))
 }
 
-// checkRateHeaders checks the rate limit headers of an answer.
 func checkRateHeaders(t *testing.T, got reply, bucket string, limit, remaining int) {
 	t.Helper()
 	h := got.header
@@ -47,7 +46,6 @@ func checkRateHeaders(t *testing.T, got reply, bucket string, limit, remaining i
 	}
 }
 
-// checkNoRateHeaders checks that an answer has no rate limit headers.
 func checkNoRateHeaders(t *testing.T, got reply) {
 	t.Helper()
 	for _, name := range rateHeaders {

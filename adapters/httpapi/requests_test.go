@@ -17,7 +17,6 @@ const (
 	unknownMailboxPath = mailboxesOfA + "/00000000-0000-4000-8000-00000000000f"
 )
 
-// gzipText returns the text compressed with gzip.
 func gzipText(text string) string {
 	var buffer bytes.Buffer
 	compressor := gzip.NewWriter(&buffer)

@@ -19,40 +19,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestSlowBodyIsAnsweredAndClosed checks that a caller whose body does not arrive in time gets an
-// answer, and that the service closes the connection. The test sets the read deadline after the
-// header has arrived, like net/http for ReadTimeout.
-func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
-	env := newTestEnv(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	handler := env.handler(t)
-	server := httpapi.Server("", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if err := http.NewResponseController(rw).SetReadDeadline(time.Now()); err != nil {
-			t.Error(err)
-		}
-		handler.ServeHTTP(rw, r)
-	}))
-	server.ReadTimeout = testTimeout
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { _ = server.Close() })
-	conn, err := net.Dial("tcp", listener.Addr().String())
-	must(t, err)
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(testTimeout))
-	request := "POST " + domainsOfA + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + env.accountA.key +
-		"\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: 30\r\n\r\n{\"dom"
-	if _, err := conn.Write([]byte(request)); err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	must(t, err)
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusBadRequest || !response.Close {
-		t.Errorf("got %d, close %v, want 400, close true", response.StatusCode, response.Close)
-	}
-}
-
 // TestUnreadBodyLosesNoAnswer sends requests whose body the service does not read to its end. The
 // client gets the whole answer, and then the service closes the connection. If the service closed
 // the connection with unread bytes, the kernel would reset it, and the client could lose the
@@ -131,7 +97,6 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 	}
 }
 
-// TestWriteContinuesWithoutItsCaller checks that a write continues when its caller disconnects.
 func TestWriteContinuesWithoutItsCaller(t *testing.T) {
 	env := newTestEnv(t)
 	began, disconnected, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)

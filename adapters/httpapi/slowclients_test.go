@@ -111,7 +111,6 @@ func (l *pipeListener) dial() net.Conn {
 	return client
 }
 
-// heapInUse returns the size of the live heap in bytes.
 func heapInUse() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -206,9 +205,7 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 					reader := listener.dial()
 					_, _ = io.WriteString(reader, request)
 					answer, err := http.ReadResponse(bufio.NewReader(&slowReader{reader}), nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					got, err := io.ReadAll(answer.Body)
 					if err != nil || int64(len(got)) != answer.ContentLength {
 						t.Errorf("a client that reads slowly got %d of %d bytes: %v", len(got), answer.ContentLength, err)
@@ -433,9 +430,7 @@ func TestServerSpeaksHTTP1Only(t *testing.T) {
 	certificate := httptest.NewTLSServer(nil)
 	t.Cleanup(certificate.Close)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := httpapi.Server("", http.NotFoundHandler())
 	server.TLSConfig = &tls.Config{Certificates: certificate.TLS.Certificates}
 	go func() { _ = server.ServeTLS(listener, "", "") }()
