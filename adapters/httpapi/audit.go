@@ -132,8 +132,7 @@ func exportFrom(ctx context.Context, service *audits.Service, owner access.Accou
 	return nil
 }
 
-// auditListName is the name that the cursors of the audit list contain. A cursor of a different
-// list is refused.
+// auditListName is the name that the cursors of the audit list contain.
 const auditListName = "audit"
 
 // query converts the parameters to a query of the store. A key that is limited to some tenants gets

@@ -64,7 +64,6 @@ func (l *ConnectionLimit) Counts() (open int, closed ClosedConnections) {
 	return len(l.openConnections), l.closedCounts
 }
 
-// openConnection is a connection that the limit counts.
 type openConnection struct {
 	client *clientConnections
 	// waitingElement is the connection's element in client.waitingList. It is nil while the service
@@ -72,7 +71,6 @@ type openConnection struct {
 	waitingElement *list.Element
 }
 
-// clientConnections are the connections of one client.
 type clientConnections struct {
 	network        string
 	isTrustedProxy bool
@@ -93,8 +91,7 @@ func (l *ConnectionLimit) Attach(server *http.Server) {
 	}
 }
 
-// connState updates the counts when a connection changes its state. If a new connection exceeds a
-// limit, connState closes the connection that add returns.
+// connState updates the counts when a connection changes its state.
 func (l *ConnectionLimit) connState(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -141,8 +138,7 @@ func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	return surplus
 }
 
-// clientOf returns the client of a connection. It adds the client to byClient if the client has no
-// other connection.
+// clientOf returns the client of a connection, and adds a new client to byClient.
 func (l *ConnectionLimit) clientOf(conn net.Conn) *clientConnections {
 	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // all addresses that cannot be parsed count as one client
 	address := peer.Addr().Unmap().WithZone("")
@@ -159,7 +155,6 @@ func (l *ConnectionLimit) clientOf(conn net.Conn) *clientConnections {
 	return c
 }
 
-// largestClient returns the client with the most connections.
 func (l *ConnectionLimit) largestClient() (largest *clientConnections) {
 	for _, c := range l.byClient {
 		if largest == nil || c.openCount > largest.openCount {
@@ -169,7 +164,6 @@ func (l *ConnectionLimit) largestClient() (largest *clientConnections) {
 	return largest
 }
 
-// setWaiting records whether a connection waits for its client.
 func (l *ConnectionLimit) setWaiting(conn net.Conn, waiting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -169,7 +170,7 @@ func (r dnsRecord) MarshalJSON() ([]byte, error) {
 
 // Schema describes the three types of records. The member recordType distinguishes them.
 func (dnsRecord) Schema(r huma.Registry) *huma.Schema {
-	txt, mx, cname := r.Schema(typeOf[txtRecord](), true, ""), r.Schema(typeOf[mxRecord](), true, ""), r.Schema(typeOf[cnameRecord](), true, "")
+	txt, mx, cname := r.Schema(reflect.TypeFor[txtRecord](), true, ""), r.Schema(reflect.TypeFor[mxRecord](), true, ""), r.Schema(reflect.TypeFor[cnameRecord](), true, "")
 	return &huma.Schema{
 		Description: "A DNS record to publish. recordType is its kind.",
 		OneOf:       []*huma.Schema{txt, mx, cname},
@@ -256,7 +257,7 @@ func planOf(v domainsteps.Survey) dnsPlan {
 
 func planProviderOf(v domainsteps.Survey) planProvider {
 	return planProvider{ID: textOrNil(v.Holder.Provider.ID), Name: textOrNil(v.Holder.Title), Detected: v.Holder.Title != "", Supported: v.Holder.Provider.ID != "",
-		Nameservers: convertAll(v.ZoneRead.Delegation, func(name string) string { return name })}
+		Nameservers: append([]string{}, v.ZoneRead.Delegation...)}
 }
 
 func planReadOf(s dns.ZoneRead) planRead {

@@ -86,7 +86,6 @@ type runsInput struct {
 	Limit      string `query:"limit"`
 }
 
-// The default and the maximum number of runs in a list.
 const (
 	defaultRunLimit = 20
 	maxRunLimit     = 100

@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// These are the default and the maximum number of events in a list, and the largest offset. Even a
-// JSON parser that reads numbers as floating-point numbers represents maxOffset exactly.
+// The bounds of the parameters. Even a JSON parser that reads numbers as floating-point numbers
+// represents maxOffset exactly.
 const (
 	defaultEventLimit = 50
 	maxEventLimit     = 200

@@ -25,7 +25,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// maxWaitSeconds is the longest wait for events.
 const maxWaitSeconds = 30
 
 // eventListName is the name that the cursors of the event list contain. endOfEvents is the cursor

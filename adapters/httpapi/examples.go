@@ -14,8 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// These values occur in several examples of the OpenAPI document. Most examples are values of the
-// request and answer types.
+// These values occur in several examples of the OpenAPI document.
 const (
 	exampleTenantID   = "5d1a8f6c-2f43-4a7b-9d10-6c0f3b7e9a21"
 	exampleResourceID = "019a52c0-7a10-7c3e-8b55-0d6a41c0f001"
@@ -241,7 +240,6 @@ const (
 	exampleSendingProvider = "instantly"
 )
 
-// exampleSendingKey is a placeholder for a credential.
 const exampleSendingKey = "<PROVIDER_API_KEY>"
 
 var exampleCreateIntegration = createIntegration{Provider: exampleSendingProvider, Name: "Outbound", APIKey: exampleSendingKey}
@@ -326,8 +324,6 @@ var exampleDelivery = delivery{ID: exampleDeliveryID, EventID: exampleEventID, E
 	NextAttemptAt: pointerTo(exampleTime.Add(5 * time.Second))}
 
 var exampleDeliveryList = deliveryList{Deliveries: []delivery{exampleDelivery}, NextCursor: &exampleDeliveryCursor}
-
-var exampleRedelivered = exampleDelivery
 
 var exampleReplayWebhook = replayWebhook{After: "2026-03-01T00:00:00Z"}
 

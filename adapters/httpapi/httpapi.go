@@ -20,8 +20,8 @@
 // of lists.
 //
 // OpenAPI document: package openapi completes the OpenAPI document that huma derives. document.go
-// describes the tags and parameters, and examples.go has most examples. public.go serves the pages,
-// and cached.go serves the document.
+// describes the tags and parameters, and examples.go has most examples. public.go adds the routes of
+// the document and of the pages, and cached.go serves the document.
 //
 // Connections: Server sets the timeouts of a connection. connectionlimit.go limits the number of
 // connections.
@@ -49,25 +49,18 @@ import (
 
 // Options has the use cases that the API calls, and the options of the middleware.
 type Options struct {
-	Tenants    *tenants.Service
-	Domains    *domains.Service
-	DNSRuns    *dnsruns.Service
-	Mailboxes  *mailboxes.Service
-	SendLimits *limits.Service
-	// Enforcement lists the events of send limit enforcement.
-	Enforcement *enforcement.Service
-	// Integrations manages the integrations with sending platforms.
+	Tenants      *tenants.Service
+	Domains      *domains.Service
+	DNSRuns      *dnsruns.Service
+	Mailboxes    *mailboxes.Service
+	SendLimits   *limits.Service
+	Enforcement  *enforcement.Service // lists the events of send limit enforcement
 	Integrations *integrations.Service
-	// Events reads the event log.
-	Events *events.Service
-	// Profile describes the caller's account and key.
-	Profile *keys.Profile
-	// Audit reads the audit chains.
-	Audit *audits.Service
-	// Webhooks manages the endpoints that receive events.
-	Webhooks *webhooks.Service
-	// Guard configures the middleware.
-	Guard guard.Options
+	Events       *events.Service // reads the event log
+	Profile      *keys.Profile   // describes the caller's account and key
+	Audit        *audits.Service
+	Webhooks     *webhooks.Service
+	Guard        guard.Options
 }
 
 // New returns the handler of the API with all middleware.

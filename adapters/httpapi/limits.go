@@ -99,9 +99,7 @@ type setLimit struct{ members map[string]json.RawMessage }
 
 // UnmarshalJSON accepts any JSON value. The method requestedLimit validates it.
 func (b *setLimit) UnmarshalJSON(raw []byte) error {
-	if err := json.Unmarshal(raw, &b.members); err != nil {
-		b.members = nil // not an object
-	}
+	b.members = decodeObject(raw)
 	return nil
 }
 
@@ -115,10 +113,8 @@ func (b setLimit) requestedLimit() (limit limits.SetRequest, err error) {
 	if unknown := unknownMembers(b.members, "daily_send_limit", "domain_scope"); len(unknown) > 0 {
 		return limit, refusal.Invalid("the body has unknown members", unknown...)
 	}
-	if scope, scoped := b.members["domain_scope"]; scoped {
-		if err := json.Unmarshal(scope, &limit.DomainScope); err != nil || limit.DomainScope == nil {
-			return limit, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.domain_scope", Message: "expected string"})
-		}
+	if scope, scoped := b.members["domain_scope"]; scoped && !decodeNonNull(scope, &limit.DomainScope) {
+		return limit, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.domain_scope", Message: "expected string"})
 	}
 	limit.PerDay = wholeNumber(b.members["daily_send_limit"])
 	return limit, nil

@@ -113,7 +113,7 @@ func registerRemoveMailbox(api huma.API, service *mailboxes.Service) {
 		OperationID: "remove-mailbox", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}", Tags: []string{tagMailboxes},
 		Summary: "Remove a mailbox",
 		Description: "Removes a shared mailbox at the mail platform, with all its messages. `confirm` must be its address. First, its connections to sending " +
-			"platforms end, and so does a block by a send limit. The mail platform can restore the mailbox for 30 days; `restorable_until` " +
+			"platforms end. A block by a send limit ends after the removal. The mail platform can restore the mailbox for 30 days; `restorable_until` " +
 			"shows until when. Send limits of its domain and tenant stay. A new mailbox with the same address is never removed.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, AnswerExample: exampleRemovedMailbox,
 			Refuses: codes(platformCodes, specificCodes(fault.ConfirmationRequired, fault.TenantNotFound, fault.MailboxNotFound, fault.ExchangeNotReady))}.Metadata(),
@@ -125,9 +125,7 @@ func registerRemoveMailbox(api huma.API, service *mailboxes.Service) {
 // hasMember returns a function that reports whether a JSON object has the member.
 func hasMember(member string) func(body []byte) bool {
 	return func(body []byte) bool {
-		var members map[string]json.RawMessage
-		_ = json.Unmarshal(body, &members)
-		_, ok := members[member]
+		_, ok := decodeObject(body)[member]
 		return ok
 	}
 }
@@ -169,9 +167,7 @@ type updateMailbox struct{ members map[string]json.RawMessage }
 
 // UnmarshalJSON accepts any JSON value. The method change validates it.
 func (b *updateMailbox) UnmarshalJSON(raw []byte) error {
-	if err := json.Unmarshal(raw, &b.members); err != nil {
-		b.members = nil // not an object
-	}
+	b.members = decodeObject(raw)
 	return nil
 }
 
@@ -191,14 +187,14 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 	}
 	if hasName {
 		var text *string
-		if err := json.Unmarshal(rawName, &text); err != nil || text == nil {
+		if !decodeNonNull(rawName, &text) {
 			return changes, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.display_name", Message: "expected string"})
 		}
 		changes.DisplayName = pointerTo(norm.NFC.String(*text))
 	}
 	if hasClear {
 		var clear *bool
-		if err := json.Unmarshal(rawClear, &clear); err != nil || clear == nil {
+		if !decodeNonNull(rawClear, &clear) {
 			return changes, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.clear_send_limit", Message: "expected boolean"})
 		}
 		if hasLimit {

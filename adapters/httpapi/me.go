@@ -81,7 +81,7 @@ func meOf(caller access.Caller, o keys.Overview, balances []guard.Balance) me {
 			return bucketBalance{Bucket: string(b.Bucket), Limit: b.Limit, WindowSeconds: int(b.Window.Seconds()), Remaining: b.Remaining}
 		}),
 		SendingProviders: convertAll(o.SendingPlatforms, func(p integration.Provider) sendingProvider {
-			return sendingProvider{ID: p.ID, Name: p.Title, Needs: convertAll(p.RequiredFields, func(name string) string { return name }), Capabilities: capabilitiesOf(p.Capabilities)}
+			return sendingProvider{ID: p.ID, Name: p.Title, Needs: append([]string{}, p.RequiredFields...), Capabilities: capabilitiesOf(p.Capabilities)}
 		}),
 		DNSProviders: convertAll(o.DNSProviders, func(p keys.AvailableProvider) dnsProvider {
 			return dnsProvider{ID: p.ID, Name: p.Title, Connected: p.Connected}

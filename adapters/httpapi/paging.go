@@ -35,6 +35,14 @@ func (in *pageInput) query(list string) (page.Query, error) {
 	return q, nil
 }
 
+// nextCursor returns the cursor of the page that follows list. It returns nil if no entries follow.
+func nextCursor[T any](listName string, list []T, hasMore bool, id func(T) string) *string {
+	if !hasMore {
+		return nil
+	}
+	return pointerTo(page.Cursor(id(list[len(list)-1])).Encode(listName))
+}
+
 // oldestTime and newestTime are the bounds of parseTime. All stored objects were created between
 // these times.
 var oldestTime, newestTime = time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)

@@ -55,8 +55,8 @@ func registerConverting[I, R, O any](api huma.API, op huma.Operation, shape func
 	})
 }
 
-// stream sends the parts of an answer that is too long to be kept in memory. If the stream returns
-// an error, the caller's connection is closed. The error comes from send or from the stream itself.
+// stream sends the parts of an answer that is too long to be kept in memory. If it returns an
+// error, the caller's connection is closed.
 type stream func(send func(part []byte) error) error
 
 // registerStream adds a read whose answer is a stream. The handler must return all refusals,
@@ -80,7 +80,6 @@ var (
 
 func codes(lists ...[]fault.Code) []fault.Code { return slices.Concat(lists...) }
 
-// specificCodes lists the error codes that are specific to an operation.
 func specificCodes(list ...fault.Code) []fault.Code { return list }
 
 // answerStoringHandler implements a write whose use case takes a ports.AnswerEncoder. It returns
@@ -123,7 +122,7 @@ func (n nullable[T]) MarshalJSON() ([]byte, error) { return json.Marshal(n.objec
 
 // Schema implements huma.SchemaProvider: the schema of the object, or null.
 func (nullable[T]) Schema(r huma.Registry) *huma.Schema {
-	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(typeOf[T](), true, ""), {Type: "null"}}}
+	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[T](), true, ""), {Type: "null"}}}
 }
 
 // convertAll converts the items of a list. It returns an empty list for nil, so that JSON has []
@@ -135,8 +134,6 @@ func convertAll[A, B any](list []A, convert func(A) B) []B {
 	}
 	return converted
 }
-
-func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
 // The error type and the strictness of huma are variables of its package. They are set here, once,
 // before any operation is registered.
@@ -179,6 +176,20 @@ func humaRefusal(status int, errs []error) error {
 		}
 	}
 	return refusal.Invalid("the request does not have the form that this operation takes", fields...)
+}
+
+// decodeObject returns the members of a JSON object. It returns nil if raw is not an object.
+func decodeObject(raw []byte) map[string]json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return nil
+	}
+	return members
+}
+
+// decodeNonNull decodes a member that must not be null, and reports whether its value is valid.
+func decodeNonNull[T any](raw json.RawMessage, into **T) bool {
+	return json.Unmarshal(raw, into) == nil && *into != nil
 }
 
 // unknownMembers returns at most maxFields members that are not allowed, in the form in which huma

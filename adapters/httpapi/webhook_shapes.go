@@ -6,23 +6,14 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/app/webhooks"
-	"github.com/tenantry/tenantry/core/page"
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// These are the names that the cursors of the webhook list and the delivery list contain.
+// The names that the cursors of the webhook list and the delivery list contain.
 const (
 	webhookListName  = "webhooks"
 	deliveryListName = "deliveries"
 )
-
-// nextCursor returns the cursor of the page that follows list. It returns nil if no entries follow.
-func nextCursor[T any](listName string, list []T, hasMore bool, id func(T) string) *string {
-	if !hasMore {
-		return nil
-	}
-	return pointerTo(page.Cursor(id(list[len(list)-1])).Encode(listName))
-}
 
 type webhookList struct {
 	Webhooks   []WebhookEntry `json:"webhooks" doc:"The webhooks of the account, newest first."`

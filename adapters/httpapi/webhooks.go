@@ -225,7 +225,7 @@ func registerRedeliver(api huma.API, service *webhooks.Service) {
 		Summary: "Send a delivery again",
 		Description: "Makes a delivery pending again, with the full number of tries, and sends it soon. The message has the same `webhook-id` as before. A delivery of a " +
 			"disabled webhook waits until the webhook is enabled.",
-		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, AnswerExample: exampleRedelivered, Refuses: specificCodes(fault.WebhookNotFound, fault.DeliveryNotFound)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, AnswerExample: exampleDelivery, Refuses: specificCodes(fault.WebhookNotFound, fault.DeliveryNotFound)}.Metadata(),
 	}, deliveryOf, func(ctx context.Context, caller access.Caller, in *deliveryPath) (webhook.Delivery, error) {
 		return service.Redeliver(ctx, caller.Account.ID, ident.ParseOrZero(in.WebhookID), ident.ParseOrZero(in.DeliveryID))
 	})
@@ -279,9 +279,7 @@ type updateWebhook struct{ members map[string]json.RawMessage }
 
 // UnmarshalJSON accepts any JSON value. The method change validates it.
 func (b *updateWebhook) UnmarshalJSON(raw []byte) error {
-	if err := json.Unmarshal(raw, &b.members); err != nil {
-		b.members = nil // not an object
-	}
+	b.members = decodeObject(raw)
 	return nil
 }
 
@@ -334,11 +332,6 @@ func (b updateWebhook) change() (webhooks.Change, error) {
 var invalidMemberMessages = map[string]string{
 	"url": "expected string", "event_types": "expected array of strings",
 	"description": "expected string of at most 256 characters or null", "status": "must be enabled or disabled",
-}
-
-// decodeNonNull decodes a member that must not be null, and reports whether its value is valid.
-func decodeNonNull[T any](raw json.RawMessage, into **T) bool {
-	return json.Unmarshal(raw, into) == nil && *into != nil
 }
 
 // Schema documents the rules that change and the use case enforce.
