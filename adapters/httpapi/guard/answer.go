@@ -125,7 +125,7 @@ type answer struct {
 	body   bytes.Buffer
 	file   string // the body, if WriteString wrote it in one call; the field body is then empty
 
-	connection http.ResponseWriter // for Stream; nil if a different answer buffers this answer
+	connection http.ResponseWriter // for Stream; only recoverPanics sets it
 	isStream   bool                // see Stream
 }
 
@@ -234,8 +234,8 @@ func sendFile(w http.ResponseWriter, file string) bool {
 	return true
 }
 
-// sendChunks writes body to w. It returns false if the client has disconnected or is too slow. For
-// an empty body it only sets the deadline, because net/http writes the header of such an answer
+// sendChunks writes body to w. It returns false if the client has disconnected or is too slow. It
+// sets the deadline even for an empty body, because net/http writes the header of such an answer
 // after the handler has returned.
 func sendChunks(w http.ResponseWriter, body []byte) bool {
 	connection := http.NewResponseController(w)

@@ -160,7 +160,7 @@ func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
 // 401 or 403.
 //
 // endAct returns an error if the key exceeds deniedQuota, or if the entry cannot be stored. If the
-// answer has a 5xx status, or if the act is already stored, endAct only logs the error of the
+// answer has a 5xx status, or if the act may be stored already, endAct only logs the error of the
 // store. The background job RecordLostWrites (app/audits) later makes the entry from a stored act.
 func (g *guard) endAct(r *http.Request, a *answer) error {
 	e := exchangeOf(r.Context())

@@ -77,7 +77,6 @@ func readForm(w http.ResponseWriter, r *http.Request, e *exchange) []byte {
 	return body
 }
 
-// bufferedBody returns a request body that reads from memory.
 func bufferedBody(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 
 // readJSONBody reads the body and checks its media type. required is true if the request must have

@@ -4,7 +4,6 @@ package guard
 
 import "context"
 
-// clientWaitKey is the key of the context value that WithClientWait sets.
 type clientWaitKey struct{}
 
 // WithClientWait returns a context for the requests of a connection. The middleware calls set with

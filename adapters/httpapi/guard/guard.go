@@ -55,6 +55,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -159,12 +160,10 @@ func (g *guard) steps() []step {
 	}
 }
 
-// handler returns the whole chain around the mux.
 func (g *guard) handler() http.Handler {
 	var h http.Handler = http.HandlerFunc(g.serve)
-	steps := g.steps()
-	for i := len(steps) - 1; i >= 0; i-- {
-		h = steps[i](h)
+	for _, s := range slices.Backward(g.steps()) {
+		h = s(h)
 	}
 	return h
 }

@@ -33,8 +33,7 @@ func (g *guard) hideTenants(next http.Handler) http.Handler {
 	})
 }
 
-// hideInPath does the work of hideTenants for the path. It works on the escaped path, so that
-// escaped slashes in other segments stay escaped.
+// hideInPath works on the escaped path, so that escaped slashes in other segments stay escaped.
 func hideInPath(address *url.URL, template string, bounds access.Bounds) {
 	segments := strings.Split(address.EscapedPath(), "/")
 	for i, name := range strings.Split(template, "/") {

@@ -201,7 +201,6 @@ func (g *guard) setRateHeaders(w http.ResponseWriter, name string, decision rate
 	header.Set(resetHeader, strconv.FormatInt(int64(math.Ceil(float64(reset.UnixMilli())/1000)), 10))
 }
 
-// copyRateHeaders copies the headers that setRateHeaders sets.
 func copyRateHeaders(to, from http.Header) {
 	for _, name := range []string{bucketHeader, limitHeader, remainingHeader, resetHeader} {
 		if values, ok := from[name]; ok {

@@ -3,7 +3,7 @@
 // Package strictjson refuses JSON documents that encoding/json accepts but other parsers may read
 // differently. Check, in strictjson.go, is its only exported function. scan.go checks the depth and
 // the escapes in strings before the JSON is parsed. The package does not check which members an
-// object has, because huma refuses unknown members.
+// object has.
 package strictjson
 
 import (
