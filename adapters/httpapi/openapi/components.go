@@ -22,7 +22,7 @@ var sharedResponses = map[int]string{
 	http.StatusUnsupportedMediaType: "UnsupportedMediaType", http.StatusTooManyRequests: "RateLimited", http.StatusInternalServerError: "InternalError",
 }
 
-// components returns the components of the document, to which operations refer.
+// components returns the parts of the document to which operations refer.
 func components() *huma.Components {
 	headers := rateHeaders()
 	headers["X-Request-ID"] = requestIDHeader()
@@ -131,7 +131,6 @@ func replayedHeader() *huma.Header {
 		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Example: "true"}
 }
 
-// rateHeaders returns the definitions of the rate limit headers.
 func rateHeaders() map[string]*huma.Header {
 	zero := 0.0
 	number := func(about string, example int) *huma.Header {
@@ -158,8 +157,7 @@ func bucketNames() []any {
 	return append(names, guard.ProviderConcurrency, guard.EventWaiters, guard.DeniedRequests)
 }
 
-// addRateHeaderRefs adds a reference for each rate limit header to the map headers, and returns the
-// map.
+// addRateHeaderRefs adds references to the rate limit headers to the map, and returns the map.
 func addRateHeaderRefs(headers map[string]*huma.Param) map[string]*huma.Param {
 	for name := range rateHeaders() {
 		headers[name] = &huma.Param{Ref: "#/components/headers/" + name}

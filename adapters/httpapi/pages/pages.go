@@ -145,7 +145,6 @@ func exampleSources() map[string]string {
 	return sources
 }
 
-// render writes a page.
 func render(w http.ResponseWriter, name, policy string, data any) {
 	send(w, policy, execute(name, data))
 }
