@@ -109,8 +109,8 @@ func testBucket(limit int) ratelimit.Bucket {
 	return ratelimit.Bucket{Key: "account/strict", Limit: limit, Window: 10 * time.Minute}
 }
 
-// countAllowed sends requests to the replicas concurrently and returns how many are allowed.
-// attempts is the number of requests.
+// countAllowed sends attempts requests to the replicas concurrently, and returns how many are
+// allowed.
 func countAllowed(attempts int, b ratelimit.Bucket, replicas ...ports.Limiter) int64 {
 	var n atomic.Int64
 	var running sync.WaitGroup

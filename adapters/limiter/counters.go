@@ -40,7 +40,6 @@ func (c *counters) take(b ratelimit.Bucket, arrivedAt time.Duration) (v ratelimi
 	return c.bucketLog(b.Key).Take(b, now, arrivedAt)
 }
 
-// remaining returns the number of requests that the bucket still allows.
 func (c *counters) remaining(b ratelimit.Bucket) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

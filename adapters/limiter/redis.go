@@ -99,7 +99,6 @@ type takeReply struct {
 	token   string
 }
 
-// parseTakeReply parses the reply of take.lua.
 func parseTakeReply(b ratelimit.Bucket, reply []any) (takeReply, error) {
 	var numbers [4]int64
 	if len(reply) != len(numbers)+1 {

@@ -199,7 +199,6 @@ func redisClient(t *testing.T, server *testserver.Redis) redis.Conn {
 	return conn
 }
 
-// configure changes a setting of the server.
 func configure(t *testing.T, client redis.Conn, name, value string) {
 	t.Helper()
 	if _, err := redis.DoContext(client, t.Context(), "CONFIG", "SET", name, value); err != nil {
