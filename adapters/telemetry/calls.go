@@ -31,8 +31,7 @@ type CallOptions struct {
 }
 
 // NewCallInterceptor returns the interceptor that measures the calls to one provider. It records
-// each call as a span and in the histogram tenantry.provider.call.duration. It logs each call that
-// failed (see failureLevel).
+// each call as a span and in the histogram tenantry.provider.call.duration.
 func NewCallInterceptor(options CallOptions) (wire.Interceptor, error) {
 	tracer := otel.Tracer(instrumentationScope)
 	duration, err := otel.Meter(instrumentationScope).Float64Histogram("tenantry.provider.call.duration",
@@ -69,8 +68,8 @@ func NewCallInterceptor(options CallOptions) (wire.Interceptor, error) {
 }
 
 // failureLevel returns whether a call with this error is logged as failed, and the level of the log
-// line. Two kinds of errors do not count as failures. The first are Refused and NotReady, which are
-// answers of the provider. The second are the errors of calls that their caller cancelled.
+// line. The outcomes Refused and NotReady are answers of the provider, so they do not count as
+// failures. Calls that their caller cancelled do not count either.
 func failureLevel(err error) (slog.Level, bool) {
 	switch outcome.KindOf(err) {
 	case outcome.Refused, outcome.NotReady:

@@ -51,8 +51,8 @@ func NewEnforcement() (*Enforcement, error) {
 // errInternal stands for all errors that are neither from a provider nor a cancellation.
 var errInternal = errors.New("failed")
 
-// RecordLag records the time between the first message beyond the limit and the storage of
-// the block.
+// RecordLag records the time between the first message beyond the limit and the storage of the
+// block.
 func (e *Enforcement) RecordLag(ctx context.Context, delay time.Duration) {
 	e.lag.Record(ctx, delay.Seconds())
 }
@@ -62,7 +62,7 @@ func (e *Enforcement) CountChange(ctx context.Context, a sendlimit.Action) {
 	e.changes.Add(ctx, 1, byAction(a))
 }
 
-// CountPass counts an enforcement pass of a tenant by its outcome. err is the error of the pass.
+// CountPass counts an enforcement pass of a tenant. err is the error of the pass.
 func (e *Enforcement) CountPass(ctx context.Context, err error) { e.runs.Add(ctx, 1, byOutcome(err)) }
 
 func byAction(a sendlimit.Action) metric.MeasurementOption {

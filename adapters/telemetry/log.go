@@ -19,7 +19,6 @@ func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(correlatingHandler{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
 }
 
-// correlatingHandler is a handler that adds the ids of request, trace and span.
 type correlatingHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.

@@ -118,7 +118,7 @@ func newMeterProvider(ctx context.Context, processResource *resource.Resource, r
 
 // views filter the metrics of libraries. They keep only attributes that have few values. A plugin's
 // socket, for example, has a new value at each start. go.sql.query_timing is dropped, because
-// package bunotel measures statements in whole milliseconds.
+// package bunotel records it in whole milliseconds.
 var views = []sdkmetric.View{
 	keepAttributes("http.server.request.duration", "http.request.method", "http.route", "http.response.status_code"),
 	keepAttributes("rpc.client.call.duration", "rpc.method", "rpc.response.status_code"),

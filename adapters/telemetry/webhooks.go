@@ -22,9 +22,9 @@ type Webhooks struct {
 
 // The results of a try to send a message.
 const (
-	resultAccepted = "accepted" // the endpoint answered with a 2xx status
-	resultRejected = "rejected" // the endpoint answered with a different status
-	resultNoAnswer = "no_answer"
+	resultAccepted = "accepted"  // the endpoint answered with a 2xx status
+	resultRejected = "rejected"  // the endpoint answered with a different status
+	resultNoAnswer = "no_answer" // no complete answer, or no message was sent
 )
 
 // NewWebhooks registers the metrics with the global meter provider. The counter exists with the
@@ -46,8 +46,8 @@ func NewWebhooks() (*Webhooks, error) {
 	return w, nil
 }
 
-// RecordTry counts a try, and records the lag of a first try that was accepted. For the first try,
-// lag is the time since the event. For later tries it is negative.
+// RecordTry counts a try, and records the lag of a first try that was accepted. lag is the time
+// since the event. It is negative for a later try.
 func (w *Webhooks) RecordTry(ctx context.Context, r webhook.Response, lag time.Duration) {
 	result := resultRejected
 	switch {
