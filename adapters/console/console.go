@@ -161,7 +161,6 @@ func (c *pages) confirm(r *http.Request) (answer, error) {
 	return answer{page: "connected", data: end, cookie: c.expiredCookie()}, nil
 }
 
-// confirmPage is the data of the page that asks to confirm the connection.
 type confirmPage struct {
 	tenants.ConfirmationPage
 

@@ -42,14 +42,14 @@ func setSecurityHeaders(w http.ResponseWriter) {
 	headers.Set("X-Frame-Options", "DENY")
 }
 
-// statusOf maps the kind of an error to the HTTP status of its page.
+// statusOf maps the kind of an error to the HTTP status of its page. Other kinds get 500, and the
+// error is logged.
 var statusOf = map[fault.Kind]int{
 	fault.Invalid: http.StatusBadRequest, fault.PaymentRequired: http.StatusPaymentRequired, fault.Forbidden: http.StatusForbidden,
 	fault.NotFound: http.StatusNotFound, fault.MethodNotAllowed: http.StatusMethodNotAllowed, fault.Conflict: http.StatusConflict,
 	fault.BadGateway: http.StatusBadGateway, fault.Unavailable: http.StatusServiceUnavailable, fault.Timeout: http.StatusGatewayTimeout,
 }
 
-// errorPage is the data of the error page.
 type errorPage struct {
 	message
 	RequestID string
