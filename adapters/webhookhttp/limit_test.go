@@ -35,7 +35,6 @@ func newConnectedSender(t *testing.T, serve func(net.Conn)) (s *Sender, serving 
 	return s, serving
 }
 
-// readRequest reads a whole request.
 func readRequest(c net.Conn) {
 	if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -45,9 +44,9 @@ func readRequest(c net.Conn) {
 // waitForClose waits until the sender closes the connection.
 func waitForClose(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// TestAnEndpointHas15Seconds checks that a try without an answer fails after exactly 15 seconds. In
-// each case the endpoint hangs at a different step. A failed try is repeated. An answer before the
-// limit counts, even if its body never ends or the endpoint switches protocols.
+// TestAnEndpointHas15Seconds checks that a try without an answer fails after exactly 15 seconds,
+// wherever the endpoint hangs, and is repeated. An answer before the limit counts, even if its body
+// never ends or the endpoint switches protocols.
 func TestAnEndpointHas15Seconds(t *testing.T) {
 	const limit, accepted = 15 * time.Second, "HTTP/1.1 204 No Content\r\n\r\n"
 	const tooLate = "the endpoint did not answer within 15 seconds"

@@ -35,8 +35,8 @@ const (
 	sendTimeout = 15 * time.Second
 	// lookupTimeout limits how long the resolution of a new URL's host may take.
 	lookupTimeout = 5 * time.Second
-	// maxDiscarded is how many bytes of an answer are read, so that the connection can be used
-	// again.
+	// maxDiscarded is the maximum number of bytes of an answer that are read, so that the
+	// connection can be used again.
 	maxDiscarded = 4 << 10
 	// maxIdle is how many idle connections are kept for later messages. maxIdlePerHost is how many
 	// of these connections may be to one host. One host can have the endpoints of many accounts.
