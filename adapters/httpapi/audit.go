@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
-	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/audits"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
@@ -20,8 +19,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// auditInput declares its parameters as text, because huma parses numbers too leniently (see
-// runsInput).
 type auditInput struct {
 	Actor    string `query:"actor"`
 	Action   string `query:"action"`
@@ -144,7 +141,7 @@ func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 	} else if visible, limited := ports.VisibleTenants(ctx); limited {
 		query.Tenants = visible
 	}
-	var invalidFields []refusal.ProblemField
+	var parser queryParser
 	for _, bound := range []struct {
 		name, raw string
 		into      *time.Time
@@ -154,22 +151,17 @@ func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 		}
 		var err error
 		if *bound.into, err = parseTime(bound.raw); err != nil {
-			invalidFields = append(invalidFields, refusal.ProblemField{Location: "query." + bound.name, Message: "must be a time such as 2026-11-21T08:00:00Z"})
+			parser.refuse(bound.name, "must be a time such as 2026-11-21T08:00:00Z")
 		}
 	}
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &query.Limit) {
-		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
-	}
+	parser.integer("limit", in.Limit, 1, page.MaxLimit, &query.Limit)
 	if in.After != "" {
 		var err error
 		if query.Before, err = decodeSequenceCursor(auditListName, in.After); err != nil {
-			invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
+			parser.refuse("after", "must be a next_cursor of this list")
 		}
 	}
-	if invalidFields != nil {
-		return query, refusal.Invalid("a query parameter is not valid", invalidFields...)
-	}
-	return query, nil
+	return query, parser.err()
 }
 
 func newAuditEntry(stored audit.Entry) auditEntry {

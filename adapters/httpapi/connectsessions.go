@@ -5,13 +5,11 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
-	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -26,8 +24,6 @@ const (
 	maxStateLength     = 256
 )
 
-// connectLinkInput declares ttl_minutes as text, because huma parses numbers too leniently (see
-// runsInput).
 type connectLinkInput struct {
 	ReturnURL  string `query:"return_url"`
 	State      string `query:"state" maxLength:"256"`
@@ -65,10 +61,10 @@ func registerConnectURL(api huma.API, service *tenants.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, AllTenants: true, AnswerExample: exampleConnectURL, Refuses: specificCodes(fault.InvalidRequest, fault.InvalidReturnURL, fault.TenantLimitReached,
 			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
 	}, connectURLOf, func(ctx context.Context, caller access.Caller, in *connectLinkInput) (tenants.Link, error) {
-		minutes := defaultLinkMinutes
-		if in.TTLMinutes != "" && !parsePlainInt(in.TTLMinutes, 1, maxLinkMinutes, &minutes) {
-			return tenants.Link{}, refusal.Invalid("a query parameter is not valid",
-				refusal.ProblemField{Location: "query.ttl_minutes", Message: "must be an integer from 1 to " + strconv.Itoa(maxLinkMinutes)})
+		minutes, parser := defaultLinkMinutes, queryParser{}
+		parser.integer("ttl_minutes", in.TTLMinutes, 1, maxLinkMinutes, &minutes)
+		if err := parser.err(); err != nil {
+			return tenants.Link{}, err
 		}
 		return service.ConnectURL(ctx, caller.Account, tenants.LinkRequest{
 			ReturnURL: in.returnURL, State: in.State, Lifetime: time.Duration(minutes) * time.Minute,

@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
-	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -79,8 +78,6 @@ func registerRetryJob(api huma.API, service *dnsruns.Service) {
 	})
 }
 
-// runsInput declares its parameters as text, because huma accepts more forms of booleans and
-// numbers than the OpenAPI document allows.
 type runsInput struct {
 	ActiveOnly string `query:"active_only"`
 	Limit      string `query:"limit"`
@@ -113,17 +110,10 @@ func registerListRuns(api huma.API, service *dnsruns.Service) {
 
 func (in *runsInput) query() (ports.RunQuery, error) {
 	q := ports.RunQuery{Limit: defaultRunLimit}
-	var invalidFields []refusal.ProblemField
-	if !parseFlag(in.ActiveOnly, &q.ActiveOnly) {
-		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.active_only", Message: "must be true or false"})
-	}
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxRunLimit, &q.Limit) {
-		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
-	}
-	if invalidFields != nil {
-		return q, refusal.Invalid("a query parameter is not valid", invalidFields...)
-	}
-	return q, nil
+	var parser queryParser
+	parser.boolean("active_only", in.ActiveOnly, &q.ActiveOnly)
+	parser.integer("limit", in.Limit, 1, maxRunLimit, &q.Limit)
+	return q, parser.err()
 }
 
 type begunRun struct {

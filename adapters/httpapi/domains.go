@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
-	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
@@ -26,8 +25,6 @@ type domainPath struct {
 	DomainName string `path:"domain_name"`
 }
 
-// removeDomainInput declares from_platform as text, because huma parses booleans too leniently (see
-// runsInput).
 type removeDomainInput struct {
 	TenantID     string `path:"tenant_id"`
 	DomainName   string `path:"domain_name"`
@@ -104,9 +101,10 @@ func registerRemoveDomain(api huma.API, service *domains.Service) {
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound, fault.DomainInUse))}.Metadata(),
 	}, removedDomainOf, func(ctx context.Context, caller access.Caller, in *removeDomainInput, encoder ports.AnswerEncoder[domains.RemoveResult]) (domains.RemoveResult, error) {
 		var fromPlatform bool
-		if !parseFlag(in.FromPlatform, &fromPlatform) {
-			return domains.RemoveResult{}, refusal.Invalid("a query parameter is not valid",
-				refusal.ProblemField{Location: "query.from_platform", Message: "must be true or false"})
+		var parser queryParser
+		parser.boolean("from_platform", in.FromPlatform, &fromPlatform)
+		if err := parser.err(); err != nil {
+			return domains.RemoveResult{}, err
 		}
 		return service.Remove(ctx, caller.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName, fromPlatform, encoder)
 	})

@@ -5,13 +5,11 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
-	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -29,8 +27,6 @@ const (
 	maxOffset         = 1<<53 - 1
 )
 
-// enforcementEventsInput declares its parameters as text, because huma parses numbers too leniently
-// (see runsInput).
 type enforcementEventsInput struct {
 	TenantID string `query:"tenant_id"`
 	Action   string `query:"action"`
@@ -90,35 +86,13 @@ func (in *enforcementEventsInput) query() (ports.EventQuery, error) {
 	if in.TenantID != "" {
 		query.Tenant = tenant.GUID(ident.ParseOrZero(in.TenantID))
 	}
-	var invalidFields []refusal.ProblemField
+	var parser queryParser
 	if in.Action != "" && !query.Action.IsKnown() {
-		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.action", Message: "must be blocked or unblocked"})
+		parser.refuse("action", "must be blocked or unblocked")
 	}
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxEventLimit, &query.Limit) {
-		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 200"})
-	}
-	if in.Offset != "" && !parsePlainInt(in.Offset, 0, maxOffset, &query.Offset) {
-		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.offset", Message: "must be an integer from 0 to " + strconv.Itoa(maxOffset)})
-	}
-	if invalidFields != nil {
-		return query, refusal.Invalid("a query parameter is not valid", invalidFields...)
-	}
-	return query, nil
-}
-
-// parsePlainInt parses an integer in its shortest decimal form (5, not 05 or +5) into *into. It
-// returns false if raw has a different form or is not between minimum and maximum.
-func parsePlainInt(raw string, minimum, maximum int, into *int) bool {
-	n, err := strconv.Atoi(raw)
-	*into = n
-	return err == nil && strconv.Itoa(n) == raw && minimum <= n && n <= maximum
-}
-
-// parseFlag parses raw into *into and reports whether raw is valid. Valid texts are "true", "false"
-// and "". The empty text stands for a missing parameter and counts as "false".
-func parseFlag(raw string, into *bool) bool {
-	*into = raw == "true"
-	return raw == "" || raw == "true" || raw == "false"
+	parser.integer("limit", in.Limit, 1, maxEventLimit, &query.Limit)
+	parser.integer("offset", in.Offset, 0, maxOffset, &query.Offset)
+	return query, parser.err()
 }
 
 func enforcementEventOf(e sendlimit.Event) enforcementEvent {

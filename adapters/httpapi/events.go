@@ -34,9 +34,7 @@ const (
 	endOfEvents   = "now"
 )
 
-// logInput declares its parameters as text, because huma parses numbers too leniently (see
-// runsInput).
-type logInput struct {
+type eventLogInput struct {
 	Types       string `query:"types"`
 	TenantID    string `query:"tenant_id"`
 	After       string `query:"after"`
@@ -82,7 +80,7 @@ func registerEventOperations(api huma.API, service *events.Service) {
 				wait, err := strconv.Atoi(query.Get("wait_seconds"))
 				return err == nil && wait > 0
 			}}.Metadata(),
-	}, func(ctx context.Context, caller access.Caller, in *logInput) (eventLog, error) {
+	}, func(ctx context.Context, caller access.Caller, in *eventLogInput) (eventLog, error) {
 		q, wait, err := in.query(ctx)
 		if err != nil {
 			return eventLog{}, err
@@ -102,12 +100,9 @@ func registerEventOperations(api huma.API, service *events.Service) {
 
 // query converts the parameters to a query of the store, and returns the time to wait. A key that
 // is limited to some tenants gets only the events of these tenants.
-func (in *logInput) query(ctx context.Context) (query ports.LogQuery, wait time.Duration, err error) {
+func (in *eventLogInput) query(ctx context.Context) (query ports.LogQuery, wait time.Duration, err error) {
 	query = ports.LogQuery{After: ports.FromOldest, Limit: page.DefaultLimit}
-	var invalidFields []refusal.ProblemField
-	refuse := func(name, message string) {
-		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query." + name, Message: message})
-	}
+	var parser queryParser
 	if in.TenantID != "" {
 		query.Tenants = []tenant.GUID{tenant.ParseGUIDOrNone(in.TenantID)}
 	} else if visible, limited := ports.VisibleTenants(ctx); limited {
@@ -121,25 +116,18 @@ func (in *logInput) query(ctx context.Context) (query ports.LogQuery, wait time.
 		query.Types = slices.Compact(query.Types)
 		knownTypes := event.Types()
 		if slices.ContainsFunc(query.Types, func(t event.Type) bool { return !slices.Contains(knownTypes, t) }) {
-			refuse("types", "must be types of events, separated by commas")
+			parser.refuse("types", "must be types of events, separated by commas")
 		}
 	}
 	if in.After != "" && in.After != endOfEvents {
 		if query.After, err = decodeSequenceCursor(eventListName, in.After); err != nil {
-			refuse("after", "must be now, or the next_cursor of an earlier response")
+			parser.refuse("after", "must be now, or the next_cursor of an earlier response")
 		}
 	}
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &query.Limit) {
-		refuse("limit", "must be an integer from 1 to 100")
-	}
+	parser.integer("limit", in.Limit, 1, page.MaxLimit, &query.Limit)
 	seconds := 0
-	if in.WaitSeconds != "" && !parsePlainInt(in.WaitSeconds, 0, maxWaitSeconds, &seconds) {
-		refuse("wait_seconds", "must be an integer from 0 to 30")
-	}
-	if invalidFields != nil {
-		return query, 0, refusal.Invalid("a query parameter is not valid", invalidFields...)
-	}
-	return query, time.Duration(seconds) * time.Second, nil
+	parser.integer("wait_seconds", in.WaitSeconds, 0, maxWaitSeconds, &seconds)
+	return query, time.Duration(seconds) * time.Second, parser.err()
 }
 
 func loggedEventOf(e event.Event) loggedEvent {

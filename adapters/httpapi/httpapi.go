@@ -16,8 +16,8 @@
 // webhooks.go, keys.go, me.go and audit.go. The shapes of webhooks are in webhook_shapes.go, and
 // the shapes of integrations_mailboxes.go are in integrations.go. Each operation declares its
 // guard.OperationRules, such as the rate limit, the scope, the error codes and the examples.
-// register.go configures the huma library and adds operations to the API. paging.go has the cursors
-// of lists.
+// register.go configures the huma library and adds operations to the API. query.go parses query
+// parameters, and paging.go has the cursors of lists.
 //
 // OpenAPI document: package openapi completes the OpenAPI document that huma derives. document.go
 // describes the tags and parameters, and examples.go has most examples. public.go adds the routes of

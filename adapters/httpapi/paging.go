@@ -6,12 +6,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/page"
 )
 
-// pageInput has the parameters of a list with cursors. The limit is text, because huma parses
-// numbers too leniently (see runsInput).
+// pageInput has the parameters of a list with cursors.
 type pageInput struct {
 	Limit string `query:"limit"`
 	After string `query:"after"`
@@ -21,18 +19,13 @@ type pageInput struct {
 // contain.
 func (in *pageInput) query(list string) (page.Query, error) {
 	q := page.Query{Limit: page.DefaultLimit}
-	var invalidFields []refusal.ProblemField
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &q.Limit) {
-		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
-	}
+	var parser queryParser
+	parser.integer("limit", in.Limit, 1, page.MaxLimit, &q.Limit)
 	var err error
 	if q.After, err = page.Decode(list, in.After); err != nil {
-		invalidFields = append(invalidFields, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
+		parser.refuse("after", "must be a next_cursor of this list")
 	}
-	if invalidFields != nil {
-		return q, refusal.Invalid("a query parameter is not valid", invalidFields...)
-	}
-	return q, nil
+	return q, parser.err()
 }
 
 // nextCursor returns the cursor of the page that follows list. It returns nil if no entries follow.

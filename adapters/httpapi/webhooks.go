@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -194,8 +195,8 @@ func registerListDeliveries(api huma.API, service *webhooks.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-webhook-deliveries", Method: http.MethodGet, Path: "/v1/webhooks/{webhook_id}/deliveries", Tags: []string{tagWebhooks},
 		Summary: "List deliveries",
-		Description: "Lists the deliveries of a webhook with all tries, newest first. They are kept for 30 days. The answers of endpoints are not " +
-			"stored, only their status.",
+		Description: "Lists the deliveries of a webhook with their tries, newest first. They are kept for 30 days, unless the operator chose another time. " +
+			"The answers of endpoints are not stored, only their status.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.WebhooksRead, AnswerExample: exampleDeliveryList, Refuses: specificCodes(fault.InvalidRequest, fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *deliveriesInput) (deliveryList, error) {
 		q, err := in.query()
@@ -213,10 +214,11 @@ func registerListDeliveries(api huma.API, service *webhooks.Service) {
 func (in *deliveriesInput) query() (ports.DeliveryQuery, error) {
 	pageQuery, err := (&pageInput{Limit: in.Limit, After: in.After}).query(deliveryListName)
 	q := ports.DeliveryQuery{Status: webhook.DeliveryStatus(in.Status), Before: string(pageQuery.After), Limit: pageQuery.Limit}
-	if err == nil && in.Status != "" && !q.Status.IsKnown() {
-		err = refusal.Invalid("a query parameter is not valid", refusal.ProblemField{Location: "query.status", Message: "must be pending, delivered or failed"})
+	var parser queryParser
+	if in.Status != "" && !q.Status.IsKnown() {
+		parser.refuse("status", "must be pending, delivered or failed")
 	}
-	return q, err
+	return q, cmp.Or(err, parser.err())
 }
 
 func registerRedeliver(api huma.API, service *webhooks.Service) {
@@ -245,7 +247,7 @@ func registerReplayEvents(api huma.API, service *webhooks.Service) {
 		OperationID: "replay-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/replay", Tags: []string{tagWebhooks},
 		Summary: "Send past events again",
 		Description: "Sends the events after a cursor, or from a time on, that match the filters of the webhook. They are new deliveries with the same " +
-			"`webhook-id` as before. Events are kept for 30 days. A disabled webhook gets them only if it is enabled first.",
+			"`webhook-id` as before. Events are kept for 30 days, unless the operator chose another time. A disabled webhook gets them only if it is enabled first.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleReplayWebhook, AnswerExample: exampleReplayedWebhook,
 			Refuses: specificCodes(fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
 	}, func(ctx context.Context, caller access.Caller, in *replayInput) (replayedWebhook, error) {

@@ -70,8 +70,8 @@ func keyedWriteOf(r *http.Request, e *exchange) *keyedWrite {
 // API keys with different bounds. An answer may be replayed only to an API key that could have
 // received it.
 //
-//   - For an API key without bounds, the suffix is empty. Such a key has one record for each
-//     Idempotency-Key, whatever the write.
+//   - For an API key without bounds, the suffix is empty for all writes. Two different writes with
+//     one Idempotency-Key are therefore a conflict.
 //   - For a write that manages API keys, the suffix contains all bounds of the caller's key.
 //   - For any other write, the suffix contains the tenants to which the caller's key is limited. It
 //     is empty if the key is not limited to some tenants.
