@@ -333,7 +333,6 @@ func TestRefusalsAreLimited(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
 
-// TestAuditIsLimitedToTheAccount checks that no entry of a different account is returned.
 func TestAuditIsLimitedToTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -407,7 +406,6 @@ func (env *testEnv) addEntries(t *testing.T, n int) {
 	}
 }
 
-// TestExportIsSentInParts checks an export of several pages.
 func TestExportIsSentInParts(t *testing.T) {
 	env := newTestEnv(t)
 	env.addEntries(t, 1100)

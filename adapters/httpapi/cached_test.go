@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// getWithHeaders sends a GET request with these headers to handler.
 func getWithHeaders(handler http.Handler, path string, headers map[string]string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	for name, value := range headers {

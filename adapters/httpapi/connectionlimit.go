@@ -91,7 +91,6 @@ func (l *ConnectionLimit) Attach(server *http.Server) {
 	}
 }
 
-// connState updates the counts when a connection changes its state.
 func (l *ConnectionLimit) connState(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:

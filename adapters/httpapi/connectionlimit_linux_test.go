@@ -112,7 +112,6 @@ func (s *limitedServer) hold(t *testing.T, conn net.Conn) {
 	receive(t, s.arrived, "the request did not arrive")
 }
 
-// requireClosed checks that the server has closed the connection.
 func requireClosed(t *testing.T, label string, conn net.Conn) {
 	t.Helper()
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -230,7 +229,6 @@ func TestSlowClientsLeaveConnections(t *testing.T) {
 	}
 }
 
-// serves reports whether a new connection from an address gets an answer.
 func (s *limitedServer) serves(t *testing.T, client string) bool {
 	t.Helper()
 	conn := s.dial(t, client)
@@ -311,7 +309,6 @@ func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 	}
 }
 
-// TestEndedConnectionsAreNotCounted opens and ends many connections, one after the other.
 func TestEndedConnectionsAreNotCounted(t *testing.T) {
 	s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 4}, false)
 	s.hold(t, s.dial(t, "127.0.0.1"))

@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// allowReturnHost registers a return host for an account.
 func (env *testEnv) allowReturnHost(t *testing.T, owner testAccount, host string) {
 	t.Helper()
 	_, err := env.store.ChangeSettings(t.Context(), owner.account.ID, func(s access.Settings) (access.Settings, error) {
@@ -73,8 +72,6 @@ func TestConnectLinkParametersAreChecked(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants/connect-url?return_url=" + returnURL, key: env.accountB.key}, 400, "invalid_return_url")
 }
 
-// TestRenewedLinkIsReplayed checks that a repeated renewal returns the same link, and that a new
-// renewal returns a different link.
 func TestRenewedLinkIsReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	id := env.addConnectSession(t, env.accountA)

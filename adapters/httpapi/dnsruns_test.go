@@ -193,8 +193,6 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	client.expect(retry, 409, "provisioning_job_not_retryable")
 }
 
-// TestProvisioningRunsAreListedNewestFirst checks the order, the limit and the filter of the list,
-// and the refusal of invalid query values.
 func TestProvisioningRunsAreListedNewestFirst(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
 	domain := strings.Split(path, "/")[3]

@@ -159,8 +159,6 @@ func examplesOf(doc any, pointer string, node map[string]any) map[string]any {
 	return found
 }
 
-// TestOperationsAreDocumented checks that each operation has descriptions, examples and the common
-// errors.
 func TestOperationsAreDocumented(t *testing.T) {
 	for _, op := range allOperations() {
 		name := op.method + " " + op.path

@@ -189,7 +189,6 @@ func (env *testEnv) publishRecords(t *testing.T, owner testAccount, name string)
 	env.platform.DNS.Publish(name, append(records.Verification, records.Service...)...)
 }
 
-// dkimRecords returns the DKIM records of the platform for a domain.
 func (env *testEnv) dkimRecords(t *testing.T, owner testAccount, name string) []dns.Record {
 	t.Helper()
 	s, err := env.platform.For(owner.tenant).Signing(t.Context(), name)
@@ -281,7 +280,6 @@ func (env *testEnv) addSession(t *testing.T, owner testAccount, i integration.In
 	return s.ID
 }
 
-// addConnectSession starts a connect session of an account and returns its id.
 func (env *testEnv) addConnectSession(t *testing.T, owner testAccount) string {
 	t.Helper()
 	link, err := env.options.Tenants.ConnectURL(t.Context(), owner.account, tenants.LinkRequest{})
@@ -289,7 +287,6 @@ func (env *testEnv) addConnectSession(t *testing.T, owner testAccount) string {
 	return link.SessionID
 }
 
-// serveConnectPages adds the connect pages to the options.
 func (env *testEnv) serveConnectPages() {
 	env.options.Guard.Pages = console.New(console.Options{
 		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
@@ -300,7 +297,6 @@ func newID(now time.Time) string {
 	return ident.New(now, [ident.EntropyBytes]byte([]byte(rand.Text())[:ident.EntropyBytes]))
 }
 
-// attachTenant attaches a further tenant to the account.
 func (env *testEnv) attachTenant(t *testing.T, owner testAccount, id tenant.GUID) {
 	t.Helper()
 	env.platform.Connect(id, fake.Setup{})
@@ -310,7 +306,6 @@ func (env *testEnv) attachTenant(t *testing.T, owner testAccount, id tenant.GUID
 	must(t, err)
 }
 
-// markProvisioned marks a discovered mailbox as provisioned by the service.
 func (env *testEnv) markProvisioned(t *testing.T, owner testAccount, m mailbox.Mailbox) {
 	t.Helper()
 	m.Provisioned, m.Observed.Stage = true, time.Now()

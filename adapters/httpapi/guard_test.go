@@ -99,8 +99,6 @@ type errorString string
 
 func (e errorString) Error() string { return string(e) }
 
-// TestProviderFailuresMapToProblems checks the status and code of failed calls of the mail
-// platform.
 func TestProviderFailuresMapToProblems(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -203,8 +201,6 @@ func (r baggageRecorder) Tenant(ctx context.Context, owner access.AccountID, id 
 	return r.tenantStore.Tenant(ctx, owner, id)
 }
 
-// TestHostHeaderIsNotReflected checks that no answer repeats the Host, X-Forwarded-Host or Origin
-// header.
 func TestHostHeaderIsNotReflected(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -225,8 +221,6 @@ func TestHostHeaderIsNotReflected(t *testing.T) {
 
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Guard") }
 
-// TestForwardedHeadersDoNotChangeTheRequest checks that forwarded headers do not change which host,
-// scheme or method a request has.
 func TestForwardedHeadersDoNotChangeTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}

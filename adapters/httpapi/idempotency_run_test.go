@@ -68,8 +68,6 @@ func (s takeoverStore) DeleteTenant(ctx context.Context, owner access.AccountID,
 	return s.tenantStore.DeleteTenant(ctx, owner, id, storedAnswer)
 }
 
-// TestAttemptThatLostItsKeyDeletesNothing checks that a slow deletion does nothing after a
-// different attempt has taken over its key.
 func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 	env := newTestEnv(t)
 	service := *env.options.Tenants

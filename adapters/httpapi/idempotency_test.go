@@ -34,7 +34,6 @@ func (env *testEnv) storedKeyID(key string) idempotency.KeyID {
 	return idempotency.KeyID{Account: env.accountA.account.ID, Key: sha256.Sum256([]byte(key))}
 }
 
-// checkReplay checks that the second answer is a replay of the first.
 func checkReplay(t *testing.T, first, second reply) {
 	t.Helper()
 	if second.status != first.status || second.raw != first.raw || second.header.Get("Content-Type") != first.header.Get("Content-Type") {

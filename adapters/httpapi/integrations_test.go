@@ -69,8 +69,6 @@ func checkMemberNames(t testing.TB, got any, want string) {
 
 const integrationMembers = "id provider name provider_workspace_id provider_workspace_name status last_tested_at has_error created_at updated_at capabilities"
 
-// TestIntegrationAnswersHaveTheirMembers creates, lists, reads, tests and deletes an integration,
-// and checks the answers.
 func TestIntegrationAnswersHaveTheirMembers(t *testing.T) {
 	env := newIntegrationEnv(t)
 	keyedCall := call{method: "POST", path: integrationsPath, body: integrationBody("instantly", ""), key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
@@ -123,8 +121,6 @@ func (env integrationEnv) checkConnectionCounts(path, want string) {
 	}
 }
 
-// TestOAuthAnswersHaveTheirMembers connects a mailbox through the OAuth operations and disconnects
-// it again. It checks the members of the answers.
 func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 	env := newIntegrationEnv(t)
 	path := env.addIntegration("instantly")
@@ -269,8 +265,6 @@ func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
 	}
 }
 
-// TestIntegrationsAreVisibleToTheirAccountOnly checks that a different account cannot list, read or
-// delete an integration.
 func TestIntegrationsAreVisibleToTheirAccountOnly(t *testing.T) {
 	env := newIntegrationEnv(t)
 	path := env.addIntegration("instantly")

@@ -69,8 +69,6 @@ func TestKeysAreManaged(t *testing.T) {
 	client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 409, "key_revoked")
 }
 
-// TestOldSecretsExpireWithTheOverlap rotates a key and advances the clock of the service to the end
-// of the overlap.
 func TestOldSecretsExpireWithTheOverlap(t *testing.T) {
 	for body, overlap := range map[string]time.Duration{
 		"": 24 * time.Hour, "{}": 24 * time.Hour, `{"overlap_hours":1}`: time.Hour, `{"overlap_hours":0}`: 0, `{"overlap_hours":72}`: 72 * time.Hour,
@@ -131,8 +129,6 @@ func TestExpiryTimeMayHaveEscapes(t *testing.T) {
 	}
 }
 
-// TestKeysManageOnlyKeysWithinTheirBounds tries to create, rotate and revoke keys that are outside
-// the bounds of the caller's key.
 func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -191,7 +187,6 @@ func TestKeysAreListedByPages(t *testing.T) {
 	}
 }
 
-// TestKeyThatRotatesItselfKeepsItsBounds rotates the key with which the request is sent.
 func TestKeyThatRotatesItselfKeepsItsBounds(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

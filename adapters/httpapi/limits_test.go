@@ -93,8 +93,6 @@ func TestEndedLimitHadTheRuleOfItsFirstBlock(t *testing.T) {
 		"message": "The limit is no longer enforced, and its mail flow rule was removed from the tenant. The mail platform can apply the old rule for up to 30 minutes."})
 }
 
-// TestInvalidMailboxLimitsAreRefused checks the code of each invalid request, and which code is
-// returned when several apply.
 func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 	env, client, path, _ := newMailboxLimitEnv(t)
 	domainOfB, _ := env.addDomainAndMailbox(t, env.accountB)
@@ -145,7 +143,6 @@ func TestMailboxLimitIsSetAfterAProviderFailure(t *testing.T) {
 	}
 }
 
-// TestUsageAppliesTheEffectiveLimit checks usage under a limit of the tenant and of the mailbox.
 func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
 	env, client, path, _ := newMailboxLimitEnv(t)
 	stored, err := env.store.Mailboxes(t.Context(), env.accountA.account.ID, env.accountA.tenant)
@@ -183,8 +180,6 @@ func (env *testEnv) addSendCount(t *testing.T, mailboxID string, count int) {
 	}
 }
 
-// TestDeleteTenantReportsItsRules checks that the message of a deletion says whether the managed
-// rules were removed.
 func TestDeleteTenantReportsItsRules(t *testing.T) {
 	for want, prepare := range map[string]func(*testEnv){
 		"were removed from the tenant":                  func(*testEnv) {},
@@ -228,8 +223,6 @@ func idsOf(r reply) (ids []string) {
 	return ids
 }
 
-// TestEnforcementEventsArePagedAndFiltered checks the pages, filters and members of the account's
-// events.
 func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

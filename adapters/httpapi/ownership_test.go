@@ -223,8 +223,6 @@ func TestTenantListIsLimitedToTheAccount(t *testing.T) {
 	}
 }
 
-// TestIDsAreCaseInsensitive checks that ids are accepted in upper case, and that answers have the
-// tenant id in its canonical form.
 func TestIDsAreCaseInsensitive(t *testing.T) {
 	env := newTestEnv(t)
 	owned, _ := addOwnedObjects(env, t)

@@ -175,8 +175,6 @@ func TestFieldsOfCoreAreLocatedInTheBody(t *testing.T) {
 	}
 }
 
-// TestSendLimitMustBeAnIntegerLiteral changes the limit of a mailbox to valid and invalid values.
-// It also sends bodies without a limit.
 func TestSendLimitMustBeAnIntegerLiteral(t *testing.T) {
 	env := newTestEnv(t)
 	path := env.addMailbox(t, env.accountA)

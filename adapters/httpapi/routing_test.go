@@ -80,8 +80,6 @@ func sameMethods(got, want string) bool {
 	return len(got) == len(want)
 }
 
-// TestFirstFailingCheckDeterminesTheAnswer checks that the first failing check in the documented
-// order determines the answer.
 func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")

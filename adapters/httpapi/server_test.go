@@ -137,7 +137,6 @@ func (d tenantDeleter) DeleteTenant(ctx context.Context, _ access.AccountID, _ t
 	return d.delete(ctx)
 }
 
-// TestMalformedHTTPIsAnswered sends malformed and unusual requests as raw bytes.
 func TestMalformedHTTPIsAnswered(t *testing.T) {
 	env := newTestEnv(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -179,8 +178,6 @@ func TestMalformedHTTPIsAnswered(t *testing.T) {
 	}
 }
 
-// TestBrokenBodyEndsOnlyItsRequest checks that the server still answers other requests after a
-// request whose body was incomplete.
 func TestBrokenBodyEndsOnlyItsRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

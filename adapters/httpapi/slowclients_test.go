@@ -399,8 +399,6 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 	}
 }
 
-// TestAccountsShareTheSlots checks that the requests in flight of one account leave slots to the
-// requests of a different account.
 func TestAccountsShareTheSlots(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 8, MaxProviderOperations: 100}

@@ -219,8 +219,6 @@ func TestWebhookRequestsAreChecked(t *testing.T) {
 	}
 }
 
-// TestSecretsOfWebhooksAreReplayed checks that a repeated request gets the same secret and creates
-// no second webhook.
 func TestSecretsOfWebhooksAreReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -10,8 +10,6 @@ import (
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
-// TestUnusedBucketsAreDropped checks that unused buckets are removed, and that a bucket in use
-// keeps its count.
 func TestUnusedBucketsAreDropped(t *testing.T) {
 	c, now := newCounters(), time.Duration(0)
 	c.clock = func() time.Duration { return now }

@@ -267,7 +267,6 @@ type proxy struct {
 	conns   sync.WaitGroup
 }
 
-// startProxy starts a proxy that ends with the test.
 func startProxy(t *testing.T, server *testserver.Redis) *proxy {
 	t.Helper()
 	serverURL, err := url.Parse(server.URL)

@@ -48,7 +48,6 @@ func testWaits(t *testing.T, a, b ports.Waits) {
 	waitUntil(t, "the wait ends", func() bool { return a.Wait(t.Context(), "short", 0) == 0 && b.Wait(t.Context(), "short", 0) == 0 })
 }
 
-// TestWaitsSurviveAnEmptyRedis checks that a process keeps its own waits when Redis loses its data.
 func TestWaitsSurviveAnEmptyRedis(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewRedis(t)

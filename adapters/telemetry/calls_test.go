@@ -23,7 +23,6 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// spansOf returns the spans that run creates.
 func spansOf(t *testing.T, run func()) tracetest.SpanStubs {
 	t.Helper()
 	before := otel.GetTracerProvider()

@@ -14,8 +14,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// TestIsAnySet checks that isAnySet returns false without the OTEL_* variables, and when the SDK is
-// disabled.
 func TestIsAnySet(t *testing.T) {
 	for _, tt := range []struct {
 		env  map[string]string
@@ -34,8 +32,6 @@ func TestIsAnySet(t *testing.T) {
 	}
 }
 
-// TestServiceNameComesFromEnvironment checks that OTEL_SERVICE_NAME overrides the name of the
-// service.
 func TestServiceNameComesFromEnvironment(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "mine")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=staging")

@@ -41,7 +41,6 @@ func readRequest(c net.Conn) {
 	}
 }
 
-// waitForClose waits until the sender closes the connection.
 func waitForClose(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
 // TestAnEndpointHas15Seconds checks that a try without an answer fails after exactly 15 seconds,

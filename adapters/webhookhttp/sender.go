@@ -104,7 +104,6 @@ func (s *Sender) checkConnection(ctx context.Context, _, address string, _ sysca
 	return nil
 }
 
-// isAllowed reports whether messages may be sent to an address.
 func (s *Sender) isAllowed(a netip.Addr, isPlainHTTP bool) bool {
 	if !s.allowPrivate {
 		return !isPlainHTTP && egress.IsPublic(a)

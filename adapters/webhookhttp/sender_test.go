@@ -146,8 +146,6 @@ func TestForbiddenURLsAreRefused(t *testing.T) {
 	}
 }
 
-// TestAPrivateNetworkCanBeAllowed checks that AllowPrivate allows private addresses, and http only
-// to loopback.
 func TestAPrivateNetworkCanBeAllowed(t *testing.T) {
 	s := New(Options{Resolver: newResolver(t, lookupRecord), AllowPrivate: true})
 	for raw, allowed := range map[string]bool{

@@ -207,7 +207,6 @@ const (
 	sendTimeout = 15 * time.Second
 )
 
-// send writes the buffered answer to w.
 func (a *answer) send(w http.ResponseWriter) {
 	a.WriteHeader(http.StatusOK)
 	maps.Copy(w.Header(), a.header)

@@ -64,7 +64,6 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 	})
 }
 
-// requiresBody reports whether a request for the operation must have a body.
 func requiresBody(op *huma.Operation) bool { return op.RequestBody != nil && op.RequestBody.Required }
 
 // readForm reads the body of a request for a page. It returns nil if the body is larger than

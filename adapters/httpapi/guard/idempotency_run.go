@@ -81,7 +81,6 @@ func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err erro
 	}
 }
 
-// storeAnswer stores the encrypted answer for replays.
 func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

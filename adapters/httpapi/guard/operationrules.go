@@ -106,5 +106,4 @@ func OperationsOf(item *huma.PathItem) []*huma.Operation {
 	return ops
 }
 
-// mayHaveBody reports whether requests with the method can have a body.
 func mayHaveBody(method string) bool { return method != http.MethodGet }

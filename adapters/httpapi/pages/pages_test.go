@@ -48,7 +48,6 @@ func TestEveryErrorCodeHasAPage(t *testing.T) {
 	}
 }
 
-// TestGuidesAreListedAndLoadNothingFromOtherHosts checks each guide of the index.
 func TestGuidesAreListedAndLoadNothingFromOtherHosts(t *testing.T) {
 	_, index := renderPage(t, pages.Guides)
 	links := regexp.MustCompile(`href="/docs/guide/([a-z-]+)"`).FindAllStringSubmatch(index, -1)
