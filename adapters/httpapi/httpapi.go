@@ -20,8 +20,8 @@
 // parameters, and paging.go has the cursors of lists.
 //
 // OpenAPI document: package openapi completes the OpenAPI document that huma derives. document.go
-// describes the tags and parameters, and examples.go has most examples. public.go adds the routes of
-// the document and of the pages, and cached.go serves the document.
+// describes the tags and parameters, and examples.go has most examples. public.go adds the routes
+// of the document and of the pages, and cached.go serves the document.
 //
 // Connections: Server sets the timeouts of a connection. connectionlimit.go limits the number of
 // connections.

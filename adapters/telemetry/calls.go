@@ -20,7 +20,7 @@ import (
 
 const instrumentationScope = "github.com/tenantry/tenantry/adapters/telemetry"
 
-// CallOptions configure the measurement of the calls to one provider.
+// CallOptions configures the measurement of the calls to one provider.
 type CallOptions struct {
 	Provider string
 	// Log receives a line for each call that failed (see failureLevel).

@@ -32,7 +32,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Options identify the process in its telemetry.
+// Options configures Start.
 type Options struct {
 	Service, Version string
 	Log              *slog.Logger

@@ -23,8 +23,8 @@ import (
 )
 
 // beginAct puts the act of a write or of a page into the context. The act of a write has the data
-// of the request's audit entry, which endAct writes. The act of a page contains only the client's
-// address and the request id.
+// of the request's audit entry. The act of a page contains only the client's address and the
+// request id.
 func (g *guard) beginAct(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

@@ -9,11 +9,11 @@
 //  1. assignRequestID sets X-Request-ID and finds the route (request_log.go, routing.go).
 //  2. trace creates the server span and the HTTP metrics (trace.go).
 //  3. logRequest writes one log line (request_log.go).
-//  4. recoverPanics buffers the answer and turns a panic into a 500 (answer.go). It also writes the
-//     audit entry, before the answer is sent (audit.go). If the client has not sent the whole body,
-//     it closes the connection after the answer, with a delay in which the client can read the
-//     answer (linger.go). While a request waits for its client, its connection counts as waiting
-//     (clientwait.go).
+//  4. recoverPanics buffers the answer and turns a panic into a 500 (answer.go). Before the answer
+//     is sent, it writes the audit entry, unless the entry is stored already (audit.go). If the
+//     client has not sent the whole body, it closes the connection after the answer, with a delay
+//     in which the client can read the answer (linger.go). While a request waits for its client,
+//     its connection counts as waiting (clientwait.go).
 //  5. limitInFlight answers 503 if the process, the request's group or the client's address has
 //     too many requests in flight (inflight.go). A request whose API key was accepted earlier
 //     counts for the key's account (acceptedkeys.go).

@@ -22,8 +22,8 @@ type Idempotency struct {
 	Sealer        ports.Sealer
 	Fingerprinter ports.Fingerprinter
 	Now           func() time.Time
-	// Lease is how long a claim on a key lasts without renewal. After that a different request can
-	// claim the key. The default is idempotency.Lease.
+	// Lease is how long a claim on a key lasts without renewal. After that, a repetition of the
+	// request can claim the key. The default is idempotency.Lease.
 	Lease time.Duration
 }
 
