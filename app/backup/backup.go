@@ -2,7 +2,8 @@
 
 // Package backup implements the commands `tenantry backup` and `tenantry restore`. `tenantry
 // backup` writes the database and the keyset (the keys that encrypt stored secrets) into one file.
-// `tenantry restore` loads such a file into an empty database, and writes the keyset file.
+// `tenantry restore` loads such a file into an empty database, and writes the keyset file unless it
+// exists.
 //
 // A backup of SQLite can be restored into PostgreSQL, and the reverse. The file does not contain
 // the settings, the plugins, or the operator's certificates and secrets for providers.

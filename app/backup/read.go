@@ -152,22 +152,18 @@ func (r *backupReader) readNext(sink rowSink) error {
 		return sink.addRow(bytes.Clone(line))
 	}
 	var parsed sectionLine
-	if json.Unmarshal(line, &parsed) != nil {
+	if json.Unmarshal(line, &parsed) != nil || parsed.Manifest == nil && parsed.Table == "" {
 		return damagedError("a line is neither a row, a table nor the manifest")
 	}
 	if parsed.Manifest != nil {
 		return r.checkManifest(*parsed.Manifest)
-	}
-	if parsed.Table == "" {
-		return damagedError("a line is neither a row, a table nor the manifest")
 	}
 	r.computed.beginTable(parsed.Table)
 	r.addLine(line)
 	return sink.beginTable(maintenance.Table{Name: parsed.Table, Columns: parsed.Columns})
 }
 
-// checkManifest returns an error when the computed manifest differs from the manifest in the
-// backup.
+// checkManifest compares the computed manifest with the manifest in the backup.
 func (r *backupReader) checkManifest(want backupManifest) error {
 	got := r.computed.build()
 	for i, t := range got.Tables {

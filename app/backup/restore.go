@@ -71,8 +71,7 @@ func RestoreCommand() *cobra.Command {
 	return cmd
 }
 
-// addRestoreFix adds to an error of restore the text that tells the operator how to fix it, if a
-// fix is known.
+// addRestoreFix adds the fix to an error of restore, if a fix is known.
 func addRestoreFix(err error) error {
 	switch {
 	case cli.HasFix(err):
@@ -88,12 +87,11 @@ func addRestoreFix(err error) error {
 	}
 }
 
-// backupSource is a backup file. restore reads the file twice: first to check it, then to load it.
-// The reason is that the checksums are at the end of the file.
+// backupSource is a backup file. restore reads the file twice, because the checksums are at its
+// end: first to check the file, then to load it.
 type backupSource struct {
-	name string
-	// decrypter is nil without a passphrase.
-	decrypter *secrets.Decrypter
+	name      string
+	decrypter *secrets.Decrypter // nil without a passphrase
 }
 
 // read decrypts the file and passes its tables and rows to sink. It fails when the file is not a

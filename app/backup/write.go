@@ -102,7 +102,7 @@ func openExistingDatabase(ctx context.Context, c settings.Config) (*database.DB,
 }
 
 // writeContent writes a snapshot of db into f, encrypted when there is a passphrase, and syncs f
-// to disk. It computes the checksum of the file from the bytes that it writes.
+// to disk.
 func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os.File, o writeOptions) (info backupInfo, err error) {
 	fileHash := sha256.New()
 	to := io.MultiWriter(f, fileHash)
