@@ -25,7 +25,6 @@ const (
 	ExitExternal = 4 // a provider, a server or the network failed
 )
 
-// errorWithFix is an error with the text that tells the operator how to fix it.
 type errorWithFix struct {
 	err error
 	fix string
@@ -36,7 +35,7 @@ func WithFix(err error, fix string) error { return errorWithFix{err, fix} }
 
 // FixOf returns the text with which err tells the operator how to fix it, or "".
 func FixOf(err error) string {
-	var withFix fixable
+	var withFix interface{ Fix() string }
 	if errors.As(err, &withFix) {
 		return withFix.Fix()
 	}
@@ -50,10 +49,6 @@ func (e errorWithFix) Error() string { return e.err.Error() }
 func (e errorWithFix) Unwrap() error { return e.err }
 func (e errorWithFix) Fix() string   { return e.fix }
 
-// fixable is an error with a fix: what the operator can do about it.
-type fixable interface{ Fix() string }
-
-// usageError is a mistake in the command line or the settings.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
@@ -62,7 +57,6 @@ func (u usageError) Unwrap() error { return u.error }
 // ExitUsage.
 func UsageError(err error) error { return usageError{err} }
 
-// externalError is an error of something outside of tenantry, such as a provider.
 type externalError struct{ error }
 
 func (e externalError) Unwrap() error { return e.error }

@@ -66,7 +66,6 @@ func (e *examination) checkDNS(ctx context.Context) finding {
 	}
 }
 
-// answeringServers returns the number of authoritative servers that answered.
 func answeringServers(zoneRead dns.ZoneRead) int {
 	count := 0
 	for _, server := range zoneRead.Servers {

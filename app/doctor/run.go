@@ -50,17 +50,14 @@ var checks = []struct {
 // and the fix must not contain a secret or a customer's data.
 type finding struct{ status, summary, fix string }
 
-// okFinding returns a finding with the status OK.
 func okFinding(summary string, args ...any) finding {
 	return finding{status: OK, summary: fmt.Sprintf(summary, args...)}
 }
 
-// warningFinding returns a finding with the status Warning.
 func warningFinding(fix, summary string, args ...any) finding {
 	return finding{Warning, fmt.Sprintf(summary, args...), fix}
 }
 
-// failedFinding returns a finding with the status Failed.
 func failedFinding(fix, summary string, args ...any) finding {
 	return finding{Failed, fmt.Sprintf(summary, args...), fix}
 }
