@@ -40,7 +40,7 @@ func runDemo(ctx context.Context, folder string, out io.Writer) error {
 	defer cancel()
 	start := time.Now()
 	_, _ = fmt.Fprintln(out, "This demo does what a customer does, from a new tenant to enforced send limits, over the public API.")
-	_, _ = fmt.Fprintln(out, "The service, its plugins and its database are the real ones. The mail platform, the DNS provider and\nthe sending platform are simulators on loopback. Each line shows a request, the status of its answer and the time that it took.")
+	_, _ = fmt.Fprintln(out, "The service, its plugins and its database are the real ones. The mail platform, the DNS provider and\nthe sending platform are simulators on loopback. Each request is shown with the status of its answer and the time that it took.")
 	logs, err := os.Create(filepath.Join(folder, "log.json"))
 	if err != nil {
 		return err

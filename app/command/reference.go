@@ -177,7 +177,6 @@ func openapiCommand() *cobra.Command {
 	return cmd
 }
 
-// versionRow shows the version of the program.
 type versionRow struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`

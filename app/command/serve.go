@@ -42,7 +42,6 @@ func serveCommand() *cobra.Command {
 	return cmd
 }
 
-// migrationRow shows the result of `tenantry migrate`.
 type migrationRow struct {
 	Status     string   `json:"status"`
 	Migrations []string `json:"migrations"` // the migrations that the command applied
