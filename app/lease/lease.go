@@ -7,8 +7,8 @@
 // RenewInBackground renews a lease in the background. GuardWrite renews it before a write that
 // would do harm after the lease was lost. RunHeld renews it before other calls, if it is stale. A
 // process that has lost a lease may not write to a provider any more. The store also protects the
-// row that is leased: every claim gets a new number, and only the claim with the newest number may
-// change the row.
+// row that is leased: every claim has a new number or id, and only the last claim may change the
+// row.
 package lease
 
 import (
