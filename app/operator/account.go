@@ -20,7 +20,6 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// accountCommand returns the group of commands on accounts.
 func accountCommand() *cobra.Command {
 	group := &cobra.Command{Use: "account", Short: "Accounts of customers"}
 	for _, cmd := range []*cobra.Command{
@@ -121,7 +120,6 @@ func withAccount(cmd *cobra.Command, run accountFunc) *cobra.Command {
 	return cmd
 }
 
-// accountFlagHelp is the help text of the flag --account.
 const accountFlagHelp = "the account's id or e-mail address"
 
 // planNames lists the plans and their tenant slots for the help of --plan.
@@ -138,7 +136,6 @@ func planNames() string {
 // fits the integer column of both databases.
 const maxTenantSlots = 1_000_000
 
-// checkTenantSlots returns a usage error when --tenant-slots is out of range.
 func checkTenantSlots(slots int) error {
 	if slots < 0 || slots > maxTenantSlots {
 		return cli.UsageError(fmt.Errorf("--tenant-slots must be between 0 and %d", maxTenantSlots))
@@ -146,7 +143,6 @@ func checkTenantSlots(slots int) error {
 	return nil
 }
 
-// checkPlanName returns a usage error when there is no plan with this name.
 func checkPlanName(name string) error {
 	if !slices.ContainsFunc(access.Plans(), func(p access.Plan) bool { return p.Name == name }) {
 		return cli.UsageError(access.UnknownPlan())

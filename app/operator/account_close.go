@@ -23,9 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// closeCommand returns the command that closes an account. The command first removes the managed
-// transport rules from the account's tenants. If the account cannot be closed afterwards,
-// enforcement resumes and creates the rules again.
+// closeCommand removes the managed transport rules from the account's tenants before it closes the
+// account. If the account cannot be closed then, enforcement resumes and creates the rules again.
 func closeCommand() *cobra.Command {
 	var yes bool
 	cmd := withAccount(&cobra.Command{
@@ -89,7 +88,6 @@ func closingService(ctx context.Context, cmd *cobra.Command, store *bunstore.Sto
 	return withdrawalService(ctx, cmd, store, owner, ids...)
 }
 
-// closingQuestion returns the question that closeCommand asks on a terminal.
 func closingQuestion(acc access.Account) string {
 	return fmt.Sprintf("Close the account %s of %s permanently? Its keys are revoked, its %d tenants are released, and its DNS connections and integrations are removed.", acc.ID, acc.Email, acc.TenantCount)
 }

@@ -79,7 +79,6 @@ func (r accountSettings) Columns() [][2]string {
 	return [][2]string{{"DISPLAY NAME", dash(r.DisplayName)}, {"SUPPORT", dash(r.SupportURL)}, {"RETURN HOSTS", dash(strings.Join(r.ReturnHosts, ", "))}}
 }
 
-// accountSettingsRow shows the settings of one account.
 type accountSettingsRow struct {
 	AccountID string `json:"account_id"`
 	accountSettings

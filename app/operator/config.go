@@ -30,7 +30,6 @@ const describeTimeout = 45 * time.Second
 // redacted replaces secret values in the output.
 const redacted = "[redacted]"
 
-// settingRow shows a setting, its value and the source of the value.
 type settingRow struct {
 	Name     string `json:"name"`
 	Value    string `json:"value"`

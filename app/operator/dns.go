@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// dnsCommand returns the group of commands on the DNS changes of provisioning runs.
 func dnsCommand() *cobra.Command {
 	group := &cobra.Command{Use: "dns", Short: "The DNS changes of provisioning runs"}
 	cmd := undoDNSCommand()
@@ -24,8 +23,6 @@ func dnsCommand() *cobra.Command {
 	return group
 }
 
-// undoDNSCommand returns the command that puts back the DNS records that a provisioning run
-// changed.
 func undoDNSCommand() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{

@@ -20,7 +20,6 @@ import (
 	"github.com/tenantry/tenantry/core/dnsconnection"
 )
 
-// dnsConnectionCommand returns the group of commands on DNS connections.
 func dnsConnectionCommand() *cobra.Command {
 	group := &cobra.Command{Use: "dns-connection", Short: "Connections of accounts to DNS providers"}
 	for _, cmd := range []*cobra.Command{
@@ -97,7 +96,6 @@ func removeDNSConnectionCommand() *cobra.Command {
 	return cmd
 }
 
-// requireConnectionFlag adds the required flag --connection to cmd.
 func requireConnectionFlag(cmd *cobra.Command, id *string) {
 	cmd.Flags().StringVar(id, "connection", "", "the connection's id, as dns-connection list shows it")
 	cli.RequireFlags(cmd, "connection")
@@ -137,7 +135,6 @@ func withDNSDependencies(run func(context.Context, *cobra.Command, dnsDependenci
 	})
 }
 
-// dnsConnectionRow shows a DNS connection without its credential.
 type dnsConnectionRow struct {
 	ConnectionID string `json:"connection_id"`
 	AccountID    string `json:"account_id"`
@@ -163,7 +160,6 @@ func (r dnsConnectionRow) Columns() [][2]string {
 	}
 }
 
-// removedDNSConnectionRow shows a DNS connection that was just removed.
 type removedDNSConnectionRow struct {
 	ConnectionID string `json:"connection_id"`
 	AccountID    string `json:"account_id"`

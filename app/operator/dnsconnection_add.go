@@ -18,13 +18,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// addOptions holds the values of the flags of `dns-connection add`.
 type addOptions struct {
 	account, provider, name, credential string
 	settings                            []string
 }
 
-// addDNSConnectionCommand returns the command that tests and stores a new DNS connection.
 func addDNSConnectionCommand() *cobra.Command {
 	var options addOptions
 	cmd := &cobra.Command{

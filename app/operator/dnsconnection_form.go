@@ -60,7 +60,6 @@ func (f credentialForm) settings(assignments []string) (map[string]string, error
 	return values, f.checkRequired(values)
 }
 
-// field returns the field with this name, and whether it exists.
 func (f credentialForm) field(name string) (wire.Field, bool) {
 	i := slices.IndexFunc(f.Fields, func(field wire.Field) bool { return field.Name == name })
 	if i < 0 {
@@ -110,7 +109,6 @@ func (f credentialForm) secrets(cmd *cobra.Command, file string) (credentialSecr
 	return f.parseSecrets(fields, text)
 }
 
-// secretFields returns the secret fields of an account's connection.
 func (f credentialForm) secretFields() []wire.Field {
 	return slices.DeleteFunc(f.FieldsOf(wire.OfAccount), func(field wire.Field) bool { return !field.Secret })
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// keyCommand returns the group of commands on API keys.
 func keyCommand() *cobra.Command {
 	group := &cobra.Command{Use: "key", Short: "API keys of accounts"}
 	for _, cmd := range []*cobra.Command{createKeyCommand(), listKeysCommand(), rotateKeyCommand(), revokeKeyCommand()} {
@@ -142,7 +141,6 @@ func revokeKeyCommand() *cobra.Command {
 	return cmd
 }
 
-// requireKeyFlag adds the required flag --key to cmd.
 func requireKeyFlag(cmd *cobra.Command, id *string) {
 	cmd.Flags().StringVar(id, "key", "", "the key's id, as key list shows it; never the key itself")
 	cli.RequireFlags(cmd, "key")
@@ -186,7 +184,6 @@ func (r rotatedKeyRow) Columns() [][2]string {
 	return append(r.createdKeyRow.Columns(), [2]string{"REPLACES", r.Replaced})
 }
 
-// revokedKeyRow shows an API key that was just revoked.
 type revokedKeyRow struct {
 	KeyID     string `json:"key_id"`
 	Status    string `json:"status"`
@@ -198,7 +195,6 @@ func (r revokedKeyRow) Columns() [][2]string {
 	return [][2]string{{"KEY", r.KeyID}, {"STATUS", r.Status}, {"REVOKED", r.RevokedAt}}
 }
 
-// storedKeyRow shows a stored API key, without its text.
 type storedKeyRow struct {
 	KeyID     string  `json:"key_id"`
 	AccountID string  `json:"account_id"`

@@ -52,13 +52,11 @@ func (r keysetRow) Columns() [][2]string {
 	return columns
 }
 
-// keysetOperation is an operation on the keyset file.
 type keysetOperation struct {
 	action audit.Action // empty for an operation that changes nothing
 	run    func(path string) ([]secrets.Key, error)
 }
 
-// keysetCommand returns the group of commands on the keyset file.
 func keysetCommand() *cobra.Command {
 	group := &cobra.Command{Use: "keyset", Short: "The keys that encrypt stored secrets"}
 	create := &cobra.Command{

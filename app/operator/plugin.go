@@ -32,7 +32,6 @@ var pluginNotFound = fault.Code{
 	About: "`tenantry plugin list` shows the catalog",
 }
 
-// pluginCommand returns the group of commands on the plugin catalog.
 func pluginCommand() *cobra.Command {
 	group := &cobra.Command{Use: "plugin", Short: "Provider plugins"}
 	for _, cmd := range []*cobra.Command{pluginAddCommand(), pluginUpgradeCommand(), pluginRemoveCommand(), pluginListCommand(), pluginManifestCommand(), pluginVerifyCommand()} {
@@ -166,7 +165,6 @@ func accessFix(pluginDir string, err error) string {
 	return cli.FixFileAccess
 }
 
-// removedPluginRow shows a plugin that was just removed.
 type removedPluginRow struct {
 	pluginhost.CatalogEntry
 	Status string `json:"status"`

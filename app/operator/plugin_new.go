@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/plugins/template"
 )
 
-// writtenPluginRow shows a plugin that was just written.
 type writtenPluginRow struct {
 	Kind     string   `json:"kind"`
 	Name     string   `json:"name"`

@@ -12,7 +12,6 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// manifestRow shows a manifest that was written.
 type manifestRow struct {
 	File   string `json:"file"`
 	Files  int    `json:"files"`

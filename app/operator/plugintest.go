@@ -20,7 +20,6 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// pluginTestFlags are the flags of `plugin test`.
 type pluginTestFlags struct {
 	settingsFile, credentialFile, junitFile string
 	against                                 string
@@ -28,7 +27,6 @@ type pluginTestFlags struct {
 	yes                                     bool
 }
 
-// checkRow shows the result of one check.
 type checkRow struct {
 	ID         string   `json:"id"`
 	Status     string   `json:"status"`

@@ -21,7 +21,6 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// tenantCommand returns the group of commands on tenants.
 func tenantCommand() *cobra.Command {
 	group := &cobra.Command{Use: "tenant", Short: "Tenants of accounts, including managed tenants"}
 	for _, cmd := range []*cobra.Command{listTenantsCommand(), tenantDayCommand(), assignCommand(), withdrawCommand()} {
@@ -113,10 +112,8 @@ func tenantOwners(ctx context.Context, store *bunstore.Store, idOrEmail string) 
 	return owners, err
 }
 
-// tenantFlagHelp is the help text of the flag --tenant.
 const tenantFlagHelp = "the mail platform's id of the tenant"
 
-// tenantDayCommand returns the command that shows or sets a tenant's time zone.
 func tenantDayCommand() *cobra.Command {
 	var guid, zone string
 	cmd := &cobra.Command{
@@ -153,7 +150,6 @@ func tenantTimeZone(ctx context.Context, store *bunstore.Store, id tenant.GUID, 
 	return zone, owner, err
 }
 
-// tenantDayRow shows the time zone in which a tenant's days begin.
 type tenantDayRow struct {
 	TenantID  string `json:"tenant_id"`
 	AccountID string `json:"account_id"`
@@ -165,8 +161,6 @@ func (r tenantDayRow) Columns() [][2]string {
 	return [][2]string{{"TENANT", r.TenantID}, {"ACCOUNT", r.AccountID}, {"TIME ZONE", r.TimeZone}}
 }
 
-// tenantRow shows a stored tenant with its readiness, its time zone and its number of blocked
-// mailboxes.
 type tenantRow struct {
 	ID            string       `json:"id"`
 	TenantID      string       `json:"tenant_id"`

@@ -22,7 +22,6 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// assignCommand returns the command that assigns a managed tenant to an account.
 func assignCommand() *cobra.Command {
 	var tenantID, account string
 	cmd := &cobra.Command{
@@ -51,8 +50,6 @@ func assignCommand() *cobra.Command {
 	return cmd
 }
 
-// withdrawCommand returns the command that ends the assignment of a managed tenant. If transport
-// rules cannot be removed, the command warns and continues.
 func withdrawCommand() *cobra.Command {
 	var tenantID string
 	cmd := &cobra.Command{
@@ -86,7 +83,6 @@ func withdrawCommand() *cobra.Command {
 	return cmd
 }
 
-// assignedTenantRow shows a tenant that was just assigned.
 type assignedTenantRow struct {
 	ID           string `json:"id"`
 	TenantID     string `json:"tenant_id"`
