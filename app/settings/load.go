@@ -142,7 +142,7 @@ func loadFile(k *koanf.Koanf, flags *pflag.FlagSet) error {
 // TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID sets providers.microsoft365.client_id. If the variable
 // sets no setting, SettingOfVariable returns "".
 func SettingOfVariable(name, value string) (string, any) {
-	key := strings.ToLower(strings.TrimPrefix(name, variablePrefix))
+	key := keyOf(name)
 	if rest, ok := strings.CutPrefix(key, "providers_"); ok {
 		provider, field, _ := strings.Cut(rest, "_")
 		if provider == "" || field == "" {
@@ -180,9 +180,7 @@ func flagSettings(flags *pflag.FlagSet) map[string]any {
 	flags.Visit(func(flag *pflag.Flag) {
 		for field := range Fields() {
 			if FlagName(field) == flag.Name && field.Type.Kind() != reflect.Map {
-				if key, value := SettingOfVariable(VariableName(field.Tag.Get("koanf")), flag.Value.String()); key != "" {
-					values[key] = value
-				}
+				values[field.Tag.Get("koanf")] = flag.Value.String()
 			}
 		}
 	})

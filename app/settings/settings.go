@@ -15,11 +15,13 @@ package settings
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"os/user"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -115,14 +117,8 @@ func (Config) AddFlags(flags *pflag.FlagSet) {
 }
 
 // Fields iterates over the fields of Config. Each field except Providers is a setting.
-func Fields() func(func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
-			if !yield(field) {
-				return
-			}
-		}
-	}
+func Fields() iter.Seq[reflect.StructField] {
+	return slices.Values(reflect.VisibleFields(reflect.TypeFor[Config]()))
 }
 
 // FlagName returns the name of a setting's flag, without dashes.
