@@ -165,7 +165,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 	if err != nil {
 		return TestResult{}, err
 	}
-	if tried.HasDue { // deliveries waited for the test, because an endpoint that is not proven gets one try at a time
+	if tried.HasDue { // deliveries could not be claimed during the test, which used a try of the endpoint
 		if err := s.Queue.Wake(context.WithoutCancel(ctx), wakeup(owner, id)); err != nil {
 			return TestResult{}, err
 		}

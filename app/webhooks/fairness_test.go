@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// hangingEndpoint is an endpoint that answers only when it is released.
+// hangingEndpoint is an endpoint that answers only when it is released or the request ends.
 type hangingEndpoint struct {
 	mu         sync.Mutex
 	waiting    int // messages that wait for an answer

@@ -26,7 +26,7 @@ import (
 // it must not change. It is still the path of the package that first defined the metrics.
 const meterName = "github.com/tenantry/tenantry/app/tenantry"
 
-// DatabaseTimeout bounds a database query of a health check or of a scrape.
+// DatabaseTimeout bounds the ping of a health check, and the queries of a scrape together.
 const DatabaseTimeout = 2 * time.Second
 
 // pingCacheTTL is how long the result of a database ping is reused. Concurrent checks wait for one
@@ -172,7 +172,6 @@ func (m *processMetrics) observeCredentials(ctx context.Context, o metric.Observ
 	}
 }
 
-// boolValue returns 1 for true and 0 for false.
 func boolValue(b bool) float64 {
 	if b {
 		return 1

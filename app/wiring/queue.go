@@ -222,7 +222,6 @@ func (s *Service) FinishInterrupted(ctx context.Context, databaseURL string) err
 	return s.Store.EndLeases(ctx)
 }
 
-// initDNSWorker builds the worker of provisioning jobs.
 func (s *Service) initDNSWorker(c settings.Config, o Overrides) {
 	spans := telemetry.Jobs{CustomerData: c.TraceCustomerData}
 	s.dnsWorker = &dnsruns.Worker{
