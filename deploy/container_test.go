@@ -14,23 +14,16 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
-
-const containerfile = "container/Containerfile"
 
 // TestContainerImageServes checks the image that `make test-programs` builds. Its binaries must be
 // static, its user unprivileged, and its plugins valid. Its service must start.
 func TestContainerImageServes(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(testserver.Program(t, "image/config.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var config map[string]string
-	if err := json.Unmarshal(raw, &config); err != nil {
+	if err := json.Unmarshal([]byte(fileText(t, testserver.Program(t, "image/config.json"))), &config); err != nil {
 		t.Fatal(err)
 	}
 	for instruction, want := range map[string]string{
@@ -102,25 +95,12 @@ func checkStatic(t *testing.T, file string) {
 // that its last stage is FROM scratch. It also checks the stop timeout in README.md.
 func TestContainerfilePinsTheToolchain(t *testing.T) {
 	t.Parallel()
-	module, err := os.ReadFile("../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.ReadFile(containerfile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	version := regexp.MustCompile(`(?m)^go (\S+)$`).FindSubmatch(module)
-	from := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllSubmatch(file, -1)
-	if len(from) != 2 || string(from[0][1]) != "docker.io/library/golang:"+string(version[1])+"-bookworm" || string(from[1][1]) != "scratch" {
+	version := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(fileText(t, "../go.mod"))
+	from := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(fileText(t, "container/Containerfile"), -1)
+	if len(from) != 2 || from[0][1] != "docker.io/library/golang:"+version[1]+"-bookworm" || from[1][1] != "scratch" {
 		t.Errorf("the stages are %s, want the image of Go %s and then scratch", from, version[1])
 	}
-	page, err := os.ReadFile(filepath.Join(filepath.Dir(containerfile), "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop := regexp.MustCompile(`--stop-timeout (\d+)s?`).FindSubmatch(page)
-	if wait, err := time.ParseDuration(string(stop[1]) + "s"); err != nil || wait < defaultDrainTime(t)+10*time.Second {
-		t.Errorf("the stop timeout in README.md is %s (%v), want at least 10 s more than drain_time", wait, err)
+	if wait := secondsIn(t, fileText(t, "container/README.md"), `--stop-timeout (\d+)`); wait < defaultDrainTime(t)+10*time.Second {
+		t.Errorf("the stop timeout in README.md is %s, want at least 10 s more than drain_time", wait)
 	}
 }

@@ -25,11 +25,7 @@ const unitFile = "systemd/tenantry.service"
 // exists.
 func TestSystemdUnitIsValid(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(unitFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unit := strings.NewReplacer("/opt/tenantry/current", filepath.Dir(testserver.Program(t, "release/tenantry"))).Replace(string(raw))
+	unit := strings.ReplaceAll(fileText(t, unitFile), "/opt/tenantry/current", filepath.Dir(testserver.Program(t, "release/tenantry")))
 	file := filepath.Join(t.TempDir(), "tenantry.service")
 	if err := os.WriteFile(file, []byte(unit), 0o600); err != nil {
 		t.Fatal(err)
@@ -56,17 +52,13 @@ func TestSystemdUnitIsValid(t *testing.T) {
 // them.
 func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(unitFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`(?m)^MemoryHigh=(\d+)%\nMemoryMax=(\d+)%\nOOMPolicy=continue\nTasksMax=(\d+)$`).FindSubmatch(raw)
+	found := regexp.MustCompile(`(?m)^MemoryHigh=(\d+)%\nMemoryMax=(\d+)%\nOOMPolicy=continue\nTasksMax=(\d+)$`).FindStringSubmatch(fileText(t, unitFile))
 	if found == nil {
 		t.Fatal("the unit lacks the lines MemoryHigh, MemoryMax, OOMPolicy=continue and TasksMax, one after the other")
 	}
 	var limits [3]int
 	for i := range limits {
-		limits[i], _ = strconv.Atoi(string(found[i+1]))
+		limits[i], _ = strconv.Atoi(found[i+1])
 	}
 	if high, maximum := limits[0], limits[1]; high >= maximum || maximum > 90 {
 		t.Errorf("MemoryHigh is %d%% and MemoryMax %d%%, want MemoryHigh below MemoryMax, and at most 90%%", high, maximum)
@@ -81,19 +73,16 @@ func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
 // drain_time, and that the unit runs existing commands.
 func TestSystemdUnitWaitsForTheDrain(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(unitFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindSubmatch(raw)
+	unit := fileText(t, unitFile)
+	found := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindStringSubmatch(unit)
 	if found == nil {
 		t.Fatal("the unit has no TimeoutStopSec")
 	}
-	seconds, _ := strconv.Atoi(string(found[1]))
+	seconds, _ := strconv.Atoi(found[1])
 	if spare := time.Duration(seconds)*time.Second - defaultDrainTime(t); spare < 10*time.Second {
 		t.Errorf("after the drain %s are left of TimeoutStopSec, want at least 10s", spare)
 	}
-	for line := range strings.Lines(string(raw)) {
+	for line := range strings.Lines(unit) {
 		directive, ok := strings.CutPrefix(strings.TrimSpace(line), "Exec")
 		if _, subcommand, found := strings.Cut(directive, "=/opt/tenantry/current/tenantry "); ok && found {
 			if cmd, _, err := command.Root().Find(strings.Fields(subcommand)); err != nil || cmd.CommandPath() != "tenantry "+subcommand {

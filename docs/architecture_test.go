@@ -31,11 +31,7 @@ var coreLibraries = map[string]bool{
 // TestEveryImportIsAllowed checks the imports of the main module and of the plugins against the
 // tables of imports.md. It does not check the imports of tests.
 func TestEveryImportIsAllowed(t *testing.T) {
-	page, err := os.ReadFile("imports.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	allowed, users := allowedImports(t, string(page)), libraryUsers(t, string(page))
+	allowed, users := allowedImports(t), libraryUsers(t)
 	for _, violation := range violations(goList(t, ".Imports"), allowed, users) {
 		t.Error(violation)
 	}
@@ -45,11 +41,7 @@ func TestEveryImportIsAllowed(t *testing.T) {
 // In addition to the imports of the plugin, a test may import plugins/conformance and
 // adapters/testserver.
 func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
-	page, err := os.ReadFile("imports.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	allowed := allowedImports(t, string(page))
+	allowed := allowedImports(t)
 	allowed["plugins/*"] = append(allowed["plugins/*"], "plugins/conformance", "adapters/testserver")
 	var tests strings.Builder
 	for line := range strings.Lines(goList(t, ".TestImports") + goList(t, ".XTestImports")) {
@@ -68,11 +60,7 @@ func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
 // TestViolationsFindsForbiddenImports checks that violations reports each of several forbidden
 // imports.
 func TestViolationsFindsForbiddenImports(t *testing.T) {
-	page, err := os.ReadFile("imports.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	allowed, users := allowedImports(t, string(page)), libraryUsers(t, string(page))
+	allowed, users := allowedImports(t), libraryUsers(t)
 	for _, violation := range []string{
 		module + "core/tenant " + module + "ports",
 		module + "core/tenant context",
@@ -183,22 +171,23 @@ func mayImportLibrary(pkg, imp string, users map[string][]string) bool {
 }
 
 // allowedImports returns the table of packages: the allowed imports of each row.
-func allowedImports(t *testing.T, page string) map[string][]string {
-	return tableRows(t, page, "may import")
-}
+func allowedImports(t *testing.T) map[string][]string { return tableRows(t, "may import") }
 
 // libraryUsers returns the table of libraries: the packages that may import each library.
-func libraryUsers(t *testing.T, page string) map[string][]string {
-	return tableRows(t, page, "only imported by")
-}
+func libraryUsers(t *testing.T) map[string][]string { return tableRows(t, "only imported by") }
 
-// tableRows returns the rows of the two-column table with this heading of the second column. It
-// returns the words in backquotes of the second column, keyed by the words of the first column.
-func tableRows(t *testing.T, page, column string) map[string][]string {
+// tableRows returns the rows of the two-column table of imports.md with this heading of the second
+// column. It returns the words in backquotes of the second column, keyed by the words of the first
+// column.
+func tableRows(t *testing.T, column string) map[string][]string {
 	t.Helper()
+	page, err := os.ReadFile("imports.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	rows, quoted := map[string][]string{}, regexp.MustCompile("`([^`]+)`")
 	inTable := false
-	for line := range strings.Lines(page) {
+	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 4 {
 			inTable = false

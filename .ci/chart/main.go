@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -91,13 +92,8 @@ func render(loaded *chart.Chart, values map[string]any, version *chartutil.KubeV
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for name := range rendered {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	objects := []map[string]any{}
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(rendered)) {
 		if path.Ext(name) != ".yaml" {
 			continue // NOTES.txt and templates that define only functions
 		}

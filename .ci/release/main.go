@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -166,10 +167,7 @@ func writeCatalog(c catalog, dir string) error {
 		if err != nil {
 			return err
 		}
-		copied := map[string]any{}
-		for name, value := range entry {
-			copied[name] = value
-		}
+		copied := maps.Clone(entry)
 		copied["sha256"] = sum
 		updated.Plugins = append(updated.Plugins, copied)
 	}
