@@ -268,9 +268,7 @@ func (svc *benchService) get(url string, c *http.Client) {
 func cpuTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	own, _, err := processTimes(pid)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return own
 }
 
@@ -309,9 +307,7 @@ func residentMemory(b *testing.B, pid int) float64 {
 func childProcesses(b *testing.B, pid int) (pids []int) {
 	b.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for _, list := range lists {
 		raw, _ := os.ReadFile(list)
 		for field := range strings.FieldsSeq(string(raw)) {

@@ -108,22 +108,14 @@ func benchWebhooks(b *testing.B, perAccount int) {
 func postgresProcess(b *testing.B, url string) (pid int) {
 	b.Helper()
 	db, err := sql.Open("pgx", url)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer func() { _ = db.Close() }()
 	var own int
-	if err := db.QueryRow("SELECT pg_backend_pid()").Scan(&own); err != nil {
-		b.Fatal(err)
-	}
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", own))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, db.QueryRow("SELECT pg_backend_pid()").Scan(&own))
+	stat := fileText(b, fmt.Sprintf("/proc/%d/stat", own))
 	var state string
-	if _, err := fmt.Sscan(string(raw[strings.LastIndexByte(string(raw), ')')+1:]), &state, &pid); err != nil {
-		b.Fatal(err)
-	}
+	_, err = fmt.Sscan(stat[strings.LastIndexByte(stat, ')')+1:], &state, &pid)
+	must(b, err)
 	return pid
 }
 
@@ -132,9 +124,7 @@ func postgresProcess(b *testing.B, url string) (pid int) {
 func cpuTimeWithChildren(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	own, total, err := processTimes(pid)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	total += own
 	for _, child := range childProcesses(b, pid) {
 		if used, _, err := processTimes(child); err == nil { // the child may have ended

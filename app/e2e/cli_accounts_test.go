@@ -263,15 +263,13 @@ func (c caller) checkAudit(want ...string) []object {
 	listed := runTenantry(c.t, sharedOperatorEnv(""), "audit", "list", "--account", c.id, "-o", "json").mustJSON(c.t)
 	checkMembers(c.t, "audit", listed, "events count")
 	events := listed.objects("events")
+	slices.Reverse(events)
 	var actions []string
-	for i := len(events) - 1; i >= 0; i-- {
-		actions = append(actions, events[i].text("action"))
+	for _, e := range events {
+		actions = append(actions, e.text("action"))
 	}
-	if strings.Join(actions, " ") != strings.Join(want, " ") {
+	if !slices.Equal(actions, want) {
 		c.t.Errorf("the audited actions are %v, want %v", actions, want)
-	}
-	for i, j := 0, len(events)-1; i < j; i, j = i+1, j-1 {
-		events[i], events[j] = events[j], events[i]
 	}
 	return events
 }

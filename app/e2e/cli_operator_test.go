@@ -112,7 +112,6 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
-	const unknownID = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
 	for _, tt := range []struct {
 		code int
 		args []string
@@ -130,7 +129,7 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 		{cli.ExitUsage, []string{"serve", "--listen", "nonsense"}},
 		{cli.ExitUsage, []string{"serve", "--public-url", "http://tenantry.example"}},
 		{cli.ExitUsage, []string{"account", "show"}},
-		{cli.ExitUsage, []string{"account", "plan", "--account", unknownID, "--plan"}},
+		{cli.ExitUsage, []string{"account", "plan", "--account", noSuchID, "--plan"}},
 		{cli.ExitUsage, []string{"account", "suspend"}},
 		{cli.ExitUsage, []string{"account", "resume"}},
 		{cli.ExitUsage, []string{"account", "close", "--yes"}},
@@ -147,25 +146,25 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 		{cli.ExitUsage, []string{"migrate", "--database-url", "nonsense"}},
 		{cli.ExitUsage, []string{"account", "list", "--drain-time", "5 minutes"}},
 		{cli.ExitUsage, []string{"account", "create", "--email", "ann@example.com", "--tenant-slots", "-1"}},
-		{cli.ExitNotFound, []string{"account", "show", "--account", unknownID}},
-		{cli.ExitNotFound, []string{"account", "plan", "--account", unknownID, "--plan", "complete"}},
+		{cli.ExitNotFound, []string{"account", "show", "--account", noSuchID}},
+		{cli.ExitNotFound, []string{"account", "plan", "--account", noSuchID, "--plan", "complete"}},
 		{cli.ExitNotFound, []string{"account", "suspend", "--account", "nobody@example.com"}},
-		{cli.ExitNotFound, []string{"account", "resume", "--account", unknownID}},
-		{cli.ExitNotFound, []string{"account", "close", "--account", unknownID, "--yes"}},
-		{cli.ExitNotFound, []string{"key", "list", "--account", unknownID}},
-		{cli.ExitNotFound, []string{"key", "rotate", "--key", unknownID}},
+		{cli.ExitNotFound, []string{"account", "resume", "--account", noSuchID}},
+		{cli.ExitNotFound, []string{"account", "close", "--account", noSuchID, "--yes"}},
+		{cli.ExitNotFound, []string{"key", "list", "--account", noSuchID}},
+		{cli.ExitNotFound, []string{"key", "rotate", "--key", noSuchID}},
 		{cli.ExitNotFound, []string{"key", "revoke", "--key", "tny_live_0123"}},
-		{cli.ExitNotFound, []string{"tenant", "list", "--account", unknownID}},
-		{cli.ExitNotFound, []string{"audit", "list", "--account", unknownID}},
-		{cli.ExitNotFound, []string{"key", "create", "--account", unknownID}},
+		{cli.ExitNotFound, []string{"tenant", "list", "--account", noSuchID}},
+		{cli.ExitNotFound, []string{"audit", "list", "--account", noSuchID}},
+		{cli.ExitNotFound, []string{"key", "create", "--account", noSuchID}},
 		{cli.ExitNotFound, []string{"key", "create", "--account", "nobody@example.com"}},
-		{cli.ExitNotFound, []string{"tenant", "assign", "--tenant", unknownID, "--account", unknownID}},
-		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", unknownID}},
+		{cli.ExitNotFound, []string{"tenant", "assign", "--tenant", noSuchID, "--account", noSuchID}},
+		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", noSuchID}},
 		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", "nonsense"}},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { runTenantry(t, env, tt.args...).checkFailure(t, tt.code) })
 	}
-	asJSON := runTenantry(t, env, "key", "create", "--account", unknownID, "-o", "json")
+	asJSON := runTenantry(t, env, "key", "create", "--account", noSuchID, "-o", "json")
 	var printed object
 	if err := json.Unmarshal([]byte(asJSON.stderr), &printed); err != nil || asJSON.code != cli.ExitNotFound {
 		t.Fatalf("exit code %d, want %d and an error as JSON: %v: %s", asJSON.code, cli.ExitNotFound, err, asJSON.stderr)
@@ -269,9 +268,7 @@ func TestVersionAndOpenAPIArePrinted(t *testing.T) {
 	if !strings.HasPrefix(document.text("openapi"), "3.1") {
 		t.Errorf("the document has the OpenAPI version %v, want 3.1", document["openapi"])
 	}
-	committed, err := os.ReadFile("../../docs/openapi.yaml")
-	must(t, err)
-	if yaml := runTenantry(t, nil, "openapi"); yaml.stdout != string(committed) {
+	if yaml := runTenantry(t, nil, "openapi"); yaml.stdout != fileText(t, "../../docs/openapi.yaml") {
 		t.Error("`tenantry openapi` differs from docs/openapi.yaml: run make openapi")
 	}
 }

@@ -91,11 +91,10 @@ func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
-	const guid = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
 	for line, want := range map[string]string{
-		"tenant assign --account ann@example.com --tenant " + guid: "`tenantry doctor`",
-		"tenant withdraw --tenant " + guid:                         "`tenantry tenant list`",
-		"account show --account nobody@example.com":                "`tenantry account list`",
+		"tenant assign --account ann@example.com --tenant " + noSuchID: "`tenantry doctor`",
+		"tenant withdraw --tenant " + noSuchID:                         "`tenantry tenant list`",
+		"account show --account nobody@example.com":                    "`tenantry account list`",
 	} {
 		result := runTenantry(t, env, append(strings.Split(line, " "), "-o", "json")...)
 		var printed object
@@ -115,7 +114,7 @@ func TestCommandsOfOperatorsCreateNoDatabase(t *testing.T) {
 	dataDir := filepath.Join(t.TempDir(), "data")
 	for _, args := range [][]string{
 		{"account", "list"}, {"account", "create", "--email", "ann@example.com"}, {"key", "list"}, {"tenant", "list"}, {"audit", "list"},
-		{"dns-connection", "list"}, {"tenant", "assign", "--tenant", "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", "--account", "ann@example.com"},
+		{"dns-connection", "list"}, {"tenant", "assign", "--tenant", noSuchID, "--account", "ann@example.com"},
 		{"backup", filepath.Join(t.TempDir(), "b")},
 	} {
 		result := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + dataDir}, args...)
@@ -274,9 +273,7 @@ func TestConfigurationPageIsCurrent(t *testing.T) {
 	cmd.Stdin = bytes.NewReader(pluginDescriptions(t))
 	page, err := cmd.Output()
 	must(t, err)
-	committed, err := os.ReadFile("../../docs/configuration.md")
-	must(t, err)
-	if string(page) != string(committed) {
+	if string(page) != fileText(t, "../../docs/configuration.md") {
 		t.Error("docs/configuration.md is stale: run make generate")
 	}
 	for _, want := range []string{"## Storage", "| `database_url` | `TENANTRY_DATABASE_URL` | `--database-url` |", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE", "(required)"} {

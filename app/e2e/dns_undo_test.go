@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,10 +20,8 @@ import (
 // Cloudflare of the shared sandbox.
 func (c caller) sandboxOperatorEnv() []string {
 	c.t.Helper()
-	raw, err := os.ReadFile(filepath.Join(scratchDir, "shared", "sandbox", "addresses.json"))
-	must(c.t, err)
 	addresses := map[string]string{}
-	must(c.t, json.Unmarshal(raw, &addresses))
+	must(c.t, json.Unmarshal([]byte(fileText(c.t, filepath.Join(scratchDir, "shared", "sandbox", "addresses.json"))), &addresses))
 	_, port, _ := strings.Cut(c.ready.DNSAddr, ":")
 	return append(sharedOperatorEnv("carol@desk"), allPlugins, "TENANTRY_DNS_RESOLVERS="+c.ready.DNSAddr, "TENANTRY_DNS_PORT="+port, "TENANTRY_DNS_ALLOW_PRIVATE=true",
 		"TENANTRY_PROVIDERS_CLOUDFLARE_API_URL=http://"+addresses["cloudflare"]+"/client/v4")

@@ -66,13 +66,9 @@ type doctorFixture struct {
 func newDoctorFixture(t *testing.T) doctorFixture {
 	t.Helper()
 	service := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	if err := service.zones.Add("tenantry-here.test", "manual"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, service.zones.Add("tenantry-here.test", "manual"))
 	publicAddress := zones.Record{Type: "A", Name: "api.tenantry-here.test", Content: "192.0.2.80", TTL: 60}
-	if err := service.zones.Replace("tenantry-here.test", []zones.Record{publicAddress}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, service.zones.Replace("tenantry-here.test", []zones.Record{publicAddress}))
 	fixture := doctorFixture{service: service, dataDir: t.TempDir()}
 	fixture.env = append(service.env(fixture.dataDir, ""), onePluginPerKindEnv(t), "TENANTRY_PUBLIC_URL=https://api.tenantry-here.test")
 	service.newAccount(fixture.env, "ann@example.com", "complete", 0)
@@ -203,9 +199,7 @@ func folderDigest(t *testing.T, dir string) string {
 		fmt.Fprintf(&digest, "%s %s %x\n", d.Name(), info.Mode(), sha256.Sum256(raw))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return digest.String()
 }
 

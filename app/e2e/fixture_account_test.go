@@ -59,10 +59,15 @@ func (c caller) call(method, path string, body any) reply {
 func (c caller) expect(method, path string, body any, status int, code string) reply {
 	c.t.Helper()
 	got := c.call(method, path, body)
+	c.checkReply(got, method, path, body, status, code)
+	return got
+}
+
+func (c caller) checkReply(got reply, method, path string, body any, status int, code string) {
+	c.t.Helper()
 	if got.status != status || got.code() != code {
 		c.t.Errorf("%s %s %v: got %d %q, want %d %q\n%s", method, path, body, got.status, got.code(), status, code, got.raw)
 	}
-	return got
 }
 
 // get sends a GET request that must succeed.

@@ -26,6 +26,14 @@ import (
 // must ends the test if err is not nil.
 var must = apptest.Must
 
+// fileText returns the content of a file.
+func fileText(t testing.TB, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	must(t, err)
+	return string(raw)
+}
+
 // waitTimeout is the longest time that a test waits for a response or a condition.
 const waitTimeout = 5 * time.Minute
 

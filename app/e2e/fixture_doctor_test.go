@@ -39,18 +39,14 @@ func writeTempFile(t *testing.T, text string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(path, []byte(text), mode))
-	if err := os.Chmod(path, mode); err != nil { // independent of the umask
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, mode)) // independent of the umask
 	return path
 }
 
 // copyTempFile copies a file. The copy has this mode.
 func copyTempFile(t *testing.T, path string, mode os.FileMode) string {
 	t.Helper()
-	raw, err := os.ReadFile(path)
-	must(t, err)
-	return writeTempFile(t, string(raw), mode)
+	return writeTempFile(t, fileText(t, path), mode)
 }
 
 // tamperedPlugins returns a plugin folder in which one file differs from its catalog entry.

@@ -49,9 +49,7 @@ type serviceFixture struct {
 // clientSecret returns the content of the client secret file.
 func (f *serviceFixture) clientSecret() string {
 	f.t.Helper()
-	raw, err := os.ReadFile(f.settings["client_secret_file"])
-	must(f.t, err)
-	return strings.TrimSpace(string(raw))
+	return strings.TrimSpace(fileText(f.t, f.settings["client_secret_file"]))
 }
 
 // platformRequest is one request to the simulated mail platform with its response.

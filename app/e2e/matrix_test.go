@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -56,9 +55,7 @@ type matrixRow struct {
 // readMatrix returns the rows of the matrix that apply to this service.
 func readMatrix(t *testing.T) (rows []matrixRow) {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/authz-matrix.csv")
-	must(t, err)
-	lines, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
+	lines, err := csv.NewReader(strings.NewReader(fileText(t, "testdata/authz-matrix.csv"))).ReadAll()
 	must(t, err)
 	column := map[string]int{}
 	for i, name := range lines[0] {
@@ -299,10 +296,8 @@ func declaredTests(t *testing.T) map[string]bool {
 			t.Fatalf("no test files match %s: %v", pattern, err)
 		}
 		for _, name := range files {
-			source, err := os.ReadFile(name)
-			must(t, err)
-			for _, m := range testName.FindAllSubmatch(source, -1) {
-				found[string(m[1])] = true
+			for _, m := range testName.FindAllStringSubmatch(fileText(t, name), -1) {
+				found[m[1]] = true
 			}
 		}
 	}

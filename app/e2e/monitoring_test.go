@@ -25,14 +25,6 @@ const (
 	runbookURL    = "https://github.com/tenantry/tenantry/blob/main/docs/runbooks/"
 )
 
-// fileText returns the content of a file of the repository.
-func fileText(t *testing.T, path string) string {
-	t.Helper()
-	raw, err := os.ReadFile(path)
-	must(t, err)
-	return string(raw)
-}
-
 // prometheusRules returns the rules of all groups.
 func prometheusRules(t *testing.T) (rules []object) {
 	t.Helper()

@@ -90,13 +90,12 @@ func (tenant accountTenant) newTestedWebhook() string {
 // values of the other account, unknown values and malformed values.
 func (r accountResources) foreignValues(other accountResources, param string) []string {
 	foreignID := other.ids[param]
-	const unknownID = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
 	values := []string{foreignID, strings.ToUpper(foreignID)}
 	if param == "domain_name" {
 		return append(values, foreignID+".", "unknown.example", "nodots", "%2e%2e", "a%00.example", "%ff.example", "-",
 			strings.Repeat("a", 300)+".example", "%D0%BF.example", r.ids["domain_id"])
 	}
-	values = append(values, unknownID, strings.ReplaceAll(foreignID, "-", ""), "{"+foreignID+"}", "urn:uuid:"+foreignID, foreignID+"0", "x", "0", "%20", "%00", "a%2Fb",
+	values = append(values, noSuchID, strings.ReplaceAll(foreignID, "-", ""), "{"+foreignID+"}", "urn:uuid:"+foreignID, foreignID+"0", "x", "0", "%20", "%00", "a%2Fb",
 		"%ff", strings.Repeat("9", 300), "00000000-0000-0000-0000-000000000000", "'%20OR%201=1--")
 	if param == "tenant_id" {
 		values = append(values, r.get(r.path("")).text("id"), other.get(other.path("")).text("id"))

@@ -48,7 +48,7 @@ func timedValues(param, foreignID string) map[string]string {
 		n := len(foreignID)
 		return map[string]string{"foreign": foreignID, "unknown": strings.Repeat("u", n-5) + ".test", "malformed": strings.Repeat("m", n-6) + "-.test"}
 	}
-	return map[string]string{"foreign": foreignID, "unknown": "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", "malformed": "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6axx"}
+	return map[string]string{"foreign": foreignID, "unknown": noSuchID, "malformed": "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6axx"}
 }
 
 // stopwatch sends requests over one connection and measures them.

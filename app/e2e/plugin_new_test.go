@@ -21,9 +21,7 @@ import (
 func newPlugin(t *testing.T, kind, name string) (outsideModule, string) {
 	t.Helper()
 	source, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	written := runTenantry(t, nil, "plugin", "new", kind, name, "--source", source, "--module", "plugins.acme.example/"+kind, "-o", "json").mustJSON(t)
 	checkMembers(t, "the written plugin", written, "kind name language folder module files")
 	module, program := outsideModule{written.text("folder")}, filepath.Join(written.text("folder"), kind+"-"+name)
@@ -77,12 +75,9 @@ func buildNewVersion(t *testing.T, module outsideModule, program string) {
 // editVersion changes the version in a file to 0.2.0.
 func editVersion(t *testing.T, path string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := strings.Replace(string(text), "0.1.0", "0.2.0", 1)
-	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil || changed == string(text) {
+	text := fileText(t, path)
+	changed := strings.Replace(text, "0.1.0", "0.2.0", 1)
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil || changed == text {
 		t.Fatalf("the version in %s was not changed (%v)", path, err)
 	}
 }
@@ -107,15 +102,9 @@ func newPluginInDevelopment(t *testing.T, kind, name, language string) pluginInD
 	if language == "node" { // copies the packages, because npm ci would download them
 		const packages = "node_modules"
 		p.versionFile = "provider.js"
-		if err := os.CopyFS(filepath.Join(p.module.dir, packages), os.DirFS(filepath.Join("..", "..", "plugins", "template", "node", packages))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(filepath.Join(p.module.dir, packages), os.DirFS(filepath.Join("..", "..", "plugins", "template", "node", packages))))
 	}
-	readme, err := os.ReadFile(filepath.Join(p.module.dir, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(readme), "\ntenantry plugin manifest ")
+	_, rest, _ := strings.Cut(fileText(t, filepath.Join(p.module.dir, "README.md")), "\ntenantry plugin manifest ")
 	manifest, _, _ := strings.Cut(rest, "\n")
 	p.build = []string{"sh", "-c", requirePrograms(t, releaseBuild).binary + " plugin manifest " + manifest}
 	p.module.run(t, p.build[0], p.build[1:]...)

@@ -106,12 +106,8 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 		t.Logf("%d requests during the upgrade", requests-before)
 	}
 
-	content, err := os.ReadFile(bundled)
-	must(t, err)
 	second := filepath.Join(t.TempDir(), "mail-microsoft365")
-	if err := os.WriteFile(second, append(content, "second"...), 0o700); err != nil { // the loader ignores bytes after the program
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(second, []byte(fileText(t, bundled)+"second"), 0o700)) // the loader ignores bytes after the program
 	upgrade(second, `"the process of a replaced or removed plugin ended"`)
 
 	// The command `plugin upgrade` starts this version twice. The third start is the service's and
@@ -189,11 +185,9 @@ func newOutsideModule(t *testing.T, plugin string) outsideModule {
 func copyFiles(t *testing.T, from, to string, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		content, err := os.ReadFile(filepath.Join(from, name))
-		must(t, err)
 		target := filepath.Join(to, name)
 		must(t, os.MkdirAll(filepath.Dir(target), fs.ModePerm))
-		must(t, os.WriteFile(target, content, 0o600))
+		must(t, os.WriteFile(target, []byte(fileText(t, filepath.Join(from, name))), 0o600))
 	}
 }
 

@@ -83,9 +83,7 @@ var (
 // number of the step. All blocks must belong to a section.
 func productionSteps(t *testing.T) map[int][]string {
 	t.Helper()
-	raw, err := os.ReadFile("../../docs/production.md")
-	must(t, err)
-	page, steps, found := string(raw), map[int][]string{}, 0
+	page, steps, found := fileText(t, "../../docs/production.md"), map[int][]string{}, 0
 	heads := stepHead.FindAllStringSubmatchIndex(page, -1)
 	for i, head := range heads {
 		end := len(page)
@@ -193,15 +191,10 @@ func (h *productionHost) checkMode(name string, want os.FileMode) {
 // withRedirects is set, the redirect URIs of the generated manifest.
 func (h *productionHost) uploadRegistration(withRedirects bool) {
 	h.t.Helper()
-	readFile := func(name string) []byte {
-		raw, err := os.ReadFile(filepath.Join(h.work, name))
-		must(h.t, err)
-		return raw
-	}
-	app := object{"certificate": string(readFile("certificate.pem"))}
+	app := object{"certificate": fileText(h.t, filepath.Join(h.work, "certificate.pem"))}
 	if withRedirects {
 		var registration manifest
-		must(h.t, json.Unmarshal(readFile("app.json"), &registration))
+		must(h.t, json.Unmarshal([]byte(fileText(h.t, filepath.Join(h.work, "app.json"))), &registration))
 		app["redirect_uris"] = registration.Web.RedirectURIs
 	}
 	c := client{t: h.t}
@@ -212,14 +205,13 @@ func (h *productionHost) uploadRegistration(withRedirects bool) {
 // startService starts the service with the commands of the systemd unit.
 func (h *productionHost) startService() *process {
 	h.t.Helper()
-	unit, err := os.ReadFile("../../deploy/systemd/tenantry.service")
-	must(h.t, err)
+	unit := fileText(h.t, "../../deploy/systemd/tenantry.service")
 	unitSetting := func(name string) string {
-		found := regexp.MustCompile(`(?m)^` + name + `=(.+)$`).FindSubmatch(unit)
+		found := regexp.MustCompile(`(?m)^` + name + `=(.+)$`).FindStringSubmatch(unit)
 		if found == nil {
 			h.t.Fatalf("the unit has no %s", name)
 		}
-		return strings.NewReplacer(h.replacements...).Replace(string(found[1]))
+		return strings.NewReplacer(h.replacements...).Replace(found[1])
 	}
 	folder := unitSetting("WorkingDirectory")
 	h.runBlocks("cd " + folder + "\n" + unitSetting("ExecStartPre") + "\ncd " + h.work)

@@ -187,9 +187,7 @@ func (f *proxyFixture) write(name, text string) {
 // of an old and a new text. Each old text must occur.
 func (f *proxyFixture) installSnippet(name string, replacements ...string) {
 	f.t.Helper()
-	raw, err := os.ReadFile(proxyFolder + name)
-	must(f.t, err)
-	text := string(raw)
+	text := fileText(f.t, proxyFolder+name)
 	for i := 0; i < len(replacements); i += 2 {
 		if !strings.Contains(text, replacements[i]) {
 			f.t.Fatalf("the file %s does not contain %q", name, replacements[i])

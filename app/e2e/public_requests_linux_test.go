@@ -85,15 +85,11 @@ func TestPublicRequestsAreComplete(t *testing.T) {
 		}
 	}
 	published, err := publishedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var doc struct {
 		Paths map[string]map[string]struct{ Security []map[string][]string }
 	}
-	if err := json.Unmarshal(published.raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(published.raw, &doc))
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
 			if len(op.Security) == 0 && !slices.ContainsFunc(publicRequests, func(q publicRequest) bool { return q.method == strings.ToUpper(method) && q.path == path }) {
@@ -136,9 +132,7 @@ func publicRoutes(t *testing.T) (routes []string) {
 		return nil
 	}
 	for _, layer := range []string{"adapters", "app"} {
-		if err := filepath.WalkDir(filepath.Join(root, layer), walk); err != nil {
-			t.Fatal(err)
-		}
+		must(t, filepath.WalkDir(filepath.Join(root, layer), walk))
 	}
 	return routes
 }

@@ -3,12 +3,10 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -255,9 +253,7 @@ const registrationFolder = "../../deploy/microsoft365/"
 // readManifest reads a manifest of deploy/microsoft365 and checks its audience and flows.
 func readManifest(t *testing.T, name string) (m manifest) {
 	t.Helper()
-	raw, err := os.ReadFile(registrationFolder + name)
-	must(t, err)
-	strict := json.NewDecoder(bytes.NewReader(raw))
+	strict := json.NewDecoder(strings.NewReader(fileText(t, registrationFolder+name)))
 	strict.DisallowUnknownFields()
 	must(t, strict.Decode(&m))
 	if m.SignInAudience != "AzureADMultipleOrgs" || m.IsFallbackPublic || m.Web.ImplicitGrant.AccessToken || m.Web.ImplicitGrant.IDToken {
@@ -275,10 +271,8 @@ var permissionRow = regexp.MustCompile("(?m)^\\| (\\S+) \\| `([^`]+)` \\| `([0-9
 // permissionRows returns the rows of the table, keyed by the id of the permission.
 func permissionRows(t *testing.T) map[string]permission {
 	t.Helper()
-	raw, err := os.ReadFile(registrationFolder + "README.md")
-	must(t, err)
 	rows := map[string]permission{}
-	for _, m := range permissionRow.FindAllStringSubmatch(string(raw), -1) {
+	for _, m := range permissionRow.FindAllStringSubmatch(fileText(t, registrationFolder+"README.md"), -1) {
 		rows[m[3]] = permission{m[1], m[2], m[3], m[4], strings.TrimSpace(m[5])}
 	}
 	return rows

@@ -190,10 +190,7 @@ func (f *restoreFixture) keyMaterial() string {
 	var keyset struct {
 		Key []struct{ KeyData struct{ Value string } }
 	}
-	raw, err := os.ReadFile(filepath.Join(f.dataDir, "keyset.json"))
-	if err == nil {
-		err = json.Unmarshal(raw, &keyset)
-	}
+	err := json.Unmarshal([]byte(fileText(f.t, filepath.Join(f.dataDir, "keyset.json"))), &keyset)
 	if err != nil || len(keyset.Key) != 1 || len(keyset.Key[0].KeyData.Value) < 40 {
 		f.t.Fatalf("the keyset does not have the form that this test reads: %v", err)
 	}

@@ -34,10 +34,9 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 	created := runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 	checkMembers(t, "keyset", created, "keyset_file primary_key_id keys")
 	checkMembers(t, "key", created.objects("keys")[0], "key_id status")
-	before, err := os.ReadFile(file)
-	must(t, err)
+	before := fileText(t, file)
 	runTenantry(t, env, "keyset", "create").checkFailure(t, cli.ExitRefused)
-	if after, _ := os.ReadFile(file); !bytes.Equal(before, after) {
+	if fileText(t, file) != before {
 		t.Fatal("the keyset was overwritten")
 	}
 	staged := runTenantry(t, env, "keyset", "rotate", "--stage", "-o", "json").mustJSON(t)
@@ -234,10 +233,8 @@ func TestReplacedClientSecretIsReloaded(t *testing.T) {
 	_, tenant := newConnectedService(t, fixture)
 	tenant.mustSync()
 	tenant.control("POST", "/app", object{"expire_secret": true})
-	raw, err := os.ReadFile(filepath.Join(fixture.platformDir, "app.json"))
-	must(t, err)
 	var app struct{ Secret string }
-	if err := json.Unmarshal(raw, &app); err != nil || app.Secret == "" {
+	if err := json.Unmarshal([]byte(fileText(t, filepath.Join(fixture.platformDir, "app.json"))), &app); err != nil || app.Secret == "" {
 		t.Fatalf("the simulator's application has no secret: %v", err)
 	}
 	replaceFile(t, fixture.settings["client_secret_file"], []byte(app.Secret+"\n"))

@@ -100,9 +100,7 @@ func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	checkValues(t, tenant.post(tenant.path("/mailboxes"), mailboxesBody(first.Zones[0], "ada")).object, object{"created_count": 1})
 
 	rotated := tenant.post("/api-key/rotate?user_email="+tenant.email, nil).text("api_key")
-	if err := p.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.stop())
 	_, third := startDev(t, build, dataDir, nil, control...)
 	if third.APIKey == first.APIKey || third.APIKey == rotated || third.AccountID != first.AccountID || third.ControlURL != first.ControlURL {
 		t.Error("after a rotation the key is not a new one of the same account, or the address of the control interface changed")
@@ -156,9 +154,7 @@ func TestSandboxPrintsJSONWithTheOutputFlag(t *testing.T) {
 	read, write := io.Pipe()
 	p, err := launchProcess(requirePrograms(t, releaseBuild), []string{onePluginPerKindEnv(t)}, write,
 		"dev", "-o", "json", "--listen", "127.0.0.1:0", "--control", "127.0.0.2:0", "--data", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.stopAtEnd(t)
 	go func() { <-p.done; _ = write.Close() }()
 	var ready object
@@ -198,9 +194,7 @@ func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	tenant.post(tenant.path("/domains"), object{"domain": zone})
 	proof := tenant.get(tenant.domainPath(zone, "/dns")).objects("verification_dns_records")[0]["text"]
 	var records []object
-	if err := json.Unmarshal(tenant.control("GET", "/zones/"+zone+"/records", nil).raw, &records); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(tenant.control("GET", "/zones/"+zone+"/records", nil).raw, &records))
 	tenant.control("PUT", "/zones/"+zone+"/records", append(records, object{"type": "TXT", "name": zone, "content": proof, "ttl": 600}))
 	tenant.post(tenant.domainPath(zone, "/verify"), nil)
 	id := tenant.get(tenant.path("/domains")).objects("domains")[0].text("id")
@@ -220,9 +214,7 @@ func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 		tenant.control("POST", "/accounts/"+other+"/dns-connections", object{"provider": "cloudflare"})
 	}
 	refused, err := http.Post(tenant.ready.ControlURL+"/accounts/"+other+"/dns-connections", "application/json", strings.NewReader(`{"provider":"microsoft365"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = refused.Body.Close()
 	if refused.StatusCode != http.StatusBadRequest {
 		t.Errorf("a DNS connection to microsoft365 is answered %s, want 400", refused.Status)

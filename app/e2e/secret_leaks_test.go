@@ -88,11 +88,7 @@ func TestSandboxLeaksNoSecret(t *testing.T) {
 	key := o.ready.APIKey
 	o.run(allWriteSteps(o), retrying(o))
 	var app object
-	raw, err := os.ReadFile(filepath.Join(o.dataDir, "simulators", "microsoft365", "app.json"))
-	if err == nil {
-		err = json.Unmarshal(raw, &app)
-	}
-	must(t, err)
+	must(t, json.Unmarshal([]byte(fileText(t, filepath.Join(o.dataDir, "simulators", "microsoft365", "app.json"))), &app))
 	s := &leakSearch{serviceFixture: &serviceFixture{t: t}, dataDir: o.dataDir, secrets: map[string]string{
 		"first key": key, "rotated key": o.ready.APIKey, "password": mailboxesBody("x.test").text("account_password"), "client secret": app.text("secret"),
 	}}

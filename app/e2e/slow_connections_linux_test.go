@@ -179,27 +179,20 @@ var peakMemoryLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 // peakMemory returns the largest resident memory that a process had, in bytes.
 func peakMemory(t testing.TB, pid int) int {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := peakMemoryLine.FindSubmatch(status)
+	status := fileText(t, fmt.Sprintf("/proc/%d/status", pid))
+	found := peakMemoryLine.FindStringSubmatch(status)
 	if found == nil {
 		t.Fatalf("the process status has no VmHWM: %s", status)
 	}
-	n, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n, err := strconv.Atoi(found[1])
+	must(t, err)
 	return n << 10
 }
 
 // resetPeakMemory sets the peak memory of a process to its current memory.
 func resetPeakMemory(t testing.TB, pid int) {
 	t.Helper()
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0))
 }
 
 // TestSlowConnectionsDoNotBlockOthers opens connections of three kinds. They send one byte at a
