@@ -27,7 +27,6 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// gunzipFile returns the uncompressed content of a file.
 func gunzipFile(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := os.Open(name)
@@ -276,7 +275,6 @@ func createAccounts(t *testing.T, url string) (stop func()) {
 
 var tableLine = regexp.MustCompile(`^\{"table":"([^"]+)"`)
 
-// countBackupRows counts the rows of a table in a backup.
 func countBackupRows(t *testing.T, file, table string) (n int) {
 	t.Helper()
 	inTable := false

@@ -82,7 +82,6 @@ func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 	return paths
 }
 
-// addDNSConnection gives the account a DNS connection to the PowerDNS server.
 func (svc *benchService) addDNSConnection(zones *zoneBench) {
 	svc.b.Helper()
 	file := filepath.Join(svc.b.TempDir(), "key")
@@ -91,7 +90,6 @@ func (svc *benchService) addDNSConnection(zones *zoneBench) {
 		"--credential-file", file, "--set", "api_url="+zones.server.API)
 }
 
-// runCommand runs one of the operator's commands.
 func (svc *benchService) runCommand(args ...string) {
 	svc.b.Helper()
 	built, err := releaseBuild()

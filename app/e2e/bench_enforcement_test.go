@@ -178,7 +178,6 @@ func (p *slowPlatform) answer(ctx context.Context, n int) error {
 	}
 }
 
-// slowTenant is a tenant of a slowPlatform.
 type slowTenant struct {
 	ports.MailTenant
 	platform *slowPlatform

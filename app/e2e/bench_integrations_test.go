@@ -42,7 +42,6 @@ func BenchmarkRefresh(b *testing.B) {
 	b.Run("postgres", func(b *testing.B) { benchRefresh(b, newBenchService(b, testserver.Database(b))) })
 }
 
-// benchRefresh measures the first refresh of an integration, and later refreshes.
 func benchRefresh(b *testing.B, svc *benchService) {
 	addresses := svc.fillAccount()
 	var calls atomic.Int64
@@ -99,7 +98,6 @@ func (svc *benchService) fillAccount() (addresses []string) {
 	return addresses
 }
 
-// fillTenant adds domains and mailboxes to one tenant.
 func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountID, tenantIndex int) (addresses []string) {
 	found, id := ports.DiscoveryResult{Began: time.Now()}, tenant.GUID(svc.tenants[tenantIndex])
 	for i := range benchPerTenant {
@@ -122,7 +120,6 @@ func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountI
 	return addresses
 }
 
-// mustPost sends a request that must succeed.
 func (svc *benchService) mustPost(url, body string) object {
 	svc.b.Helper()
 	r, err := http.NewRequestWithContext(svc.b.Context(), http.MethodPost, url, strings.NewReader(body))

@@ -60,7 +60,6 @@ func BenchmarkProvisioning(b *testing.B) {
 	}
 }
 
-// provisioningTimes has the durations of a batch of domains.
 type provisioningTimes struct {
 	took    time.Duration // from the first request to the end of the last run
 	slowest time.Duration // of the slowest domain, from its request to the end of its run
@@ -158,7 +157,6 @@ func (svc *provisioningBench) startPlatform() {
 		"TENANTRY_DNS_ALLOW_PRIVATE=true", "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=true", "TENANTRY_DRAIN_DELAY=0s")
 }
 
-// addTenant connects a tenant, syncs it and adds its domains.
 func (svc *provisioningBench) addTenant(number int) error {
 	var created struct {
 		ID    string `json:"tenant_id"`
@@ -261,7 +259,6 @@ func (svc *provisioningBench) send(method, url string, body, result any) error {
 
 var callCount = regexp.MustCompile(`(?m)^tenantry_provider_call_duration_seconds_count\{(?:.*,)?provider="([^"]+)".*\} (\d+)$`)
 
-// providerCalls returns the number of calls to each provider so far.
 func (svc *provisioningBench) providerCalls() map[string]float64 {
 	svc.b.Helper()
 	answer, err := http.Get(svc.adminURL + "/metrics")

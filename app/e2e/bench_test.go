@@ -124,7 +124,6 @@ func (svc *benchService) serve() (p *process, api string) {
 	}
 }
 
-// isReady reports whether /readyz of the admin listener answers 200.
 func isReady(adminURL string) bool {
 	answer, err := http.Get(adminURL + "/readyz")
 	if err != nil {
@@ -247,7 +246,6 @@ func (s *comparedServer) addRound(b *testing.B, duration time.Duration, request 
 	s.cpu += cpuTime(b, s.pid) - cpuBefore
 }
 
-// get sends a request that must succeed.
 func (svc *benchService) get(url string, c *http.Client) {
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
 	if err != nil {
@@ -264,7 +262,6 @@ func (svc *benchService) get(url string, c *http.Client) {
 	}
 }
 
-// cpuTime returns the processor time that a process has used.
 func cpuTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	own, _, err := processTimes(pid)
@@ -328,7 +325,6 @@ func BenchmarkWrites(b *testing.B) {
 	b.Run("postgres", func(b *testing.B) { benchWrites(b, newBenchService(b, testserver.Database(b))) })
 }
 
-// benchWrites measures writes at the service and at the bare handler.
 func benchWrites(b *testing.B, svc *benchService) {
 	paths := svc.addMailboxes()
 	var requests atomic.Int64
@@ -339,7 +335,6 @@ func benchWrites(b *testing.B, svc *benchService) {
 	svc.must(p.stop())
 }
 
-// addMailboxes adds a mailbox to each tenant and returns the paths of the mailboxes.
 func (svc *benchService) addMailboxes() (paths []string) {
 	svc.b.Helper()
 	ctx := svc.b.Context()
@@ -360,7 +355,6 @@ func (svc *benchService) addMailboxes() (paths []string) {
 	return paths
 }
 
-// patchMailbox sends a PATCH request that must succeed.
 func (svc *benchService) patchMailbox(c *http.Client, url string) {
 	r, err := http.NewRequest(http.MethodPatch, url, strings.NewReader(`{"daily_send_limit":5}`))
 	if err != nil {

@@ -47,7 +47,6 @@ func BenchmarkWebhooks(b *testing.B) {
 	}
 }
 
-// benchWebhooks measures one run with this number of endpoints per account.
 func benchWebhooks(b *testing.B, perAccount int) {
 	receiver := &lagReceiver{}
 	server := httptest.NewServer(receiver)
@@ -134,7 +133,6 @@ func cpuTimeWithChildren(b *testing.B, pid int) time.Duration {
 	return total
 }
 
-// addAccounts adds accounts and returns their keys.
 func (svc *benchService) addAccounts(n int) (keys []string) {
 	svc.b.Helper()
 	ctx := svc.b.Context()
@@ -153,7 +151,6 @@ func (svc *benchService) addAccounts(n int) (keys []string) {
 	return keys
 }
 
-// post sends a write that must succeed.
 func (svc *benchService) post(c *http.Client, key, url, body string) {
 	r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	if err != nil {

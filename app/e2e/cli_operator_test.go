@@ -19,7 +19,6 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// commandResult is the result of one command.
 type commandResult struct {
 	args           []string
 	code           int

@@ -54,7 +54,6 @@ func TestAdministratorConnectsATenant(t *testing.T) {
 	tenant.mustSync()
 }
 
-// checkPageHeaders checks the security headers of a page of the connect flow.
 func checkPageHeaders(t *testing.T, p page) {
 	t.Helper()
 	for name, want := range map[string]string{

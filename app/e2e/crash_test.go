@@ -33,7 +33,6 @@ var portCalls = []string{
 	"withdraw tenant", "rotate key", "remove_rules", "delete tenant",
 }
 
-// failpointNames returns the names of the failpoints of portCalls.
 func failpointNames() []string {
 	var names []string
 	for _, call := range portCalls {
@@ -146,7 +145,6 @@ func (o *onboarding) checkAudit(got reply) {
 	o.checkEqual("entries of writes that succeeded", succeeded, o.writes)
 }
 
-// setLimitStep returns the step that sets the send limit of the tenant.
 func setLimitStep(o *onboarding, perDay int) step {
 	return step{name: "limit", makeRequest: func(*onboarding) request {
 		return request{method: "POST", path: o.path("/mailbox-limits"), body: object{"daily_send_limit": perDay}}

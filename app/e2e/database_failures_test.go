@@ -56,7 +56,6 @@ func (s *databaseService) useNewTenant() {
 	s.ids["tenant_id"] = s.guid
 }
 
-// addDomainAndMailboxes adds a verified domain with three mailboxes.
 func (s *databaseService) addDomainAndMailboxes() {
 	s.t.Helper()
 	name := fmt.Sprintf("trouble-%d.test", uniqueNumber.Add(1))
@@ -68,7 +67,6 @@ func (s *databaseService) addDomainAndMailboxes() {
 	s.ids["domain_name"] = name
 }
 
-// exec executes SQL statements on the direct connection.
 func (s *databaseService) exec(statements ...string) {
 	s.t.Helper()
 	for _, statement := range statements {

@@ -60,7 +60,6 @@ func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 	return c
 }
 
-// putToSimulator sends a PUT request that must succeed.
 func putToSimulator(t *testing.T, url, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(body))
@@ -78,7 +77,6 @@ func putToSimulator(t *testing.T, url, body string) {
 // env returns the setting with which commands find the fake.
 func (c *cloudflareFake) env() string { return "TENANTRY_PROVIDERS_CLOUDFLARE_API_URL=" + c.url }
 
-// credentialFile writes a credential file and returns its path.
 func credentialFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "credential")
@@ -86,7 +84,6 @@ func credentialFile(t *testing.T, text string) string {
 	return file
 }
 
-// commandError is the error that a command prints as JSON.
 type commandError struct{ Code, Message, Fix string }
 
 // checkError checks exit code and error code of a command that failed, and returns its error.
@@ -99,7 +96,6 @@ func (r commandResult) checkError(t *testing.T, code int, errorCode string) comm
 	return printed.Error
 }
 
-// checkConnections checks the connections that `dns-connection list` shows.
 func checkConnections(t *testing.T, env []string, want ...object) {
 	t.Helper()
 	list := runTenantry(t, env, "dns-connection", "list", "-o", "json").mustJSON(t)

@@ -205,7 +205,6 @@ func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
 	}
 }
 
-// zoneRecords returns the records of a zone at the simulator.
 func (c *cloudflareFake) zoneRecords(t *testing.T, zone string) string {
 	t.Helper()
 	answer, err := http.Get(strings.TrimSuffix(c.url, "/client/v4") + "/_control/zones/" + zone + "/records")

@@ -27,7 +27,6 @@ func (c caller) sandboxOperatorEnv() []string {
 		"TENANTRY_PROVIDERS_CLOUDFLARE_API_URL=http://"+addresses["cloudflare"]+"/client/v4")
 }
 
-// zoneTexts returns the records of a zone as sorted texts.
 func (c caller) zoneTexts(zone string) (texts []string) {
 	c.t.Helper()
 	var records []object

@@ -183,7 +183,6 @@ func TestDoctorRefusesInvalidSettings(t *testing.T) {
 	}
 }
 
-// folderDigest returns names, modes and hashes of all files in a folder.
 func folderDigest(t *testing.T, dir string) string {
 	t.Helper()
 	var digest strings.Builder

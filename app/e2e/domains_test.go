@@ -136,7 +136,6 @@ func (tenant accountTenant) checkDNSViews(zone string) {
 	}
 }
 
-// checkRecordMembers checks that a DNS record has the members of its type.
 func checkRecordMembers(t *testing.T, r object) {
 	t.Helper()
 	members, known := map[string]string{

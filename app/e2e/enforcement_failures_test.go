@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// setClock sets the clock of the sandbox.
 func (l limitedTenant) setClock(now string) {
 	l.t.Helper()
 	l.control("POST", "/clock", object{"now": now})

@@ -86,7 +86,6 @@ func (history *enforcementHistory) setRandomLimit() {
 	history.limits[scope] = perDay
 }
 
-// setMailboxLimit stores the limit of one mailbox.
 func (history *enforcementHistory) setMailboxLimit(m object, perDay int) {
 	history.t.Helper()
 	history.accountTenant().expect("PATCH", history.path("/mailboxes/"+m.text("id")), object{"daily_send_limit": perDay}, 200, "")
@@ -118,13 +117,11 @@ func (history *enforcementHistory) moveClock() {
 	history.setClock()
 }
 
-// setClock sets the sandbox's clock to history.now.
 func (history *enforcementHistory) setClock() {
 	history.t.Helper()
 	history.control("POST", "/clock", object{"now": history.now.Format(time.RFC3339)})
 }
 
-// enforcementCmdlets are the cmdlets that enforcement needs.
 var enforcementCmdlets = []string{
 	"Get-MessageTraceV2", "Get-TransportRule", "New-TransportRule", "Set-TransportRule", "Enable-TransportRule", "Disable-TransportRule",
 }
@@ -164,7 +161,6 @@ func (history *enforcementHistory) blockedAtPlatform() []string {
 	return addresses
 }
 
-// usageByAddress returns the usage of the mailboxes by address.
 func (history *enforcementHistory) usageByAddress() map[string]object {
 	history.t.Helper()
 	usage := map[string]object{}
@@ -271,7 +267,6 @@ func (history *enforcementHistory) killDuringPass() (inProgress bool) {
 	return inProgress
 }
 
-// domainOf returns the domain of an e-mail address.
 func domainOf(address string) string {
 	_, domain, _ := strings.Cut(address, "@")
 	return domain

@@ -54,7 +54,6 @@ func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 	return r
 }
 
-// addLimitedTenant adds a tenant with mailboxes and a limit.
 func (r *enforcingReplicas) addLimitedTenant(perDay int, localParts ...string) {
 	r.t.Helper()
 	tenant := r.first.newTenant(nil)

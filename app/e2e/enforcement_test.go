@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// limitedTenant is a tenant with mailboxes and a daily send limit.
 type limitedTenant struct {
 	accountTenant
 	zone      string
@@ -26,7 +25,6 @@ func (c caller) newLimitedTenant(perDay int, localParts ...string) limitedTenant
 	return limitedTenant{tenant, zone, tenant.get(tenant.path("/mailboxes")).objects("mailboxes")}
 }
 
-// send sends messages from the mailbox with this index.
 func (l limitedTenant) send(index, count int) {
 	l.t.Helper()
 	l.control("POST", "/messages", object{"mailbox": l.mailboxes[index].text("primary_smtp"), "count": count})
@@ -51,10 +49,8 @@ func (l limitedTenant) ruleWrites() (writes []string) {
 	return writes
 }
 
-// ruleCmdlets are the cmdlets that change rules.
 var ruleCmdlets = []string{"New-TransportRule", "Set-TransportRule", "Enable-TransportRule", "Disable-TransportRule", "Remove-TransportRule"}
 
-// usage returns the usage of the mailbox with this index.
 func (l limitedTenant) usage(index int) object {
 	l.t.Helper()
 	return l.get(l.path("/mailboxes/" + l.mailboxes[index].text("id") + "/usage")).object
@@ -168,7 +164,6 @@ func (l limitedTenant) checkRepeatedPasses(blockedAt any, events ...string) {
 	checkValues(l.t, l.usage(0), object{"blocked_at": blockedAt, "sends_today": 6})
 }
 
-// checkMetrics checks the enforcement metrics.
 func (l limitedTenant) checkMetrics() {
 	l.t.Helper()
 	exported := parseMetrics(l.do("GET", l.ready.AdminURL+"/metrics", "", nil).raw)

@@ -39,7 +39,6 @@ func (c caller) newAccount(extraMembers object) caller {
 	return caller{c.client, created.text("account_id"), body.text("email"), created.text("api_key")}
 }
 
-// withT returns the same account for use in a subtest.
 func (c caller) withT(t *testing.T) caller {
 	c.t = t
 	return c
@@ -70,7 +69,6 @@ func (c caller) checkReply(got reply, method, path string, body any, status int,
 	}
 }
 
-// get sends a GET request that must succeed.
 func (c caller) get(path string) reply {
 	c.t.Helper()
 	return c.expect("GET", path, nil, 200, "")
@@ -142,13 +140,11 @@ func (c caller) newTenant(setup object) accountTenant {
 	return tenant
 }
 
-// withT returns the same tenant for use in a subtest.
 func (tenant accountTenant) withT(t *testing.T) accountTenant {
 	tenant.t = t
 	return tenant
 }
 
-// setBehaviour changes the behaviour of the simulated tenant.
 func (tenant accountTenant) setBehaviour(settings object) {
 	tenant.t.Helper()
 	tenant.control("POST", "/tenants/"+tenant.guid+"/behaviour", settings)
@@ -198,7 +194,6 @@ func (tenant accountTenant) domainPath(name, rest string) string {
 	return tenant.path("/domains/" + name + rest)
 }
 
-// newZone creates a zone in the simulated DNS.
 func (c caller) newZone() string {
 	c.t.Helper()
 	name := fmt.Sprintf("zone-%d.test", uniqueNumber.Add(1))

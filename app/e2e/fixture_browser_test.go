@@ -23,7 +23,6 @@ type browser struct {
 	client *http.Client
 }
 
-// newBrowser returns a browser without cookies.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -43,7 +42,6 @@ type page struct {
 	fields   url.Values
 }
 
-// open requests an address.
 func (b *browser) open(address string) page {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, address, http.NoBody)
@@ -66,7 +64,6 @@ func (b *browser) submit(p page, changes url.Values) page {
 	return b.send(r)
 }
 
-// send sends a request and parses the response.
 func (b *browser) send(r *http.Request) page {
 	b.t.Helper()
 	r.Header.Set("Accept", "text/html")
@@ -187,14 +184,12 @@ func (a *administrator) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// open requests an address.
 func (a *administrator) open(link string) {
 	a.t.Helper()
 	answer, err := a.browser.Get(link)
 	a.load(answer, err)
 }
 
-// load reads a response into page, status and address.
 func (a *administrator) load(answer *http.Response, err error) {
 	a.t.Helper()
 	must(a.t, err)

@@ -24,7 +24,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// resolver returns the address of the fixture's DNS resolver.
 func (f doctorFixture) resolver() string {
 	for _, variable := range f.service.extraEnv {
 		if address, ok := strings.CutPrefix(variable, "TENANTRY_DNS_RESOLVERS="); ok {
@@ -43,7 +42,6 @@ func writeTempFile(t *testing.T, text string, mode os.FileMode) string {
 	return path
 }
 
-// copyTempFile copies a file. The copy has this mode.
 func copyTempFile(t *testing.T, path string, mode os.FileMode) string {
 	t.Helper()
 	return writeTempFile(t, fileText(t, path), mode)

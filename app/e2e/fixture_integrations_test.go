@@ -84,7 +84,6 @@ func (c client) integrationBody(provider string) object {
 	return body
 }
 
-// addIntegration adds an integration with a sending platform to the account of the tenant.
 func (c mailboxTenant) addIntegration(provider string) testIntegration {
 	c.t.Helper()
 	created := c.post("/v1/integrations", c.integrationBody(provider))
@@ -100,7 +99,6 @@ func (i testIntegration) mailboxPath(index int, rest string) string {
 	return i.path("/mailboxes/" + i.mailboxes[index].text("id") + rest)
 }
 
-// address returns the address of a mailbox.
 func (i testIntegration) address(index int) string { return i.mailboxes[index].text("primary_smtp") }
 
 // signInSession is an OAuth session that connects a mailbox to a sending platform.
@@ -112,7 +110,6 @@ type signInSession struct {
 	answer reply  // the response that began the session
 }
 
-// beginSession begins an OAuth session for a mailbox.
 func (i testIntegration) beginSession(index int) signInSession {
 	i.t.Helper()
 	got := i.post(i.mailboxPath(index, "/oauth/microsoft/init"), nil)
@@ -218,7 +215,6 @@ func (c client) operationsAt(provider string) (operations []string) {
 	return operations
 }
 
-// countOf counts the occurrences of an operation.
 func countOf(operations []string, operation string) (n int) {
 	for _, o := range operations {
 		if o == operation {
@@ -255,13 +251,11 @@ func newSendingSandbox(t *testing.T, args ...string) caller {
 	return seededAccount(t, ready)
 }
 
-// hasAccount reports whether the platform has an account for the mailbox.
 func (i testIntegration) hasAccount(index int) bool {
 	i.t.Helper()
 	return slices.Contains(i.accountAddresses(), i.address(index))
 }
 
-// accountAddresses returns the addresses of the accounts at the platform.
 func (i testIntegration) accountAddresses() (addresses []string) {
 	i.t.Helper()
 	var accounts []object

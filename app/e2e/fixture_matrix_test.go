@@ -112,7 +112,6 @@ func newMatrixFixture(t *testing.T) *matrixFixture {
 	return f
 }
 
-// rotateKey rotates the API key of the account and returns the old key.
 func (m *matrixAccount) rotateKey() (old string) {
 	old = m.key
 	m.key = m.post("/api-key/rotate?user_email="+m.email, nil).text("api_key")
@@ -145,7 +144,6 @@ func (f *matrixFixture) openDatabase(t *testing.T, file string) {
 	f.snapshotQuery = "SELECT " + strings.Join(parts, "||x'0a'||")
 }
 
-// queryStrings runs a query with one text column and returns the values.
 func (f *matrixFixture) queryStrings(t *testing.T, query string) (values []string) {
 	t.Helper()
 	rows, err := f.db.QueryContext(context.Background(), query)

@@ -44,7 +44,6 @@ func noDelays() object {
 	return object{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0}
 }
 
-// path returns the API path of the tenant, followed by rest.
 func (o *onboarding) path(rest string) string { return "/v1/tenants/" + o.tenant + rest }
 
 // accountTenant returns the tenant with a client of the running service.
@@ -181,7 +180,6 @@ type restartingSandbox struct {
 	flags                          []string
 }
 
-// newRestartingSandbox starts a sandbox with armed failpoints.
 func newRestartingSandbox(t *testing.T, build programs, armed []string) *restartingSandbox {
 	t.Helper()
 	server := &restartingSandbox{client: client{t: t}, build: build, dataDir: t.TempDir(), armedFailpoints: armed}
@@ -291,7 +289,6 @@ func (s *restartingSandbox) restartAfterFailpoint(r request, sendErr error) {
 	s.start()
 }
 
-// killAndRestart kills the service with SIGKILL and starts it again.
 func (s *restartingSandbox) killAndRestart() {
 	s.t.Helper()
 	s.process.kill()

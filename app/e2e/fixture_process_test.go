@@ -82,7 +82,6 @@ func (p *process) stopAtEnd(t *testing.T) {
 	})
 }
 
-// tail returns at most the last n bytes of a text.
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
 // stop sends SIGTERM and waits for the process to end. It kills a process that does not end within
@@ -98,7 +97,6 @@ func (p *process) stop() error {
 	}
 }
 
-// kill ends the process with SIGKILL.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done

@@ -46,7 +46,6 @@ type serviceFixture struct {
 	platformRequests []platformRequest
 }
 
-// clientSecret returns the content of the client secret file.
 func (f *serviceFixture) clientSecret() string {
 	f.t.Helper()
 	return strings.TrimSpace(fileText(f.t, f.settings["client_secret_file"]))
@@ -115,7 +114,6 @@ func (f *serviceFixture) serveAndRecord(simulatorHandler http.Handler, w http.Re
 	simulatorHandler.ServeHTTP(recording, req)
 }
 
-// replaceZone replaces the records of a zone with the records in a request body.
 func (f *serviceFixture) replaceZone(w http.ResponseWriter, name string, body []byte) {
 	var records []zones.Record
 	err := json.Unmarshal(body, &records)

@@ -69,7 +69,6 @@ func (r *webhookReceiver) receive(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// respondWith changes how the receiver answers from now on.
 func (r *webhookReceiver) respondWith(respond func(w http.ResponseWriter, r *http.Request, message webhookMessage, tries int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +84,6 @@ func (r *webhookReceiver) answerStatus(status int) {
 	})
 }
 
-// received returns the messages so far.
 func (r *webhookReceiver) received() []webhookMessage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +113,6 @@ func (r *webhookReceiver) waitAll(events []object) {
 	})
 }
 
-// countMessages counts messages by their webhook-id.
 func countMessages(messages []webhookMessage) map[string]int {
 	counts := map[string]int{}
 	for _, message := range messages {

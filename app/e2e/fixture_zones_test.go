@@ -283,7 +283,6 @@ func (h *cloudflareHost) replaceRecords(t testing.TB, zone string, records []zon
 	h.control(t, http.MethodPut, "/zones/"+zone+"/records", body, nil)
 }
 
-// cloudflareRecord is a record in the format of Cloudflare's API.
 type cloudflareRecord struct {
 	Type     string `json:"type"`
 	Name     string `json:"name"`
@@ -381,7 +380,6 @@ func (h *cloudflareHost) flattenTarget(t testing.TB, r cloudflareRecord) []zones
 	return out
 }
 
-// control calls the control interface of the simulator.
 func (h *cloudflareHost) control(t testing.TB, method, path string, in, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)

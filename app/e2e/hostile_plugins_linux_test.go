@@ -166,7 +166,6 @@ func pluginProcessID(t *testing.T, logs, plugin string) int {
 	return pid
 }
 
-// processesInGroup returns the number of processes of a process group.
 func processesInGroup(t *testing.T, group int) (n int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")

@@ -16,7 +16,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// identicalRequests returns the number of identical requests that are sent at once.
 func identicalRequests() int {
 	if soak.Enabled() {
 		return 100

@@ -204,7 +204,6 @@ func (tenant accountTenant) limitMailboxes(zone string) {
 	}
 }
 
-// removeEverything removes the mailboxes, the domain and the tenant.
 func (tenant accountTenant) removeEverything(zone string) {
 	tenant.t.Helper()
 	tenant.expectExplained("DELETE", tenant.domainPath(zone, "?from_platform=true"), nil, http.StatusConflict, "domain_in_use")

@@ -48,13 +48,11 @@ func (a attempt) variants(param string, values ...string) (attempts []attempt) {
 	return attempts
 }
 
-// withAuthorization replaces the Authorization headers of the attempt.
 func (a attempt) withAuthorization(values ...string) attempt {
 	a.auth = append([]string{}, values...) // an empty list means no header; nil would mean the account's key
 	return a
 }
 
-// withBodyDomain replaces the account's domain in the body.
 func (a attempt) withBodyDomain(domain string) attempt {
 	a.body = strings.ReplaceAll(a.body, a.account.ids["domain_name"], domain)
 	return a
@@ -70,7 +68,6 @@ func (a attempt) withDomainScope(op operation, domain string) attempt {
 	return a
 }
 
-// withTenantQuery restricts the attempt to the events of one tenant.
 func (a attempt) withTenantQuery(guid string) attempt {
 	a.path += "?tenant_id=" + guid
 	return a
@@ -95,7 +92,6 @@ func validBody(resources accountResources, op operation) string {
 	return ""
 }
 
-// malformedIDs returns malformed values of an id parameter.
 func (f *matrixFixture) malformedIDs(param string) []string {
 	id := f.a.ids[param]
 	return []string{"x", "..%2f", "%00", "urn:uuid:" + id, "{" + id + "}", strings.ReplaceAll(id, "-", ""), id + "0", "0", "%ff", strings.Repeat("9", 300)}
@@ -255,7 +251,6 @@ func (f *matrixFixture) onNewResource(a attempt, op operation) attempt {
 	return a
 }
 
-// idempotencyAttempts returns the requests for conditions about Idempotency-Keys.
 func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []attempt {
 	a := f.onNewResource(f.ownRequest(f.a, op), op)
 	sendFirst := func(t *testing.T, a attempt) {
@@ -364,7 +359,6 @@ func (f *matrixFixture) discoveredMailbox() string {
 	return tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id")
 }
 
-// integrationAttempts returns the requests for conditions about integrations.
 func (f *matrixFixture) integrationAttempts(a attempt, condition string) []attempt {
 	switch condition {
 	case "unknown_integration":

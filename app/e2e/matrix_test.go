@@ -279,7 +279,6 @@ func (row matrixRow) withDecisions() matrixRow {
 	return row
 }
 
-// newTraceID returns a random trace id.
 func newTraceID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:])

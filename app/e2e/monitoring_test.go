@@ -52,7 +52,6 @@ func objectAt(o object, path string) object {
 	return inner
 }
 
-// dashboard returns the Grafana dashboard.
 func dashboard(t *testing.T) (d object) {
 	t.Helper()
 	must(t, json.Unmarshal([]byte(fileText(t, dashboardFile)), &d))
@@ -376,7 +375,6 @@ func (metrics exposedMetrics) unknownNames(expression string, shown ...string) (
 	return wrong
 }
 
-// addRecordingRule adds the metric of a recording rule.
 func (metrics exposedMetrics) addRecordingRule(name, expression string) {
 	metrics[name] = map[string][]string{}
 	for _, metric := range parsePromQuery(expression).metrics {

@@ -145,7 +145,6 @@ func checkDocumentedMessage(header http.Header, kind string, body []byte) error 
 	return nil
 }
 
-// checkProblem checks an error response.
 func checkProblem(got reply) error {
 	switch {
 	case got.header.Get("Content-Type") != "application/problem+json":

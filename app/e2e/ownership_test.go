@@ -297,7 +297,6 @@ func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	}
 }
 
-// pathParameters returns the names of the parameters in the path of an operation.
 func pathParameters(template string) (names []string) {
 	for segment := range strings.SplitSeq(template, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {

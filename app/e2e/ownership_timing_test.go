@@ -59,7 +59,6 @@ type stopwatch struct {
 	host   string
 }
 
-// newStopwatch opens a connection to the API.
 func newStopwatch(t *testing.T, api string) *stopwatch {
 	t.Helper()
 	host := strings.TrimPrefix(api, "http://")

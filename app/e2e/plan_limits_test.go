@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// setPlan changes the plan of the account.
 func (c caller) setPlan(plan object) {
 	c.t.Helper()
 	c.control("POST", "/accounts/"+c.id+"/plan", plan)

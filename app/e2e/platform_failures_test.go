@@ -49,7 +49,6 @@ func (o *onboarding) injectFault(fault object) {
 	o.control("POST", "/faults", fault)
 }
 
-// pendingRequest is a request that waits for its response.
 type pendingRequest struct {
 	answered chan struct{}
 	reply    reply

@@ -72,7 +72,6 @@ func buildNewVersion(t *testing.T, module outsideModule, program string) {
 	module.run(t, "go", "build", "-o", program, ".")
 }
 
-// editVersion changes the version in a file to 0.2.0.
 func editVersion(t *testing.T, path string) {
 	t.Helper()
 	text := fileText(t, path)

@@ -179,7 +179,6 @@ func (h *productionHost) runBlocks(blocks ...string) string {
 	return string(out)
 }
 
-// checkMode checks the mode of a file below root.
 func (h *productionHost) checkMode(name string, want os.FileMode) {
 	h.t.Helper()
 	if info, err := os.Stat(filepath.Join(h.root, name)); err != nil || info.Mode().Perm() != want {

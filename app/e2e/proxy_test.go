@@ -177,7 +177,6 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// write writes a file in the folder of the proxy.
 func (f *proxyFixture) write(name, text string) {
 	f.t.Helper()
 	must(f.t, os.WriteFile(filepath.Join(f.folder, name), []byte(text), 0o600))
@@ -275,7 +274,6 @@ func (b byHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// readReply reads and parses a response.
 func readReply(t *testing.T, answer *http.Response) reply {
 	t.Helper()
 	raw, err := io.ReadAll(answer.Body)

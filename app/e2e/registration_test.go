@@ -152,7 +152,6 @@ func (f registrationFixture) newConsentedTenant(roles []permission) *consentedTe
 	return consented
 }
 
-// consentedTenant is a tenant during the onboarding.
 type consentedTenant struct {
 	accountTenant
 	service     *serviceFixture
@@ -160,7 +159,6 @@ type consentedTenant struct {
 	callbackURL string   // the address to which the consent page redirected the browser
 }
 
-// giveConsent lets the administrator consent with a new browser.
 func (consented *consentedTenant) giveConsent() {
 	consented.t.Helper()
 	consented.browser = newBrowser(consented.t)

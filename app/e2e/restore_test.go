@@ -176,7 +176,6 @@ func fileSHA256(t *testing.T, name string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(content))
 }
 
-// passphraseFile writes a file with the passphrase and returns its path.
 func (f *restoreFixture) passphraseFile() string {
 	f.t.Helper()
 	name := filepath.Join(f.t.TempDir(), "passphrase")
@@ -184,7 +183,6 @@ func (f *restoreFixture) passphraseFile() string {
 	return name
 }
 
-// keyMaterial returns the secret part of the keyset.
 func (f *restoreFixture) keyMaterial() string {
 	f.t.Helper()
 	var keyset struct {

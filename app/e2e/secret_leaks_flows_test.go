@@ -228,7 +228,6 @@ func (s *leakSearch) sendTwice(path, key string) {
 	}
 }
 
-// sendPasswords sends passwords in requests that end in different ways.
 func (s *leakSearch) sendPasswords(path, key string) {
 	s.client.t.Helper()
 	sendPassword := func(status int, name, password string, changes object) {

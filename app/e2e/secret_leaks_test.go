@@ -161,12 +161,10 @@ func (s *leakSearch) run(env []string) {
 	}
 }
 
-// keep stores an output for the search at the end.
 func (s *leakSearch) keep(name string, data []byte) {
 	s.outputs = append(s.outputs, searchedOutput{name, data})
 }
 
-// search searches every kept output for every secret.
 func (s *leakSearch) search() {
 	s.serviceFixture.t.Helper()
 	for _, p := range s.outputs {
@@ -194,7 +192,6 @@ func (s *leakSearch) keepStoredData(when string) {
 	}
 }
 
-// keepTables keeps the rows of each table as text.
 func (s *leakSearch) keepTables(when string) {
 	s.serviceFixture.t.Helper()
 	for _, table := range firstColumn(s.serviceFixture.t, s.database, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'") {
@@ -203,7 +200,6 @@ func (s *leakSearch) keepTables(when string) {
 	}
 }
 
-// firstColumn returns the first column of all rows of a query.
 func firstColumn(t *testing.T, db *sql.DB, query string) (values []string) {
 	t.Helper()
 	rows, err := db.Query(query)
@@ -254,7 +250,6 @@ func gunzip(data []byte) []byte {
 	return plain
 }
 
-// encodings returns the encodings of a secret, by name.
 func encodings(secret string) map[string][]byte {
 	out := map[string][]byte{
 		"as it is": []byte(secret), "as hex": []byte(hex.EncodeToString([]byte(secret))),

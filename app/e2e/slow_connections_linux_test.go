@@ -155,7 +155,6 @@ func sendHealthyRequests(t *testing.T, c client, n int, enough func() bool) []ti
 	return durations
 }
 
-// requestTenants sends a request that must be answered 200.
 func requestTenants(httpClient *http.Client, c client) error {
 	r, err := http.NewRequest(http.MethodGet, c.ready.APIURL+"/v1/tenants", http.NoBody)
 	if err != nil {

@@ -225,7 +225,6 @@ func TestStopClosesOpenConnections(t *testing.T) {
 	}
 }
 
-// dialAPI opens a connection to the API.
 func dialAPI(t *testing.T, c client) net.Conn {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(c.ready.APIURL, "http://"))

@@ -248,7 +248,6 @@ func pluginsBelowSteps(spans []receivedSpan) map[string]bool {
 	return plugins
 }
 
-// spansNamed returns the spans with this name.
 func spansNamed(spans []receivedSpan, name string) (found []receivedSpan) {
 	for _, span := range spans {
 		if span.GetName() == name {
@@ -268,7 +267,6 @@ type spanReceiver struct {
 	wrong []string // the requests that are not valid OTLP over HTTP
 }
 
-// receivedSpan is a span with the name of its service.
 type receivedSpan struct {
 	*tracepb.Span
 	service string

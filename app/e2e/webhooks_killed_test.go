@@ -133,7 +133,6 @@ func withKilledSenders(t *testing.T, test func(*testing.T, *killedSender)) {
 	t.Run("postgres", func(t *testing.T) { test(t, newKilledSender(t, "--database", testserver.Database(t))) })
 }
 
-// waitForEnd waits until the process of the service has ended.
 func (k *killedSender) waitForEnd() {
 	k.t.Helper()
 	k.eventually("the service is killed", func() bool {

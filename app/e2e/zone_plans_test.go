@@ -43,7 +43,6 @@ type zoneCase struct {
 
 func (c zoneCase) zone() string { return c.name + ".messy.test" }
 
-// domain returns the domain whose records are planned.
 func (c zoneCase) domain() string {
 	if c.at != "" {
 		return c.at + "." + c.zone()
@@ -85,7 +84,6 @@ func (l zoneLine) String() string { return fmt.Sprint(l.key(), " ", l.ttl, " ", 
 // key returns the name and the type, which records of one set have in common.
 func (l zoneLine) key() string { return strings.ToLower(l.name) + " " + string(l.recordType) }
 
-// parseRecords parses the records of a zone.
 func (c zoneCase) parseRecords(text string) []zoneLine {
 	dashes := strings.ReplaceAll(c.domain(), ".", "-")
 	return parseZoneLines(c.zone(), strings.NewReplacer("{d}", c.domain(), "{d-}", dashes, "{spf}", platformInclude).Replace(text))
@@ -167,7 +165,6 @@ func (c zoneCase) expectedRecords() []zoneLine {
 
 const platformInclude = "include:spf.protection.outlook.com"
 
-// offer returns the records that the mail platform asks for.
 func (c zoneCase) offer() dns.Offer {
 	d := c.domain()
 	dashes := strings.ReplaceAll(d, ".", "-")
@@ -320,7 +317,6 @@ func (c zoneCase) checkRecords(t *testing.T, totals *caseTotals, before, after [
 	}
 }
 
-// sortedTexts returns the records as sorted texts.
 func sortedTexts(lines []zoneLine) []string {
 	var out []string
 	for _, line := range lines {
