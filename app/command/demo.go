@@ -46,7 +46,7 @@ func runDemo(ctx context.Context, folder string, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = logs.Close() }()
-	c, err := devConfig(nil, devOptions{data: folder, listen: "127.0.0.1:0", control: "127.0.0.1:0"})
+	c, err := devConfig(devOptions{data: folder, listen: "127.0.0.1:0", control: "127.0.0.1:0"})
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func devCommand() *cobra.Command {
 			if !cmd.Flags().Changed("control") && strings.HasSuffix(o.listen, ":0") {
 				o.control = "127.0.0.1:0" // several sandboxes may run on this machine
 			}
-			c, err := devConfig(nil, o)
+			c, err := devConfig(o)
 			if err != nil {
 				return cli.UsageError(err)
 			}
@@ -111,11 +111,8 @@ func devCommand() *cobra.Command {
 // which leaves time to stop the simulators after it. Webhooks may send to this machine. The
 // settings file and variables override these four values. The addresses and the storage come from
 // the flags of dev.
-func devConfig(flags *pflag.FlagSet, o devOptions) (settings.Config, error) {
-	if flags == nil {
-		flags = pflag.NewFlagSet("dev", pflag.ContinueOnError)
-	}
-	c, err := settings.Load(flags, map[string]any{"circuit_open": "2s", "drain_delay": "0s", "drain_time": "20s", "webhooks_allow_private": true})
+func devConfig(o devOptions) (settings.Config, error) {
+	c, err := settings.Load(pflag.NewFlagSet("dev", pflag.ContinueOnError), map[string]any{"circuit_open": "2s", "drain_delay": "0s", "drain_time": "20s", "webhooks_allow_private": true})
 	if err != nil {
 		return c, err
 	}

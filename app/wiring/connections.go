@@ -30,9 +30,8 @@ type Connections struct {
 	// secrets are the sandbox's credentials, by provider and field. No file contains them.
 	secrets map[string]map[string]secret.Text
 	// Files reads the credential files that the settings name.
-	Files *CredentialFiles
-	// Describe returns the description of a provider's plugin.
-	Describe func(context.Context, string) (wire.Description, error)
+	Files    *CredentialFiles
+	Describe describeFunc
 }
 
 // kindTitles are the names of the provider kinds in error messages.
@@ -84,8 +83,8 @@ func (c Connections) OperatorConnection(ctx context.Context, provider string) (w
 
 // connectionBuilder returns a function that builds a provider's connection from the operator's part
 // and an account's part. The plugin host calls this function for each call, because the operator's
-// credential files can change. describe returns the description of the provider's plugin.
-func (c Connections) connectionBuilder(provider string, account wire.Connection, describe func(context.Context, string) (wire.Description, error)) func(context.Context) (wire.Connection, error) {
+// credential files can change.
+func (c Connections) connectionBuilder(provider string, account wire.Connection, describe describeFunc) func(context.Context) (wire.Connection, error) {
 	return func(ctx context.Context) (wire.Connection, error) {
 		operator, err := c.OperatorConnection(ctx, provider)
 		if err != nil {

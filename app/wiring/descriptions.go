@@ -15,7 +15,7 @@ import (
 // descriptionCache caches the descriptions of plugins. A description changes only when its plugin
 // is upgraded.
 type descriptionCache struct {
-	read func(ctx context.Context, name string) (wire.Description, error) // pluginhost.Host.Describe
+	read describeFunc // pluginhost.Host.Describe
 	log  *slog.Logger
 
 	mu      sync.Mutex // guards the fields below

@@ -213,8 +213,8 @@ func (s *Service) StopQueue(ctx context.Context) error {
 }
 
 // FinishInterrupted releases the leases that a previous process left in an embedded database, so
-// that interrupted writes can run again at once. On PostgreSQL it does nothing, because other
-// processes may hold the leases. Abandoned leases expire there.
+// that interrupted requests, jobs and deliveries can run again at once. On PostgreSQL it does
+// nothing, because other processes may hold the leases. Abandoned leases expire there.
 func (s *Service) FinishInterrupted(ctx context.Context, databaseURL string) error {
 	if !strings.HasPrefix(databaseURL, "sqlite:") {
 		return nil
