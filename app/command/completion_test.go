@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tenantry/tenantry/app/apptest"
 )
 
 // TestShellsOfferThePluginsOfTheCatalog checks that the values of --mail-platform and --provider
@@ -18,9 +20,7 @@ func TestShellsOfferThePluginsOfTheCatalog(t *testing.T) {
 		return `{"name":"` + name + `","kind":"` + kind + `","file":"` + kind + "-" + name + `","sha256":"` + strings.Repeat("a", 64) + `","version":"1"}`
 	}
 	catalog := `{"plugins":[` + catalogEntry("acme", "mail") + "," + catalogEntry("beta", "mail") + "," + catalogEntry("gamma", "dns") + `]}`
-	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600))
 	t.Setenv("TENANTRY_PLUGIN_DIR", dir)
 	for commandLine, want := range map[string]string{
 		"serve --mail-platform ":         "acme beta",
@@ -33,9 +33,7 @@ func TestShellsOfferThePluginsOfTheCatalog(t *testing.T) {
 		var out bytes.Buffer
 		root.SetOut(&out)
 		root.SetArgs(append([]string{"__complete"}, strings.Split(commandLine, " ")...))
-		if err := root.Execute(); err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, root.Execute())
 		offered, _, _ := strings.Cut(out.String(), "\n:")
 		if got := strings.Join(strings.Fields(offered), " "); got != want {
 			t.Errorf("%q offers %q, want %q", commandLine, got, want)

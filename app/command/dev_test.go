@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/settings"
 )
 
@@ -25,9 +26,7 @@ func TestEnvFileKeepsItsFirstTenant(t *testing.T) {
 		for _, id := range tenants {
 			ready.Tenants = append(ready.Tenants, sandbox.Tenant{TenantID: id})
 		}
-		if err := writeEnv(folder, ready); err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, writeEnv(folder, ready))
 		env, err := os.ReadFile(filepath.Join(folder, "env"))
 		if err != nil || !strings.Contains(string(env), "TENANTRY_KEY="+ready.APIKey+"\n") {
 			t.Fatalf("%s, %v", env, err)
@@ -52,15 +51,11 @@ func TestDevLogFileGetsAllRecords(t *testing.T) {
 	var terminal bytes.Buffer
 	for range 2 { // a restart appends
 		log, closeLog, err := devLog(settings.Config{DataDir: folder, LogLevel: "info"}, &terminal)
-		if err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, err)
 		log.Debug("a debug record")
 		log.Info("an info record")
 		log.Warn("a warning")
-		if err := closeLog(); err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, closeLog())
 	}
 	file, err := os.ReadFile(filepath.Join(folder, devLogFile))
 	if err != nil || strings.Count(string(file), "an info record") != 2 || strings.Count(string(file), "a warning") != 2 || strings.Contains(string(file), "a debug record") {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/core/audit"
 )
@@ -31,13 +32,9 @@ func TestAuditVerifyProvesAFile(t *testing.T) {
 	last := audit.Entry{Hash: audit.Anchor}
 	for range 3 {
 		next, err := audit.Entry{ID: "id", Actor: audit.Actor{Type: audit.Key}, Action: "add-domain", Outcome: audit.Succeeded}.Link(last.Sequence, last.Hash)
-		if err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, err)
 		line, err := next.Line()
-		if err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, err)
 		lines, last = append(lines, string(line)+"\n"), next
 	}
 	export := strings.Join(lines, "")
@@ -55,9 +52,7 @@ func TestAuditVerifyProvesAFile(t *testing.T) {
 		{"an empty file", "", nil, cli.ExitRefused, " has no entries"},
 	} {
 		file := filepath.Join(t.TempDir(), "audit.jsonl")
-		if err := os.WriteFile(file, []byte(tt.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, os.WriteFile(file, []byte(tt.content), 0o600))
 		out, err := verifyOutput(t, append(tt.flags, file)...)
 		if err != nil {
 			out += err.Error()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/apptest"
 )
 
 // TestBoundThatIsEmptyIsRefused passes an empty value to each flag of the bounds, as a script does
@@ -17,9 +19,7 @@ func TestBoundThatIsEmptyIsRefused(t *testing.T) {
 	for _, name := range []string{"expires", "scope", "tenant", "cidr"} {
 		cmd, flags := &cobra.Command{}, boundsFlags{}
 		flags.addFlags(cmd)
-		if err := cmd.ParseFlags([]string{"--" + name, ""}); err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, cmd.ParseFlags([]string{"--" + name, ""}))
 		if b, err := flags.bounds(cmd, time.Now()); err == nil || !strings.Contains(err.Error(), "--"+name) {
 			t.Errorf("--%s with an empty value: got %+v, %v, want an error that names the flag", name, b, err)
 		}

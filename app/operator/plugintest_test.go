@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -30,9 +31,7 @@ import (
 func faultyPlugin(t *testing.T, kind, bug string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+"-faulty="+bug)
-	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, os.Symlink(testserver.Program(t, "testdata/faulty"), path))
 	return path
 }
 
@@ -65,9 +64,7 @@ func TestPluginTestReportsChecks(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	raw, err := os.ReadFile(junit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	var suite struct {
 		Tests   int `xml:"tests,attr"`
 		Skipped int `xml:"skipped,attr"`
@@ -91,9 +88,7 @@ func TestPluginTestShowsTheFailedExchange(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	raw, err := os.ReadFile(junit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	var suite struct {
 		Failures int `xml:"failures,attr"`
 		Cases    []struct {
@@ -142,9 +137,7 @@ func TestPluginTestWithoutSimulatorIsIncomplete(t *testing.T) {
 
 func TestPluginTestRefusesWrongFlags(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "list.json")
-	if err := os.WriteFile(list, []byte(`["secret-in-the-file"]`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, os.WriteFile(list, []byte(`["secret-in-the-file"]`), 0o600))
 	for _, args := range [][]string{
 		{"--against", "nobody"}, {"--against", "real"}, {"--skip", "dns/read"}, {"--skip", "dns/nothing=x"}, {"--only", "mail/rules"},
 		{"--settings", list}, {"--credential-file", filepath.Join(t.TempDir(), "missing")},
@@ -157,9 +150,7 @@ func TestPluginTestRefusesWrongFlags(t *testing.T) {
 
 func TestPluginTestOfAFolderNamesTheProgram(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "dns-acme")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, os.Mkdir(folder, 0o700))
 	_, _, err := runPluginTestOf(t, folder, "")
 	if cli.ExitCode(err) != cli.ExitUsage || !strings.Contains(err.Error(), filepath.Join(folder, "dns-acme")) {
 		t.Errorf("the error does not name the program in the folder: %v", err)
@@ -255,25 +246,17 @@ func startSimulator(t *testing.T, path string) (ready simulate.Ready) {
 	t.Cleanup(controlServer.Close)
 	cmd := exec.Command(path, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", controlServer.URL)
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
+	apptest.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close() // ends the simulator
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := json.NewDecoder(stdout).Decode(&ready); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, json.NewDecoder(stdout).Decode(&ready))
 	return ready
 }
 
@@ -281,13 +264,9 @@ func startSimulator(t *testing.T, path string) (ready simulate.Ready) {
 func callsOf(t *testing.T, provider simulate.Ready) (calls []simulate.Entry) {
 	t.Helper()
 	answer, err := http.Get(provider.URL + "/_control/calls")
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	defer func() { _ = answer.Body.Close() }()
-	if err := json.NewDecoder(answer.Body).Decode(&calls); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, json.NewDecoder(answer.Body).Decode(&calls))
 	return calls
 }
 
@@ -295,21 +274,15 @@ func callsOf(t *testing.T, provider simulate.Ready) (calls []simulate.Entry) {
 func writeJSON(t *testing.T, value any) string {
 	t.Helper()
 	raw, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	path := filepath.Join(t.TempDir(), "file.json")
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, os.WriteFile(path, raw, 0o600))
 	return path
 }
 
 func TestPluginTestOfAnotherProgramFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, os.WriteFile(path, []byte("#!/bin/sh\nexit 0\n"), 0o700))
 	cmd := pluginTestCommand()
 	var out bytes.Buffer
 	cmd.SetArgs([]string{path, "--only", "plugin/process/exits"})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
@@ -17,9 +18,7 @@ import (
 // Max. The server closes the second connection, because the first has a request in progress.
 func TestServersLimitConnections(t *testing.T) {
 	listener, err := Listen(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	running := startServer(t.Context(), listener, nil, &httpapi.ConnectionLimit{Max: 2}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
@@ -32,9 +31,7 @@ func TestServersLimitConnections(t *testing.T) {
 	sendRequest := func() net.Conn {
 		t.Helper()
 		conn, err := net.Dial("tcp", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // fails if the server has closed the connection
 		return conn

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -26,9 +25,7 @@ import (
 // is not throttled.
 func TestReplicasShareProviderBudgets(t *testing.T) {
 	t.Parallel()
-	counters, err := limiter.Open(t.Context(), limiter.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = counters.Close() })
+	_, counters := newFingerprinterAndLimiter(t)
 	describe := func(context.Context, string) (wire.Description, error) {
 		return wire.Description{Budgets: []wire.Budget{
 			{Key: "tenant", Limit: 20, Window: time.Minute}, {Key: "credential", Limit: 30, Window: time.Minute},
@@ -98,9 +95,7 @@ func TestInvalidSettingOfTheMailPlatformIsUnavailable(t *testing.T) {
 // do not count.
 func TestBudgetCountsOnlyItsOperations(t *testing.T) {
 	t.Parallel()
-	counters, err := limiter.Open(t.Context(), limiter.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = counters.Close() })
+	_, counters := newFingerprinterAndLimiter(t)
 	describe := func(context.Context, string) (wire.Description, error) {
 		return wire.Description{Budgets: []wire.Budget{{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}}}, nil
 	}
