@@ -26,7 +26,8 @@ type enforcementHistory struct {
 	limits        sendlimit.Policies
 	mailboxLimits map[string]int
 	// sent counts the messages of each address on the current day, except blocked messages. now is
-	// the clock of the sandbox, and latestNow the latest time that the clock had on the current day.
+	// the clock of the sandbox, and latestNow the latest time that the clock had on the current
+	// day.
 	sent           map[string]int
 	now, latestNow time.Time
 }

@@ -40,8 +40,8 @@ const (
 	limitUpdate = `UPDATE mailboxes SET daily_send_limit = $1 WHERE id = $2`
 )
 
-// commits is the number of commits of the PATCH of a mailbox's limit in the service: the claim of the
-// Idempotency-Key, the change, and the stored response.
+// commits is the number of commits of the PATCH of a mailbox's limit in the service: the claim of
+// the Idempotency-Key, the change, and the stored response.
 const commits = 3
 
 type tenant struct {
