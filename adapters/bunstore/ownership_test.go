@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -112,10 +113,11 @@ func missingOwnerCondition(statement string) string {
 type statementSet struct {
 	mu         sync.Mutex
 	statements map[string]bool
+	unlimited  map[string]bool // statements whose context had no deadline
 }
 
 // seenStatements are the statements that the tests ran on the stores of eachStore.
-var seenStatements = statementSet{statements: map[string]bool{}}
+var seenStatements = statementSet{statements: map[string]bool{}, unlimited: map[string]bool{}}
 
 type withoutStatementCollectionKey struct{}
 
@@ -134,6 +136,24 @@ func (s *statementSet) AfterQuery(ctx context.Context, e *bun.QueryEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.statements[withoutValues(e.Query)] = true
+	if _, limited := ctx.Deadline(); !limited && !isStatementOfTest() {
+		s.unlimited[withoutValues(e.Query)] = true
+	}
+}
+
+// isStatementOfTest reports whether a test file called bun, and not a method of the store.
+func isStatementOfTest() bool {
+	callers := make([]uintptr, 64)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)]) // without isStatementOfTest and AfterQuery
+	for {
+		frame, more := frames.Next()
+		if strings.Contains(frame.Function, "adapters/bunstore.") {
+			return strings.HasSuffix(frame.File, "_test.go")
+		}
+		if !more {
+			return false
+		}
+	}
 }
 
 // withoutValues returns a statement in which each quoted value is replaced by an empty value. It
@@ -180,6 +200,16 @@ func TestEveryStatementNamesTheOwner(t *testing.T) {
 		if !used[exception] {
 			t.Errorf("no statement needs the exception %q", exception)
 		}
+	}
+}
+
+// TestEveryStatementHasADeadline checks that the context of each statement had a deadline, although
+// the tests call the store without one. A database that does not answer would otherwise block a
+// caller forever.
+func TestEveryStatementHasADeadline(t *testing.T) {
+	t.Parallel()
+	for statement := range seenStatements.unlimited {
+		t.Errorf("without a deadline: %s", statement)
 	}
 }
 
