@@ -170,7 +170,7 @@ type DNSZone struct {
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // from the provider
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	NameServers   []string               `protobuf:"bytes,3,rep,name=name_servers,json=nameServers,proto3" json:"name_servers,omitempty"`
-	Idle          string                 `protobuf:"bytes,4,opt,name=idle,proto3" json:"idle,omitempty"` // why resolvers do not use this zone, or empty
+	Idle          string                 `protobuf:"bytes,4,opt,name=idle,proto3" json:"idle,omitempty"` // why a change of this zone would not be published, or empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
