@@ -4,10 +4,6 @@ package bunstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -130,69 +126,6 @@ func (s *Store) DeleteFlows(ctx context.Context, before time.Time) error {
 		_, err := db.NewDelete().Model((*flowRow)(nil)).Where("expires_at < ?", storedTime(before)).Exec(ctx)
 		return err
 	})
-}
-
-type settingsRow struct {
-	bun.BaseModel `bun:"table:account_settings,alias:ast"`
-
-	AccountID   string `bun:",pk"`
-	DisplayName string
-	SupportURL  string `bun:"support_url"`
-	ReturnHosts string // separated by commas
-}
-
-func (r settingsRow) settings() access.Settings {
-	return access.Settings{DisplayName: r.DisplayName, SupportURL: r.SupportURL, ReturnHosts: strings.FieldsFunc(r.ReturnHosts, func(c rune) bool { return c == ',' })}
-}
-
-// Settings implements ports.AccountSettings.
-func (s *Store) Settings(ctx context.Context, id access.AccountID) (access.Settings, error) {
-	var settings access.Settings
-	err := s.db.RunRead(ctx, "load account settings", func(ctx context.Context, db bun.IDB) (err error) {
-		settings, err = settingsOf(ctx, db, accountKey(id))
-		return err
-	})
-	return settings, err
-}
-
-func settingsOf(ctx context.Context, db bun.IDB, owner string) (access.Settings, error) {
-	var row settingsRow
-	err := db.NewSelect().Model(&row).Where("account_id = ?", owner).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return row.settings(), err
-}
-
-// ChangeSettings implements ports.Accounts.
-func (s *Store) ChangeSettings(ctx context.Context, id access.AccountID, change func(access.Settings) (access.Settings, error)) (access.Settings, error) {
-	var changed access.Settings
-	err := s.inTransaction(ctx, "change account settings", func(ctx context.Context, tx bun.IDB) error {
-		acc, err := s.lockOpenAccount(ctx, tx, accountKey(id))
-		if err != nil {
-			return err
-		}
-		before, err := settingsOf(ctx, tx, string(acc.ID))
-		if err != nil {
-			return err
-		}
-		if changed, err = change(before); err != nil {
-			return err
-		}
-		row := settingsRow{AccountID: string(acc.ID), DisplayName: storedText(changed.DisplayName), SupportURL: storedText(changed.SupportURL), ReturnHosts: storedText(strings.Join(changed.ReturnHosts, ","))}
-		if slices.Equal(before.ReturnHosts, changed.ReturnHosts) && before.DisplayName == row.DisplayName && before.SupportURL == row.SupportURL {
-			return nil
-		}
-		_, err = tx.NewInsert().Model(&row).On("CONFLICT (account_id) DO UPDATE").Set("display_name = EXCLUDED.display_name").
-			Set("support_url = EXCLUDED.support_url").Set("return_hosts = EXCLUDED.return_hosts").Exec(ctx)
-		if err != nil {
-			return err
-		}
-		return s.recordAudit(ctx, tx, audit.SetAccount, row.AccountID, map[string]string{
-			"display_name": row.DisplayName, "support_url": row.SupportURL, "return_hosts": row.ReturnHosts,
-		})
-	})
-	return changed, err
 }
 
 type connectSessionRow struct {

@@ -9,13 +9,13 @@
 // type is in the same file as most queries that use it. Package database runs the statements.
 //
 //	store.go              Options, Store, Open, inTransaction
-//	accounts.go           accounts and their members: read, create, change, suspend, close
+//	accounts.go           accounts, their members and settings: read, create, change, suspend, close
 //	apikeys.go            API keys: the caller of a request, keys of accounts, keys for operators
 //	keybounds.go          bounds of API keys, and the rows that are visible to a key with bounds
 //	audit.go              the operators' own log, and the chain of audit entries of each account
 //	auditacts.go          acts of requests (see ports.Act), from which audit entries are made
 //	idempotency.go        Idempotency-Key records, their leases and stored answers
-//	connectflows.go       consent flows that connect a tenant, connect sessions, account settings
+//	connectflows.go       consent flows that connect a tenant, connect sessions
 //	tenants.go            tenants: attach, assign to an account, withdraw
 //	domains.go            domains, their reservations, finding domains whose DNS must be read
 //	mailboxes.go          mailboxes and their reservations

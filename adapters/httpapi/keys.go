@@ -162,13 +162,9 @@ type rotateKey struct {
 	OverlapHours *int `json:"overlap_hours,omitempty" minimum:"0" maximum:"72" doc:"For how many hours the old secret still works. If omitted, 24."`
 }
 
-// defaultOverlap is how long the old secret works after a rotation if the request specifies no
-// overlap.
-const defaultOverlap = 24 * time.Hour
-
 func (in *rotateKeyInput) overlap() time.Duration {
 	if in.Body == nil || in.Body.OverlapHours == nil {
-		return defaultOverlap
+		return access.DefaultOverlap
 	}
 	return time.Duration(*in.Body.OverlapHours) * time.Hour
 }

@@ -17,8 +17,9 @@
 // The files:
 //
 //   - service.go: Assemble, the HTTP handler, Close.
-//   - open.go: opens and migrates the database, and opens the plugin folder and the keyset.
-//     RecordAction writes an audit event for an action that the store did not record.
+//   - open.go: opens and migrates the database, and opens the plugin folder. RecordAction writes an
+//     audit event for an action that the store did not record.
+//   - keyset.go: opens the keyset, and checks that it has the keys of all encrypted values.
 //   - queue.go: the queue and the list of background jobs.
 //   - webhooks.go: webhooks and their failpoints.
 //   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.

@@ -52,6 +52,10 @@ func (k Key) Status() Status {
 	return StatusRevoked
 }
 
+// DefaultOverlap is how long the old secret of a key stays valid after a rotation, unless the caller
+// asks for a different time.
+const DefaultOverlap = 24 * time.Hour
+
 const (
 	keyBytes   = 24 // random bytes
 	keyDigits  = 2 * keyBytes

@@ -82,18 +82,6 @@ func (c *tenantClient) mailboxByAddress(ctx context.Context, address string) (fo
 	return mailbox.Platform{}, len(rows) > 0, call.Refuse(fault.MailboxNotFound, "the tenant holds no such shared mailbox")
 }
 
-// OpenSubmission implements sdk.MailTenant.
-func (c *tenantClient) OpenSubmission(ctx context.Context, address string) error {
-	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
-		Effect: call.Repeatable, Cmdlet: exchange.SetCASMailbox,
-		Parameters: map[string]any{"Identity": strings.ToLower(address), "SmtpClientAuthenticationDisabled": false},
-	})
-	if exchange.Is(err, exchange.NotFound) {
-		return call.NotReady("the mail server does not show the mailbox yet", call.CauseOf(err))
-	}
-	return err
-}
-
 // Rename implements sdk.MailTenant.
 func (c *tenantClient) Rename(ctx context.Context, address, displayName string) error {
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -61,4 +62,16 @@ func (c *tenantClient) EnableSMTPAuth(ctx context.Context) error {
 			return call.NotReady("authenticated SMTP is switched on and takes effect soon")
 		}
 	}
+}
+
+// OpenSubmission implements sdk.MailTenant. It enables authenticated SMTP for one mailbox.
+func (c *tenantClient) OpenSubmission(ctx context.Context, address string) error {
+	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
+		Effect: call.Repeatable, Cmdlet: exchange.SetCASMailbox,
+		Parameters: map[string]any{"Identity": strings.ToLower(address), "SmtpClientAuthenticationDisabled": false},
+	})
+	if exchange.Is(err, exchange.NotFound) {
+		return call.NotReady("the mail server does not show the mailbox yet", call.CauseOf(err))
+	}
+	return err
 }

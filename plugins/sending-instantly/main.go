@@ -5,7 +5,8 @@
 //   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description of the plugin, and platform, which implements
 //     sdk.SendingPlatform for one API key. Start here.
-//   - accounts.go, signin.go: the operations of the platform, and how a status becomes a state.
+//   - check.go, accounts.go, signin.go: the operations of the platform, and how a status becomes a
+//     state.
 //   - call.go: one request to the API and the errors of its answer.
 //   - simulator: a stand-in for Instantly in tests and in `tenantry dev`.
 package main
