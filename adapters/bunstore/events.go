@@ -277,8 +277,8 @@ const (
 	// maxMergedRanges is the maximum number of combinations of a tenant and a type whose ranges
 	// (see logRange) eventsAfter merges without reading other events first.
 	maxMergedRanges = 32
-	// For more combinations, eventsAfter first reads eventsPerMatch times as many events as the
-	// page can have, and filters them by their type.
+	// eventsPerMatch is how many times as many events as the page can have eventsAfter reads first,
+	// and filters by their type, if the filter has more combinations.
 	eventsPerMatch = 4
 )
 

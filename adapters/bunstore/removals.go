@@ -37,6 +37,7 @@ type domainRemovalRow struct {
 
 // removedMailboxRow is a mailbox that was removed at RemovedAt. Until observation.ReplicaLag after
 // RemovedAt, MailboxRemoved reports the mailbox, and discoveries that began in this time ignore it.
+// A request to which the platform shows such a mailbox reads again, or fails.
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
 
@@ -186,7 +187,7 @@ func (s *Store) CancelDomainRemoval(ctx context.Context, owner access.AccountID,
 }
 
 // RemoveDomain implements ports.Removals. Like a reservation of mailboxes, it locks the domain, so
-// that no mailbox is reserved during the removal.
+// that no mailbox is reserved during the removal. Foreign keys delete the jobs of the domain.
 func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "remove domain", func(ctx context.Context, tx bun.IDB) error {
 		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.ParseOrZero(d.ID))

@@ -153,10 +153,10 @@ type addedDeliveries struct {
 }
 
 // add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at
-// once and the slots allow. add adds the webhook to waiting if only slots are lacking. It also does
-// so if deliveries that were claimed before this transaction use up the endpoint's maximum. Their
-// results may be stored before the new deliveries are committed, and would then not cause a claim
-// of the new deliveries.
+// once and the slots allow. add adds the webhook to waiting if only slots are lacking. Deliveries
+// beyond the maximum of the endpoint are claimed when another delivery to it has finished. If one
+// of those was claimed before this transaction, its result may be stored before the new deliveries
+// are committed, and then claims none of them. Therefore add adds the webhook to waiting then too.
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false

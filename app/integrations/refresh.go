@@ -81,6 +81,7 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 		s.reportDrift(i.Provider, integration.DriftRefused)
 		return RefreshResult{}, s.recordRejection(ctx, i, read.requestedAt, cause)
 	}
+	// If no refresh continues the listing, tenantry cannot read the whole list.
 	_, willContinue := read.continueAfter(s.now())
 	if !willContinue && (outcome.KindOf(cause) != outcome.Throttled || read.pages > 0) {
 		if err := s.saveObserved(ctx, i.AfterError(read.requestedAt)); err != nil {

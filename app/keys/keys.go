@@ -80,8 +80,8 @@ func (s *Service) Authenticate(ctx context.Context, headers []string, from netip
 }
 
 // Rotate replaces the caller's key and returns the new key. It fails with access_denied when email
-// is not the address of a member of the caller's account, and with invalid_api_key when the key is
-// no longer valid.
+// is not the address of a member of the caller's account, even if it belongs to a member of another
+// account, and with invalid_api_key when the key is no longer valid.
 func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string) (RotatedKey, error) {
 	member, err := s.Keys.Member(ctx, caller.Account.ID, email)
 	if err != nil {

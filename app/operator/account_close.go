@@ -23,8 +23,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// closeCommand removes the managed transport rules from the account's tenants before it closes the
-// account. If the account cannot be closed then, enforcement resumes and creates the rules again.
+// closeCommand returns a command that removes the managed transport rules from the account's
+// tenants before it closes the account. If the account cannot be closed then, enforcement resumes
+// and creates the rules again.
 func closeCommand() *cobra.Command {
 	var yes bool
 	cmd := withAccount(&cobra.Command{
