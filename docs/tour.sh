@@ -3,8 +3,8 @@
 #
 #	. ./tenantry-dev/env && . docs/tour.sh
 
-# api METHOD PATH [JSON]: send one request to the API and print its answer. A write needs a new
-# Idempotency-Key, so that a repetition of the same request is not carried out twice.
+# api METHOD PATH [JSON]: send one request to the API and print its answer. Each call has a new
+# Idempotency-Key, because the API answers a write with a used key from its stored answer.
 api() {
 	set -- "$1" "$2" "${3:-}"
 	curl -sS -X "$1" -H "Authorization: Bearer $TENANTRY_KEY" -H "Idempotency-Key: $(date +%s%N)" \
@@ -16,7 +16,7 @@ sandbox() {
 	curl -sS -X "$1" ${3:+-d "$3"} "$TENANTRY_CONTROL$2"
 }
 
-# pick MEMBER: print each text value of a JSON member on standard input, one value per line.
+# pick MEMBER: read JSON from standard input and print each string value of MEMBER on a line.
 pick() { grep -o "\"$1\":\"[^\"]*\"" | cut -d'"' -f4; }
 
 # consent: do what the tenant's administrator does in the browser.
@@ -27,8 +27,8 @@ sync_tenant() {
 	until api POST "/v1/tenants/$TENANTRY_TENANT/sync" | grep '"status":"completed","run_id"'; do sleep 1; done
 }
 
-# provision_dns DOMAIN: start the DNS provisioning of a domain and wait until it has completed. If a
-# person must act, print why.
+# provision_dns DOMAIN: start the DNS provisioning of a domain, wait until it ends or a person must
+# act, and print the run.
 provision_dns() {
 	domain_id=$(api GET "/v1/tenants/$TENANTRY_TENANT/domains" | tr '{' '\n' | grep "\"domain_name\":\"$1\"" | pick id)
 	run_id=$(api POST "/v1/domains/$domain_id/dns/provision" | tr '{' '\n' | grep '"total_domains"' | pick id)

@@ -154,7 +154,8 @@ func describePlugins(folder string) (c catalog, err error) {
 	if err != nil {
 		return c, err
 	}
-	return c, json.Unmarshal(raw, &c)
+	err = json.Unmarshal(raw, &c)
+	return c, err
 }
 
 // writeCatalog writes the catalog c into the plugin folder dir, with the checksums of the files

@@ -287,7 +287,7 @@ func TestReadIsSentBeforeAWrite(t *testing.T) {
 				if got := fmt.Sprint(p.calls); got != tt.calls {
 					t.Fatalf("the provider received %s, want %s", got, tt.calls)
 				}
-				if _, open := openCircuitWait(err); open == tt.recovered {
+				if _, open := openCircuitWait(err); open == tt.recovered || tt.recovered && err != nil {
 					t.Fatalf("the write ended with %v", err)
 				}
 			})

@@ -114,12 +114,12 @@ func TestSuspendedAndClosedAccountsAreNotRefreshed(t *testing.T) {
 	})
 }
 
-func TestRequestedRefreshCountsAsBegun(t *testing.T) {
+func TestSavedRefreshDelaysTheNextScheduledRefresh(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		fixture.saveRefresh(t, s, fixture.integration1, now.Add(time.Hour))
 		requireOrder(t, "due before the requested refresh", claimRefreshes(t, s, now.Add(time.Hour), now.Add(2*time.Hour), 9), fixture.integration2.ID)
-		fixture.saveRefresh(t, s, fixture.integration2, now) // a second refresh began before the first refresh was saved
+		fixture.saveRefresh(t, s, fixture.integration2, now) // this refresh began before the claim, so the integration does not become due again
 		requireOrder(t, "due after both refreshes", claimRefreshes(t, s, now.Add(2*time.Hour), now.Add(2*time.Hour), 9), fixture.integration1.ID)
 	})
 }
@@ -144,7 +144,7 @@ func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
 	})
 }
 
-func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
+func TestRefreshStoresOnlyConnectionsThatItMaySave(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		secondDomain := addDomain(t, s, fixture.owner, guid(1), "more.test")
@@ -180,8 +180,8 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 	})
 }
 
-// TestRefreshEndsTheConnectionOfAMailboxHeldElsewhere checks that a refresh can store that an
-// account is gone although a different integration holds the mailbox.
+// TestRefreshEndsTheConnectionOfAMailboxHeldElsewhere checks that a refresh stores the end of a
+// connection although a different integration holds the mailbox.
 func TestRefreshEndsTheConnectionOfAMailboxHeldElsewhere(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)

@@ -199,8 +199,7 @@ func TestKeyThatRotatesItselfKeepsItsBounds(t *testing.T) {
 	}
 }
 
-// TestMeDescribesTheCaller checks the account, the key and the rate limits in the answer. Only the
-// rate limit `read` counts the request itself.
+// TestMeDescribesTheCaller checks the answer of /v1/me. The request counts only in the bucket read.
 func TestMeDescribesTheCaller(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -211,7 +210,7 @@ func TestMeDescribesTheCaller(t *testing.T) {
 		}
 		key := me.body["key"].(map[string]any)
 		if key["id"] != env.keyID(t, env.accountA) || key["name"] != "test" || key["tenant_ids"] != nil || key["expires_at"] != nil {
-			t.Errorf("got %s, want the key test without bounds", me.raw)
+			t.Errorf("got %s, want the key named test, without bounds", me.raw)
 		}
 		for bucket, remaining := range map[string]float64{"read": float64(599 - earlierRequests), "expensive": 30, "provider_heavy": 240, "provider_heavy_writes": 12, "write": 240} {
 			if !slices.ContainsFunc(me.body["limits"].([]any), func(l any) bool {

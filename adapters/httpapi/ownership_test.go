@@ -78,8 +78,8 @@ var withoutOwnedIDs = map[string]string{
 	"GET /v1/keys":                  "lists only the account's keys, see TestKeysAreManaged",
 	"POST /v1/keys":                 "adds to the account of the key, see TestKeysAreManaged",
 	"GET /v1/me":                    "describes the account and the key of the request, see TestMeDescribesTheCaller",
-	"GET /v1/webhooks":              "lists only the account's webhooks, see TestWebhooksAreManagedByTheirAccount",
-	"POST /v1/webhooks":             "adds to the account of the key, see TestWebhooksAreManagedByTheirAccount",
+	"GET /v1/webhooks":              "lists only the account's webhooks, see TestWebhookLifecycle",
+	"POST /v1/webhooks":             "adds to the account of the key, see TestWebhookLifecycle",
 	"POST /api-key/rotate":          "rotates the key that the request carries, see TestInvalidQueryParametersAreRefused",
 }
 

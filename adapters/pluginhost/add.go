@@ -123,7 +123,7 @@ func install(ctx context.Context, o Options, file string, mustExist bool) (Addit
 	if err := writeCatalog(dir, entries); err != nil {
 		return Addition{}, err
 	}
-	return addition, deleteVersions(dir, baseFile, append(filesOf(entries), baseFile, addition.Previous.File))
+	return addition, deleteVersions(dir, baseFile, append(filesOf(entries), baseFile, addition.Previous.File), oldVersions)
 }
 
 func findEntry(entries []CatalogEntry, name string) (CatalogEntry, bool) {
@@ -163,20 +163,33 @@ func filesOf(entries []CatalogEntry) (files []string) {
 	return files
 }
 
-// deleteVersions deletes the files and folders of a plugin's versions, except those in keep. base
-// is the file name without the digits of a version.
-func deleteVersions(dir, base string, keep []string) error {
+// oldVersions is how many versions stay in the plugin folder, in addition to the current, the
+// previous and the first. A running service uses one of them if several upgrades in a row failed.
+const oldVersions = 2
+
+// deleteVersions deletes the files and folders of a plugin's versions, except those in keep, and
+// except the newest of the others. base is the file name without the digits of a version.
+func deleteVersions(dir, base string, keep []string, newest int) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
+	var versions []fs.FileInfo
 	for _, f := range files {
 		digits, hasPrefix := strings.CutPrefix(f.Name(), base+"-")
 		_, err := hex.DecodeString(digits)
 		if isVersion := f.Name() == base || hasPrefix && err == nil && len(digits) == versionDigits; !isVersion || slices.Contains(keep, f.Name()) {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(dir, f.Name())); err != nil {
+		info, err := f.Info()
+		if err != nil {
+			return err
+		}
+		versions = append(versions, info)
+	}
+	slices.SortFunc(versions, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, version := range versions[min(newest, len(versions)):] {
+		if err := os.RemoveAll(filepath.Join(dir, version.Name())); err != nil {
 			return err
 		}
 	}
@@ -184,7 +197,7 @@ func deleteVersions(dir, base string, keep []string) error {
 }
 
 // Remove removes plugins from the catalog of a plugin folder, and deletes the files of all their
-// versions. It returns the removed entries. If one of the plugins is not in the catalog, Remove
+// versions that have the same file name without the digits. It returns the removed entries. If one of the plugins is not in the catalog, Remove
 // fails with ErrNotInCatalog and changes nothing.
 func Remove(dir string, names ...string) (removed []CatalogEntry, err error) {
 	unlock, err := lockFolder(dir)
@@ -208,7 +221,7 @@ func Remove(dir string, names ...string) (removed []CatalogEntry, err error) {
 		return nil, err
 	}
 	for _, e := range removed {
-		if err := deleteVersions(dir, e.baseFile(), filesOf(entries)); err != nil {
+		if err := deleteVersions(dir, e.baseFile(), filesOf(entries), 0); err != nil {
 			return removed, err
 		}
 	}
@@ -271,6 +284,8 @@ func describe(ctx context.Context, source, sum, name string, limits wire.Limits)
 	cmd.Stderr = stderr
 	stdout, err := limits.Output(cmd, maxDescription)
 	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return CatalogEntry{}, ctx.Err()
 	case ctx.Err() != nil:
 		return CatalogEntry{}, fmt.Errorf("it did not describe itself within %s", describeTimeout)
 	case errors.Is(err, wire.ErrOutputTooLong):

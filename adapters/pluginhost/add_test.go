@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,11 +148,10 @@ func TestAddRefusesAPluginThatStartsTooSlowly(t *testing.T) {
 	}
 }
 
-// TestUpgradeKeepsTheOldFile upgrades a plugin three times. The file of the previous version stays,
-// so that a running service can return to it. The first file and the file of the current version
-// also stay, and all other files are deleted. The removal of the plugin deletes the files of all
-// versions.
-func TestUpgradeKeepsTheOldFile(t *testing.T) {
+// TestUpgradeKeepsOldFiles upgrades a plugin five times. The files of the last four versions stay,
+// so that a running service can return to an earlier one, and so does the first file. All other
+// files are deleted. The removal of the plugin deletes the files of all versions.
+func TestUpgradeKeepsOldFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	first := copyProgram(t, "puppet", "mail-good")
 	if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, first); !errors.Is(err, pluginhost.ErrNotInCatalog) {
@@ -160,8 +160,8 @@ func TestUpgradeKeepsTheOldFile(t *testing.T) {
 	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, first); err != nil {
 		t.Fatal(err)
 	}
-	previous := "mail-good"
-	for _, version := range []string{"second", "third", "fourth"} {
+	previous, want := "mail-good", []string{filepath.Join(dir, "mail-good")}
+	for _, version := range []string{"second", "third", "fourth", "fifth", "sixth"} {
 		file := copyProgram(t, "puppet", "mail-good")
 		f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
@@ -176,13 +176,17 @@ func TestUpgradeKeepsTheOldFile(t *testing.T) {
 			t.Fatalf("%s: %+v %v", version, got, err)
 		}
 		previous = got.File
+		if version != "second" {
+			want = append(want, filepath.Join(dir, got.File))
+		}
 		if repeated, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, file); err != nil || repeated.Change != pluginhost.Unchanged {
 			t.Fatalf("%s again: %+v %v", version, repeated, err)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "mail-good*"))
-	if err != nil || len(files) != 3 { // the first, the third and the fourth
-		t.Errorf("the files are %v, %v, want three", files, err)
+	slices.Sort(want)
+	if err != nil || !slices.Equal(files, want) {
+		t.Errorf("the files are %v, %v, want %v", files, err, want)
 	}
 	if _, err := pluginhost.Remove(dir, "good"); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 type entry struct {
 	ports.Wakeup
 	failures  int // the number of consecutive failures of the handler
-	heapIndex int // index in scheduler.notDue, -1 when the entry is not in it
+	heapIndex int // index in scheduler.notDue, -1 after take has found the entry due
 }
 
 // jobKey identifies a job.
@@ -48,8 +48,8 @@ func newScheduler(maxHandlers int) scheduler {
 	}
 }
 
-// add enqueues a wake-up. If the job already has a waiting wake-up, the earlier of the two is kept,
-// with the number of failures of the retry if one of them is a retry.
+// add enqueues a wake-up. If the job already has a waiting wake-up, add keeps that wake-up. It gets
+// the larger number of failures and, if it is not due yet, the earlier due time and its trace.
 func (s *scheduler) add(added *entry) {
 	if s.active[added.job()] {
 		if previous := s.rerun[added.job()]; previous == nil || added.At.Before(previous.At) {
@@ -65,7 +65,7 @@ func (s *scheduler) add(added *entry) {
 	}
 	previous.failures = max(previous.failures, added.failures)
 	if previous.heapIndex >= 0 && added.At.Before(previous.At) {
-		previous.At = added.At
+		previous.At, previous.Trace = added.At, added.Trace
 		heap.Fix(&s.notDue, previous.heapIndex)
 	}
 }

@@ -51,9 +51,9 @@ func TestSimulatorsEndWithTheSandbox(t *testing.T) {
 // hangTimeout is how long a test waits for an event. It is exceeded only if something hangs.
 const hangTimeout = 4 * time.Minute
 
-// TestCloseDoesNotWaitForAStoppedSimulator suspends a simulator with SIGSTOP. A suspended process
+// TestCloseKillsASuspendedSimulator suspends a simulator with SIGSTOP. A suspended process
 // neither ends nor answers a call.
-func TestCloseDoesNotWaitForAStoppedSimulator(t *testing.T) {
+func TestCloseKillsASuspendedSimulator(t *testing.T) {
 	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")})
 	must(t, err)
 	ready, err := env.Open(t.Context(), newService(t).services(env))
@@ -214,9 +214,9 @@ func TestReadyLineHasExactlyTheseFields(t *testing.T) {
 	}
 }
 
-// TestOnlyTheMailPlatformIsSimulated checks that the simulator of a second mail platform does not
+// TestOtherMailPlatformsAreNotSimulated checks that the simulator of a second mail platform does not
 // run.
-func TestOnlyTheMailPlatformIsSimulated(t *testing.T) {
+func TestOtherMailPlatformsAreNotSimulated(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "liar", "fake"), MailPlatform: "fake"})
 	if settings := env.Settings(); len(settings) != 1 || settings["fake"] == nil {
 		t.Errorf("settings of simulators: got %v, want only those of fake", settings)

@@ -24,7 +24,7 @@ type Webhooks struct {
 const (
 	resultAccepted = "accepted"  // the endpoint answered with a 2xx status
 	resultRejected = "rejected"  // the endpoint answered with a different status
-	resultNoAnswer = "no_answer" // no complete answer, or no message was sent
+	resultNoAnswer = "no_answer" // no answer, or no message was sent
 )
 
 // NewWebhooks registers the metrics with the global meter provider. The counter exists with the

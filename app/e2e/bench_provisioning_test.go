@@ -220,7 +220,8 @@ func (svc *provisioningBench) forEachNumber(n int, do func(int) error) {
 // call sends a request to the API. It returns an error unless the request succeeds.
 func (svc *provisioningBench) call(method, path string, body any) (object, error) {
 	got := object{}
-	return got, svc.send(method, svc.api+path, body, &got)
+	err := svc.send(method, svc.api+path, body, &got)
+	return got, err
 }
 
 // control sends a POST request to the control interface of the simulator.

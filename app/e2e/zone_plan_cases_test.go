@@ -139,9 +139,9 @@ var otherCases = []zoneCase{
 		"mx": "conflict mx_other_provider blocking", "verification": overWildcard, "spf": overWildcard}},
 }
 
-// allZoneCases returns all cases except cloudflareCases. A case with onlyAt runs only at that
+// sharedZoneCases returns all cases except cloudflareCases. A case with onlyAt runs only at that
 // provider.
-func allZoneCases() []zoneCase {
+func sharedZoneCases() []zoneCase {
 	var all []zoneCase
 	for _, cases := range [][]zoneCase{spfCases, mxCases, dkimCases, dmarcCases, otherCases} {
 		all = append(all, cases...)
@@ -149,7 +149,7 @@ func allZoneCases() []zoneCase {
 	return all
 }
 
-// outsideZones are zones of other owners to which the records of the cases refer.
+// outsideZones are zones of other owners. The records of the cases name them.
 var outsideZones = map[string]string{
 	"elsewhere.test": `
 _spf 300 TXT v=spf1 ip4:198.51.100.0/24 -all

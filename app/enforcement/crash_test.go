@@ -18,39 +18,39 @@ import (
 func TestNextPassCompletesTheChangesOfACrashedPass(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		for step, crashed := 0, true; crashed; step++ {
-			fx, ada, bob := newWithPendingChanges(t)
+			fx, ada, adaTwo := newWithPendingChanges(t)
 			crashed = fx.runCrashing(t, step, afterEffect).crashed
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
-			if events := fx.events(t); len(events[ada]) != 1 || len(events[bob]) != 2 || fx.fake.Effects("Block") != 3 {
+			if events := fx.events(t); len(events[ada]) != 1 || len(events[adaTwo]) != 2 || fx.fake.Effects("Block") != 3 {
 				t.Fatalf("step %d, after its effect %v: %d writes, events %+v", step, afterEffect, fx.fake.Effects("Block"), events)
 			}
 			if step > 50 {
-				t.Fatal("the pass never ends")
+				t.Fatal("the pass has more than 50 steps")
 			}
 		}
 	}
 }
 
-// newWithPendingChanges returns a fixture whose next pass blocks ada and unblocks bob.
-func newWithPendingChanges(t *testing.T) (fx *fixture, ada, bob string) {
+// newWithPendingChanges returns a fixture whose next pass blocks ada and unblocks adaTwo.
+func newWithPendingChanges(t *testing.T) (fx *fixture, ada, adaTwo string) {
 	t.Helper()
 	return newWithPendingChangesIn(t, newStore(t), 0)
 }
 
 // newWithPendingChangesIn returns the same as newWithPendingChanges, in a store that several
 // fixtures can share.
-func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fixture, ada, bob string) {
+func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fixture, ada, adaTwo string) {
 	t.Helper()
 	fx = newNumberedFixture(t, store, n)
-	ada, bob = fx.mailboxes[0].Address, fx.mailboxes[2].Address
+	ada, adaTwo = fx.mailboxes[0].Address, fx.mailboxes[2].Address
 	fx.limit(t, domainOne, 5)
 	fx.limit(t, domainTwo, 5)
-	fx.fake.Send(fx.id, bob, 6)
+	fx.fake.Send(fx.id, adaTwo, 6)
 	must(t, fx.run(t))
 	fx.fake.Send(fx.id, ada, 6)
 	fx.limit(t, domainTwo, 6)
-	return fx, ada, bob
+	return fx, ada, adaTwo
 }
 
 // TestChangesOfACrashedPassKeepTheirEvents crashes a pass. The next pass decides differently and
@@ -63,12 +63,12 @@ func TestChangesOfACrashedPassKeepTheirEvents(t *testing.T) {
 			for second, more := 0, true; more; second++ {
 				fx, _, _ := newWithPendingChangesIn(t, store, n)
 				plan := fx.runCrashing(t, first, afterEffect)
-				reached[plan.crashPoint()], crashed = true, plan.crashed
+				reached[plan.crashPoint()], crashed = plan.crashed || reached[plan.crashPoint()], plan.crashed
 				fx.limit(t, domainOne, 9) // ada is below this limit
-				fx.limit(t, domainTwo, 3) // bob exceeds this limit
+				fx.limit(t, domainTwo, 3) // adaTwo exceeds this limit
 				plan = fx.runCrashing(t, second, !afterEffect)
 				n++
-				reached[plan.crashPoint()], more = true, plan.crashed && first%3 == 0
+				reached[plan.crashPoint()], more = plan.crashed || reached[plan.crashPoint()], plan.crashed && first%3 == 0
 				must(t, fx.run(t))
 				fx.checkConsistent(t)
 			}
@@ -81,8 +81,8 @@ func TestChangesOfACrashedPassKeepTheirEvents(t *testing.T) {
 	}
 }
 
-// crashPoint returns "before" or "after" and the name of the step at which the process crashed or
-// paused.
+// crashPoint returns "before" or "after" and the name of the last step of the pass, at which the
+// process crashed or paused unless the pass has ended.
 func (p *crashPlan) crashPoint() string {
 	if p.afterEffect {
 		return "after " + p.lastStep
@@ -131,7 +131,7 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			ada, bob := fx.mailboxes[0].Address, fx.mailboxes[2].Address
+			ada, adaTwo := fx.mailboxes[0].Address, fx.mailboxes[2].Address
 			from, to := sendlimit.TenantWide, domainOne
 			fx.limit(t, sendlimit.TenantWide, 5)
 			if name == "to the rule of the tenant" {
@@ -139,7 +139,7 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 				fx.limit(t, domainOne, 5)
 			}
 			fx.fake.Send(fx.id, ada, 6)
-			fx.fake.Send(fx.id, bob, 6)
+			fx.fake.Send(fx.id, adaTwo, 6)
 			must(t, fx.run(t))
 			move(fx)
 			for range 2 {
@@ -154,7 +154,7 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 			}
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
-			if events := fx.events(t); len(events[ada]) != 1 || len(events[bob]) != 1 {
+			if events := fx.events(t); len(events[ada]) != 1 || len(events[adaTwo]) != 1 {
 				t.Fatalf("the events are %+v, want one block each", events)
 			}
 		})

@@ -41,8 +41,8 @@ type creation struct {
 	// missedBySync is true for a row whose mailbox existed at the platform before a sync missed it.
 	// It becomes false when a call of this creation has an unknown outcome.
 	missedBySync bool
-	// domainNotAccepted is true if the last call of CreateMailbox failed because the mail server
-	// does not accept the domain yet.
+	// domainNotAccepted is true if the last call of CreateMailbox with a known outcome failed
+	// because the mail server does not accept the domain yet.
 	domainNotAccepted bool
 }
 
@@ -122,7 +122,10 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 	hiddenLookups := 0
 	err = reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
 		created, err := c.platform.CreateMailbox(ctx, c.spec)
-		takenErr, c.domainNotAccepted = nil, outcome.KindOf(err) == outcome.NotReady
+		takenErr = nil
+		if err == nil || outcome.ChangedNothing(err) {
+			c.domainNotAccepted = outcome.KindOf(err) == outcome.NotReady
+		}
 		if err == nil {
 			err = c.checkNotRemoved(ctx, c.owner, c.row.TenantGUID, created.ObjectID, outcome.Unknown)
 		}

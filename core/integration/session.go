@@ -12,7 +12,8 @@ import (
 // SessionStatus is the state of an OAuth session of this service.
 type SessionStatus string
 
-// The statuses. All but SessionPending are final.
+// The statuses. SessionConnected and SessionFailed are final. An expired session becomes connected
+// if a concurrent check finds the sign-in.
 const (
 	SessionPending   SessionStatus = "pending"
 	SessionConnected SessionStatus = "connected"
@@ -44,7 +45,7 @@ type Session struct {
 	CreatedAt              time.Time
 	ExpiresAt              time.Time
 	ConnectedAt            time.Time
-	// CheckedAt is when the platform was last asked. It limits how often a client that polls can
+	// CheckedAt is when a request of a client last asked the platform. It limits how often a client that polls can
 	// cause a call of the platform.
 	CheckedAt time.Time
 }
@@ -81,7 +82,8 @@ type Progress struct {
 	Reason string
 }
 
-// The reasons for failed sessions and connections that tenantry itself sets.
+// The reasons for failed sessions and connections that tenantry itself sets. A session that the
+// platform did not create has start_failed or start_<kind of the outcome> instead.
 const (
 	ReasonWrongAccount = "wrong_account_signed_in"
 	ReasonSignIn       = "sign_in_failed" // the platform gives no further reason
@@ -156,7 +158,7 @@ func (s Session) AfterLastCheck(a Account, now time.Time) Session {
 	}
 	if a.State == AccountFailed && s.hasNewMark(a) {
 		s.PlatformAccountID, s.PlatformAccountAddress, s.PlatformAccountName = a.ID, a.Address, a.Name
-		return s.WithFailure(a.Reason)
+		return s.WithFailure(cmp.Or(a.Reason, ReasonSignIn))
 	}
 	s.Status = SessionExpired
 	return s

@@ -181,17 +181,17 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 		{name: "a text beside a CNAME", msg: insert(`c.@ 300 IN TXT "x"`)},
 		{name: "records of other types", msg: insert("@ 300 IN MX 10 mx.example.", "@ 300 IN A 192.0.2.1", "a.@ 300 IN AAAA 2001:db8::1", "_s._tcp.@ 300 IN SRV 1 2 3 host.example.")},
 		{name: "a name outside the zone", msg: insert(txtRecord, `x.example. 300 IN TXT "x"`)},
-		{name: "a used name must be used", msg: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("x.@", "ANY")) })},
-		{name: "an unused name must be used", msg: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("nobody.@", "ANY")) })},
-		{name: "a used name must be unused", msg: update(func(msg *wire.Msg) { msg.NameNotUsed(anySetOf("x.@", "ANY")) })},
-		{name: "an existing set must be missing", msg: update(func(msg *wire.Msg) {
+		{name: "prerequisite: a name is used, met", msg: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("x.@", "ANY")) })},
+		{name: "prerequisite: a name is used, not met", msg: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("nobody.@", "ANY")) })},
+		{name: "prerequisite: a name is unused, not met", msg: update(func(msg *wire.Msg) { msg.NameNotUsed(anySetOf("x.@", "ANY")) })},
+		{name: "prerequisite: a set is missing, not met", msg: update(func(msg *wire.Msg) {
 			msg.RRsetNotUsed(anySetOf("x.@", "TXT"))
 			msg.Insert([]wire.RR{parseRR(txtRecord)})
 		})},
-		{name: "a missing set must exist", msg: update(func(msg *wire.Msg) { msg.RRsetUsed(anySetOf("nobody.@", "TXT")) })},
-		{name: "a prerequisite outside the zone", msg: update(func(msg *wire.Msg) { msg.RRsetUsed(anySetOf("x.example.", "TXT")) })},
-		{name: "a set of three values must have one value", msg: update(func(msg *wire.Msg) { msg.Used([]wire.RR{parseRR(txtRecord)}); msg.RemoveRRset(anySetOf("x.@", "TXT")) })},
-		{name: "a set of three values must have all three", msg: update(func(msg *wire.Msg) {
+		{name: "prerequisite: a set exists, not met", msg: update(func(msg *wire.Msg) { msg.RRsetUsed(anySetOf("nobody.@", "TXT")) })},
+		{name: "prerequisite: a name outside the zone", msg: update(func(msg *wire.Msg) { msg.RRsetUsed(anySetOf("x.example.", "TXT")) })},
+		{name: "prerequisite: a set of three values has one value", msg: update(func(msg *wire.Msg) { msg.Used([]wire.RR{parseRR(txtRecord)}); msg.RemoveRRset(anySetOf("x.@", "TXT")) })},
+		{name: "prerequisite: a set of three values has all three", msg: update(func(msg *wire.Msg) {
 			msg.Used([]wire.RR{parseRR(txtRecord), parseRR(`x.@ 600 IN TXT "y \"quoted\" \\ \228"`), parseRR(`x.@ 600 IN TXT "z"`)})
 			msg.Remove([]wire.RR{parseRR(txtRecord)})
 		})},

@@ -33,9 +33,9 @@ const (
 	Unknown   = outcome.Unknown
 )
 
-// OutcomeOf returns the Outcome that err is or wraps, otherwise the zero Outcome. A plugin that sends
-// several requests for one call can use it to decide how to continue. A test can compare it, as in
-// OutcomeOf(err) == OutcomeOf(NoZone()).
+// OutcomeOf returns the Outcome that err is or wraps, otherwise the zero Outcome. A plugin that
+// sends several requests for one call can use it to decide how to continue. A test can compare it,
+// as in OutcomeOf(err) == OutcomeOf(NoZone()).
 func OutcomeOf(err error) Outcome {
 	var o *Outcome
 	if errors.As(err, &o) {

@@ -15,10 +15,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Waits refuses calls to a provider that has asked for a pause with Retry-After. Each call belongs
-// to a scope, such as a tenant or a credential. After an answer with a Retry-After, the pause
+// Waits refuses calls to a provider that has asked for a pause with Retry-After. A call belongs
+// to one or more scopes, such as a tenant or a credential. After an answer with a Retry-After, the pause
 // applies to all calls of the same scope. The author of the plugin defines the scopes and their
-// names. If Plugin.Waits is set, the host shares the waits with other processes of the plugin.
+// names. If Plugin.Waits is set, the host shares the waits with other and later processes of the
+// plugin, and with other replicas if Redis is configured.
 //
 // Waits is safe for concurrent use. A nil *Waits refuses nothing.
 type Waits struct {
@@ -63,8 +64,9 @@ func (w *Waits) Extend(ctx context.Context, scope string, wait time.Duration) {
 	}
 }
 
-// Left returns how long a call of these scopes still has to wait. It returns 0 if the call may be
-// sent now.
+// Left returns how long a call of these scopes still has to wait, at least as far as this process
+// knows. It returns 0 if the call may be sent now. It asks the host only if this process knows of no
+// wait.
 func (w *Waits) Left(ctx context.Context, scopes ...string) time.Duration {
 	if w == nil {
 		return 0
@@ -90,7 +92,7 @@ func (w *Waits) Left(ctx context.Context, scopes ...string) time.Duration {
 	return remaining
 }
 
-// Check returns a Throttled outcome if the calls of the scopes have to wait.
+// Check returns a Throttled outcome if one of the scopes has to wait.
 func (w *Waits) Check(ctx context.Context, scopes ...string) error {
 	if remaining := w.Left(ctx, scopes...); remaining > 0 {
 		return &outcome.Error{Kind: outcome.Throttled, Cause: CauseHeldBack, RetryAfter: remaining, Detail: "the provider wants us to wait"}
@@ -135,6 +137,9 @@ type refusingTransport struct {
 
 func (t refusingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.waits.Check(r.Context(), t.scope); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // a RoundTripper must close the body
+		}
 		return nil, err
 	}
 	resp, err := t.next.RoundTrip(r)
@@ -155,7 +160,7 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if seconds, err := strconv.Atoi(text); err == nil {
 		// The seconds are limited before the multiplication, so that the product does not overflow.
-		wait = time.Duration(min(seconds, int(maxWait/time.Second))) * time.Second
+		wait = time.Duration(max(0, min(seconds, int(maxWait/time.Second)))) * time.Second
 	} else if at, err := http.ParseTime(text); err == nil {
 		wait = at.Sub(now)
 	}

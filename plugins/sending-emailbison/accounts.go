@@ -30,8 +30,9 @@ type account struct {
 	Updated text `json:"updated_at"`
 }
 
-// Account implements sdk.SendingPlatform. The search matches parts of addresses, and an instance may
-// ignore the search parameter and return every account. Therefore Account compares each address.
+// Account implements sdk.SendingPlatform. The search matches parts of addresses, and an instance
+// may ignore the search parameter and return every account. Therefore Account compares each
+// address.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	if err := p.requireWorkspace(ctx); err != nil {
 		return sdk.Account{}, err

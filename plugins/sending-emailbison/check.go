@@ -76,8 +76,9 @@ func (p *platform) currentWorkspace(ctx context.Context) (workspace, error) {
 // requireWorkspace refuses the credential if the token acts in a different workspace than the
 // expected one. The accounts of the expected workspace would otherwise seem to be removed. Somebody
 // can select a different workspace for a super-admin token at any time. An instance that does not
-// report the workspace is accepted. Account and Remove call requireWorkspace first. Accounts calls it
-// after the first and the last page.
+// report the workspace is accepted. Account and Remove call requireWorkspace first. Accounts calls
+// it after it has read the first and the last page, because somebody can select a different
+// workspace during the listing.
 func (p *platform) requireWorkspace(ctx context.Context) error {
 	if p.expectedWorkspace == "" {
 		return nil

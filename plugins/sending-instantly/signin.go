@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// upstreamRetryAfter is how long the host waits before it calls StartSignIn again after
-	// Microsoft has throttled Instantly, if Instantly sends no Retry-After.
+	// upstreamRetryAfter is the Retry-After that callers get after Microsoft has throttled
+	// Instantly, if Instantly sends none.
 	upstreamRetryAfter = 5 * time.Second
-	// workspaceWindow is the window in which Instantly counts the starts of a workspace.
+	// workspaceWindow is the window in which Instantly counts the sign-ins that a workspace starts.
 	workspaceWindow = time.Minute
 )
 
-// starter has what the starts of sign-ins need. Instantly counts them separately from all other
-// calls, so a Retry-After in their answers does not apply to other calls.
+// starter holds the HTTP client and the wait scopes for starting sign-ins. Instantly counts these
+// calls separately from all other calls, so a Retry-After in their answers does not apply to other calls.
 type starter struct {
 	http  *http.Client // does not observe Retry-After
 	waits *sdk.Waits
@@ -43,8 +43,8 @@ func (s starter) check(ctx context.Context) error {
 	return s.waits.Check(ctx, s.key, s.startsOfKey, s.allStarts)
 }
 
-// observe makes further starts wait if the answer to a start had a Retry-After. If Instantly
-// demands a longer wait than the window of a workspace's limit, it has blocked the IP address.
+// observe makes further starts wait if the answer to a start had a Retry-After. If a 429 of
+// Instantly demands a longer wait than workspaceWindow, Instantly has blocked the IP address.
 // Instantly blocks the address for longer if further starts follow, so the starts with all keys
 // wait.
 func (s starter) observe(ctx context.Context, err error) {

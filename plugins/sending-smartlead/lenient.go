@@ -80,7 +80,8 @@ func decodeList[T any](body []byte) ([]T, bool) {
 		body = envelope.Data
 	}
 	var list []T
-	return list, json.Unmarshal(body, &list) == nil && list != nil
+	err := json.Unmarshal(body, &list)
+	return list, err == nil && list != nil
 }
 
 // problem is an error answer. It has the members of all three error formats of Smartlead.

@@ -88,8 +88,8 @@ func InQuery(err error) error {
 }
 
 // ProblemOf returns the body of the answer that reports f. requestID is the id of the request.
-// f.Fields names members of the request's body. Errors of the HTTP layer contain locations instead,
-// see Invalid.
+// f.Fields names members of the request's body. Errors of the HTTP layer have locations in f.Values
+// instead (see Invalid).
 func ProblemOf(f *fault.Error, requestID string) *Problem {
 	problem := &Problem{
 		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: StatusOf[f.Code.Kind],
@@ -151,20 +151,20 @@ type workspace struct {
 	Name string `json:"name" doc:"Its name." example:"Outbound"`
 }
 
-// PlanAction is one action of a DNS plan. Answers with a plan and dns_conflict errors contain it.
+// PlanAction is one action of a DNS plan. Plans and dns_conflict errors contain it.
 type PlanAction struct {
-	Action     string       `json:"action" enum:"create,update,preserve,conflict" doc:"create: no such record exists. update: the part that this service manages is added or replaced. preserve: the existing record stays unchanged. conflict: a person must decide."`
+	Action     string       `json:"action" enum:"create,update,preserve,conflict" doc:"create: no such record exists. update: existing records at this name are changed. preserve: the existing record stays unchanged. conflict: a person must decide."`
 	RecordType string       `json:"record_type" enum:"TXT,MX,CNAME" doc:"The type of the record."`
 	Name       string       `json:"name" doc:"Its name, fully qualified, without the final dot."`
-	Desired    *string      `json:"desired" doc:"The content that the record must have. For an SPF record it includes the parts of the current record that are kept. Null while the mail platform has not provided it."`
-	Observed   []string     `json:"observed" doc:"The existing contents at this name that are relevant to the action."`
+	Desired    *string      `json:"desired" doc:"The content that the mail platform asks for. For the update of an SPF record, it is the whole merged record. Null while the mail platform has not provided it."`
+	Observed   []string     `json:"observed" doc:"The contents of the existing records that led to the action. They can be at a parent name."`
 	Reason     planReason   `json:"reason"`
 	Notes      []planRemark `json:"notes" doc:"Additional remarks, as words that do not change."`
 	Message    string       `json:"message" doc:"The reason and the notes as sentences, with what to do."`
 	Blocking   bool         `json:"blocking" doc:"Whether this action must be resolved before anything is written."`
 }
 
-// planReason and planRemark are enums that core defines.
+// planReason and planRemark are dns.Reason and dns.Note with a JSON schema.
 type (
 	planReason dns.Reason
 	planRemark dns.Note

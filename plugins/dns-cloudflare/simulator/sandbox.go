@@ -65,7 +65,8 @@ func (c *sandboxClient) zones(ctx context.Context, name string) ([]sandboxZone, 
 	if name != "" {
 		query.Set("name", name)
 	}
-	return out, c.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &out)
+	err := c.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &out)
+	return out, err
 }
 
 // edit replaces the records of the zone in the sandbox. It fails with errZoneChanged if that zone

@@ -78,8 +78,8 @@ type rateLimit struct {
 }
 
 // count records a call at the time now, unless the token is blocked. A call that exceeds maxCalls
-// blocks all calls of its token for one rateWindow. wait is the remaining time of the block, or 0 if
-// the token is not blocked. remaining is how many more calls are allowed.
+// blocks all calls of its token for one rateWindow. wait is the remaining time of the block, or 0
+// if the token is not blocked. remaining is how many more calls are allowed.
 func (l *rateLimits) count(token string, now time.Time) (remaining int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -53,8 +53,8 @@ type tokenRequest struct {
 	err   error
 }
 
-// sweepThreshold is the number of entries from which adding an entry first removes the expired
-// tokens.
+// sweepThreshold is a number of entries. If the cache has at least so many, adding an entry first
+// removes the expired tokens.
 const sweepThreshold = 1024
 
 func (c *TokenCache) entry(key tokenKey) *cacheEntry {

@@ -93,8 +93,9 @@ func (f Fault) matches(r *http.Request, c Call) bool {
 }
 
 // takeDueFault returns the faults that remain after a call, and the fault for that call, which is
-// the zero Fault if no fault is due. The call reduces Skip of every matching fault whose Skip is not
-// 0. The other matching faults are due. takeDueFault takes the oldest of them and reduces its Times.
+// the zero Fault if no fault is due. The call reduces Skip of every matching fault whose Skip is
+// not 0. The other matching faults are due. takeDueFault takes the oldest of them and reduces its
+// Times.
 func takeDueFault(faults []Fault, r *http.Request, c Call) ([]Fault, Fault) {
 	var due *Fault
 	for i := range faults {

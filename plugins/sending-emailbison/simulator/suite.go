@@ -8,7 +8,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// members are members of a sender, or of the body of a control call.
+// members are the JSON members of a sender or of the body of a control call.
 type members = map[string]any
 
 // superAdmin is a token that the suite creates with the type super-admin.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
@@ -71,7 +72,7 @@ func (s *processState) platform(connection sdk.Connection) (sdk.SendingPlatform,
 	baseURL := strings.TrimRight(base.String(), "/")
 	return &platform{
 		base: baseURL, key: key, workspace: workspace,
-		authHosts: strings.FieldsFunc(connection.Settings["auth_hosts"], func(r rune) bool { return r == ',' || r == ' ' }),
+		authHosts: strings.FieldsFunc(connection.Settings["auth_hosts"], func(r rune) bool { return r == ',' || unicode.IsSpace(r) }),
 		http:      s.waits.Client(s.http, sdk.KeyScope(baseURL, key)), // sends no request of this key during a Retry-After
 	}, nil
 }

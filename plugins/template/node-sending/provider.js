@@ -32,7 +32,7 @@ function connect({ settings, secrets }) {
   if (!parsed || !['https:', 'http:'].includes(parsed.protocol) || parsed.username) throw misconfigured('base_url', 'it is not a URL');
   if (!/^[\x20-\x7e]+$/.test(key)) throw misconfigured('api_key', 'it is missing or has invalid characters');
   if (!/^[\x20-\x7e]*$/.test(workspace)) throw misconfigured('workspace_id', 'it has invalid characters');
-  return new Platform(base.replace(/\/+$/, ''), key, workspace, (settings.auth_hosts ?? '').split(',').map((host) => host.trim()));
+  return new Platform(base.replace(/\/+$/, ''), key, workspace, (settings.auth_hosts ?? '').split(/[\s,]+/).filter(Boolean));
 }
 
 // Platform is the platform, with the key of one call.

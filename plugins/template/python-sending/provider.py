@@ -39,7 +39,7 @@ def connect(connection):
     workspace = connection.settings.get("workspace_id", "")
     if not workspace.isascii() or not workspace.isprintable():
         raise misconfigured("workspace_id", "it has invalid characters")
-    hosts = [host.strip() for host in connection.settings.get("auth_hosts", "").split(",")]
+    hosts = connection.settings.get("auth_hosts", "").replace(",", " ").split()
     return Platform(url.rstrip("/"), key, workspace, hosts)
 
 

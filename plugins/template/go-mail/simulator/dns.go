@@ -90,5 +90,6 @@ func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 	var answer struct {
 		Addr string `json:"addr"`
 	}
-	return answer.Addr, json.NewDecoder(resp.Body).Decode(&answer)
+	err = json.NewDecoder(resp.Body).Decode(&answer)
+	return answer.Addr, err
 }
