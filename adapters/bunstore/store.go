@@ -27,7 +27,7 @@
 //	dnsruns.go            provisioning runs and jobs
 //	integrations.go       integrations with sending platforms, and saving their refreshes
 //	connections.go        mailbox connections to an integration
-//	sessions.go           OAuth sessions of mailboxes
+//	signins.go            OAuth sessions, in which mailboxes sign in to a sending platform
 //	sendlimits.go         send limit policies
 //	tenantclaims.go       claims of tenants for enforcement: due tenants, leases, time zones
 //	sendcounts.go         counts of sent messages, licences, health of enforcement

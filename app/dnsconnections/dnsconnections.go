@@ -97,7 +97,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 		c.Status, c.ZonesVisible = dnsconnection.Connected, zones
 	}
 	if saveErr := s.Connections.SaveDNSConnectionTest(ctx, c); saveErr != nil {
-		return c, fmt.Errorf("save test of DNS connection: %w", saveErr)
+		return c, saveErr
 	}
 	return c, err
 }

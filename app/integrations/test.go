@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
@@ -34,7 +33,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, e
 	began := s.now()
 	reach, err := checkCredential(ctx, platform)
 	if err == nil {
-		if i.Workspace, err = currentWorkspace(i, reach); err == nil {
+		if i.Workspace, err = reach.Current(i.Workspace); err == nil {
 			i.Observed.Workspace = began
 		}
 	}
@@ -49,25 +48,6 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, e
 		tested = i.AfterError(began)
 	}
 	return t, s.saveTest(ctx, tested, t, encoder)
-}
-
-// currentWorkspace returns the integration's workspace as the platform reports it now. It fails
-// with provider_credential_rejected if the credential no longer has access to the workspace,
-// or if its calls may use a different workspace.
-func currentWorkspace(i integration.Integration, reach integration.Reach) (integration.Workspace, error) {
-	index := slices.IndexFunc(reach.Workspaces, func(w integration.Workspace) bool { return w.ID == i.Workspace.ID })
-	switch {
-	case reach.SelectedWorkspaceOnly && len(reach.Workspaces) > 1: // Reach.Choose refuses the credential, too
-		return i.Workspace, fault.CredentialRejected.With("the credential works in the workspace that is currently selected at the platform, and has access to several workspaces")
-	case index >= 0:
-		return reach.Workspaces[index], nil
-	case len(reach.Workspaces) == 1 && i.Workspace.ID == "":
-		return reach.Workspaces[0], nil // the platform named no workspace before
-	case len(reach.Workspaces) == 1 && reach.Workspaces[0].ID == "":
-		return i.Workspace, nil // the platform offers no choice of workspaces
-	default:
-		return i.Workspace, fault.CredentialRejected.With("the credential no longer has access to the workspace")
-	}
 }
 
 // testResult returns the result of a test, or err when the platform neither accepted nor refused

@@ -7,10 +7,10 @@
 // the methods of Session in session.go.
 //
 //   - integration.go: Integration, and the check of sign-in links.
-//   - workspace.go: the choice of the workspace in which a credential is used.
+//   - workspace.go: the choice of the workspace in which a credential is used, and its check.
 //   - merge.go: which of two observations of an integration counts.
 //   - account.go: Account, a mail account as the platform reports it.
-//   - connection.go: Connection, the state of one mailbox at one platform.
+//   - connection.go: Connection, the state of one mailbox at one platform, and how it changes.
 //   - session.go: Session, one attempt to sign a mailbox in.
 //   - reconcile.go: Reconcile, its counters, and the drift that it finds.
 package integration

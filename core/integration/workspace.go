@@ -2,7 +2,11 @@
 
 package integration
 
-import "github.com/tenantry/tenantry/core/fault"
+import (
+	"slices"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
 
 // Workspace is a workspace at a sending platform. Both fields are empty if the platform has no
 // workspaces or has not named one yet.
@@ -53,6 +57,25 @@ func (r Reach) Choose(provider, requestedID string) (Workspace, error) {
 		}
 	}
 	return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential has no access to the requested workspace")
+}
+
+// Current returns the stored workspace of an integration as the platform reports it now. It fails
+// with provider_credential_rejected if the credential no longer has access to the workspace, or if
+// its calls may use a different workspace. It then returns the stored workspace.
+func (r Reach) Current(stored Workspace) (Workspace, error) {
+	index := slices.IndexFunc(r.Workspaces, func(w Workspace) bool { return w.ID == stored.ID })
+	switch {
+	case r.SelectedWorkspaceOnly && len(r.Workspaces) > 1: // Choose refuses the credential, too
+		return stored, fault.CredentialRejected.With("the credential works in the workspace that is currently selected at the platform, and has access to several workspaces")
+	case index >= 0:
+		return r.Workspaces[index], nil
+	case len(r.Workspaces) == 1 && stored.ID == "":
+		return r.Workspaces[0], nil // the platform named no workspace before
+	case len(r.Workspaces) == 1 && r.Workspaces[0].ID == "":
+		return stored, nil // the platform offers no choice of workspaces
+	default:
+		return stored, fault.CredentialRejected.With("the credential no longer has access to the workspace")
+	}
 }
 
 // workspaceRequired returns an error with the provider's workspace_required code. If the provider

@@ -13,27 +13,6 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-type acceptedDomain struct {
-	Name              exchange.Text `json:"DomainName"`
-	PendingRemoval    exchange.Bool
-	PendingCompletion exchange.Bool
-}
-
-// MailDomains implements sdk.MailTenant.
-func (c *tenantClient) MailDomains(ctx context.Context) ([]string, error) {
-	rows, err := exchange.Invoke[acceptedDomain](ctx, c.exchange, exchange.Command{
-		Effect: call.Read, Cmdlet: exchange.GetAcceptedDomain,
-		Select: []string{"DomainName", "PendingRemoval", "PendingCompletion"},
-	})
-	var names []string
-	for _, d := range rows {
-		if d.Name != "" && !d.PendingRemoval.Value && !d.PendingCompletion.Value {
-			names = append(names, strings.ToLower(string(d.Name)))
-		}
-	}
-	return names, err
-}
-
 type signingConfig struct {
 	Domain    exchange.Text
 	Identity  exchange.Text

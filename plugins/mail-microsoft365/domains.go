@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 )
 
@@ -234,4 +235,26 @@ func (c *tenantClient) EnableMail(ctx context.Context, name string) error {
 		return call.Refuse(fault.DomainNotVerified, "the domain is not verified", call.CauseOf(err))
 	}
 	return err
+}
+
+type acceptedDomain struct {
+	Name              exchange.Text `json:"DomainName"`
+	PendingRemoval    exchange.Bool
+	PendingCompletion exchange.Bool
+}
+
+// MailDomains implements sdk.MailTenant. The result contains the domains for which Exchange accepts
+// mail.
+func (c *tenantClient) MailDomains(ctx context.Context) ([]string, error) {
+	rows, err := exchange.Invoke[acceptedDomain](ctx, c.exchange, exchange.Command{
+		Effect: call.Read, Cmdlet: exchange.GetAcceptedDomain,
+		Select: []string{"DomainName", "PendingRemoval", "PendingCompletion"},
+	})
+	var names []string
+	for _, d := range rows {
+		if d.Name != "" && !d.PendingRemoval.Value && !d.PendingCompletion.Value {
+			names = append(names, strings.ToLower(string(d.Name)))
+		}
+	}
+	return names, err
 }
