@@ -34,18 +34,18 @@ func TestSilentServerIsRemembered(t *testing.T) {
 	cancelledCtx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := ask(cancelledCtx); err == nil || r.soaMode(addr) != modeServer {
-		t.Fatalf("after %v: %+v", err, r.soaMode(addr))
+		t.Fatalf("after a cancelled question (%v), the mode is %+v, want modeServer", err, r.soaMode(addr))
 	}
 	occupy(t, r.client.serverSlots, "")
 	expiredCtx, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
 	defer cancel()
 	if err := ask(expiredCtx); !errors.Is(err, errNoSlot) || r.soaMode(addr) != modeServer {
-		t.Fatalf("after %v: %+v", err, r.soaMode(addr))
+		t.Fatalf("after a question without a slot (%v), the mode is %+v, want modeServer", err, r.soaMode(addr))
 	}
 	r.client.serverSlots = newSlots(maxServerQuestions)
 	for range 2 {
 		if err := ask(t.Context()); err == nil || r.soaMode(addr) != modeSilentServer {
-			t.Fatalf("after %v: %+v", err, r.soaMode(addr))
+			t.Fatalf("after a question without an answer (%v), the mode is %+v, want modeSilentServer", err, r.soaMode(addr))
 		}
 	}
 	if conn, err = net.ListenPacket("udp", addr.String()); err != nil {
@@ -57,7 +57,7 @@ func TestSilentServerIsRemembered(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.ActivateAndServe() }()
 	if err := ask(t.Context()); err != nil || r.soaMode(addr) != modeServer {
-		t.Errorf("after %v: %+v", err, r.soaMode(addr))
+		t.Errorf("after an answer (%v), the mode is %+v, want modeServer", err, r.soaMode(addr))
 	}
 	if err := errors.Join(server.Shutdown(), <-stopped); err != nil {
 		t.Error(err)

@@ -37,14 +37,15 @@ type Options struct {
 	// HandlerTimeout is the time limit of a handler, 45 s by default.
 	HandlerTimeout time.Duration
 	// RescueAfter is the time after which the handler of a wake-up runs again if its end was not
-	// recorded, 60 s by default. It must be longer than HandlerTimeout. Local ignores it.
+	// recorded, 60 s by default. It must be longer than HandlerTimeout. Local checks this, but
+	// does not use it.
 	RescueAfter time.Duration
 	// RetryDelay is the delay before the first retry of a handler that failed, 5 s by default. The
 	// delay doubles with every failure, up to 60 times RetryDelay.
 	RetryDelay time.Duration
-	// PollInterval is the maximum time between two reads of the table of wake-ups while wake-ups
-	// that this process admitted are in progress, 250 ms by default. Their handlers may end in
-	// other processes. Otherwise the maximum is 2 s. Local ignores PollInterval.
+	// PollInterval is the maximum time between two reads of the table of wake-ups while wake-ups of
+	// this process are in progress, because their handlers can end in other processes. It is 250 ms
+	// by default. Otherwise the maximum is 2 s. Local ignores PollInterval.
 	PollInterval time.Duration
 }
 

@@ -26,10 +26,10 @@ func (r manifestRow) Columns() [][2]string {
 func pluginManifestCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "manifest ENTRY [PATH…]",
-		Short: "List the files of a plugin with their checksums",
+		Short: "Write the manifest of a plugin: its files with their checksums",
 		Long: "Writes " + verified.ManifestFile + " beside ENTRY, the file that starts a plugin. The manifest lists ENTRY and the\n" +
-			"files of the PATHs with their SHA-256. A PATH is a file or a folder, relative to the folder of ENTRY. `tenantry plugin add ENTRY`\n" +
-			"then adds all listed files, and the checksum of the catalog covers each of them. A file that is not\n" +
+			"files of the PATHs with their SHA-256. A PATH is a file or a folder, relative to the folder of ENTRY. The manifest leaves out\n" +
+			"symbolic links, names that begin with a dot, and folders named __pycache__. `tenantry plugin add ENTRY` then adds all listed files, and the checksum of the catalog covers each of them. A file that is not\n" +
 			"listed is not installed. Write the manifest again after each change.",
 		Args: cli.AtLeastOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {

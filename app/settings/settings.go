@@ -40,7 +40,7 @@ type Config struct {
 
 	TLSCertificateFile string   `koanf:"tls_certificate_file" help:"PEM file with the certificate chain for listen. With it, the service itself serves TLS 1.2 or later. A replaced file is used from the next connection on"`
 	TLSKeyFile         string   `koanf:"tls_key_file" help:"PEM file with the private key of tls_certificate_file"`
-	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the address of the client: in the log and the audit log, for API keys that are limited to networks, and for the share of max_in_flight that one address gets; none unless set. Without it, all clients behind a proxy have the address of the proxy, and share what max_in_flight and max_connections allow one address. No other forwarded header is read"`
+	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies; none unless set. The client of a request through such a proxy has the address that X-Forwarded-For names. The service uses this address in the log and the audit log, for API keys that are limited to networks, and for the share of max_in_flight that one address gets. Without trusted proxies, all clients behind a proxy have the address of the proxy, and share what max_in_flight and max_connections allow one address. No other forwarded header is read"`
 
 	DataDir      string        `koanf:"data_dir" group:"Storage" default:"./tenantry-data" help:"folder of the embedded database and the keyset"`
 	DatabaseURL  string        `koanf:"database_url" secret:"url" help:"sqlite:///path or postgres://…; a SQLite file in the data folder unless set"`
@@ -51,17 +51,17 @@ type Config struct {
 	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. The connect pages get at most a quarter, and one address at most half of that. Requests whose API key is not checked yet get at most half, and one address at most half of that"`
 	// MaxConnections bounds the memory that clients without a key can take: about 35 KiB a
 	// connection.
-	MaxConnections int `koanf:"max_connections" default:"10000" help:"maximum number of connections that a process has open for listen. One address gets at most half of them, unless it is one of trusted_proxies. If a new connection exceeds the maximum, the service closes a connection of the address that has the most connections: the connection whose client has been silent for longest. At most half of the files that the system allows the process to open are used for connections"`
+	MaxConnections int `koanf:"max_connections" default:"10000" help:"maximum number of connections that a process has open for listen. One address gets at most half of them, unless it is one of trusted_proxies. If a new connection exceeds the maximum, the service closes a connection of the address that has the most connections: the connection that has waited longest for its client. At most half of the files that the system allows the process to open are used for connections"`
 
-	PluginDir string `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
+	PluginDir string `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; unless set, the folder plugins in the folder of the binary"`
 
-	PluginMemoryMiB int `koanf:"plugin_memory_mib" default:"1024" help:"how many MiB of memory each process of a plugin may use; 0 sets no limit. A plugin that needs more ends, and the next call starts it again"`
+	PluginMemoryMiB int `koanf:"plugin_memory_mib" default:"1024" help:"how many MiB of memory each process of a plugin may use; 0 sets no limit. A process that needs more ends, and the next call starts the plugin again"`
 	PluginProcesses int `koanf:"plugin_processes" default:"512" help:"how many processes and threads a plugin may start. Linux counts all processes of the service's user: the limit is this number plus those that exist when the plugin starts. 0 sets no limit. Linux does not enforce the limit for root"`
 	PluginOpenFiles int `koanf:"plugin_open_files" default:"1024" help:"how many files and connections each process of a plugin may have open; 0 sets no limit"`
 
 	KeyPrefix string `koanf:"key_prefix" default:"tny" help:"first part of API keys: 1 to 64 visible ASCII characters"`
 	LogLevel  string `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
-	Worker    bool   `koanf:"worker" default:"true" help:"run the background jobs: provisioning, checks, refreshes, sweeps; with false this process only answers requests and leaves the jobs to other processes on the same database"`
+	Worker    bool   `koanf:"worker" default:"true" help:"run the background jobs: DNS provisioning and checks, refreshes of integrations, send limits, webhooks, and the deletion of old data. With false, this process only answers requests and leaves the jobs to other processes on the same database"`
 	Operator  string `koanf:"operator" help:"name of the operator in the audit log; the system's user and host unless set"`
 
 	DrainTime  time.Duration `koanf:"drain_time" group:"Stopping" default:"25s" help:"how long a stop may take: requests in progress may finish within this time and are aborted after it"`
@@ -121,7 +121,7 @@ func Fields() iter.Seq[reflect.StructField] {
 	return slices.Values(reflect.VisibleFields(reflect.TypeFor[Config]()))
 }
 
-// FlagName returns the name of a setting's flag, without dashes.
+// FlagName returns the name of a setting's flag, without the leading --.
 func FlagName(field reflect.StructField) string {
 	return strings.ReplaceAll(field.Tag.Get("koanf"), "_", "-")
 }
@@ -158,7 +158,7 @@ func (c Config) withDerivedDefaults() (Config, error) {
 	return c, nil
 }
 
-// currentOperator returns the operator as user@host. Behind sudo, the user is the one who called
+// currentOperator returns the operator as user@host. Under sudo, the user is the one who called
 // sudo.
 func currentOperator() string {
 	name := os.Getenv("SUDO_USER")

@@ -7,40 +7,46 @@ import (
 	"strings"
 )
 
-const dmarcTag = "v=DMARC1"
-
-// isDMARC reports whether a text starts like a DMARC record.
+// isDMARC reports whether a text starts like a DMARC record: with the tag v and the value DMARC1.
 func isDMARC(text string) bool {
-	if len(text) < len(dmarcTag) || !strings.EqualFold(text[:len(dmarcTag)], dmarcTag) {
-		return false
-	}
-	rest := text[len(dmarcTag):]
-	return rest == "" || strings.ContainsAny(rest[:1], " ;\t")
+	version, _, _ := strings.Cut(text, ";")
+	name, value, _ := strings.Cut(version, "=")
+	words := strings.Fields(value)
+	return strings.EqualFold(strings.TrimRight(name, " \t"), "v") && len(words) > 0 && strings.EqualFold(words[0], "DMARC1")
 }
 
-// parseDMARC returns the tags of a record, or false if receivers would ignore the record. The
-// version tag must be the first tag, and its value in upper case (RFC 9989).
-func parseDMARC(text string) (map[string]string, bool) {
-	tags := map[string]string{}
+// parseDMARC returns the well-formed tags of a record, and whether the whole record is valid.
+// Receivers ignore the other tags. They ignore the record, and parseDMARC returns no tags, if its
+// first tag is not v=DMARC1 with the value in upper case (RFC 9989).
+func parseDMARC(text string) (tags map[string]string, valid bool) {
+	tags, valid = map[string]string{}, true
 	for i, part := range strings.Split(text, ";") {
 		name, value, found := strings.Cut(part, "=")
 		name, value = strings.ToLower(strings.Trim(name, " \t")), strings.Trim(value, " \t")
-		if !found && name == "" && i > 0 {
-			continue
-		}
-		if _, duplicate := tags[name]; !found || name == "" || duplicate || i == 0 && (!strings.HasPrefix(part, "v") || value != "DMARC1") {
+		_, duplicate := tags[name]
+		switch {
+		case i == 0 && (!strings.HasPrefix(part, "v") || name != "v" || value != "DMARC1"):
 			return nil, false
+		case !found && name == "": // after a final semicolon
+		case !found || name == "" || duplicate:
+			valid = false
+		default:
+			tags[name] = value
 		}
-		tags[name] = value
 	}
-	return tags, true
+	return tags, valid
+}
+
+// hasPolicy reports whether the tag p of a record has one of the known values.
+func hasPolicy(tags map[string]string) bool {
+	return isEnforced(tags["p"]) || strings.EqualFold(tags["p"], "none")
 }
 
 // ValidDMARC reports whether a text is a valid DMARC record that has a valid policy and fits into
 // one TXT string. The text must be UTF-8 without control characters.
 func ValidDMARC(text string) bool {
-	tags, ok := parseDMARC(text)
-	return ok && (isEnforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxStringLength && EscapeText(text) == text
+	tags, valid := parseDMARC(text)
+	return valid && hasPolicy(tags) && len(text) <= maxStringLength && EscapeText(text) == text
 }
 
 // decideDMARC decides on the DMARC record. It never changes an existing record. If the DMARC record
@@ -71,16 +77,15 @@ func (z zoneView) decideDMARC(want Record) verdict {
 }
 
 func decideExistingDMARC(record string, want Record) verdict {
-	tags, ok := parseDMARC(record)
-	if !ok {
+	tags, valid := parseDMARC(record)
+	if !valid {
 		return conflict(ReasonDMARCSyntax)
 	}
 	reason := ReasonDMARCPresent
 	if record == want.Content {
 		reason = ReasonPresent
 	}
-	isNone := strings.EqualFold(tags["p"], "none")
-	return preserve(reason).withNoteIf(isStrict(tags), NoteDMARCStrict).withNoteIf(!isNone && !isEnforced(tags["p"]), NoteDMARCNoPolicy)
+	return preserve(reason).withNoteIf(isStrict(tags), NoteDMARCStrict).withNoteIf(!hasPolicy(tags), NoteDMARCNoPolicy)
 }
 
 // isStrict reports whether a DMARC record with these tags has an enforced policy or strict
@@ -94,15 +99,16 @@ func isEnforced(policy string) bool {
 }
 
 // inheritedTags returns the tags of the DMARC record that the domain inherits, or nil if there is
-// none. This is the valid record of the nearest parent domain with a valid record. If the record
-// has a policy for subdomains (sp), this policy is returned as p.
+// none. This is the record of the nearest parent domain whose record is valid or has a policy. It
+// is an approximation: receivers apply the record of the organizational domain. If the record has a
+// policy for subdomains (sp), this policy is returned as p.
 func (z zoneView) inheritedTags() map[string]string {
 	for _, name := range ParentDMARCNames(z.Domain) {
 		records := filter(z.Referenced.ParentDMARC[name], isDMARC)
 		if len(records) != 1 {
 			continue
 		}
-		if tags, ok := parseDMARC(records[0]); ok {
+		if tags, valid := parseDMARC(records[0]); valid || hasPolicy(tags) {
 			tags["p"] = cmp.Or(tags["sp"], tags["p"])
 			return tags
 		}

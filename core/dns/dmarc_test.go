@@ -27,6 +27,7 @@ func TestPlanDMARC(t *testing.T) {
 		kept("p=reject", "v=DMARC1; p=reject", "dmarc_strict"),
 		kept("a strict alignment", "v=DMARC1;p=none;adkim=s;", "dmarc_strict"),
 		kept("tags that RFC 9989 added and removed", "v=DMARC1; p=quarantine; np=reject; psd=n; t=y; pct=50; rf=afrf; ri=3600", "dmarc_strict"),
+		kept("spaces around the equals sign of the version", "v = DMARC1; p=reject", "dmarc_strict"),
 		kept("no tag p", "v=DMARC1; rua=mailto:x@else.test", "dmarc_no_policy"),
 		kept("an invalid value of p", "v=DMARC1; p=perhaps", "dmarc_no_policy"),
 		{name: "other texts are not DMARC records", sets: texts("hello"), action: dns.Create, reason: "missing", after: []string{"hello", dns.DefaultPolicy}},
@@ -71,7 +72,9 @@ func TestPlanKeepsInheritedDMARC(t *testing.T) {
 		{name: "no record at a parent name", referenced: parentRecords("_dmarc.a.test"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
 		{name: "two records at a parent name do not apply", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=none", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing",
 			after: []string{dns.DefaultPolicy}},
-		{name: "an invalid record at a parent name does not apply", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
+		{name: "dmarc_inherited from a record with an invalid tag", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=reject; rua"), action: dns.Preserve,
+			reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
+		{name: "an invalid record without a policy at a parent name does not apply", referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
 		{name: "the record of a sibling does not apply", referenced: parentRecords("_dmarc.b.test", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
 		{name: "the domain's own record takes precedence", sets: []dns.RRSet{rrset("_dmarc.mail.a.test", dns.TXT, "v=DMARC1; p=none; sp=none")},
 			referenced: parentRecords("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_present", after: []string{"v=DMARC1; p=none; sp=none"}},
@@ -96,7 +99,7 @@ func TestParentDMARCNames(t *testing.T) {
 func TestValidDMARC(t *testing.T) {
 	for text, want := range map[string]bool{
 		dns.DefaultPolicy: true, "v=DMARC1; p=none; rua=mailto:dmarc@example.com": true, "v=DMARC1;p=Reject;": true,
-		"": false, "v=DMARC1": false, "v=DMARC1; p=maybe": false, "v=dmarc1; p=none": false, "p=none; v=DMARC1": false, "v=DMARC1; p=none; p=reject": false,
+		"": false, "v=DMARC1": false, "v=DMARC1; p=maybe": false, "v=dmarc1; p=none": false, "vx=DMARC1; p=none": false, "v=DMARC1; p=none; rua": false, "p=none; v=DMARC1": false, "v=DMARC1; p=none; p=reject": false,
 		"v=DMARC1; p=none; rua=\x00": false, "v=DMARC1; p=none; rua=" + strings.Repeat("x", 255): false,
 	} {
 		if got := dns.ValidDMARC(text); got != want {

@@ -21,13 +21,14 @@ const (
 	apiURL      = "https://api.cloudflare.com/client/v4"
 	callTimeout = 15 * time.Second
 
-	// A token may make at most maxCalls calls in each window of the length rateWindow. If a token
-	// exceeds this limit, Cloudflare blocks it for one window.
+	// Cloudflare allows a user, or a token of an account, at most maxCalls calls in any rateWindow,
+	// and blocks all calls for one rateWindow after that. The plugin counts the calls of each
+	// connection. It does not see other calls of the user.
 	maxCalls   = 1200
 	rateWindow = 5 * time.Minute
 )
 
-var accountID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var accountIDPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 func description() sdk.Description {
 	return sdk.Description{
@@ -80,14 +81,15 @@ func (s *processState) provider(connection sdk.Connection) (sdk.DNSProvider, err
 		return nil, sdk.Misconfigured("api_token", "it is missing, or contains a space or a control character")
 	}
 	account := connection.Settings["account_id"]
-	if account != "" && !accountID.MatchString(account) {
+	if account != "" && !accountIDPattern.MatchString(account) {
 		return nil, sdk.Misconfigured("account_id", "it must have 32 lower-case hexadecimal digits")
 	}
 	client := *s.http
 	fingerprint := connection.Fingerprint()
 	client.Transport = budgetTransport{s.http.Transport, s.budgets.forToken(fingerprint), s.waits, fingerprint}
 	// The library must neither repeat nor limit calls itself, because the host repeats calls and
-	// budgetTransport limits them.
+	// budgetTransport limits them. UsingRateLimit takes calls per second, so maxCalls limits
+	// nothing in practice.
 	api, err := cloudflare.NewWithAPIToken(token, cloudflare.BaseURL(base), cloudflare.HTTPClient(&client),
 		cloudflare.UsingRetryPolicy(0, 0, 0), cloudflare.UsingRateLimit(maxCalls), cloudflare.UserAgent("tenantry/"+version))
 	if err != nil {

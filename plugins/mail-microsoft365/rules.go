@@ -93,7 +93,9 @@ func (c *tenantClient) RemoveRules(ctx context.Context) error {
 		for _, r := range rows {
 			names, removed[r.key()] = append(names, string(r.Name)), true
 		}
-		if err := c.removeRulesNamed(ctx, names); err != nil {
+		if err := c.removeRulesNamed(ctx, names); err != nil && n > 0 {
+			return asPartlyDone(err)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -157,8 +159,8 @@ func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, er
 			return sendlimit.Rule{}, u.finalError(err)
 		}
 		if u.placed {
-			// The read shows an old state, or another client has since put a different rule before
-			// this rule. The update moves the rule only once.
+			// The update moves the rule only once. If the read shows a priority other than 0, it
+			// is old, or another client has put a different rule before this rule.
 			row.Priority = 0
 		}
 		step := next(row, found, u.senders)

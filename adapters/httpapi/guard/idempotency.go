@@ -38,7 +38,8 @@ type keyedWrite struct {
 	// record is the stored record of the key. It is valid if hasRecord is true.
 	record    idempotency.Record
 	hasRecord bool
-	// claimBegan is a time before the request to the store that claimed the key.
+	// claimBegan is when the call of the store that claimed the key began. The lease is counted
+	// from this time, because the store grants it later.
 	claimBegan time.Time
 }
 
@@ -66,8 +67,8 @@ func keyedWriteOf(r *http.Request, e *exchange) *keyedWrite {
 	return &keyedWrite{keyID: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, content: request.Text()}
 }
 
-// boundsSuffix returns a suffix for the stored Idempotency-Key. The suffix separates the answers to
-// API keys with different bounds. An answer may be replayed only to an API key that could have
+// boundsSuffix returns the text that is appended to the Idempotency-Key before it is hashed. It
+// separates the answers to API keys with different bounds. An answer may be replayed only to an API key that could have
 // received it.
 //
 //   - For an API key without bounds, the suffix is empty for all writes. Two different writes with

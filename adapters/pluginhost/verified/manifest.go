@@ -108,7 +108,8 @@ func Source(file string) (source, sum string, err error) {
 // WriteManifest writes the manifest of a plugin. entry is the file to execute. The manifest is
 // written to the folder of entry. It lists entry and the regular files of paths. A path is a file
 // or a folder, relative to the folder of entry. The manifest does not list itself, files and
-// folders whose names begin with a dot, or folders named __pycache__.
+// folders whose names begin with a dot, or folders named __pycache__. WriteManifest fails if such a
+// file or folder, or a symbolic link, is one of paths.
 func WriteManifest(entry string, paths []string) (Manifest, error) {
 	folder := filepath.Dir(entry)
 	manifest := Manifest{Entry: filepath.Base(entry), Files: map[string]string{}}
@@ -132,13 +133,18 @@ func WriteManifest(entry string, paths []string) (Manifest, error) {
 
 // add adds the file at listedPath, or the files below it. listedPath is relative to folder.
 func (m Manifest) add(folder, listedPath string) error {
-	return filepath.WalkDir(filepath.Join(folder, listedPath), func(file string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
+	root := filepath.Join(folder, listedPath)
+	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || file == folder {
 			return err
-		case d.IsDir() && (d.Name() == "__pycache__" || strings.HasPrefix(d.Name(), ".") && file != folder):
+		}
+		isOmitted := strings.HasPrefix(d.Name(), ".") || d.IsDir() && d.Name() == "__pycache__" || !d.IsDir() && !d.Type().IsRegular()
+		switch {
+		case isOmitted && file == root:
+			return fmt.Errorf("%s cannot be in a manifest: it is not a regular file or folder, or has a name that is left out", listedPath)
+		case isOmitted && d.IsDir():
 			return fs.SkipDir
-		case !d.Type().IsRegular() || strings.HasPrefix(d.Name(), "."):
+		case isOmitted || d.IsDir():
 			return nil
 		}
 		name, err := filepath.Rel(folder, file)

@@ -245,7 +245,16 @@ func TestInvalidManifestsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := verified.WriteManifest(newPlugin(t), []string{"../elsewhere"}); err == nil {
-		t.Error("WriteManifest listed a file outside the folder")
+	entry := newPlugin(t)
+	if err := os.Symlink("provider", filepath.Join(filepath.Dir(entry), "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"../elsewhere", "missing", "library/.hidden", "library/__pycache__", "link"} {
+		if _, err := verified.WriteManifest(entry, []string{path}); err == nil {
+			t.Errorf("WriteManifest accepted the path %s", path)
+		}
+	}
+	if m, err := verified.WriteManifest(entry, []string{".", "provider", "library"}); err != nil || len(m.Files) != 4 {
+		t.Errorf("got %v, %v, want the four files of the folder", m.Files, err)
 	}
 }
