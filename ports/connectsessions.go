@@ -36,9 +36,9 @@ type ConnectSessions interface {
 	// hash. It fails with connect_session_not_found. A link that was created by a release without
 	// sessions has no session.
 	ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (access.AccountID, tenant.ConnectSession, error)
-	// AdvanceConnectSession sets the status of the session of a link, and the tenant unless tenantID
-	// is empty. It changes nothing if the session has ended, a newer link exists, or the link has no
-	// session.
+	// AdvanceConnectSession sets the status of the session of a link, and the tenant unless
+	// tenantID is empty. It changes nothing if the session has ended, a newer link exists, or the
+	// link has no session.
 	AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, status tenant.SessionStatus, tenantID tenant.GUID) error
 	// DeleteConnectSessions deletes sessions whose last link expired before the given time.
 	DeleteConnectSessions(ctx context.Context, before time.Time) error

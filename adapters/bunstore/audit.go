@@ -49,9 +49,9 @@ func (s *Store) RecordAction(ctx context.Context, action audit.Action, details m
 }
 
 // recordAudit adds an event to the operators' audit log, in the transaction of the audited change
-// if one exists. If the event is about an account, it also adds an entry to the account's chain. ctx must then be the context that
-// inTransaction passes to its function. The time of the event is read from this machine's clock,
-// even if the change stores a different time.
+// if one exists. If the event is about an account, it also adds an entry to the account's chain.
+// ctx must then be the context that inTransaction passes to its function. The time of the event is
+// read from this machine's clock, even if the change stores a different time.
 func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action, owner string, details map[string]string) error {
 	row := auditRow{
 		AccountID: owner, ID: newID(), Action: storedText(string(action)), Operator: s.operator,

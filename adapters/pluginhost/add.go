@@ -117,6 +117,10 @@ func install(ctx context.Context, o Options, file string, mustExist bool) (Addit
 	if err := verified.Install(source, entry.SHA256, installed); err != nil {
 		return Addition{}, fmt.Errorf("%s: %w", file, err)
 	}
+	now := time.Now()
+	if err := os.Chtimes(installed, now, now); err != nil { // deleteVersions keeps the versions that were added last
+		return Addition{}, err
+	}
 	entries = slices.DeleteFunc(entries, func(old CatalogEntry) bool { return old.Name == entry.Name })
 	entries = append(entries, entry)
 	slices.SortFunc(entries, func(a, b CatalogEntry) int { return strings.Compare(a.Name, b.Name) })
@@ -187,7 +191,9 @@ func deleteVersions(dir, base string, keep []string, newest int) error {
 		}
 		versions = append(versions, info)
 	}
-	slices.SortFunc(versions, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	slices.SortFunc(versions, func(a, b fs.FileInfo) int {
+		return cmp.Or(b.ModTime().Compare(a.ModTime()), strings.Compare(a.Name(), b.Name()))
+	})
 	for _, version := range versions[min(newest, len(versions)):] {
 		if err := os.RemoveAll(filepath.Join(dir, version.Name())); err != nil {
 			return err
@@ -196,9 +202,9 @@ func deleteVersions(dir, base string, keep []string, newest int) error {
 	return nil
 }
 
-// Remove removes plugins from the catalog of a plugin folder, and deletes the files of all their
-// versions that have the same file name without the digits. It returns the removed entries. If one of the plugins is not in the catalog, Remove
-// fails with ErrNotInCatalog and changes nothing.
+// Remove removes plugins from the catalog of a plugin folder, and deletes the files of all versions
+// whose file name differs only in the digits. It returns the removed entries. If one of the plugins
+// is not in the catalog, Remove fails with ErrNotInCatalog and changes nothing.
 func Remove(dir string, names ...string) (removed []CatalogEntry, err error) {
 	unlock, err := lockFolder(dir)
 	if err != nil {

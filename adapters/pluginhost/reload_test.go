@@ -135,9 +135,9 @@ func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	}
 }
 
-// TestUpgradeWithoutPreviousFilesIsRestarted deletes or overwrites the files of the previous version
-// and offers a version that exits in its first call. The host cannot return to the previous version,
-// so it starts the new version again.
+// TestUpgradeWithoutPreviousFilesIsRestarted deletes or overwrites the files of the previous
+// version and offers a version that exits in its first call. The host cannot return to the previous
+// version, so it starts the new version again.
 func TestUpgradeWithoutPreviousFilesIsRestarted(t *testing.T) {
 	const version = "2.0.0-exits-first"
 	overwrite := func(t *testing.T, dir string) {

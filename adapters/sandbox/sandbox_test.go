@@ -214,8 +214,8 @@ func TestReadyLineHasExactlyTheseFields(t *testing.T) {
 	}
 }
 
-// TestOtherMailPlatformsAreNotSimulated checks that the simulator of a second mail platform does not
-// run.
+// TestOtherMailPlatformsAreNotSimulated checks that the simulator of a second mail platform does
+// not run.
 func TestOtherMailPlatformsAreNotSimulated(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "liar", "fake"), MailPlatform: "fake"})
 	if settings := env.Settings(); len(settings) != 1 || settings["fake"] == nil {

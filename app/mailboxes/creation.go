@@ -42,7 +42,8 @@ type creation struct {
 	// It becomes false when a call of this creation has an unknown outcome.
 	missedBySync bool
 	// domainNotAccepted is true if the last call of CreateMailbox with a known outcome failed
-	// because the mail server does not accept the domain yet.
+	// because the mail server does not accept the domain yet, and no read has found the mailbox
+	// since.
 	domainNotAccepted bool
 }
 
@@ -146,7 +147,9 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 		switch {
 		case err != nil:
 			c.mayExist = true
-		case found == nil && takenErr != nil:
+		case found != nil: // so the mail server accepts the domain
+			c.domainNotAccepted = false
+		case takenErr != nil:
 			if !c.mayExist || c.missedBySync || hiddenLookups == maxHiddenLookups {
 				return false, takenErr
 			}

@@ -400,6 +400,27 @@ func TestProvisionChecksTheDomainAgain(t *testing.T) {
 	})
 }
 
+// TestCallWithoutOutcomeDoesNotHideARefusedDomain checks a call with an unknown outcome after the
+// mail server has refused the domain. If the call created the mailbox, the mail server accepts the
+// domain. Otherwise the domain is stored as not accepted.
+func TestCallWithoutOutcomeDoesNotHideARefusedDomain(t *testing.T) {
+	for name, hasEffect := range map[string]bool{"without effect": false, "with effect": true} {
+		inFakeTime(t, name, func(t *testing.T) {
+			fx := newFixture(t)
+			fx.Timeout = shortTimeout
+			fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady, Times: 1})
+			fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, AfterEffect: hasEffect})
+			_, err := fx.provision(t.Context(), "anna@example.test")
+			if created := err == nil; created != hasEffect {
+				t.Fatalf("the request ended with %v", err)
+			}
+			if d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone); err != nil || d.MailReady != hasEffect {
+				t.Errorf("the domain is stored with MailReady %v, %v, want %v", d.MailReady, err, hasEffect)
+			}
+		})
+	}
+}
+
 func TestProvisionReconcilesTheDomainFirst(t *testing.T) {
 	fx := newFixture(t)
 	fx.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })

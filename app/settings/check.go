@@ -42,9 +42,9 @@ func (c Config) Check() error {
 // 106751 days.
 const maxKeepDays = 36500
 
-// keyPrefixPattern matches prefixes of visible ASCII characters, which every client can send
-// unchanged in an Authorization header.
-var keyPrefixPattern = regexp.MustCompile(`^[!-~]{1,64}$`)
+// keyPrefixPattern matches prefixes that every client can send unchanged in an Authorization
+// header, and that shells and JSON do not treat specially.
+var keyPrefixPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/=:@-]{1,64}$`)
 
 // Problems returns an error for each setting whose value is invalid.
 func (c Config) Problems() []Problem {
@@ -134,7 +134,7 @@ func (c Config) Problems() []Problem {
 		addProblem("drain_delay", "must be at least 0 and less than drain_time (%[2]s), got %[1]s", c.DrainDelay, c.DrainTime)
 	}
 	if !keyPrefixPattern.MatchString(c.KeyPrefix) {
-		addProblem("key_prefix", "%q is not 1 to 64 visible ASCII characters", c.KeyPrefix)
+		addProblem("key_prefix", "%q is not 1 to 64 letters, digits and characters of ._~+/=:@-", c.KeyPrefix)
 	}
 	if _, err := logLevel(c.LogLevel); err != nil {
 		addProblem("log_level", "%v", err)

@@ -66,7 +66,7 @@ func TestInvalidHeadersOfPluginsAreRefused(t *testing.T) {
 func TestInvalidPrefixOfKeysIsRefused(t *testing.T) {
 	t.Parallel()
 	for prefix, wantAccepted := range map[string]bool{
-		"tny": true, "Acme-2_mail": true, "acme.prod": true, strings.Repeat("a", 64): true,
+		"tny": true, "Acme-2_mail": true, "acme.prod": true, "$(reboot)": false, strings.Repeat("a", 64): true,
 		"": false, "my keys": false, "tny\n": false, "tény": false, " tny": false, strings.Repeat("a", 65): false,
 	} {
 		problems := Config{KeyPrefix: prefix}.Problems()

@@ -59,7 +59,7 @@ type Config struct {
 	PluginProcesses int `koanf:"plugin_processes" default:"512" help:"how many processes and threads a plugin may start. Linux counts all processes of the service's user: the limit is this number plus those that exist when the plugin starts. 0 sets no limit. Linux does not enforce the limit for root"`
 	PluginOpenFiles int `koanf:"plugin_open_files" default:"1024" help:"how many files and connections each process of a plugin may have open; 0 sets no limit"`
 
-	KeyPrefix string `koanf:"key_prefix" default:"tny" help:"first part of API keys: 1 to 64 visible ASCII characters"`
+	KeyPrefix string `koanf:"key_prefix" default:"tny" help:"first part of API keys: 1 to 64 letters, digits and characters of ._~+/=:@-"`
 	LogLevel  string `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
 	Worker    bool   `koanf:"worker" default:"true" help:"run the background jobs: DNS provisioning and checks, refreshes of integrations, send limits, webhooks, and the deletion of old data. With false, this process only answers requests and leaves the jobs to other processes on the same database"`
 	Operator  string `koanf:"operator" help:"name of the operator in the audit log; the system's user and host unless set"`

@@ -52,8 +52,8 @@ func (k Key) Status() Status {
 	return StatusRevoked
 }
 
-// DefaultOverlap is how long the old secret of a key stays valid after a rotation, unless the caller
-// asks for a different time.
+// DefaultOverlap is how long the old secret of a key stays valid after POST
+// /v1/keys/{key_id}/rotate, unless the caller asks for a different time.
 const DefaultOverlap = 24 * time.Hour
 
 const (

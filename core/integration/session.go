@@ -45,8 +45,8 @@ type Session struct {
 	CreatedAt              time.Time
 	ExpiresAt              time.Time
 	ConnectedAt            time.Time
-	// CheckedAt is when a request of a client last asked the platform. It limits how often a client that polls can
-	// cause a call of the platform.
+	// CheckedAt is when a request of a client last asked the platform. It limits how often a client
+	// that polls can cause a call of the platform.
 	CheckedAt time.Time
 }
 

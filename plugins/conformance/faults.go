@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/ports/contract"
@@ -170,14 +171,17 @@ func (f *faultInjector) repeatFirstPage(r *http.Request, body []byte) []byte {
 	return f.firstPages[r.URL.Path]
 }
 
+// splitHosts returns the hosts of the setting auth_hosts, as the service does.
+func splitHosts(setting string) []string {
+	return strings.FieldsFunc(setting, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+}
+
 // replaceAuthHosts replaces the host of every sign-in link in body by a host that is not allowed.
 func (f *faultInjector) replaceAuthHosts(body []byte) []byte {
 	text := string(body)
 	for _, host := range f.authHosts {
-		if host = strings.TrimSpace(host); host != "" {
-			text = strings.ReplaceAll(text, "//"+host, "//login.microsoftonline.com.evil.example")
-			text = strings.ReplaceAll(text, `\/\/`+host, `\/\/login.microsoftonline.com.evil.example`)
-		}
+		text = strings.ReplaceAll(text, "//"+host, "//login.microsoftonline.com.evil.example")
+		text = strings.ReplaceAll(text, `\/\/`+host, `\/\/login.microsoftonline.com.evil.example`)
 	}
 	return []byte(text)
 }

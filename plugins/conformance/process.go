@@ -87,7 +87,7 @@ func startSimulator(t T, binary, zonesURL string, e *exchange) (*Simulator, erro
 		}
 	}
 	s.Ready = ready
-	s.faults.authHosts = strings.Split(ready.Settings["auth_hosts"], ",")
+	s.faults.authHosts = splitHosts(ready.Settings["auth_hosts"])
 	status, _ := s.callControl(t, http.MethodDelete, "/faults", nil)
 	s.plansFaults = status == http.StatusOK
 	e.addSecrets(ready.Secrets)

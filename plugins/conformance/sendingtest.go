@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -243,7 +242,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 		fixture.AccountStates = append(fixture.AccountStates, accountInState(state))
 	}
 	if hosts := s.Ready.Settings["auth_hosts"]; hosts != "" {
-		fixture.AuthHosts = strings.FieldsFunc(hosts, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+		fixture.AuthHosts = splitHosts(hosts)
 		fixture.SignIn = func(_ T, session sdk.SignInSession, address string) { s.Decide(session.URL, address, "accept") }
 	}
 	s.setOptionalFields(&fixture, suite, newPlatform)

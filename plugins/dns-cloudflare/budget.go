@@ -106,10 +106,14 @@ type budgetTransport struct {
 }
 
 func (b budgetTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := b.waits.Check(r.Context(), b.scope); err != nil {
-		return nil, err
+	err := b.waits.Check(r.Context(), b.scope)
+	if err == nil {
+		err = b.budget.acquire()
 	}
-	if err := b.budget.acquire(); err != nil {
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // a RoundTripper must close the body
+		}
 		return nil, err
 	}
 	resp, err := b.next.RoundTrip(r)

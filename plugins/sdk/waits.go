@@ -15,11 +15,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Waits refuses calls to a provider that has asked for a pause with Retry-After. A call belongs
-// to one or more scopes, such as a tenant or a credential. After an answer with a Retry-After, the pause
-// applies to all calls of the same scope. The author of the plugin defines the scopes and their
-// names. If Plugin.Waits is set, the host shares the waits with other and later processes of the
-// plugin, and with other replicas if Redis is configured.
+// Waits refuses calls to a provider that has asked for a pause with Retry-After. A call belongs to
+// one or more scopes, such as a tenant or a credential. After an answer with a Retry-After, the
+// pause applies to all calls of the same scope. The author of the plugin defines the scopes and
+// their names. If Plugin.Waits is set, the host shares the waits with other and later processes of
+// the plugin, and with other replicas if Redis is configured.
 //
 // Waits is safe for concurrent use. A nil *Waits refuses nothing.
 type Waits struct {
@@ -65,8 +65,8 @@ func (w *Waits) Extend(ctx context.Context, scope string, wait time.Duration) {
 }
 
 // Left returns how long a call of these scopes still has to wait, at least as far as this process
-// knows. It returns 0 if the call may be sent now. It asks the host only if this process knows of no
-// wait.
+// knows. It returns 0 if the call may be sent now. It asks the host only if this process knows of
+// no wait.
 func (w *Waits) Left(ctx context.Context, scopes ...string) time.Duration {
 	if w == nil {
 		return 0

@@ -23,7 +23,8 @@ const (
 )
 
 // starter holds the HTTP client and the wait scopes for starting sign-ins. Instantly counts these
-// calls separately from all other calls, so a Retry-After in their answers does not apply to other calls.
+// calls separately from all other calls, so a Retry-After in their answers does not apply to other
+// calls.
 type starter struct {
 	http  *http.Client // does not observe Retry-After
 	waits *sdk.Waits

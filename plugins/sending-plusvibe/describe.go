@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
@@ -100,9 +101,7 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 	}
 	p.http = s.waits.Client(s.http, sdk.KeyScope(p.base, p.key))
 	p.usesPartnerLogin = !p.password.Empty() && connection.Settings[fieldAllow] == "true"
-	for host := range strings.SplitSeq(cmp.Or(connection.Settings["auth_hosts"], authHost), ",") {
-		p.authHosts = append(p.authHosts, strings.TrimSpace(host))
-	}
+	p.authHosts = strings.FieldsFunc(cmp.Or(connection.Settings["auth_hosts"], authHost), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	return p, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
@@ -73,8 +74,6 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 	}
 	p.scope = sdk.KeyScope(p.base, p.key)
 	p.http = s.waits.Client(s.http, p.scope)
-	for host := range strings.SplitSeq(cmp.Or(connection.Settings["auth_hosts"], authHost), ",") {
-		p.authHosts = append(p.authHosts, strings.TrimSpace(host))
-	}
+	p.authHosts = strings.FieldsFunc(cmp.Or(connection.Settings["auth_hosts"], authHost), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	return p, nil
 }

@@ -36,8 +36,8 @@ func MailClient(open Opener, interceptors ...Interceptor) ports.MailPlatform {
 	return newMailClient(chain{open: open, probeOf: mailProbe, interceptors: interceptors})
 }
 
-// mailProbe implements probeOf for mail platforms. It reads the profile of the tenant that the write
-// changes.
+// mailProbe implements probeOf for mail platforms. It reads the profile of the tenant that the
+// write changes.
 func mailProbe(write protobuf.Message) (method string, request, reply protobuf.Message) {
 	return proto.MailPlatform_Profile_FullMethodName, &proto.TenantRequest{Tenant: Call{request: write}.Tenant()}, new(proto.TenantProfile)
 }

@@ -68,8 +68,8 @@ func keyedWriteOf(r *http.Request, e *exchange) *keyedWrite {
 }
 
 // boundsSuffix returns the text that is appended to the Idempotency-Key before it is hashed. It
-// separates the answers to API keys with different bounds. An answer may be replayed only to an API key that could have
-// received it.
+// separates the answers to API keys with different bounds. An answer may be replayed only to an API
+// key that could have received it.
 //
 //   - For an API key without bounds, the suffix is empty for all writes. Two different writes with
 //     one Idempotency-Key are therefore a conflict.

@@ -156,8 +156,8 @@ type PlanAction struct {
 	Action     string       `json:"action" enum:"create,update,preserve,conflict" doc:"create: no such record exists. update: existing records at this name are changed. preserve: the existing record stays unchanged. conflict: a person must decide."`
 	RecordType string       `json:"record_type" enum:"TXT,MX,CNAME" doc:"The type of the record."`
 	Name       string       `json:"name" doc:"Its name, fully qualified, without the final dot."`
-	Desired    *string      `json:"desired" doc:"The content that the mail platform asks for. For the update of an SPF record, it is the whole merged record. Null while the mail platform has not provided it."`
-	Observed   []string     `json:"observed" doc:"The contents of the existing records that led to the action. They can be at a parent name."`
+	Desired    *string      `json:"desired" doc:"The content that the mail platform asks for, or the DMARC record that the service would add. For the update of an SPF record, it is the whole merged record. Null while the mail platform has not provided it."`
+	Observed   []string     `json:"observed" doc:"The contents of the existing records that led to the action. They can be at a parent name. Empty if the DMARC record of a parent domain applies."`
 	Reason     planReason   `json:"reason"`
 	Notes      []planRemark `json:"notes" doc:"Additional remarks, as words that do not change."`
 	Message    string       `json:"message" doc:"The reason and the notes as sentences, with what to do."`

@@ -6,7 +6,7 @@
 //
 //   - simulator.go: New, the routes, and how a request is answered. Start here.
 //   - state.go: the data that the platform stores. pages.go: consent and sign-in.
-//   - domains.go, server.go, mailboxes.go, sending.go: the operations of the API.
+//   - domains.go, mailserver.go, mailboxes.go, sending.go: the operations of the API.
 //   - control.go: the control calls of the conformance suite. dns.go: the records of a domain, and
 //     queries to the DNS.
 package simulator
