@@ -48,8 +48,9 @@ func newScheduler(maxHandlers int) scheduler {
 	}
 }
 
-// add enqueues a wake-up. If the job already has a waiting wake-up, add keeps that wake-up. It gets
-// the larger number of failures and, if it is not due yet, the earlier due time and its trace.
+// add enqueues a wake-up. If the job already has a waiting wake-up, add keeps that wake-up with the
+// larger number of failures. If it is not due yet and the added wake-up is due earlier, it gets the
+// due time and the trace of the added wake-up.
 func (s *scheduler) add(added *entry) {
 	if s.active[added.job()] {
 		if previous := s.rerun[added.job()]; previous == nil || added.At.Before(previous.At) {

@@ -79,9 +79,9 @@ func (s *Service) Authenticate(ctx context.Context, headers []string, from netip
 	return caller, nil
 }
 
-// Rotate replaces the caller's key and returns the new key. It fails with access_denied when email
-// is not the address of a member of the caller's account, even if it belongs to a member of another
-// account, and with invalid_api_key when the key is no longer valid.
+// Rotate replaces the caller's key and returns the new key. It fails with access_denied unless
+// email is the address of a member of the caller's account. Members of different accounts do not
+// count. It fails with invalid_api_key when the key was revoked or rotated, or has expired.
 func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string) (RotatedKey, error) {
 	member, err := s.Keys.Member(ctx, caller.Account.ID, email)
 	if err != nil {

@@ -20,8 +20,7 @@ import (
 // that an intent concerns, even if the rule seems to be correct. For this purpose ReconcileIntents
 // returns all intents.
 //
-// held is false if the claim is no longer valid. ReconcileIntents fails when the store or the
-// platform fails.
+// held is false if the claim was lost. ReconcileIntents fails when the store or the platform fails.
 func ReconcileIntents(ctx context.Context, claims ports.TenantClaims, claim ports.TenantClaim, now func() time.Time, rules func(context.Context) ([]sendlimit.Rule, error)) (intents, done []sendlimit.Change, held bool, err error) {
 	intents, err = claims.Intents(ctx, claim)
 	if err != nil || len(intents) == 0 {

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/tenantry/tenantry/adapters/breaker"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
@@ -93,7 +92,7 @@ func (p *sendingPlatforms) authHosts(description wire.Description) []string {
 	if i < 0 {
 		return nil
 	}
-	return strings.FieldsFunc(p.operatorValue(description, description.Fields[i]), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	return integration.SplitAuthHosts(p.operatorValue(description, description.Fields[i]))
 }
 
 // operatorValue returns the operator's value of a field, or the field's default. For a secret field

@@ -19,7 +19,9 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tenantry/tenantry/core/access"
 )
@@ -83,6 +85,12 @@ const (
 	CanRefresh    = "mailbox_refresh"
 	CanDisconnect = "mailbox_disconnect"
 )
+
+// SplitAuthHosts returns the hosts in the value of a plugin's setting auth_hosts. Commas and white
+// space separate them.
+func SplitAuthHosts(setting string) []string {
+	return strings.FieldsFunc(setting, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+}
 
 // IsAllowedAuthURL reports whether an authorization URL may be shown to a person. The URL must use
 // https and one of the hosts. Plain http is allowed for loopback addresses, which only test systems

@@ -3,6 +3,7 @@
 package integration_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/tenantry/tenantry/core/integration"
@@ -50,6 +51,16 @@ func TestSameAddressIgnoresOnlyTheCase(t *testing.T) {
 	} {
 		if got := integration.SameAddress(tt.a, tt.b); got != tt.same {
 			t.Errorf("%q and %q: got %t, want %t", tt.a, tt.b, got, tt.same)
+		}
+	}
+}
+
+func TestSplitAuthHosts(t *testing.T) {
+	for setting, want := range map[string][]string{
+		"": {}, "a.example": {"a.example"}, "a.example,b.example": {"a.example", "b.example"}, " a.example, b.example\tc.example,": {"a.example", "b.example", "c.example"},
+	} {
+		if got := integration.SplitAuthHosts(setting); !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", setting, got, want)
 		}
 	}
 }

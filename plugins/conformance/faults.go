@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/ports/contract"
@@ -169,11 +168,6 @@ func (f *faultInjector) repeatFirstPage(r *http.Request, body []byte) []byte {
 		f.firstPages[r.URL.Path] = bytes.Clone(body)
 	}
 	return f.firstPages[r.URL.Path]
-}
-
-// splitHosts returns the hosts of the setting auth_hosts, as the service does.
-func splitHosts(setting string) []string {
-	return strings.FieldsFunc(setting, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 
 // replaceAuthHosts replaces the host of every sign-in link in body by a host that is not allowed.

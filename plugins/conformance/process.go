@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
@@ -87,7 +88,7 @@ func startSimulator(t T, binary, zonesURL string, e *exchange) (*Simulator, erro
 		}
 	}
 	s.Ready = ready
-	s.faults.authHosts = splitHosts(ready.Settings["auth_hosts"])
+	s.faults.authHosts = sdk.SplitAuthHosts(ready.Settings["auth_hosts"])
 	status, _ := s.callControl(t, http.MethodDelete, "/faults", nil)
 	s.plansFaults = status == http.StatusOK
 	e.addSecrets(ready.Secrets)

@@ -242,7 +242,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 		fixture.AccountStates = append(fixture.AccountStates, accountInState(state))
 	}
 	if hosts := s.Ready.Settings["auth_hosts"]; hosts != "" {
-		fixture.AuthHosts = splitHosts(hosts)
+		fixture.AuthHosts = sdk.SplitAuthHosts(hosts)
 		fixture.SignIn = func(_ T, session sdk.SignInSession, address string) { s.Decide(session.URL, address, "accept") }
 	}
 	s.setOptionalFields(&fixture, suite, newPlatform)

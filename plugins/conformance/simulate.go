@@ -44,7 +44,7 @@ func Simulate(t T, open func(simulate.Options) (http.Handler, simulate.Ready, er
 	if inner, s.Ready, err = open(simulate.Options{URL: s.URL, DataDir: t.TempDir(), Log: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
-	s.faults.authHosts = splitHosts(s.Ready.Settings["auth_hosts"])
+	s.faults.authHosts = sdk.SplitAuthHosts(s.Ready.Settings["auth_hosts"])
 	return s
 }
 

@@ -128,6 +128,10 @@ const FaultCredential = wire.FaultCredential
 // SameAddress reports whether a and b are the same mail address.
 func SameAddress(a, b string) bool { return integration.SameAddress(a, b) }
 
+// SplitAuthHosts returns the hosts in the value of the setting auth_hosts, for SignInLink. Commas
+// and white space separate them.
+func SplitAuthHosts(setting string) []string { return integration.SplitAuthHosts(setting) }
+
 // SignInLink reports whether an authorization URL leads to one of the hosts and uses https. A URL
 // with a loopback address may also use http, for simulators. SendingPlatform.StartSignIn must
 // return only links for which SignInLink is true.

@@ -64,9 +64,8 @@ func (w *Waits) Extend(ctx context.Context, scope string, wait time.Duration) {
 	}
 }
 
-// Left returns how long a call of these scopes still has to wait, at least as far as this process
-// knows. It returns 0 if the call may be sent now. It asks the host only if this process knows of
-// no wait.
+// Left returns how long a call of these scopes still has to wait, or 0 if the call may be sent now.
+// It asks the host only if this process knows of no wait, so the host can know a longer one.
 func (w *Waits) Left(ctx context.Context, scopes ...string) time.Duration {
 	if w == nil {
 		return 0

@@ -82,11 +82,6 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 	}
 	return &platform{
 		http: s.waits.Client(s.http, sdk.KeyScope(base, key)), starter: newStarter(s, base, key), now: s.now, base: base, key: key, workspace: connection.Settings["workspace_id"],
-		authHosts: splitList(cmp.Or(connection.Settings["auth_hosts"], authHosts)),
+		authHosts: sdk.SplitAuthHosts(cmp.Or(connection.Settings["auth_hosts"], authHosts)),
 	}, nil
-}
-
-// splitList splits at commas and white space.
-func splitList(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
@@ -101,7 +100,7 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 	}
 	p.http = s.waits.Client(s.http, sdk.KeyScope(p.base, p.key))
 	p.usesPartnerLogin = !p.password.Empty() && connection.Settings[fieldAllow] == "true"
-	p.authHosts = strings.FieldsFunc(cmp.Or(connection.Settings["auth_hosts"], authHost), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	p.authHosts = sdk.SplitAuthHosts(cmp.Or(connection.Settings["auth_hosts"], authHost))
 	return p, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
@@ -74,6 +73,6 @@ func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatfo
 	}
 	p.scope = sdk.KeyScope(p.base, p.key)
 	p.http = s.waits.Client(s.http, p.scope)
-	p.authHosts = strings.FieldsFunc(cmp.Or(connection.Settings["auth_hosts"], authHost), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	p.authHosts = sdk.SplitAuthHosts(cmp.Or(connection.Settings["auth_hosts"], authHost))
 	return p, nil
 }

@@ -52,8 +52,7 @@ func openStore(dataDir string) (*store, error) {
 	return s, nil
 }
 
-// open adds the tenant at path. If there is no file, open creates one that contains the tenant
-// fresh.
+// open adds the tenant at path. If the file does not exist, open creates it with the tenant fresh.
 func (s *store) open(path string, fresh tenant) error {
 	f, err := simulate.OpenFile(path, fresh)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
@@ -72,7 +71,7 @@ func (s *processState) platform(connection sdk.Connection) (sdk.SendingPlatform,
 	baseURL := strings.TrimRight(base.String(), "/")
 	return &platform{
 		base: baseURL, key: key, workspace: workspace,
-		authHosts: strings.FieldsFunc(connection.Settings["auth_hosts"], func(r rune) bool { return r == ',' || unicode.IsSpace(r) }),
+		authHosts: sdk.SplitAuthHosts(connection.Settings["auth_hosts"]),
 		http:      s.waits.Client(s.http, sdk.KeyScope(baseURL, key)), // sends no request of this key during a Retry-After
 	}, nil
 }
