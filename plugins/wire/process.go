@@ -74,18 +74,22 @@ func Start(launch Launch) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{runner: r, client: plugin.NewClient(config), tls: config.TLSConfig}
+	ctx, cancel := context.WithTimeout(context.Background(), launch.Timeout)
+	defer cancel()
 	connected := make(chan error, 1)
-	panics.Go(func() { connected <- p.connect(launch.Timeout) }, func(e *panics.Error) { connected <- e })
+	panics.Go(func() { connected <- p.connect(ctx) }, func(e *panics.Error) { connected <- e })
 	select {
 	case err = <-connected:
-	case <-time.After(launch.Timeout):
-		_ = r.Kill(context.Background())
-		_ = <-connected // connect returns, because Kill has ended the process
-		err = fmt.Errorf("the plugin did not start within %s", launch.Timeout)
+	case <-ctx.Done():
+		r.abort()
+		_ = <-connected // connect returns, because abort has ended the process
 	case <-launch.Abort:
 		r.abort()
 		_ = <-connected
 		err = errors.New("the start of the plugin was aborted")
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("the plugin did not start within %s", launch.Timeout)
 	}
 	if err != nil {
 		p.Kill()
@@ -114,7 +118,7 @@ func clientConfig(l Launch, r *processRunner) (*plugin.ClientConfig, error) {
 		},
 		TLSConfig:    hostTLS,
 		SkipHostEnv:  true,
-		StartTimeout: l.Timeout,
+		StartTimeout: l.Timeout + time.Minute, // Start ends the process earlier, and its error names the time
 		Stderr:       &lineWriter{emit: l.OnLine},
 		SyncStdout:   &lineWriter{emit: l.OnLine},
 		SyncStderr:   &lineWriter{emit: l.OnLine},
@@ -129,7 +133,7 @@ func clientConfig(l Launch, r *processRunner) (*plugin.ClientConfig, error) {
 	}, nil
 }
 
-func (p *Process) connect(timeout time.Duration) error {
+func (p *Process) connect(ctx context.Context) error {
 	protocol, err := p.client.Client()
 	if err != nil {
 		return err
@@ -139,8 +143,6 @@ func (p *Process) connect(timeout time.Duration) error {
 		return err
 	}
 	p.conn = conn.(grpc.ClientConnInterface)
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
 	return p.Ping(ctx)
 }
 
