@@ -61,6 +61,16 @@ func TestInvalidHeadersOfPluginsAreRefused(t *testing.T) {
 	}
 }
 
+func TestInvalidLogLevelIsRefused(t *testing.T) {
+	t.Parallel()
+	for level, wantAccepted := range map[string]bool{"debug": true, "Warn": true, "": false, "info+2": false, "trace": false} {
+		problems := Config{LogLevel: level}.Problems()
+		if accepted := !slices.ContainsFunc(problems, func(p Problem) bool { return p.Setting == "log_level" }); accepted != wantAccepted {
+			t.Errorf("%q: accepted is %v, want %v", level, accepted, wantAccepted)
+		}
+	}
+}
+
 // TestInvalidPrefixOfKeysIsRefused checks that key_prefix must consist of characters that every
 // client can send unchanged in an Authorization header.
 func TestInvalidPrefixOfKeysIsRefused(t *testing.T) {

@@ -108,6 +108,13 @@ func TestSQLiteURLMayHaveFourSlashes(t *testing.T) {
 	}
 }
 
+func TestPublicURLHasNoFinalSlash(t *testing.T) {
+	c, err := Load(newFlags(t, "public_url: https://mail.example/api//"), nil)
+	if want := "https://mail.example/api"; err != nil || c.PublicURL != want {
+		t.Errorf("got %s, %v, want %s", c.PublicURL, err, want)
+	}
+}
+
 // TestListIsTextWithCommasOrAYAMLList checks both forms of a list in the settings file. It also
 // checks the form with commas in a variable and in a flag.
 func TestListIsTextWithCommasOrAYAMLList(t *testing.T) {

@@ -127,7 +127,7 @@ func FlagName(field reflect.StructField) string {
 }
 
 // withDerivedDefaults sets the settings whose default depends on other settings or on this machine.
-// It also removes the final slash of public_url, and the slashes of a SQLite database_url after the
+// It also removes the final slashes of public_url, and the slashes of a SQLite database_url after the
 // third.
 func (c Config) withDerivedDefaults() (Config, error) {
 	if c.DatabaseURL == "" {
@@ -154,7 +154,7 @@ func (c Config) withDerivedDefaults() (Config, error) {
 		c.PluginDir = filepath.Join(filepath.Dir(program), "plugins")
 	}
 	c.Operator = cmp.Or(c.Operator, currentOperator())
-	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	return c, nil
 }
 
@@ -181,7 +181,7 @@ func (c Config) Level() slog.Level {
 }
 
 func logLevel(name string) (level slog.Level, err error) {
-	if level.UnmarshalText([]byte(strings.ToUpper(name))) != nil {
+	if level.UnmarshalText([]byte(name)) != nil || strings.ContainsAny(name, "+-") { // UnmarshalText accepts "info+2"
 		err = fmt.Errorf("%q is not debug, info, warn or error", name)
 	}
 	return level, err

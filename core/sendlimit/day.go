@@ -4,6 +4,7 @@ package sendlimit
 
 import (
 	"time"
+	"unicode"
 
 	"github.com/tenantry/tenantry/core/fault"
 )
@@ -51,10 +52,11 @@ func (d Day) Contains(at time.Time) bool { return !at.Before(d.Start) && at.Befo
 const DefaultTimeZone = "UTC"
 
 // TimeZone returns the time zone with an IANA name. It fails with invalid_request for an unknown or
-// empty name and for "Local".
+// empty name. It also fails for "Local", and for names of files that are not IANA names and begin
+// with a small letter, such as localtime and right/UTC.
 func TimeZone(name string) (*time.Location, error) {
 	location, err := time.LoadLocation(name)
-	if err != nil || name == "" || name == "Local" {
+	if err != nil || name == "" || name == "Local" || !unicode.IsUpper(rune(name[0])) {
 		return nil, fault.InvalidRequest.With("a time zone must be an IANA name such as UTC or Europe/Berlin")
 	}
 	return location, nil

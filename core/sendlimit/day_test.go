@@ -96,7 +96,7 @@ func TestTimeZoneAcceptsOnlyIANANames(t *testing.T) {
 			t.Errorf("%s: got %v, %v; want this time zone", name, location, err)
 		}
 	}
-	for _, name := range []string{"", "Local", "Mars/Olympus", "../etc/passwd"} {
+	for _, name := range []string{"", "Local", "Mars/Olympus", "../etc/passwd", "localtime", "right/UTC", "posix/UTC"} {
 		if _, err := sendlimit.TimeZone(name); err == nil {
 			t.Errorf("%q is accepted", name)
 		}

@@ -194,6 +194,27 @@ func TestMalformedCheckAnswersAreBroken(t *testing.T) {
 	}
 }
 
+// TestRefusedPartnerLoginReturnsNoLink answers the start of a sign-in with a link and with a code
+// other than 1, which means a failure.
+func TestRefusedPartnerLoginReturnsNoLink(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"code": 0, "url": "https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x"}`))
+	}))
+	defer server.Close()
+	platform, err := newProcessState().newPlatform(sdk.Connection{
+		Settings: texts{"base_url": server.URL, "workspace_id": "w", "allow_password_credentials": "true", "auth_hosts": "login.microsoftonline.com"},
+		Secrets: map[string]sdk.Secret{
+			"api_key": sdk.NewSecret("k"), "partner_username": sdk.NewSecret("ann"), "partner_password": sdk.NewSecret("p"),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if session, err := platform.StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "access_denied" {
+		t.Errorf("got %+v, %v, want access_denied", session, err)
+	}
+}
+
 func TestInvalidCursorsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	for _, cursor := range []string{"100", "x y", "-1 abc -", "0 abc -"} {

@@ -29,12 +29,12 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 	}
 	link, found := p.findAllowedLink(a.body)
 	switch {
+	case parsed.Code != "" && parsed.Code != "1":
+		return sdk.SignInSession{}, sdk.CredentialRefused("plusvibe partner_login")
 	case link != "":
 		return sdk.SignInSession{URL: link}, nil
 	case found:
 		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_of_different_host")
-	case parsed.Code != "" && parsed.Code != "1":
-		return sdk.SignInSession{}, sdk.CredentialRefused("plusvibe partner_login")
 	default:
 		return sdk.SignInSession{}, sdk.BrokenAnswer("no_auth_url")
 	}
