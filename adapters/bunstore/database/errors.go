@@ -35,11 +35,12 @@ var (
 	errWriteSlotTaken = errors.New("another writer is active")
 )
 
-// UnavailableRetry is the time after which a caller may try again if the database does not answer.
+// UnavailableRetry is the time after which a caller may repeat a request that failed because the
+// database is busy or does not answer.
 const UnavailableRetry = 5 * time.Second
 
-// Translate classifies an error of a database. If the caller's context has ended, it returns the
-// context's error. It returns a fault.Error unchanged.
+// Translate wraps a database error with the error of its class, if it has one. If ctx has ended,
+// Translate returns the error of ctx instead. It never changes a fault.Error.
 func Translate(ctx context.Context, err error) error {
 	var classified *fault.Error
 	if errors.As(err, &classified) {

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// migrationLock is the key of the advisory lock of PostgreSQL that a replica holds while it
-// migrates, so that only one replica migrates at a time. The number is arbitrary.
+// migrationLock is the key of the advisory lock of PostgreSQL that a process holds while it
+// migrates, so that only one process migrates at a time. The number is arbitrary.
 const migrationLock = 7_365_001_827_364_501
 
 // Migrate is ApplyMigrations for callers that do not need the names.

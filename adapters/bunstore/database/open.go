@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package database runs statements on PostgreSQL and SQLite, with the bun query builder. It does
-// not know the row types of the store. It opens both databases, limits and retries statements and
-// transactions, translates their errors, traces them, and migrates the schema.
+// Package database runs statements on PostgreSQL and SQLite, with the bun query builder. It opens
+// both databases, migrates their schemas, limits, retries and traces statements and transactions,
+// and translates errors. It does not know the row types of the store.
 //
 // Start reading at Open, then transaction.go.
 //
@@ -70,12 +70,12 @@ type Timeouts struct {
 	// Open is the time limit of the first read, which waits for the first connection. The default
 	// is 45 seconds.
 	Open time.Duration
-	// Query is the time limit of a statement or transaction. Without it, requests would wait
-	// forever for a database that accepts connections and does not answer. The default is 10
-	// seconds.
+	// Query is the time limit of each attempt of a statement or transaction. Without it, requests
+	// would wait forever for a database that accepts connections and does not answer. The default
+	// is 10 seconds.
 	Query time.Duration
-	// Slot is how long a statement on PostgreSQL waits for a free connection, and how long a write
-	// on SQLite waits for other writers. The default is 3 seconds.
+	// Slot is how long statements and transactions on PostgreSQL wait for a free connection, and
+	// how long writes on SQLite wait for other writers. The default is 3 seconds.
 	Slot time.Duration
 }
 
@@ -253,10 +253,10 @@ func parsePostgresURL(url string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// connectPostgres returns a pool that has no connection yet. By default, statements use the simple
-// protocol of PostgreSQL. Bun writes values into the SQL text, so prepared statements would rarely
-// be reused. The settings standard_conforming_strings and client_encoding make PostgreSQL read
-// quoted values as bun writes them.
+// connectPostgres returns a pool that has no connection yet. Statements other than prepared reads
+// use the simple protocol of PostgreSQL: bun writes values into the SQL text, so prepared
+// statements would rarely be reused. The settings standard_conforming_strings and client_encoding
+// make PostgreSQL read quoted values as bun writes them.
 func connectPostgres(url string, o Options) (*bun.DB, error) {
 	config, err := parsePostgresURL(url)
 	if err != nil {

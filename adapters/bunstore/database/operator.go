@@ -21,8 +21,8 @@ import (
 var ErrDiskFull = errors.New("the disk of the database is full")
 
 // OperatorError returns an error whose text tells the operator why the database failed. It returns
-// an error that it does not recognize unchanged. The text contains no password: the servers'
-// messages contain none, and the text quotes only the host and the port of the URL.
+// an error that it does not recognize unchanged. The server messages that it quotes contain no
+// password.
 func OperatorError(err error) error {
 	var pg *pgconn.PgError
 	var lite *sqlite.Error

@@ -51,8 +51,9 @@ func (d *DB) readExecMode(url string) error {
 	return nil
 }
 
-// ReadPrepared runs the read with the hooks of the DB. It passes each row to scanRow. scanRow must
-// scan a nullable column into a value that can hold NULL.
+// ReadPrepared runs the read with the hooks of the DB, and passes each row to scanRow. scanRow must
+// scan a nullable column into a value that can hold NULL. Call ReadPrepared in RunRead, which
+// limits and retries it.
 func (d *DB) ReadPrepared(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values ...any) (err error) {
 	event := &bun.QueryEvent{DB: d.DB, IQuery: p, Query: p.text, QueryTemplate: p.text, StartTime: time.Now()}
 	for _, hook := range d.hooks {
@@ -96,9 +97,9 @@ func eachRow(rows interface {
 	return rows.Err()
 }
 
-// readPostgres bypasses database/sql, which would allocate memory for each value. The allocations
-// would take a fifth of the time of reading a list. readPostgres retries on a different connection
-// if a pooled connection died while idle, for example because the server restarted.
+// readPostgres bypasses sql.Rows, which would allocate memory for each value. The allocations would
+// take a fifth of the time of reading a list. readPostgres retries on a different connection if a
+// pooled connection died while idle, for example because the server restarted.
 func (d *DB) readPostgres(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values []any) (err error) {
 	for range d.Stats().MaxOpenConnections + 1 {
 		if err = d.readOnConn(ctx, p, scanRow, values); !errors.Is(err, driver.ErrBadConn) {

@@ -18,8 +18,8 @@ var sealedColumns = map[string][]string{
 // sealedPrefixLen is the number of bytes at the beginning of an encrypted value that name its key.
 const sealedPrefixLen = 5
 
-// HasSealedValues reports whether the database holds data encrypted with a keyset. Without that
-// keyset the data cannot be read. HasSealedValues skips tables that do not exist yet.
+// HasSealedValues reports whether the database holds encrypted data. It skips tables that do not
+// exist yet.
 func HasSealedValues(ctx context.Context, db bun.IDB) (bool, error) {
 	for table, columns := range sealedColumns {
 		exists, err := HasTable(ctx, db, table)
@@ -33,9 +33,9 @@ func HasSealedValues(ctx context.Context, db bun.IDB) (bool, error) {
 	return false, nil
 }
 
-// SealedPrefixes returns the first bytes of the encrypted values, by table. They name the key that
-// encrypted the value. Equal first bytes in one column are returned once. SealedPrefixes reads all
-// values, and skips tables that do not exist yet.
+// SealedPrefixes returns the first bytes of the encrypted values, by table. These bytes name the
+// key that encrypted the value. Equal first bytes in one column are returned once. SealedPrefixes
+// reads all values, and skips tables that do not exist yet.
 func SealedPrefixes(ctx context.Context, db bun.IDB) (map[string][][]byte, error) {
 	prefixes := map[string][][]byte{}
 	for table, columns := range sealedColumns {

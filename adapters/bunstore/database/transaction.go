@@ -166,7 +166,7 @@ func (d *DB) withSlot(ctx context.Context, slots chan struct{}, errTaken error, 
 	return attempt()
 }
 
-// isRetryable reports whether a second attempt may have a different outcome.
+// isRetryable reports whether a concurrent transaction or migration can have caused err.
 func isRetryable(err error) bool {
 	return errors.Is(err, errConflict) || errors.Is(err, ErrDuplicate) || errors.Is(err, ErrMissingParent)
 }

@@ -28,8 +28,8 @@ type Kind struct {
 	URL  func(testing.TB) string // returns the URL of an empty database
 }
 
-// Kinds returns all kinds. The first kind is the database in memory, which only one pool of
-// connections can open.
+// Kinds returns all kinds. The first kind is the database in memory, which two pools of connections
+// cannot share.
 func Kinds() []Kind {
 	return []Kind{
 		{"sqlite-memory", func(testing.TB) string { return MemoryURL }},
