@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package maintenance reads and fills whole databases for the operator. It does not use the row
-// types of the store. It reads the database's catalogue, so a backup also contains the tables of
-// later migrations.
+// Package maintenance reads, fills and checks whole databases for the operator. It does not use the
+// row types of the store. It lists the tables from the database's catalogue, so backups contain new
+// tables without a change here.
 //
 // Start reading at TakeSnapshot.
 //
 //	dump.go     Tables, TakeSnapshot: the rows of all tables at one moment
-//	load.go     Load: fills an empty database with the rows of a snapshot
+//	load.go     Load: fills an empty database with the rows of a backup
 //	inspect.go  Inspect: checks of a database that change nothing
 package maintenance
 
@@ -192,7 +192,7 @@ func (s *Snapshot) SealedPrefixes(ctx context.Context) (map[string][][]byte, err
 }
 
 // Rows reads a table and calls handle once for every row. row is a JSON array of the values, in the
-// order of t.Columns. handle may keep it.
+// order of t.Columns. handle may keep row.
 func (s *Snapshot) Rows(ctx context.Context, t Table, handle func(row []byte) error) error {
 	query := s.tx.NewSelect().TableExpr("?", bun.Ident(t.Name))
 	for _, column := range t.Columns {

@@ -123,8 +123,9 @@ func (i *Inspection) Writable(ctx context.Context) error {
 	return nil
 }
 
-// checkPrivileges returns an error if the PostgreSQL user may not write. It runs an update that
-// changes no row. If the database was never migrated, it checks the privilege to create tables.
+// checkPrivileges returns an error if the PostgreSQL user may not write the table schema_release.
+// It runs an update that changes no row. If the database was never migrated, it checks the
+// privilege to create tables.
 func checkPrivileges(ctx context.Context, tx bun.Tx) error {
 	exists, err := database.HasTable(ctx, tx, "schema_release")
 	if err == nil && exists {
