@@ -72,10 +72,10 @@ func operatorAccountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 		Join("LEFT JOIN closed_accounts AS c ON c.account_id = a.account_id")
 }
 
-// ofActiveAccount returns the SQL condition that the account of a row is active. rows is the alias
-// of the rows' table.
-func ofActiveAccount(rows string) string {
-	return "EXISTS (SELECT 1 FROM accounts AS a WHERE a.account_id = " + rows + ".account_id AND a.active)"
+// ofActiveAccount returns the SQL condition that the account of a row is active. alias is the alias
+// of the row's table.
+func ofActiveAccount(alias string) string {
+	return "EXISTS (SELECT 1 FROM accounts AS a WHERE a.account_id = " + alias + ".account_id AND a.active)"
 }
 
 // CreateAccount implements ports.Accounts.
@@ -224,8 +224,8 @@ func (s *Store) changeAccount(ctx context.Context, operation string, id access.A
 }
 
 // lockOpenAccount locks the account and returns an error if the account is closed. It reads the
-// account in a second statement, because the locking statement can wait for a transaction that
-// closes the account. It would not see the row that this transaction adds to closed_accounts.
+// account in a second statement. The locking statement can wait for a transaction that closes the
+// account, and would not see the row that this transaction adds to closed_accounts.
 func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
 	if err := s.lockAccount(ctx, tx, owner); err != nil {
 		return access.Account{}, err
@@ -237,8 +237,10 @@ func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (
 	return acc, acc.CheckOpen()
 }
 
-// lockAccount locks an account. Every change of the account and every transaction that adds a key
-// or a tenant holds this lock, so these transactions run one after another.
+// lockAccount locks an account until the transaction ends. Transactions that change the account, or
+// that add or change its keys, hold this lock, so they run one after another. Transactions that add
+// tenants, DNS connections, integrations or webhooks hold it too, so that a closed account gets
+// none of these.
 func (s *Store) lockAccount(ctx context.Context, tx bun.IDB, owner string) error {
 	var id string
 	err := s.db.LockRows(tx.NewSelect().Model((*accountRow)(nil)).Column("account_id").
@@ -378,8 +380,8 @@ func (s *Store) revokeKeys(ctx context.Context, tx bun.IDB, owner string, now ti
 	return len(rows), nil
 }
 
-// markClosed marks the account as closed and deletes its members, so that a new account can use the
-// e-mail address. It also deletes rows that only an open account needs.
+// markClosed marks the account as closed and deletes its members, so that a new account can use
+// their e-mail addresses. It also deletes rows that only an open account needs.
 func (s *Store) markClosed(ctx context.Context, tx bun.IDB, owner string, now time.Time) error {
 	closed := closedRow{AccountID: owner, ClosedAt: now}
 	if _, err := tx.NewInsert().Model(&closed).Exec(ctx); err != nil {

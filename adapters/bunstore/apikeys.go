@@ -102,9 +102,9 @@ func callerQuery(db *bun.DB) *bun.SelectQuery {
 }
 
 // Caller implements ports.Keys. It reads the key, the key's bounds, the account and the account's
-// plan in one query. It runs for each request, so a revoked key stops working at once in all
-// processes. If no key has this secret, a second query searches the secrets that rotations have
-// replaced.
+// plan in one query. It runs for each request with an API key, so a revoked key stops working at
+// once in all processes. If no key has this secret, a second query searches the secrets that
+// rotations have replaced.
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
 	var caller access.Caller
 	var isUsable bool
@@ -436,7 +436,7 @@ func (s *Store) ReplaceKey(ctx context.Context, oldID string, fresh access.Key) 
 		row.AccountID = old.AccountID
 		if err := replaceKeyRow(ctx, tx, old.ID, &row); err != nil {
 			if errors.Is(err, fault.InvalidAPIKey) {
-				err = fault.KeyRevoked.With("the API key is revoked")
+				err = keyRevoked()
 			}
 			return err
 		}

@@ -31,7 +31,7 @@ type actRow struct {
 // pendingEntries holds the audit entries that a transaction has added but not stored yet, and what
 // the transaction does with the act of the request.
 type pendingEntries struct {
-	act       *ports.Act // the act of the request, nil for background work
+	act       *ports.Act // the act of the request, nil if ctx carries none
 	entries   []audit.Entry
 	endsAct   bool           // the transaction ends the act
 	outcome   *audit.Outcome // the outcome of the act that ends, nil if the act gets no entry
@@ -161,7 +161,7 @@ func (s *Store) EndAct(ctx context.Context, outcome *audit.Outcome) error {
 }
 
 // RecordLostWrites implements ports.AuditChains. It skips the act of a request that holds the lease
-// on its Idempotency-Key, because such a request still runs.
+// on its Idempotency-Key, because the request may still run.
 func (s *Store) RecordLostWrites(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var rows []actRow
 	err := s.inTransaction(ctx, "record lost writes", func(ctx context.Context, tx bun.IDB) error {

@@ -57,7 +57,8 @@ func domainCountsOf(d domain.Domain) domainCounts {
 	return domainCounts{isListed: true, isVerified: d.Verified, isSigned: d.DKIMEnabled, isPublished: d.Status.VerificationSeen && !d.Verified}
 }
 
-// emitMailbox gets the type of the event of a deleted mailbox in removalType (see event.OfMailbox).
+// emitMailbox emits the events of a changed mailbox. If the mailbox is deleted, removalType is the
+// type of the event (see event.OfMailbox).
 func emitMailbox(ctx context.Context, owner string, c change[mailbox.Mailbox], removalType event.Type) {
 	emit(ctx, owner, event.OfMailbox(c.before, c.after, removalType)...)
 	registerForReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))

@@ -103,8 +103,8 @@ func administratorEntry(action audit.Action, address, guid string) audit.Entry {
 	}
 }
 
-// SaveFlow implements ports.ConnectFlows. A flow has an administrator once the administrator has
-// signed in. SaveFlow then adds an audit entry for the sign-in.
+// SaveFlow implements ports.ConnectFlows. f has an administrator only after the sign-in. SaveFlow
+// then adds an audit entry for the sign-in.
 func (s *Store) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
 	row := newFlowRow(f)
 	return s.inTransaction(ctx, "save connect flow", func(ctx context.Context, tx bun.IDB) error {

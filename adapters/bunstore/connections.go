@@ -190,9 +190,9 @@ func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connection
 	return true, emitConnections(ctx, tx, row.AccountID, []change[connectionRow]{{before, row}})
 }
 
-// checkNotHeld returns fault.ConnectedElsewhere if a different integration holds the mailbox. If
-// transactions connect the mailbox to different integrations concurrently, the unique index admits
-// one of them. The other transactions retry, and then get this error.
+// checkNotHeld returns fault.ConnectedElsewhere if row would hold a mailbox that a different
+// integration holds. If transactions connect the mailbox to different integrations concurrently,
+// the unique index admits one of them. The other transactions retry, and then get this error.
 func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	if !integration.ConnectionStatus(row.Status).HoldsMailbox() {
 		return nil

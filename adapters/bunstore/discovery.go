@@ -21,7 +21,7 @@ import (
 )
 
 // unfinishedGrace is how long a creation without a result counts as in progress after its last
-// request. It is much longer than any request takes.
+// reservation. It is much longer than any request takes.
 const unfinishedGrace = time.Hour
 
 // SaveDiscovery implements ports.Discoveries. It compares the stored domains and mailboxes with the

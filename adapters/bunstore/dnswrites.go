@@ -184,7 +184,7 @@ func (s *Store) ConfirmWrite(ctx context.Context, owner access.AccountID, id str
 		err := tx.NewUpdate().Model(&row).Set("state = ?", changeMade).Where("ch.account_id = ?", accountKey(owner)).
 			Where("ch.id = ?", ident.ParseOrZero(id)).Where("ch.state = ?", changeIntended).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
-			return nil // an earlier call confirmed the write, or its domain was deleted
+			return nil // the write is confirmed or undone already, or was deleted
 		}
 		if err != nil {
 			return err

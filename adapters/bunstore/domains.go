@@ -276,9 +276,10 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 	return d, nil
 }
 
-// reserveDomain returns the domain of this name among the tenant's rows, or a new reservation. A
-// domain that counts as missing becomes a reservation again. It keeps its row, because the platform
-// may still have the domain.
+// reserveDomain returns the domain of this name among the tenant's rows, or a new reservation. If
+// the domain is not added yet, reserveDomain renews its reservation. A domain that counts as
+// missing becomes a reservation again. It keeps its row, because the platform may still have the
+// domain.
 func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, name string, limit int, now time.Time) (domain.Domain, error) {
 	stored, err := domainsWithObservations(ctx, tx, t.AccountID, rows)
 	if err != nil {

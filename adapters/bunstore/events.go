@@ -194,13 +194,15 @@ func endOfLog(ctx context.Context, tx bun.IDB, owner string) (int64, error) {
 	return log.LastSequence, err
 }
 
-// maxDisorder is the assumed limit for how much later the time of an event can be than the time of
-// an event that follows it in the log. Times are out of order because the clocks of processes
-// differ, and because a process reads its clock before it waits for the lock of the log.
+// maxDisorder is the assumed limit for the disorder of the log: the time of an event is at most
+// this much later than the time of an event that follows it. Times are out of order because the
+// clocks of processes differ, and because a process reads its clock before it waits for the lock of
+// the log.
 const maxDisorder = 10 * time.Minute
 
-// positionAt returns the sequence number just before the first event at or after a time. The log
-// can have millions of events, so a binary search first skips events that are certainly earlier.
+// positionAt returns the sequence number just before the first event at or after a time, or the end
+// of the log. The log can have millions of events, so a binary search first skips events that are
+// certainly earlier.
 func positionAt(ctx context.Context, tx bun.IDB, log eventLogRow, at time.Time) (int64, error) {
 	at = storedTime(at)
 	earlier, end := log.DroppedSequence, log.LastSequence
@@ -277,8 +279,8 @@ const (
 	// maxMergedRanges is the maximum number of combinations of a tenant and a type whose ranges
 	// (see logRange) eventsAfter merges without reading other events first.
 	maxMergedRanges = 32
-	// eventsPerMatch is how many times as many events as the page can have eventsAfter reads first,
-	// and filters by their type, if the filter has more combinations.
+	// For a filter with more combinations, eventsAfter first reads eventsPerMatch times as many
+	// events as the page can have, and filters them by their type.
 	eventsPerMatch = 4
 )
 

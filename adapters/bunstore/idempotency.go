@@ -168,8 +168,8 @@ func (s *Store) Reap(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
 // EndLeases expires all leases of Idempotency-Keys, jobs, enforcement passes and deliveries. Call
-// it only at the start of a process that uses SQLite. Only one process at a time uses such a
-// database, so every process that held a lease has exited by then.
+// it only when a service on SQLite starts. Only one service at a time uses such a database, so
+// every process that held a lease has exited by then.
 func (s *Store) EndLeases(ctx context.Context) error {
 	return s.inTransaction(ctx, "end leases", func(ctx context.Context, tx bun.IDB) error {
 		for _, table := range []any{(*idempotencyRow)(nil), (*dnsJobRow)(nil), (*sendTenantRow)(nil), (*deliveryRow)(nil)} {
