@@ -487,7 +487,7 @@ func (s *Store) dropLog(ctx context.Context, owner string, cutoff time.Time) (dr
 
 // dropLogBatch deletes at most dropBatch events, and stores the sequence number of the last deleted
 // event. It stops at the first event that is not older than the cutoff. Older events can follow
-// that event, because the clocks of processes differ. dropLogBatch does not delete them.
+// that event (see maxDisorder). dropLogBatch does not delete them.
 func (s *Store) dropLogBatch(ctx context.Context, owner string, cutoff time.Time) (n int, err error) {
 	err = s.inTransaction(ctx, "drop events", func(ctx context.Context, tx bun.IDB) error {
 		var oldest []eventRow
