@@ -365,7 +365,6 @@ func tenantDetails(row tenantRow) map[string]string {
 	}
 }
 
-// revokeKeys revokes the unrevoked keys of an account and returns their number.
 func (s *Store) revokeKeys(ctx context.Context, tx bun.IDB, owner string, now time.Time) (int, error) {
 	var rows []keyRow
 	err := tx.NewSelect().Model(&rows).Where("account_id = ?", owner).Where("revoked_at IS NULL").Order("id").Scan(ctx)

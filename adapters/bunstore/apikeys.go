@@ -82,13 +82,11 @@ func (r keyRow) withoutBounds() access.Key {
 	}
 }
 
-// callerBySecretRead selects the caller by the hash of the key's current secret.
 func callerBySecretRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(callerQuery(db).ColumnExpr("CAST(NULL AS TIMESTAMPTZ) AS valid_until").
 		Where("k.hash = ?", database.PreparedArg))
 }
 
-// callerByOldSecretRead selects the caller by the hash of a secret that a rotation replaced.
 func callerByOldSecretRead(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(callerQuery(db).ColumnExpr("o.valid_until").
 		Join("JOIN api_key_old_secrets AS o ON o.key_id = k.id").Where("o.hash = ?", database.PreparedArg))
@@ -212,7 +210,6 @@ func insertKey(ctx context.Context, tx bun.IDB, row keyRow, b access.Bounds, cre
 	return err
 }
 
-// keysWithBounds selects keys with their bounds and their last uses.
 func keysWithBounds(db bun.IDB, rows *[]keyRow) *bun.SelectQuery {
 	return db.NewSelect().Model(rows).ColumnExpr("?TableColumns").ColumnExpr("u.last_used_at, b.created_by, " + boundsColumns).
 		Join("LEFT JOIN api_key_uses AS u ON u.key_id = k.id").Join(boundsJoin)

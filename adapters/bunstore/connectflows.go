@@ -17,7 +17,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// flowRow is one attempt of an administrator to connect a tenant in a browser.
 type flowRow struct {
 	bun.BaseModel `bun:"table:connect_flows,alias:f"`
 

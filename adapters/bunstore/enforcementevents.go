@@ -264,7 +264,6 @@ func (s *Store) DeleteEvents(ctx context.Context, before time.Time) (int, error)
 	return s.dropDays(ctx, days)
 }
 
-// dropEnforcementEvents deletes all enforcement events of an account.
 func (s *Store) dropEnforcementEvents(ctx context.Context, owner string) error {
 	var days []eventCountRow
 	err := s.db.RunRead(ctx, "list an account's days of enforcement events", func(ctx context.Context, db bun.IDB) error {
