@@ -31,9 +31,10 @@ func undoDNSCommand() *cobra.Command {
 		Long: "Puts back the DNS records that a provisioning run changed. Values that the run added are removed, and values\n" +
 			"that it replaced or removed are restored. A value that somebody changed since is left alone, and so is every\n" +
 			"other record of the zone. RUN is the id of the run, as the API shows it.\n\n" +
-			"Without --yes the command only shows what it would do. With --yes, active jobs of the run are ended first, as\n" +
-			"failed, because they would write the records again. A worker that is executing such a job must finish its\n" +
-			"step, so the command may ask you to try again in a minute. The mail platform is not called.\n\n" +
+			"Without --yes the command only shows what it would do. With --yes, the run's active jobs for the changed\n" +
+			"domains are ended first, as failed, because they would write the records again. Its other jobs continue. A\n" +
+			"worker that is executing a job of a changed domain must finish its step, so the command may ask you to try\n" +
+			"again in a minute. The mail platform is not called.\n\n" +
 			"If the command is interrupted, run it again. After a completed undo there is nothing left to undo.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {

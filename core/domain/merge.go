@@ -32,9 +32,10 @@ type Observed struct {
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
 	// Change is when the platform last showed a sign that the domain was removed and added again
-	// under the same name. There are two signs: Verified differs from the stored value, or the
-	// domain was missing and is found again. When a caller's removal of the domain begins, the
-	// store sets Change to zero. A repeated request for the same removal leaves it as it is.
+	// under the same name. There are three signs: Verified differs from the stored value, the
+	// domain was missing and is found again, or a verification first reads the domain and does not
+	// find it. When a caller's removal of the domain begins, the store sets Change to zero. A
+	// repeated request for the same removal leaves it as it is.
 	Change time.Time
 	// PreviousMissingSince keeps the MissingSince of a missing domain while a request adds the
 	// domain again. ReservedAgain sets it. It is zero for other domains.
