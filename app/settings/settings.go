@@ -48,7 +48,7 @@ type Config struct {
 	RedisURL     string        `koanf:"redis_url" secret:"url" help:"redis://host:6379/0 or rediss://…, where replicas count rate limits together; unless set, each process counts on its own"`
 	RedisTimeout time.Duration `koanf:"redis_timeout" default:"200ms" help:"timeout for Redis; after that the process counts on its own until Redis answers again"`
 	Limits       string        `koanf:"limits" default:"on" help:"whether the rate limits refuse requests: on or off. With off, requests are only counted; for benchmarks"`
-	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. The connect pages get at most a quarter, and one address at most half of that. Requests whose API key is not checked yet get at most half, and one address at most half of that"`
+	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. The connect pages get at most a quarter, and one address at most half of that. Requests with an API key that the process has not accepted yet get at most half, and one address at most half of that"`
 	// MaxConnections bounds the memory that clients without a key can take: about 35 KiB a
 	// connection.
 	MaxConnections int `koanf:"max_connections" default:"10000" help:"maximum number of connections that a process has open for listen. One address gets at most half of them, unless it is one of trusted_proxies. If a new connection exceeds the maximum, the service closes a connection of the address that has the most connections: the connection that has waited longest for its client. At most half of the files that the system allows the process to open are used for connections"`
@@ -64,7 +64,7 @@ type Config struct {
 	Worker    bool   `koanf:"worker" default:"true" help:"run the background jobs: DNS provisioning and checks, refreshes of integrations, send limits, webhooks, and the deletion of old data. With false, this process only answers requests and leaves the jobs to other processes on the same database"`
 	Operator  string `koanf:"operator" help:"name of the operator in the audit log; the system's user and host unless set"`
 
-	DrainTime  time.Duration `koanf:"drain_time" group:"Stopping" default:"25s" help:"how long a stop may take: requests in progress may finish within this time and are aborted after it"`
+	DrainTime  time.Duration `koanf:"drain_time" group:"Stopping" default:"25s" help:"how long a stop may take. Requests that are still in progress 3 s before its end are aborted. If it is shorter than 6 s, they are aborted after half of it"`
 	DrainDelay time.Duration `koanf:"drain_delay" default:"1s" help:"the first part of drain_time: new requests are still accepted while /readyz answers 503, so that load balancers notice"`
 
 	DNSResolvers    []string `koanf:"dns_resolvers" group:"DNS" help:"recursive resolvers, addresses with ports; those of the system unless set"`
