@@ -85,7 +85,7 @@ func mailPlatformFailure(title string, err error) finding {
 	case callErr.Kind == outcome.Throttled:
 		return warningFinding("run `tenantry doctor` again in some minutes", "%s answers, but throttles the call: %s", title, detail)
 	default:
-		return failedFinding("check the platform's status page; if it reports no problem, let this machine reach the host of login_url (DNS, firewall, proxy)",
+		return failedFinding("check the platform's status page; if it reports no problem, let this machine reach the host of login_url (DNS, firewall)",
 			"%s is down or cannot be reached: %s", title, detail)
 	}
 }
